@@ -1,0 +1,2 @@
+//! The `cairn` binary.
+fn main() {}

@@ -1,0 +1,22 @@
+//! What can be set.
+
+use std::time::Duration;
+
+/// Settings of the executor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Attempts that may be under way at the same time; one more is refused.
+    pub max_attempts: usize,
+    /// A tool call that has no answer after this is given up. The tools service has a limit of
+    /// its own for each tool, which is shorter; this one is for a tools service that hangs.
+    pub call_limit: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            max_attempts: 256,
+            call_limit: Duration::from_secs(60 * 60),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Why an attempt is no longer carried out here.
+
+use cairn_rpc::RpcError;
+
+/// Ends the work on an attempt. That a step failed is no `Stop` but a report to the owner.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The owner said that the attempt has ended.
+    Ended,
+    /// The owner is gone: nobody is left to be told anything.
+    Gone,
+    /// The attempt cannot go on over this stream, which ends with this error; the owner may
+    /// continue it over another one.
+    Broken(RpcError),
+}
+
+impl From<RpcError> for Stop {
+    fn from(error: RpcError) -> Self {
+        Self::Broken(error)
+    }
+}

@@ -1,0 +1,1 @@
+//! The executor service: one attempt at one step.

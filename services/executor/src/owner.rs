@@ -1,0 +1,184 @@
+//! The owner's end of the stream: numbered reports out, acknowledgements in.
+
+use crate::error::Stop;
+use cairn_proto::event::Failure;
+use cairn_proto::executor::run_step_request::Message;
+use cairn_proto::executor::{
+    Acknowledgement, AttemptStart, CallResult, Reply, RunStepRequest, RunStepResponse,
+};
+use cairn_rpc::RpcError;
+use futures::future;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tonic::Streaming;
+
+/// Results that need not be durable before the next model call wait this long for its reply, so
+/// that both are made durable in one round.
+pub(crate) const HOLD: Duration = Duration::from_millis(20);
+
+/// The session's owner, as an attempt sees it.
+///
+/// The end of the owner's lease, which it sends along, is not read: it is a time of the store's
+/// clock, and the executor has no reading of that clock. Two others see to it: the owner closes
+/// the stream before its lease ends, which stops everything here at once, and the tools service
+/// takes no call after its `not_after`.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    inbound: Streaming<RunStepRequest>,
+    /// Cannot pile up: at most one reply and the results of its calls are sent before the owner
+    /// has to acknowledge them.
+    reports: mpsc::UnboundedSender<RunStepResponse>,
+    sent: u64,
+    acknowledged: u64,
+    needed: u64,
+    held: Vec<CallResult>,
+    held_until: Option<Instant>,
+}
+
+impl Owner {
+    /// The owner at the other end of `inbound`, who hears what comes out of the receiver.
+    pub(crate) fn new(
+        inbound: Streaming<RunStepRequest>,
+    ) -> (Self, mpsc::UnboundedReceiver<RunStepResponse>) {
+        let (reports, receiver) = mpsc::unbounded_channel();
+        let owner = Self {
+            inbound,
+            reports,
+            sent: 0,
+            acknowledged: 0,
+            needed: 0,
+            held: Vec::new(),
+            held_until: None,
+        };
+        (owner, receiver)
+    }
+
+    /// Waits for the first message of the stream.
+    pub(crate) async fn start(&mut self) -> Result<AttemptStart, Stop> {
+        match self.message().await? {
+            Message::Start(start) => Ok(start),
+            Message::Acknowledgement(_) => Err(RpcError::missing("start").into()),
+        }
+    }
+
+    /// Waits for the next acknowledgement, and meanwhile reports results that were held long
+    /// enough. Loses nothing when it is dropped.
+    pub(crate) async fn acknowledgement(&mut self) -> Result<Acknowledgement, Stop> {
+        loop {
+            let held_until = self.held_until;
+            let held_long_enough = async {
+                match held_until {
+                    Some(end) => sleep_until(end).await,
+                    None => future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                message = self.message() => match message? {
+                    Message::Acknowledgement(acknowledgement) => {
+                        self.acknowledge(&acknowledgement)?;
+                        return Ok(acknowledgement);
+                    }
+                    Message::Start(_) => return Err(second_start()),
+                },
+                () = held_long_enough => self.report_held(),
+            }
+        }
+    }
+
+    /// Does some work and hears the owner meanwhile: the work is dropped if the attempt ends or
+    /// the owner is gone.
+    pub(crate) async fn listening<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                acknowledgement = self.acknowledgement() => drop(acknowledgement?),
+                done = &mut work => return Ok(done),
+            }
+        }
+    }
+
+    /// Reports a reply, after all results before it. It has to be acknowledged before the model is
+    /// asked again: a crash then repeats at most one model call.
+    pub(crate) fn report_reply(&mut self, reply: Reply) {
+        self.report(Some(reply), None);
+        self.needed = self.sent;
+    }
+
+    /// Reports a result at once. It has to be acknowledged before the model is asked again.
+    pub(crate) fn report_result(&mut self, result: CallResult) {
+        self.held.push(result);
+        self.report(None, None);
+        self.needed = self.sent;
+    }
+
+    /// Reports a result together with the next reply, but no later than after [`HOLD`].
+    pub(crate) fn hold_result(&mut self, result: CallResult) {
+        self.held.push(result);
+        self.held_until.get_or_insert_with(|| Instant::now() + HOLD);
+    }
+
+    /// Reports what is held, if anything is.
+    pub(crate) fn report_held(&mut self) {
+        if !self.held.is_empty() {
+            self.report(None, None);
+        }
+    }
+
+    /// Reports that the attempt cannot go on, and waits until that is durable.
+    pub(crate) async fn fail(&mut self, failure: Failure) -> Result<(), Stop> {
+        self.report(None, Some(failure));
+        self.needed = self.sent;
+        while !self.has_everything() {
+            self.acknowledgement().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether all is acknowledged that has to be before the model is asked again.
+    pub(crate) fn has_everything(&self) -> bool {
+        self.acknowledged >= self.needed
+    }
+
+    fn report(&mut self, reply: Option<Reply>, failure: Option<Failure>) {
+        self.sent += 1;
+        self.held_until = None;
+        let report = RunStepResponse {
+            number: self.sent,
+            results: std::mem::take(&mut self.held),
+            reply,
+            failure,
+        };
+        // Without a receiver the stream is broken, and the next look at it says so.
+        drop(self.reports.send(report));
+    }
+
+    fn acknowledge(&mut self, acknowledgement: &Acknowledgement) -> Result<(), Stop> {
+        if acknowledgement.through_number > self.sent {
+            let field = "acknowledgement.through_number";
+            let error = RpcError::invalid(field, "names a report that was not sent");
+            return Err(error.allowed(format!("0 to {}", self.sent)).into());
+        }
+        self.acknowledged = self.acknowledged.max(acknowledgement.through_number);
+        if acknowledgement.ended {
+            return Err(Stop::Ended);
+        }
+        Ok(())
+    }
+
+    async fn message(&mut self) -> Result<Message, Stop> {
+        match self.inbound.message().await {
+            Ok(Some(request)) => Ok(request
+                .message
+                .ok_or_else(|| RpcError::missing("message"))?),
+            Ok(None) | Err(_) => Err(Stop::Gone),
+        }
+    }
+}
+
+fn second_start() -> Stop {
+    RpcError::invalid("start", "is only allowed as the first message of a stream").into()
+}

@@ -1,0 +1,1 @@
+//! The memory service: journals, leases, session memory, blobs.

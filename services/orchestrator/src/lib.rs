@@ -1,0 +1,1 @@
+//! The orchestrator service: drives the Step state machine.

@@ -1,0 +1,1 @@
+//! The planner service: from a goal to a plan.

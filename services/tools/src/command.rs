@@ -1,0 +1,255 @@
+//! Tools that are programs, from the configuration alone.
+//!
+//! The program is started from its argument list, never through a shell; nothing that a model says
+//! is part of the list. Arguments come as JSON on standard input, standard output is the result. It
+//! runs in the workspace, with no environment but what is listed, and leads a process group of its
+//! own, which is killed as a whole. It is not confined otherwise: what the operator configures runs
+//! with the rights of the tools service.
+
+use crate::config::CommandConfig;
+use crate::error::ToolError;
+use crate::tool::{Call, Output, Tool, ToolSpec};
+use async_trait::async_trait;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Child;
+
+/// Where programs are looked for if the process itself has no `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Bytes of standard error that an error shows, from its end.
+const ERROR_TAIL: usize = 2048;
+/// How long output may still come after the program and its group have ended: something that left
+/// the group may hold the pipe.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+
+/// A program as a tool.
+#[derive(Debug)]
+pub(crate) struct CommandTool {
+    spec: ToolSpec,
+    argv: Vec<String>,
+    environment: BTreeMap<String, String>,
+    workspace: PathBuf,
+}
+
+impl CommandTool {
+    /// The program of `config`, run in `workspace`. Of `environment` it gets `PATH` and what
+    /// `config` names.
+    pub(crate) fn new(
+        config: CommandConfig,
+        workspace: &Path,
+        environment: &BTreeMap<String, String>,
+    ) -> Self {
+        let mut passed: BTreeMap<String, String> = config
+            .env
+            .iter()
+            .filter_map(|name| environment.get_key_value(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let path = environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
+        passed.insert("PATH".to_owned(), path.to_owned());
+        let spec = ToolSpec {
+            effect: config.effect,
+            time_limit: Duration::from_millis(config.time_limit_ms),
+            output_limit: config.output_bytes,
+            in_process: false,
+            ..ToolSpec::new(config.name, config.description, config.parameters)
+        };
+        Self {
+            spec,
+            argv: config.argv,
+            environment: passed,
+            workspace: workspace.to_owned(),
+        }
+    }
+
+    fn start(&self, call: &Call) -> Result<Running, ToolError> {
+        let mut argv = self.argv.iter();
+        let program = argv.next().map_or("", String::as_str);
+        let mut command = tokio::process::Command::new(program);
+        command
+            .args(argv)
+            .env_clear()
+            .envs(&self.environment)
+            .env("CAIRN_CALL_KEY", &call.key)
+            .current_dir(&self.workspace)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        call.permit.check()?;
+        let child = command.spawn().map_err(|error| {
+            ToolError::ExecutionFailed(format!(
+                "tool '{}' could not be started: {error}; its program is '{program}'",
+                self.spec.name
+            ))
+        })?;
+        Ok(Running::new(child))
+    }
+
+    fn failed(&self, status: ExitStatus, stderr: &[u8]) -> ToolError {
+        let how = match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exit status {code}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => "no status".to_owned(),
+        };
+        let mut message = format!("tool '{}' failed with {how}", self.spec.name);
+        let said = String::from_utf8_lossy(stderr);
+        if !said.trim().is_empty() {
+            message.push_str("; the end of its standard error: ");
+            message.push_str(said.trim());
+        }
+        ToolError::ExecutionFailed(message)
+    }
+}
+
+#[async_trait]
+impl Tool for CommandTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, call: &Call) -> Result<Output, ToolError> {
+        let mut running = self.start(call)?;
+        let input = call.arguments.to_string();
+        let stopped = call.stop.cancelled();
+        let end = tokio::select! {
+            end = running.finish(input.into_bytes(), self.spec.output_limit) => end,
+            () = stopped => return Err(running.kill().await),
+        };
+        let end = end.map_err(|error| {
+            ToolError::ExecutionFailed(format!("tool '{}' was lost: {error}", self.spec.name))
+        })?;
+        if end.status.success() {
+            Ok(Output::text(String::from_utf8_lossy(&end.stdout)))
+        } else {
+            Err(self.failed(end.status, &end.stderr))
+        }
+    }
+}
+
+/// How a program ended.
+struct End {
+    status: ExitStatus,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+/// A program that runs; its process group is killed at the latest when this is dropped.
+struct Running {
+    child: Child,
+    group: Option<Pid>,
+}
+
+impl Running {
+    fn new(child: Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self {
+            group: id.and_then(Pid::from_raw),
+            child,
+        }
+    }
+
+    /// Feeds and drains the program until it ends. What it prints beyond the limits is read and
+    /// thrown away, so that it never blocks.
+    async fn finish(&mut self, input: Vec<u8>, most: usize) -> std::io::Result<End> {
+        let stdin = self.child.stdin.take();
+        let feed = async move {
+            if let Some(mut stdin) = stdin {
+                // A program need not read its arguments.
+                _ = stdin.write_all(&input).await;
+            }
+        };
+        let mut head = Head::new(most);
+        let mut tail = Tail::default();
+        let stdout = drain(self.child.stdout.take(), |part| head.take(part));
+        let stderr = drain(self.child.stderr.take(), |part| tail.take(part));
+        let mut streams = std::pin::pin!(async { tokio::join!(feed, stdout, stderr) });
+        let status = tokio::select! {
+            status = self.child.wait() => status?,
+            _ = &mut streams => self.child.wait().await?,
+        };
+        // The program is over, and with it whatever it left running in its group.
+        kill(&mut self.group);
+        _ = tokio::time::timeout(LAST_OUTPUT, &mut streams).await;
+        Ok(End {
+            status,
+            stdout: head.kept,
+            stderr: tail.kept,
+        })
+    }
+
+    /// Kills the program and its children, and waits until the program is gone.
+    async fn kill(&mut self) -> ToolError {
+        kill(&mut self.group);
+        _ = self.child.wait().await;
+        ToolError::ExecutionFailed("the program was killed".to_owned())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        kill(&mut self.group);
+    }
+}
+
+/// Kills a process group, once. Right after its leader was waited for, the number could belong to
+/// others only if the system had gone through all its numbers in that moment.
+fn kill(group: &mut Option<Pid>) {
+    if let Some(group) = group.take() {
+        // An empty group is what is wanted.
+        _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+async fn drain(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {
+    let Some(mut stream) = stream else {
+        return;
+    };
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(read) = stream.read(&mut buffer).await {
+        if read == 0 {
+            return;
+        }
+        take(&buffer[..read]);
+    }
+}
+
+/// The first bytes of a stream.
+struct Head {
+    kept: Vec<u8>,
+    most: usize,
+}
+
+impl Head {
+    /// One byte more than a result may have, so that it is seen to be too long.
+    fn new(most: usize) -> Self {
+        Self {
+            kept: Vec::new(),
+            most: most.saturating_add(1),
+        }
+    }
+
+    fn take(&mut self, part: &[u8]) {
+        let room = self.most - self.kept.len();
+        self.kept.extend_from_slice(&part[..part.len().min(room)]);
+    }
+}
+
+/// The last bytes of a stream.
+#[derive(Default)]
+struct Tail {
+    kept: Vec<u8>,
+}
+
+impl Tail {
+    fn take(&mut self, part: &[u8]) {
+        self.kept.extend_from_slice(part);
+        let over = self.kept.len().saturating_sub(ERROR_TAIL);
+        self.kept.drain(..over);
+    }
+}

@@ -1,0 +1,265 @@
+//! The settings of the tools service.
+
+use crate::error::Fault;
+use crate::registry::is_name;
+use crate::schema::Schema;
+use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Names that no configured tool may take: the file tools, and those that the owner of a session
+/// answers itself.
+const RESERVED: [&str; 12] = [
+    "list_files",
+    "read_file",
+    "search_files",
+    "write_file",
+    "step",
+    "read_progress",
+    "scratchpad",
+    "session_memory_set",
+    "session_memory_get",
+    "session_memory_remove",
+    "session_memory_list",
+    "retrieve",
+];
+/// Longest time limit that can be set.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// Environment variables that are set for a command and cannot be asked for.
+const OWN_VARIABLES: [&str; 1] = ["CAIRN_CALL_KEY"];
+
+/// The settings of the tools service. Only what [`Config::validate`] accepts is built.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The folder that file tools read and commands run in. All replicas share it.
+    pub workspace: PathBuf,
+    /// The one folder that `write_file` writes to, shown to tools as `cairn-out/`. Made when it is
+    /// first written to.
+    pub output: PathBuf,
+    /// Names of the tools that may be called; without a list, all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow: Option<Vec<String>>,
+    /// Names of tools that may not be called, also if they are allowed.
+    pub deny: Vec<String>,
+    /// Bounds of what one call may use up.
+    pub limits: Limits,
+    /// Tools that are programs. They run with the rights of this process.
+    pub commands: Vec<CommandConfig>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            workspace: PathBuf::from("."),
+            output: PathBuf::from("cairn-out"),
+            allow: None,
+            deny: Vec::new(),
+            limits: Limits::default(),
+            commands: Vec::new(),
+        }
+    }
+}
+
+/// Bounds of what one call may use up. Sizes are bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Calls at one time; further ones wait.
+    pub parallel_calls: usize,
+    /// Result of a file tool.
+    pub output_bytes: usize,
+    /// Time of a file tool, in milliseconds.
+    pub file_time_ms: u64,
+    /// Files and folders that one listing or search looks at.
+    pub walk_entries: usize,
+    /// Folders below one another that one listing or search enters.
+    pub walk_depth: usize,
+    /// One file that is searched, or whose lines are counted.
+    pub file_bytes: u64,
+    /// Everything that one call reads.
+    pub total_bytes: u64,
+    /// Content of one `write_file`.
+    pub write_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            parallel_calls: 64,
+            output_bytes: OUTPUT_LIMIT,
+            file_time_ms: millis(TIME_LIMIT),
+            walk_entries: 50_000,
+            walk_depth: 64,
+            file_bytes: 16 << 20,
+            total_bytes: 256 << 20,
+            write_bytes: 8 << 20,
+        }
+    }
+}
+
+/// A tool that is a program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandConfig {
+    /// As the model calls it.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// Program and arguments, handed over as they are: there is no shell.
+    pub argv: Vec<String>,
+    /// What a second run may do; effectful unless the operator knows better.
+    #[serde(default)]
+    pub effect: Effect,
+    /// JSON Schema of the arguments, which the program reads from standard input.
+    #[serde(default = "any_object")]
+    pub parameters: Value,
+    /// The program and its children are killed after this time, in milliseconds.
+    #[serde(default = "default_time_ms")]
+    pub time_limit_ms: u64,
+    /// Bytes of standard output that are the result.
+    #[serde(default = "default_output_bytes")]
+    pub output_bytes: usize,
+    /// Environment variables that are passed on, by name. Besides these there is only `PATH` and
+    /// `CAIRN_CALL_KEY`: no `HOME` either, as that is where credentials lie.
+    #[serde(default)]
+    pub env: Vec<String>,
+}
+
+impl Config {
+    /// # Errors
+    /// Every fault that can be seen without touching the system.
+    pub fn validate(&self) -> Result<(), Vec<Fault>> {
+        let mut faults = Vec::new();
+        if self.workspace.as_os_str().is_empty() {
+            faults.push(Fault::new("workspace", "missing workspace; give a folder"));
+        }
+        if self.output.as_os_str().is_empty() {
+            faults.push(Fault::new("output", "missing output; give a folder"));
+        }
+        self.limits.validate(&mut faults);
+        let mut names: BTreeSet<&str> = BTreeSet::from(RESERVED);
+        for (index, command) in self.commands.iter().enumerate() {
+            command.validate(&format!("commands[{index}]"), &mut faults);
+            if !names.insert(&command.name) {
+                faults.push(Fault::new(
+                    format!("commands[{index}].name"),
+                    format!("'{}' is taken by another tool", command.name),
+                ));
+            }
+        }
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(faults)
+        }
+    }
+}
+
+impl Limits {
+    fn validate(&self, faults: &mut Vec<Fault>) {
+        let mut at_least = |field: &str, value: u64, least: u64| {
+            if value < least {
+                let problem = format!("{value} is too small; give at least {least}");
+                faults.push(Fault::new(format!("limits.{field}"), problem));
+            }
+        };
+        at_least("parallel_calls", self.parallel_calls as u64, 1);
+        at_least("output_bytes", self.output_bytes as u64, 1024);
+        at_least("file_time_ms", self.file_time_ms, 1);
+        at_least("walk_entries", self.walk_entries as u64, 1);
+        at_least("walk_depth", self.walk_depth as u64, 1);
+        at_least("file_bytes", self.file_bytes, 1);
+        at_least("total_bytes", self.total_bytes, self.file_bytes);
+        at_least("write_bytes", self.write_bytes as u64, 1);
+        let mut at_most = |field: &str, value: u64, most: u64, why: &str| {
+            if value > most {
+                let problem = format!("{value} is too large; give at most {most}: {why}");
+                faults.push(Fault::new(format!("limits.{field}"), problem));
+            }
+        };
+        at_most(
+            "parallel_calls",
+            self.parallel_calls as u64,
+            4096,
+            "every running call may take a thread",
+        );
+        at_most(
+            "walk_depth",
+            self.walk_depth as u64,
+            256,
+            "every level holds a file descriptor",
+        );
+        at_most(
+            "file_time_ms",
+            self.file_time_ms,
+            millis(LONGEST),
+            "that is a day",
+        );
+    }
+}
+
+impl CommandConfig {
+    fn validate(&self, at: &str, faults: &mut Vec<Fault>) {
+        let mut fault =
+            |field: &str, problem: String| faults.push(Fault::new(format!("{at}.{field}"), problem));
+        if !is_name(&self.name) {
+            fault(
+                "name",
+                format!("'{}' is not allowed; use 1 to 64 letters, digits, '_' and '-'", self.name),
+            );
+        }
+        if self.description.trim().is_empty() {
+            fault("description", "missing description; the model chooses by it".to_owned());
+        }
+        match self.argv.first() {
+            None => fault("argv", "missing program; give at least its name".to_owned()),
+            Some(program) if program.is_empty() => {
+                fault("argv", "the program's name is empty".to_owned());
+            }
+            Some(_) => {}
+        }
+        if self.argv.iter().any(|argument| argument.contains('\0')) {
+            fault("argv", "an argument holds a NUL character".to_owned());
+        }
+        if let Err(problem) = Schema::compile(&self.parameters) {
+            fault("parameters", format!("no usable JSON Schema: {problem}"));
+        }
+        if self.time_limit_ms == 0 || self.time_limit_ms > millis(LONGEST) {
+            let most = millis(LONGEST);
+            fault("time_limit_ms", format!("{} is outside 1 to {most}", self.time_limit_ms));
+        }
+        if self.output_bytes < 256 {
+            fault("output_bytes", format!("{} is too small; give at least 256", self.output_bytes));
+        }
+        for name in &self.env {
+            if OWN_VARIABLES.contains(&name.as_str()) {
+                fault("env", format!("'{name}' is always set and cannot be passed on"));
+            } else if name.is_empty() || name.contains(['=', '\0']) {
+                fault("env", format!("'{}' is no name of a variable", name.escape_debug()));
+            }
+        }
+    }
+}
+
+fn any_object() -> Value {
+    json!({"type": "object"})
+}
+
+fn default_time_ms() -> u64 {
+    millis(TIME_LIMIT)
+}
+
+fn default_output_bytes() -> usize {
+    OUTPUT_LIMIT
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

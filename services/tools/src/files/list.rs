@@ -1,0 +1,239 @@
+//! `list_files`: what there is, how large, and how many lines.
+
+use super::root::{Place, Roots, open_file};
+use super::walk::{Found, walk};
+use super::{Arguments, Folders, Stop, blocking};
+use crate::error::ToolError;
+use crate::text::{Listing, line_count};
+use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
+use async_trait::async_trait;
+use globset::{GlobBuilder, GlobMatcher};
+use serde_json::json;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Entries shown unless `max` says otherwise.
+const DEFAULT_MAX: usize = 1000;
+/// Bytes that tell text from binary where a file is too large to be read whole.
+const SNIFF: u64 = 8 * 1024;
+
+#[derive(Debug)]
+pub(super) struct ListFiles {
+    spec: ToolSpec,
+    folders: Arc<Folders>,
+}
+
+impl ListFiles {
+    pub(super) fn new(folders: Arc<Folders>) -> Self {
+        let spec = folders.spec(
+            "list_files",
+            "Lists the files of a folder and of all folders below it, sorted by path: path, bytes, \
+             lines and kind (text or binary), separated by tabs, and then the totals. Leaves out \
+             hidden files and what .gitignore names. Paths are relative to the workspace; \
+             'cairn-out' is the output folder.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "path": {
+                        "type": "string", "minLength": 1, "maxLength": 4096,
+                        "description": "Folder to list; '.' (the default) is the workspace."
+                    },
+                    "pattern": {
+                        "type": "string", "minLength": 1, "maxLength": 256,
+                        "description": "Glob such as '*.md' (any folder) or 'docs/**/*.md'."
+                    },
+                    "max": {
+                        "type": "integer", "minimum": 1, "maximum": 50000,
+                        "description": "Most files to show; 1000 by default. Totals count all."
+                    }
+                },
+                "additionalProperties": false
+            }),
+            Effect::Pure,
+        );
+        Self { spec, folders }
+    }
+}
+
+#[async_trait]
+impl Tool for ListFiles {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, call: &Call) -> Result<Output, ToolError> {
+        let arguments = Arguments(&call.arguments);
+        let wish = Wish {
+            place: Roots::place(arguments.text("path").unwrap_or("."))?,
+            pattern: arguments.text("pattern").map(Pattern::new).transpose()?,
+            max: arguments.count("max").unwrap_or(DEFAULT_MAX),
+            most_bytes: self.spec.output_limit,
+        };
+        let folders = self.folders.clone();
+        blocking(call, move |stop| list(&folders, &wish, stop)).await
+    }
+}
+
+struct Wish {
+    place: Place,
+    pattern: Option<Pattern>,
+    max: usize,
+    most_bytes: usize,
+}
+
+/// A glob without a slash looks at names, one with a slash at paths.
+struct Pattern {
+    matcher: GlobMatcher,
+    names_only: bool,
+}
+
+impl Pattern {
+    fn new(glob: &str) -> Result<Self, ToolError> {
+        let glob = glob.strip_prefix("./").unwrap_or(glob);
+        let matcher = GlobBuilder::new(glob)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| {
+                ToolError::InvalidArguments(format!(
+                    "pattern is no glob: {}; write for example *.md or docs/**/*.md",
+                    error.kind()
+                ))
+            })?
+            .compile_matcher();
+        Ok(Self {
+            matcher,
+            names_only: !glob.contains('/'),
+        })
+    }
+
+    /// A path pattern may start at the workspace or at the folder that is listed.
+    fn accepts(&self, start: &Path, found: &Found<'_>) -> bool {
+        if self.names_only {
+            return found
+                .path
+                .file_name()
+                .is_some_and(|name| self.matcher.is_match(Path::new(name)));
+        }
+        let below = found.path.strip_prefix(start).unwrap_or(found.path);
+        self.matcher.is_match(below)
+            || self.matcher.is_match(found.path)
+            || self.matcher.is_match(found.shown_path())
+    }
+}
+
+#[derive(Default)]
+struct Totals {
+    files: u64,
+    bytes: u64,
+    text: u64,
+    binary: u64,
+}
+
+struct Look {
+    bytes: u64,
+    lines: Option<u64>,
+    binary: bool,
+}
+
+fn list(folders: &Folders, wish: &Wish, stop: &Stop) -> Result<Output, ToolError> {
+    let limits = &folders.limits;
+    let start: PathBuf = wish.place.path.clone();
+    let mut listing = Listing::new(wish.max, wish.most_bytes);
+    let mut totals = Totals::default();
+    let mut budget = limits.total_bytes;
+    let notes = walk(&folders.roots, &wish.place, limits, stop, &mut |found| {
+        let wanted = wish
+            .pattern
+            .as_ref()
+            .is_none_or(|pattern| pattern.accepts(&start, found));
+        if !wanted {
+            return Ok(());
+        }
+        let Some(look) = look(found, limits.file_bytes, &mut budget, stop)? else {
+            return Ok(());
+        };
+        totals.add(&look);
+        listing.offer(|| look.line(&found.shown()));
+        Ok(())
+    })?;
+    Ok(listing.finish(&totals.line(), &notes.lines(limits)))
+}
+
+/// Looks into a file; none if it has gone, or is no file any more.
+fn look(
+    found: &Found<'_>,
+    file_limit: u64,
+    budget: &mut u64,
+    stop: &Stop,
+) -> Result<Option<Look>, ToolError> {
+    let (mut file, metadata) = match open_file(found.dir, found.name) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // Its size is not known either, but it is there.
+        Err(_) => return Ok(Some(Look::unreadable())),
+    };
+    if !metadata.is_file() {
+        return Ok(None);
+    }
+    let bytes = metadata.len();
+    let whole = bytes <= file_limit.min(*budget);
+    let limit = if whole { file_limit.min(*budget) } else { SNIFF };
+    let mut reader = (&mut file).take(limit);
+    let mut buffer = vec![0; 64 * 1024];
+    let (mut binary, mut lines, mut last) = (false, 0, b'\n');
+    loop {
+        stop.check()?;
+        let read = match reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(_) => return Ok(Some(Look::unreadable())),
+        };
+        let part = &buffer[..read];
+        *budget = budget.saturating_sub(read as u64);
+        binary |= part.contains(&0);
+        lines += part.iter().filter(|byte| **byte == b'\n').count() as u64;
+        last = part[read - 1];
+    }
+    lines += u64::from(last != b'\n');
+    Ok(Some(Look {
+        bytes,
+        lines: (whole && !binary).then_some(lines),
+        binary,
+    }))
+}
+
+impl Look {
+    /// A file that cannot be read is nothing that a model could read as text.
+    fn unreadable() -> Self {
+        Self {
+            bytes: 0,
+            lines: None,
+            binary: true,
+        }
+    }
+
+    fn line(&self, path: &str) -> String {
+        let lines = self
+            .lines
+            .map_or_else(|| "-".to_owned(), |lines| lines.to_string());
+        let kind = if self.binary { "binary" } else { "text" };
+        format!("{path}\t{}\t{lines}\t{kind}", self.bytes)
+    }
+}
+
+impl Totals {
+    fn add(&mut self, look: &Look) {
+        self.files += 1;
+        self.bytes += look.bytes;
+        self.text += u64::from(!look.binary);
+        self.binary += u64::from(look.binary);
+    }
+
+    fn line(&self) -> String {
+        format!(
+            "total: {} files, {} bytes, {} text, {} binary",
+            self.files, self.bytes, self.text, self.binary
+        )
+    }
+}

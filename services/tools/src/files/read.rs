@@ -1,0 +1,224 @@
+//! `read_file`: numbered lines of one file.
+
+use super::root::{Place, Roots};
+use super::{Arguments, Folders, Stop, blocking};
+use crate::error::ToolError;
+use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
+use async_trait::async_trait;
+use serde_json::json;
+use std::io::Read;
+use std::sync::Arc;
+
+/// Kept free for the first line and the last.
+const FRAME: usize = 512;
+/// Follows a line that is longer than a whole result may be.
+const LINE_CUT: &str = " [cut: the line is longer than a result may be]";
+
+#[derive(Debug)]
+pub(super) struct ReadFile {
+    spec: ToolSpec,
+    folders: Arc<Folders>,
+}
+
+impl ReadFile {
+    pub(super) fn new(folders: Arc<Folders>) -> Self {
+        let spec = folders.spec(
+            "read_file",
+            "Reads a text file, or a range of its lines. The first line of the result names the \
+             range and the number of lines; then each line follows as number, tab, text. Paths are \
+             relative to the workspace; what was written is under 'cairn-out/'.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "path": {
+                        "type": "string", "minLength": 1, "maxLength": 4096,
+                        "description": "File to read, as list_files shows it."
+                    },
+                    "from_line": {
+                        "type": "integer", "minimum": 1,
+                        "description": "First line, from 1; 1 by default."
+                    },
+                    "to_line": {
+                        "type": "integer", "minimum": 1,
+                        "description": "Last line, included; the last of the file by default."
+                    }
+                },
+                "required": ["path"],
+                "additionalProperties": false
+            }),
+            Effect::Pure,
+        );
+        Self { spec, folders }
+    }
+}
+
+#[async_trait]
+impl Tool for ReadFile {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, call: &Call) -> Result<Output, ToolError> {
+        let arguments = Arguments(&call.arguments);
+        let wish = Wish {
+            place: Roots::place(arguments.text("path").unwrap_or_default())?,
+            from: arguments.number("from_line").unwrap_or(1),
+            to: arguments.number("to_line").unwrap_or(u64::MAX),
+            most_bytes: self.spec.output_limit,
+        };
+        if wish.to < wish.from {
+            return Err(ToolError::InvalidArguments(format!(
+                "to_line {} is before from_line {}",
+                wish.to, wish.from
+            )));
+        }
+        let folders = self.folders.clone();
+        blocking(call, move |stop| read(&folders, &wish, stop)).await
+    }
+}
+
+struct Wish {
+    place: Place,
+    from: u64,
+    to: u64,
+    most_bytes: usize,
+}
+
+fn read(folders: &Folders, wish: &Wish, stop: &Stop) -> Result<Output, ToolError> {
+    let shown = &wish.place.shown;
+    let (file, metadata) = folders.roots.open_file(&wish.place)?;
+    let most = folders.limits.total_bytes;
+    if metadata.len() > most {
+        return Err(ToolError::ExecutionFailed(format!(
+            "'{shown}' has {} bytes; files of up to {most} bytes can be read",
+            metadata.len()
+        )));
+    }
+    let mut picker = Picker::new(wish);
+    // A file that grows while it is read is read only up to the limit.
+    picker.take_all(file.take(most), &wish.place, stop)?;
+    let total = picker.lines();
+    if wish.from > total.max(1) {
+        return Err(ToolError::InvalidArguments(format!(
+            "from_line {} is beyond the end: '{shown}' has {total} lines",
+            wish.from
+        )));
+    }
+    Ok(present(wish, &picker, total))
+}
+
+/// Keeps the bytes of the lines that are wanted, as far as a result can hold them, and counts the
+/// rest: memory is bounded by the result and not by the file.
+struct Picker {
+    from: u64,
+    to: u64,
+    most: usize,
+    kept: Vec<u8>,
+    ends: u64,
+    last: u8,
+}
+
+impl Picker {
+    fn new(wish: &Wish) -> Self {
+        Self {
+            from: wish.from,
+            to: wish.to,
+            most: wish.most_bytes,
+            kept: Vec::new(),
+            ends: 0,
+            last: b'\n',
+        }
+    }
+
+    fn take_all(
+        &mut self,
+        mut file: impl Read,
+        place: &Place,
+        stop: &Stop,
+    ) -> Result<(), ToolError> {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            stop.check()?;
+            let read = file
+                .read(&mut buffer)
+                .map_err(|error| super::root::explain(place, &error))?;
+            let Some(last) = buffer[..read].last() else {
+                return Ok(());
+            };
+            self.last = *last;
+            if buffer[..read].contains(&0) {
+                return Err(ToolError::ExecutionFailed(format!(
+                    "'{}' is a binary file; only text can be read",
+                    place.shown
+                )));
+            }
+            self.take(&buffer[..read]);
+        }
+    }
+
+    fn take(&mut self, part: &[u8]) {
+        for piece in part.split_inclusive(|byte| *byte == b'\n') {
+            let line = self.ends + 1;
+            if (self.from..=self.to).contains(&line) && self.kept.len() <= self.most {
+                let room = self.most + 1 - self.kept.len();
+                self.kept.extend_from_slice(&piece[..piece.len().min(room)]);
+            }
+            self.ends += u64::from(piece.ends_with(b"\n"));
+        }
+    }
+
+    fn lines(&self) -> u64 {
+        self.ends + u64::from(self.last != b'\n')
+    }
+
+    /// Not everything that was wanted was kept.
+    fn is_short(&self) -> bool {
+        self.kept.len() > self.most
+    }
+}
+
+fn present(wish: &Wish, picker: &Picker, total: u64) -> Output {
+    let room = wish.most_bytes.saturating_sub(FRAME + wish.place.shown.len());
+    let mut body = String::new();
+    let mut shown_to = wish.from.saturating_sub(1);
+    let mut lossy = false;
+    let mut pieces = picker.kept.split_inclusive(|byte| *byte == b'\n').peekable();
+    while let Some(piece) = pieces.next() {
+        // The last piece may have been cut in the middle.
+        let whole = !(picker.is_short() && pieces.peek().is_none());
+        let text = String::from_utf8_lossy(strip_end(piece));
+        let line = format!("\n{}\t{text}", shown_to + 1);
+        let fits = whole && body.len() + line.len() <= room;
+        if !fits && !body.is_empty() {
+            break;
+        }
+        shown_to += 1;
+        lossy |= matches!(text, std::borrow::Cow::Owned(_));
+        if fits {
+            body.push_str(&line);
+        } else {
+            body.push_str(&line[..line.floor_char_boundary(room.saturating_sub(LINE_CUT.len()))]);
+            body.push_str(LINE_CUT);
+            break;
+        }
+    }
+    let first = if total == 0 { 0 } else { wish.from };
+    let mut text = format!("{} lines {first}-{shown_to} of {total}", wish.place.shown);
+    if lossy {
+        text.push_str(" (not valid UTF-8: shown with replacement characters)");
+    }
+    text.push_str(&body);
+    if shown_to < wish.to.min(total) {
+        text.push_str(&format!(
+            "\ntruncated: read on with from_line {}",
+            shown_to + 1
+        ));
+    }
+    Output::text(text)
+}
+
+/// Without its line end, `\r\n` included.
+fn strip_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

@@ -1,0 +1,201 @@
+//! The two folders that file tools see, and the paths in them.
+//!
+//! No path is checked as text for leading outside: the kernel resolves it beneath an open folder
+//! (through cap-std), so that links, `..` and folders exchanged in the middle are all one case.
+
+use super::name;
+use crate::error::ToolError;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// How tools address the output folder, wherever it really is.
+pub(crate) const OUTPUT: &str = "cairn-out";
+
+/// Which of the two folders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Area {
+    /// Read only.
+    Workspace,
+    /// Written by `write_file` alone.
+    Output,
+}
+
+/// A path as a tool was given it.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) area: Area,
+    /// Relative to the area's folder; `.` for the folder itself.
+    pub(crate) path: PathBuf,
+    /// As it is shown, and may be given again.
+    pub(crate) shown: String,
+}
+
+/// The two folders.
+#[derive(Debug)]
+pub(crate) struct Roots {
+    workspace: Dir,
+    output: PathBuf,
+}
+
+impl Roots {
+    /// Opens the workspace. The output folder need not exist.
+    pub(crate) fn open(workspace: &Path, output: &Path) -> io::Result<Self> {
+        Ok(Self {
+            workspace: Dir::open_ambient_dir(workspace, ambient_authority())?,
+            output: std::path::absolute(output)?,
+        })
+    }
+
+    /// Reads a path. Nothing is touched yet.
+    ///
+    /// # Errors
+    /// [`ToolError::InvalidArguments`] if it cannot be a path.
+    pub(crate) fn place(given: &str) -> Result<Place, ToolError> {
+        let path = name::read(given)?;
+        let mut parts = path.components();
+        let first = parts.find(|part| *part != Component::CurDir);
+        let (area, path) = match first {
+            Some(Component::Normal(first)) if first == OUTPUT => {
+                (Area::Output, parts.as_path().to_owned())
+            }
+            _ => (Area::Workspace, path),
+        };
+        let path = tidy(&path);
+        let shown = name::show(&shown_path(area, &path));
+        Ok(Place { area, path, shown })
+    }
+
+    /// The folder of an area.
+    ///
+    /// # Errors
+    /// `NotFound` if nothing has been written to the output folder yet.
+    pub(crate) fn dir(&self, area: Area) -> io::Result<Dir> {
+        match area {
+            Area::Workspace => self.workspace.try_clone(),
+            // Opened anew each time: a person may have removed or exchanged it between two calls.
+            Area::Output => Dir::open_ambient_dir(&self.output, ambient_authority()),
+        }
+    }
+
+    /// The output folder, made if it is not there, durable when this returns.
+    pub(crate) fn output_for_writing(&self) -> io::Result<Dir> {
+        if let Ok(dir) = self.dir(Area::Output) {
+            return Ok(dir);
+        }
+        std::fs::create_dir_all(&self.output)?;
+        if let Some(parent) = self.output.parent() {
+            std::fs::File::open(parent)?.sync_all()?;
+        }
+        self.dir(Area::Output)
+    }
+
+    /// Device and inode of the output folder, if it is there.
+    pub(crate) fn output_identity(&self) -> Option<(u64, u64)> {
+        let metadata = self.dir(Area::Output).ok()?.dir_metadata().ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// In words for the model if it is not there, is outside, or is no regular file.
+    pub(crate) fn open_file(&self, place: &Place) -> Result<(File, Metadata), ToolError> {
+        let dir = self.dir(place.area).map_err(|error| explain(place, &error))?;
+        let (file, metadata) =
+            open_file(&dir, place.path.as_os_str()).map_err(|error| explain(place, &error))?;
+        if metadata.is_dir() {
+            return Err(ToolError::ExecutionFailed(format!(
+                "'{}' is a folder; list_files shows what is in it",
+                place.shown
+            )));
+        }
+        if !metadata.is_file() {
+            return Err(irregular(place));
+        }
+        Ok((file, metadata))
+    }
+}
+
+/// Opens `path` beneath `dir`, whatever it is, without ever waiting (as opening a pipe would).
+pub(crate) fn open_file(dir: &Dir, path: &OsStr) -> io::Result<(File, Metadata)> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = dir.open_with(path, &options)?;
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
+}
+
+/// How a path below an area's folder is shown.
+pub(crate) fn shown_path(area: Area, path: &Path) -> PathBuf {
+    match area {
+        Area::Workspace => path.to_owned(),
+        Area::Output if path == Path::new(".") => PathBuf::from(OUTPUT),
+        Area::Output => Path::new(OUTPUT).join(path),
+    }
+}
+
+/// An error of the system about `place`, in words for the model.
+pub(crate) fn explain(place: &Place, error: &io::Error) -> ToolError {
+    let shown = &place.shown;
+    let home = match place.area {
+        Area::Workspace => "the workspace",
+        Area::Output => "the output folder cairn-out/",
+    };
+    let failed = ToolError::ExecutionFailed;
+    // cap-std's own refusal carries no number of the system.
+    if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
+        return ToolError::Denied(format!(
+            "path '{shown}' leaves {home}; give a path inside it, relative to it"
+        ));
+    }
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT) if place.area == Area::Output => failed(format!(
+            "there is no '{shown}'; list_files with path 'cairn-out' shows what was written"
+        )),
+        Some(Errno::NOENT) => failed(format!(
+            "there is no '{shown}' in the workspace; list_files shows what there is"
+        )),
+        Some(Errno::ACCESS | Errno::PERM) => {
+            failed(format!("the system does not permit access to '{shown}'"))
+        }
+        Some(Errno::NOTDIR) => failed(format!(
+            "a part of '{shown}' is a file where a folder is needed"
+        )),
+        Some(Errno::ISDIR) => failed(format!("'{shown}' is a folder; give a file")),
+        Some(Errno::NAMETOOLONG) => ToolError::InvalidArguments(format!(
+            "path '{}' is longer than the system accepts",
+            crate::text::brief(shown, 80)
+        )),
+        Some(Errno::LOOP) => failed(format!(
+            "'{shown}' goes through links that cannot be followed; give the file itself"
+        )),
+        Some(Errno::NXIO) => irregular(place),
+        _ => failed(format!("'{shown}' cannot be used: {error}")),
+    }
+}
+
+/// For pipes, sockets and devices.
+pub(crate) fn irregular(place: &Place) -> ToolError {
+    ToolError::ExecutionFailed(format!(
+        "'{}' is not a regular file and cannot be read",
+        place.shown
+    ))
+}
+
+/// Without `.` parts and doubled slashes. `..` stays: what it means is the kernel's to say.
+fn tidy(path: &Path) -> PathBuf {
+    let tidy: PathBuf = path
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .collect();
+    if tidy.as_os_str().is_empty() {
+        return PathBuf::from(".");
+    }
+    tidy
+}

@@ -1,0 +1,232 @@
+//! One call, one result: lookup, permission, arguments, gate, tool, limits.
+
+use crate::error::ToolError;
+use crate::gate::{Gate, Permit};
+use crate::permission::Permissions;
+use crate::registry::{Entry, ToolRegistry, unknown};
+use crate::schema;
+use crate::text;
+use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinError;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::Instrument;
+
+/// How long a stopped tool may take to give the answer that it already has.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A wish to have a tool called.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The tool.
+    pub name: String,
+    /// The arguments as the model wrote them.
+    pub arguments: String,
+    /// The same for every repeat of this call, and for no other. Needed unless the tool is pure.
+    pub key: String,
+    /// The session, for the tool's own records.
+    pub session: String,
+    /// Last moment at which the call may begin, in milliseconds since 1970 by the store's clock.
+    /// Needed unless the tool is pure.
+    pub not_after: Option<u64>,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// What the tool gave, or why it gave nothing.
+    pub result: Result<Output, ToolError>,
+    /// From gate to result; zero if the call never got there.
+    pub elapsed: Duration,
+}
+
+/// Carries out calls. Every call gets exactly one outcome, whatever the tool does.
+#[derive(Debug)]
+pub struct Invoker {
+    registry: ToolRegistry,
+    permissions: Permissions,
+    gate: Gate,
+    slots: Arc<Semaphore>,
+    running: TaskTracker,
+}
+
+impl Invoker {
+    /// At most `parallel_calls` calls run at a time; further ones wait before the gate.
+    pub fn new(
+        registry: ToolRegistry,
+        permissions: Permissions,
+        gate: Gate,
+        parallel_calls: usize,
+    ) -> Self {
+        Self {
+            registry,
+            permissions,
+            gate,
+            slots: Arc::new(Semaphore::new(parallel_calls)),
+            running: TaskTracker::new(),
+        }
+    }
+
+    /// The tools that may be called, in the order of their names.
+    pub fn list(&self) -> impl Iterator<Item = &ToolSpec> {
+        let permissions = &self.permissions;
+        self.registry
+            .list()
+            .filter(move |spec| permissions.allows(&spec.name))
+    }
+
+    /// Makes one call. The effect decides what happens when this future is dropped: a pure call
+    /// stops; any other call that has begun is finished, because half of a side effect is worse
+    /// than one whose result nobody read.
+    pub async fn invoke(&self, request: Request) -> Outcome {
+        let span = tracing::info_span!(
+            "execute_tool",
+            otel.name = format!("execute_tool {}", text::brief(&request.name, 64)),
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = text::brief(&request.name, 64),
+            cairn.session = request.session,
+            cairn.call.key = request.key,
+            error.type = tracing::field::Empty,
+        );
+        let outcome = self.checked(request).instrument(span.clone()).await;
+        if let Err(error) = &outcome.result {
+            span.record("error.type", error.reason());
+        }
+        outcome
+    }
+
+    /// Makes several calls in parallel; the outcomes are in the order of the requests.
+    pub async fn invoke_all(&self, requests: Vec<Request>) -> Vec<Outcome> {
+        let calls = requests.into_iter().map(|request| self.invoke(request));
+        futures::future::join_all(calls).await
+    }
+
+    /// Waits until no call runs any more, those whose caller has gone included.
+    pub async fn drain(&self) {
+        self.running.close();
+        self.running.wait().await;
+    }
+
+    async fn checked(&self, request: Request) -> Outcome {
+        let (entry, arguments) = match self.check(&request) {
+            Ok(checked) => checked,
+            Err(error) => return not_begun(error),
+        };
+        let Ok(slot) = self.slots.clone().acquire_owned().await else {
+            return not_begun(ToolError::NotSent("the tools service is stopping".to_owned()));
+        };
+        let started = Instant::now();
+        let permit = match entry.spec().effect {
+            Effect::Pure => Permit::unlimited(),
+            Effect::Idempotent | Effect::Effectful => {
+                match self.gate.admit(&request.key, request.not_after).await {
+                    Ok(permit) => permit,
+                    Err(error) => return not_begun(error),
+                }
+            }
+        };
+        let call = Call {
+            key: request.key,
+            session: request.session,
+            arguments,
+            stop: CancellationToken::new(),
+            permit,
+        };
+        let result = self.run(entry.tool.clone(), call, slot).await;
+        Outcome {
+            result: result.map(|output| limited(output, entry.spec().output_limit)),
+            elapsed: started.elapsed(),
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<(&Entry, serde_json::Value), ToolError> {
+        let Some(entry) = self.registry.find(&request.name) else {
+            let names = self.list().map(|spec| spec.name.as_str());
+            return Err(unknown(&request.name, names));
+        };
+        self.permissions.check(&request.name)?;
+        let arguments = schema::parse(&request.arguments, entry.spec().argument_limit)?;
+        entry.schema.check(&arguments)?;
+        Ok((entry, arguments))
+    }
+
+    /// Runs the tool in a task of its own, so that its panics end there and its side effects do
+    /// not depend on whether somebody waits.
+    async fn run(
+        &self,
+        tool: Arc<dyn Tool>,
+        call: Call,
+        slot: OwnedSemaphorePermit,
+    ) -> Result<Output, ToolError> {
+        let name = tool.spec().name.clone();
+        let effect = tool.spec().effect;
+        let task = attempt(tool, call, slot).in_current_span();
+        let handle = self.running.spawn(task);
+        let joined = match effect {
+            Effect::Pure => AbortOnDropHandle::new(handle).await,
+            Effect::Idempotent | Effect::Effectful => handle.await,
+        };
+        joined.unwrap_or_else(|error| Err(crashed(&name, &error)))
+    }
+}
+
+async fn attempt(
+    tool: Arc<dyn Tool>,
+    call: Call,
+    _slot: OwnedSemaphorePermit,
+) -> Result<Output, ToolError> {
+    // Work on other threads ends with this future, however that comes about.
+    let _stop = call.stop.clone().drop_guard();
+    // As late as possible: the task may have waited for its turn.
+    call.permit.check()?;
+    let spec = tool.spec();
+    let mut work = tool.call(&call);
+    if let Ok(result) = tokio::time::timeout(spec.time_limit, &mut work).await {
+        return result;
+    }
+    call.stop.cancel();
+    // A tool that was just about done says so; any error is the time limit's doing.
+    match tokio::time::timeout(GRACE, work).await {
+        Ok(Ok(output)) => Ok(output),
+        Ok(Err(error @ ToolError::NotSent(_))) => Err(error),
+        Ok(Err(_)) | Err(_) => Err(timed_out(spec)),
+    }
+}
+
+fn timed_out(spec: &ToolSpec) -> ToolError {
+    let mut message = format!(
+        "tool '{}' took longer than its limit of {} ms and was stopped",
+        spec.name,
+        spec.time_limit.as_millis()
+    );
+    if spec.effect != Effect::Pure {
+        message.push_str("; what it had done by then stays done");
+    }
+    ToolError::Timeout(message)
+}
+
+fn crashed(name: &str, error: &JoinError) -> ToolError {
+    if error.is_panic() {
+        // What was said in the panic is the tool's internals; the process's log has it.
+        tracing::error!(tool = name, "a tool panicked");
+        return ToolError::ExecutionFailed(format!(
+            "tool '{name}' crashed; that is a fault in the tool, which these arguments may have \
+             brought out"
+        ));
+    }
+    ToolError::ExecutionFailed(format!("tool '{name}' was stopped with the tools service"))
+}
+
+fn limited(output: Output, limit: usize) -> Output {
+    Output::text(text::cut(output.text, limit))
+}
+
+fn not_begun(error: ToolError) -> Outcome {
+    Outcome {
+        result: Err(error),
+        elapsed: Duration::ZERO,
+    }
+}

@@ -1,0 +1,1 @@
+//! The tools service: registry, schemas, guards, the last gate before a side effect.

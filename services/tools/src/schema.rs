@@ -1,0 +1,117 @@
+//! Arguments: bounded before they are parsed, checked before the tool sees them.
+
+mod explain;
+
+use crate::error::ToolError;
+use jsonschema::{PatternOptions, Validator};
+use serde_json::{Map, Value};
+
+/// Deepest nesting of arrays and objects in arguments.
+pub(crate) const DEPTH_LIMIT: usize = 32;
+/// Faults told of in one message; a model mends the first ones first.
+const FAULTS: usize = 5;
+/// Most bytes of a compiled `pattern`.
+const PATTERN_SIZE: usize = 1 << 20;
+
+/// A compiled JSON Schema, kept with its source for the messages.
+pub(crate) struct Schema {
+    source: Value,
+    validator: Validator,
+}
+
+impl Schema {
+    /// Compiles `source`, which must describe an object. References to other documents are not
+    /// followed, and `pattern` runs in linear time (no look-around).
+    pub(crate) fn compile(source: &Value) -> Result<Self, String> {
+        if source.get("type").and_then(Value::as_str) != Some("object") {
+            return Err("it must have \"type\": \"object\", as model providers ask".to_owned());
+        }
+        let validator = jsonschema::options()
+            .offline()
+            .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_SIZE))
+            .build(source)
+            .map_err(|error| match error.instance_path().as_str() {
+                "" => error.to_string(),
+                path => format!("at {path}: {error}"),
+            })?;
+        Ok(Self {
+            source: source.clone(),
+            validator,
+        })
+    }
+
+    /// # Errors
+    /// [`ToolError::InvalidArguments`] naming path, fault and what is allowed, for the first five.
+    pub(crate) fn check(&self, arguments: &Value) -> Result<(), ToolError> {
+        if self.validator.is_valid(arguments) {
+            return Ok(());
+        }
+        let errors = self.validator.iter_errors(arguments).take(FAULTS);
+        let faults: Vec<String> = errors
+            .map(|error| explain::fault(&self.source, &error))
+            .collect();
+        Err(ToolError::InvalidArguments(faults.join("; ")))
+    }
+}
+
+/// Reads arguments as the model wrote them. Nothing at all is an empty object.
+///
+/// # Errors
+/// [`ToolError::TooLarge`] beyond `limit` bytes or [`DEPTH_LIMIT`] levels, before anything is
+/// parsed; [`ToolError::InvalidArguments`] if it is no JSON object.
+pub(crate) fn parse(text: &str, limit: usize) -> Result<Value, ToolError> {
+    if text.len() > limit {
+        return Err(ToolError::TooLarge(format!(
+            "the arguments have {} bytes; at most {limit} are accepted",
+            text.len()
+        )));
+    }
+    if depth(text) > DEPTH_LIMIT {
+        return Err(ToolError::TooLarge(format!(
+            "the arguments are nested more than {DEPTH_LIMIT} levels deep; give flatter ones"
+        )));
+    }
+    if text.trim().is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    match serde_json::from_str(text) {
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(other) => Err(ToolError::InvalidArguments(format!(
+            "the arguments are {}; they must be a JSON object",
+            explain::kind(&other)
+        ))),
+        Err(error) => Err(ToolError::InvalidArguments(format!(
+            "the arguments are not valid JSON ({error}); give one JSON object"
+        ))),
+    }
+}
+
+/// Deepest level of brackets outside strings; an upper bound also for text that is no JSON.
+fn depth(text: &str) -> usize {
+    let (mut level, mut deepest) = (0_usize, 0_usize);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in text.bytes() {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => {
+                level += 1;
+                deepest = deepest.max(level);
+            }
+            b'}' | b']' => level = level.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! How a process starts and stops: configuration, logs, signals, drain.

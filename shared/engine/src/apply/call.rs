@@ -1,0 +1,146 @@
+//! Events about replies and calls.
+
+use crate::command::Settlement;
+use crate::event::{CallRef, EventKind, ReplyReceived};
+use crate::state::{Call, CallStatus, Session, Turn};
+use crate::transitions::{CallPhase, IllegalTransition, call_may};
+
+impl Session {
+    pub(super) fn apply_to_call(&mut self, event: &EventKind) -> Result<(), IllegalTransition> {
+        use EventKind as E;
+        match event {
+            E::ReplyReceived(reply) => self.take_reply(reply),
+            E::CallIntended {
+                call,
+                not_after,
+                time_limit_ms,
+                in_process,
+            } => {
+                let call = self.call_mut(*call)?;
+                let times = match call.status {
+                    CallStatus::Intended { times, .. } => times + 1,
+                    _ => 1,
+                };
+                call.enter(CallStatus::Intended {
+                    not_after: *not_after,
+                    time_limit_ms: *time_limit_ms,
+                    in_process: *in_process,
+                    times,
+                })
+            }
+            E::CallFinished(finished) => {
+                self.call_mut(finished.call)?.enter(CallStatus::Finished {
+                    output: finished.output.clone(),
+                    is_error: finished.is_error,
+                    reason: finished.reason.clone(),
+                })
+            }
+            E::CallInDoubt { call, settle_after } => {
+                self.call_mut(*call)?.enter(CallStatus::InDoubt {
+                    settle_after: *settle_after,
+                    answer: None,
+                })?;
+                self.run_mut(call.attempt.run)?.in_doubt += 1;
+                Ok(())
+            }
+            E::Decided {
+                command_seq,
+                call,
+                settlement,
+            } => {
+                let decided = self.call_mut(*call)?;
+                let CallStatus::InDoubt { answer, .. } = &mut decided.status else {
+                    let what = format!("call {call:?}");
+                    return Err(IllegalTransition::not_allowed(
+                        what,
+                        &decided.status,
+                        "decided",
+                    ));
+                };
+                *answer = Some(settlement.clone());
+                self.answer_command(*command_seq);
+                Ok(())
+            }
+            E::CallSettled { call, settlement } => {
+                self.call_mut(*call)?.enter(settled(settlement))?;
+                self.run_mut(call.attempt.run)?.in_doubt -= 1;
+                Ok(())
+            }
+            other => Err(IllegalTransition::missing(format!("call event {other:?}"))),
+        }
+    }
+
+    fn take_reply(&mut self, reply: &ReplyReceived) -> Result<(), IllegalTransition> {
+        let attempt = self.attempt_mut(reply.attempt)?;
+        if attempt.turns.len() != reply.tool_turn as usize {
+            let what = format_args!("tool turn {}", reply.tool_turn);
+            return Err(IllegalTransition::not_allowed(
+                what,
+                attempt.turns.len(),
+                "next",
+            ));
+        }
+        let calls = reply.calls.iter().map(|requested| Call {
+            call: requested.call.clone(),
+            effect: requested.effect,
+            status: CallStatus::Requested,
+        });
+        attempt.turns.push(Turn {
+            text: reply.text.clone(),
+            calls: calls.collect(),
+        });
+        let step = self.step_mut(reply.attempt)?;
+        step.usage.add(&reply.usage);
+        step.tool_turns += 1;
+        let run = self.run_mut(reply.attempt.run)?;
+        run.usage.add(&reply.usage);
+        run.tool_turns += 1;
+        Ok(())
+    }
+
+    fn call_mut(&mut self, name: CallRef) -> Result<&mut Call, IllegalTransition> {
+        let turns = &mut self.attempt_mut(name.attempt)?.turns;
+        turns
+            .get_mut(name.tool_turn as usize)
+            .and_then(|turn| turn.calls.get_mut(name.index as usize))
+            .ok_or_else(|| IllegalTransition::missing(format!("call {name:?}")))
+    }
+}
+
+impl Call {
+    fn enter(&mut self, to: CallStatus) -> Result<(), IllegalTransition> {
+        let (from, into): (CallPhase, CallPhase) = (self.status.phase(), to.phase());
+        if !call_may(from, into) {
+            let what = format_args!("call '{}'", self.call.id);
+            return Err(IllegalTransition::not_allowed(what, from, into));
+        }
+        self.status = to;
+        Ok(())
+    }
+}
+
+/// What a person's word makes of a call; a call to be sent again is as if just asked for.
+fn settled(settlement: &Settlement) -> CallStatus {
+    let told = |what: &str, reason: &str| CallStatus::Finished {
+        output: if reason.is_empty() {
+            what.to_owned()
+        } else {
+            format!("{what}: {reason}")
+        },
+        is_error: true,
+        reason: "Decided".to_owned(),
+    };
+    match settlement {
+        Settlement::Done { output } => CallStatus::Finished {
+            output: output.clone(),
+            is_error: false,
+            reason: String::new(),
+        },
+        Settlement::Retry => CallStatus::Requested,
+        Settlement::Skip { reason } => told(
+            "a person decided to go on without this call; do not repeat it",
+            reason,
+        ),
+        Settlement::Fail { reason } => told("a person decided that this call failed", reason),
+    }
+}

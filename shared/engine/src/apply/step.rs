@@ -1,0 +1,234 @@
+//! Events about a step and its attempt.
+
+use crate::event::{AttemptRef, Effect, EventKind};
+use crate::message::ToolCall;
+use crate::state::{
+    Attempt, Call, CallStatus, Moment, PlanState, Run, Session, Step, StepStatus, SubGoal, Turn,
+};
+use crate::transitions::{IllegalTransition, StepPhase, step_may};
+
+impl Session {
+    pub(super) fn apply_to_step(
+        &mut self,
+        event: &EventKind,
+        at: u64,
+    ) -> Result<(), IllegalTransition> {
+        use EventKind as E;
+        match event {
+            E::StepStarted {
+                attempt,
+                tool_effect,
+            } => {
+                return self.start_attempt(*attempt, *tool_effect, at);
+            }
+            E::AttemptContinued { attempt } => {
+                self.attempt_mut(*attempt)?;
+            }
+            E::StepCompleted {
+                attempt,
+                response,
+                summary,
+            } => {
+                self.attempt_mut(*attempt)?;
+                let end = StepStatus::Completed {
+                    response: response.clone(),
+                    summary: summary.clone(),
+                };
+                return self.run_mut(attempt.run)?.end_step(attempt.step, end, at);
+            }
+            E::StepFailed { attempt, failure } => {
+                self.attempt_mut(*attempt)?;
+                let end = StepStatus::Failed {
+                    failure: failure.clone(),
+                };
+                let run = self.run_mut(attempt.run)?;
+                run.end_step(attempt.step, end, at)?;
+                run.failing.get_or_insert_with(|| failure.clone());
+            }
+            E::StepSkipped { run, step, reason } => {
+                let end = StepStatus::Skipped {
+                    reason: reason.clone(),
+                };
+                return self.run_mut(*run)?.end_step(*step, end, at);
+            }
+            E::SubGoalAdded {
+                attempt,
+                index,
+                text,
+            } => {
+                let attempt = self.attempt_mut(*attempt)?;
+                if attempt.sub_goals.len() != *index as usize {
+                    return Err(IllegalTransition::missing(format_args!("sub-goal {index}")));
+                }
+                attempt.sub_goals.push(SubGoal {
+                    text: text.clone(),
+                    summary: None,
+                });
+            }
+            E::SubGoalFocused { attempt, index } => {
+                let attempt = self.attempt_mut(*attempt)?;
+                attempt.open_sub_goal(*index)?;
+                attempt.focus = Some(*index);
+            }
+            E::SubGoalCompleted {
+                attempt,
+                index,
+                summary,
+            } => {
+                let attempt = self.attempt_mut(*attempt)?;
+                attempt.open_sub_goal(*index)?.summary = Some(summary.clone());
+                attempt.focus = attempt.focus.filter(|focus| focus != index);
+            }
+            E::ScratchpadWritten { attempt, text } => {
+                self.attempt_mut(*attempt)?;
+                self.step_mut(*attempt)?.notes.clone_from(text);
+            }
+            other => return Err(IllegalTransition::missing(format!("step event {other:?}"))),
+        }
+        Ok(())
+    }
+
+    fn start_attempt(
+        &mut self,
+        attempt: AttemptRef,
+        tool_effect: Option<Effect>,
+        at: u64,
+    ) -> Result<(), IllegalTransition> {
+        let run = self.run_mut(attempt.run)?;
+        run.ticks += 1;
+        let tick = run.ticks;
+        let plan = run.plan_mut()?;
+        let position = attempt.step.wrapping_sub(1);
+        if !plan.ready.remove(&position) {
+            let what = format_args!("step {}", attempt.step);
+            return Err(IllegalTransition::not_allowed(
+                what,
+                "not ready",
+                StepPhase::Running,
+            ));
+        }
+        plan.running.insert(position);
+        let step = plan.step_mut(attempt.step)?;
+        step.attempts += 1;
+        step.started.get_or_insert(Moment { tick, at });
+        step.notes.clear();
+        let turns = tool_effect.map(|effect| tool_turn(step, effect));
+        let begun = Attempt {
+            number: attempt.attempt,
+            turns: turns.into_iter().collect(),
+            ..Attempt::default()
+        };
+        step.enter(attempt.step, StepStatus::Running(Box::new(begun)))
+    }
+
+    pub(crate) fn step_mut(&mut self, attempt: AttemptRef) -> Result<&mut Step, IllegalTransition> {
+        self.run_mut(attempt.run)?
+            .plan_mut()?
+            .step_mut(attempt.step)
+    }
+
+    pub(crate) fn attempt_mut(
+        &mut self,
+        name: AttemptRef,
+    ) -> Result<&mut Attempt, IllegalTransition> {
+        let step = self.step_mut(name)?;
+        match &mut step.status {
+            StepStatus::Running(attempt) if attempt.number == name.attempt => Ok(attempt),
+            _ => Err(IllegalTransition::missing(format_args!(
+                "running attempt {} of step {}",
+                name.attempt, name.step
+            ))),
+        }
+    }
+}
+
+/// A tool step is one tool turn that nobody had to ask a model for.
+fn tool_turn(step: &Step, effect: Effect) -> Turn {
+    let tool = step.plan.tool.clone();
+    let (name, arguments) = tool
+        .map(|tool| (tool.name, tool.arguments))
+        .unwrap_or_default();
+    Turn {
+        text: String::new(),
+        calls: vec![Call {
+            call: ToolCall {
+                id: "call-0".to_owned(),
+                name,
+                arguments,
+            },
+            effect,
+            status: CallStatus::Requested,
+        }],
+    }
+}
+
+impl Run {
+    fn plan_mut(&mut self) -> Result<&mut PlanState, IllegalTransition> {
+        let number = self.number;
+        self.plan
+            .as_mut()
+            .ok_or_else(|| IllegalTransition::missing(format_args!("plan of run {number}")))
+    }
+
+    fn end_step(&mut self, number: u32, end: StepStatus, at: u64) -> Result<(), IllegalTransition> {
+        self.ticks += 1;
+        let tick = self.ticks;
+        let plan = self.plan_mut()?;
+        let step = plan.step_mut(number)?;
+        let in_doubt = step.running().map_or(0, doubtful_calls);
+        step.enter(number, end)?;
+        step.ended = Some(Moment { tick, at });
+        let freed = step
+            .is_met()
+            .then(|| step.dependents.clone())
+            .unwrap_or_default();
+        plan.running.remove(&(number - 1));
+        plan.ready.remove(&(number - 1));
+        plan.open -= 1;
+        for position in freed {
+            let dependent = plan.step_mut(position + 1)?;
+            dependent.unmet -= 1;
+            if dependent.unmet == 0 && dependent.status == StepStatus::Pending {
+                plan.ready.insert(position);
+            }
+        }
+        self.in_doubt -= in_doubt;
+        Ok(())
+    }
+}
+
+fn doubtful_calls(attempt: &Attempt) -> u32 {
+    let calls = attempt.turns.iter().flat_map(|turn| &turn.calls);
+    calls
+        .filter(|call| matches!(call.status, CallStatus::InDoubt { .. }))
+        .count() as u32
+}
+
+impl PlanState {
+    fn step_mut(&mut self, number: u32) -> Result<&mut Step, IllegalTransition> {
+        self.steps
+            .get_mut(number.wrapping_sub(1) as usize)
+            .ok_or_else(|| IllegalTransition::missing(format_args!("step {number}")))
+    }
+}
+
+impl Step {
+    fn enter(&mut self, number: u32, to: StepStatus) -> Result<(), IllegalTransition> {
+        let (from, into) = (self.status.phase(), to.phase());
+        if !step_may(from, into) {
+            let what = format_args!("step {number}");
+            return Err(IllegalTransition::not_allowed(what, from, into));
+        }
+        self.status = to;
+        Ok(())
+    }
+}
+
+impl Attempt {
+    fn open_sub_goal(&mut self, index: u32) -> Result<&mut SubGoal, IllegalTransition> {
+        self.sub_goals
+            .get_mut(index as usize)
+            .filter(|goal| goal.summary.is_none())
+            .ok_or_else(|| IllegalTransition::missing(format_args!("open sub-goal {index}")))
+    }
+}

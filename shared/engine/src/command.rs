@@ -1,0 +1,104 @@
+//! What somebody may ask of a session.
+
+use crate::plan::PlanDraft;
+use serde::{Deserialize, Serialize};
+
+/// One request to the owner of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// Pursue a goal.
+    StartRun(StartRun),
+    /// End the active run.
+    CancelRun {
+        /// Number of the run.
+        run: u32,
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// Answer a question that a run waits for.
+    Decide {
+        /// The question, as the list of pending questions names it.
+        pending_id: String,
+        /// The answer.
+        settlement: Settlement,
+    },
+}
+
+/// Pursue a goal: plan it first, or carry out the plan given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartRun {
+    /// What is to be reached; may be empty only if a plan is given.
+    pub goal: String,
+    /// When given, nothing is planned.
+    pub plan: Option<PlanDraft>,
+    /// What differs from the defaults; 0 leaves the default.
+    pub limits: LimitOverrides,
+    /// Model for planning and steps; empty for the default.
+    pub model: String,
+}
+
+/// Limits that differ from the defaults; 0 leaves the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitOverrides {
+    /// Most tool turns in one attempt.
+    pub max_tool_turns: u32,
+    /// Most tool turns in the whole run.
+    pub max_turns: u32,
+    /// Most steps that run at the same time.
+    pub max_parallel_steps: u32,
+}
+
+/// The limits of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunLimits {
+    /// Most tool turns in one attempt at a step; one more fails the step.
+    pub max_tool_turns: u32,
+    /// Most tool turns in the whole run; when they are used up the run waits and asks.
+    pub max_turns: u32,
+    /// Most steps that run at the same time.
+    pub max_parallel_steps: u32,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            max_tool_turns: 10,
+            max_turns: 50,
+            max_parallel_steps: 8,
+        }
+    }
+}
+
+impl RunLimits {
+    /// These limits with what `overrides` sets.
+    pub fn with(self, overrides: LimitOverrides) -> Self {
+        let pick = |given: u32, default: u32| if given == 0 { default } else { given };
+        Self {
+            max_tool_turns: pick(overrides.max_tool_turns, self.max_tool_turns),
+            max_turns: pick(overrides.max_turns, self.max_turns),
+            max_parallel_steps: pick(overrides.max_parallel_steps, self.max_parallel_steps),
+        }
+    }
+}
+
+/// What a person says of a call whose outcome nobody knows, or of a budget that is used up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Settlement {
+    /// The call was carried out, with this output.
+    Done {
+        /// What the model is told.
+        output: String,
+    },
+    /// Send the call again with the same key; or go on with a fresh budget.
+    Retry,
+    /// Go on without it.
+    Skip {
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// The step fails; for a budget, the run.
+    Fail {
+        /// Why; may be empty.
+        reason: String,
+    },
+}

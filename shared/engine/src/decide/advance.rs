@@ -1,0 +1,110 @@
+//! What a run does next: start steps, wait, end.
+
+use super::Decision;
+use crate::event::{AttemptRef, CallRef, Effect, EventKind};
+use crate::state::{RunStatus, StepStatus};
+use crate::transitions::IllegalTransition;
+
+impl Decision<'_> {
+    /// Starts what is ready, ends the run if nothing is left, and says whether it waits.
+    pub(super) fn advance(&mut self, number: u32) -> Result<(), IllegalTransition> {
+        while let Some(step) = self.next_step(number) {
+            self.start_step(number, step)?;
+        }
+        self.reconcile_status(number)?;
+        let Some(run) = self.session.run(number) else {
+            return Ok(());
+        };
+        let Some(plan) = run.plan.as_ref() else {
+            return Ok(());
+        };
+        if run.status != RunStatus::Running || !plan.running.is_empty() {
+            return Ok(());
+        }
+        if let Some(failure) = run.failing.clone() {
+            return self.emit(EventKind::RunFailed {
+                run: number,
+                failure,
+            });
+        }
+        if plan.open == 0 {
+            let answer = match plan.steps.last().map(|step| &step.status) {
+                Some(StepStatus::Completed { summary, .. }) => summary.clone(),
+                _ => String::new(),
+            };
+            return self.emit(EventKind::RunCompleted {
+                run: number,
+                answer,
+            });
+        }
+        Ok(())
+    }
+
+    /// The next step to start, if the run may start one. After a failure nothing new begins.
+    fn next_step(&self, number: u32) -> Option<u32> {
+        let run = self.session.run(number)?;
+        if run.status.is_terminal() || run.failing.is_some() {
+            return None;
+        }
+        let plan = run.plan.as_ref()?;
+        if plan.running.len() >= run.limits.max_parallel_steps as usize {
+            return None;
+        }
+        plan.ready.first().map(|position| position + 1)
+    }
+
+    fn start_step(&mut self, run: u32, number: u32) -> Result<(), IllegalTransition> {
+        let mut attempt = AttemptRef {
+            run,
+            step: number,
+            attempt: 1,
+        };
+        let step = self.session.step(attempt);
+        let step = step.ok_or_else(|| IllegalTransition::missing(format_args!("step {number}")))?;
+        attempt.attempt = step.attempts + 1;
+        let tool = step.plan.tool.as_ref().map(|tool| tool.name.clone());
+        // A tool that is not in the catalogue cannot have effects: tools will say so.
+        let effect = |name: &String| {
+            self.facts
+                .tools
+                .get(name)
+                .map_or(Effect::Pure, |t| t.effect)
+        };
+        let tool_effect = tool.as_ref().map(effect);
+        self.emit(EventKind::StepStarted {
+            attempt,
+            tool_effect,
+        })?;
+        match tool {
+            Some(tool) if tool_effect == Some(Effect::Effectful) => self.intend(
+                CallRef {
+                    attempt,
+                    tool_turn: 0,
+                    index: 0,
+                },
+                &tool,
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn reconcile_status(&mut self, number: u32) -> Result<(), IllegalTransition> {
+        let Some(run) = self.session.run(number).filter(|run| run.plan.is_some()) else {
+            return Ok(());
+        };
+        let (is, due) = (run.status, run.due_status());
+        if is.is_terminal() || is == due {
+            return Ok(());
+        }
+        if matches!(is, RunStatus::Waiting(_)) {
+            self.emit(EventKind::RunResumed { run: number })?;
+        }
+        match due {
+            RunStatus::Waiting(reason) => self.emit(EventKind::RunWaiting {
+                run: number,
+                reason,
+            }),
+            _ => Ok(()),
+        }
+    }
+}

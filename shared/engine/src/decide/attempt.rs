@@ -1,0 +1,204 @@
+//! What follows from the executor's reports.
+
+use super::state_tools::{self, Ending};
+use super::{Decision, Reply};
+use crate::event::{
+    AttemptRef, CallFinished, CallRef, Effect, EventKind, ReplyReceived, RequestedCall,
+};
+use crate::failure::{Failure, FailureKind};
+use crate::message::ToolCall;
+use crate::state::CallStatus;
+use crate::text::brief;
+use crate::transitions::IllegalTransition;
+
+/// A call that was certainly not sent is intended anew; after so many times it is a failure.
+const MOST_INTENTS: u32 = 5;
+
+/// Longest summary that is made from a tool step's output, in characters.
+const BRIEF_LENGTH: usize = 240;
+
+impl Decision<'_> {
+    pub(super) fn report(
+        &mut self,
+        attempt: AttemptRef,
+        results: Vec<CallFinished>,
+        reply: Option<Reply>,
+        failure: Option<Failure>,
+    ) -> Result<(), IllegalTransition> {
+        if self.session.attempt(attempt).is_none() {
+            return Ok(());
+        }
+        for result in results {
+            self.take_result(result)?;
+        }
+        self.finish_turn(attempt)?;
+        if self.session.attempt(attempt).is_some() {
+            match (reply, failure) {
+                (Some(reply), _) => self.take_reply(attempt, reply)?,
+                (None, Some(failure)) => {
+                    self.emit(EventKind::StepFailed { attempt, failure })?;
+                }
+                (None, None) => {}
+            }
+        }
+        self.advance(attempt.run)
+    }
+
+    fn take_result(&mut self, result: CallFinished) -> Result<(), IllegalTransition> {
+        let call = self.session.call(result.call);
+        let call = call.ok_or_else(|| IllegalTransition::missing(format!("{:?}", result.call)))?;
+        match call.status {
+            CallStatus::Finished { .. } | CallStatus::InDoubt { .. } => Ok(()),
+            CallStatus::Intended { times, .. }
+                if result.reason == "NotSent" && times < MOST_INTENTS =>
+            {
+                let tool = call.call.name.clone();
+                self.intend(result.call, &tool)
+            }
+            _ => self.emit(EventKind::CallFinished(result)),
+        }
+    }
+
+    fn take_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Result<(), IllegalTransition> {
+        let limit = self
+            .session
+            .run(attempt.run)
+            .map_or(0, |run| run.limits.max_tool_turns);
+        if reply.tool_turn >= limit {
+            let message = format!("the step used all of its {limit} tool turns without completing");
+            let failure = Failure::new(FailureKind::LimitExceeded, "max_tool_turns", message);
+            return self.emit(EventKind::StepFailed { attempt, failure });
+        }
+        let requested = reply
+            .calls
+            .into_iter()
+            .map(|call| self.requested(call))
+            .collect();
+        self.emit(EventKind::ReplyReceived(ReplyReceived {
+            attempt,
+            tool_turn: reply.tool_turn,
+            text: reply.text,
+            calls: requested,
+            usage: reply.usage,
+            model: reply.model,
+            duration_ms: reply.duration_ms,
+        }))?;
+        self.answer_and_intend(attempt, reply.tool_turn)?;
+        self.finish_turn(attempt)
+    }
+
+    fn requested(&self, call: ToolCall) -> RequestedCall {
+        let effect = if state_tools::is_state_tool(&call.name) {
+            Effect::State
+        } else {
+            // An unknown tool is answered here and never sent.
+            self.facts
+                .tools
+                .get(&call.name)
+                .map_or(Effect::State, |tool| tool.effect)
+        };
+        RequestedCall { call, effect }
+    }
+
+    /// State tools and unknown ones are answered at once, effectful calls get their intent.
+    fn answer_and_intend(
+        &mut self,
+        attempt: AttemptRef,
+        tool_turn: u32,
+    ) -> Result<(), IllegalTransition> {
+        for index in 0.. {
+            let name = CallRef {
+                attempt,
+                tool_turn,
+                index,
+            };
+            let Some(call) = self.session.call(name) else {
+                return Ok(());
+            };
+            match call.effect {
+                Effect::State => {
+                    let call = call.call.clone();
+                    self.answer_state_call(name, &call)?;
+                }
+                Effect::Effectful => {
+                    let tool = call.call.name.clone();
+                    self.intend(name, &tool)?;
+                }
+                Effect::Pure | Effect::Idempotent => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a tool step with its call, and a step whose completion waits for the other calls of
+    /// its reply.
+    pub(super) fn finish_turn(&mut self, attempt: AttemptRef) -> Result<(), IllegalTransition> {
+        let Some(running) = self.session.attempt(attempt) else {
+            return Ok(());
+        };
+        if self.is_tool_step(attempt) {
+            let call = running.turns.first().and_then(|turn| turn.calls.first());
+            return match call.map(|call| &call.status) {
+                Some(CallStatus::Finished {
+                    output,
+                    is_error,
+                    reason,
+                }) => {
+                    let failed = is_error.then(|| reason.clone());
+                    let output = output.clone();
+                    self.end_tool_step(attempt, &output, failed)
+                }
+                _ => Ok(()),
+            };
+        }
+        match state_tools::ending(running, attempt) {
+            Ending::None => Ok(()),
+            Ending::Refused { call, because } => self.answer(call, because, "NotCompleted"),
+            Ending::Step {
+                call,
+                response,
+                summary,
+            } => {
+                self.answer(call, "step completed".to_owned(), "")?;
+                self.emit(EventKind::StepCompleted {
+                    attempt,
+                    response,
+                    summary,
+                })
+            }
+        }
+    }
+
+    fn end_tool_step(
+        &mut self,
+        attempt: AttemptRef,
+        output: &str,
+        failed: Option<String>,
+    ) -> Result<(), IllegalTransition> {
+        if let Some(reason) = failed {
+            let failure = Failure::new(FailureKind::Tool, reason, output);
+            return self.emit(EventKind::StepFailed { attempt, failure });
+        }
+        self.emit(EventKind::StepCompleted {
+            attempt,
+            response: String::new(),
+            summary: brief(output, BRIEF_LENGTH),
+        })
+    }
+
+    /// Gives a call its result. A reason makes it an error.
+    pub(super) fn answer(
+        &mut self,
+        call: CallRef,
+        output: String,
+        reason: &str,
+    ) -> Result<(), IllegalTransition> {
+        self.emit(EventKind::CallFinished(CallFinished {
+            call,
+            output,
+            is_error: !reason.is_empty(),
+            reason: reason.to_owned(),
+            duration_ms: 0,
+        }))
+    }
+}

@@ -1,0 +1,195 @@
+//! Answers to commands: each is accepted or refused by an event.
+
+use super::Decision;
+use crate::command::{Command, Settlement, StartRun};
+use crate::event::{EventKind, WaitReason};
+use crate::failure::{Failure, FailureKind};
+use crate::message::Usage;
+use crate::pending::{PendingId, pending_call};
+use crate::plan::Plan;
+use crate::state::{CallStatus, RunStatus};
+use crate::transitions::IllegalTransition;
+
+/// The answer no.
+struct Refusal {
+    reason: &'static str,
+    message: String,
+}
+
+impl Decision<'_> {
+    pub(super) fn handle_command(&mut self) -> Result<(), IllegalTransition> {
+        let Some((&seq, command)) = self.session.commands.first_key_value() else {
+            return Ok(());
+        };
+        let command = command.clone();
+        let refusal = match command {
+            Command::StartRun(start) => self.start_run(seq, start)?,
+            Command::CancelRun { run, reason } => self.cancel_run(seq, run, reason)?,
+            Command::Decide {
+                pending_id,
+                settlement,
+            } => self.decide_pending(seq, &pending_id, settlement)?,
+        };
+        match refusal {
+            Some(Refusal { reason, message }) => self.emit(EventKind::CommandRefused {
+                command_seq: seq,
+                reason: reason.to_owned(),
+                message,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn start_run(
+        &mut self,
+        command_seq: u64,
+        start: StartRun,
+    ) -> Result<Option<Refusal>, IllegalTransition> {
+        if let Some(active) = self.session.active_run() {
+            return Ok(refuse(
+                "RUN_ACTIVE",
+                format!(
+                    "run {} is active; wait for its end or cancel it",
+                    active.number
+                ),
+            ));
+        }
+        if let Some(Err(error)) = start.plan.as_ref().map(Plan::new) {
+            return Ok(refuse("BAD_PLAN", error.to_string()));
+        }
+        let run = self.session.runs.len() as u32 + 1;
+        self.emit(EventKind::RunStarted {
+            run,
+            goal: start.goal,
+            limits: self.facts.limits.with(start.limits),
+            model: start.model,
+            command_seq,
+        })?;
+        if let Some(plan) = start.plan {
+            self.emit(EventKind::PlanApplied {
+                run,
+                revision: 1,
+                plan,
+                usage: Usage::default(),
+                duration_ms: 0,
+            })?;
+            self.advance(run)?;
+        }
+        Ok(None)
+    }
+
+    fn cancel_run(
+        &mut self,
+        command_seq: u64,
+        number: u32,
+        reason: String,
+    ) -> Result<Option<Refusal>, IllegalTransition> {
+        let Some(run) = self.session.run(number) else {
+            return Ok(refuse(
+                "NO_SUCH_RUN",
+                format!("run {number} does not exist"),
+            ));
+        };
+        if run.status.is_terminal() {
+            let message = format!("run {number} has ended: {:?}", run.status).to_lowercase();
+            return Ok(refuse("RUN_ENDED", message));
+        }
+        let running: Vec<_> = run.running_attempts().map(|(name, ..)| name).collect();
+        for attempt in running {
+            self.doubt_intended_calls(attempt, false)?;
+            self.emit(EventKind::StepSkipped {
+                run: number,
+                step: attempt.step,
+                reason: "cancelled".to_owned(),
+            })?;
+        }
+        self.emit(EventKind::RunCancelled {
+            run: number,
+            reason,
+            command_seq,
+        })?;
+        Ok(None)
+    }
+
+    fn decide_pending(
+        &mut self,
+        command_seq: u64,
+        pending_id: &str,
+        settlement: Settlement,
+    ) -> Result<Option<Refusal>, IllegalTransition> {
+        match PendingId::parse(pending_id) {
+            Some(PendingId::Call(call)) => {
+                let answer = match pending_call(self.session, call).map(|call| &call.status) {
+                    Some(CallStatus::InDoubt { answer, .. }) => answer,
+                    _ => return Ok(not_pending(pending_id)),
+                };
+                if answer.is_some() {
+                    let message = format!("'{pending_id}' has been answered already");
+                    return Ok(refuse("ALREADY_DECIDED", message));
+                }
+                self.emit(EventKind::Decided {
+                    command_seq,
+                    call,
+                    settlement,
+                })?;
+                self.settle_due()?;
+                Ok(None)
+            }
+            Some(PendingId::Budget { run }) => self.decide_budget(command_seq, run, settlement),
+            None => Ok(not_pending(pending_id)),
+        }
+    }
+
+    fn decide_budget(
+        &mut self,
+        command_seq: u64,
+        number: u32,
+        settlement: Settlement,
+    ) -> Result<Option<Refusal>, IllegalTransition> {
+        let waiting = RunStatus::Waiting(WaitReason::Budget);
+        let Some(run) = self.session.run(number).filter(|run| run.status == waiting) else {
+            return Ok(not_pending(&PendingId::Budget { run: number }.to_string()));
+        };
+        let turns = run.limits.max_turns;
+        match settlement {
+            Settlement::Retry => {
+                self.emit(EventKind::BudgetRaised {
+                    run: number,
+                    turns,
+                    command_seq,
+                })?;
+                self.advance(number)?;
+                Ok(None)
+            }
+            Settlement::Fail { reason } => {
+                let message = format!("the run's {turns} tool turns are used up; {reason}");
+                let failure = Failure::new(FailureKind::LimitExceeded, "max_turns", message);
+                self.emit(EventKind::BudgetRaised {
+                    run: number,
+                    turns: 0,
+                    command_seq,
+                })?;
+                self.emit(EventKind::RunFailed {
+                    run: number,
+                    failure,
+                })?;
+                Ok(None)
+            }
+            Settlement::Done { .. } | Settlement::Skip { .. } => Ok(refuse(
+                "BAD_SETTLEMENT",
+                "a budget can be raised (retry) or the run ended (fail)".to_owned(),
+            )),
+        }
+    }
+}
+
+fn refuse(reason: &'static str, message: String) -> Option<Refusal> {
+    Some(Refusal { reason, message })
+}
+
+fn not_pending(pending_id: &str) -> Option<Refusal> {
+    refuse(
+        "NOT_PENDING",
+        format!("'{pending_id}' is not an open question of this session"),
+    )
+}

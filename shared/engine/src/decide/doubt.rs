@@ -1,0 +1,129 @@
+//! Owners that come and go, and calls whose outcome nobody knows.
+
+use super::Decision;
+use crate::command::Settlement;
+use crate::event::{AttemptRef, CallRef, Effect, EventKind};
+use crate::failure::{Failure, FailureKind};
+use crate::state::CallStatus;
+use crate::transitions::IllegalTransition;
+
+impl Decision<'_> {
+    /// What the owner before had running goes on, but for calls with side effects that may have
+    /// been sent: those are in doubt.
+    pub(super) fn take_over(&mut self, holder_dead: bool) -> Result<(), IllegalTransition> {
+        let Some(run) = self.session.active_run() else {
+            return Ok(());
+        };
+        let number = run.number;
+        let running: Vec<_> = run.running_attempts().map(|(name, ..)| name).collect();
+        for attempt in running {
+            self.emit(EventKind::AttemptContinued { attempt })?;
+            self.doubt_intended_calls(attempt, holder_dead)?;
+        }
+        self.settle_due()?;
+        self.reconcile_status(number)
+    }
+
+    pub(super) fn attempt_lost(&mut self, attempt: AttemptRef) -> Result<(), IllegalTransition> {
+        if self.session.attempt(attempt).is_none() {
+            return Ok(());
+        }
+        self.emit(EventKind::AttemptContinued { attempt })?;
+        self.doubt_intended_calls(attempt, false)?;
+        self.reconcile_status(attempt.run)
+    }
+
+    /// An answer counts once the call can no longer be running: at once if it died with its
+    /// process, else after the last moment at which it may be sent plus the time it may take.
+    pub(super) fn doubt_intended_calls(
+        &mut self,
+        attempt: AttemptRef,
+        holder_dead: bool,
+    ) -> Result<(), IllegalTransition> {
+        let Some(running) = self.session.attempt(attempt) else {
+            return Ok(());
+        };
+        let mut doubtful = Vec::new();
+        for (name, call) in running.calls(attempt) {
+            if let CallStatus::Intended {
+                not_after,
+                time_limit_ms,
+                in_process,
+                ..
+            } = call.status
+            {
+                let is_dead = holder_dead && in_process;
+                let settle_after = if is_dead {
+                    0
+                } else {
+                    not_after + time_limit_ms
+                };
+                doubtful.push((name, settle_after));
+            }
+        }
+        for (call, settle_after) in doubtful {
+            self.emit(EventKind::CallInDoubt { call, settle_after })?;
+        }
+        Ok(())
+    }
+
+    /// Lets the answers take effect whose time has come.
+    pub(super) fn settle_due(&mut self) -> Result<(), IllegalTransition> {
+        let Some(run) = self.session.active_run() else {
+            return Ok(());
+        };
+        let number = run.number;
+        let mut due = Vec::new();
+        for (name, _, attempt) in run.running_attempts() {
+            for (call, state) in attempt.calls(name) {
+                if let CallStatus::InDoubt {
+                    settle_after,
+                    answer: Some(answer),
+                } = &state.status
+                    && *settle_after <= self.facts.now
+                {
+                    due.push((call, answer.clone()));
+                }
+            }
+        }
+        for (call, settlement) in due {
+            self.settle(call, settlement)?;
+        }
+        self.advance(number)
+    }
+
+    fn settle(&mut self, call: CallRef, settlement: Settlement) -> Result<(), IllegalTransition> {
+        let attempt = call.attempt;
+        let is_tool_step = self.is_tool_step(attempt);
+        self.emit(EventKind::CallSettled {
+            call,
+            settlement: settlement.clone(),
+        })?;
+        match settlement {
+            Settlement::Retry => {
+                let again = self.session.call(call);
+                let again = again.filter(|call| call.effect == Effect::Effectful);
+                match again.map(|call| call.call.name.clone()) {
+                    Some(tool) => self.intend(call, &tool),
+                    None => Ok(()),
+                }
+            }
+            Settlement::Skip { reason } if is_tool_step => self.emit(EventKind::StepSkipped {
+                run: attempt.run,
+                step: attempt.step,
+                reason,
+            }),
+            Settlement::Fail { reason } => {
+                let message = format!("a person decided that a call failed: {reason}");
+                let failure = Failure::new(FailureKind::Tool, "Decided", message);
+                self.emit(EventKind::StepFailed { attempt, failure })
+            }
+            Settlement::Done { .. } | Settlement::Skip { .. } => self.finish_turn(attempt),
+        }
+    }
+
+    pub(super) fn is_tool_step(&self, attempt: AttemptRef) -> bool {
+        let step = self.session.step(attempt);
+        step.is_some_and(|step| step.plan.tool.is_some())
+    }
+}

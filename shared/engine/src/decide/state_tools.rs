@@ -1,0 +1,456 @@
+//! The tools that change the session itself. The owner answers them within the transition.
+
+use super::Decision;
+use crate::event::{AttemptRef, CallRef, EventKind};
+use crate::limits::{MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, MAX_NOTES, MAX_SUB_GOALS};
+use crate::message::ToolCall;
+use crate::state::{Attempt, Call, CallStatus, Turn};
+use crate::transitions::IllegalTransition;
+use crate::views::todo;
+use serde::Deserialize;
+
+/// A state tool as models see it.
+#[derive(Debug, Clone, Copy)]
+pub struct StateTool {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, for the model.
+    pub description: &'static str,
+    /// JSON Schema of its arguments.
+    pub parameters: &'static str,
+}
+
+/// All state tools, sorted by name.
+pub const STATE_TOOLS: [StateTool; 7] = [
+    StateTool {
+        name: "read_progress",
+        description: "Reads the to-do list: the plan's steps and the sub-goals of this step.",
+        parameters: r#"{"type":"object","properties":{},"additionalProperties":false}"#,
+    },
+    StateTool {
+        name: "scratchpad",
+        description: "Writes notes that stay when the conversation of this step is gone. Later steps that depend on this one see them. At most 16 KiB.",
+        parameters: r#"{"type":"object","properties":{"text":{"type":"string","description":"The notes."},"mode":{"type":"string","enum":["append","replace"],"description":"append (the default) adds a line, replace overwrites all notes of this step."}},"required":["text"],"additionalProperties":false}"#,
+    },
+    StateTool {
+        name: "session_memory_get",
+        description: "Reads one key of the session's memory.",
+        parameters: r#"{"type":"object","properties":{"key":{"type":"string"}},"required":["key"],"additionalProperties":false}"#,
+    },
+    StateTool {
+        name: "session_memory_list",
+        description: "Reads all keys and values of the session's memory.",
+        parameters: r#"{"type":"object","properties":{},"additionalProperties":false}"#,
+    },
+    StateTool {
+        name: "session_memory_remove",
+        description: "Takes one key out of the session's memory.",
+        parameters: r#"{"type":"object","properties":{"key":{"type":"string"}},"required":["key"],"additionalProperties":false}"#,
+    },
+    StateTool {
+        name: "session_memory_set",
+        description: "Remembers a value under a key for the whole session, over steps and runs.",
+        parameters: r#"{"type":"object","properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"],"additionalProperties":false}"#,
+    },
+    StateTool {
+        name: "step",
+        description: "Manages this step. plan adds sub-goals, focus turns to one of them by its text, complete ends the sub-goal in focus, or, with none in focus, this step. Give a summary with complete: it is all that later steps see of this one.",
+        parameters: r#"{"type":"object","properties":{"plan":{"type":"array","items":{"type":"string"},"description":"Sub-goals to add."},"focus":{"type":"string","description":"Text of the sub-goal to turn to."},"complete":{"type":"boolean","description":"The sub-goal in focus, or the step, is done."},"summary":{"type":"string","description":"What was found or done; goes with complete."}},"additionalProperties":false}"#,
+    },
+];
+
+/// Whether the owner answers this tool itself.
+pub(super) fn is_state_tool(name: &str) -> bool {
+    STATE_TOOLS.iter().any(|tool| tool.name == name)
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StepArguments {
+    #[serde(default)]
+    plan: Option<Vec<String>>,
+    #[serde(default)]
+    focus: Option<String>,
+    #[serde(default)]
+    complete: Option<bool>,
+    #[serde(default)]
+    summary: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScratchpadArguments {
+    text: String,
+    #[serde(default)]
+    mode: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyArguments {
+    key: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetArguments {
+    key: String,
+    value: String,
+}
+
+/// Why a call was not done; told to the model.
+struct Complaint {
+    reason: &'static str,
+    message: String,
+}
+
+type Answer = Result<Option<String>, Complaint>;
+
+fn complain(message: impl Into<String>) -> Complaint {
+    Complaint {
+        reason: "InvalidArguments",
+        message: message.into(),
+    }
+}
+
+fn arguments<'a, T: Deserialize<'a>>(call: &'a ToolCall) -> Result<T, Complaint> {
+    let text = if call.arguments.trim().is_empty() {
+        "{}"
+    } else {
+        &call.arguments
+    };
+    serde_json::from_str(text)
+        .map_err(|error| complain(format!("wrong arguments for '{}': {error}", call.name)))
+}
+
+impl Decision<'_> {
+    pub(super) fn answer_state_call(
+        &mut self,
+        name: CallRef,
+        call: &ToolCall,
+    ) -> Result<(), IllegalTransition> {
+        let attempt = name.attempt;
+        let answer = match call.name.as_str() {
+            "step" => self.manage_step(attempt, call)?,
+            "read_progress" => Ok(Some(self.progress(attempt))),
+            "scratchpad" => self.write_notes(attempt, call)?,
+            "session_memory_set" => self.set_memory(call)?,
+            "session_memory_get" => arguments::<KeyArguments>(call).map(|it| {
+                let found = self.session.memory.get(&it.key).cloned();
+                Some(found.unwrap_or_else(|| format!("'{}' is not set", it.key)))
+            }),
+            "session_memory_remove" => self.remove_memory(call)?,
+            "session_memory_list" => Ok(Some(self.list_memory())),
+            unknown => Err(self.unknown_tool(unknown)),
+        };
+        match answer {
+            Ok(Some(output)) => self.answer(name, output, ""),
+            // The step may end with it once the other calls of the reply are done.
+            Ok(None) => Ok(()),
+            Err(complaint) => self.answer(name, complaint.message, complaint.reason),
+        }
+    }
+
+    fn unknown_tool(&self, name: &str) -> Complaint {
+        let own = STATE_TOOLS.iter().map(|tool| tool.name);
+        let mut known: Vec<_> = self
+            .facts
+            .tools
+            .keys()
+            .map(String::as_str)
+            .chain(own)
+            .collect();
+        known.sort_unstable();
+        Complaint {
+            reason: "NotFound",
+            message: format!("there is no tool '{name}'; there are: {}", known.join(", ")),
+        }
+    }
+
+    fn manage_step(
+        &mut self,
+        attempt: AttemptRef,
+        call: &ToolCall,
+    ) -> Result<Answer, IllegalTransition> {
+        let request: StepArguments = match arguments(call) {
+            Ok(request) => request,
+            Err(complaint) => return Ok(Err(complaint)),
+        };
+        let mut done = Vec::new();
+        let plan = request.plan.unwrap_or_default();
+        if let Err(complaint) = self.check_step(attempt, &plan, &request.focus, &request.complete) {
+            return Ok(Err(complaint));
+        }
+        self.add_sub_goals(attempt, &plan, &mut done)?;
+        if request.complete == Some(true) {
+            let focus = self
+                .session
+                .attempt(attempt)
+                .and_then(|running| running.focus);
+            let summary = request.summary.unwrap_or_default();
+            match focus {
+                Some(index) => {
+                    self.emit(EventKind::SubGoalCompleted {
+                        attempt,
+                        index,
+                        summary,
+                    })?;
+                    done.push("sub-goal completed".to_owned());
+                }
+                None if summary.trim().is_empty() => {
+                    return Ok(Err(complain(
+                        "complete needs a summary: later steps see only that",
+                    )));
+                }
+                None if request.focus.is_some() => {
+                    let message = "no sub-goal is in focus, so complete would end the step: leave focus out, or focus first";
+                    return Ok(Err(complain(message)));
+                }
+                None => return Ok(Ok(None)),
+            }
+        }
+        if let Some(focus) = request.focus {
+            match self
+                .session
+                .attempt(attempt)
+                .and_then(|running| open_sub_goal(running, &focus))
+            {
+                Some(index) => self.emit(EventKind::SubGoalFocused { attempt, index })?,
+                None => return Ok(Err(no_such_sub_goal(&focus))),
+            }
+            done.push(format!("in focus: {focus}"));
+        }
+        if done.is_empty() {
+            return Ok(Err(complain("nothing asked: give plan, focus or complete")));
+        }
+        Ok(Ok(Some(done.join("; "))))
+    }
+
+    /// What can be refused before anything is done.
+    fn check_step(
+        &self,
+        attempt: AttemptRef,
+        plan: &[String],
+        focus: &Option<String>,
+        complete: &Option<bool>,
+    ) -> Result<(), Complaint> {
+        let Some(running) = self.session.attempt(attempt) else {
+            return Ok(());
+        };
+        if plan.iter().any(|text| text.trim().is_empty()) {
+            return Err(complain("a sub-goal must not be empty"));
+        }
+        if running.sub_goals.len() + plan.len() > MAX_SUB_GOALS {
+            let message = format!("a step has at most {MAX_SUB_GOALS} sub-goals");
+            return Err(complain(message));
+        }
+        if let Some(focus) = focus {
+            let is_known = plan.contains(focus) || open_sub_goal(running, focus).is_some();
+            let ends_it = *complete == Some(true)
+                && running
+                    .focus
+                    .is_some_and(|at| running.sub_goals[at as usize].text == *focus);
+            if !is_known || ends_it && !plan.contains(focus) {
+                return Err(no_such_sub_goal(focus));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_sub_goals(
+        &mut self,
+        attempt: AttemptRef,
+        plan: &[String],
+        done: &mut Vec<String>,
+    ) -> Result<(), IllegalTransition> {
+        let before = self
+            .session
+            .attempt(attempt)
+            .map_or(0, |it| it.sub_goals.len() as u32);
+        for (index, text) in (before..).zip(plan) {
+            self.emit(EventKind::SubGoalAdded {
+                attempt,
+                index,
+                text: text.clone(),
+            })?;
+        }
+        if !plan.is_empty() {
+            done.push(format!("sub-goals added: {}", plan.len()));
+        }
+        Ok(())
+    }
+
+    fn progress(&self, attempt: AttemptRef) -> String {
+        self.session
+            .run(attempt.run)
+            .map(todo::of_run)
+            .unwrap_or_default()
+    }
+
+    fn write_notes(
+        &mut self,
+        attempt: AttemptRef,
+        call: &ToolCall,
+    ) -> Result<Answer, IllegalTransition> {
+        let request: ScratchpadArguments = match arguments(call) {
+            Ok(request) => request,
+            Err(complaint) => return Ok(Err(complaint)),
+        };
+        let old = self
+            .session
+            .step(attempt)
+            .map(|step| step.notes.as_str())
+            .unwrap_or_default();
+        let text = match request.mode.as_deref() {
+            None | Some("append") if old.is_empty() => request.text,
+            None | Some("append") => format!("{old}\n{}", request.text),
+            Some("replace") => request.text,
+            Some(other) => {
+                let message = format!("mode '{other}' is unknown; use append or replace");
+                return Ok(Err(complain(message)));
+            }
+        };
+        if text.len() > MAX_NOTES {
+            let message = format!(
+                "the notes would have {} bytes; at most {MAX_NOTES} are allowed: replace them with shorter ones",
+                text.len()
+            );
+            return Ok(Err(Complaint {
+                reason: "TooLarge",
+                message,
+            }));
+        }
+        let told = format!("notes: {} bytes", text.len());
+        self.emit(EventKind::ScratchpadWritten { attempt, text })?;
+        Ok(Ok(Some(told)))
+    }
+
+    fn set_memory(&mut self, call: &ToolCall) -> Result<Answer, IllegalTransition> {
+        let SetArguments { key, value } = match arguments(call) {
+            Ok(request) => request,
+            Err(complaint) => return Ok(Err(complaint)),
+        };
+        if key.is_empty() || key.len() > MAX_MEMORY_KEY || key.chars().any(char::is_control) {
+            let message =
+                format!("a key has 1 to {MAX_MEMORY_KEY} bytes and no control characters");
+            return Ok(Err(complain(message)));
+        }
+        if value.len() > MAX_MEMORY_VALUE {
+            return Ok(Err(complain(format!(
+                "a value has at most {MAX_MEMORY_VALUE} bytes"
+            ))));
+        }
+        let is_new = !self.session.memory.contains_key(&key);
+        if is_new && self.session.memory.len() >= MAX_MEMORY_KEYS {
+            let message = format!("session memory is full: at most {MAX_MEMORY_KEYS} keys");
+            return Ok(Err(complain(message)));
+        }
+        let told = format!("'{key}' is set");
+        self.emit(EventKind::MemorySet { key, value })?;
+        Ok(Ok(Some(told)))
+    }
+
+    fn remove_memory(&mut self, call: &ToolCall) -> Result<Answer, IllegalTransition> {
+        let KeyArguments { key } = match arguments(call) {
+            Ok(request) => request,
+            Err(complaint) => return Ok(Err(complaint)),
+        };
+        let told = format!("'{key}' is not set any more");
+        self.emit(EventKind::MemoryRemoved { key })?;
+        Ok(Ok(Some(told)))
+    }
+
+    fn list_memory(&self) -> String {
+        if self.session.memory.is_empty() {
+            return "session memory is empty".to_owned();
+        }
+        let lines = self
+            .session
+            .memory
+            .iter()
+            .map(|(key, value)| format!("{key}: {value}"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn no_such_sub_goal(text: &str) -> Complaint {
+    complain(format!(
+        "there is no open sub-goal '{text}'; read_progress lists them"
+    ))
+}
+
+fn open_sub_goal(attempt: &Attempt, text: &str) -> Option<u32> {
+    let goals = attempt.sub_goals.iter();
+    let found = goals
+        .zip(0..)
+        .find(|(goal, _)| goal.summary.is_none() && goal.text == text);
+    found.map(|(_, index)| index)
+}
+
+/// Whether the last reply asked to end the step, and whether it may.
+pub(super) enum Ending {
+    /// It did not ask, or other calls of it are still open.
+    None,
+    /// It asked, but something else that it asked for went wrong.
+    Refused { call: CallRef, because: String },
+    /// It may end.
+    Step {
+        call: CallRef,
+        response: String,
+        summary: String,
+    },
+}
+
+/// A call of `step` that is left open is the wish to end the step: all other state calls are
+/// answered at once.
+pub(super) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
+    let Some(turn) = attempt.turns.last() else {
+        return Ending::None;
+    };
+    let is_wish =
+        |call: &Call| call.call.name == "step" && matches!(call.status, CallStatus::Requested);
+    let Some(index) = turn.calls.iter().position(is_wish) else {
+        return Ending::None;
+    };
+    let others = turn.calls.iter().enumerate().filter(|(at, _)| *at != index);
+    let call = CallRef {
+        attempt: name,
+        tool_turn: attempt.turns.len() as u32 - 1,
+        index: index as u32,
+    };
+    for (_, other) in others {
+        match &other.status {
+            CallStatus::Finished { is_error: true, .. } => {
+                let because = format!(
+                    "not completed: '{}' of the same reply failed; complete when that is dealt with",
+                    other.call.name
+                );
+                return Ending::Refused { call, because };
+            }
+            CallStatus::Finished { .. } => {}
+            _ if is_wish(other) => {
+                let because = "not completed: complete was asked for twice in one reply";
+                return Ending::Refused {
+                    call,
+                    because: because.to_owned(),
+                };
+            }
+            _ => return Ending::None,
+        }
+    }
+    let wish: Result<StepArguments, _> = arguments(&turn.calls[index].call);
+    Ending::Step {
+        call,
+        response: last_text(&attempt.turns),
+        summary: wish.ok().and_then(|wish| wish.summary).unwrap_or_default(),
+    }
+}
+
+fn last_text(turns: &[Turn]) -> String {
+    let texts = turns.iter().rev().map(|turn| &turn.text);
+    texts
+        .into_iter()
+        .find(|text| !text.trim().is_empty())
+        .cloned()
+        .unwrap_or_default()
+}

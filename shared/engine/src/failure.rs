@@ -1,0 +1,74 @@
+//! Why something failed: one type over all layers, stored with the step or run that it ended.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The layer that a failure comes from, and whether trying again may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// A language model or its provider.
+    Llm,
+    /// A tool call.
+    Tool,
+    /// Session memory, knowledge or the store.
+    Memory,
+    /// A plan that cannot be read or carried out.
+    PlanParse,
+    /// A hook said no.
+    HookBlocked,
+    /// A limit of the agent or the run was reached.
+    LimitExceeded,
+    /// Something is missing or wrong in the configuration.
+    Config,
+    /// None of the above.
+    Other,
+}
+
+/// A failure as people and models see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The layer.
+    pub kind: FailureKind,
+    /// Stable name of the inner error, for programs: `RateLimit`, `NotFound`, `max_tool_turns` …
+    pub reason: String,
+    /// What happened, for people: lower case, no full stop, no secrets.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure of `kind` with a stable `reason` and a `message` for people.
+    pub fn new(kind: FailureKind, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+
+    /// A required part of the configuration is not there.
+    pub fn missing(field: &str) -> Self {
+        Self::new(FailureKind::Config, "missing", format!("missing {field}"))
+    }
+
+    /// Whether the same thing may succeed when it is tried again.
+    ///
+    /// Llm: rate limit, timeout and broken stream. Tool: a failed execution, but not an unknown
+    /// tool. Memory: an absent entry, but not the store. Nothing else.
+    pub fn is_recoverable(&self) -> bool {
+        matches!(
+            (self.kind, self.reason.as_str()),
+            (FailureKind::Llm, "RateLimit" | "Timeout" | "Stream")
+                | (FailureKind::Tool, "ExecutionFailed")
+                | (FailureKind::Memory, "NotFound")
+        )
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}

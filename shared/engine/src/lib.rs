@@ -1,0 +1,27 @@
+//! The vocabulary and the pure core.
+//!
+//! A session is its journal. [`Session::decide`](state::Session::decide) says what follows from
+//! something that happened, as events; [`Session::apply`](state::Session::apply) folds events into
+//! a state; [`Session::outstanding`](state::Session::outstanding) says what the state leaves to be
+//! done. There is no clock here, no I/O, no randomness and no tokio.
+//!
+//! Start with [`state`], then [`transitions`] (what may follow what), [`decide`] and [`apply`].
+
+pub mod apply;
+pub mod canonical;
+pub mod checkpoint;
+pub mod command;
+pub mod context;
+pub mod decide;
+pub mod event;
+pub mod failure;
+pub mod key;
+pub mod limits;
+pub mod message;
+pub mod outstanding;
+pub mod pending;
+pub mod plan;
+pub mod state;
+pub mod text;
+pub mod transitions;
+pub mod views;

@@ -1,0 +1,14 @@
+//! Sizes that the core holds to. The store has limits of its own.
+
+/// Most bytes of the notes of one step.
+pub const MAX_NOTES: usize = 16 * 1024;
+/// Most sub-goals of one attempt.
+pub const MAX_SUB_GOALS: usize = 100;
+/// Most bytes of a key of session memory.
+pub const MAX_MEMORY_KEY: usize = 128;
+/// Most bytes of a value of session memory.
+pub const MAX_MEMORY_VALUE: usize = 64 * 1024;
+/// Most keys of a session's memory.
+pub const MAX_MEMORY_KEYS: usize = 1024;
+/// Most bytes of a goal.
+pub const MAX_GOAL: usize = 64 * 1024;

@@ -1,0 +1,59 @@
+//! `outstanding(state) → effects`: what the committed state leaves to be done.
+
+use crate::event::{AttemptRef, WaitReason};
+use crate::state::{CallStatus, RunStatus, Session};
+
+/// Something to be done. The same state always asks for the same; whoever does it already goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Work {
+    /// Answer the oldest command.
+    HandleCommand,
+    /// Ask the planner for a plan.
+    Plan {
+        /// The run.
+        run: u32,
+    },
+    /// Have an executor run the attempt.
+    RunStep(AttemptRef),
+    /// Decide again at that time: an answer takes effect then.
+    Wake {
+        /// Milliseconds since 1970 by the store's clock.
+        at: u64,
+    },
+}
+
+impl Session {
+    /// What is to be done, in time proportional to what is running.
+    pub fn outstanding(&self) -> Vec<Work> {
+        let mut work = Vec::new();
+        if !self.commands.is_empty() {
+            work.push(Work::HandleCommand);
+        }
+        let Some(run) = self.active_run() else {
+            return work;
+        };
+        if run.status == RunStatus::Planning {
+            work.push(Work::Plan { run: run.number });
+        }
+        let has_no_turns = run.status == RunStatus::Waiting(WaitReason::Budget);
+        let mut wake: Option<u64> = None;
+        for (name, step, attempt) in run.running_attempts() {
+            if attempt.is_in_doubt() {
+                let times = attempt
+                    .calls(name)
+                    .filter_map(|(_, call)| match &call.status {
+                        CallStatus::InDoubt {
+                            settle_after,
+                            answer: Some(_),
+                        } => Some(*settle_after),
+                        _ => None,
+                    });
+                wake = times.chain(wake).min();
+            } else if !(has_no_turns && step.plan.tool.is_none()) {
+                work.push(Work::RunStep(name));
+            }
+        }
+        work.extend(wake.map(|at| Work::Wake { at }));
+        work
+    }
+}

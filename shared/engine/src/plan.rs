@@ -1,0 +1,320 @@
+//! Plans: what somebody proposes ([`PlanDraft`]) and what can be carried out ([`Plan`]).
+
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// Most steps of a plan.
+pub const MAX_STEPS: usize = 10_000;
+
+/// How the steps of a plan depend on each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Each step depends on the one before it.
+    #[default]
+    Chain,
+    /// Only `depends_on` counts.
+    Graph,
+}
+
+/// One tool call that needs no model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolInvocation {
+    /// Name of the tool.
+    pub name: String,
+    /// A JSON object as text.
+    pub arguments: String,
+}
+
+/// A step as it was proposed: dependencies are names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepDraft {
+    /// Names the step in `depends_on`; empty means its position, from 1.
+    pub id: String,
+    /// Short name; may be empty.
+    pub title: String,
+    /// What the model is asked to do; may be empty only if a tool is given.
+    pub description: String,
+    /// Makes the step this one call.
+    pub tool: Option<ToolInvocation>,
+    /// Names of steps of the same plan.
+    pub depends_on: Vec<String>,
+    /// What the executor must be able to do.
+    pub capabilities: Vec<String>,
+}
+
+/// A plan as it was proposed, by a person or a model; not yet checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanDraft {
+    /// How the steps depend on each other.
+    pub order: Order,
+    /// The steps.
+    pub steps: Vec<StepDraft>,
+}
+
+/// A step with its dependencies resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanStep {
+    /// Unique in the plan, never empty.
+    pub id: String,
+    /// Short name; may be empty.
+    pub title: String,
+    /// What the model is asked to do.
+    pub description: String,
+    /// Makes the step this one call; the arguments are canonical JSON.
+    pub tool: Option<ToolInvocation>,
+    /// Positions (from 0) of the steps that this one waits for, sorted, without repeats.
+    pub depends_on: Vec<u32>,
+    /// What the executor must be able to do.
+    pub capabilities: Vec<String>,
+}
+
+impl PlanStep {
+    /// What people call the step: its title, else the first line of its description, else its
+    /// tool.
+    pub fn label(&self) -> &str {
+        if !self.title.is_empty() {
+            return &self.title;
+        }
+        match (self.description.lines().next(), &self.tool) {
+            (Some(line), _) => line,
+            (None, Some(tool)) => &tool.name,
+            (None, None) => &self.id,
+        }
+    }
+}
+
+/// A plan that can be carried out: at least one step, unique ids, no circle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// How the steps depend on each other.
+    pub order: Order,
+    /// The steps; a step's number is its position plus 1.
+    pub steps: Vec<PlanStep>,
+}
+
+/// Why a draft is no plan. Steps are counted from 0, as in the text that they were read from.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Nothing to do.
+    #[error("a plan needs at least one step")]
+    NoSteps,
+    /// Too much to do.
+    #[error("the plan has {steps} steps; at most {MAX_STEPS} are allowed")]
+    TooManySteps {
+        /// How many it has.
+        steps: usize,
+    },
+    /// Neither a description nor a tool.
+    #[error("step {step} lacks 'description'")]
+    NoDescription {
+        /// Position of the step.
+        step: usize,
+    },
+    /// Two steps of one name.
+    #[error("steps {first} and {second} have the same id '{id}'; ids must be unique")]
+    DuplicateId {
+        /// The name.
+        id: String,
+        /// Position of the first.
+        first: usize,
+        /// Position of the second.
+        second: usize,
+    },
+    /// A dependency on something that is not in the plan.
+    #[error("step {step} depends on '{dependency}', which is not a step of this plan")]
+    UnknownDependency {
+        /// Position of the step.
+        step: usize,
+        /// The name that is not there.
+        dependency: String,
+    },
+    /// Steps that wait for each other.
+    #[error("steps depend on each other in a circle: {}", circle.join(" → "))]
+    Circle {
+        /// Ids along the circle; the first comes again at the end.
+        circle: Vec<String>,
+    },
+    /// Dependencies where the order is given already.
+    #[error("step {step} has 'depends_on' in a plan of order 'chain'; use order 'graph'")]
+    DependsOnInChain {
+        /// Position of the step.
+        step: usize,
+    },
+    /// A tool's arguments are no JSON object.
+    #[error("the arguments of step {step} are not a JSON object: {problem}")]
+    BadArguments {
+        /// Position of the step.
+        step: usize,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl Plan {
+    /// Checks a draft and resolves its dependencies, in time proportional to its size.
+    ///
+    /// # Errors
+    /// The first fault found, in the order of the steps.
+    pub fn new(draft: &PlanDraft) -> Result<Self, PlanError> {
+        if draft.steps.is_empty() {
+            return Err(PlanError::NoSteps);
+        }
+        if draft.steps.len() > MAX_STEPS {
+            return Err(PlanError::TooManySteps {
+                steps: draft.steps.len(),
+            });
+        }
+        let positions = positions_by_id(&draft.steps)?;
+        let mut steps = Vec::with_capacity(draft.steps.len());
+        for (position, step) in draft.steps.iter().enumerate() {
+            steps.push(PlanStep {
+                id: id_of(position, step),
+                title: step.title.clone(),
+                description: step.description.clone(),
+                tool: checked_tool(position, step)?,
+                depends_on: dependencies(draft.order, position, step, &positions)?,
+                capabilities: step.capabilities.clone(),
+            });
+        }
+        refuse_circles(&steps)?;
+        Ok(Self {
+            order: draft.order,
+            steps,
+        })
+    }
+}
+
+fn id_of(position: usize, step: &StepDraft) -> String {
+    if step.id.is_empty() {
+        (position + 1).to_string()
+    } else {
+        step.id.clone()
+    }
+}
+
+fn positions_by_id(steps: &[StepDraft]) -> Result<HashMap<String, usize>, PlanError> {
+    let mut positions = HashMap::with_capacity(steps.len());
+    for (second, step) in steps.iter().enumerate() {
+        let id = id_of(second, step);
+        if let Some(&first) = positions.get(&id) {
+            return Err(PlanError::DuplicateId { id, first, second });
+        }
+        positions.insert(id, second);
+    }
+    Ok(positions)
+}
+
+fn checked_tool(step: usize, draft: &StepDraft) -> Result<Option<ToolInvocation>, PlanError> {
+    let Some(tool) = &draft.tool else {
+        if draft.description.trim().is_empty() {
+            return Err(PlanError::NoDescription { step });
+        }
+        return Ok(None);
+    };
+    let bad = |problem: String| PlanError::BadArguments { step, problem };
+    let text = if tool.arguments.trim().is_empty() {
+        "{}"
+    } else {
+        &tool.arguments
+    };
+    let value: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+    if !value.is_object() {
+        return Err(bad("it is another kind of value".to_owned()));
+    }
+    Ok(Some(ToolInvocation {
+        name: tool.name.clone(),
+        arguments: crate::canonical::to_canonical_json(&value),
+    }))
+}
+
+fn dependencies(
+    order: Order,
+    step: usize,
+    draft: &StepDraft,
+    positions: &HashMap<String, usize>,
+) -> Result<Vec<u32>, PlanError> {
+    if order == Order::Chain {
+        if !draft.depends_on.is_empty() {
+            return Err(PlanError::DependsOnInChain { step });
+        }
+        return Ok(step.checked_sub(1).map(narrow).into_iter().collect());
+    }
+    let mut found = Vec::with_capacity(draft.depends_on.len());
+    for dependency in &draft.depends_on {
+        let Some(&position) = positions.get(dependency) else {
+            return Err(PlanError::UnknownDependency {
+                step,
+                dependency: dependency.clone(),
+            });
+        };
+        found.push(narrow(position));
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// Takes away steps that wait for nothing until none is left; what cannot be taken away lies on a
+/// circle or behind one.
+fn refuse_circles(steps: &[PlanStep]) -> Result<(), PlanError> {
+    let mut waits: Vec<usize> = steps.iter().map(|step| step.depends_on.len()).collect();
+    let dependents = dependents(steps);
+    let mut free: Vec<usize> = (0..steps.len()).filter(|&i| waits[i] == 0).collect();
+    let mut taken = 0;
+    while let Some(step) = free.pop() {
+        taken += 1;
+        for &next in &dependents[step] {
+            waits[next as usize] -= 1;
+            if waits[next as usize] == 0 {
+                free.push(next as usize);
+            }
+        }
+    }
+    if taken == steps.len() {
+        return Ok(());
+    }
+    Err(PlanError::Circle {
+        circle: name_circle(steps, &waits),
+    })
+}
+
+/// Walks from any step that is left along dependencies that are left: it must come back.
+fn name_circle(steps: &[PlanStep], waits: &[usize]) -> Vec<String> {
+    let mut seen_at = HashMap::new();
+    let mut path = Vec::new();
+    let mut here = waits.iter().position(|&n| n > 0);
+    while let Some(step) = here {
+        path.push(steps[step].id.clone());
+        if let Some(&start) = seen_at.get(&step) {
+            let mut circle = path.split_off(start);
+            circle.reverse();
+            return circle;
+        }
+        seen_at.insert(step, path.len() - 1);
+        here = steps[step]
+            .depends_on
+            .iter()
+            .map(|&d| d as usize)
+            .find(|&d| waits[d] > 0);
+    }
+    path
+}
+
+/// For each step, the positions of those that wait for it.
+pub(crate) fn dependents(steps: &[PlanStep]) -> Vec<Vec<u32>> {
+    let mut dependents = vec![Vec::new(); steps.len()];
+    for (position, step) in steps.iter().enumerate() {
+        for &dependency in &step.depends_on {
+            dependents[dependency as usize].push(narrow(position));
+        }
+    }
+    dependents
+}
+
+/// A position as it is stored; plans are shorter than [`MAX_STEPS`].
+fn narrow(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,358 @@
+//! The state of a session: the fold of its journal, and nothing else.
+
+use crate::command::{Command, RunLimits, Settlement};
+use crate::event::{AttemptRef, CallRef, Effect, WaitReason};
+use crate::failure::Failure;
+use crate::key::StepKey;
+use crate::message::{ToolCall, Usage};
+use crate::plan::{Order, PlanStep};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A session as its journal makes it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// Number of the last event folded; 0 before the first.
+    pub seq: u64,
+    /// Time of the first event.
+    pub created_at: u64,
+    /// Time of the last event.
+    pub updated_at: u64,
+    /// For people.
+    pub title: String,
+    /// Commands that nobody has answered, by the seq that they were received under.
+    pub commands: BTreeMap<u64, Command>,
+    /// Every command up to here has been answered.
+    pub handled_through: u64,
+    /// Session memory.
+    pub memory: BTreeMap<String, String>,
+    /// All runs; a run's number is its position plus 1. Only the last may be active.
+    pub runs: Vec<Run>,
+}
+
+/// What a run is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RunStatus {
+    /// There is no plan yet.
+    Planning,
+    /// Steps are being carried out.
+    Running,
+    /// Somebody has to decide something.
+    Waiting(WaitReason),
+    /// Every step ended well.
+    Completed,
+    /// It ended without reaching its goal.
+    Failed,
+    /// Somebody ended it.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// Nothing will happen any more.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// The pursuit of one goal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// From 1.
+    pub number: u32,
+    /// What is to be reached.
+    pub goal: String,
+    /// Empty for the default model.
+    pub model: String,
+    /// In force since the start.
+    pub limits: RunLimits,
+    /// The command that asked for it.
+    pub command_seq: u64,
+    /// What it is doing.
+    pub status: RunStatus,
+    /// The plan in force; none while planning.
+    pub plan: Option<PlanState>,
+    /// What planning and all steps used up.
+    pub usage: Usage,
+    /// Tool turns so far.
+    pub tool_turns: u32,
+    /// Tool turns that it may use before it asks.
+    pub turn_allowance: u32,
+    /// Calls whose outcome is not known.
+    pub in_doubt: u32,
+    /// The first step's failure; the run ends when nothing is running any more.
+    pub failing: Option<Failure>,
+    /// Counts starts and ends of steps, to tell what was so when a step began.
+    pub ticks: u64,
+    /// When it began.
+    pub started_at: u64,
+    /// When it ended.
+    pub ended_at: Option<u64>,
+    /// Once completed: the summary of the last step.
+    pub answer: String,
+    /// Once failed: why.
+    pub failure: Option<Failure>,
+    /// Once cancelled: why.
+    pub cancel_reason: String,
+}
+
+/// A plan with the states of its steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanState {
+    /// From 1.
+    pub revision: u32,
+    /// How the steps depend on each other.
+    pub order: Order,
+    /// A step's number is its position plus 1.
+    pub steps: Vec<Step>,
+    /// Positions of pending steps whose dependencies have all ended well.
+    pub ready: BTreeSet<u32>,
+    /// Positions of running steps.
+    pub running: BTreeSet<u32>,
+    /// Steps that have not ended.
+    pub open: u32,
+}
+
+/// A step with its state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// As planned.
+    pub plan: PlanStep,
+    /// Says whether a result still counts.
+    pub key: StepKey,
+    /// Positions of the steps that wait for it.
+    pub dependents: Vec<u32>,
+    /// Dependencies that have not ended well.
+    pub unmet: u32,
+    /// What it is doing, or how it ended.
+    pub status: StepStatus,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// The model's notes, for itself and for the steps that depend on it.
+    pub notes: String,
+    /// What its model calls used up.
+    pub usage: Usage,
+    /// Tool turns of all its attempts.
+    pub tool_turns: u32,
+    /// The run's tick and the time at which it began.
+    pub started: Option<Moment>,
+    /// The run's tick and the time at which it ended.
+    pub ended: Option<Moment>,
+}
+
+/// A point in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    /// Orders moments of one run.
+    pub tick: u64,
+    /// Milliseconds since 1970.
+    pub at: u64,
+}
+
+/// What a step is doing, or how it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum StepStatus {
+    /// Not begun.
+    Pending,
+    /// An attempt is under way.
+    Running(Box<Attempt>),
+    /// Ended well.
+    Completed {
+        /// The model's last text. Empty for a tool step: its output is its call's result.
+        response: String,
+        /// What later steps see.
+        summary: String,
+    },
+    /// Ended badly.
+    Failed {
+        /// Why.
+        failure: Failure,
+    },
+    /// Will not be done.
+    Skipped {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// One try at a step, as far as it is durable.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// From 1.
+    pub number: u32,
+    /// Its tool turns. A tool step has one, with one call.
+    pub turns: Vec<Turn>,
+    /// The parts that the model split its step into.
+    pub sub_goals: Vec<SubGoal>,
+    /// Position of the sub-goal in focus.
+    pub focus: Option<u32>,
+}
+
+/// One reply of the model with its calls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The reply's text.
+    pub text: String,
+    /// The calls that it asked for.
+    pub calls: Vec<Call>,
+}
+
+/// A call with its state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The model's call.
+    pub call: ToolCall,
+    /// What it may do.
+    pub effect: Effect,
+    /// How far it got.
+    pub status: CallStatus,
+}
+
+/// How far a call got.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum CallStatus {
+    /// Asked for. It may have been sent if it is not effectful.
+    Requested,
+    /// It may be sent, and may have been.
+    Intended {
+        /// Not sent after this.
+        not_after: u64,
+        /// How long it may run.
+        time_limit_ms: u64,
+        /// It dies with the tools process.
+        in_process: bool,
+        /// How often it was intended.
+        times: u32,
+    },
+    /// It may have been carried out, and nobody knows.
+    InDoubt {
+        /// It can no longer be running then.
+        settle_after: u64,
+        /// What a person said.
+        answer: Option<Settlement>,
+    },
+    /// It has a result.
+    Finished {
+        /// What the model is told.
+        output: String,
+        /// It tells of a failure.
+        is_error: bool,
+        /// Stable name of the failure; empty without one.
+        reason: String,
+    },
+}
+
+/// A part of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubGoal {
+    /// In the model's words.
+    pub text: String,
+    /// The model's evaluation, once completed.
+    pub summary: Option<String>,
+}
+
+impl Session {
+    /// The run that has not ended, if there is one.
+    pub fn active_run(&self) -> Option<&Run> {
+        self.runs.last().filter(|run| !run.status.is_terminal())
+    }
+
+    /// The run of that number.
+    pub fn run(&self, number: u32) -> Option<&Run> {
+        self.runs.get((number as usize).checked_sub(1)?)
+    }
+
+    /// The step that an attempt belongs to.
+    pub fn step(&self, attempt: AttemptRef) -> Option<&Step> {
+        let plan = self.run(attempt.run)?.plan.as_ref()?;
+        plan.steps.get((attempt.step as usize).checked_sub(1)?)
+    }
+
+    /// The attempt, while it is under way.
+    pub fn attempt(&self, attempt: AttemptRef) -> Option<&Attempt> {
+        let running = self.step(attempt)?.running()?;
+        (running.number == attempt.attempt).then_some(running)
+    }
+
+    /// The call, while its attempt is under way.
+    pub fn call(&self, call: CallRef) -> Option<&Call> {
+        let turn = self
+            .attempt(call.attempt)?
+            .turns
+            .get(call.tool_turn as usize)?;
+        turn.calls.get(call.index as usize)
+    }
+}
+
+impl Run {
+    /// Attempts under way, in the order of the plan.
+    pub fn running_attempts(&self) -> impl Iterator<Item = (AttemptRef, &Step, &Attempt)> {
+        let steps = self.plan.iter().flat_map(|plan| {
+            let running = plan.running.iter();
+            running.filter_map(|&position| Some((position, plan.steps.get(position as usize)?)))
+        });
+        steps.filter_map(|(position, step)| {
+            let attempt = step.running()?;
+            let name = AttemptRef {
+                run: self.number,
+                step: position + 1,
+                attempt: attempt.number,
+            };
+            Some((name, step, attempt))
+        })
+    }
+
+    /// The tool turns allowed are used up.
+    pub fn is_budget_used_up(&self) -> bool {
+        self.tool_turns >= self.turn_allowance
+    }
+}
+
+impl Step {
+    /// The attempt under way.
+    pub fn running(&self) -> Option<&Attempt> {
+        match &self.status {
+            StepStatus::Running(attempt) => Some(attempt),
+            _ => None,
+        }
+    }
+
+    /// It has been done, or somebody decided to go on without it.
+    pub fn is_met(&self) -> bool {
+        matches!(
+            self.status,
+            StepStatus::Completed { .. } | StepStatus::Skipped { .. }
+        )
+    }
+}
+
+impl Attempt {
+    /// Calls with their names, oldest first.
+    pub fn calls(&self, attempt: AttemptRef) -> impl Iterator<Item = (CallRef, &Call)> {
+        self.turns
+            .iter()
+            .zip(0..)
+            .flat_map(move |(turn, tool_turn)| {
+                turn.calls.iter().zip(0..).map(move |(call, index)| {
+                    let name = CallRef {
+                        attempt,
+                        tool_turn,
+                        index,
+                    };
+                    (name, call)
+                })
+            })
+    }
+
+    /// Somebody has to say what became of a call.
+    pub fn is_in_doubt(&self) -> bool {
+        let mut calls = self.turns.last().into_iter().flat_map(|turn| &turn.calls);
+        calls.any(|call| matches!(call.status, CallStatus::InDoubt { .. }))
+    }
+}
+
+impl Call {
+    /// It has a result.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.status, CallStatus::Finished { .. })
+    }
+}

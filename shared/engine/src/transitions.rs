@@ -1,0 +1,130 @@
+//! Which transitions there are. Everything that is not listed here is refused, with its name.
+
+use crate::state::{CallStatus, RunStatus, StepStatus};
+use std::fmt;
+
+/// The states of a step, without what belongs to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // Described at `StepStatus`.
+pub enum StepPhase {
+    Pending,
+    Running,
+    Completed,
+    Failed,
+    Skipped,
+}
+
+/// The states of a call, without what belongs to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // Described at `CallStatus`.
+pub enum CallPhase {
+    Requested,
+    Intended,
+    InDoubt,
+    Finished,
+}
+
+/// Steps go one way only.
+pub fn step_may(from: StepPhase, to: StepPhase) -> bool {
+    use StepPhase::{Completed, Failed, Pending, Running, Skipped};
+    matches!(
+        (from, to),
+        (Pending, Running | Skipped) | (Running, Completed | Failed | Skipped)
+    )
+}
+
+/// Runs may wait and go on, and end once.
+pub fn run_may(from: RunStatus, to: RunStatus) -> bool {
+    use RunStatus::{Cancelled, Completed, Failed, Planning, Running, Waiting};
+    matches!(
+        (from, to),
+        (Planning, Running | Failed | Cancelled)
+            | (Running, Waiting(_) | Completed | Failed | Cancelled)
+            | (Waiting(_), Running | Failed | Cancelled)
+    )
+}
+
+/// A call is intended again if it is certain that it was not sent; one in doubt is finished or
+/// asked for again by a person's word only.
+pub fn call_may(from: CallPhase, to: CallPhase) -> bool {
+    use CallPhase::{Finished, InDoubt, Intended, Requested};
+    matches!(
+        (from, to),
+        (Requested, Intended | Finished)
+            | (Intended, Intended | Finished | InDoubt)
+            | (InDoubt, Finished | Requested)
+    )
+}
+
+/// An event that does not fit the state that it is applied to: a fault of the program, or a journal
+/// that was tampered with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IllegalTransition {
+    /// The state does not allow it.
+    #[error("illegal transition of {what}: {from} → {to}")]
+    NotAllowed {
+        /// What was to change.
+        what: String,
+        /// The state that it is in.
+        from: String,
+        /// The state that it was to have.
+        to: String,
+    },
+    /// It is about something that is not there.
+    #[error("illegal event: {what} does not exist")]
+    Missing {
+        /// What is missing.
+        what: String,
+    },
+    /// It carries something that cannot be.
+    #[error("illegal event: {what}")]
+    Malformed {
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl IllegalTransition {
+    pub(crate) fn not_allowed(
+        what: impl fmt::Display,
+        from: impl fmt::Debug,
+        to: impl fmt::Debug,
+    ) -> Self {
+        Self::NotAllowed {
+            what: what.to_string(),
+            from: format!("{from:?}"),
+            to: format!("{to:?}"),
+        }
+    }
+
+    pub(crate) fn missing(what: impl fmt::Display) -> Self {
+        Self::Missing {
+            what: what.to_string(),
+        }
+    }
+}
+
+impl StepStatus {
+    /// The state without what belongs to it.
+    pub fn phase(&self) -> StepPhase {
+        match self {
+            Self::Pending => StepPhase::Pending,
+            Self::Running(_) => StepPhase::Running,
+            Self::Completed { .. } => StepPhase::Completed,
+            Self::Failed { .. } => StepPhase::Failed,
+            Self::Skipped { .. } => StepPhase::Skipped,
+        }
+    }
+}
+
+impl CallStatus {
+    /// The state without what belongs to it.
+    pub fn phase(&self) -> CallPhase {
+        match self {
+            Self::Requested => CallPhase::Requested,
+            Self::Intended { .. } => CallPhase::Intended,
+            Self::InDoubt { .. } => CallPhase::InDoubt,
+            Self::Finished { .. } => CallPhase::Finished,
+        }
+    }
+}

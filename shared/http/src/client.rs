@@ -1,0 +1,216 @@
+//! Building a client, sending, and reading an answer up to its limit.
+
+use crate::{HttpConfig, HttpError};
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use reqwest::{RequestBuilder, Response, redirect};
+use std::time::{Duration, Instant};
+
+/// Makes ring the process's provider of cryptography, unless one is set already.
+///
+/// `main` and test binaries call it first, before anything else may choose; it may be repeated.
+pub fn install_crypto_provider() {
+    // The error says that a provider is installed, which is all that is wanted.
+    drop(rustls::crypto::ring::default_provider().install_default());
+}
+
+/// Builds a client with the limits of `config`.
+///
+/// It follows no redirect, so that a header never goes where its owner did not send it, and takes
+/// no proxy from the environment. The system's CA certificates are read here: build a client once
+/// and clone it.
+///
+/// # Errors
+/// [`HttpError::Config`] if an answer could be waited for without end, [`HttpError::Build`] if
+/// there are no CA certificates.
+pub fn build_client(config: &HttpConfig) -> Result<HttpClient, HttpError> {
+    if config.total_timeout.is_none() && config.idle_timeout.is_none() {
+        return Err(HttpError::Config {
+            message: "set a total timeout, an idle timeout or both",
+        });
+    }
+    // Without a provider the library underneath panics; nobody should have to remember that.
+    install_crypto_provider();
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is the place where clients are built"
+    )]
+    let mut builder = reqwest::Client::builder()
+        .connect_timeout(config.connect_timeout)
+        .user_agent(&config.user_agent)
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        .no_proxy();
+    if let Some(total) = config.total_timeout {
+        builder = builder.timeout(total);
+    }
+    if let Some(idle) = config.idle_timeout {
+        builder = builder.read_timeout(idle);
+    }
+    let inner = builder
+        .build()
+        .map_err(|source| HttpError::Build { source })?;
+    Ok(HttpClient {
+        inner,
+        config: config.clone(),
+    })
+}
+
+/// An HTTP client with its limits. Clones share one pool of connections.
+#[derive(Debug, Clone)]
+pub struct HttpClient {
+    inner: reqwest::Client,
+    config: HttpConfig,
+}
+
+impl HttpClient {
+    /// Starts a GET request.
+    pub fn get(&self, url: &str) -> RequestBuilder {
+        self.inner.get(url)
+    }
+
+    /// Starts a POST request.
+    pub fn post(&self, url: &str) -> RequestBuilder {
+        self.inner.post(url)
+    }
+
+    /// The client underneath, for a library that wants one: all guards hold but the limit on the
+    /// size of answers.
+    pub fn raw(&self) -> &reqwest::Client {
+        &self.inner
+    }
+
+    /// Sends a request and waits for the head of its answer, whatever its status.
+    ///
+    /// # Errors
+    /// See [`HttpError`]; a status is never an error here.
+    pub async fn send(&self, request: RequestBuilder) -> Result<HttpResponse, HttpError> {
+        let clock = Clock {
+            started: Instant::now(),
+            connect: self.config.connect_timeout,
+            total: self.config.total_timeout,
+            idle: self.config.idle_timeout,
+        };
+        let inner = request.send().await.map_err(|error| clock.explain(error))?;
+        Ok(HttpResponse {
+            inner,
+            clock,
+            read: 0,
+            limit: self.config.max_response_bytes,
+        })
+    }
+}
+
+/// An answer whose body is still to be read.
+#[derive(Debug)]
+pub struct HttpResponse {
+    inner: Response,
+    clock: Clock,
+    read: u64,
+    limit: u64,
+}
+
+impl HttpResponse {
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.inner.status()
+    }
+
+    /// The headers.
+    pub fn headers(&self) -> &HeaderMap {
+        self.inner.headers()
+    }
+
+    /// Time since the request was sent.
+    pub fn elapsed(&self) -> Duration {
+        self.clock.started.elapsed()
+    }
+
+    /// Sets another limit on the body, in bytes after decompression.
+    #[must_use]
+    pub fn with_limit(mut self, limit: u64) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The next piece of the body; none at its end.
+    ///
+    /// # Errors
+    /// [`HttpError::TooLarge`] as soon as the limit is passed, [`HttpError::Timeout`] or
+    /// [`HttpError::Broken`].
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
+        let too_large = HttpError::TooLarge { limit: self.limit };
+        // The announced length is that of what travels: it is absent for compressed bodies.
+        if self.read == 0 && self.inner.content_length() > Some(self.limit) {
+            return Err(too_large);
+        }
+        let chunk = self.inner.chunk().await;
+        let Some(bytes) = chunk.map_err(|error| self.clock.explain(error))? else {
+            return Ok(None);
+        };
+        self.read = self.read.saturating_add(bytes.len() as u64);
+        if self.read > self.limit {
+            return Err(too_large);
+        }
+        Ok(Some(bytes))
+    }
+
+    /// The whole body.
+    ///
+    /// # Errors
+    /// As [`HttpResponse::chunk`].
+    pub async fn bytes(mut self) -> Result<Vec<u8>, HttpError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+}
+
+/// The limits of one exchange and when it began: the library says that a limit was reached, but
+/// not which.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    started: Instant,
+    connect: Duration,
+    total: Option<Duration>,
+    idle: Option<Duration>,
+}
+
+impl Clock {
+    fn explain(&self, error: reqwest::Error) -> HttpError {
+        let host = error.url().map_or_else(String::new, host_of);
+        let source = error.without_url();
+        if source.is_timeout() {
+            HttpError::Timeout {
+                after: self.reached(source.is_connect()),
+            }
+        } else if source.is_builder() {
+            HttpError::Request { source }
+        } else if source.is_connect() {
+            HttpError::Connect { host, source }
+        } else {
+            HttpError::Broken { source }
+        }
+    }
+
+    fn reached(&self, connecting: bool) -> Duration {
+        let elapsed = self.started.elapsed();
+        match (self.total, self.idle) {
+            (Some(total), _) if elapsed >= total => total,
+            _ if connecting => self.connect,
+            (_, Some(idle)) => idle,
+            (Some(total), None) => total,
+            (None, None) => elapsed,
+        }
+    }
+}
+
+fn host_of(url: &reqwest::Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}

@@ -1,0 +1,21 @@
+//! The one place where HTTP clients are built, for models and tools alike.
+//!
+//! Every client has the same guards: limits on connecting, on silence, on the whole exchange and
+//! on the size of an answer; no redirect is followed; no proxy is taken from the environment; no
+//! error shows a URL's query or a header.
+//!
+//! - [`config`]: what a client may do, and for how long.
+//! - [`client`]: building a client, sending, reading an answer up to its limit.
+//! - [`error`]: what can go wrong.
+//! - `test_server` (feature `test-server`): a scripted server that tests speak to.
+
+pub mod client;
+pub mod config;
+pub mod error;
+#[cfg(feature = "test-server")]
+pub mod test_server;
+
+pub use client::{HttpClient, HttpResponse, build_client, install_crypto_provider};
+pub use config::HttpConfig;
+pub use error::HttpError;
+pub use reqwest::{RequestBuilder, Url};

@@ -1,0 +1,125 @@
+//! The [`Model`] trait and what goes through it.
+
+use crate::ModelError;
+use async_trait::async_trait;
+use cairn_engine::message::{Message, Usage};
+use futures::stream::BoxStream;
+
+/// A tool as it is offered to a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfferedTool {
+    /// Name that a call refers to.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub parameters: serde_json::Value,
+}
+
+/// One question to a model.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ChatRequest {
+    /// The conversation so far, oldest first.
+    pub messages: Vec<Message>,
+    /// The tools that the reply may call, in a stable order so that prompt caches hit.
+    pub tools: Vec<OfferedTool>,
+    /// Options that differ from call to call.
+    pub options: ChatOptions,
+}
+
+/// Options of one call; what is not set is the provider's default.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ChatOptions {
+    /// Most tokens that the reply may have.
+    pub max_output_tokens: Option<u32>,
+    /// Sampling temperature.
+    pub temperature: Option<f32>,
+}
+
+/// Why a reply ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// The model was done.
+    Stop,
+    /// The model waits for the results of its tool calls.
+    ToolCalls,
+    /// The reply was cut at the limit of its length.
+    Length,
+    /// The provider refused to show the reply.
+    ContentFilter,
+    /// The provider said something else, or nothing.
+    Other,
+}
+
+/// A model's answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatReply {
+    /// Text and tool calls; the role is assistant.
+    pub message: Message,
+    /// What the call used up; the cost is computed from the model's prices.
+    pub usage: Usage,
+    /// Why it ended.
+    pub finish: FinishReason,
+    /// The model that answered, as the provider names it.
+    pub model: String,
+}
+
+/// A piece of a streamed answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamEvent {
+    /// More of the reply's text.
+    AssistantTextDelta {
+        /// The new text.
+        text: String,
+    },
+    /// A tool call, whole.
+    ToolCall(cairn_engine::message::ToolCall),
+    /// The end: the whole reply, as `chat` would have returned it.
+    TurnComplete {
+        /// The whole reply; its `finish` says why it ended.
+        reply: Box<ChatReply>,
+    },
+    /// The stream broke; nothing follows.
+    Error {
+        /// What happened.
+        message: String,
+    },
+}
+
+/// What is known of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelInfo {
+    /// The provider: `rehearsal`, `recorded`, `openai` …
+    pub provider: String,
+    /// The model's name at its provider.
+    pub name: String,
+    /// Tokens that fit into one conversation.
+    pub window_tokens: u64,
+    /// Price of a million tokens sent, in 10⁻⁹ US dollars.
+    pub input_nano_usd_per_million: u64,
+    /// Price of a million tokens received, in 10⁻⁹ US dollars.
+    pub output_nano_usd_per_million: u64,
+}
+
+/// A language model behind some provider.
+///
+/// Implementations are shared by all sessions of a process and keep nothing between calls. A
+/// dropped future closes its connection. No error names a key.
+#[async_trait]
+pub trait Model: Send + Sync + std::fmt::Debug {
+    /// Asks for a reply and waits for the whole of it. One call of the provider: retries are
+    /// the business of [`crate::retry`].
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError>;
+
+    /// Asks for a reply piece by piece; the last item is `TurnComplete` or `Error`.
+    async fn chat_stream(
+        &self,
+        request: &ChatRequest,
+    ) -> Result<BoxStream<'static, StreamEvent>, ModelError>;
+
+    /// Tokens that these messages would take, estimated without a call.
+    fn estimate_tokens(&self, messages: &[Message]) -> u64;
+
+    /// What is known of the model.
+    fn describe(&self) -> ModelInfo;
+}

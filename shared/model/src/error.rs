@@ -1,0 +1,120 @@
+//! What can go wrong with a model.
+
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_http::HttpError;
+use std::time::Duration;
+
+/// Why a model did not answer. No variant carries a key or a header.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The provider asks to slow down.
+    #[error("the provider's rate limit is reached: {message}")]
+    RateLimit {
+        /// What the provider said, cut and cleaned.
+        message: String,
+        /// How long it asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// No answer in time.
+    #[error("no answer within {after:?}")]
+    Timeout {
+        /// The limit.
+        after: Duration,
+    },
+    /// The connection broke, or the stream ended before the reply did.
+    #[error("the connection to the provider broke: {message}")]
+    Stream {
+        /// What happened.
+        message: String,
+    },
+    /// The provider failed (5xx).
+    #[error("the provider failed with status {status}: {message}")]
+    Server {
+        /// HTTP status.
+        status: u16,
+        /// What the provider said, cut and cleaned.
+        message: String,
+    },
+    /// The key is missing, wrong or not allowed to do this.
+    #[error("the provider refused the key: {message}")]
+    Auth {
+        /// What the provider said, cut and cleaned.
+        message: String,
+    },
+    /// The conversation does not fit into the model's window.
+    #[error("the conversation is longer than the model's window: {message}")]
+    ContextLength {
+        /// What the provider said, cut and cleaned.
+        message: String,
+    },
+    /// The request is wrong, and trying again will not help.
+    #[error("the provider refused the request: {message}")]
+    BadRequest {
+        /// What the provider said, cut and cleaned.
+        message: String,
+    },
+    /// The answer cannot be understood.
+    #[error("the provider's answer cannot be read: {message}")]
+    BadAnswer {
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+impl ModelError {
+    /// Stable name, for programs.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::RateLimit { .. } => "RateLimit",
+            Self::Timeout { .. } => "Timeout",
+            Self::Stream { .. } => "Stream",
+            Self::Server { .. } => "Server",
+            Self::Auth { .. } => "Auth",
+            Self::ContextLength { .. } => "ContextLength",
+            Self::BadRequest { .. } => "BadRequest",
+            Self::BadAnswer { .. } => "BadAnswer",
+        }
+    }
+
+    /// Whether the same request may succeed when it is sent again: rate limit, timeout, broken
+    /// connection, and the provider's own faults.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::RateLimit { .. }
+            | Self::Timeout { .. }
+            | Self::Stream { .. }
+            | Self::Server { .. } => true,
+            Self::Auth { .. }
+            | Self::ContextLength { .. }
+            | Self::BadRequest { .. }
+            | Self::BadAnswer { .. } => false,
+        }
+    }
+
+    /// How long the provider asks to wait before the next attempt.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimit { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+impl From<HttpError> for ModelError {
+    fn from(error: HttpError) -> Self {
+        let message = error.with_causes();
+        match error {
+            HttpError::Timeout { after } => Self::Timeout { after },
+            HttpError::Connect { .. } | HttpError::Broken { .. } => Self::Stream { message },
+            HttpError::TooLarge { .. } => Self::BadAnswer { message },
+            _ => Self::BadRequest { message },
+        }
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        Failure::new(FailureKind::Llm, error.reason(), error.to_string())
+    }
+}

@@ -1,0 +1,141 @@
+//! The JSON of the protocol. Every field of an answer may be missing or null.
+
+use super::fault;
+use crate::ModelError;
+use crate::clean::Cleaner;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Request<'a> {
+    pub(super) model: &'a str,
+    pub(super) messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) temperature: Option<f32>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stream_options: Option<StreamOptions>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct StreamOptions {
+    pub(super) include_usage: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Message<'a> {
+    pub(super) role: cairn_engine::message::Role,
+    pub(super) content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tool_calls: Vec<Call<'a>>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(super) tool_call_id: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Call<'a> {
+    pub(super) id: &'a str,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) function: CalledFunction<'a>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct CalledFunction<'a> {
+    pub(super) name: &'a str,
+    pub(super) arguments: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Tool<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) function: OfferedFunction<'a>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct OfferedFunction<'a> {
+    pub(super) name: &'a str,
+    pub(super) description: &'a str,
+    pub(super) parameters: &'a Value,
+}
+
+/// A whole answer, or one piece of a stream.
+#[derive(Debug, Deserialize)]
+pub(super) struct Reply {
+    pub(super) model: Option<String>,
+    pub(super) choices: Option<Vec<Choice>>,
+    pub(super) usage: Option<Value>,
+    error: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Choice {
+    /// Of a whole answer this is called `message`.
+    #[serde(alias = "message")]
+    pub(super) delta: Option<Delta>,
+    pub(super) finish_reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Delta {
+    pub(super) content: Option<Content>,
+    pub(super) refusal: Option<String>,
+    pub(super) tool_calls: Option<Vec<CallPiece>>,
+}
+
+/// Text, or a list of parts of which some are text.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Part {
+    text: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CallPiece {
+    pub(super) index: Option<u64>,
+    pub(super) id: Option<String>,
+    pub(super) function: Option<FunctionPiece>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct FunctionPiece {
+    pub(super) name: Option<String>,
+    /// A text with JSON in it; some servers send the JSON itself.
+    pub(super) arguments: Option<Value>,
+}
+
+impl Reply {
+    /// Reads an answer or a piece; an error in it is returned as one.
+    pub(super) fn parse(json: &[u8], cleaner: &Cleaner) -> Result<Self, ModelError> {
+        let reply: Self = serde_json::from_slice(json).map_err(|error| ModelError::BadAnswer {
+            message: cleaner.clean(&error.to_string()),
+        })?;
+        match &reply.error {
+            Some(error) => Err(fault::of_answer(error, cleaner)),
+            None => Ok(reply),
+        }
+    }
+}
+
+impl Content {
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Parts(parts) => parts.into_iter().filter_map(|part| part.text).collect(),
+        }
+    }
+}

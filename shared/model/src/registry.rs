@@ -1,0 +1,118 @@
+//! The models of a process, by name.
+
+use crate::Model;
+use cairn_engine::failure::{Failure, FailureKind};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Named models, one of them the default: the first that was inserted, unless set otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct ModelRegistry {
+    models: BTreeMap<String, Arc<dyn Model>>,
+    default: String,
+}
+
+impl ModelRegistry {
+    /// A registry without models.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a model, in the place of the one that had this name.
+    pub fn insert(&mut self, name: impl Into<String>, model: Arc<dyn Model>) {
+        let name = name.into();
+        if self.models.is_empty() {
+            self.default.clone_from(&name);
+        }
+        self.models.insert(name, model);
+    }
+
+    /// Makes a model the default.
+    ///
+    /// # Errors
+    /// As [`ModelRegistry::get`].
+    pub fn set_default(&mut self, name: &str) -> Result<(), Failure> {
+        self.get(name)?;
+        if !name.is_empty() {
+            name.clone_into(&mut self.default);
+        }
+        Ok(())
+    }
+
+    /// The name of the default model; none in an empty registry.
+    pub fn default_name(&self) -> Option<&str> {
+        (!self.models.is_empty()).then_some(self.default.as_str())
+    }
+
+    /// The names in alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.models.keys().map(String::as_str)
+    }
+
+    /// The model of this name; the empty name is the default.
+    ///
+    /// # Errors
+    /// A failure of kind Config: nothing is registered, or not this name; then it lists the names
+    /// that are.
+    pub fn get(&self, name: &str) -> Result<Arc<dyn Model>, Failure> {
+        if self.models.is_empty() {
+            return Err(Failure::missing("model provider"));
+        }
+        let name = if name.is_empty() { &self.default } else { name };
+        let model = self.models.get(name).cloned();
+        model.ok_or_else(|| {
+            let known: Vec<_> = self.names().collect();
+            Failure::new(
+                FailureKind::Config,
+                "unknown_model",
+                format!("unknown model {name:?}, known are: {}", known.join(", ")),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Recorded;
+
+    fn model(name: &str) -> Arc<dyn Model> {
+        Arc::new(Recorded::parse(name, r#"{"reply":{"text":"hi"}}"#).expect("a model"))
+    }
+
+    #[test]
+    fn an_empty_registry_misses_a_provider() {
+        let registry = ModelRegistry::new();
+        for name in ["", "fast"] {
+            let failure = registry.get(name).expect_err("nothing is registered");
+            assert_eq!(failure, Failure::missing("model provider"));
+            assert_eq!(failure.kind, FailureKind::Config);
+        }
+        assert_eq!(registry.default_name(), None);
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_the_known_ones() {
+        let mut registry = ModelRegistry::new();
+        registry.insert("slow", model("slow"));
+        registry.insert("fast", model("fast"));
+        let failure = registry.get("faster").expect_err("unknown");
+        assert_eq!(failure.kind, FailureKind::Config);
+        assert_eq!(failure.message, "unknown model \"faster\", known are: fast, slow");
+        assert!(registry.set_default("faster").is_err());
+        assert_eq!(registry.default_name(), Some("slow"));
+    }
+
+    #[test]
+    fn the_empty_name_is_the_default() {
+        let mut registry = ModelRegistry::new();
+        registry.insert("slow", model("slow"));
+        registry.insert("fast", model("fast"));
+        let name = |registry: &ModelRegistry| registry.get("").expect("a model").describe().name;
+        assert_eq!(name(&registry), "slow");
+        registry.set_default("fast").expect("known");
+        assert_eq!(name(&registry), "fast");
+        registry.insert("fast", model("other"));
+        assert_eq!(name(&registry), "other");
+    }
+}

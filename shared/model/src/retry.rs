@@ -1,0 +1,170 @@
+//! Trying again where that may help.
+//!
+//! Waits grow exponentially with jitter. A provider that says when to come back is not asked
+//! earlier, unless that is later than the longest wait of the policy.
+
+use crate::{ChatReply, ChatRequest, Model, ModelError, StreamEvent, stream};
+use backon::{BackoffBuilder, ExponentialBuilder};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often, and how long, a call is tried.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RetryPolicy {
+    /// The first wait, before jitter.
+    pub min_delay: Duration,
+    /// The longest wait, jitter and the provider's wish included.
+    pub max_delay: Duration,
+    /// By what a wait is longer than the one before.
+    pub factor: f32,
+    /// Most retries after the first attempt.
+    pub max_retries: u32,
+    /// No wait is begun that would end later than this after the first attempt began.
+    pub max_elapsed: Duration,
+    /// How waits are spread.
+    pub jitter: Jitter,
+}
+
+/// How waits are spread, so that many callers do not come back at the same moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Jitter {
+    /// Not at all.
+    Off,
+    /// Each wait is prolonged by a random part of itself.
+    Random,
+    /// As [`Jitter::Random`], from this seed: the same waits each time.
+    Seeded(u64),
+}
+
+impl Default for RetryPolicy {
+    /// 0.5 s, doubled up to 30 s, 8 retries within 5 minutes, with jitter.
+    fn default() -> Self {
+        Self {
+            min_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(30),
+            factor: 2.0,
+            max_retries: 8,
+            max_elapsed: Duration::from_secs(300),
+            jitter: Jitter::Random,
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// One attempt and no more.
+    pub fn never() -> Self {
+        Self {
+            max_retries: 0,
+            ..Self::default()
+        }
+    }
+
+    fn delays(&self) -> impl Iterator<Item = Duration> + Send + use<> {
+        let delays = ExponentialBuilder::new()
+            .with_min_delay(self.min_delay)
+            .with_max_delay(self.max_delay)
+            .with_factor(self.factor)
+            .with_max_times(self.max_retries as usize);
+        match self.jitter {
+            Jitter::Off => delays,
+            Jitter::Random => delays.with_jitter(),
+            Jitter::Seeded(seed) => delays.with_jitter().with_jitter_seed(seed),
+        }
+        .build()
+    }
+
+    /// The wait before the next attempt. What the provider asks for comes on top of our own wait:
+    /// it tells all its callers the same, and jitter has to keep them apart.
+    fn wait(&self, own: Duration, error: &ModelError) -> Duration {
+        let asked = error.retry_after().unwrap_or_default();
+        own.saturating_add(asked).min(self.max_delay)
+    }
+}
+
+/// Asks for a whole reply, again and again as the policy allows.
+///
+/// `on_retry` is told of each failed attempt that will be repeated: its number, from 1, its
+/// error, and the wait that now begins. Dropping the future ends the call and the waiting. The
+/// policy does not cut an attempt short; that is for the provider's own limits of time.
+///
+/// # Errors
+/// The last attempt's error: one that no retry can help, or any once the policy is used up.
+pub async fn chat_with_retry(
+    model: &dyn Model,
+    request: &ChatRequest,
+    policy: &RetryPolicy,
+    mut on_retry: impl FnMut(u32, &ModelError, Duration),
+) -> Result<ChatReply, ModelError> {
+    let mut attempts = Attempts::new(policy);
+    loop {
+        match model.chat(request).await {
+            Ok(reply) => return Ok(reply),
+            Err(error) => attempts.wait_after(error, &mut on_retry).await?,
+        }
+    }
+}
+
+/// As [`chat_with_retry`], for a streamed reply; `on_event` sees every event of every attempt.
+///
+/// What was streamed by an attempt that `on_retry` is told of is void: the next begins anew.
+///
+/// # Errors
+/// As [`chat_with_retry`].
+pub async fn stream_with_retry(
+    model: &dyn Model,
+    request: &ChatRequest,
+    policy: &RetryPolicy,
+    mut on_retry: impl FnMut(u32, &ModelError, Duration),
+    mut on_event: impl FnMut(&StreamEvent),
+) -> Result<ChatReply, ModelError> {
+    let mut attempts = Attempts::new(policy);
+    loop {
+        match stream::chat_streamed(model, request, &mut on_event).await {
+            Ok(reply) => return Ok(reply),
+            Err(error) => attempts.wait_after(error, &mut on_retry).await?,
+        }
+    }
+}
+
+struct Attempts<'a, D> {
+    policy: &'a RetryPolicy,
+    delays: D,
+    started: Instant,
+    failed: u32,
+}
+
+impl<'a> Attempts<'a, ()> {
+    fn new(policy: &'a RetryPolicy) -> Attempts<'a, impl Iterator<Item = Duration> + Send> {
+        Attempts {
+            policy,
+            delays: policy.delays(),
+            started: Instant::now(),
+            failed: 0,
+        }
+    }
+}
+
+impl<D: Iterator<Item = Duration>> Attempts<'_, D> {
+    /// Waits until the next attempt is due, or gives the error back if there is none.
+    async fn wait_after(
+        &mut self,
+        error: ModelError,
+        on_retry: &mut impl FnMut(u32, &ModelError, Duration),
+    ) -> Result<(), ModelError> {
+        self.failed += 1;
+        if !error.is_retryable() {
+            return Err(error);
+        }
+        let Some(own) = self.delays.next() else {
+            return Err(error);
+        };
+        let wait = self.policy.wait(own, &error);
+        if self.started.elapsed().saturating_add(wait) > self.policy.max_elapsed {
+            return Err(error);
+        }
+        on_retry(self.failed, &error, wait);
+        drop(error);
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,39 @@
+//! Compiles the contracts with protox, so that nobody needs protoc, and keeps the descriptors for
+//! reflection.
+
+use prost::Message as _;
+use std::{env, error::Error, fs, path::PathBuf};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
+    println!("cargo:rerun-if-changed={}", root.display());
+    let mut files = Vec::new();
+    collect(&root, &mut files)?;
+    files.sort();
+    let descriptors = protox::compile(&files, [&root])?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure()
+        // Journals are bytes on their way between wire and disk: slices of the request, no copies.
+        .bytes(".cairn.memory.v1.CreateSessionRequest")
+        .bytes(".cairn.memory.v1.CommitRequest")
+        .bytes(".cairn.memory.v1.StoredEvent")
+        .bytes(".cairn.memory.v1.AppendCommandRequest")
+        .bytes(".cairn.memory.v1.Checkpoint")
+        .bytes(".cairn.memory.v1.PutBlobRequest")
+        .bytes(".cairn.memory.v1.GetBlobResponse")
+        .compile_fds(descriptors)?;
+    Ok(())
+}
+
+fn collect(folder: &PathBuf, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|e| e == "proto") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! The contracts as Rust: generated from `proto/` at build time, with conversions at the edge.
+//!
+//! The `.proto` files are the reference; what they say is not repeated here.
+
+/// Generated code, one module a package.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    missing_debug_implementations,
+    clippy::pedantic,
+    clippy::too_many_lines,
+    clippy::large_futures
+)]
+mod generated {
+    pub mod event {
+        pub mod v1 {
+            tonic::include_proto!("cairn.event.v1");
+        }
+    }
+    pub mod executor {
+        pub mod v1 {
+            tonic::include_proto!("cairn.executor.v1");
+        }
+    }
+    pub mod memory {
+        pub mod v1 {
+            tonic::include_proto!("cairn.memory.v1");
+        }
+    }
+    pub mod planner {
+        pub mod v1 {
+            tonic::include_proto!("cairn.planner.v1");
+        }
+    }
+    pub mod tools {
+        pub mod v1 {
+            tonic::include_proto!("cairn.tools.v1");
+        }
+    }
+}
+
+/// `cairn.event.v1`: what is stored and watched.
+pub use generated::event::v1 as event;
+/// `cairn.executor.v1`: one attempt at one step.
+pub use generated::executor::v1 as executor;
+/// `cairn.memory.v1`: journals, ownership, session memory.
+pub use generated::memory::v1 as memory;
+/// `cairn.planner.v1`: from a goal to a plan.
+pub use generated::planner::v1 as planner;
+/// `cairn.tools.v1`: the catalogue and the calls.
+pub use generated::tools::v1 as tools;
+
+/// All contracts as an encoded `FileDescriptorSet`, for reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -1,0 +1,117 @@
+//! Time as a parameter, so that what depends on it can be tested and replayed.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Where the time comes from.
+pub trait Clock: Send + Sync + 'static {
+    /// Milliseconds since 1970-01-01 UTC. It may jump, in both directions: it is for people and
+    /// for records, never for measuring.
+    fn unix_ms(&self) -> u64;
+
+    /// A point on a scale that never goes back: for measuring and for deadlines.
+    fn instant(&self) -> Instant;
+}
+
+/// The time of this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is the one place where the machine is asked; everybody else takes a Clock"
+    )]
+    fn unix_ms(&self) -> u64 {
+        let since_1970 = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+/// A clock that stands still until it is moved: for tests.
+#[derive(Debug)]
+pub struct ManualClock {
+    base: Instant,
+    now: Mutex<Now>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Now {
+    unix_ms: u64,
+    elapsed: Duration,
+}
+
+impl ManualClock {
+    /// A clock that shows `unix_ms`.
+    pub fn at(unix_ms: u64) -> Self {
+        Self {
+            base: Instant::now(),
+            now: Mutex::new(Now {
+                unix_ms,
+                elapsed: Duration::ZERO,
+            }),
+        }
+    }
+
+    /// Moves both scales forward.
+    pub fn advance(&self, by: Duration) {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        now.elapsed += by;
+        let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        now.unix_ms = now.unix_ms.saturating_add(ms);
+    }
+
+    /// Sets the time of day alone, as when somebody corrects a machine's clock.
+    pub fn set_unix_ms(&self, unix_ms: u64) {
+        self.now
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .unix_ms = unix_ms;
+    }
+
+    fn now(&self) -> Now {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for ManualClock {
+    fn unix_ms(&self) -> u64 {
+        self.now().unix_ms
+    }
+
+    fn instant(&self) -> Instant {
+        self.base + self.now().elapsed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_only_when_told() {
+        let clock = ManualClock::at(1_000);
+        let start = clock.instant();
+        assert_eq!((clock.unix_ms(), clock.instant()), (1_000, start));
+        clock.advance(Duration::from_millis(250));
+        assert_eq!(clock.unix_ms(), 1_250);
+        assert_eq!(clock.instant() - start, Duration::from_millis(250));
+        clock.set_unix_ms(5);
+        assert_eq!(clock.unix_ms(), 5);
+        assert_eq!(clock.instant() - start, Duration::from_millis(250));
+    }
+
+    #[test]
+    fn the_system_clock_shows_this_century() {
+        let year_2024 = 1_704_067_200_000;
+        let year_2100 = 4_102_444_800_000;
+        assert!((year_2024..year_2100).contains(&SystemClock.unix_ms()));
+    }
+}

@@ -1,0 +1,77 @@
+//! The response's body under guard: it ends with a status, whatever happens inside.
+
+use super::{late, panicked};
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::time::Sleep;
+use tonic::Status;
+use tonic::body::Body;
+
+pub(super) struct GuardedBody {
+    /// Gone once the body has ended early.
+    inner: Option<Body>,
+    sleep: Option<Pin<Box<Sleep>>>,
+    path: Arc<str>,
+}
+
+impl GuardedBody {
+    pub(super) fn new(inner: Body, sleep: Option<Pin<Box<Sleep>>>, path: Arc<str>) -> Self {
+        Self {
+            inner: Some(inner),
+            sleep,
+            path,
+        }
+    }
+
+    fn end_with(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.inner = None;
+        let mut trailers = HeaderMap::with_capacity(3);
+        match status.add_header(&mut trailers) {
+            Ok(()) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
+            Err(status) => Poll::Ready(Some(Err(status))),
+        }
+    }
+}
+
+impl HttpBody for GuardedBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let Some(inner) = self.inner.as_mut() else {
+            return Poll::Ready(None);
+        };
+        let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(inner).poll_frame(cx)));
+        match polled {
+            Err(panic) => {
+                let status = panicked(&self.path, &*panic);
+                self.end_with(&status)
+            }
+            Ok(Poll::Pending) => match self.sleep.as_mut().map(|s| s.as_mut().poll(cx)) {
+                Some(Poll::Ready(())) => self.end_with(&late()),
+                _ => Poll::Pending,
+            },
+            Ok(ready) => ready,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.inner {
+            Some(inner) => inner.size_hint(),
+            None => SizeHint::with_exact(0),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What every gRPC service here shares.
+//!
+//! A service registers itself with a [`ServerBuilder`] and is then reached through a [`Link`]:
+//! in the same process without a socket, or over TCP or a Unix socket. Everything that must hold
+//! for a call (who the caller is, until when an answer is wanted, that a panic does not break the
+//! process) is put around the service itself, so that it holds on every kind of link.
+//!
+//! | module | gives |
+//! |---|---|
+//! | [`error`] | [`ErrorKind`] in one table to gRPC codes, [`RpcError`] with its details, both ways |
+//! | [`link`] | [`Link`]: one transport for the generated clients, local or remote |
+//! | [`address`] | [`Address`]: where a link leads and where a listener waits |
+//! | [`server`] | [`ServerBuilder`], [`Server`], [`serve`]: health, reflection, limits |
+//! | [`identity`] | [`Namespace`], [`Identity`], [`Authenticate`]: who calls |
+//! | [`id`] | checks of ids and texts from clients |
+//! | [`deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
+//! | [`clock`] | [`Clock`], [`SystemClock`], [`ManualClock`]: time as a parameter |
+//! | [`text`] | escaping of untrusted text |
+
+pub mod address;
+pub mod clock;
+pub mod deadline;
+pub mod error;
+mod guard;
+pub mod id;
+pub mod identity;
+pub mod link;
+pub mod server;
+pub mod text;
+
+pub use address::{Address, AddressError};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use deadline::{Deadline, Deadlines, deadline};
+pub use error::{ErrorKind, FieldViolation, RpcError};
+pub use id::{check_id, check_request_id, check_required_text, check_session_id, check_text};
+pub use identity::{
+    Authenticate, DefaultNamespace, Identity, NAMESPACE_HEADER, Namespace, identity, with_namespace,
+};
+pub use link::{Link, RemoteOptions};
+pub use server::{
+    BuildError, Exposure, Health, Listener, MAX_MESSAGE_BYTES, Peer, ServeError, Server,
+    ServerBuilder, serve,
+};

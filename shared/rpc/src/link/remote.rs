@@ -1,0 +1,205 @@
+//! The remote side of a link: a lazy connection with explicit limits, and one view of its errors.
+
+use super::Link;
+use crate::address::{Address, Place};
+use crate::error::{ErrorKind, RpcError};
+use base64::Engine as _;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::engine::DecodePaddingMode;
+use bytes::Bytes;
+use http::{HeaderMap, Response, Uri};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper_util::rt::TokioIo;
+use std::error::Error as StdError;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tonic::body::Body;
+use tonic::transport::channel::ResponseFuture;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{ConnectError, Status, TimeoutExpired};
+use tower::service_fn;
+
+/// The largest header list that a response may have.
+const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
+const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+
+/// How a remote link connects and notices that the other end is gone.
+#[derive(Debug, Clone, Copy)]
+pub struct RemoteOptions {
+    /// How long connecting may take.
+    pub connect_timeout: Duration,
+    /// How often the other end is pinged.
+    pub ping_interval: Duration,
+    /// How long an answer to a ping may take; after that the connection counts as broken.
+    pub ping_timeout: Duration,
+    /// Whether to ping while no call is running.
+    pub ping_while_idle: bool,
+}
+
+impl Default for RemoteOptions {
+    /// For Cairn's own services: a process that is frozen, or a network that swallows packets,
+    /// is noticed within ten seconds.
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(5),
+            ping_interval: Duration::from_secs(5),
+            ping_timeout: Duration::from_secs(5),
+            ping_while_idle: true,
+        }
+    }
+}
+
+impl RemoteOptions {
+    /// For servers of others: many close a connection that pings more often than every five
+    /// minutes.
+    pub fn foreign() -> Self {
+        Self {
+            ping_interval: Duration::from_secs(310),
+            ping_timeout: Duration::from_secs(20),
+            ping_while_idle: false,
+            ..Self::default()
+        }
+    }
+}
+
+pub(super) fn channel(address: &Address, options: RemoteOptions) -> Channel {
+    match &address.0 {
+        Place::Http(uri) => endpoint(uri.clone(), options).connect_lazy(),
+        Place::Unix(path) => {
+            let path = path.clone();
+            // Some URI is needed for the requests' authority; the connector does not look at it.
+            endpoint(Uri::from_static("http://localhost"), options).connect_with_connector_lazy(
+                service_fn(move |_: Uri| {
+                    let path = path.clone();
+                    async move { UnixStream::connect(path).await.map(TokioIo::new) }
+                }),
+            )
+        }
+    }
+}
+
+fn endpoint(uri: Uri, options: RemoteOptions) -> Endpoint {
+    Endpoint::from(uri)
+        .connect_timeout(options.connect_timeout)
+        .http2_keep_alive_interval(options.ping_interval)
+        .keep_alive_timeout(options.ping_timeout)
+        .keep_alive_while_idle(options.ping_while_idle)
+        .http2_max_header_list_size(MAX_HEADER_LIST_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .tcp_nodelay(true)
+}
+
+pub(super) struct RemoteFuture(ResponseFuture);
+
+impl RemoteFuture {
+    pub(super) fn new(call: ResponseFuture) -> Self {
+        Self(call)
+    }
+}
+
+impl Future for RemoteFuture {
+    type Output = Result<Response<Body>, Status>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|result| match result {
+            Ok(mut response) => {
+                drop_broken_details(response.headers_mut());
+                Ok(response.map(|body| Body::new(RemoteBody(body))))
+            }
+            Err(error) => Err(status(&error)),
+        })
+    }
+}
+
+/// A response's body whose errors are told as those of the link.
+struct RemoteBody(Body);
+
+impl HttpBody for RemoteBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.0).poll_frame(cx).map(|frame| {
+            frame.map(|result| match result {
+                Ok(mut frame) => {
+                    if let Some(trailers) = frame.trailers_mut() {
+                        drop_broken_details(trailers);
+                    }
+                    Ok(frame)
+                }
+                Err(error) => Err(status(&error)),
+            })
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}
+
+/// What an error of the transport means to the caller.
+pub(super) fn status(error: &(dyn StdError + 'static)) -> Status {
+    let mut cause = Some(error);
+    let mut last = error;
+    let mut reason = Link::BROKEN;
+    while let Some(error) = cause {
+        if error.is::<TimeoutExpired>() {
+            return RpcError::new(ErrorKind::DeadlineExceeded, "no answer came in time").into();
+        }
+        if error.is::<ConnectError>() {
+            reason = Link::NOT_CONNECTED;
+        }
+        last = error;
+        cause = error.source();
+    }
+    let what = match reason {
+        Link::NOT_CONNECTED => "cannot connect",
+        _ => "the connection broke",
+    };
+    RpcError::unavailable(format!("{what}: {last}"))
+        .reason(reason)
+        .into()
+}
+
+/// Removes status details that are not base64: tonic panics over them, and a server of somebody
+/// else may send anything.
+fn drop_broken_details(headers: &mut HeaderMap) {
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &base64::alphabet::STANDARD,
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    );
+    if let Some(details) = headers.get(Status::GRPC_STATUS_DETAILS)
+        && LENIENT.decode(details.as_bytes()).is_err()
+    {
+        headers.remove(Status::GRPC_STATUS_DETAILS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_that_are_not_base64_are_dropped() {
+        for (details, stays) in [("CAU", true), ("CAU=", true), ("C", false), ("?!", false)] {
+            let mut headers = HeaderMap::new();
+            headers.insert(Status::GRPC_STATUS, "5".parse().unwrap());
+            headers.insert(Status::GRPC_STATUS_DETAILS, details.parse().unwrap());
+            drop_broken_details(&mut headers);
+            assert_eq!(headers.contains_key(Status::GRPC_STATUS_DETAILS), stays);
+            assert!(Status::from_header_map(&headers).is_some());
+        }
+    }
+}

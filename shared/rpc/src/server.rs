@@ -1,0 +1,217 @@
+//! The one way to build and to run a server.
+//!
+//! Services register themselves with a [`ServerBuilder`]; health and reflection follow from what
+//! was registered. The result is used through a [`Link`], or served on any number of listeners
+//! that the caller has bound.
+
+mod connection;
+mod health;
+mod listener;
+
+pub use connection::Peer;
+pub use health::Health;
+pub use listener::{Listener, ServeError, serve};
+
+use crate::error::{ErrorKind, RpcError};
+use crate::guard::Guarded;
+use crate::identity::Authenticate;
+use crate::link::Link;
+use crate::text::clip;
+use http::{Request, Response, StatusCode, header};
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::server::NamedService;
+use tonic::service::{AxumBody, Routes};
+use tower::{Service, service_fn};
+
+/// The largest message that a service takes: set it as `max_decoding_message_size`. A larger one
+/// is refused with OutOfRange.
+pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Who reaches the registered services, and so where the caller's identity comes from.
+#[derive(Clone)]
+pub enum Exposure {
+    /// Clients from outside: [`Authenticate`] says who they are, and a namespace header of theirs
+    /// is thrown away.
+    Public(Arc<dyn Authenticate>),
+    /// Cairn's own services: the namespace header says for whom they call.
+    Internal,
+}
+
+impl fmt::Debug for Exposure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Public(_) => "Public",
+            Self::Internal => "Internal",
+        })
+    }
+}
+
+/// Why a server could not be built: mistakes of the program, not of its user.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// Two services have the same name.
+    #[error("the service {0} is registered twice")]
+    RegisteredTwice(&'static str),
+    /// A descriptor set cannot be read.
+    #[error("a registered descriptor set is not valid")]
+    Descriptors(#[source] tonic_reflection::server::Error),
+}
+
+/// Gathers services into a [`Server`].
+#[derive(Debug)]
+pub struct ServerBuilder {
+    exposure: Exposure,
+    routes: Routes,
+    names: Vec<&'static str>,
+    descriptor_sets: Vec<&'static [u8]>,
+    registered_twice: Option<&'static str>,
+}
+
+impl ServerBuilder {
+    /// A builder without services.
+    pub fn new(exposure: Exposure) -> Self {
+        let mut routes = Routes::default();
+        let router = std::mem::take(routes.axum_router_mut());
+        *routes.axum_router_mut() = router.fallback_service(service_fn(unknown_service));
+        Self {
+            exposure,
+            routes,
+            names: Vec::new(),
+            descriptor_sets: Vec::new(),
+            registered_twice: None,
+        }
+    }
+
+    /// Adds a generated service, with the encoded descriptor set that describes it. Its health is
+    /// known under its full name and is good to begin with.
+    #[must_use]
+    pub fn register<S>(mut self, service: S, descriptor_set: &'static [u8]) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send + 'static,
+    {
+        if self.names.contains(&S::NAME) {
+            self.registered_twice = Some(S::NAME);
+            return self;
+        }
+        self.names.push(S::NAME);
+        if !self.descriptor_sets.contains(&descriptor_set) {
+            self.descriptor_sets.push(descriptor_set);
+        }
+        let guarded = Guarded::new(service, self.exposure.clone());
+        self.routes = self.routes.add_service(guarded);
+        self
+    }
+
+    /// Adds health and reflection to what was registered.
+    ///
+    /// # Errors
+    /// A service that was registered twice, or a descriptor set that cannot be read.
+    pub async fn build(self) -> Result<Server, BuildError> {
+        if let Some(name) = self.registered_twice {
+            return Err(BuildError::RegisteredTwice(name));
+        }
+        let (health, health_service) = Health::new(&self.names).await;
+        let v1 = self.reflection("grpc.reflection.v1.ServerReflection").build_v1();
+        let v1alpha = self
+            .reflection("grpc.reflection.v1alpha.ServerReflection")
+            .build_v1alpha();
+        let routes = self
+            .routes
+            .add_service(Guarded::without_identity(health_service))
+            .add_service(Guarded::without_identity(v1.map_err(BuildError::Descriptors)?))
+            .add_service(Guarded::without_identity(v1alpha.map_err(BuildError::Descriptors)?))
+            .prepare();
+        Ok(Server { routes, health })
+    }
+
+    /// Reflection over the registered services alone, even where a descriptor set has more.
+    fn reflection(&self, own_name: &str) -> tonic_reflection::server::Builder<'static> {
+        let mut builder = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .with_service_name("grpc.health.v1.Health")
+            .with_service_name(own_name);
+        for set in &self.descriptor_sets {
+            builder = builder.register_encoded_file_descriptor_set(set);
+        }
+        for name in &self.names {
+            builder = builder.with_service_name(*name);
+        }
+        builder
+    }
+}
+
+/// Services that are ready to be called. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Server {
+    routes: Routes,
+    health: Health,
+}
+
+impl Server {
+    /// A link to the services, without a socket.
+    pub fn link(&self) -> Link {
+        Link::local(self.routes.clone())
+    }
+
+    /// The services as routes.
+    pub fn routes(&self) -> Routes {
+        self.routes.clone()
+    }
+
+    /// What the health service says.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Serves on a listener until `shutdown`, then lets running calls end for at most `grace`.
+    ///
+    /// As soon as `shutdown` completes, the health service says that nothing is served any more.
+    ///
+    /// # Errors
+    /// See [`serve`].
+    pub async fn serve(
+        self,
+        listener: Listener,
+        shutdown: impl Future<Output = ()> + Send,
+        grace: Duration,
+    ) -> Result<(), ServeError> {
+        let health = self.health;
+        let shutdown = async move {
+            shutdown.await;
+            health.stop().await;
+        };
+        serve(listener, self.routes, shutdown, grace).await
+    }
+}
+
+/// What nobody registered: gRPC clients get a status, anybody else a plain 404.
+async fn unknown_service(request: Request<AxumBody>) -> Result<Response<Body>, Infallible> {
+    let is_grpc = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
+    if is_grpc {
+        let method = clip(request.uri().path(), 256);
+        let error = RpcError::new(
+            ErrorKind::Unimplemented,
+            format!("this server has no method {method}"),
+        );
+        return Ok(Status::from(error).into_http());
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    Ok(response)
+}
