@@ -1,6 +1,11 @@
 //! Compiles the contracts with protox, so that nobody needs protoc, and keeps the descriptors for
 //! reflection.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "cargo speaks to build scripts through the environment"
+)]
+
 use prost::Message as _;
 use std::{env, error::Error, fs, path::PathBuf};
 

@@ -1,15 +1,18 @@
 //! What can be set.
 
+use cairn_model::RetryPolicy;
 use std::time::Duration;
 
 /// Settings of the executor.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Attempts that may be under way at the same time; one more is refused.
     pub max_attempts: usize,
     /// A tool call that has no answer after this is given up. The tools service has a limit of
     /// its own for each tool, which is shorter; this one is for a tools service that hangs.
     pub call_limit: Duration,
+    /// How often a model that does not answer is asked again.
+    pub retry: RetryPolicy,
 }
 
 impl Default for Config {
@@ -17,6 +20,7 @@ impl Default for Config {
         Self {
             max_attempts: 256,
             call_limit: Duration::from_secs(60 * 60),
+            retry: RetryPolicy::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Why an attempt is no longer carried out here.
 
+use cairn_proto::convert::ConvertError;
 use cairn_rpc::RpcError;
 
 /// Ends the work on an attempt. That a step failed is no `Stop` but a report to the owner.
@@ -12,6 +13,11 @@ pub(crate) enum Stop {
     /// The attempt cannot go on over this stream, which ends with this error; the owner may
     /// continue it over another one.
     Broken(RpcError),
+}
+
+/// A message of the owner that makes no sense.
+pub(crate) fn invalid(error: &ConvertError) -> RpcError {
+    RpcError::invalid(&error.field, &error.problem)
 }
 
 impl From<RpcError> for Stop {

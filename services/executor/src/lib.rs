@@ -1,1 +1,55 @@
-//! The executor service: one attempt at one step.
+//! The executor: carries out one attempt at one step, and keeps nothing.
+//!
+//! The owner of a session opens a stream for each attempt, sends what is to be done and what was
+//! done before, and makes durable what the executor reports. The executor asks the model, has the
+//! tools called, and goes on only when what it did is acknowledged. It never sees a storage, so
+//! that there is one writer for each session.
+//!
+//! | module | does |
+//! |---|---|
+//! | `grpc` | the service: slots, one task for each stream |
+//! | `attempt` | the loop: ask, report, call, wait |
+//! | `owner` | reports and acknowledgements, and which of them to wait for |
+//! | `turn` | the calls of one reply, until each has its answer |
+//! | `tools` | one call of the tools service |
+//! | `messages` | what the model is told |
+
+mod attempt;
+mod config;
+mod error;
+mod grpc;
+mod messages;
+mod owner;
+mod tools;
+mod turn;
+
+pub use config::Config;
+pub use grpc::{Executor, Reports};
+
+use attempt::Shared;
+use cairn_model::ModelRegistry;
+use cairn_proto::executor::executor_service_server::ExecutorServiceServer;
+use cairn_rpc::Link;
+use std::sync::Arc;
+
+/// The largest start of an attempt: it holds the whole transcript so far.
+const MAX_START_BYTES: usize = 64 * 1024 * 1024;
+
+/// What the executor needs of others.
+#[derive(Debug, Clone)]
+pub struct Deps {
+    /// The models that steps may ask for. With none, steps for a model fail and tool steps work.
+    pub models: Arc<ModelRegistry>,
+    /// An internal link to the tools service.
+    pub tools: Link,
+}
+
+/// Builds the service for an internal listener; attempts are spawned on the runtime that calls it.
+pub fn build(config: Config, deps: Deps) -> ExecutorServiceServer<Executor> {
+    let executor = Executor::new(Shared {
+        config,
+        models: deps.models,
+        tools: deps.tools,
+    });
+    ExecutorServiceServer::new(executor).max_decoding_message_size(MAX_START_BYTES)
+}

@@ -20,17 +20,17 @@ pub(crate) struct Conversation {
 pub(crate) type LastCall = (String, Option<Message>);
 
 impl Conversation {
-    /// A conversation in which nothing was said yet: the system prompt is the executor's own with
-    /// the layers after it, and the step's context is the first message.
+    /// A conversation in which nothing was said yet: the system prompt is the executor's own and
+    /// then the owner's layers, and the step's context is the first message.
     pub(crate) fn new(
-        base: &str,
+        own_prompts: &[&str],
         layers: &[String],
         step_context: String,
         tools: Vec<OfferedTool>,
     ) -> Self {
-        let layers = layers.iter().map(String::as_str);
-        let prompt: Vec<&str> = std::iter::once(base)
-            .chain(layers)
+        let own_prompts = own_prompts.iter().copied();
+        let prompt: Vec<&str> = own_prompts
+            .chain(layers.iter().map(String::as_str))
             .map(str::trim_end)
             .filter(|layer| !layer.is_empty())
             .collect();

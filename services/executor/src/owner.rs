@@ -18,6 +18,9 @@ use tonic::Streaming;
 /// that both are made durable in one round.
 pub(crate) const HOLD: Duration = Duration::from_millis(20);
 
+/// More than this is not held: a report has to fit into a message.
+const MAX_HELD_BYTES: usize = 1024 * 1024;
+
 /// The session's owner, as an attempt sees it.
 ///
 /// The end of the owner's lease, which it sends along, is not read: it is a time of the store's
@@ -34,6 +37,7 @@ pub(crate) struct Owner {
     acknowledged: u64,
     needed: u64,
     held: Vec<CallResult>,
+    held_bytes: usize,
     held_until: Option<Instant>,
 }
 
@@ -50,6 +54,7 @@ impl Owner {
             acknowledged: 0,
             needed: 0,
             held: Vec::new(),
+            held_bytes: 0,
             held_until: None,
         };
         (owner, receiver)
@@ -115,9 +120,14 @@ impl Owner {
         self.needed = self.sent;
     }
 
-    /// Reports a result together with the next reply, but no later than after [`HOLD`].
+    /// Reports a result together with the next reply, but no later than after [`HOLD`], and at
+    /// once if too much is held.
     pub(crate) fn hold_result(&mut self, result: CallResult) {
+        self.held_bytes += result.output.len();
         self.held.push(result);
+        if self.held_bytes > MAX_HELD_BYTES {
+            return self.report_held();
+        }
         self.held_until.get_or_insert_with(|| Instant::now() + HOLD);
     }
 
@@ -143,8 +153,14 @@ impl Owner {
         self.acknowledged >= self.needed
     }
 
+    /// Whether all that was ever reported is acknowledged.
+    pub(crate) fn knows_everything(&self) -> bool {
+        self.acknowledged == self.sent
+    }
+
     fn report(&mut self, reply: Option<Reply>, failure: Option<Failure>) {
         self.sent += 1;
+        self.held_bytes = 0;
         self.held_until = None;
         let report = RunStepResponse {
             number: self.sent,

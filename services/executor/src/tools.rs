@@ -1,6 +1,5 @@
 //! Calls of the tools service.
 
-use crate::convert;
 use crate::owner::HOLD;
 use crate::turn::NOT_SENT;
 use cairn_engine::event::{CallRef, Effect};
@@ -49,7 +48,7 @@ impl Call {
 
     /// A call that the owner has permitted.
     pub(crate) fn permitted(at: CallRef, permit: PermittedCall) -> Result<Self, RpcError> {
-        let effect = convert::effect(permit.effect());
+        let effect = permit.effect().into();
         let call = permit
             .tool_call
             .ok_or_else(|| RpcError::missing("permitted_calls.tool_call"))?;
@@ -77,13 +76,29 @@ pub(crate) struct Ended {
 /// The tools service on behalf of one session.
 #[derive(Debug)]
 pub(crate) struct Tools {
-    pub(crate) client: ToolsServiceClient<Link>,
-    pub(crate) namespace: Namespace,
-    pub(crate) session: String,
-    pub(crate) call_limit: Duration,
+    client: ToolsServiceClient<Link>,
+    namespace: Namespace,
+    session: String,
+    call_limit: Duration,
 }
 
 impl Tools {
+    /// The tools service at the end of `link`. A call without an answer is given up after
+    /// `call_limit`.
+    pub(crate) fn new(
+        link: Link,
+        namespace: Namespace,
+        session: String,
+        call_limit: Duration,
+    ) -> Self {
+        Self {
+            client: ToolsServiceClient::new(link),
+            namespace,
+            session,
+            call_limit,
+        }
+    }
+
     /// Makes a call and waits for its result. A pure or idempotent call is sent again for a
     /// while if the tools service is out of reach.
     ///
@@ -97,11 +112,11 @@ impl Tools {
             Ended {
                 urgent: effect == Effect::Effectful || took > HOLD || response.reason == NOT_SENT,
                 result: CallResult {
-                    call: Some(convert::call_ref_to_proto(at)),
+                    call: Some(at.into()),
                     output: response.output,
                     is_error: response.is_error,
                     reason: response.reason,
-                    duration_ms: convert::millis(took),
+                    duration_ms: millis(took),
                 },
             }
         });
@@ -111,7 +126,6 @@ impl Tools {
     async fn send(&self, call: Call) -> Result<InvokeToolResponse, RpcError> {
         let at = call.at;
         let repeatable = matches!(call.effect, Effect::Pure | Effect::Idempotent);
-        let mut delays = RETRY_DELAYS.iter().filter(|_| repeatable);
         let message = InvokeToolRequest {
             call_key: call
                 .key
@@ -121,16 +135,17 @@ impl Tools {
             session: self.session.clone(),
             not_after_unix_ms: call.not_after_unix_ms,
         };
+        let mut delays = RETRY_DELAYS.into_iter();
         loop {
             let status = match self.send_once(message.clone()).await {
                 Ok(response) => return Ok(response),
                 Err(status) => status,
             };
-            if !is_passing(status.code()) && repeatable {
-                return Ok(refused(&status));
-            }
-            match delays.next() {
-                Some(delay) => sleep(*delay).await,
+            let fault = Fault::of(&status);
+            match delays.next().filter(|_| fault.may_repeat(repeatable)) {
+                Some(delay) => sleep(delay).await,
+                None if fault == Fault::NotSent && !repeatable => return Ok(not_sent(&status)),
+                None if fault == Fault::Refused && repeatable => return Ok(refused(&status)),
                 None => return Err(lost(at, status)),
             }
         }
@@ -144,26 +159,64 @@ impl Tools {
     }
 }
 
-/// Whether the tools service may answer when it is asked again.
-fn is_passing(code: Code) -> bool {
-    matches!(
-        code,
-        Code::Unavailable
+/// Whole milliseconds, as the contracts count time.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What an error says of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// There was no connection: for certain, nothing was done.
+    NotSent,
+    /// The tools service did not answer; it may when it is asked again.
+    Lost,
+    /// It will never take this call.
+    Refused,
+}
+
+impl Fault {
+    fn of(status: &Status) -> Self {
+        match status.code() {
+            Code::Unavailable
+                if RpcError::from_status(status).reason_name() == Link::NOT_CONNECTED =>
+            {
+                Self::NotSent
+            }
+            Code::Unavailable
             | Code::DeadlineExceeded
             | Code::Cancelled
             | Code::Aborted
             | Code::Unknown
-            | Code::Internal
-    )
+            | Code::Internal => Self::Lost,
+            _ => Self::Refused,
+        }
+    }
+
+    fn may_repeat(self, repeatable: bool) -> bool {
+        match self {
+            Self::NotSent => true,
+            Self::Lost => repeatable,
+            Self::Refused => false,
+        }
+    }
+}
+
+/// The result of an effectful call that never left: the owner decides whether it is tried again.
+fn not_sent(status: &Status) -> InvokeToolResponse {
+    error_result(NOT_SENT, "the call was not sent", status)
 }
 
 /// The result of a call that the tools service will never take, and that did no harm if it did.
 fn refused(status: &Status) -> InvokeToolResponse {
-    let problem = RpcError::from_status(status);
+    error_result("ExecutionFailed", "the tools service refused the call", status)
+}
+
+fn error_result(reason: &str, what: &str, status: &Status) -> InvokeToolResponse {
     InvokeToolResponse {
-        output: format!("the tools service did not take the call: {problem}"),
+        output: format!("{what}: {}", RpcError::from_status(status)),
         is_error: true,
-        reason: "ExecutionFailed".to_owned(),
+        reason: reason.to_owned(),
         duration_ms: 0,
     }
 }

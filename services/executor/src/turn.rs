@@ -1,9 +1,12 @@
 //! The calls of one tool turn: which may be sent, which have ended. No I/O.
 
-use crate::convert;
+use crate::error::invalid;
+use crate::messages::LastCall;
 use crate::tools::Call;
-use cairn_engine::event::{AttemptRef, CallRef, Effect};
+use cairn_engine::event::{AttemptRef, CallRef};
 use cairn_engine::message::{Message, ToolCall};
+use cairn_proto::convert::required;
+use cairn_proto::event;
 use cairn_proto::executor::{Acknowledgement, CallResult, PermittedCall};
 use cairn_rpc::RpcError;
 
@@ -23,11 +26,11 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// The answer that a result holds.
-    pub(crate) fn new(output: String, is_error: bool, reason: &str) -> Self {
+    pub(crate) fn of(result: &CallResult) -> Self {
         Self {
-            output,
-            is_error,
-            not_sent: reason == NOT_SENT,
+            output: result.output.clone(),
+            is_error: result.is_error,
+            not_sent: result.reason == NOT_SENT,
         }
     }
 }
@@ -82,8 +85,27 @@ impl Turn {
         }
     }
 
-    /// Names the call at a position.
-    pub(crate) fn call_ref(&self, index: usize) -> CallRef {
+    /// The turn of a reply of which some calls may have their results already.
+    pub(crate) fn resumed(attempt: AttemptRef, number: u32, calls: Vec<LastCall>) -> Self {
+        let slot = |(id, result): LastCall| Slot {
+            id,
+            state: match result {
+                Some(result) => State::Answered(Answer {
+                    output: result.text,
+                    is_error: result.is_error,
+                    not_sent: false,
+                }),
+                None => State::Waiting,
+            },
+        };
+        Self {
+            attempt,
+            number,
+            slots: calls.into_iter().map(slot).collect(),
+        }
+    }
+
+    fn call_ref(&self, index: usize) -> CallRef {
         CallRef {
             attempt: self.attempt,
             tool_turn: self.number,
@@ -91,15 +113,16 @@ impl Turn {
         }
     }
 
-    /// A call is sent without a permit, because it is pure.
-    pub(crate) fn start(&mut self, index: usize) {
+    /// The call at a position is sent without a permit, because it is pure. Returns its name.
+    pub(crate) fn start(&mut self, index: usize) -> CallRef {
         self.slots[index].state = State::Running;
+        self.call_ref(index)
     }
 
     /// A call has got its answer. Returns whether it still waited for one: the owner may have
     /// answered it in the meantime, and the owner's word holds.
-    pub(crate) fn answer(&mut self, index: usize, answer: Answer) -> bool {
-        let slot = &mut self.slots[index];
+    pub(crate) fn answer(&mut self, call: CallRef, answer: Answer) -> bool {
+        let slot = &mut self.slots[call.index as usize];
         let waited = !matches!(slot.state, State::Answered(_));
         if waited {
             slot.state = State::Answered(answer);
@@ -112,7 +135,7 @@ impl Turn {
     /// A call that ended as not sent may be permitted anew. A permit for one that was sent
     /// already changes nothing.
     pub(crate) fn acknowledge(&mut self, ack: Acknowledgement) -> Result<Vec<Call>, RpcError> {
-        for result in ack.results {
+        for result in &ack.results {
             self.take_result(result)?;
         }
         self.permit(ack.permitted_calls)
@@ -122,7 +145,7 @@ impl Turn {
     pub(crate) fn permit(&mut self, permitted: Vec<PermittedCall>) -> Result<Vec<Call>, RpcError> {
         let mut calls = Vec::with_capacity(permitted.len());
         for permit in permitted {
-            let index = self.index_of(permit.call.as_ref(), "permitted_calls")?;
+            let index = self.index_of(permit.call, "permitted_calls")?;
             let slot = &mut self.slots[index];
             let may_start = match &slot.state {
                 State::Waiting => true,
@@ -143,11 +166,18 @@ impl Turn {
         self.slots.iter().all(answered)
     }
 
-    /// The first call that was neither sent nor answered.
-    pub(crate) fn first_waiting(&self) -> Option<CallRef> {
+    /// Refuses to go on if a call is neither sent nor answered although the owner knows all that
+    /// it can learn here: the turn would never end.
+    pub(crate) fn refuse_waiting(&self) -> Result<(), RpcError> {
         let waiting = |slot: &Slot| matches!(slot.state, State::Waiting);
-        let index = self.slots.iter().position(waiting)?;
-        Some(self.call_ref(index))
+        match self.slots.iter().position(waiting) {
+            Some(index) => {
+                let problem = format!("does not say what becomes of call {index}");
+                Err(RpcError::invalid("permitted_calls", problem)
+                    .allowed("each call that is not pure, there or in results"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The results for the conversation, in the order in which the calls were asked for.
@@ -160,19 +190,19 @@ impl Turn {
         })
     }
 
-    fn take_result(&mut self, result: CallResult) -> Result<(), RpcError> {
-        let index = self.index_of(result.call.as_ref(), "results")?;
-        let answer = Answer::new(result.output, result.is_error, &result.reason);
-        self.slots[index].state = State::Answered(answer);
+    fn take_result(&mut self, result: &CallResult) -> Result<(), RpcError> {
+        let index = self.index_of(result.call, "results")?;
+        self.slots[index].state = State::Answered(Answer::of(result));
         Ok(())
     }
 
     fn index_of(
         &self,
-        call: Option<&cairn_proto::event::CallRef>,
+        call: Option<event::CallRef>,
         field: &str,
     ) -> Result<usize, RpcError> {
-        let call = convert::call_ref(call.ok_or_else(|| RpcError::missing(format!("{field}.call")))?)?;
+        let field = format!("{field}.call");
+        let call: CallRef = required(&field, call).map_err(|error| invalid(&error))?;
         let index = usize::try_from(call.index).unwrap_or(usize::MAX);
         if call != self.call_ref(index) || index >= self.slots.len() {
             let problem = format!(
@@ -183,7 +213,7 @@ impl Turn {
                 call.attempt.step,
                 call.attempt.run
             );
-            return Err(RpcError::invalid(format!("{field}.call"), problem)
+            return Err(RpcError::invalid(field, problem)
                 .allowed("the calls of the reply that is acknowledged"));
         }
         Ok(index)

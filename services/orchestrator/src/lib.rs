@@ -1,1 +1,109 @@
-//! The orchestrator service: drives the Step state machine.
+//! The orchestrator: takes ownership of sessions, decides what follows, makes it durable, and has
+//! the rest done by planner, executor and tools. Clients talk to it.
+//!
+//! | module | what |
+//! |---|---|
+//! | `grpc` | the public service: convert, call, convert |
+//! | `commands` | what clients ask for: stored first, answered from the journal |
+//! | `owners` | the sessions that this process owns: claimed, renewed, given back |
+//! | `session` | the owner of one session: decide, make durable, perform |
+//! | `reading` | what can be seen of a session, as views of its journal |
+//! | `store` | the memory service in the words of the engine |
+//! | `catalogue` | the tools that may be called |
+
+mod catalogue;
+mod clock;
+mod commands;
+mod config;
+mod deps;
+mod grpc;
+mod key;
+mod owners;
+mod reading;
+mod session;
+mod store;
+
+use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
+use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
+use cairn_proto::planner::planner_service_client::PlannerServiceClient;
+use cairn_rpc::{Link, MAX_MESSAGE_BYTES, RpcError};
+use deps::Deps;
+use std::sync::{Arc, RwLock};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use config::Config;
+pub use grpc::Orchestrator;
+
+/// The services that the orchestrator calls.
+#[derive(Debug, Clone)]
+pub struct Links {
+    /// Journals and leases.
+    pub memory: Link,
+    /// The catalogue.
+    pub tools: Link,
+    /// Attempts.
+    pub executor: Link,
+    /// Plans.
+    pub planner: Link,
+}
+
+/// The orchestrator at work: it claims and renews until it is stopped.
+#[derive(Debug)]
+pub struct Running {
+    deps: Arc<Deps>,
+    background: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// Builds the public service and begins to take sessions.
+///
+/// # Errors
+/// The memory or the tools service cannot be reached.
+pub async fn build(
+    config: Config,
+    links: Links,
+) -> Result<(OrchestratorServiceServer<Orchestrator>, Running), RpcError> {
+    let store = store::Store::connect(&links.memory).await?;
+    let catalogue = catalogue::Catalogue::read(&links.tools).await?;
+    let deps = Arc::new(Deps {
+        config,
+        store,
+        planner: PlannerServiceClient::new(links.planner),
+        executor: ExecutorServiceClient::new(links.executor),
+        owner: format!("o-{}", uuid::Uuid::now_v7().simple()),
+        owners: owners::Owners::default(),
+        stalled: broadcast::channel(64).0,
+        catalogue: RwLock::new(Arc::new(catalogue)),
+    });
+    let running = Running {
+        deps: deps.clone(),
+        background: TaskTracker::new(),
+        stop: CancellationToken::new(),
+    };
+    let stop = || running.stop.clone();
+    running
+        .background
+        .spawn(owners::claim(deps.clone(), stop()));
+    running
+        .background
+        .spawn(owners::renew(deps.clone(), stop()));
+    running
+        .background
+        .spawn(owners::refresh_catalogue(deps.clone(), links.tools, stop()));
+    let service = OrchestratorServiceServer::new(Orchestrator::new(deps))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES);
+    Ok((service, running))
+}
+
+impl Running {
+    /// Takes no new sessions, lets calls with side effects end, and gives all sessions back, so
+    /// that another orchestrator goes on at once. Bound it by a deadline: a call may take long.
+    pub async fn drain(&self) {
+        self.deps.owners.drain().await;
+        self.stop.cancel();
+        self.background.close();
+        self.background.wait().await;
+    }
+}

@@ -164,18 +164,25 @@ impl Running {
                 _ = stdin.write_all(&input).await;
             }
         };
-        let mut head = Head::new(most);
-        let mut tail = Tail::default();
+        let (mut head, mut tail) = (Head::new(most), Tail::default());
         let stdout = drain(self.child.stdout.take(), |part| head.take(part));
         let stderr = drain(self.child.stderr.take(), |part| tail.take(part));
-        let mut streams = std::pin::pin!(async { tokio::join!(feed, stdout, stderr) });
-        let status = tokio::select! {
-            status = self.child.wait() => status?,
-            _ = &mut streams => self.child.wait().await?,
+        let status = {
+            let mut streams = std::pin::pin!(async { tokio::join!(feed, stdout, stderr) });
+            let mut closed = false;
+            let status = loop {
+                tokio::select! {
+                    status = self.child.wait() => break status?,
+                    _ = &mut streams, if !closed => closed = true,
+                }
+            };
+            // The program is over, and with it whatever it left running in its group.
+            kill(&mut self.group);
+            if !closed {
+                _ = tokio::time::timeout(LAST_OUTPUT, streams).await;
+            }
+            status
         };
-        // The program is over, and with it whatever it left running in its group.
-        kill(&mut self.group);
-        _ = tokio::time::timeout(LAST_OUTPUT, &mut streams).await;
         Ok(End {
             status,
             stdout: head.kept,

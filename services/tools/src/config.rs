@@ -204,16 +204,23 @@ impl Limits {
 
 impl CommandConfig {
     fn validate(&self, at: &str, faults: &mut Vec<Fault>) {
-        let mut fault =
-            |field: &str, problem: String| faults.push(Fault::new(format!("{at}.{field}"), problem));
+        let mut fault = |field: &str, problem: String| {
+            faults.push(Fault::new(format!("{at}.{field}"), problem))
+        };
         if !is_name(&self.name) {
             fault(
                 "name",
-                format!("'{}' is not allowed; use 1 to 64 letters, digits, '_' and '-'", self.name),
+                format!(
+                    "'{}' is not allowed; use 1 to 64 letters, digits, '_' and '-'",
+                    self.name
+                ),
             );
         }
         if self.description.trim().is_empty() {
-            fault("description", "missing description; the model chooses by it".to_owned());
+            fault(
+                "description",
+                "missing description; the model chooses by it".to_owned(),
+            );
         }
         match self.argv.first() {
             None => fault("argv", "missing program; give at least its name".to_owned()),
@@ -230,16 +237,28 @@ impl CommandConfig {
         }
         if self.time_limit_ms == 0 || self.time_limit_ms > millis(LONGEST) {
             let most = millis(LONGEST);
-            fault("time_limit_ms", format!("{} is outside 1 to {most}", self.time_limit_ms));
+            fault(
+                "time_limit_ms",
+                format!("{} is outside 1 to {most}", self.time_limit_ms),
+            );
         }
         if self.output_bytes < 256 {
-            fault("output_bytes", format!("{} is too small; give at least 256", self.output_bytes));
+            fault(
+                "output_bytes",
+                format!("{} is too small; give at least 256", self.output_bytes),
+            );
         }
         for name in &self.env {
             if OWN_VARIABLES.contains(&name.as_str()) {
-                fault("env", format!("'{name}' is always set and cannot be passed on"));
+                fault(
+                    "env",
+                    format!("'{name}' is always set and cannot be passed on"),
+                );
             } else if name.is_empty() || name.contains(['=', '\0']) {
-                fault("env", format!("'{}' is no name of a variable", name.escape_debug()));
+                fault(
+                    "env",
+                    format!("'{}' is no name of a variable", name.escape_debug()),
+                );
             }
         }
     }

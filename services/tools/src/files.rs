@@ -66,7 +66,9 @@ struct Stop(CancellationToken);
 impl Stop {
     fn check(&self) -> Result<(), ToolError> {
         if self.0.is_cancelled() {
-            return Err(ToolError::ExecutionFailed("the call was stopped".to_owned()));
+            return Err(ToolError::ExecutionFailed(
+                "the call was stopped".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -87,7 +89,9 @@ where
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(ToolError::NotSent("the tools service is stopping".to_owned())),
+            Err(_) => Err(ToolError::NotSent(
+                "the tools service is stopping".to_owned(),
+            )),
         },
     }
 }

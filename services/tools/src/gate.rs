@@ -46,11 +46,15 @@ impl Gate {
             return Err(not_sent("it carries no key; its sender must give one"));
         }
         let Some(not_after) = not_after else {
-            return Err(not_sent("it carries no not_after; its sender must give one"));
+            return Err(not_sent(
+                "it carries no not_after; its sender must give one",
+            ));
         };
         if let Err(error) = self.clock.refresh_if_older(STALE_AFTER).await {
             tracing::warn!(%error, "the store's time cannot be read");
-            return Err(not_sent("the store's time is not known; it may be sent again"));
+            return Err(not_sent(
+                "the store's time is not known; it may be sent again",
+            ));
         }
         let permit = Permit(Some(Term {
             clock: self.clock.clone(),
@@ -86,7 +90,9 @@ impl Permit {
             return Ok(());
         };
         match term.clock.latest_now() {
-            None => Err(not_sent("the store's time is not known; it may be sent again")),
+            None => Err(not_sent(
+                "the store's time is not known; it may be sent again",
+            )),
             Some(now) if now > term.not_after => Err(not_sent(&format!(
                 "it came too late by up to {} ms; its owner decides anew",
                 now - term.not_after

@@ -116,7 +116,9 @@ impl Invoker {
             Err(error) => return not_begun(error),
         };
         let Ok(slot) = self.slots.clone().acquire_owned().await else {
-            return not_begun(ToolError::NotSent("the tools service is stopping".to_owned()));
+            return not_begun(ToolError::NotSent(
+                "the tools service is stopping".to_owned(),
+            ));
         };
         let started = Instant::now();
         let permit = match entry.spec().effect {

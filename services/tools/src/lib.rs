@@ -1,1 +1,40 @@
-//! The tools service: registry, schemas, guards, the last gate before a side effect.
+//! The tools service: knows the tools, checks every call, and is the last gate before a side effect.
+//!
+//! A call goes through lookup, permission, schema and gate to the tool's code, and always comes
+//! back as one result: what goes wrong on the way is told to the model, not to the transport.
+//!
+//! | module | gives |
+//! |---|---|
+//! | [`tool`] | [`Tool`]: what a tool is; [`ToolSpec`], [`Effect`], [`Call`], [`Output`] |
+//! | [`registry`] | [`ToolRegistry`]: the tools by name, schemas compiled once |
+//! | [`permission`] | [`Permissions`]: allow- and deny-lists |
+//! | [`gate`] | [`Gate`]: nothing begins after `not_after` by the store's clock |
+//! | [`invoke`] | [`Invoker`]: one call, one result, within limits |
+//! | [`config`] | [`Config`]: folders, lists, limits, programs as tools |
+//! | [`error`] | [`ToolError`] for models, [`BuildError`] for operators |
+//! | `files` | `list_files`, `read_file`, `search_files`, `write_file` |
+//! | `command` | programs as tools |
+//! | `grpc` | `cairn.tools.v1.ToolsService` |
+
+mod command;
+pub mod config;
+pub mod error;
+mod files;
+pub mod gate;
+mod grpc;
+pub mod invoke;
+pub mod permission;
+pub mod registry;
+mod schema;
+mod service;
+mod text;
+pub mod tool;
+
+pub use config::{CommandConfig, Config, Limits};
+pub use error::{BuildError, Fault, RegisterError, ToolError};
+pub use gate::{BootClock, BoxError, Gate, Monotonic, Permit, StoreClock, StoreTime};
+pub use invoke::{Invoker, Outcome, Request};
+pub use permission::Permissions;
+pub use registry::ToolRegistry;
+pub use service::{Deps, Tools, build};
+pub use tool::{Call, Effect, Output, Tool, ToolSpec};

@@ -80,11 +80,23 @@ mod tests {
     #[test]
     fn names_are_compared_exactly() {
         let permissions = Permissions::new(None, names(&["write_file"]));
-        for other in ["Write_file", "write_file ", "write_fil", "write_files", "ｗrite_file"] {
+        for other in [
+            "Write_file",
+            "write_file ",
+            "write_fil",
+            "write_files",
+            "ｗrite_file",
+        ] {
             assert!(permissions.allows(other), "{other:?} is another name");
         }
         let permissions = Permissions::new(Some(names(&["read_file"])), Vec::new());
-        for other in ["Read_file", "read_file ", "read_fil", "read_file\0", "rеad_file"] {
+        for other in [
+            "Read_file",
+            "read_file ",
+            "read_fil",
+            "read_file\0",
+            "rеad_file",
+        ] {
             assert!(!permissions.allows(other), "{other:?} is another name");
         }
     }

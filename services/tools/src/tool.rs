@@ -52,11 +52,7 @@ pub struct ToolSpec {
 
 impl ToolSpec {
     /// A tool with the default effect (effectful) and the default limits, running in this process.
-    pub fn new(
-        name: impl Into<String>,
-        description: impl Into<String>,
-        parameters: Value,
-    ) -> Self {
+    pub fn new(name: impl Into<String>, description: impl Into<String>, parameters: Value) -> Self {
         Self {
             name: name.into(),
             description: description.into(),

@@ -1,1 +1,22 @@
-//! How a process starts and stops: configuration, logs, signals, drain.
+//! How a process starts and stops.
+//!
+//! In the order in which `main` needs them:
+//!
+//! | module | gives |
+//! |---|---|
+//! | [`config`] | defaults < file < environment < flags into one validated struct, or all faults at once |
+//! | [`logs`] | one event, one line, on standard error |
+//! | [`signals`] | the first signal asks to stop, the second insists |
+//! | [`drain`] | lets running work end, but not for ever |
+
+pub mod config;
+pub mod drain;
+pub mod logs;
+pub mod signals;
+
+pub use config::{
+    Checks, ConfigErrors, ConfigFault, Environment, Layers, Loaded, Origin, Secret, Settings,
+};
+pub use drain::{Drained, drain};
+pub use logs::{LogConfig, LogFormat};
+pub use signals::Signals;

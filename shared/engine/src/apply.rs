@@ -44,11 +44,11 @@ impl Session {
             | E::AttemptContinued { .. }
             | E::StepCompleted { .. }
             | E::StepFailed { .. }
-            | E::StepSkipped { .. }
-            | E::SubGoalAdded { .. }
+            | E::StepSkipped { .. } => self.apply_to_step(&event.kind, at)?,
+            E::SubGoalAdded { .. }
             | E::SubGoalFocused { .. }
             | E::SubGoalCompleted { .. }
-            | E::ScratchpadWritten { .. } => self.apply_to_step(&event.kind, at)?,
+            | E::ScratchpadWritten { .. } => self.apply_to_attempt(&event.kind)?,
             E::ReplyReceived(_)
             | E::CallIntended { .. }
             | E::CallFinished(_)

@@ -102,3 +102,35 @@ pub enum Settlement {
         reason: String,
     },
 }
+
+impl Settlement {
+    /// What was said, in one word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Done { .. } => "done",
+            Self::Retry => "retry",
+            Self::Skip { .. } => "skip",
+            Self::Fail { .. } => "fail",
+        }
+    }
+
+    /// What the model is told as the result of the call, and whether that tells of a failure.
+    /// None if the call is to be sent again.
+    pub fn result(&self) -> Option<(String, bool)> {
+        let told = |what: &str, reason: &str| match reason {
+            "" => what.to_owned(),
+            reason => format!("{what}: {reason}"),
+        };
+        match self {
+            Self::Done { output } => Some((output.clone(), false)),
+            Self::Retry => None,
+            Self::Skip { reason } => {
+                let what = "a person decided to go on without this call; do not repeat it";
+                Some((told(what, reason), true))
+            }
+            Self::Fail { reason } => {
+                Some((told("a person decided that this call failed", reason), true))
+            }
+        }
+    }
+}

@@ -226,3 +226,48 @@ pub struct CallFinished {
     /// From sending to result.
     pub duration_ms: u64,
 }
+
+impl EventKind {
+    /// The run that the event begins.
+    pub fn started_run(&self) -> Option<u32> {
+        match self {
+            Self::RunStarted { run, .. } => Some(*run),
+            _ => None,
+        }
+    }
+
+    /// The run that the event is about; none for what concerns the session.
+    pub fn run(&self) -> Option<u32> {
+        match self {
+            Self::SessionCreated { .. }
+            | Self::CommandReceived { .. }
+            | Self::CommandRefused { .. }
+            | Self::MemorySet { .. }
+            | Self::MemoryRemoved { .. }
+            | Self::MemoryCleared => None,
+            Self::RunStarted { run, .. }
+            | Self::PlanApplied { run, .. }
+            | Self::RunWaiting { run, .. }
+            | Self::RunResumed { run }
+            | Self::BudgetRaised { run, .. }
+            | Self::RunCompleted { run, .. }
+            | Self::RunFailed { run, .. }
+            | Self::RunCancelled { run, .. }
+            | Self::StepSkipped { run, .. } => Some(*run),
+            Self::StepStarted { attempt, .. }
+            | Self::AttemptContinued { attempt }
+            | Self::StepCompleted { attempt, .. }
+            | Self::StepFailed { attempt, .. }
+            | Self::SubGoalAdded { attempt, .. }
+            | Self::SubGoalFocused { attempt, .. }
+            | Self::SubGoalCompleted { attempt, .. }
+            | Self::ScratchpadWritten { attempt, .. } => Some(attempt.run),
+            Self::ReplyReceived(reply) => Some(reply.attempt.run),
+            Self::CallFinished(finished) => Some(finished.call.attempt.run),
+            Self::CallIntended { call, .. }
+            | Self::CallInDoubt { call, .. }
+            | Self::Decided { call, .. }
+            | Self::CallSettled { call, .. } => Some(call.attempt.run),
+        }
+    }
+}

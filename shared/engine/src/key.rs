@@ -83,6 +83,15 @@ pub fn call_key(namespace: &str, session: &str, call: CallRef) -> String {
     hex(&digest.finish())
 }
 
+/// 16 hexadecimal digits that tell one list of numbers from another in the same domain.
+pub(crate) fn short_digest(domain: &str, numbers: &[u32]) -> String {
+    let mut digest = Fields::new(domain, 1);
+    for &number in numbers {
+        digest.number(number.into());
+    }
+    hex(&digest.finish()[..8])
+}
+
 /// Fields fed to a digest with their lengths, so that no two lists of fields look alike.
 struct Fields(Sha256);
 

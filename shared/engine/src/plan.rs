@@ -1,5 +1,6 @@
 //! Plans: what somebody proposes ([`PlanDraft`]) and what can be carried out ([`Plan`]).
 
+use crate::text::first_line;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -70,18 +71,29 @@ pub struct PlanStep {
 }
 
 impl PlanStep {
-    /// What people call the step: its title, else the first line of its description, else its
-    /// tool.
+    /// What people call the step, on one line: its title, else the first line of its description,
+    /// else its tool.
     pub fn label(&self) -> &str {
-        if !self.title.is_empty() {
-            return &self.title;
-        }
-        match (self.description.lines().next(), &self.tool) {
-            (Some(line), _) => line,
-            (None, Some(tool)) => &tool.name,
-            (None, None) => &self.id,
-        }
+        label(&self.title, &self.description, self.tool.as_ref()).unwrap_or(&self.id)
     }
+}
+
+impl StepDraft {
+    /// What [`PlanStep::label`] will be, given the step's position from 0.
+    pub fn label(&self, position: usize) -> String {
+        let label = label(&self.title, &self.description, self.tool.as_ref());
+        label.map_or_else(|| id_of(position, self), str::to_owned)
+    }
+}
+
+fn label<'a>(
+    title: &'a str,
+    description: &'a str,
+    tool: Option<&'a ToolInvocation>,
+) -> Option<&'a str> {
+    first_line(title)
+        .or_else(|| first_line(description))
+        .or(tool.map(|tool| tool.name.as_str()))
 }
 
 /// A plan that can be carried out: at least one step, unique ids, no circle.

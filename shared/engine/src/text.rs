@@ -6,6 +6,11 @@ pub fn brief(text: &str, limit: usize) -> String {
     cut(line, limit)
 }
 
+/// The first line that says something, without white space around it.
+pub fn first_line(text: &str) -> Option<&str> {
+    text.lines().map(str::trim).find(|line| !line.is_empty())
+}
+
 /// The first sentence of `text`, cut to `limit` characters.
 pub fn first_sentence(text: &str, limit: usize) -> String {
     let line = brief(text, usize::MAX);

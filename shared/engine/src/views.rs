@@ -1,4 +1,25 @@
 //! Views: what people and models are shown, as pure functions of the state or of the events.
+//!
+//! From the state, as it is now: [`agent_state`] (all of it as JSON), [`todo`] (the plan as a
+//! list), [`memory`] (session memory for a prompt), [`transcript`] (an attempt as messages).
+//!
+//! From the events, folded one by one in the order of the journal and in time proportional to
+//! them: [`tree`] (what was done, as a tree) with its renderings [`history`] (for a model whose
+//! window is full) and [`dump`] (for people and programs who debug); [`log`] (every call and every
+//! text) with its rendering [`report`]; [`usage`] (tokens and money).
+//!
+//! What models, tools and people wrote is untrusted. [`dump`] and [`report`] neutralise it with
+//! [`safe`]; the other views hand it on as it is, and whoever shows it has to do the same.
 
+pub mod agent_state;
+pub mod dump;
+pub mod figures;
+pub mod history;
+pub mod log;
 pub mod memory;
+pub mod report;
+pub mod safe;
 pub mod todo;
+pub mod transcript;
+pub mod tree;
+pub mod usage;

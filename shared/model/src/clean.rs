@@ -64,7 +64,10 @@ mod tests {
     fn secrets_are_replaced_even_behind_control_characters_and_over_the_cut() {
         let clean = |text: &str| cleaner().clean(text);
         assert_eq!(clean("key sk-canary-long!"), "key [secret]!");
-        assert_eq!(clean("sk-ca\u{0}nary and sk-\u{200b}canary"), "[secret] and [secret]");
+        assert_eq!(
+            clean("sk-ca\u{0}nary and sk-\u{200b}canary"),
+            "[secret] and [secret]"
+        );
         let over_the_cut = clean(&format!("{}sk-canary", "x".repeat(MAX_CHARS - 4)));
         assert!(!over_the_cut.contains("sk-c"), "{over_the_cut}");
         assert_eq!(clean("none of them"), "none of them");
@@ -74,7 +77,10 @@ mod tests {
     #[test]
     fn texts_are_cut_at_characters_and_lose_what_a_terminal_would_obey() {
         let clean = |text: &str| cleaner().clean(text);
-        assert_eq!(clean("a\u{1b}[31mred\u{7}\r\nline\t\u{202e}x "), "a[31mred  line x");
+        assert_eq!(
+            clean("a\u{1b}[31mred\u{7}\r\nline\t\u{202e}x "),
+            "a[31mred  line x"
+        );
         let long = clean(&"é".repeat(MAX_CHARS + 1));
         assert_eq!(long.chars().count(), MAX_CHARS + 1);
         assert!(long.ends_with('…'));

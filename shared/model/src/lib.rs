@@ -1,7 +1,32 @@
 //! Language models: one trait, its providers, retries, prompts.
+//!
+//! - [`chat`]: the [`Model`] trait and what goes through it; [`error`]: what can go wrong.
+//! - [`registry`]: the models of a process, by name.
+//! - [`rehearsal`]: the offline default, rules instead of a model; [`openai`]: any
+//!   OpenAI-compatible server; [`recorded`]: replies from a file.
+//! - [`retry`]: trying again where that may help; [`stream`]: reading streamed replies.
+//! - [`prompt`]: the built-in prompts, templates, and putting messages together.
+//! - [`tokens`]: counting without asking.
 
 pub mod chat;
+mod clean;
 pub mod error;
+pub mod openai;
+pub mod prompt;
+pub mod recorded;
+pub mod registry;
+pub mod rehearsal;
+pub mod retry;
+pub mod stream;
+pub mod tokens;
 
 pub use chat::*;
 pub use error::ModelError;
+pub use openai::{OpenAi, OpenAiConfig};
+pub use prompt::{
+    PromptComposer, PromptError, PromptTemplate, PromptTemplateRegistry, TemplateContext,
+};
+pub use recorded::Recorded;
+pub use registry::ModelRegistry;
+pub use rehearsal::Rehearsal;
+pub use retry::{Jitter, RetryPolicy, chat_with_retry, stream_with_retry};

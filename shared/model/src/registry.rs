@@ -98,7 +98,10 @@ mod tests {
         registry.insert("fast", model("fast"));
         let failure = registry.get("faster").expect_err("unknown");
         assert_eq!(failure.kind, FailureKind::Config);
-        assert_eq!(failure.message, "unknown model \"faster\", known are: fast, slow");
+        assert_eq!(
+            failure.message,
+            "unknown model \"faster\", known are: fast, slow"
+        );
         assert!(registry.set_default("faster").is_err());
         assert_eq!(registry.default_name(), Some("slow"));
     }

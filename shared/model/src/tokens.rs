@@ -32,7 +32,10 @@ pub fn estimate_request(request: &ChatRequest) -> u64 {
 
 fn of_text(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
-    let other = text.chars().filter(|character| !character.is_ascii()).count() as u64;
+    let other = text
+        .chars()
+        .filter(|character| !character.is_ascii())
+        .count() as u64;
     ascii.div_ceil(4) + other
 }
 
@@ -89,7 +92,10 @@ mod tests {
         let priced = info(2_500_000_000, 10_000_000_000);
         assert_eq!(priced.cost_nano_usd(1_000, 100), 3_500_000);
         assert_eq!(info(400_000, 400_000).cost_nano_usd(1, 1), 1);
-        assert_eq!(info(u64::MAX, u64::MAX).cost_nano_usd(u64::MAX, u64::MAX), u64::MAX);
+        assert_eq!(
+            info(u64::MAX, u64::MAX).cost_nano_usd(u64::MAX, u64::MAX),
+            u64::MAX
+        );
         assert_eq!(info(0, 0).cost_nano_usd(5, 5), 0);
     }
 }

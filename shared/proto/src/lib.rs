@@ -2,6 +2,8 @@
 //!
 //! The `.proto` files are the reference; what they say is not repeated here.
 
+pub mod convert;
+
 /// Generated code, one module a package.
 #[allow(
     missing_docs,
@@ -10,7 +12,8 @@
     missing_debug_implementations,
     clippy::pedantic,
     clippy::too_many_lines,
-    clippy::large_futures
+    clippy::large_futures,
+    clippy::large_enum_variant
 )]
 mod generated {
     pub mod event {
@@ -26,6 +29,11 @@ mod generated {
     pub mod memory {
         pub mod v1 {
             tonic::include_proto!("cairn.memory.v1");
+        }
+    }
+    pub mod orchestrator {
+        pub mod v1 {
+            tonic::include_proto!("cairn.orchestrator.v1");
         }
     }
     pub mod planner {
@@ -46,6 +54,8 @@ pub use generated::event::v1 as event;
 pub use generated::executor::v1 as executor;
 /// `cairn.memory.v1`: journals, ownership, session memory.
 pub use generated::memory::v1 as memory;
+/// `cairn.orchestrator.v1`: the public face.
+pub use generated::orchestrator::v1 as orchestrator;
 /// `cairn.planner.v1`: from a goal to a plan.
 pub use generated::planner::v1 as planner;
 /// `cairn.tools.v1`: the catalogue and the calls.

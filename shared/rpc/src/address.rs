@@ -119,8 +119,19 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused() {
         for text in [
-            "", "a", "a:1", "127.0.0.1:1", "https://a:1", "http://a", "http://a:1/path",
-            "http://a:1?q", "http://u@a:1", "http://:1", "unix:", "unix:\0", "ftp://a:1",
+            "",
+            "a",
+            "a:1",
+            "127.0.0.1:1",
+            "https://a:1",
+            "http://a",
+            "http://a:1/path",
+            "http://a:1?q",
+            "http://u@a:1",
+            "http://:1",
+            "unix:",
+            "unix:\0",
+            "ftp://a:1",
         ] {
             assert!(text.parse::<Address>().is_err(), "{text:?}");
         }

@@ -58,7 +58,7 @@ impl Deadlines {
         let mut unary = HashSet::new();
         for encoded in descriptor_sets {
             let set = prost_types::FileDescriptorSet::decode(*encoded).map_err(|error| {
-                RpcError::invalid("descriptor_sets", "cannot be read").source(error)
+                RpcError::invalid("descriptor_sets", "cannot be read").caused_by(error)
             })?;
             unary.extend(set.file.iter().flat_map(unary_methods));
         }
@@ -207,8 +207,14 @@ mod tests {
 
     #[test]
     fn the_server_ends_a_call_a_little_early() {
-        assert_eq!(serving_time(Duration::from_millis(10)), Duration::from_millis(9));
-        assert_eq!(serving_time(Duration::from_secs(1)), Duration::from_millis(995));
+        assert_eq!(
+            serving_time(Duration::from_millis(10)),
+            Duration::from_millis(9)
+        );
+        assert_eq!(
+            serving_time(Duration::from_secs(1)),
+            Duration::from_millis(995)
+        );
         assert_eq!(serving_time(Duration::ZERO), Duration::ZERO);
     }
 }

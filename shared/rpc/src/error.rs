@@ -129,7 +129,7 @@ impl RpcError {
     /// The source is logged with its chain where the error becomes a status; the client learns
     /// only that the error is internal.
     pub fn internal(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self::new(ErrorKind::Internal, "internal error").source(source)
+        Self::new(ErrorKind::Internal, "internal error").caused_by(source)
     }
 
     /// Another field that is wrong as well. The first sixteen are sent.
@@ -184,7 +184,7 @@ impl RpcError {
 
     /// What caused the error: for logs, never sent.
     #[must_use]
-    pub fn source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+    pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(Arc::from(source.into()));
         self
     }

@@ -175,8 +175,7 @@ where
             Err(panic) => panicked(this.path, &*panic),
             Ok(Poll::Ready(Ok(response))) => {
                 let (path, sleep) = (Arc::clone(this.path), this.sleep.take());
-                let response =
-                    response.map(|body| Body::new(GuardedBody::new(body, sleep, path)));
+                let response = response.map(|body| Body::new(GuardedBody::new(body, sleep, path)));
                 return Poll::Ready(Ok(response));
             }
             Ok(Poll::Pending) => match this.sleep.as_mut().map(|sleep| sleep.as_mut().poll(cx)) {

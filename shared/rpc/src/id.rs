@@ -108,8 +108,29 @@ mod tests {
     use super::*;
 
     const NEVER: [&str; 24] = [
-        "", " ", "a b", "a\n", "\ta", "a\0", "а", "é", "e\u{301}", "ａ", "a\u{200b}", "\u{202e}a",
-        "a/b", "a:b", "{a}", "a*", "a?b c", "../a b", "-a b", "_ a", "a\u{7f}", "a b\u{85}", "¹",
+        "",
+        " ",
+        "a b",
+        "a\n",
+        "\ta",
+        "a\0",
+        "а",
+        "é",
+        "e\u{301}",
+        "ａ",
+        "a\u{200b}",
+        "\u{202e}a",
+        "a/b",
+        "a:b",
+        "{a}",
+        "a*",
+        "a?b c",
+        "../a b",
+        "-a b",
+        "_ a",
+        "a\u{7f}",
+        "a b\u{85}",
+        "¹",
         "a\u{2028}b",
     ];
 
@@ -118,7 +139,10 @@ mod tests {
         for good in ["a", "0", "a-b_c", "9lives", &"x".repeat(63)] {
             assert!(check_id("id", good).is_ok(), "{good}");
         }
-        for bad in NEVER.into_iter().chain(["A", "-a", "_a", "a.b", "~", &"x".repeat(64)]) {
+        for bad in NEVER
+            .into_iter()
+            .chain(["A", "-a", "_a", "a.b", "~", &"x".repeat(64)])
+        {
             assert!(check_id("id", bad).is_err(), "{bad:?}");
         }
     }
@@ -128,7 +152,10 @@ mod tests {
         for good in ["a", "S-1.2_3", "0", &"X".repeat(128)] {
             assert!(check_session_id("id", good).is_ok(), "{good}");
         }
-        for bad in NEVER.into_iter().chain([".", "..", ".a", "-a", &"x".repeat(129)]) {
+        for bad in NEVER
+            .into_iter()
+            .chain([".", "..", ".a", "-a", &"x".repeat(129)])
+        {
             assert!(check_session_id("id", bad).is_err(), "{bad:?}");
         }
     }

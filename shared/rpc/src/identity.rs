@@ -160,10 +160,7 @@ mod tests {
         let (one, two) = ("one".parse().unwrap(), "two".parse().unwrap());
         let request = with_namespace(with_namespace(Request::new(()), &one), &two);
         let headers = request.metadata().clone().into_headers();
-        assert_eq!(
-            from_header(&headers).unwrap(),
-            Some(Identity::new(two))
-        );
+        assert_eq!(from_header(&headers).unwrap(), Some(Identity::new(two)));
     }
 
     #[test]

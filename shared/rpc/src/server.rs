@@ -124,15 +124,21 @@ impl ServerBuilder {
             return Err(BuildError::RegisteredTwice(name));
         }
         let (health, health_service) = Health::new(&self.names).await;
-        let v1 = self.reflection("grpc.reflection.v1.ServerReflection").build_v1();
+        let v1 = self
+            .reflection("grpc.reflection.v1.ServerReflection")
+            .build_v1();
         let v1alpha = self
             .reflection("grpc.reflection.v1alpha.ServerReflection")
             .build_v1alpha();
         let routes = self
             .routes
             .add_service(Guarded::without_identity(health_service))
-            .add_service(Guarded::without_identity(v1.map_err(BuildError::Descriptors)?))
-            .add_service(Guarded::without_identity(v1alpha.map_err(BuildError::Descriptors)?))
+            .add_service(Guarded::without_identity(
+                v1.map_err(BuildError::Descriptors)?,
+            ))
+            .add_service(Guarded::without_identity(
+                v1alpha.map_err(BuildError::Descriptors)?,
+            ))
             .prepare();
         Ok(Server { routes, health })
     }

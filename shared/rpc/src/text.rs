@@ -70,7 +70,10 @@ mod tests {
             ("a\r\nb", "a\\r\\nb"),
             ("\x1b[31mred\x1b[0m", "\\u{1b}[31mred\\u{1b}[0m"),
             ("\x1b]8;;http://x\x07y", "\\u{1b}]8;;http://x\\u{7}y"),
-            ("a\u{2028}b\u{2029}c\u{85}d", "a\\u{2028}b\\u{2029}c\\u{85}d"),
+            (
+                "a\u{2028}b\u{2029}c\u{85}d",
+                "a\\u{2028}b\\u{2029}c\\u{85}d",
+            ),
             ("user\u{202e}nimda", "user\\u{202e}nimda"),
             ("zero\u{200b}width\u{feff}", "zero\\u{200b}width\\u{feff}"),
             ("nul\0", "nul\\u{0}"),
@@ -82,7 +85,13 @@ mod tests {
 
     #[test]
     fn ordinary_text_is_left_alone() {
-        for text in ["", "plain", "Grüße, Каирн, 石標", "👩\u{200d}🚀", "back\\slash"] {
+        for text in [
+            "",
+            "plain",
+            "Grüße, Каирн, 石標",
+            "👩\u{200d}🚀",
+            "back\\slash",
+        ] {
             assert!(matches!(escape(text), Cow::Borrowed(same) if same == text));
         }
     }

@@ -4,7 +4,7 @@ use super::root::{Place, Roots, open_file};
 use super::walk::{Found, walk};
 use super::{Arguments, Folders, Stop, blocking};
 use crate::error::ToolError;
-use crate::text::{Listing, line_count};
+use crate::text::Listing;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobMatcher};
@@ -178,7 +178,11 @@ fn look(
     }
     let bytes = metadata.len();
     let whole = bytes <= file_limit.min(*budget);
-    let limit = if whole { file_limit.min(*budget) } else { SNIFF };
+    let limit = if whole {
+        file_limit.min(*budget)
+    } else {
+        SNIFF
+    };
     let mut reader = (&mut file).take(limit);
     let mut buffer = vec![0; 64 * 1024];
     let (mut binary, mut lines, mut last) = (false, 0, b'\n');

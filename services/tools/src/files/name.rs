@@ -120,7 +120,15 @@ mod tests {
 
     #[test]
     fn plain_paths_are_shown_as_they_are() {
-        for plain in ["a.md", "docs/a b.md", "ä/€/🦀.txt", "a\\b", "a\"b", "x:1:y", " a "] {
+        for plain in [
+            "a.md",
+            "docs/a b.md",
+            "ä/€/🦀.txt",
+            "a\\b",
+            "a\"b",
+            "x:1:y",
+            " a ",
+        ] {
             assert_eq!(show(Path::new(plain)), plain);
             assert_eq!(read(plain).unwrap(), Path::new(plain));
         }

@@ -178,11 +178,16 @@ impl Picker {
 }
 
 fn present(wish: &Wish, picker: &Picker, total: u64) -> Output {
-    let room = wish.most_bytes.saturating_sub(FRAME + wish.place.shown.len());
+    let room = wish
+        .most_bytes
+        .saturating_sub(FRAME + wish.place.shown.len());
     let mut body = String::new();
     let mut shown_to = wish.from.saturating_sub(1);
     let mut lossy = false;
-    let mut pieces = picker.kept.split_inclusive(|byte| *byte == b'\n').peekable();
+    let mut pieces = picker
+        .kept
+        .split_inclusive(|byte| *byte == b'\n')
+        .peekable();
     while let Some(piece) = pieces.next() {
         // The last piece may have been cut in the middle.
         let whole = !(picker.is_short() && pieces.peek().is_none());

@@ -105,7 +105,9 @@ impl Roots {
     /// # Errors
     /// In words for the model if it is not there, is outside, or is no regular file.
     pub(crate) fn open_file(&self, place: &Place) -> Result<(File, Metadata), ToolError> {
-        let dir = self.dir(place.area).map_err(|error| explain(place, &error))?;
+        let dir = self
+            .dir(place.area)
+            .map_err(|error| explain(place, &error))?;
         let (file, metadata) =
             open_file(&dir, place.path.as_os_str()).map_err(|error| explain(place, &error))?;
         if metadata.is_dir() {

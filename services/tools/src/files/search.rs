@@ -255,5 +255,8 @@ enum Load {
 /// as a file.
 fn excerpt(line: &[u8]) -> String {
     let most = (LINE_SHOWN + 1) * 4;
-    brief(&String::from_utf8_lossy(&line[..line.len().min(most)]), LINE_SHOWN)
+    brief(
+        &String::from_utf8_lossy(&line[..line.len().min(most)]),
+        LINE_SHOWN,
+    )
 }

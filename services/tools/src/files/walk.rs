@@ -68,7 +68,10 @@ impl Notes {
             ));
         }
         if self.unreadable > 0 {
-            lines.push(format!("skipped: {} folders could not be read", self.unreadable));
+            lines.push(format!(
+                "skipped: {} folders could not be read",
+                self.unreadable
+            ));
         }
         lines
     }

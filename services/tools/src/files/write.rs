@@ -156,7 +156,10 @@ fn write(roots: &Roots, order: &Order, stop: &Stop) -> Result<Output, ToolError>
 /// Opens the folder of `path`, making what is missing of it. Every new folder is durable when this
 /// returns.
 fn open_parent(root: &Dir, path: &Path) -> io::Result<Dir> {
-    let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+    let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    else {
         return root.try_clone();
     };
     let mut made = PathBuf::new();

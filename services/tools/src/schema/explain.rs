@@ -17,8 +17,9 @@ pub(super) fn fault(schema: &Value, error: &ValidationError<'_>) -> String {
     let given = || shown(error.instance());
     match error.kind() {
         Kind::Required { property } => required(schema, error, &at, property),
-        Kind::AdditionalProperties { unexpected }
-        | Kind::UnevaluatedProperties { unexpected } => unknown(schema, error, &at, unexpected),
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            unknown(schema, error, &at, unexpected)
+        }
         Kind::Type { kind } => {
             format!("{at} is {}; it must be {}", given(), types(kind))
         }
@@ -27,7 +28,11 @@ pub(super) fn fault(schema: &Value, error: &ValidationError<'_>) -> String {
             format!("{at} is {}; it must be {expected_value}", given())
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
-            format!("{at} fits none of the {} forms that are allowed: {}", context.len(), forms(schema, context))
+            format!(
+                "{at} fits none of the {} forms that are allowed: {}",
+                context.len(),
+                forms(schema, context)
+            )
         }
         kind => match bound(kind) {
             Some(rule) => format!("{at} is {}; it must {rule}", given()),
@@ -48,12 +53,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn required(
-    schema: &Value,
-    error: &ValidationError<'_>,
-    at: &str,
-    property: &Value,
-) -> String {
+fn required(schema: &Value, error: &ValidationError<'_>, at: &str, property: &Value) -> String {
     let name = property.as_str().unwrap_or_default();
     let expected = siblings(schema, error)
         .and_then(|properties| properties.get(name))
@@ -69,12 +69,7 @@ fn required(
     }
 }
 
-fn unknown(
-    schema: &Value,
-    error: &ValidationError<'_>,
-    at: &str,
-    unexpected: &[String],
-) -> String {
+fn unknown(schema: &Value, error: &ValidationError<'_>, at: &str, unexpected: &[String]) -> String {
     let named: Vec<String> = unexpected
         .iter()
         .take(LISTED)
@@ -147,7 +142,10 @@ fn types(kind: &TypeKind) -> String {
     match kind {
         TypeKind::Single(one) => article(&one.to_string()),
         TypeKind::Multiple(several) => {
-            let names: Vec<String> = several.iter().map(|one| article(&one.to_string())).collect();
+            let names: Vec<String> = several
+                .iter()
+                .map(|one| article(&one.to_string()))
+                .collect();
             names.join(" or ")
         }
     }
@@ -161,7 +159,11 @@ fn expectation(schema: &Value) -> Option<String> {
     match schema.get("type")? {
         Value::String(name) => Some(article(name)),
         Value::Array(names) => {
-            let names: Vec<String> = names.iter().filter_map(Value::as_str).map(article).collect();
+            let names: Vec<String> = names
+                .iter()
+                .filter_map(Value::as_str)
+                .map(article)
+                .collect();
             Some(names.join(" or "))
         }
         _ => None,

@@ -47,20 +47,7 @@ impl Session {
                 command_seq,
                 call,
                 settlement,
-            } => {
-                let decided = self.call_mut(*call)?;
-                let CallStatus::InDoubt { answer, .. } = &mut decided.status else {
-                    let what = format!("call {call:?}");
-                    return Err(IllegalTransition::not_allowed(
-                        what,
-                        &decided.status,
-                        "decided",
-                    ));
-                };
-                *answer = Some(settlement.clone());
-                self.answer_command(*command_seq);
-                Ok(())
-            }
+            } => self.take_decision(*command_seq, *call, settlement),
             E::CallSettled { call, settlement } => {
                 self.call_mut(*call)?.enter(settled(settlement))?;
                 self.run_mut(call.attempt.run)?.in_doubt -= 1;
@@ -68,6 +55,26 @@ impl Session {
             }
             other => Err(IllegalTransition::missing(format!("call event {other:?}"))),
         }
+    }
+
+    fn take_decision(
+        &mut self,
+        command_seq: u64,
+        call: CallRef,
+        settlement: &Settlement,
+    ) -> Result<(), IllegalTransition> {
+        let decided = self.call_mut(call)?;
+        let CallStatus::InDoubt { answer, .. } = &mut decided.status else {
+            let what = format!("call {call:?}");
+            return Err(IllegalTransition::not_allowed(
+                what,
+                decided.status.phase(),
+                "decided",
+            ));
+        };
+        *answer = Some(settlement.clone());
+        self.answer_command(command_seq);
+        Ok(())
     }
 
     fn take_reply(&mut self, reply: &ReplyReceived) -> Result<(), IllegalTransition> {
@@ -121,26 +128,12 @@ impl Call {
 
 /// What a person's word makes of a call; a call to be sent again is as if just asked for.
 fn settled(settlement: &Settlement) -> CallStatus {
-    let told = |what: &str, reason: &str| CallStatus::Finished {
-        output: if reason.is_empty() {
-            what.to_owned()
-        } else {
-            format!("{what}: {reason}")
+    match settlement.result() {
+        None => CallStatus::Requested,
+        Some((output, is_error)) => CallStatus::Finished {
+            output,
+            is_error,
+            reason: if is_error { "Decided" } else { "" }.to_owned(),
         },
-        is_error: true,
-        reason: "Decided".to_owned(),
-    };
-    match settlement {
-        Settlement::Done { output } => CallStatus::Finished {
-            output: output.clone(),
-            is_error: false,
-            reason: String::new(),
-        },
-        Settlement::Retry => CallStatus::Requested,
-        Settlement::Skip { reason } => told(
-            "a person decided to go on without this call; do not repeat it",
-            reason,
-        ),
-        Settlement::Fail { reason } => told("a person decided that this call failed", reason),
     }
 }

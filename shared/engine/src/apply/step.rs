@@ -51,6 +51,14 @@ impl Session {
                 };
                 return self.run_mut(*run)?.end_step(*step, end, at);
             }
+            other => return Err(IllegalTransition::missing(format!("step event {other:?}"))),
+        }
+        Ok(())
+    }
+
+    pub(super) fn apply_to_attempt(&mut self, event: &EventKind) -> Result<(), IllegalTransition> {
+        use EventKind as E;
+        match event {
             E::SubGoalAdded {
                 attempt,
                 index,
@@ -83,7 +91,11 @@ impl Session {
                 self.attempt_mut(*attempt)?;
                 self.step_mut(*attempt)?.notes.clone_from(text);
             }
-            other => return Err(IllegalTransition::missing(format!("step event {other:?}"))),
+            other => {
+                return Err(IllegalTransition::missing(format!(
+                    "attempt event {other:?}"
+                )));
+            }
         }
         Ok(())
     }
@@ -178,10 +190,11 @@ impl Run {
         let in_doubt = step.running().map_or(0, doubtful_calls);
         step.enter(number, end)?;
         step.ended = Some(Moment { tick, at });
-        let freed = step
-            .is_met()
-            .then(|| step.dependents.clone())
-            .unwrap_or_default();
+        let freed = if step.is_met() {
+            step.dependents.clone()
+        } else {
+            Vec::new()
+        };
         plan.running.remove(&(number - 1));
         plan.ready.remove(&(number - 1));
         plan.open -= 1;

@@ -17,6 +17,10 @@ const MOST_INTENTS: u32 = 5;
 /// Longest summary that is made from a tool step's output, in characters.
 const BRIEF_LENGTH: usize = 240;
 
+fn was_not_sent(result: &CallFinished) -> bool {
+    result.reason == "NotSent"
+}
+
 impl Decision<'_> {
     pub(super) fn report(
         &mut self,
@@ -49,9 +53,12 @@ impl Decision<'_> {
         let call = call.ok_or_else(|| IllegalTransition::missing(format!("{:?}", result.call)))?;
         match call.status {
             CallStatus::Finished { .. } | CallStatus::InDoubt { .. } => Ok(()),
-            CallStatus::Intended { times, .. }
-                if result.reason == "NotSent" && times < MOST_INTENTS =>
-            {
+            // It is certain that the call was not sent: it may be, with the same key.
+            CallStatus::Intended { times, .. } if was_not_sent(&result) && times < MOST_INTENTS => {
+                let tool = call.call.name.clone();
+                self.intend(result.call, &tool)
+            }
+            CallStatus::Requested if was_not_sent(&result) => {
                 let tool = call.call.name.clone();
                 self.intend(result.call, &tool)
             }

@@ -51,12 +51,13 @@ impl Decision<'_> {
                 in_process,
                 ..
             } = call.status
+                && call.effect == Effect::Effectful
             {
                 let is_dead = holder_dead && in_process;
                 let settle_after = if is_dead {
                     0
                 } else {
-                    not_after + time_limit_ms
+                    not_after.saturating_add(time_limit_ms)
                 };
                 doubtful.push((name, settle_after));
             }

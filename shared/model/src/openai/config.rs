@@ -132,7 +132,10 @@ impl OpenAiConfig {
                 )));
             }
         }
-        Ok(format!("{}/chat/completions", url.as_str().trim_end_matches('/')))
+        Ok(format!(
+            "{}/chat/completions",
+            url.as_str().trim_end_matches('/')
+        ))
     }
 
     fn headers(&self) -> Result<HeaderMap, Failure> {
@@ -164,7 +167,9 @@ pub(super) struct Endpoint {
 fn sensitive(name: &str, value: &str) -> Result<HeaderValue, Failure> {
     let value = HeaderValue::try_from(value);
     let mut value = value.map_err(|_| {
-        invalid(format!("the model's {name} has characters that no header may have"))
+        invalid(format!(
+            "the model's {name} has characters that no header may have"
+        ))
     })?;
     value.set_sensitive(true);
     Ok(value)
@@ -200,7 +205,11 @@ mod tests {
 
     #[test]
     fn a_key_goes_over_plain_http_only_to_this_machine_or_by_permission() {
-        for local in ["http://localhost:1234/v1", "http://127.0.0.1/v1", "http://[::1]:8080"] {
+        for local in [
+            "http://localhost:1234/v1",
+            "http://127.0.0.1/v1",
+            "http://[::1]:8080",
+        ] {
             assert!(with_key(local).check().is_ok(), "{local}");
         }
         let remote = with_key("http://models.example/v1");
@@ -237,7 +246,10 @@ mod tests {
             (header("x-key", "canary\nvalue"), "x-key"),
             (OpenAiConfig::new("file:///canary", "m"), "host"),
             (OpenAiConfig::new("ftp://h/canary", "m"), "ftp"),
-            (OpenAiConfig::new("https://canary:canary@h/", "m"), "password"),
+            (
+                OpenAiConfig::new("https://canary:canary@h/", "m"),
+                "password",
+            ),
             (OpenAiConfig::new("https://h/?key=canary", "m"), "query"),
             (OpenAiConfig::new("canary", "m"), "base URL"),
         ];
@@ -245,7 +257,10 @@ mod tests {
             let failure = config.check().err().expect("refused");
             assert_eq!(failure.kind, FailureKind::Config);
             assert!(failure.message.contains(expected), "{failure}");
-            assert!(!format!("{failure} {failure:?}").contains("canary"), "{failure}");
+            assert!(
+                !format!("{failure} {failure:?}").contains("canary"),
+                "{failure}"
+            );
         }
         assert!(key("sk-canary-1234\n").check().is_ok());
     }

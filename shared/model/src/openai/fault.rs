@@ -20,9 +20,10 @@ pub(super) async fn of_response(response: HttpResponse, cleaner: &Cleaner) -> Mo
     let (code, text) = match response.with_limit(MAX_BODY).bytes().await {
         Ok(body) => read_body(&body),
         // A part of it could end within the key, where nobody would find it.
-        Err(HttpError::TooLarge { limit }) => {
-            (String::new(), format!("its explanation is larger than {limit} bytes"))
-        }
+        Err(HttpError::TooLarge { limit }) => (
+            String::new(),
+            format!("its explanation is larger than {limit} bytes"),
+        ),
         Err(_) => Default::default(),
     };
     let mut message = cleaner.clean(&text);
@@ -33,7 +34,9 @@ pub(super) async fn of_response(response: HttpResponse, cleaner: &Cleaner) -> Mo
         };
     }
     if status.is_redirection() {
-        let target = headers.get(LOCATION).map(|to| String::from_utf8_lossy(to.as_bytes()));
+        let target = headers
+            .get(LOCATION)
+            .map(|to| String::from_utf8_lossy(to.as_bytes()));
         let target = cleaner.clean(&target.unwrap_or_default());
         message = format!("redirects are not followed, the base URL must lead there: {target}");
     }
@@ -42,16 +45,23 @@ pub(super) async fn of_response(response: HttpResponse, cleaner: &Cleaner) -> Mo
         code: &code,
         message,
     };
-    what.classify(elapsed, retry_after(&headers))
+    what.classify(Some(elapsed), retry_after(&headers))
 }
 
 /// The error that an answer of status 200, or a piece of a stream, has in it.
 pub(super) fn of_answer(error: &Value, cleaner: &Cleaner) -> ModelError {
     let (code, text) = read_error(error);
-    let number = code.parse().ok().filter(|status| (400..600).contains(status));
-    let kind = error.get("type").and_then(Value::as_str).unwrap_or_default();
+    let number = code
+        .parse()
+        .ok()
+        .filter(|status| (400..600).contains(status));
+    let kind = error
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let status = number.unwrap_or_else(|| match (code.as_str(), kind) {
-        ("rate_limit_exceeded", _) | (_, "rate_limit_error" | "rate_limit_exceeded") => 429,
+        ("rate_limit_exceeded" | "insufficient_quota", _) => 429,
+        (_, "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota") => 429,
         ("invalid_api_key", _) | (_, "authentication_error") => 401,
         (_, "invalid_request_error") => 400,
         ("context_length_exceeded", _) => 400,
@@ -62,7 +72,7 @@ pub(super) fn of_answer(error: &Value, cleaner: &Cleaner) -> ModelError {
         code: &code,
         message: cleaner.clean(&text),
     };
-    what.classify(Duration::ZERO, None)
+    what.classify(None, None)
 }
 
 struct Fault<'a> {
@@ -72,7 +82,7 @@ struct Fault<'a> {
 }
 
 impl Fault<'_> {
-    fn classify(self, elapsed: Duration, retry_after: Option<Duration>) -> ModelError {
+    fn classify(self, elapsed: Option<Duration>, retry_after: Option<Duration>) -> ModelError {
         let too_long = self.is_too_long();
         let Self {
             status,
@@ -80,6 +90,7 @@ impl Fault<'_> {
             message,
         } = self;
         match status {
+            408 | 504 if let Some(after) = elapsed => ModelError::Timeout { after },
             401 | 403 => ModelError::Auth { message },
             // The account is empty: it has status 429, but waiting does not fill it.
             429 if code == "insufficient_quota" => ModelError::Auth { message },
@@ -87,7 +98,6 @@ impl Fault<'_> {
                 message,
                 retry_after,
             },
-            408 | 504 => ModelError::Timeout { after: elapsed },
             _ if too_long => ModelError::ContextLength { message },
             500.. => ModelError::Server { status, message },
             300..=499 => ModelError::BadRequest { message },
@@ -163,7 +173,9 @@ fn seconds(number: f64) -> Option<Duration> {
     if number.is_nan() {
         return None;
     }
-    Some(Duration::from_secs_f64(number.clamp(0.0, LONGEST_WAIT.as_secs_f64())))
+    Some(Duration::from_secs_f64(
+        number.clamp(0.0, LONGEST_WAIT.as_secs_f64()),
+    ))
 }
 
 fn date(text: &str) -> Option<SystemTime> {
@@ -176,7 +188,10 @@ mod tests {
 
     fn wait(headers: &[(&'static str, &str)]) -> Option<Duration> {
         let pair = |(name, value): &(&'static str, &str)| {
-            (http::HeaderName::from_static(name), value.parse().expect("a value"))
+            (
+                http::HeaderName::from_static(name),
+                value.parse().expect("a value"),
+            )
         };
         retry_after(&headers.iter().map(pair).collect())
     }
@@ -187,10 +202,22 @@ mod tests {
         let now = ("date", "Wed, 21 Oct 2026 07:28:00 GMT");
         assert_eq!(wait(&[("retry-after", "7")]), some(7.0));
         assert_eq!(wait(&[("retry-after", "0.5")]), some(0.5));
-        assert_eq!(wait(&[("retry-after", "9"), ("retry-after-ms", "250")]), some(0.25));
-        assert_eq!(wait(&[("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT"), now]), some(30.0));
-        assert_eq!(wait(&[("retry-after", "Wed, 21 Oct 2026 07:27:00 GMT"), now]), some(0.0));
-        assert_eq!(wait(&[("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT")]), None);
+        assert_eq!(
+            wait(&[("retry-after", "9"), ("retry-after-ms", "250")]),
+            some(0.25)
+        );
+        assert_eq!(
+            wait(&[("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT"), now]),
+            some(30.0)
+        );
+        assert_eq!(
+            wait(&[("retry-after", "Wed, 21 Oct 2026 07:27:00 GMT"), now]),
+            some(0.0)
+        );
+        assert_eq!(
+            wait(&[("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT")]),
+            None
+        );
         assert_eq!(wait(&[("retry-after", "1e300")]), Some(LONGEST_WAIT));
         for odd in ["-3", "-inf"] {
             assert_eq!(wait(&[("retry-after", odd)]), some(0.0), "{odd}");
@@ -205,15 +232,40 @@ mod tests {
     fn an_error_inside_an_answer_is_classified_by_its_code_or_type() {
         let reason = |json: Value| of_answer(&json, &Cleaner::default()).reason();
         let cases = [
-            (serde_json::json!({"code": 429, "message": "m"}), "RateLimit"),
-            (serde_json::json!({"code": "429", "message": "m"}), "RateLimit"),
-            (serde_json::json!({"code": "rate_limit_exceeded"}), "RateLimit"),
-            (serde_json::json!({"code": "insufficient_quota", "type": "x"}), "Server"),
-            (serde_json::json!({"code": "context_length_exceeded"}), "ContextLength"),
+            (
+                serde_json::json!({"code": 429, "message": "m"}),
+                "RateLimit",
+            ),
+            (
+                serde_json::json!({"code": "429", "message": "m"}),
+                "RateLimit",
+            ),
+            (
+                serde_json::json!({"code": "rate_limit_exceeded"}),
+                "RateLimit",
+            ),
+            (
+                serde_json::json!({"code": "insufficient_quota", "type": "x"}),
+                "Auth",
+            ),
+            (
+                serde_json::json!({"code": 504, "message": "upstream"}),
+                "Server",
+            ),
+            (
+                serde_json::json!({"code": "context_length_exceeded"}),
+                "ContextLength",
+            ),
             (serde_json::json!({"type": "authentication_error"}), "Auth"),
-            (serde_json::json!({"type": "invalid_request_error"}), "BadRequest"),
+            (
+                serde_json::json!({"type": "invalid_request_error"}),
+                "BadRequest",
+            ),
             (serde_json::json!("overloaded"), "Server"),
-            (serde_json::json!({"message": "maximum context length is 5"}), "ContextLength"),
+            (
+                serde_json::json!({"message": "maximum context length is 5"}),
+                "ContextLength",
+            ),
         ];
         for (json, expected) in cases {
             assert_eq!(reason(json.clone()), expected, "{json}");

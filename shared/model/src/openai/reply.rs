@@ -22,7 +22,10 @@ impl Asked {
     pub(super) fn of(request: &ChatRequest) -> Self {
         let replies = request.messages.iter();
         let replies = replies.filter(|message| message.role == Role::Assistant);
-        let calls = request.messages.iter().flat_map(|message| &message.tool_calls);
+        let calls = request
+            .messages
+            .iter()
+            .flat_map(|message| &message.tool_calls);
         Self {
             round: replies.count(),
             call_ids: calls.map(|call| call.id.clone()).collect(),
@@ -52,7 +55,7 @@ struct CallDraft {
 impl Draft {
     pub(super) fn of_whole(mut reply: wire::Reply) -> Result<Self, ModelError> {
         let choice = reply.choices.iter_mut().flatten().next();
-        let Some(delta) = choice.and_then(|choice| choice.delta.as_mut()) else {
+        let Some(delta) = choice.and_then(|choice| choice.message.as_mut()) else {
             return Err(ModelError::BadAnswer {
                 message: "it has no choice with a message".to_owned(),
             });
@@ -75,8 +78,11 @@ impl Draft {
         };
         let reason = choice.finish_reason.filter(|reason| !reason.is_empty());
         self.finish = self.finish.take().or(reason);
-        let delta = choice.delta.unwrap_or_default();
-        let mut text = delta.content.map(wire::Content::into_text).unwrap_or_default();
+        let delta = choice.delta.or(choice.message).unwrap_or_default();
+        let mut text = delta
+            .content
+            .map(wire::Content::into_text)
+            .unwrap_or_default();
         if let Some(refusal) = delta.refusal {
             self.refused = true;
             text.push_str(&refusal);
@@ -211,10 +217,10 @@ fn name_calls(drafts: Vec<CallDraft>, asked: &Asked) -> Result<Vec<ToolCall>, Mo
                 message: format!("tool call {at} has no name"),
             });
         }
-        let mut id = draft.id;
-        while id.is_empty() || used.contains(&id) {
-            id = format!("call_{}_{at}{}", asked.round, if id.is_empty() { "" } else { "x" });
-        }
+        let position = (0..).map(|again| format!("call_{}_{at}_{again}", asked.round));
+        let mut candidates = std::iter::once(draft.id).chain(position);
+        let free = candidates.find(|id| !id.is_empty() && !used.contains(id));
+        let id = free.unwrap_or_default();
         used.insert(id.clone());
         calls.push(ToolCall {
             id,

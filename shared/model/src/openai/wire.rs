@@ -78,9 +78,10 @@ pub(super) struct Reply {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Choice {
-    /// Of a whole answer this is called `message`.
-    #[serde(alias = "message")]
+    /// Of a piece of a stream.
     pub(super) delta: Option<Delta>,
+    /// Of a whole answer.
+    pub(super) message: Option<Delta>,
     pub(super) finish_reason: Option<String>,
 }
 

@@ -26,6 +26,24 @@ pub(super) struct Reply {
     pub(super) calls: Vec<Call>,
 }
 
+/// How a step ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// What later steps and people see of it.
+    pub(super) summary: String,
+    /// What later steps need in detail; may be empty.
+    pub(super) notes: String,
+}
+
+impl From<String> for Outcome {
+    fn from(summary: String) -> Self {
+        Self {
+            summary,
+            notes: String::new(),
+        }
+    }
+}
+
 /// The answers that the messages hold.
 #[derive(Debug)]
 pub(super) struct Desk<'a> {
@@ -127,6 +145,25 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// The reply that ends the step. It is given as often as it is asked for: whoever asks again
+    /// has not taken the end yet.
+    pub(super) fn finish(&self, outcome: &Outcome) -> Reply {
+        let mut calls = vec![step(json!({"complete": true, "summary": outcome.summary}))];
+        let notes = scratchpad(&outcome.notes);
+        if !outcome.notes.is_empty() && self.answer_to(&notes).is_none() {
+            calls.insert(0, notes);
+        }
+        let text = if calls.len() > 1 {
+            "noting what was found"
+        } else {
+            ""
+        };
+        Reply {
+            text: text.to_owned(),
+            calls,
+        }
+    }
+
     /// The message that a reply becomes; its call ids are new in this attempt.
     pub(super) fn message(&self, reply: Reply) -> Message {
         let calls = reply.calls.into_iter().enumerate();
@@ -155,11 +192,11 @@ pub(super) fn write_file(path: &str, content: &str) -> Call {
     }
 }
 
-/// Keeps notes for later steps.
-pub(super) fn scratchpad(text: &str) -> Call {
+/// Keeps notes for later steps, in place of what an earlier attempt at this step may have noted.
+fn scratchpad(text: &str) -> Call {
     Call {
         name: "scratchpad",
-        arguments: json!({"text": text, "mode": "append"}),
+        arguments: json!({"text": text, "mode": "replace"}),
     }
 }
 
@@ -201,7 +238,9 @@ mod tests {
         let mut messages = vec![empty.message(first)];
         let id = messages[0].tool_calls[0].id.clone();
         messages.push(Message::tool(id, "no such folder", true));
-        let second = Desk::new(&messages, &tools).ask("both", calls.clone()).unwrap_err();
+        let second = Desk::new(&messages, &tools)
+            .ask("both", calls.clone())
+            .unwrap_err();
         assert_eq!(second.calls, calls[1..]);
         messages.push(Desk::new(&messages, &tools).message(second));
         let id = messages[2].tool_calls[0].id.clone();
@@ -213,8 +252,13 @@ mod tests {
 
     #[test]
     fn a_tool_that_is_not_offered_is_never_called() {
-        let answer = Desk::new(&[], &tools()).ask_one("", scratchpad("x")).unwrap();
-        assert_eq!(answer, Err("the tool scratchpad is not offered here".into()));
+        let answer = Desk::new(&[], &tools())
+            .ask_one("", scratchpad("x"))
+            .unwrap();
+        assert_eq!(
+            answer,
+            Err("the tool scratchpad is not offered here".into())
+        );
     }
 
     #[test]

@@ -3,24 +3,34 @@
 use super::refusal;
 use super::vocabulary::{is_file_name, is_folder, is_stop, is_weak, patterns_of, subjects};
 use super::words::{Token, tokens};
+use serde::{Deserialize, Serialize};
 
 /// Most terms that one rehearsal searches for.
 pub(super) const MAX_TERMS: usize = 4;
 
 /// Words that stand where the name of a folder might, and are none.
 const NO_FOLDERS: [&str; 8] = [
-    "root", "working", "parent", "own", "top-level", "hood", "load", "pressure",
+    "root",
+    "working",
+    "parent",
+    "own",
+    "top-level",
+    "hood",
+    "load",
+    "pressure",
 ];
 
 /// Single characters that are left over between Chinese words.
 const PARTICLES: &str = "下里中上内在有是把从对和与的都也就请找用写说讲到个几并或及跟将被给";
 
 /// The files that a goal is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Scope {
     /// Folder to look into, relative to the workspace; `.` is the whole of it.
+    #[serde(rename = "under")]
     pub(super) path: String,
     /// `*.ending` patterns and names of files; empty means all files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) only: Vec<String>,
 }
 
@@ -48,6 +58,11 @@ impl Scope {
 }
 
 fn fits(pattern: &str, path: &str) -> bool {
+    // A name with odd characters is shown in quotation marks.
+    let quoted = path
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    let path = quoted.unwrap_or(path);
     if let Some(ending) = pattern.strip_prefix('*') {
         return path.to_lowercase().ends_with(&ending.to_lowercase());
     }
@@ -157,8 +172,15 @@ impl Reader {
             let noun = self.lower(at + 1);
             let before_noun = matches!(
                 noun.as_str(),
-                "file" | "files" | "source" | "sources" | "code" | "document" | "documents"
-                    | "script" | "scripts"
+                "file"
+                    | "files"
+                    | "source"
+                    | "sources"
+                    | "code"
+                    | "document"
+                    | "documents"
+                    | "script"
+                    | "scripts"
             ) || ["文件", "源码", "源文件", "源代码", "代码", "文档", "脚本"]
                 .iter()
                 .any(|noun| self.han(at + 1).starts_with(noun));
@@ -206,7 +228,10 @@ impl Reader {
             return false;
         }
         let is_noun = |word: &str| {
-            matches!(word, "folder" | "directory" | "dir" | "subfolder" | "subdirectory")
+            matches!(
+                word,
+                "folder" | "directory" | "dir" | "subfolder" | "subdirectory"
+            )
         };
         let after = self.han(at + 1);
         if is_noun(&self.lower(at + 1)) || ["目录", "文件夹"].iter().any(|n| after.starts_with(n))
@@ -222,7 +247,9 @@ impl Reader {
             return true;
         }
         let likely = word.contains('/') || is_folder(&word);
-        let inside = ["下", "里", "中", "内"].iter().any(|n| after.starts_with(n));
+        let inside = ["下", "里", "中", "内"]
+            .iter()
+            .any(|n| after.starts_with(n));
         match before.as_str() {
             "under" | "inside" | "within" | "below" | "beneath" => true,
             "in" => likely,
@@ -250,9 +277,11 @@ impl Reader {
                 _ => after_file && self.tokens.get(at - 1) == Some(&Token::Comma),
             };
             let before = self.han_before(at);
-            let han_named = ["在", "从", "读", "看", "总结", "比较", "对比", "概括", "文件"]
-                .iter()
-                .any(|word| before.ends_with(word))
+            let han_named = [
+                "在", "从", "读", "看", "总结", "比较", "对比", "概括", "文件",
+            ]
+            .iter()
+            .any(|word| before.ends_with(word))
                 || ["里", "中", "说", "讲", "写", "的"]
                     .iter()
                     .any(|word| self.han(at + 1).starts_with(word))
@@ -359,7 +388,9 @@ fn distinct(terms: Vec<String>) -> Vec<String> {
 /// `小说`.
 fn han_folder(run: &str) -> Option<(String, String)> {
     let nouns = ["目录", "文件夹"].iter();
-    let (at, noun) = nouns.filter_map(|noun| Some((run.find(noun)?, *noun))).min()?;
+    let (at, noun) = nouns
+        .filter_map(|noun| Some((run.find(noun)?, *noun)))
+        .min()?;
     let name = subjects(&run[..at], false).pop()?;
     let name = name.trim_start_matches(['在', '从', '把', '本', '该', '下', '里']);
     let rest = run[at + noun.len()..].to_owned();
@@ -369,7 +400,11 @@ fn han_folder(run: &str) -> Option<(String, String)> {
 /// A path without `./` before and `/` behind it.
 fn normal(path: &str) -> String {
     let path = path.trim_start_matches("./").trim_end_matches('/');
-    if path.is_empty() { ".".into() } else { path.into() }
+    if path.is_empty() {
+        ".".into()
+    } else {
+        path.into()
+    }
 }
 
 #[cfg(test)]

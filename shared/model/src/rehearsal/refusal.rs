@@ -37,10 +37,7 @@ const VERBS: [(&str, &str); 8] = [
         OTHER,
         "book buy order remind schedule draw paint play sing pay",
     ),
-    (
-        TEXTS,
-        "write create generate make draft compose",
-    ),
+    (TEXTS, "write create generate make draft compose"),
 ];
 
 /// What may be "written": it is what a rehearsal's report is.
@@ -57,7 +54,17 @@ const POLITE: &str = "please can could would will you i we want need like to hel
     now also then and just kindly i'd d first finally next";
 
 const HAN_QUESTIONS: [&str; 11] = [
-    "哪", "什么", "如何", "怎么", "怎样", "是否", "有没有", "多少", "为什么", "吗", "谁",
+    "哪",
+    "什么",
+    "如何",
+    "怎么",
+    "怎样",
+    "是否",
+    "有没有",
+    "多少",
+    "为什么",
+    "吗",
+    "谁",
 ];
 
 const HAN_POLITE: &str = "请问 请 帮我 帮忙 帮 给我 麻烦 你 能不能 能否 可以 我想要 我想 我要 我需要 \
@@ -123,8 +130,12 @@ fn english(sentence: &[Token]) -> Option<&'static str> {
     if has(QUESTIONS, &words[0]) {
         return None;
     }
-    let online = ["web", "internet", "online"].iter().any(|w| words.contains(&(*w).to_owned()));
-    if online && has("search look find browse check get", &words[0]) && !words.contains(&"in".into())
+    let online = ["web", "internet", "online"]
+        .iter()
+        .any(|w| words.contains(&(*w).to_owned()));
+    if online
+        && has("search look find browse check get", &words[0])
+        && !words.contains(&"in".into())
     {
         return Some(NETWORK);
     }
@@ -206,7 +217,11 @@ fn is_arithmetic(goal: &str) -> bool {
         })
         .collect();
     let words: Vec<&str> = spread.split_whitespace().collect();
-    let number = |at: usize| words.get(at).is_some_and(|word| word.parse::<f64>().is_ok());
+    let number = |at: usize| {
+        words
+            .get(at)
+            .is_some_and(|word| word.parse::<f64>().is_ok())
+    };
     (1..words.len()).any(|at| {
         // A dash or a stroke between numbers is more often a range or a date.
         let asked = at >= 2 && has("is calculate compute", &words[at - 2].to_lowercase());

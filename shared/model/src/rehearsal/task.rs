@@ -42,7 +42,8 @@ const READ: &str = "Read the files under ";
 const COMPARE: &str = "Compare which files under ";
 const REPORT: &str = "Report on the files under ";
 const REFUSE: &str = "Say that rehearsal cannot ";
-const REFUSE_END: &str = ": it lists, searches and reads files by rules, and reports what it found.";
+const REFUSE_END: &str =
+    ": it lists, searches and reads files by rules, and reports what it found.";
 
 impl Task {
     /// Title of the step that does this.
@@ -82,7 +83,11 @@ impl Task {
                 place(scope)
             ),
             Self::Compare { scope, terms } => {
-                format!("{COMPARE}{} mention which of {}.", place(scope), list(terms))
+                format!(
+                    "{COMPARE}{} mention which of {}.",
+                    place(scope),
+                    list(terms)
+                )
             }
             Self::Report {
                 scope,
@@ -246,7 +251,12 @@ mod tests {
 
     #[test]
     fn another_text_is_a_persons() {
-        for text in ["Do it.", "Search the files under docs for Redis", "", SEARCH] {
+        for text in [
+            "Do it.",
+            "Search the files under docs for Redis",
+            "",
+            SEARCH,
+        ] {
             assert_eq!(Task::parse(text), Task::Free(text.into()));
         }
     }

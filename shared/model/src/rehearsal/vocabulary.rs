@@ -197,9 +197,18 @@ mod tests {
 
     #[test]
     fn chinese_subjects_are_what_the_stop_phrases_leave() {
-        assert_eq!(subjects("下哪些文件提到了会话记忆", true), ["下", "会话记忆"]);
-        assert_eq!(subjects("会话记忆和持久化如何实现", false), ["会话记忆", "持久化", "实现"]);
-        assert_eq!(subjects("在三国演义里找出曹操", false), ["三国演义", "曹操"]);
+        assert_eq!(
+            subjects("下哪些文件提到了会话记忆", true),
+            ["下", "会话记忆"]
+        );
+        assert_eq!(
+            subjects("会话记忆和持久化如何实现", false),
+            ["会话记忆", "持久化", "实现"]
+        );
+        assert_eq!(
+            subjects("在三国演义里找出曹操", false),
+            ["三国演义", "曹操"]
+        );
         assert_eq!(subjects("和持久化", true), ["持久化"]);
         assert_eq!(subjects("共和国的上下文", false), ["共和国", "上下文"]);
     }

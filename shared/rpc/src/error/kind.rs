@@ -62,27 +62,37 @@ impl ErrorKind {
     /// The table: gRPC code, general reason, name for people.
     const fn row(self) -> (Code, &'static str, &'static str) {
         match self {
-            Self::InvalidArgument => (Code::InvalidArgument, "INVALID_ARGUMENT", "invalid argument"),
+            Self::InvalidArgument => (
+                Code::InvalidArgument,
+                "INVALID_ARGUMENT",
+                "invalid argument",
+            ),
             Self::NotFound => (Code::NotFound, "NOT_FOUND", "not found"),
             Self::AlreadyExists => (Code::AlreadyExists, "ALREADY_EXISTS", "already exists"),
-            Self::FailedPrecondition => {
-                (Code::FailedPrecondition, "FAILED_PRECONDITION", "failed precondition")
-            }
+            Self::FailedPrecondition => (
+                Code::FailedPrecondition,
+                "FAILED_PRECONDITION",
+                "failed precondition",
+            ),
             Self::Conflict => (Code::Aborted, "CONFLICT", "conflict"),
-            Self::PermissionDenied => {
-                (Code::PermissionDenied, "PERMISSION_DENIED", "permission denied")
-            }
-            Self::Unauthenticated => {
-                (Code::Unauthenticated, "UNAUTHENTICATED", "unauthenticated")
-            }
-            Self::ResourceExhausted => {
-                (Code::ResourceExhausted, "RESOURCE_EXHAUSTED", "resource exhausted")
-            }
+            Self::PermissionDenied => (
+                Code::PermissionDenied,
+                "PERMISSION_DENIED",
+                "permission denied",
+            ),
+            Self::Unauthenticated => (Code::Unauthenticated, "UNAUTHENTICATED", "unauthenticated"),
+            Self::ResourceExhausted => (
+                Code::ResourceExhausted,
+                "RESOURCE_EXHAUSTED",
+                "resource exhausted",
+            ),
             Self::OutOfRange => (Code::OutOfRange, "OUT_OF_RANGE", "out of range"),
             Self::Unavailable => (Code::Unavailable, "UNAVAILABLE", "unavailable"),
-            Self::DeadlineExceeded => {
-                (Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "deadline exceeded")
-            }
+            Self::DeadlineExceeded => (
+                Code::DeadlineExceeded,
+                "DEADLINE_EXCEEDED",
+                "deadline exceeded",
+            ),
             Self::Cancelled => (Code::Cancelled, "CANCELLED", "cancelled"),
             Self::Unimplemented => (Code::Unimplemented, "UNIMPLEMENTED", "unimplemented"),
             Self::DataLoss => (Code::DataLoss, "DATA_LOSS", "data loss"),

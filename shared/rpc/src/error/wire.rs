@@ -55,7 +55,9 @@ impl RpcError {
                     .description
                     .rsplit_once(ALLOWED)
                     .unwrap_or((&violation.description, ""));
-                error = error.and_invalid(&violation.field, problem).allowed(allowed);
+                error = error
+                    .and_invalid(&violation.field, problem)
+                    .allowed(allowed);
             }
         }
         if let Some(info) = details.error_info().filter(|info| info.domain == DOMAIN) {
@@ -241,6 +243,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn a_status_always_fits_into_its_headers(
             message in ".{0,3000}",

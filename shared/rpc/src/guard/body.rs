@@ -60,7 +60,14 @@ impl HttpBody for GuardedBody {
                 Some(Poll::Ready(())) => self.end_with(&late()),
                 _ => Poll::Pending,
             },
-            Ok(ready) => ready,
+            Ok(Poll::Ready(frame)) => {
+                // A connection drops the body at its end; over a local link the caller may hold
+                // it much longer, and what the handler has in it must not wait for that.
+                if !matches!(&frame, Some(Ok(frame)) if frame.is_data()) {
+                    self.inner = None;
+                }
+                Poll::Ready(frame)
+            }
         }
     }
 

@@ -35,8 +35,12 @@ impl Health {
         let mut parts = self.serving.lock().await;
         parts.insert(name.to_owned(), serving);
         let all_serving = parts.values().all(|&serving| serving);
-        self.reporter.set_service_status(name, status(serving)).await;
-        self.reporter.set_service_status("", status(all_serving)).await;
+        self.reporter
+            .set_service_status(name, status(serving))
+            .await;
+        self.reporter
+            .set_service_status("", status(all_serving))
+            .await;
     }
 
     /// Says of every part that it no longer serves.

@@ -23,29 +23,94 @@ fn english_goals() {
         &["*.rs"],
         &["TODO", "FIXME"],
     );
-    check("Where is `unwrap()` used in *.rs?", ".", &["*.rs"], &["unwrap()"]);
+    check(
+        "Where is `unwrap()` used in *.rs?",
+        ".",
+        &["*.rs"],
+        &["unwrap()"],
+    );
     check("which files mention redis", ".", &[], &["redis"]);
-    check("List the Markdown files under docs and their sizes.", "docs", &["*.md", "*.markdown"], &["sizes"]);
-    check("Compare \"leases\" with \"locks\" in the design folder", "design", &[], &["leases", "locks"]);
+    check(
+        "List the Markdown files under docs and their sizes.",
+        "docs",
+        &["*.md", "*.markdown"],
+        &["sizes"],
+    );
+    check(
+        "Compare \"leases\" with \"locks\" in the design folder",
+        "design",
+        &[],
+        &["leases", "locks"],
+    );
     check("Summarize this project", ".", &[], &[]);
-    check("Which chapters mention Jean Valjean or Javert?", ".", &[], &["Jean Valjean", "Javert"]);
-    check("What does README.md say about Redis?", ".", &["README.md"], &["Redis"]);
-    check("Compare README.md and docs/intro.md", ".", &["README.md", "docs/intro.md"], &[]);
+    check(
+        "Which chapters mention Jean Valjean or Javert?",
+        ".",
+        &[],
+        &["Jean Valjean", "Javert"],
+    );
+    check(
+        "What does README.md say about Redis?",
+        ".",
+        &["README.md"],
+        &["Redis"],
+    );
+    check(
+        "Compare README.md and docs/intro.md",
+        ".",
+        &["README.md", "docs/intro.md"],
+        &[],
+    );
     check("Outline docs/intro.md", "docs", &["docs/intro.md"], &[]);
-    check("Which files mention Node.js or foo.rs?", ".", &[], &["Node.js", "foo.rs"]);
-    check("What is said about errors in \"my notes\" folder?", "my notes", &[], &["errors"]);
+    check(
+        "Which files mention Node.js or foo.rs?",
+        ".",
+        &[],
+        &["Node.js", "foo.rs"],
+    );
+    check(
+        "What is said about errors in \"my notes\" folder?",
+        "my notes",
+        &[],
+        &["errors"],
+    );
     check("Which folder mentions Redis?", ".", &[], &["Redis"]);
-    check("Where is snake_case used with error 404?", ".", &[], &["snake_case", "404", "error"]);
+    check(
+        "Where is snake_case used with error 404?",
+        ".",
+        &[],
+        &["snake_case", "404", "error"],
+    );
 }
 
 #[test]
 fn chinese_goals() {
-    check("docs 目录下哪些文件提到了会话记忆？", "docs", &[], &["会话记忆"]);
-    check("哪些文件提到了“持久化”和「租约」？", ".", &[], &["持久化", "租约"]);
+    check(
+        "docs 目录下哪些文件提到了会话记忆？",
+        "docs",
+        &[],
+        &["会话记忆"],
+    );
+    check(
+        "哪些文件提到了“持久化”和「租约」？",
+        ".",
+        &[],
+        &["持久化", "租约"],
+    );
     check("在小说目录下查找曹操", "小说", &[], &["曹操"]);
-    check("统计 src/ 下 Rust 代码里的 TODO", "src", &["*.rs"], &["TODO"]);
+    check(
+        "统计 src/ 下 Rust 代码里的 TODO",
+        "src",
+        &["*.rs"],
+        &["TODO"],
+    );
     check("总结这个项目", ".", &[], &[]);
-    check("列出提到 Redis 和持久化的 Markdown 文件", ".", &["*.md", "*.markdown"], &["Redis", "持久化"]);
+    check(
+        "列出提到 Redis 和持久化的 Markdown 文件",
+        ".",
+        &["*.md", "*.markdown"],
+        &["Redis", "持久化"],
+    );
     check("哪些文章写到茶？", ".", &[], &["茶"]);
     check("README.md 里说了什么", ".", &["README.md"], &[]);
 }

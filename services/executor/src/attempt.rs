@@ -1,0 +1,321 @@
+//! One attempt at one step, from its start to its end.
+
+use crate::config::Config;
+use crate::error::{Stop, invalid};
+use crate::messages::Conversation;
+use crate::owner::Owner;
+use crate::tools::{Call, Tools, millis};
+use crate::turn::{Answer, Turn};
+use cairn_engine::event::{AttemptRef, Effect};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::Message;
+use cairn_model::{ChatReply, Model, ModelRegistry, OfferedTool, chat_with_retry, prompt};
+use cairn_proto::convert::{repeated, required};
+use cairn_proto::event;
+use cairn_proto::executor::{self, AttemptStart, PermittedCall, Reply};
+use cairn_rpc::{Link, Namespace, RpcError};
+use futures::stream::{FuturesUnordered, StreamExt};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// What all attempts share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) models: Arc<ModelRegistry>,
+    pub(crate) tools: Link,
+}
+
+/// Carries out the attempt that the owner sends, until the owner says that it has ended, a
+/// failure is reported, or the stream breaks.
+///
+/// # Errors
+/// Why the attempt cannot go on over this stream.
+pub(crate) async fn run(
+    shared: &Shared,
+    namespace: Namespace,
+    mut owner: Owner,
+) -> Result<(), RpcError> {
+    let outcome = match owner.start().await {
+        Ok(start) => carry_out(shared, namespace, &mut owner, start).await,
+        Err(stop) => Err(stop),
+    };
+    match outcome {
+        Ok(()) | Err(Stop::Ended | Stop::Gone) => Ok(()),
+        Err(Stop::Broken(error)) => Err(error),
+    }
+}
+
+async fn carry_out(
+    shared: &Shared,
+    namespace: Namespace,
+    owner: &mut Owner,
+    mut start: AttemptStart,
+) -> Result<(), Stop> {
+    let attempt: AttemptRef =
+        required("start.attempt", start.attempt).map_err(|error| invalid(&error))?;
+    if start.session.is_empty() {
+        return Err(RpcError::missing("start.session").into());
+    }
+    let tools = Tools::new(
+        shared.tools.clone(),
+        namespace,
+        std::mem::take(&mut start.session),
+        shared.config.call_limit,
+    );
+    if let Some(call) = start.tool_step {
+        return tool_step(&tools, owner, attempt, call).await;
+    }
+    let model = match shared.models.get(&start.model) {
+        Ok(model) => model,
+        Err(failure) => return owner.fail(failure.into()).await,
+    };
+    let step = ModelStep::new(shared, attempt, &tools, owner, model, &mut start)?;
+    step.run(start).await
+}
+
+/// Makes the one call of a tool step, and waits until its result is durable.
+async fn tool_step(
+    tools: &Tools,
+    owner: &mut Owner,
+    attempt: AttemptRef,
+    call: PermittedCall,
+) -> Result<(), Stop> {
+    let mut turn = Turn::of_tool_step(attempt);
+    let calls = turn.permit(vec![call])?;
+    settle(tools, owner, &mut turn, calls).await?;
+    owner.report_held();
+    loop {
+        // Usually this ends here with `Stop::Ended`; a call that was not sent may come again.
+        let calls = turn.acknowledge(owner.acknowledgement().await?)?;
+        settle(tools, owner, &mut turn, calls).await?;
+        owner.report_held();
+    }
+}
+
+/// Sends the calls, hears the owner on the others, and returns when every call of the turn has
+/// its answer and everything is acknowledged that the next model call has to wait for.
+async fn settle(
+    tools: &Tools,
+    owner: &mut Owner,
+    turn: &mut Turn,
+    calls: Vec<Call>,
+) -> Result<(), Stop> {
+    let mut running: FuturesUnordered<_> = calls.into_iter().map(|c| tools.call(c)).collect();
+    let mut lost = None;
+    loop {
+        if owner.has_everything() {
+            if turn.is_answered() {
+                return Ok(());
+            }
+            if running.is_empty() {
+                // Nothing more will come from here. The owner has to answer what is left, and
+                // it may need the results for that.
+                owner.report_held();
+                // Calls beside the lost one may have had effects: they were waited for.
+                if let Some(error) = lost {
+                    return Err(Stop::Broken(error));
+                }
+                if owner.knows_everything() {
+                    turn.refuse_waiting()?;
+                }
+            }
+        }
+        tokio::select! {
+            biased;
+            acknowledgement = owner.acknowledgement() => {
+                let calls = turn.acknowledge(acknowledgement?)?;
+                if lost.is_none() {
+                    running.extend(calls.into_iter().map(|c| tools.call(c)));
+                }
+            }
+            Some((index, outcome)) = running.next() => match outcome {
+                Ok(ended) => {
+                    let answer = Answer::of(&ended.result);
+                    if turn.answer(index, answer) {
+                        if ended.urgent {
+                            owner.report_result(ended.result);
+                        } else {
+                            owner.hold_result(ended.result);
+                        }
+                    }
+                }
+                Err(error) => lost = Some(error),
+            },
+        }
+    }
+}
+
+/// A step for the model.
+struct ModelStep<'a> {
+    shared: &'a Shared,
+    attempt: AttemptRef,
+    tools: &'a Tools,
+    owner: &'a mut Owner,
+    model: Arc<dyn Model>,
+    effects: HashMap<String, Effect>,
+    conversation: Conversation,
+}
+
+impl<'a> ModelStep<'a> {
+    fn new(
+        shared: &'a Shared,
+        attempt: AttemptRef,
+        tools: &'a Tools,
+        owner: &'a mut Owner,
+        model: Arc<dyn Model>,
+        start: &mut AttemptStart,
+    ) -> Result<Self, RpcError> {
+        if start.max_tool_turns == 0 {
+            return Err(RpcError::missing("start.max_tool_turns"));
+        }
+        let effects: HashMap<_, _> = start
+            .tools
+            .iter()
+            .map(|tool| (tool.name.clone(), Effect::from(tool.effect())))
+            .collect();
+        let offered = std::mem::take(&mut start.tools)
+            .into_iter()
+            .enumerate()
+            .map(|(at, tool)| offered_tool(at, tool))
+            .collect::<Result<_, _>>()?;
+        let mut base_prompts = vec![prompt::EXECUTION];
+        if effects.contains_key("step") {
+            base_prompts.push(prompt::GUIDE);
+        }
+        let conversation = Conversation::new(
+            &base_prompts,
+            &start.prompt_layers,
+            std::mem::take(&mut start.step_context),
+            offered,
+        );
+        Ok(Self {
+            shared,
+            attempt,
+            tools,
+            owner,
+            model,
+            effects,
+            conversation,
+        })
+    }
+
+    async fn run(mut self, start: AttemptStart) -> Result<(), Stop> {
+        self.resume(start.transcript, start.open_calls).await?;
+        loop {
+            if self.conversation.turns() >= start.max_tool_turns {
+                return self.fail(turns_used_up(start.max_tool_turns)).await;
+            }
+            let (reply, duration_ms) = match self.ask().await? {
+                Ok(answered) => answered,
+                Err(failure) => return self.fail(failure).await,
+            };
+            self.take_reply(reply, duration_ms).await?;
+        }
+    }
+
+    /// Goes through what was said before, and makes the calls that are still to be made.
+    async fn resume(
+        &mut self,
+        transcript: Vec<event::Message>,
+        open_calls: Vec<PermittedCall>,
+    ) -> Result<(), Stop> {
+        let transcript: Vec<Message> =
+            repeated("start.transcript", transcript).map_err(|error| invalid(&error))?;
+        let last_calls = self.conversation.replay(transcript)?;
+        let last_turn = self.conversation.turns().saturating_sub(1);
+        let mut turn = Turn::resumed(self.attempt, last_turn, last_calls);
+        let calls = turn.permit(open_calls)?;
+        settle(self.tools, self.owner, &mut turn, calls).await?;
+        self.conversation.add_results(turn.into_results());
+        Ok(())
+    }
+
+    /// Asks the model, and again where that may help. The duration is in milliseconds.
+    async fn ask(&mut self) -> Result<Result<(ChatReply, u64), Failure>, Stop> {
+        let asked = Instant::now();
+        let question = chat_with_retry(
+            &*self.model,
+            self.conversation.request(),
+            &self.shared.config.retry,
+            |attempt, error, wait| {
+                tracing::warn!(attempt, %error, ?wait, "the model is asked again");
+            },
+        );
+        let answer = self.owner.listening(question).await?;
+        Ok(match answer {
+            Ok(reply) => Ok((reply, millis(asked.elapsed()))),
+            Err(error) => Err(error.into()),
+        })
+    }
+
+    /// Reports a reply and sees its calls through.
+    async fn take_reply(&mut self, reply: ChatReply, duration_ms: u64) -> Result<(), Stop> {
+        let number = self.conversation.turns();
+        let mut message = reply.message;
+        give_ids(number, &mut message);
+        self.owner.report_reply(Reply {
+            tool_turn: number,
+            text: message.text.clone(),
+            tool_calls: message.tool_calls.iter().cloned().map(Into::into).collect(),
+            usage: Some(reply.usage.into()),
+            model: reply.model,
+            duration_ms,
+        });
+        let mut turn = Turn::new(self.attempt, number, &message.tool_calls);
+        let mut pure = Vec::new();
+        for (index, call) in message.tool_calls.iter().enumerate() {
+            if self.effects.get(&call.name) == Some(&Effect::Pure) {
+                pure.push(Call::pure(turn.start(index), call));
+            }
+        }
+        self.conversation.add_reply(message);
+        settle(self.tools, self.owner, &mut turn, pure).await?;
+        self.conversation.add_results(turn.into_results());
+        Ok(())
+    }
+
+    async fn fail(&mut self, failure: Failure) -> Result<(), Stop> {
+        self.owner.fail(failure.into()).await
+    }
+}
+
+fn offered_tool(at: usize, tool: executor::OfferedTool) -> Result<OfferedTool, RpcError> {
+    let parameters = serde_json::from_str(&tool.parameters_json).map_err(|error| {
+        let field = format!("start.tools[{at}].parameters_json");
+        RpcError::invalid(field, format!("is not JSON: {error}"))
+    })?;
+    Ok(OfferedTool {
+        name: tool.name,
+        description: tool.description,
+        parameters,
+    })
+}
+
+/// Gives an id to every call that has none of its own: results refer to calls by them, and not
+/// every model's server sends them, or takes care that they differ.
+fn give_ids(tool_turn: u32, reply: &mut Message) {
+    for index in 0..reply.tool_calls.len() {
+        let (before, rest) = reply.tool_calls.split_at_mut(index);
+        let call = &mut rest[0];
+        let is_taken = |id: &str| id.is_empty() || before.iter().any(|other| other.id == id);
+        if is_taken(&call.id) {
+            call.id = format!("call_{tool_turn}_{index}");
+        }
+        while is_taken(&call.id) {
+            call.id.push('_');
+        }
+    }
+}
+
+fn turns_used_up(max_tool_turns: u32) -> Failure {
+    Failure::new(
+        FailureKind::LimitExceeded,
+        "max_tool_turns",
+        format!(
+            "the step was not completed within {max_tool_turns} tool turns; split it into smaller \
+             steps or allow more with max_tool_turns"
+        ),
+    )
+}

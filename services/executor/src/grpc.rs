@@ -1,0 +1,85 @@
+//! The service as the contract has it.
+
+use crate::attempt::{self, Shared};
+use crate::owner::Owner;
+use cairn_proto::executor::executor_service_server::ExecutorService;
+use cairn_proto::executor::{RunStepRequest, RunStepResponse};
+use cairn_rpc::{RpcError, identity};
+use futures::{Stream, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::task::AbortOnDropHandle;
+use tonic::{Request, Response, Status, Streaming};
+
+/// The executor: carries out attempts while it has slots for them.
+#[derive(Debug)]
+pub struct Executor {
+    shared: Arc<Shared>,
+    slots: Arc<Semaphore>,
+}
+
+impl Executor {
+    pub(crate) fn new(shared: Shared) -> Self {
+        Self {
+            slots: Arc::new(Semaphore::new(shared.config.max_attempts)),
+            shared: Arc::new(shared),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl ExecutorService for Executor {
+    type RunStepStream = Reports;
+
+    async fn run_step(
+        &self,
+        request: Request<Streaming<RunStepRequest>>,
+    ) -> Result<Response<Reports>, Status> {
+        let namespace = identity(&request)?.namespace().clone();
+        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
+            let most = self.shared.config.max_attempts;
+            let message = format!("all {most} slots of this executor are taken");
+            return Err(RpcError::exhausted(message).reason("NO_FREE_SLOT").into());
+        };
+        let shared = Arc::clone(&self.shared);
+        let (owner, reports) = Owner::new(request.into_inner());
+        let attempt = tokio::spawn(async move {
+            let outcome = attempt::run(&shared, namespace, owner).await;
+            drop(slot);
+            outcome
+        });
+        Ok(Response::new(Reports {
+            reports,
+            attempt: Some(AbortOnDropHandle::new(attempt)),
+        }))
+    }
+}
+
+/// The reports of one attempt. Dropping them stops the attempt, whatever it is doing.
+#[derive(Debug)]
+pub struct Reports {
+    reports: mpsc::UnboundedReceiver<RunStepResponse>,
+    attempt: Option<AbortOnDropHandle<Result<(), RpcError>>>,
+}
+
+impl Stream for Reports {
+    type Item = Result<RunStepResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(report) = ready!(self.reports.poll_recv(cx)) {
+            return Poll::Ready(Some(Ok(report)));
+        }
+        let Some(attempt) = &mut self.attempt else {
+            return Poll::Ready(None);
+        };
+        let outcome = ready!(Pin::new(attempt).poll(cx));
+        self.attempt = None;
+        Poll::Ready(match outcome {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(Err(error.into())),
+            Err(panic) => Some(Err(RpcError::internal(panic).into())),
+        })
+    }
+}

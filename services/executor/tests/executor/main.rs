@@ -1,0 +1,13 @@
+//! The executor over a local link. The test plays everybody around it: the owner of the session,
+//! the model, and the tools service.
+//!
+//! The clock is paused: it moves on only when nothing else can, so that "nothing more happens" is
+//! a timeout that costs no time.
+
+mod bench;
+mod refusals;
+mod resume;
+mod results;
+mod stopping;
+mod tool_step;
+mod turns;

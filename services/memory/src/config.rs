@@ -1,0 +1,85 @@
+//! What can be configured.
+
+use crate::error::BuildError;
+use crate::port::Limits;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// The memory service's part of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where sessions are stored.
+    pub store: StoreConfig,
+    /// How large things may get.
+    pub limits: Limits,
+    /// Most reads of the embedded store at the same time.
+    pub readers: usize,
+    /// Most pages of 4 KiB that the embedded store may have; beyond that the disk counts as full.
+    pub max_pages: Option<u32>,
+}
+
+/// Where sessions are stored.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum StoreConfig {
+    /// In one file.
+    Sqlite {
+        /// The file; it is made if there is none, with its folder.
+        path: PathBuf,
+    },
+    /// Nowhere: everything is gone when the process ends. For tests.
+    Memory,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            store: StoreConfig::Sqlite {
+                path: PathBuf::from(".cairn/cairn.db"),
+            },
+            limits: Limits::default(),
+            readers: 4,
+            max_pages: None,
+        }
+    }
+}
+
+impl Config {
+    /// Checks what the types do not.
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        let Limits {
+            event_bytes,
+            journal_events,
+            reserve_events,
+            memory_bytes,
+            unseen_bytes,
+            blob_bytes,
+            ..
+        } = self.limits;
+        let most = 3 * 1024 * 1024;
+        let refuse = |field, value, allowed| {
+            Err(BuildError::Limits {
+                field,
+                value,
+                allowed,
+            })
+        };
+        if journal_events.saturating_add(reserve_events) > u64::from(u32::MAX) - 1 {
+            let allowed = "less than 2^32 together with reserve_events";
+            return refuse("journal_events", journal_events, allowed);
+        }
+        // Each of these travels in one message, and a message has 4 MiB.
+        for (field, value) in [
+            ("event_bytes", event_bytes),
+            ("memory_bytes", memory_bytes),
+            ("unseen_bytes", unseen_bytes),
+            ("blob_bytes", blob_bytes),
+        ] {
+            if value > most {
+                return refuse(field, value, "at most 3 MiB, to fit into a message");
+            }
+        }
+        Ok(())
+    }
+}

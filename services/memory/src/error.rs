@@ -1,0 +1,81 @@
+//! The store's results as errors of the RPCs, and what can go wrong when the service is built.
+
+use crate::port::{SessionKey, StoreError};
+use crate::sqlite::OpenError;
+use cairn_rpc::{ErrorKind, RpcError};
+use std::time::Duration;
+
+/// Reason: the caller does not own the session any more.
+pub const FENCED: &str = "FENCED";
+/// Reason: the caller's picture of the session is not the store's.
+pub const CONFLICT: &str = "CONFLICT";
+/// Reason: the session was deleted.
+pub const TERMINAL: &str = "TERMINAL";
+/// Reason: the request id, or the session's id, was used for another request.
+pub const REQUEST_MISMATCH: &str = "REQUEST_MISMATCH";
+/// Reason: a size limit, or no room on the disk; the metadata `limit` and `allowed` say which.
+pub const LIMIT: &str = "LIMIT";
+/// Reason: the store cannot work now, and nothing was written.
+pub const NOT_WRITTEN: &str = "NOT_WRITTEN";
+/// Reason: nobody knows whether it was written; the same call, repeated, finds out.
+pub const OUTCOME_UNKNOWN: &str = "OUTCOME_UNKNOWN";
+
+/// Why the service cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The store cannot be opened.
+    #[error("the store cannot be opened")]
+    Store(#[from] OpenError),
+    /// A limit makes no sense.
+    #[error("limits.{field} is {value}; allowed: {allowed}")]
+    Limits {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+}
+
+impl From<StoreError> for RpcError {
+    fn from(error: StoreError) -> Self {
+        let text = error.to_string();
+        match error {
+            StoreError::Fenced => Self::conflict(text).reason(FENCED),
+            StoreError::Conflict => Self::conflict(text).reason(CONFLICT),
+            StoreError::Terminal => Self::precondition(text).reason(TERMINAL),
+            StoreError::NotFound => Self::new(ErrorKind::NotFound, text),
+            StoreError::RequestMismatch => {
+                Self::new(ErrorKind::AlreadyExists, text).reason(REQUEST_MISMATCH)
+            }
+            StoreError::Limit { what, allowed } => Self::exhausted(text)
+                .reason(LIMIT)
+                .meta("limit", what.name())
+                .meta("allowed", allowed.to_string()),
+            // What SQLite says is for the log: it names files of this machine.
+            StoreError::Unavailable { reason } => {
+                tracing::warn!(reason, "the store is unavailable");
+                Self::unavailable("the store is unavailable, and nothing was written")
+                    .reason(NOT_WRITTEN)
+                    .retry_after(RETRY_AFTER)
+            }
+            StoreError::Unknown { reason } => {
+                tracing::error!(reason, "an operation's outcome is unknown");
+                Self::unavailable("it is not known whether the operation happened; repeat it")
+                    .reason(OUTCOME_UNKNOWN)
+                    .retry_after(RETRY_AFTER)
+            }
+        }
+    }
+}
+
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+
+/// An error of an operation on one session, naming it.
+pub(crate) fn about(key: &SessionKey) -> impl Fn(StoreError) -> RpcError + '_ {
+    move |error| match error {
+        StoreError::NotFound => RpcError::not_found("session", key.session()),
+        error => RpcError::from(error).meta("session", key.session()),
+    }
+}

@@ -1,0 +1,67 @@
+//! The services over a store: each method converts, calls and converts back.
+
+mod convert;
+mod journal;
+mod ownership;
+mod session_memory;
+
+use crate::port::Store;
+use cairn_proto::memory::journal_service_server::JournalServiceServer;
+use cairn_proto::memory::ownership_service_server::OwnershipServiceServer;
+use cairn_proto::memory::session_memory_service_server::SessionMemoryServiceServer;
+use cairn_rpc::{MAX_MESSAGE_BYTES, ServerBuilder};
+use journal::Journal;
+use ownership::Ownership;
+use session_memory::SessionMemory;
+use std::fmt;
+use std::sync::Arc;
+
+/// The largest message that the journal's service takes: a checkpoint of 64 MiB beside the events
+/// of an ordinary transition. Clients that read checkpoints have to take as much.
+pub const MAX_JOURNAL_MESSAGE_BYTES: usize = 72 * 1024 * 1024;
+
+/// The memory service, ready to be registered. Cheap to clone.
+#[derive(Clone)]
+pub struct Memory {
+    store: Arc<dyn Store>,
+}
+
+impl Memory {
+    /// The service over a store that is open already.
+    pub fn over(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    /// The store itself, for whoever shares the process with it.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Registers everything, for Cairn's own services.
+    #[must_use]
+    pub fn register_internal(&self, builder: ServerBuilder) -> ServerBuilder {
+        let store = || self.store.clone();
+        let journal = JournalServiceServer::new(Journal::new(store()))
+            .max_decoding_message_size(MAX_JOURNAL_MESSAGE_BYTES);
+        let ownership = OwnershipServiceServer::new(Ownership::new(store()))
+            .max_decoding_message_size(MAX_MESSAGE_BYTES);
+        let builder = builder
+            .register(journal, cairn_proto::DESCRIPTORS)
+            .register(ownership, cairn_proto::DESCRIPTORS);
+        self.register_public(builder)
+    }
+
+    /// Registers what clients from outside may call: session memory.
+    #[must_use]
+    pub fn register_public(&self, builder: ServerBuilder) -> ServerBuilder {
+        let service = SessionMemoryServiceServer::new(SessionMemory::new(self.store.clone()))
+            .max_decoding_message_size(MAX_MESSAGE_BYTES);
+        builder.register(service, cairn_proto::DESCRIPTORS)
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Memory")
+    }
+}

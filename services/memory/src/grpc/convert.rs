@@ -1,0 +1,186 @@
+//! Between messages and the port's types. What is wrong with a message is said by field.
+
+use crate::port::{
+    Checkpoint, Header, LeaseChange, MemoryWrite, RequestId, SessionKey, SessionStatus, StoredEvent,
+};
+use bytes::Bytes;
+use cairn_proto::memory as pb;
+use cairn_rpc::{Namespace, RpcError, check_request_id, check_session_id, identity};
+use std::str::FromStr as _;
+use tonic::Request;
+
+const LEASE_MS: std::ops::RangeInclusive<u32> = 100..=600_000;
+const MAX_OPERATION_ID: usize = 64;
+const MAX_DIGEST: usize = 64;
+const MAX_KEY: usize = 128;
+
+/// The session that a request names, in the caller's namespace.
+pub(super) fn session_key<T>(request: &Request<T>, session: &str) -> Result<SessionKey, RpcError> {
+    let namespace = identity(request)?.namespace();
+    check_session_id("session", session)?;
+    Ok(SessionKey::new(namespace.as_str(), session))
+}
+
+/// A session that is named with its namespace, as between an orchestrator and this service.
+pub(super) fn referred(
+    field: &str,
+    session: Option<pb::SessionRef>,
+) -> Result<SessionKey, RpcError> {
+    let session = session.ok_or_else(|| RpcError::missing(field))?;
+    let namespace = Namespace::from_str(&session.namespace)
+        .map_err(|_| RpcError::invalid(format!("{field}.namespace"), "is not a namespace"))?;
+    check_session_id(&format!("{field}.session"), &session.session)?;
+    Ok(SessionKey::new(namespace.as_str(), session.session))
+}
+
+pub(super) fn reference(key: &SessionKey) -> pb::SessionRef {
+    pb::SessionRef {
+        namespace: key.namespace().to_owned(),
+        session: key.session().to_owned(),
+    }
+}
+
+pub(super) fn owner(owner: String) -> Result<String, RpcError> {
+    check_request_id("owner", &owner)?;
+    Ok(owner)
+}
+
+pub(super) fn lease_ms(lease_ms: u32) -> Result<u32, RpcError> {
+    if LEASE_MS.contains(&lease_ms) {
+        return Ok(lease_ms);
+    }
+    Err(RpcError::invalid("lease_ms", format!("is {lease_ms}")).allowed("100 to 600000"))
+}
+
+pub(super) fn operation_id(id: String) -> Result<String, RpcError> {
+    check_request_id("operation_id", &id)?;
+    if id.len() > MAX_OPERATION_ID {
+        return Err(
+            RpcError::invalid("operation_id", format!("has {} bytes", id.len()))
+                .allowed("at most 64"),
+        );
+    }
+    Ok(id)
+}
+
+pub(super) fn request_id(id: String, digest: Bytes) -> Result<RequestId, RpcError> {
+    check_request_id("request_id", &id)?;
+    if digest.is_empty() || digest.len() > MAX_DIGEST {
+        let problem = format!("has {} bytes", digest.len());
+        return Err(RpcError::invalid("request_digest", problem).allowed("1 to 64 bytes"));
+    }
+    Ok(RequestId { id, digest })
+}
+
+pub(super) fn header(header: Option<pb::Header>) -> Result<Header, RpcError> {
+    let header = header.unwrap_or_default();
+    let status = match pb::SessionStatus::try_from(header.status) {
+        Ok(pb::SessionStatus::Unspecified | pb::SessionStatus::Idle) => SessionStatus::Idle,
+        Ok(pb::SessionStatus::Running) => SessionStatus::Running,
+        Ok(pb::SessionStatus::Waiting) => SessionStatus::Waiting,
+        Err(_) => {
+            let problem = format!("is {}", header.status);
+            return Err(RpcError::invalid("header.status", problem).allowed("0 to 3"));
+        }
+    };
+    Ok(Header {
+        status,
+        handled_through: header.handled_through,
+    })
+}
+
+pub(super) fn header_message(header: Header) -> pb::Header {
+    pb::Header {
+        status: status_number(header.status),
+        handled_through: header.handled_through,
+    }
+}
+
+pub(super) fn status_number(status: SessionStatus) -> i32 {
+    let status = match status {
+        SessionStatus::Idle => pb::SessionStatus::Idle,
+        SessionStatus::Running => pb::SessionStatus::Running,
+        SessionStatus::Waiting => pb::SessionStatus::Waiting,
+    };
+    status.into()
+}
+
+pub(super) fn lease_change(change: i32, due_unix_ms: i64) -> Result<LeaseChange, RpcError> {
+    match pb::LeaseChange::try_from(change) {
+        Ok(pb::LeaseChange::Unspecified | pb::LeaseChange::Renew) => Ok(LeaseChange::Renew),
+        Ok(pb::LeaseChange::Park) if due_unix_ms < 0 => {
+            Err(RpcError::invalid("due_unix_ms", "is negative").allowed("0, or a time"))
+        }
+        Ok(pb::LeaseChange::Park) => Ok(LeaseChange::Park {
+            due_unix_ms: Some(due_unix_ms).filter(|&due| due > 0),
+        }),
+        Err(_) => {
+            Err(RpcError::invalid("lease_change", format!("is {change}")).allowed("0 to 2"))
+        }
+    }
+}
+
+pub(super) fn memory_key(field: &str, key: String) -> Result<String, RpcError> {
+    let problem = if key.is_empty() {
+        "is empty".to_owned()
+    } else if key.len() > MAX_KEY {
+        format!("has {} bytes", key.len())
+    } else if key.chars().any(char::is_control) {
+        "holds a control character".to_owned()
+    } else {
+        return Ok(key);
+    };
+    Err(RpcError::invalid(field, problem).allowed("1 to 128 bytes without control characters"))
+}
+
+pub(super) fn memory_writes(writes: Vec<pb::MemoryWrite>) -> Result<Vec<MemoryWrite>, RpcError> {
+    use pb::memory_write::{Change, Set};
+    let convert = |(index, write): (usize, pb::MemoryWrite)| {
+        let field = |name: &str| format!("memory_writes[{index}].{name}");
+        match write.change {
+            None => Err(RpcError::missing(field("change"))),
+            Some(Change::Set(Set { key, value })) => Ok(MemoryWrite::Set {
+                key: memory_key(&field("set.key"), key)?,
+                value,
+            }),
+            Some(Change::Remove(key)) => Ok(MemoryWrite::Remove {
+                key: memory_key(&field("remove"), key)?,
+            }),
+            Some(Change::Clear(_)) => Ok(MemoryWrite::Clear),
+        }
+    };
+    writes.into_iter().enumerate().map(convert).collect()
+}
+
+pub(super) fn checkpoint(
+    checkpoint: Option<pb::Checkpoint>,
+    seen_seq: u64,
+) -> Result<Option<Checkpoint>, RpcError> {
+    let Some(pb::Checkpoint { through_seq, state }) = checkpoint else {
+        return Ok(None);
+    };
+    if through_seq == 0 || through_seq > seen_seq {
+        let problem = format!("is {through_seq}");
+        return Err(RpcError::invalid("checkpoint.through_seq", problem)
+            .allowed(format!("1 to seen_seq, which is {seen_seq}")));
+    }
+    Ok(Some(Checkpoint { through_seq, state }))
+}
+
+pub(super) fn events(events: Vec<StoredEvent>) -> Vec<pb::StoredEvent> {
+    let convert = |StoredEvent { seq, event }| pb::StoredEvent { seq, event };
+    events.into_iter().map(convert).collect()
+}
+
+/// A number that must not be larger than something else in the request.
+pub(super) fn at_most(
+    field: &str,
+    value: u64,
+    most: u64,
+    what: &str,
+) -> Result<(), RpcError> {
+    if value <= most {
+        return Ok(());
+    }
+    Err(RpcError::invalid(field, format!("is {value}")).allowed(format!("at most {what}, {most}")))
+}

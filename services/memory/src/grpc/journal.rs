@@ -1,0 +1,299 @@
+//! `cairn.memory.v1.JournalService`.
+
+use super::convert;
+use crate::error::about;
+use crate::port::{
+    AppendCommand, Commit, Create, LeaseRequest, PageToken, SessionEntry, Store, StoreError,
+};
+use cairn_proto::memory::{self as pb, journal_service_server::JournalService};
+use cairn_rpc::{RpcError, identity};
+use futures::{StreamExt as _, stream::BoxStream};
+use std::sync::Arc;
+use tonic::{Request, Response, Status};
+
+const DEFAULT_PAGE: usize = 100;
+const MAX_PAGE: usize = 1000;
+const DEFAULT_EVENTS: usize = 1000;
+
+/// Journals over a store.
+pub(super) struct Journal {
+    store: Arc<dyn Store>,
+}
+
+impl Journal {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+}
+
+#[tonic::async_trait]
+impl JournalService for Journal {
+    async fn create_session(
+        &self,
+        request: Request<pb::CreateSessionRequest>,
+    ) -> Result<Response<pb::CreateSessionResponse>, Status> {
+        let create = create(request)?;
+        let key = create.key.clone();
+        let created = self.store.create(create).await.map_err(about(&key))?;
+        Ok(Response::new(pb::CreateSessionResponse {
+            duplicate: created.duplicate,
+            epoch: created.lease.map_or(0, |lease| lease.epoch),
+            lease_until_unix_ms: created.lease.map_or(0, |lease| lease.until_unix_ms),
+            store_time_unix_ms: created.now_unix_ms,
+        }))
+    }
+
+    async fn delete_session(
+        &self,
+        request: Request<pb::DeleteSessionRequest>,
+    ) -> Result<Response<pb::DeleteSessionResponse>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        let deleted = self.store.delete(&key).await.map_err(about(&key))?;
+        Ok(Response::new(pb::DeleteSessionResponse { deleted }))
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<pb::ListSessionsRequest>,
+    ) -> Result<Response<pb::ListSessionsResponse>, Status> {
+        let namespace = identity(&request)?.namespace().clone();
+        let pb::ListSessionsRequest {
+            page_size,
+            page_token,
+        } = request.into_inner();
+        let max = page_length(page_size)?;
+        let from = page_start(&page_token)?;
+        let list = self.store.list(namespace.as_str(), from, max).await;
+        let page = list.map_err(RpcError::from)?;
+        let next = page.next.map(|PageToken(place)| place.to_string());
+        Ok(Response::new(pb::ListSessionsResponse {
+            sessions: page.sessions.into_iter().map(entry).collect(),
+            next_page_token: next.unwrap_or_default(),
+        }))
+    }
+
+    async fn get_time(
+        &self,
+        _request: Request<pb::GetTimeRequest>,
+    ) -> Result<Response<pb::GetTimeResponse>, Status> {
+        let store_time_unix_ms = self.store.now().await.map_err(RpcError::from)?;
+        Ok(Response::new(pb::GetTimeResponse { store_time_unix_ms }))
+    }
+
+    async fn commit(
+        &self,
+        request: Request<pb::CommitRequest>,
+    ) -> Result<Response<pb::CommitResponse>, Status> {
+        let commit = commit(request)?;
+        let key = commit.key.clone();
+        let committed = self.store.commit(commit).await.map_err(about(&key))?;
+        Ok(Response::new(pb::CommitResponse {
+            duplicate: committed.duplicate,
+            first_seq: committed.first_seq,
+            owned: committed.owned(),
+            others: convert::events(committed.others),
+            lease_until_unix_ms: committed.lease_until_unix_ms.unwrap_or(0),
+            store_time_unix_ms: committed.now_unix_ms,
+        }))
+    }
+
+    async fn append_command(
+        &self,
+        request: Request<pb::AppendCommandRequest>,
+    ) -> Result<Response<pb::AppendCommandResponse>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        let request = request.into_inner();
+        if request.event.is_empty() {
+            return Err(RpcError::missing("event").into());
+        }
+        let command = AppendCommand {
+            key: key.clone(),
+            request: convert::request_id(request.request_id, request.request_digest)?,
+            event: request.event,
+        };
+        let appended = self.store.append_command(command).await.map_err(about(&key))?;
+        Ok(Response::new(pb::AppendCommandResponse {
+            duplicate: appended.duplicate,
+            seq: appended.seq,
+        }))
+    }
+
+    async fn read_events(
+        &self,
+        request: Request<pb::ReadEventsRequest>,
+    ) -> Result<Response<pb::ReadEventsResponse>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        let pb::ReadEventsRequest {
+            after_seq,
+            max_events,
+            ..
+        } = request.into_inner();
+        let max = match max_events {
+            0 => DEFAULT_EVENTS,
+            max => usize::try_from(max).unwrap_or(usize::MAX),
+        };
+        let page = self.store.read(&key, after_seq, max).await.map_err(about(&key))?;
+        Ok(Response::new(pb::ReadEventsResponse {
+            events: convert::events(page.events),
+            last_seq: page.last_seq,
+            version: page.version,
+            header: Some(convert::header_message(page.header)),
+        }))
+    }
+
+    type FollowEventsStream = BoxStream<'static, Result<pb::FollowEventsResponse, Status>>;
+
+    async fn follow_events(
+        &self,
+        request: Request<pb::FollowEventsRequest>,
+    ) -> Result<Response<Self::FollowEventsStream>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        let after_seq = request.get_ref().after_seq;
+        let events = self.store.follow(&key, after_seq).await.map_err(about(&key))?;
+        let messages = events.map(move |batch| match batch {
+            Ok(events) => Ok(pb::FollowEventsResponse {
+                events: convert::events(events),
+            }),
+            Err(error) => Err(about(&key)(error).into()),
+        });
+        Ok(Response::new(messages.boxed()))
+    }
+
+    async fn get_checkpoint(
+        &self,
+        request: Request<pb::GetCheckpointRequest>,
+    ) -> Result<Response<pb::GetCheckpointResponse>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        let at_or_before = match request.get_ref().at_or_before_seq {
+            0 => u64::MAX,
+            seq => seq,
+        };
+        let found = self.store.checkpoint(&key, at_or_before).await;
+        let checkpoint = found.map_err(about(&key))?.map(|found| pb::Checkpoint {
+            through_seq: found.through_seq,
+            state: found.state,
+        });
+        Ok(Response::new(pb::GetCheckpointResponse { checkpoint }))
+    }
+
+    async fn put_blob(
+        &self,
+        request: Request<pb::PutBlobRequest>,
+    ) -> Result<Response<pb::PutBlobResponse>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        let data = request.into_inner().data;
+        let digest = self.store.put_blob(&key, data).await.map_err(about(&key))?;
+        Ok(Response::new(pb::PutBlobResponse { digest }))
+    }
+
+    async fn get_blob(
+        &self,
+        request: Request<pb::GetBlobRequest>,
+    ) -> Result<Response<pb::GetBlobResponse>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        let digest = request.into_inner().digest;
+        let hexadecimal = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if digest.len() != 64 || !digest.bytes().all(hexadecimal) {
+            return Err(RpcError::invalid("digest", "is not a digest")
+                .allowed("64 characters of 0-9 and a-f")
+                .into());
+        }
+        let data = self.store.get_blob(&key, &digest).await.map_err(|error| match error {
+            StoreError::NotFound => RpcError::not_found("blob", &digest),
+            error => about(&key)(error),
+        })?;
+        Ok(Response::new(pb::GetBlobResponse { data }))
+    }
+}
+
+fn create(request: Request<pb::CreateSessionRequest>) -> Result<Create, RpcError> {
+    let key = convert::session_key(&request, &request.get_ref().session)?;
+    let request = request.into_inner();
+    let count = u64::try_from(request.events.len()).unwrap_or(u64::MAX);
+    if count == 0 {
+        return Err(RpcError::missing("events"));
+    }
+    check_events(&request.events)?;
+    let header = convert::header(request.header)?;
+    let events = "the number of events";
+    convert::at_most("last_command_seq", request.last_command_seq, count, events)?;
+    convert::at_most("header.handled_through", header.handled_through, count, events)?;
+    let (mut operation_id, mut lease) = (request.operation_id, None);
+    if !request.owner.is_empty() {
+        operation_id = convert::operation_id(operation_id)?;
+        lease = Some(LeaseRequest {
+            owner: convert::owner(request.owner)?,
+            lease_ms: convert::lease_ms(request.lease_ms)?,
+        });
+    }
+    Ok(Create {
+        key,
+        request: convert::request_id(request.request_id, request.request_digest)?,
+        operation_id,
+        events: request.events,
+        last_command_seq: request.last_command_seq,
+        header,
+        lease,
+    })
+}
+
+fn commit(request: Request<pb::CommitRequest>) -> Result<Commit, RpcError> {
+    let key = convert::session_key(&request, &request.get_ref().session)?;
+    let request = request.into_inner();
+    check_events(&request.events)?;
+    let header = convert::header(request.header)?;
+    let (handled, seen) = (header.handled_through, request.seen_seq);
+    convert::at_most("header.handled_through", handled, seen, "seen_seq")?;
+    Ok(Commit {
+        key,
+        owner: convert::owner(request.owner)?,
+        epoch: request.epoch,
+        version: request.version,
+        operation_id: convert::operation_id(request.operation_id)?,
+        seen_seq: request.seen_seq,
+        events: request.events,
+        memory_writes: convert::memory_writes(request.memory_writes)?,
+        header,
+        lease: convert::lease_change(request.lease_change, request.due_unix_ms)?,
+        lease_ms: convert::lease_ms(request.lease_ms)?,
+        checkpoint: convert::checkpoint(request.checkpoint, request.seen_seq)?,
+        from_reserve: request.from_reserve,
+        no_progress: request.no_progress,
+    })
+}
+
+fn check_events(events: &[bytes::Bytes]) -> Result<(), RpcError> {
+    match events.iter().position(bytes::Bytes::is_empty) {
+        Some(index) => Err(RpcError::invalid(format!("events[{index}]"), "is empty")),
+        None => Ok(()),
+    }
+}
+
+fn page_length(page_size: u32) -> Result<usize, RpcError> {
+    match usize::try_from(page_size).unwrap_or(usize::MAX) {
+        0 => Ok(DEFAULT_PAGE),
+        size if size <= MAX_PAGE => Ok(size),
+        size => Err(RpcError::invalid("page_size", format!("is {size}")).allowed("0 to 1000")),
+    }
+}
+
+fn page_start(token: &str) -> Result<Option<PageToken>, RpcError> {
+    if token.is_empty() {
+        return Ok(None);
+    }
+    let place = token.parse().map_err(|_| {
+        RpcError::invalid("page_token", "is not a token").allowed("empty, or a next_page_token")
+    })?;
+    Ok(Some(PageToken(place)))
+}
+
+fn entry(entry: SessionEntry) -> pb::SessionEntry {
+    pb::SessionEntry {
+        session: entry.session,
+        status: convert::status_number(entry.status),
+        created_unix_ms: entry.created_unix_ms,
+        updated_unix_ms: entry.updated_unix_ms,
+        last_seq: entry.last_seq,
+        quarantined: entry.quarantined,
+    }
+}

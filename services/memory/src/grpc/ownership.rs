@@ -1,0 +1,125 @@
+//! `cairn.memory.v1.OwnershipService`.
+
+use super::convert;
+use crate::error::about;
+use crate::port::{Claim, ClaimRequest, OwnedSession, ReleaseRequest, RenewRequest, Store};
+use cairn_proto::memory::{self as pb, ownership_service_server::OwnershipService};
+use cairn_rpc::RpcError;
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::{Request, Response, Status};
+
+const MAX_CLAIMS: u32 = 1024;
+const MAX_WAIT_MS: u32 = 30_000;
+const MAX_RENEWALS: usize = 4096;
+
+/// Ownership over a store.
+pub(super) struct Ownership {
+    store: Arc<dyn Store>,
+}
+
+impl Ownership {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+}
+
+#[tonic::async_trait]
+impl OwnershipService for Ownership {
+    async fn claim_sessions(
+        &self,
+        request: Request<pb::ClaimSessionsRequest>,
+    ) -> Result<Response<pb::ClaimSessionsResponse>, Status> {
+        let request = claim_request(request.into_inner())?;
+        let claims = self.store.claim(request).await.map_err(RpcError::from)?;
+        Ok(Response::new(pb::ClaimSessionsResponse {
+            claims: claims.claims.iter().map(claim).collect(),
+            woken: claims.woken.iter().map(convert::reference).collect(),
+            store_time_unix_ms: claims.now_unix_ms,
+        }))
+    }
+
+    async fn renew_leases(
+        &self,
+        request: Request<pb::RenewLeasesRequest>,
+    ) -> Result<Response<pb::RenewLeasesResponse>, Status> {
+        let request = renew_request(request.into_inner())?;
+        let renewed = self.store.renew(request).await.map_err(RpcError::from)?;
+        Ok(Response::new(pb::RenewLeasesResponse {
+            lost: renewed.lost.iter().map(convert::reference).collect(),
+            woken: renewed.woken.iter().map(convert::reference).collect(),
+            lease_until_unix_ms: renewed.lease_until_unix_ms,
+            store_time_unix_ms: renewed.now_unix_ms,
+        }))
+    }
+
+    async fn release_session(
+        &self,
+        request: Request<pb::ReleaseSessionRequest>,
+    ) -> Result<Response<pb::ReleaseSessionResponse>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        let request = request.into_inner();
+        let release = ReleaseRequest {
+            key: key.clone(),
+            owner: convert::owner(request.owner)?,
+            epoch: request.epoch,
+        };
+        self.store.release(release).await.map_err(about(&key))?;
+        Ok(Response::new(pb::ReleaseSessionResponse {}))
+    }
+
+    async fn release_quarantine(
+        &self,
+        request: Request<pb::ReleaseQuarantineRequest>,
+    ) -> Result<Response<pb::ReleaseQuarantineResponse>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        self.store.release_quarantine(&key).await.map_err(about(&key))?;
+        Ok(Response::new(pb::ReleaseQuarantineResponse {}))
+    }
+}
+
+fn claim_request(request: pb::ClaimSessionsRequest) -> Result<ClaimRequest, RpcError> {
+    let max = request.max_sessions;
+    if !(1..=MAX_CLAIMS).contains(&max) {
+        return Err(RpcError::invalid("max_sessions", format!("is {max}")).allowed("1 to 1024"));
+    }
+    let wait = request.wait_ms;
+    if wait > MAX_WAIT_MS {
+        return Err(RpcError::invalid("wait_ms", format!("is {wait}")).allowed("at most 30000"));
+    }
+    Ok(ClaimRequest {
+        owner: convert::owner(request.owner)?,
+        max_sessions: usize::try_from(max).unwrap_or(usize::MAX),
+        lease_ms: convert::lease_ms(request.lease_ms)?,
+        wait: Duration::from_millis(wait.into()),
+    })
+}
+
+fn renew_request(request: pb::RenewLeasesRequest) -> Result<RenewRequest, RpcError> {
+    let count = request.sessions.len();
+    if count > MAX_RENEWALS {
+        let problem = format!("has {count} entries");
+        return Err(RpcError::invalid("sessions", problem).allowed("at most 4096"));
+    }
+    let owned = |(index, owned): (usize, pb::OwnedSession)| {
+        Ok(OwnedSession {
+            key: convert::referred(&format!("sessions[{index}].session"), owned.session)?,
+            epoch: owned.epoch,
+        })
+    };
+    let sessions = request.sessions.into_iter().enumerate().map(owned);
+    Ok(RenewRequest {
+        sessions: sessions.collect::<Result<_, RpcError>>()?,
+        owner: convert::owner(request.owner)?,
+        lease_ms: convert::lease_ms(request.lease_ms)?,
+    })
+}
+
+fn claim(claim: &Claim) -> pb::Claim {
+    pb::Claim {
+        session: Some(convert::reference(&claim.key)),
+        epoch: claim.lease.epoch,
+        lease_until_unix_ms: claim.lease.until_unix_ms,
+        previous_holder_dead: claim.previous_holder_dead,
+    }
+}

@@ -1,0 +1,99 @@
+//! `cairn.memory.v1.SessionMemoryService`.
+
+use super::convert::{memory_key, session_key};
+use crate::error::about;
+use crate::port::{MemoryEntry, MemoryWrite, Store};
+use crate::snapshot;
+use cairn_proto::memory::{self as pb, session_memory_service_server::SessionMemoryService};
+use cairn_rpc::{MAX_MESSAGE_BYTES, RpcError};
+use std::sync::Arc;
+use tonic::{Request, Response, Status};
+
+/// What a message takes beside its text.
+const FRAME_BYTES: usize = 64;
+
+/// Session memory over a store.
+pub(super) struct SessionMemory {
+    store: Arc<dyn Store>,
+}
+
+impl SessionMemory {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+}
+
+#[tonic::async_trait]
+impl SessionMemoryService for SessionMemory {
+    async fn set_memory(
+        &self,
+        request: Request<pb::SetMemoryRequest>,
+    ) -> Result<Response<pb::SetMemoryResponse>, Status> {
+        let key = session_key(&request, &request.get_ref().session)?;
+        let pb::SetMemoryRequest { key: name, value, .. } = request.into_inner();
+        let change = MemoryWrite::Set {
+            key: memory_key("key", name)?,
+            value,
+        };
+        let seq = self.store.write_memory(&key, change).await.map_err(about(&key))?;
+        Ok(Response::new(pb::SetMemoryResponse { seq }))
+    }
+
+    async fn get_memory(
+        &self,
+        request: Request<pb::GetMemoryRequest>,
+    ) -> Result<Response<pb::GetMemoryResponse>, Status> {
+        let key = session_key(&request, &request.get_ref().session)?;
+        let name = memory_key("key", request.into_inner().key)?;
+        let value = self.store.get_memory(&key, &name).await.map_err(about(&key))?;
+        Ok(Response::new(pb::GetMemoryResponse { value }))
+    }
+
+    async fn remove_memory(
+        &self,
+        request: Request<pb::RemoveMemoryRequest>,
+    ) -> Result<Response<pb::RemoveMemoryResponse>, Status> {
+        let key = session_key(&request, &request.get_ref().session)?;
+        let name = memory_key("key", request.into_inner().key)?;
+        let change = MemoryWrite::Remove { key: name };
+        let seq = self.store.write_memory(&key, change).await.map_err(about(&key))?;
+        Ok(Response::new(pb::RemoveMemoryResponse { seq }))
+    }
+
+    async fn clear_memory(
+        &self,
+        request: Request<pb::ClearMemoryRequest>,
+    ) -> Result<Response<pb::ClearMemoryResponse>, Status> {
+        let key = session_key(&request, &request.get_ref().session)?;
+        let change = MemoryWrite::Clear;
+        let seq = self.store.write_memory(&key, change).await.map_err(about(&key))?;
+        Ok(Response::new(pb::ClearMemoryResponse { seq }))
+    }
+
+    async fn list_memory(
+        &self,
+        request: Request<pb::ListMemoryRequest>,
+    ) -> Result<Response<pb::ListMemoryResponse>, Status> {
+        let key = session_key(&request, &request.get_ref().session)?;
+        let entries = self.store.list_memory(&key).await.map_err(about(&key))?;
+        let entry = |MemoryEntry { key, value }| pb::MemoryEntry { key, value };
+        Ok(Response::new(pb::ListMemoryResponse {
+            entries: entries.into_iter().map(entry).collect(),
+        }))
+    }
+
+    async fn snapshot_memory(
+        &self,
+        request: Request<pb::SnapshotMemoryRequest>,
+    ) -> Result<Response<pb::SnapshotMemoryResponse>, Status> {
+        let key = session_key(&request, &request.get_ref().session)?;
+        let entries = self.store.list_memory(&key).await.map_err(about(&key))?;
+        let text = snapshot(&entries);
+        if text.len() > MAX_MESSAGE_BYTES - FRAME_BYTES {
+            // Escaping makes text longer, so what can be stored need not fit here.
+            let message = format!("the snapshot has {} bytes, more than a message", text.len());
+            return Err(RpcError::exhausted(message).reason(crate::error::LIMIT).into());
+        }
+        Ok(Response::new(pb::SnapshotMemoryResponse { text }))
+    }
+}

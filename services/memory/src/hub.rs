@@ -1,0 +1,74 @@
+//! Hints inside the process: what was appended, what can be claimed, who has commands.
+//!
+//! The hub keeps nothing about a session that nobody follows and whose owner has been told of its
+//! commands. Whatever it loses, the store still has: it only saves looking.
+
+mod feed;
+mod follow;
+mod wakes;
+
+pub(crate) use follow::{ReadPage, follow};
+pub(crate) use wakes::Listener;
+
+use crate::port::SessionKey;
+use bytes::Bytes;
+use feed::Feeds;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+use wakes::Wakes;
+
+/// The hints of one store.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    feeds: Mutex<Feeds>,
+    wakes: Mutex<Wakes>,
+    work: watch::Sender<()>,
+}
+
+impl Hub {
+    pub(crate) fn new() -> Self {
+        Self {
+            feeds: Mutex::default(),
+            wakes: Mutex::default(),
+            work: watch::Sender::new(()),
+        }
+    }
+
+    /// Events were made durable: tells the session's followers, if there are any.
+    pub(crate) fn appended(&self, key: &SessionKey, first_seq: u64, events: &[Bytes]) {
+        let feed = locked(&self.feeds).get(key);
+        if let Some(feed) = feed {
+            feed.push(first_seq, events);
+        }
+    }
+
+    /// A session was deleted: its followers are at the end.
+    pub(crate) fn deleted(&self, key: &SessionKey) {
+        let feed = locked(&self.feeds).get(key);
+        if let Some(feed) = feed {
+            feed.end();
+        }
+    }
+
+    /// The store closes: no follower will hear anything more.
+    pub(crate) fn closed(&self) {
+        for feed in locked(&self.feeds).all() {
+            feed.close();
+        }
+    }
+
+    /// There may be something to claim.
+    pub(crate) fn work(&self) {
+        self.work.send_replace(());
+    }
+
+    /// A session that `owner` has leased got a command.
+    pub(crate) fn wake(&self, owner: &str, key: &SessionKey) {
+        locked(&self.wakes).add(owner, key);
+    }
+}
+
+/// A poisoned lock is taken over: every critical section here leaves its data whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,236 @@
+//! The recent events of a followed session, so that many followers need not all read the store.
+
+use super::{Hub, locked};
+use crate::port::{SessionKey, StoredEvent};
+use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
+
+/// Most events that a feed keeps; who is further behind reads the store.
+const MAX_EVENTS: usize = 256;
+/// Most bytes of events that a feed keeps.
+const MAX_BYTES: usize = 1 << 20;
+
+/// The feeds of the sessions that are followed now.
+#[derive(Debug, Default)]
+pub(super) struct Feeds(HashMap<SessionKey, Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    feed: Arc<Feed>,
+    followers: usize,
+}
+
+impl Feeds {
+    pub(super) fn get(&self, key: &SessionKey) -> Option<Arc<Feed>> {
+        Some(self.0.get(key)?.feed.clone())
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Feed>> {
+        self.0.values().map(|entry| entry.feed.clone()).collect()
+    }
+}
+
+/// One session's recent events.
+#[derive(Debug)]
+pub(super) struct Feed {
+    ring: Mutex<Ring>,
+    changed: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    events: VecDeque<StoredEvent>,
+    bytes: usize,
+    ended: bool,
+    closed: bool,
+}
+
+/// What a feed knows of the events after a cursor.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Since {
+    /// The events, all that there are.
+    Events(Vec<StoredEvent>),
+    /// There are none.
+    Nothing,
+    /// It does not reach back that far: the store knows.
+    Unknown,
+    /// The session was deleted.
+    Ended,
+    /// The store is closing.
+    Closed,
+}
+
+impl Feed {
+    fn new() -> Self {
+        Self {
+            ring: Mutex::default(),
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    pub(super) fn push(&self, first_seq: u64, events: &[Bytes]) {
+        locked(&self.ring).push(first_seq, events);
+        self.changed.send_replace(());
+    }
+
+    pub(super) fn end(&self) {
+        locked(&self.ring).ended = true;
+        self.changed.send_replace(());
+    }
+
+    pub(super) fn close(&self) {
+        locked(&self.ring).closed = true;
+        self.changed.send_replace(());
+    }
+
+    pub(super) fn since(&self, cursor: u64) -> Since {
+        let ring = locked(&self.ring);
+        let ends = ring.events.front().zip(ring.events.back());
+        match ends {
+            _ if ring.ended => Since::Ended,
+            _ if ring.closed => Since::Closed,
+            None => Since::Unknown,
+            Some((_, last)) if last.seq <= cursor => Since::Nothing,
+            Some((first, _)) if first.seq > cursor + 1 => Since::Unknown,
+            Some(_) => {
+                let skip = ring.events.partition_point(|event| event.seq <= cursor);
+                Since::Events(ring.events.range(skip..).cloned().collect())
+            }
+        }
+    }
+}
+
+impl Ring {
+    fn push(&mut self, first_seq: u64, events: &[Bytes]) {
+        if self.events.back().is_some_and(|last| last.seq + 1 != first_seq) {
+            // A hint was lost on the way: what is left would look as if it were whole.
+            self.events.clear();
+            self.bytes = 0;
+        }
+        for (seq, event) in (first_seq..).zip(events) {
+            self.bytes += event.len();
+            let event = event.clone();
+            self.events.push_back(StoredEvent { seq, event });
+        }
+        while self.events.len() > MAX_EVENTS || self.bytes > MAX_BYTES {
+            let Some(oldest) = self.events.pop_front() else {
+                break;
+            };
+            self.bytes -= oldest.event.len();
+        }
+    }
+}
+
+/// A follower's place at a feed; the feed goes when the last one leaves.
+#[derive(Debug)]
+pub(super) struct Seat {
+    hub: Arc<Hub>,
+    key: SessionKey,
+    feed: Arc<Feed>,
+    changes: watch::Receiver<()>,
+}
+
+impl Seat {
+    pub(super) fn take(hub: &Arc<Hub>, key: &SessionKey) -> Self {
+        let mut feeds = locked(&hub.feeds);
+        let entry = feeds.0.entry(key.clone()).or_insert_with(|| Entry {
+            feed: Arc::new(Feed::new()),
+            followers: 0,
+        });
+        entry.followers += 1;
+        Self {
+            hub: hub.clone(),
+            key: key.clone(),
+            feed: entry.feed.clone(),
+            changes: entry.feed.changed.subscribe(),
+        }
+    }
+
+    /// What came after the cursor, with a mark: a change that comes later ends [`Self::changed`].
+    pub(super) fn look(&mut self, cursor: u64) -> Since {
+        self.changes.mark_unchanged();
+        self.feed.since(cursor)
+    }
+
+    pub(super) async fn changed(&mut self) {
+        // The feed lives as long as the seat, so the sender cannot be gone.
+        let _ = self.changes.changed().await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut feeds = locked(&self.hub.feeds);
+        if let Some(entry) = feeds.0.get_mut(&self.key) {
+            entry.followers -= 1;
+            if entry.followers == 0 {
+                feeds.0.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &str) -> Vec<Bytes> {
+        text.chars().map(|c| Bytes::from(c.to_string())).collect()
+    }
+
+    fn seqs(since: Since) -> Vec<u64> {
+        match since {
+            Since::Events(events) => events.iter().map(|event| event.seq).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_feed_answers_only_what_it_surely_knows() {
+        let feed = Feed::new();
+        assert_eq!(feed.since(0), Since::Unknown);
+        feed.push(5, &bytes("ab"));
+        assert_eq!(feed.since(3), Since::Unknown);
+        assert_eq!(seqs(feed.since(4)), [5, 6]);
+        assert_eq!(seqs(feed.since(5)), [6]);
+        assert_eq!(feed.since(6), Since::Nothing);
+        assert_eq!(feed.since(9), Since::Nothing);
+    }
+
+    #[test]
+    fn a_gap_empties_a_feed() {
+        let feed = Feed::new();
+        feed.push(1, &bytes("a"));
+        feed.push(3, &bytes("c"));
+        assert_eq!(feed.since(0), Since::Unknown);
+        assert_eq!(seqs(feed.since(2)), [3]);
+    }
+
+    #[test]
+    fn a_feed_is_bounded_in_events_and_bytes() {
+        let feed = Feed::new();
+        for seq in 1..=1000 {
+            feed.push(seq, &bytes("x"));
+        }
+        assert_eq!(locked(&feed.ring).events.len(), MAX_EVENTS);
+        assert_eq!(feed.since(1000 - 257), Since::Unknown);
+        assert_eq!(seqs(feed.since(1000 - 256)).len(), MAX_EVENTS);
+        let large = Bytes::from(vec![0; MAX_BYTES / 4 + 1]);
+        feed.push(1001, &[large.clone(), large.clone(), large.clone(), large]);
+        assert_eq!(locked(&feed.ring).events.len(), 3);
+    }
+
+    #[test]
+    fn a_feed_lives_as_long_as_it_has_followers() {
+        let hub = Arc::new(Hub::new());
+        let key = SessionKey::new("n", "s");
+        let one = Seat::take(&hub, &key);
+        let two = Seat::take(&hub, &key);
+        drop(one);
+        assert!(locked(&hub.feeds).get(&key).is_some());
+        drop(two);
+        assert!(locked(&hub.feeds).get(&key).is_none());
+    }
+}

@@ -1,0 +1,93 @@
+//! Following a journal: the store first, then hints, then the store again where hints fall short.
+
+use super::Hub;
+use super::feed::{Seat, Since};
+use crate::port::{EventStream, SessionKey, StoreError, StoreResult, StoredEvent};
+use futures::future::BoxFuture;
+use futures::stream;
+use std::sync::Arc;
+
+/// Reads the next events of a journal after a cursor; empty if there are none.
+pub(crate) type ReadPage =
+    Box<dyn Fn(u64) -> BoxFuture<'static, StoreResult<Vec<StoredEvent>>> + Send + Sync>;
+
+/// The events of a session after a cursor, those to come included.
+///
+/// Nothing is missed, because a change is listened for before the store is read; nothing comes
+/// twice, because each batch begins right after the cursor.
+///
+/// # Errors
+/// Those of the first read.
+pub(crate) async fn follow(
+    hub: &Arc<Hub>,
+    key: &SessionKey,
+    after_seq: u64,
+    read: ReadPage,
+) -> StoreResult<EventStream> {
+    let mut follower = Follower {
+        seat: Seat::take(hub, key),
+        read,
+        cursor: after_seq,
+        caught_up: false,
+        first: None,
+        over: false,
+    };
+    follower.seat.look(after_seq);
+    follower.first = Some((follower.read)(after_seq).await?);
+    Ok(Box::pin(stream::unfold(follower, |mut follower| async {
+        let batch = follower.next().await?;
+        Some((batch, follower))
+    })))
+}
+
+struct Follower {
+    seat: Seat,
+    read: ReadPage,
+    cursor: u64,
+    /// The follower has been told once that it caught up.
+    caught_up: bool,
+    /// What the store held when following began.
+    first: Option<Vec<StoredEvent>>,
+    over: bool,
+}
+
+impl Follower {
+    async fn next(&mut self) -> Option<StoreResult<Vec<StoredEvent>>> {
+        if self.over {
+            return None;
+        }
+        loop {
+            let batch = match self.look().await {
+                Ok(Some(batch)) => batch,
+                Ok(None) | Err(StoreError::Terminal | StoreError::NotFound) => return None,
+                Err(error) => {
+                    self.over = true;
+                    return Some(Err(error));
+                }
+            };
+            if let Some(last) = batch.last() {
+                self.cursor = last.seq;
+                return Some(Ok(batch));
+            }
+            if !self.caught_up {
+                self.caught_up = true;
+                return Some(Ok(batch));
+            }
+            self.seat.changed().await;
+        }
+    }
+
+    /// The events after the cursor that there are now; `None` once the session is gone.
+    async fn look(&mut self) -> StoreResult<Option<Vec<StoredEvent>>> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        match self.seat.look(self.cursor) {
+            Since::Events(events) => Ok(Some(events)),
+            Since::Nothing => Ok(Some(Vec::new())),
+            Since::Unknown => (self.read)(self.cursor).await.map(Some),
+            Since::Ended => Ok(None),
+            Since::Closed => Err(StoreError::unavailable("the store is closing")),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The port: what the memory service asks of a backend, and what a backend promises.
+//!
+//! # The contract
+//!
+//! **Durable on return.** When a method that writes returns `Ok`, what it wrote survives the death
+//! of every process and, as far as the disk keeps its word, of the machine. Text about "the
+//! session" below always means journal, header, session memory, lease and queue entry together.
+//!
+//! **Atomic.** Each method is one operation: everything it says happens, or nothing. All checks
+//! come before the first write, so a refused operation leaves no trace. Concurrent operations on a
+//! session are as if one came after the other, and readers never see half of one.
+//!
+//! **Order.** Events of a session are numbered from 1 without gaps, in the order in which the
+//! operations took effect. The events of one operation are contiguous. What a caller was told is
+//! seen by every read that begins afterwards.
+//!
+//! **Lost replies.** [`StoreError::Unknown`], a broken connection or a dropped future leave open
+//! whether the operation happened. The caller repeats it unchanged:
+//!
+//! | operation | a repeat is known by | and answers |
+//! |---|---|---|
+//! | [`create`](Store::create) | request id | `duplicate`, and the lease if the operation id is the same and it still runs |
+//! | [`commit`](Store::commit) | operation id, if no later transition came | `duplicate` with the first answer; `owned` tells whether the epoch still holds |
+//! | [`append_command`](Store::append_command) | request id, for the session's life | `duplicate` with the first seq |
+//! | [`delete`](Store::delete), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
+//! | [`write_memory`](Store::write_memory) | – | a second event with the same effect |
+//! | [`claim`](Store::claim) | – | nothing; the leases of a lost answer run out |
+//!
+//! **Ownership.** A session has at most one owner. Each claim raises its epoch, and an owner's
+//! writes carry the epoch: once somebody else has claimed, an owner that was frozen gets
+//! [`StoreError::Fenced`], however late it wakes up. A lease that ran out still admits its
+//! owner's writes until somebody claims: the epoch decides, not the time.
+//!
+//! **Without ownership** a living session takes only commands and changes of session memory.
+//! Neither can make an owner's next transition fail; the owner gets them in its answer.
+//!
+//! **Time** is the store's, in milliseconds since 1970, and never runs backwards while the store
+//! is open. Callers' clocks play no part.
+//!
+//! **Hints** (long polls, [`follow`](Store::follow)) may be lost without harm: who waits looks at
+//! the store again, and each renewal tells of unhandled commands.
+//!
+//! Events, checkpoints and blobs are opaque. The one exception are changes of session memory by
+//! [`write_memory`](Store::write_memory): the store writes those events itself.
+
+mod error;
+mod limits;
+mod ownership;
+mod read;
+mod write;
+
+pub use error::{Limit, StoreError, StoreResult};
+pub use limits::Limits;
+pub(crate) use limits::{Room, at_most};
+pub use ownership::{
+    Claim, ClaimRequest, Claims, Lease, LeaseRequest, OwnedSession, ReleaseRequest, RenewRequest,
+    Renewed,
+};
+pub use read::{
+    EventPage, EventStream, MemoryEntry, PageToken, SessionEntry, SessionPage, StoredEvent,
+};
+pub use write::{
+    AppendCommand, Appended, Checkpoint, Commit, Committed, Create, Created, Header, LeaseChange,
+    MemoryWrite, RequestId, SessionKey, SessionStatus,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// Where sessions live. See the [module](self) for what holds for all methods.
+///
+/// Every method may answer [`StoreError::Unavailable`] (nothing was written), and every method
+/// that writes [`StoreError::Unknown`]. Methods on one session answer [`StoreError::NotFound`] if
+/// it never existed in that namespace, and [`StoreError::Terminal`] if it was deleted. Limits on
+/// what a request alone shows (the size of an event) are checked before anything else.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The store's time.
+    async fn now(&self) -> StoreResult<i64>;
+
+    /// Makes a session with its first events, and leases it to the caller if one is named.
+    ///
+    /// Without an owner the session is parked; it is queued at once if it holds an unhandled
+    /// command. The creation is no transition: the version is 0 after it.
+    ///
+    /// # Errors
+    /// `RequestMismatch` if the session exists and this request did not make it, or did with
+    /// another digest; `Limit`.
+    async fn create(&self, create: Create) -> StoreResult<Created>;
+
+    /// Removes the session with all that belongs to it, ends its lease and raises its epoch.
+    ///
+    /// A mark stays for thirty days, by which late writes are told `Terminal`. Answers whether
+    /// this call did it.
+    async fn delete(&self, key: &SessionKey) -> StoreResult<bool>;
+
+    /// Lists the living sessions of a namespace, newest first, from a page's token on.
+    async fn list(
+        &self,
+        namespace: &str,
+        from: Option<PageToken>,
+        max: usize,
+    ) -> StoreResult<SessionPage>;
+
+    /// The owner's transition: appends events, replaces the header, materialises session memory,
+    /// keeps a checkpoint, and renews the lease or lets it go.
+    ///
+    /// A transition that would let go while a command is unhandled keeps the lease instead, and
+    /// says so by `owned`. Events other than none, unless marked as no progress, reset the count
+    /// of claims without progress.
+    ///
+    /// # Errors
+    /// In this order: `Terminal`; a duplicate is answered; `Fenced` if the caller is not the
+    /// owner with the current epoch; `Conflict` if the version is another, or if the caller has
+    /// not folded what it must have (its last transition, or all there was when it claimed), or
+    /// pretends to have handled or folded what it has not seen; `Limit`.
+    async fn commit(&self, commit: Commit) -> StoreResult<Committed>;
+
+    /// Appends a command without ownership and wakes the session: it is queued if no lease runs,
+    /// and otherwise its owner's long poll is told.
+    ///
+    /// # Errors
+    /// `RequestMismatch` if the request id is known with another digest; `Limit`.
+    async fn append_command(&self, command: AppendCommand) -> StoreResult<Appended>;
+
+    /// Reads events after a cursor, at most `max` and about 1 MiB, together with the header, all
+    /// of one moment. A cursor at or past the end reads nothing.
+    async fn read(&self, key: &SessionKey, after_seq: u64, max: usize) -> StoreResult<EventPage>;
+
+    /// Reads events after a cursor and follows the journal: batches in order, without gaps,
+    /// nothing twice. One empty batch tells that the follower has caught up. The stream ends when
+    /// the session is deleted, and with an error if the store closes.
+    ///
+    /// A slow follower holds up nobody.
+    async fn follow(&self, key: &SessionKey, after_seq: u64) -> StoreResult<EventStream>;
+
+    /// The newest checkpoint whose number is at most the given one, if any.
+    async fn checkpoint(
+        &self,
+        key: &SessionKey,
+        at_or_before_seq: u64,
+    ) -> StoreResult<Option<Checkpoint>>;
+
+    /// Stores a large payload under the SHA-256 of its content, and answers that in hexadecimal.
+    ///
+    /// # Errors
+    /// `Limit`.
+    async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String>;
+
+    /// Reads a large payload; `NotFound` also if the session has none of that digest.
+    async fn get_blob(&self, key: &SessionKey, digest: &str) -> StoreResult<Bytes>;
+
+    /// Claims sessions whose lease has run out or that are due, in this order; waits for some.
+    ///
+    /// Each claim raises the epoch and counts one claim without progress; a session that has had
+    /// five is set aside (quarantined) instead. Also tells of sessions that the caller owns and
+    /// that got commands since it was told last; a lost answer loses that hint.
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims>;
+
+    /// Renews leases in one batch, and tells which are lost and which have unhandled commands.
+    async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed>;
+
+    /// Gives a session back, to be claimed at once. A clean end: the claim is not counted.
+    ///
+    /// # Errors
+    /// `Fenced` if another claim came after the caller's.
+    async fn release(&self, request: ReleaseRequest) -> StoreResult<()>;
+
+    /// Queues a session that was set aside. Does nothing to others.
+    async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()>;
+
+    /// Changes session memory without ownership and appends the event that says so; answers the
+    /// event's number. Taking out an absent key is a change, too.
+    ///
+    /// # Errors
+    /// `Limit`.
+    async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64>;
+
+    /// Reads one key of session memory; an absent one is `None`.
+    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>>;
+
+    /// Reads all of session memory, sorted by the bytes of the keys.
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>>;
+}

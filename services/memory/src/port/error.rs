@@ -1,0 +1,157 @@
+//! What can come of an operation, apart from going well.
+
+use std::fmt;
+
+/// What the port's methods answer.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// Why an operation did not happen. The list is closed: with "ok" and "duplicate", which are
+/// answers, it is all that a caller has to deal with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// Somebody else owns the session, or nobody: the caller must stop working on it.
+    #[error("the caller does not own the session any more")]
+    Fenced,
+    /// The caller's picture of the session is not the store's.
+    #[error("the session is not at the version that the caller names")]
+    Conflict,
+    /// The session was deleted.
+    #[error("the session was deleted")]
+    Terminal,
+    /// There is no such session, or no such blob in it.
+    #[error("it does not exist")]
+    NotFound,
+    /// The request id belongs to another request, or the session to another creator.
+    #[error("the request id, or the session's id, was used for another request")]
+    RequestMismatch,
+    /// Too large, too many, or no room on the disk. Nothing was written.
+    #[error("{what}: at most {allowed}")]
+    Limit {
+        /// Which limit.
+        what: Limit,
+        /// The limit's value, in its own unit; 0 where there is none to tell.
+        allowed: u64,
+    },
+    /// The store cannot work now. Nothing was written.
+    #[error("the store is unavailable: {reason}")]
+    Unavailable {
+        /// For logs.
+        reason: String,
+    },
+    /// Nobody knows whether it was written. The same operation, repeated, finds out.
+    #[error("it is not known whether the operation happened: {reason}")]
+    Unknown {
+        /// For logs.
+        reason: String,
+    },
+}
+
+impl StoreError {
+    /// [`StoreError::Unavailable`] for a reason.
+    pub fn unavailable(reason: impl fmt::Display) -> Self {
+        Self::Unavailable {
+            reason: reason.to_string(),
+        }
+    }
+
+    /// [`StoreError::Unknown`] for a reason.
+    pub fn unknown(reason: impl fmt::Display) -> Self {
+        Self::Unknown {
+            reason: reason.to_string(),
+        }
+    }
+
+    /// [`StoreError::Limit`].
+    pub fn limit(what: Limit, allowed: u64) -> Self {
+        Self::Limit { what, allowed }
+    }
+}
+
+/// The limits that an operation can meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Bytes of one event.
+    EventBytes,
+    /// Events of one transition.
+    EventsPerCommit,
+    /// Events of a session's journal.
+    JournalEvents,
+    /// Bytes of a session's journal.
+    JournalBytes,
+    /// Keys of a session's memory.
+    MemoryKeys,
+    /// Bytes of all keys and values of a session's memory.
+    MemoryBytes,
+    /// Bytes of one value of session memory.
+    ValueBytes,
+    /// Bytes of a checkpoint.
+    CheckpointBytes,
+    /// Bytes of a blob.
+    BlobBytes,
+    /// Bytes of all blobs of a session.
+    SessionBlobBytes,
+    /// Bytes appended by others since the owner's last transition; its next one makes room.
+    UnseenBytes,
+    /// The room on the disk.
+    Disk,
+}
+
+impl Limit {
+    /// Every limit.
+    pub const ALL: [Self; 12] = [
+        Self::EventBytes,
+        Self::EventsPerCommit,
+        Self::JournalEvents,
+        Self::JournalBytes,
+        Self::MemoryKeys,
+        Self::MemoryBytes,
+        Self::ValueBytes,
+        Self::CheckpointBytes,
+        Self::BlobBytes,
+        Self::SessionBlobBytes,
+        Self::UnseenBytes,
+        Self::Disk,
+    ];
+
+    /// A stable name, for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EventBytes => "event_bytes",
+            Self::EventsPerCommit => "events_per_commit",
+            Self::JournalEvents => "journal_events",
+            Self::JournalBytes => "journal_bytes",
+            Self::MemoryKeys => "memory_keys",
+            Self::MemoryBytes => "memory_bytes",
+            Self::ValueBytes => "value_bytes",
+            Self::CheckpointBytes => "checkpoint_bytes",
+            Self::BlobBytes => "blob_bytes",
+            Self::SessionBlobBytes => "session_blob_bytes",
+            Self::UnseenBytes => "unseen_bytes",
+            Self::Disk => "disk",
+        }
+    }
+
+    /// The limit of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|limit| limit.name() == name)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EventBytes => "an event is too large in bytes",
+            Self::EventsPerCommit => "a transition has too many events",
+            Self::JournalEvents => "the journal has too many events",
+            Self::JournalBytes => "the journal is too large in bytes",
+            Self::MemoryKeys => "the session's memory has too many keys",
+            Self::MemoryBytes => "the session's memory is too large in bytes",
+            Self::ValueBytes => "a value is too large in bytes",
+            Self::CheckpointBytes => "a checkpoint is too large in bytes",
+            Self::BlobBytes => "a blob is too large in bytes",
+            Self::SessionBlobBytes => "the session's blobs are too large in bytes",
+            Self::UnseenBytes => "too many bytes wait for the session's owner",
+            Self::Disk => "there is no room on the disk",
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! The limits of a session, and the checks that need nothing but the request.
+
+use super::{AppendCommand, Commit, Create, Limit, MemoryWrite, StoreError, StoreResult};
+use bytes::Bytes;
+use serde::Deserialize;
+
+/// How large things may get.
+///
+/// A journal that has reached its limits still takes commands (up to half of the reserve) and
+/// those transitions that are marked for the reserve: the ones that settle, pause, cancel or end.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of an event: 64 KiB of payload, and 1 KiB for what is around it.
+    pub event_bytes: u64,
+    /// Events of one transition or creation.
+    pub events_per_commit: u64,
+    /// Events of a journal, without the reserve; the sum of both stays below 2^32.
+    pub journal_events: u64,
+    /// Bytes of the events of a journal, without the reserve.
+    pub journal_bytes: u64,
+    /// Events above the journal's limit.
+    pub reserve_events: u64,
+    /// Bytes above the journal's limit.
+    pub reserve_bytes: u64,
+    /// Keys of session memory.
+    pub memory_keys: u64,
+    /// Bytes of all keys and values of session memory, so that a listing is one message.
+    pub memory_bytes: u64,
+    /// Bytes of a value of session memory.
+    pub value_bytes: u64,
+    /// Bytes of a checkpoint.
+    pub checkpoint_bytes: u64,
+    /// Bytes of a blob.
+    pub blob_bytes: u64,
+    /// Bytes of all blobs of a session.
+    pub session_blob_bytes: u64,
+    /// Bytes that may be appended without ownership while an owner has not seen them. They all
+    /// travel in the answer to its next transition.
+    pub unseen_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const KIB: u64 = 1024;
+        const MIB: u64 = 1024 * KIB;
+        Self {
+            event_bytes: 65 * KIB,
+            events_per_commit: 1024,
+            journal_events: 100_000,
+            journal_bytes: 256 * MIB,
+            reserve_events: 4096,
+            reserve_bytes: 16 * MIB,
+            memory_keys: 1024,
+            memory_bytes: 2 * MIB,
+            value_bytes: 64 * KIB,
+            checkpoint_bytes: 64 * MIB,
+            blob_bytes: 3 * MIB,
+            session_blob_bytes: 1024 * MIB,
+            unseen_bytes: 2 * MIB,
+        }
+    }
+}
+
+/// Who appends, which decides how far into the reserve it may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Work: none of the reserve.
+    Normal,
+    /// Commands: half of the reserve.
+    Command,
+    /// What settles, pauses, cancels or ends: all of the reserve.
+    Reserve,
+}
+
+impl Limits {
+    pub(crate) fn check_create(&self, create: &Create) -> StoreResult<()> {
+        self.check_events(&create.events)
+    }
+
+    pub(crate) fn check_commit(&self, commit: &Commit) -> StoreResult<()> {
+        self.check_events(&commit.events)?;
+        for change in &commit.memory_writes {
+            self.check_memory(change)?;
+        }
+        let checkpoint = commit.checkpoint.as_ref().map_or(0, |c| size(&c.state));
+        at_most(checkpoint, self.checkpoint_bytes, Limit::CheckpointBytes)
+    }
+
+    pub(crate) fn check_command(&self, command: &AppendCommand) -> StoreResult<()> {
+        at_most(size(&command.event), self.event_bytes, Limit::EventBytes)
+    }
+
+    pub(crate) fn check_memory(&self, change: &MemoryWrite) -> StoreResult<()> {
+        match change {
+            MemoryWrite::Set { value, .. } => {
+                at_most(size(value.as_bytes()), self.value_bytes, Limit::ValueBytes)
+            }
+            MemoryWrite::Remove { .. } | MemoryWrite::Clear => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_blob(&self, data: &[u8]) -> StoreResult<()> {
+        at_most(size(data), self.blob_bytes, Limit::BlobBytes)
+    }
+
+    /// Whether a journal may grow to `events` events of `bytes` bytes.
+    pub(crate) fn check_journal(&self, events: u64, bytes: u64, room: Room) -> StoreResult<()> {
+        let share = |reserve: u64| match room {
+            Room::Normal => 0,
+            Room::Command => reserve / 2,
+            Room::Reserve => reserve,
+        };
+        let most = self.journal_events + share(self.reserve_events);
+        at_most(events, most, Limit::JournalEvents)?;
+        let most = self.journal_bytes + share(self.reserve_bytes);
+        at_most(bytes, most, Limit::JournalBytes)
+    }
+
+    fn check_events(&self, events: &[Bytes]) -> StoreResult<()> {
+        let count = u64::try_from(events.len()).unwrap_or(u64::MAX);
+        at_most(count, self.events_per_commit, Limit::EventsPerCommit)?;
+        events
+            .iter()
+            .try_for_each(|event| at_most(size(event), self.event_bytes, Limit::EventBytes))
+    }
+}
+
+pub(crate) fn at_most(value: u64, allowed: u64, what: Limit) -> StoreResult<()> {
+    if value <= allowed {
+        return Ok(());
+    }
+    Err(StoreError::limit(what, allowed))
+}
+
+fn size(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,101 @@
+//! Leases: who owns which session, and until when.
+
+use super::SessionKey;
+use std::time::Duration;
+
+/// A wish for a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseRequest {
+    /// The owner to be; unique among all processes and over restarts.
+    pub owner: String,
+    /// Length of the lease.
+    pub lease_ms: u32,
+}
+
+/// A lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// Goes with every write of the owner.
+    pub epoch: u64,
+    /// Its end, by the store's clock.
+    pub until_unix_ms: i64,
+}
+
+/// See [`Store::claim`](super::Store::claim).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimRequest {
+    /// The owner to be.
+    pub owner: String,
+    /// Most sessions to claim.
+    pub max_sessions: usize,
+    /// Length of the leases.
+    pub lease_ms: u32,
+    /// How long to wait if there is nothing to tell.
+    pub wait: Duration,
+}
+
+/// A session that the caller owns from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Which one.
+    pub key: SessionKey,
+    /// Its lease.
+    pub lease: Lease,
+    /// Whoever owned it before is proven dead together with its tools.
+    pub previous_holder_dead: bool,
+}
+
+/// What a claim brought.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claims {
+    /// Claimed just now.
+    pub claims: Vec<Claim>,
+    /// Owned by the caller already, with unhandled commands.
+    pub woken: Vec<SessionKey>,
+    /// The store's time.
+    pub now_unix_ms: i64,
+}
+
+/// A session with its owner's epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedSession {
+    /// Which one.
+    pub key: SessionKey,
+    /// From the claim.
+    pub epoch: u64,
+}
+
+/// See [`Store::renew`](super::Store::renew).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenewRequest {
+    /// The caller.
+    pub owner: String,
+    /// What it believes to own.
+    pub sessions: Vec<OwnedSession>,
+    /// Length of the leases.
+    pub lease_ms: u32,
+}
+
+/// What a renewal brought.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Renewed {
+    /// No longer the caller's.
+    pub lost: Vec<SessionKey>,
+    /// Still the caller's, with unhandled commands.
+    pub woken: Vec<SessionKey>,
+    /// End of the renewed leases.
+    pub lease_until_unix_ms: i64,
+    /// The store's time.
+    pub now_unix_ms: i64,
+}
+
+/// See [`Store::release`](super::Store::release).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReleaseRequest {
+    /// The session.
+    pub key: SessionKey,
+    /// The caller.
+    pub owner: String,
+    /// From the claim.
+    pub epoch: u64,
+}

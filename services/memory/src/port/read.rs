@@ -1,0 +1,69 @@
+//! What is read.
+
+use super::{Header, SessionStatus, StoreResult};
+use bytes::Bytes;
+use futures::stream::BoxStream;
+
+/// An event with its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// From 1, without gaps.
+    pub seq: u64,
+    /// Opaque.
+    pub event: Bytes,
+}
+
+/// Events of a journal, with the header of the same moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventPage {
+    /// In order, without gaps.
+    pub events: Vec<StoredEvent>,
+    /// Number of the journal's last event.
+    pub last_seq: u64,
+    /// The owner's transitions so far.
+    pub version: u64,
+    /// The owner's notes.
+    pub header: Header,
+}
+
+/// Batches of events as they come; an empty one says that the follower has caught up.
+pub type EventStream = BoxStream<'static, StoreResult<Vec<StoredEvent>>>;
+
+/// A place in the list of a namespace's sessions. Its value means something to the store alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageToken(pub u64);
+
+/// What a listing tells of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionEntry {
+    /// Its id.
+    pub session: String,
+    /// As its owner noted it last.
+    pub status: SessionStatus,
+    /// By the store's clock.
+    pub created_unix_ms: i64,
+    /// Time of the last change of the journal, by the store's clock.
+    pub updated_unix_ms: i64,
+    /// Number of the last event.
+    pub last_seq: u64,
+    /// Set aside after five claims without progress.
+    pub quarantined: bool,
+}
+
+/// A part of a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionPage {
+    /// Newest first.
+    pub sessions: Vec<SessionEntry>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<PageToken>,
+}
+
+/// A key of session memory with its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryEntry {
+    /// The key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}

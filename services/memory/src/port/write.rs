@@ -1,0 +1,215 @@
+//! What is written: creations, transitions, commands.
+
+use super::{Lease, LeaseRequest, StoredEvent};
+use bytes::Bytes;
+use std::fmt;
+use std::sync::Arc;
+
+/// A session in its namespace. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionKey {
+    namespace: Arc<str>,
+    session: Arc<str>,
+}
+
+impl SessionKey {
+    /// A key of two names that were checked already: neither is empty, and neither holds anything
+    /// but ASCII letters, digits, `_`, `.` and `-`.
+    pub fn new(namespace: impl Into<Arc<str>>, session: impl Into<Arc<str>>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            session: session.into(),
+        }
+    }
+
+    /// The tenant's space.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The session's id in it.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.session)
+    }
+}
+
+/// What a session is doing, for listings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum SessionStatus {
+    /// No run is active.
+    #[default]
+    Idle,
+    /// A run is active.
+    Running,
+    /// A run waits for somebody.
+    Waiting,
+}
+
+/// The owner's notes, replaced by each of its transitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Header {
+    /// For listings.
+    pub status: SessionStatus,
+    /// Every command up to this seq has been accepted or refused.
+    pub handled_through: u64,
+}
+
+/// A client's request, by which its repeats are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestId {
+    /// Chosen by the client; unique in the session.
+    pub id: String,
+    /// Digest of what is asked, by which a repeat is told from another request.
+    pub digest: Bytes,
+}
+
+/// See [`Store::create`](super::Store::create).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Create {
+    /// The session to be.
+    pub key: SessionKey,
+    /// Names the request for repeats.
+    pub request: RequestId,
+    /// Names this very attempt, so that its repeat gets the lease that it took.
+    pub operation_id: String,
+    /// The first events; the first of them gets the number 1.
+    pub events: Vec<Bytes>,
+    /// Number of the last command among the events; 0 if there is none.
+    pub last_command_seq: u64,
+    /// The first notes.
+    pub header: Header,
+    /// Who takes the lease, if anybody.
+    pub lease: Option<LeaseRequest>,
+}
+
+/// A session was made, now or before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    /// It had been made before, by the same request.
+    pub duplicate: bool,
+    /// The caller's lease, if it has one.
+    pub lease: Option<Lease>,
+    /// The store's time.
+    pub now_unix_ms: i64,
+}
+
+/// A change of session memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemoryWrite {
+    /// Gives a key a value, whatever it had before.
+    Set {
+        /// The key: 1 to 128 bytes without control characters.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// Takes a key out.
+    Remove {
+        /// The key.
+        key: String,
+    },
+    /// Takes all keys out.
+    Clear,
+}
+
+/// What becomes of the lease with a transition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseChange {
+    /// The caller stays owner, for a full lease from now on.
+    Renew,
+    /// The caller lets go.
+    Park {
+        /// When the session is to be claimed again; `None` for not before it is woken.
+        due_unix_ms: Option<i64>,
+    },
+}
+
+/// The fold of a journal up to a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The last event that it covers; never 0.
+    pub through_seq: u64,
+    /// Opaque.
+    pub state: Bytes,
+}
+
+/// See [`Store::commit`](super::Store::commit).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The session.
+    pub key: SessionKey,
+    /// The caller.
+    pub owner: String,
+    /// From its claim.
+    pub epoch: u64,
+    /// The owner's transitions so far.
+    pub version: u64,
+    /// Names this transition for repeats; not empty, and unique in the session.
+    pub operation_id: String,
+    /// The last event that the caller has folded.
+    pub seen_seq: u64,
+    /// In their order; may be none.
+    pub events: Vec<Bytes>,
+    /// Goes with the memory events among them, in their order.
+    pub memory_writes: Vec<MemoryWrite>,
+    /// The notes from now on. `handled_through` is at most `seen_seq`.
+    pub header: Header,
+    /// What becomes of the lease.
+    pub lease: LeaseChange,
+    /// Length of the lease, should it go on.
+    pub lease_ms: u32,
+    /// A fold to keep; it covers at most `seen_seq`. A later one of the same number replaces it.
+    pub checkpoint: Option<Checkpoint>,
+    /// The events may use the reserve above the journal's limits.
+    pub from_reserve: bool,
+    /// The events tell of no progress, as when an attempt is merely taken up again.
+    pub no_progress: bool,
+}
+
+/// A transition happened, now or before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// It had happened before.
+    pub duplicate: bool,
+    /// Number of the caller's first event; the number of the next event if it had none.
+    pub first_seq: u64,
+    /// What others appended after `seen_seq` and before `first_seq`.
+    pub others: Vec<StoredEvent>,
+    /// End of the lease, if the caller still owns the session.
+    pub lease_until_unix_ms: Option<i64>,
+    /// The store's time.
+    pub now_unix_ms: i64,
+}
+
+impl Committed {
+    /// Whether the caller still owns the session.
+    pub fn owned(&self) -> bool {
+        self.lease_until_unix_ms.is_some()
+    }
+}
+
+/// See [`Store::append_command`](super::Store::append_command).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppendCommand {
+    /// The session.
+    pub key: SessionKey,
+    /// Names the request for repeats.
+    pub request: RequestId,
+    /// The command.
+    pub event: Bytes,
+}
+
+/// A command stands in the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// It had been appended before.
+    pub duplicate: bool,
+    /// Its number.
+    pub seq: u64,
+}

@@ -1,0 +1,353 @@
+//! The embedded backend: one SQLite file, or memory for tests.
+//!
+//! One thread writes ([`writer`]), in groups that share an fsync; reads go to connections of their
+//! own. The log is synced at each commit (WAL, synchronous FULL), so what was answered survives.
+//! Only one process holds a file ([`holder`]); others may read it.
+
+mod append;
+mod blob;
+mod claim;
+mod commit;
+mod create;
+mod holder;
+mod journal;
+mod lease;
+mod memory;
+mod open;
+mod operation;
+mod options;
+mod pack;
+#[cfg(any(test, feature = "conformance"))]
+pub mod raw_probe;
+mod read;
+mod readers;
+mod row;
+mod schema;
+mod writer;
+
+pub use open::OpenError;
+pub use options::SqliteOptions;
+#[cfg(debug_assertions)]
+pub use options::{CommitHook, When};
+
+use crate::hub::{Hub, Listener, ReadPage, follow};
+use crate::port::{
+    AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
+    EventPage, EventStream, MemoryEntry, MemoryWrite, PageToken, ReleaseRequest, RenewRequest,
+    Renewed, SessionKey, SessionPage, Store, StoreError, StoreResult,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use open::{Opened, open_file, open_memory, open_target};
+use operation::{Operation, Shared, Task};
+use readers::{Pool, Readers};
+use std::cell::Cell;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use writer::Writer;
+
+/// Operations that may wait for the writer's thread before callers have to wait themselves.
+const QUEUE: usize = 1024;
+
+/// Events that a follower reads from the store at once.
+const FOLLOW_EVENTS: usize = 1000;
+
+/// The longest time for which a claimer relies on hints: a lease that was taken meanwhile may
+/// run out before any other.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A store in one SQLite file.
+///
+/// Dropping it waits until everything that was asked of it is done, and gives up the file.
+pub struct SqliteStore {
+    /// `None` if the store is open for reading only.
+    tasks: Option<mpsc::Sender<Task>>,
+    thread: Option<JoinHandle<()>>,
+    readers: Readers,
+    shared: Arc<Shared>,
+}
+
+impl SqliteStore {
+    /// Opens a file as its holder, and makes it (and its folder) if there is none.
+    ///
+    /// Ends the leases of owners that died with an earlier holder. Blocks for as long as SQLite
+    /// needs to take up what a crash left.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing has been changed then.
+    pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, OpenError> {
+        let now = unix_ms(&options);
+        let opened = open_file(path.as_ref(), now, options.max_pages)?;
+        let target = readers::Target::File(opened.path.clone());
+        let pool = Pool::new(target, options.readers);
+        Self::start(opened, options, |_| Readers::Pool(Arc::new(pool)))
+    }
+
+    /// Opens a store that dies with the value, for tests.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub fn in_memory(options: SqliteOptions) -> Result<Self, OpenError> {
+        let opened = open_memory(unix_ms(&options), options.max_pages)?;
+        Self::start(opened, options, |tasks| Readers::Writer(tasks.downgrade()))
+    }
+
+    /// Opens a file for reading, whoever holds it. Every change is answered `Unavailable`, and so
+    /// is following once the end is reached: nobody tells a reader of changes.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; in particular [`OpenError::Missing`].
+    pub fn open_readonly(
+        path: impl AsRef<Path>,
+        options: SqliteOptions,
+    ) -> Result<Self, OpenError> {
+        let pool = Pool::new(open_target(path.as_ref())?, options.readers);
+        Ok(Self {
+            tasks: None,
+            thread: None,
+            readers: Readers::Pool(Arc::new(pool)),
+            shared: Arc::new(shared(options, Vec::new())),
+        })
+    }
+
+    fn start(
+        opened: Opened,
+        options: SqliteOptions,
+        readers: impl FnOnce(&mpsc::Sender<Task>) -> Readers,
+    ) -> Result<Self, OpenError> {
+        let (sender, tasks) = mpsc::channel(QUEUE);
+        let readers = readers(&sender);
+        #[cfg(debug_assertions)]
+        let hook = options.commit_hook.clone();
+        let shared = Arc::new(shared(options, opened.holder));
+        let writer = Writer {
+            conn: opened.conn,
+            lock: opened.lock,
+            tasks,
+            shared: shared.clone(),
+            lease_floor: Cell::new(i64::MIN),
+            #[cfg(debug_assertions)]
+            hook,
+            #[cfg(debug_assertions)]
+            commits: 0,
+        };
+        let thread = std::thread::Builder::new()
+            .name("cairn-store".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|source| OpenError::Thread { source })?;
+        Ok(Self {
+            tasks: Some(sender),
+            thread: Some(thread),
+            readers,
+            shared,
+        })
+    }
+
+    async fn write<O: Operation>(&self, operation: O) -> StoreResult<O::Answer> {
+        let Some(tasks) = &self.tasks else {
+            return Err(StoreError::unavailable("the store is open for reading only"));
+        };
+        let (task, answer) = Task::write(operation);
+        if tasks.send(task).await.is_err() {
+            return Err(StoreError::unavailable("the store is closed"));
+        }
+        let lost = |_| StoreError::unknown("the store closed before it answered");
+        answer.await.map_err(lost)?
+    }
+}
+
+fn unix_ms(options: &SqliteOptions) -> i64 {
+    i64::try_from(options.clock.unix_ms()).unwrap_or(i64::MAX)
+}
+
+fn shared(options: SqliteOptions, holder: Vec<u8>) -> Shared {
+    Shared {
+        limits: options.limits,
+        clock: options.clock,
+        latest: AtomicI64::new(0),
+        hub: Arc::new(Hub::new()),
+        holder,
+        local_owners: options.local_owners.into_iter().collect(),
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.shared.hub.closed();
+        self.readers.close();
+        drop(self.tasks.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported there.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn now(&self) -> StoreResult<i64> {
+        Ok(self.shared.now())
+    }
+
+    async fn create(&self, create: Create) -> StoreResult<Created> {
+        self.shared.limits.check_create(&create)?;
+        self.write(create::CreateOp::new(create)).await
+    }
+
+    async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
+        self.write(create::DeleteOp { key: key.clone() }).await
+    }
+
+    async fn list(
+        &self,
+        namespace: &str,
+        from: Option<PageToken>,
+        max: usize,
+    ) -> StoreResult<SessionPage> {
+        let namespace = namespace.to_owned();
+        let read = move |conn: &_| read::sessions(conn, &namespace, from, max);
+        self.readers.read(read).await
+    }
+
+    async fn commit(&self, commit: Commit) -> StoreResult<Committed> {
+        self.shared.limits.check_commit(&commit)?;
+        self.write(commit::CommitOp::new(commit)).await
+    }
+
+    async fn append_command(&self, command: AppendCommand) -> StoreResult<Appended> {
+        self.shared.limits.check_command(&command)?;
+        self.write(append::AppendOp::new(command)).await
+    }
+
+    async fn read(&self, key: &SessionKey, after_seq: u64, max: usize) -> StoreResult<EventPage> {
+        let key = key.clone();
+        let read = move |conn: &_| read::events(conn, &key, after_seq, max);
+        self.readers.read(read).await
+    }
+
+    async fn follow(&self, key: &SessionKey, after_seq: u64) -> StoreResult<EventStream> {
+        let (readers, session) = (self.readers.clone(), key.clone());
+        let read: ReadPage = Box::new(move |after_seq| {
+            let (readers, key) = (readers.clone(), session.clone());
+            Box::pin(async move {
+                let read = move |conn: &_| read::events(conn, &key, after_seq, FOLLOW_EVENTS);
+                Ok(readers.read(read).await?.events)
+            })
+        });
+        let stream = follow(&self.shared.hub, key, after_seq, read).await?;
+        if self.tasks.is_none() {
+            return Ok(until_caught_up(stream));
+        }
+        Ok(stream)
+    }
+
+    async fn checkpoint(
+        &self,
+        key: &SessionKey,
+        at_or_before_seq: u64,
+    ) -> StoreResult<Option<Checkpoint>> {
+        let key = key.clone();
+        let read = move |conn: &_| read::checkpoint(conn, &key, at_or_before_seq);
+        self.readers.read(read).await
+    }
+
+    async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String> {
+        self.shared.limits.check_blob(&data)?;
+        let content = data.clone();
+        let digest = tokio::task::spawn_blocking(move || blob::digest_of(&content));
+        let digest = digest.await.map_err(StoreError::unavailable)?;
+        let key = key.clone();
+        self.write(blob::PutBlobOp { key, digest, data }).await
+    }
+
+    async fn get_blob(&self, key: &SessionKey, digest: &str) -> StoreResult<Bytes> {
+        let (key, digest) = (key.clone(), digest.to_owned());
+        let read = move |conn: &_| blob::get(conn, &key, &digest);
+        self.readers.read(read).await
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims> {
+        let deadline = Instant::now() + request.wait;
+        let mut listener = Listener::new(&self.shared.hub, &request.owner);
+        loop {
+            let woken = listener.take();
+            let operation = claim::ClaimOp {
+                owner: request.owner.clone(),
+                max_sessions: request.max_sessions,
+                lease_ms: request.lease_ms,
+                woken,
+            };
+            let claim::Attempt {
+                claims,
+                next_unix_ms,
+            } = self.write(operation).await?;
+            let nothing = claims.claims.is_empty() && claims.woken.is_empty();
+            if !nothing || Instant::now() >= deadline {
+                return Ok(claims);
+            }
+            let next = next_unix_ms.map_or(i64::MAX, |next| next - claims.now_unix_ms);
+            let pause = Duration::from_millis(u64::try_from(next).unwrap_or(0).max(1));
+            let until = deadline.min(Instant::now() + pause.min(LOOK_AGAIN));
+            // Looks again whether something happened or the time has come.
+            let _ = tokio::time::timeout_at(until, listener.changed()).await;
+        }
+    }
+
+    async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed> {
+        self.write(lease::RenewOp(request)).await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> StoreResult<()> {
+        self.write(lease::ReleaseOp(request)).await
+    }
+
+    async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
+        self.write(lease::ReleaseQuarantineOp { key: key.clone() }).await
+    }
+
+    async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64> {
+        self.shared.limits.check_memory(&change)?;
+        self.write(memory::MemoryOp::new(key.clone(), change)).await
+    }
+
+    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>> {
+        let (key, name) = (key.clone(), name.to_owned());
+        let read = move |conn: &_| memory::read_one(conn, &key, &name);
+        self.readers.read(read).await
+    }
+
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+        let key = key.clone();
+        let read = move |conn: &_| memory::read_all(conn, &key);
+        self.readers.read(read).await
+    }
+}
+
+/// A stream that ends with an error where it would wait for hints that never come.
+fn until_caught_up(stream: EventStream) -> EventStream {
+    use futures::{StreamExt as _, stream};
+    let over = stream::once(async {
+        Err(StoreError::unavailable("the store is open for reading only"))
+    });
+    let mut more = true;
+    let before = stream.take_while(move |batch| {
+        let take = more;
+        more = !batch.as_ref().is_ok_and(Vec::is_empty);
+        async move { take }
+    });
+    Box::pin(before.chain(over))
+}

@@ -1,0 +1,61 @@
+//! Large payloads.
+
+use super::operation::{Operation, Stop, Tx};
+use super::row::Session;
+use super::schema::to_i64;
+use crate::port::{Limit, SessionKey, StoreError, at_most};
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+
+/// See [`Store::put_blob`](crate::port::Store::put_blob).
+pub(super) struct PutBlobOp {
+    pub(super) key: SessionKey,
+    pub(super) digest: String,
+    pub(super) data: Bytes,
+}
+
+impl Operation for PutBlobOp {
+    type Answer = String;
+
+    fn apply(&mut self, tx: &Tx<'_>) -> Result<String, Stop> {
+        let session = Session::living(tx.conn, &self.key)?;
+        let known = tx
+            .conn
+            .prepare_cached("SELECT 1 FROM blob WHERE sid = ?1 AND digest = ?2")?
+            .exists(params![session.sid, self.digest])?;
+        if known {
+            return Ok(self.digest.clone());
+        }
+        let bytes = session.blob_bytes + u64::try_from(self.data.len()).unwrap_or(u64::MAX);
+        at_most(bytes, tx.limits().session_blob_bytes, Limit::SessionBlobBytes)?;
+        tx.conn
+            .prepare_cached("INSERT INTO blob (sid, digest, data) VALUES (?1, ?2, ?3)")?
+            .execute(params![session.sid, self.digest, &self.data[..]])?;
+        tx.conn
+            .prepare_cached("UPDATE session SET blob_bytes = ?2 WHERE sid = ?1")?
+            .execute(params![session.sid, to_i64(bytes)])?;
+        Ok(self.digest.clone())
+    }
+}
+
+/// SHA-256 in hexadecimal.
+pub(super) fn digest_of(data: &[u8]) -> String {
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(data) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// See [`Store::get_blob`](crate::port::Store::get_blob).
+pub(super) fn get(conn: &Connection, key: &SessionKey, digest: &str) -> Result<Bytes, Stop> {
+    let session = Session::living(conn, key)?;
+    let data: Option<Vec<u8>> = conn
+        .prepare_cached("SELECT data FROM blob WHERE sid = ?1 AND digest = ?2")?
+        .query_row(params![session.sid, digest], |row| row.get(0))
+        .optional()?;
+    Ok(data.ok_or(StoreError::NotFound)?.into())
+}

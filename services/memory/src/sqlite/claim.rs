@@ -1,0 +1,163 @@
+//! Claiming sessions.
+
+use super::operation::{Operation, Stop, Tx};
+use super::row::Session;
+use super::schema::{to_i64, to_u64};
+use crate::port::{Claim, Claims, Lease, SessionKey};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// Claims without progress after which a session is set aside.
+const MAX_CLAIMS: u64 = 5;
+
+const EXPIRED: &str = "SELECT sid, namespace, id, epoch, claims, holder_dead FROM session \
+    WHERE owner IS NOT NULL AND lease_until_ms <= ?1 ORDER BY lease_until_ms LIMIT ?2";
+
+const DUE: &str = "SELECT sid, namespace, id, epoch, claims, holder_dead FROM session \
+    WHERE due_ms IS NOT NULL AND due_ms <= ?1 ORDER BY due_ms LIMIT ?2";
+
+/// One attempt of [`Store::claim`](crate::port::Store::claim), without waiting.
+pub(super) struct ClaimOp {
+    pub(super) owner: String,
+    pub(super) max_sessions: usize,
+    pub(super) lease_ms: u32,
+    /// Sessions of the owner that may have unhandled commands.
+    pub(super) woken: Vec<SessionKey>,
+}
+
+/// What an attempt brought.
+pub(super) struct Attempt {
+    pub(super) claims: Claims,
+    /// Nothing can be claimed before this time, unless something happens.
+    pub(super) next_unix_ms: Option<i64>,
+}
+
+struct Candidate {
+    sid: i64,
+    key: SessionKey,
+    epoch: u64,
+    claims: u64,
+    holder_dead: bool,
+}
+
+impl Candidate {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let (namespace, id): (String, String) = (row.get(1)?, row.get(2)?);
+        Ok(Self {
+            sid: row.get(0)?,
+            key: SessionKey::new(namespace, id),
+            epoch: to_u64(row.get(3)?),
+            claims: to_u64(row.get(4)?),
+            holder_dead: row.get(5)?,
+        })
+    }
+}
+
+impl Operation for ClaimOp {
+    type Answer = Attempt;
+
+    fn apply(&mut self, tx: &Tx<'_>) -> Result<Attempt, Stop> {
+        let mut claims = Vec::new();
+        if tx.lease_floor.get() <= tx.now {
+            self.claim_from(EXPIRED, tx, &mut claims)?;
+            tx.lease_floor.set(earliest_end(tx.conn)?.unwrap_or(i64::MAX));
+        }
+        self.claim_from(DUE, tx, &mut claims)?;
+        let due: Option<i64> = tx
+            .conn
+            .prepare_cached("SELECT min(due_ms) FROM session WHERE due_ms IS NOT NULL")?
+            .query_row([], |row| row.get(0))?;
+        let ends = Some(tx.lease_floor.get()).filter(|&end| end < i64::MAX);
+        Ok(Attempt {
+            next_unix_ms: due.into_iter().chain(ends).min(),
+            claims: Claims {
+                claims,
+                woken: self.woken(tx.conn)?,
+                now_unix_ms: tx.now,
+            },
+        })
+    }
+}
+
+impl ClaimOp {
+    fn claim_from(&self, select: &str, tx: &Tx<'_>, claims: &mut Vec<Claim>) -> Result<(), Stop> {
+        while claims.len() < self.max_sessions {
+            let missing = self.max_sessions - claims.len();
+            let candidates: Vec<_> = tx
+                .conn
+                .prepare_cached(select)?
+                .query_map(
+                    params![tx.now, i64::try_from(missing).unwrap_or(i64::MAX)],
+                    Candidate::from_row,
+                )?
+                .collect::<Result<_, _>>()?;
+            if candidates.is_empty() {
+                break;
+            }
+            for candidate in candidates {
+                if candidate.claims >= MAX_CLAIMS {
+                    set_aside(tx.conn, candidate.sid)?;
+                } else {
+                    claims.push(self.take(tx, candidate)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self, tx: &Tx<'_>, candidate: Candidate) -> rusqlite::Result<Claim> {
+        let lease = Lease {
+            epoch: candidate.epoch + 1,
+            until_unix_ms: tx.lease_until(self.lease_ms),
+        };
+        tx.conn
+            .prepare_cached(
+                "UPDATE session SET owner = ?2, holder = ?3, epoch = ?4, lease_until_ms = ?5, \
+                 due_ms = NULL, claims = claims + 1, holder_dead = 0, floor_seq = last_seq, \
+                 unseen_bytes = 0 WHERE sid = ?1",
+            )?
+            .execute(params![
+                candidate.sid,
+                self.owner,
+                tx.holder_of(&self.owner),
+                to_i64(lease.epoch),
+                lease.until_unix_ms,
+            ])?;
+        Ok(Claim {
+            key: candidate.key,
+            lease,
+            previous_holder_dead: candidate.holder_dead,
+        })
+    }
+
+    /// Those of the hinted sessions that are still the owner's and still have something to do.
+    fn woken(&self, conn: &Connection) -> rusqlite::Result<Vec<SessionKey>> {
+        let mut woken = Vec::new();
+        for key in &self.woken {
+            let session = Session::find(conn, key)?;
+            let waits = |session: &Session| {
+                session.owner.as_deref() == Some(self.owner.as_str()) && session.has_unhandled()
+            };
+            if session.as_ref().is_some_and(waits) {
+                woken.push(key.clone());
+            }
+        }
+        Ok(woken)
+    }
+}
+
+fn earliest_end(conn: &Connection) -> rusqlite::Result<Option<i64>> {
+    let end = conn
+        .prepare_cached("SELECT min(lease_until_ms) FROM session WHERE owner IS NOT NULL")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    Ok(end.flatten())
+}
+
+fn set_aside(conn: &Connection, sid: i64) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "UPDATE session SET quarantined = 1, owner = NULL, holder = NULL, lease_until_ms = 0, \
+         due_ms = NULL WHERE sid = ?1",
+    )?
+    .execute([sid])?;
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Leases that go on, end cleanly, or are taken up again after quarantine.
+
+use super::operation::{Operation, Stop, Tx};
+use super::row::Session;
+use crate::hub::Hub;
+use crate::port::{ReleaseRequest, RenewRequest, Renewed, SessionKey, StoreError};
+use rusqlite::params;
+
+/// See [`Store::renew`](crate::port::Store::renew).
+pub(super) struct RenewOp(pub(super) RenewRequest);
+
+impl Operation for RenewOp {
+    type Answer = Renewed;
+
+    fn apply(&mut self, tx: &Tx<'_>) -> Result<Renewed, Stop> {
+        let request = &self.0;
+        let until = tx.lease_until(request.lease_ms);
+        let mut renewed = Renewed {
+            lease_until_unix_ms: until,
+            now_unix_ms: tx.now,
+            ..Renewed::default()
+        };
+        for owned in &request.sessions {
+            let session = Session::find(tx.conn, &owned.key)?;
+            let mine = |session: &Session| session.is_owned_by(&request.owner, owned.epoch);
+            let Some(session) = session.filter(mine) else {
+                renewed.lost.push(owned.key.clone());
+                continue;
+            };
+            tx.conn
+                .prepare_cached("UPDATE session SET lease_until_ms = ?2 WHERE sid = ?1")?
+                .execute(params![session.sid, until])?;
+            if session.has_unhandled() {
+                renewed.woken.push(owned.key.clone());
+            }
+        }
+        Ok(renewed)
+    }
+}
+
+/// See [`Store::release`](crate::port::Store::release).
+pub(super) struct ReleaseOp(pub(super) ReleaseRequest);
+
+impl Operation for ReleaseOp {
+    type Answer = ();
+
+    fn apply(&mut self, tx: &Tx<'_>) -> Result<(), Stop> {
+        let ReleaseRequest { key, owner, epoch } = &self.0;
+        let session = Session::living(tx.conn, key)?;
+        if session.epoch == *epoch && session.owner.is_none() {
+            return Ok(());
+        }
+        if !session.is_owned_by(owner, *epoch) {
+            return Err(StoreError::Fenced.into());
+        }
+        tx.conn
+            .prepare_cached(
+                "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, \
+                 due_ms = ?2, claims = max(claims - 1, 0) WHERE sid = ?1",
+            )?
+            .execute(params![session.sid, tx.now])?;
+        Ok(())
+    }
+
+    fn announce(&self, hub: &Hub) {
+        hub.work();
+    }
+}
+
+/// See [`Store::release_quarantine`](crate::port::Store::release_quarantine).
+pub(super) struct ReleaseQuarantineOp {
+    pub(super) key: SessionKey,
+}
+
+impl Operation for ReleaseQuarantineOp {
+    type Answer = ();
+
+    fn apply(&mut self, tx: &Tx<'_>) -> Result<(), Stop> {
+        let session = Session::living(tx.conn, &self.key)?;
+        if session.quarantined {
+            tx.conn
+                .prepare_cached(
+                    "UPDATE session SET quarantined = 0, claims = 0, due_ms = ?2 WHERE sid = ?1",
+                )?
+                .execute(params![session.sid, tx.now])?;
+        }
+        Ok(())
+    }
+
+    fn announce(&self, hub: &Hub) {
+        hub.work();
+    }
+}

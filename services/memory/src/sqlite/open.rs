@@ -1,0 +1,310 @@
+//! Opening a store: checks before anything is changed, and clear errors.
+
+use super::create::forget_tombstones;
+use super::holder::Lock;
+use super::readers::Target;
+use super::schema::{APPLICATION_ID, FORMAT, create, set_up_writer};
+use rusqlite::{Connection, ErrorCode, params};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The oldest SQLite without the WAL-reset race, by which a commit could be lost.
+const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// Why a store cannot be opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process holds it, or another place in this one.
+    #[error("the store {path:?} is in use by another process")]
+    Held {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// There is no such file; only told when opening for reading.
+    #[error("there is no store at {path:?}")]
+    Missing {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// Something that is no file stands at the path.
+    #[error("{path:?} is not a file")]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file, or the folder that it is in, cannot be written.
+    #[error("{path:?} is read-only, and a store must be written to")]
+    ReadOnly {
+        /// The file or the folder.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error("{path:?} is not a store of cairn")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The store was written by a newer version of this program.
+    #[error("the store {path:?} has format {found}, and this program knows formats up to {known}")]
+    Newer {
+        /// The store's file.
+        path: PathBuf,
+        /// The file's format.
+        found: i32,
+        /// The newest known format.
+        known: i32,
+    },
+    /// The file system cannot keep a write-ahead log, as some network file systems cannot.
+    #[error("the file system of {path:?} does not admit a write-ahead log (journal mode {mode:?})")]
+    NoLog {
+        /// The store's file.
+        path: PathBuf,
+        /// The journal mode that SQLite fell back to.
+        mode: String,
+    },
+    /// The SQLite in this program is too old.
+    #[error("SQLite {found} can lose commits: at least 3.51.3 is needed")]
+    OldSqlite {
+        /// Its version.
+        found: &'static str,
+    },
+    /// The operating system refuses.
+    #[error("cannot open {path:?}")]
+    Io {
+        /// What could not be opened.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// SQLite refuses.
+    #[error("cannot open the database {path:?}")]
+    Sqlite {
+        /// The store's file.
+        path: PathBuf,
+        /// Why.
+        source: rusqlite::Error,
+    },
+    /// The writer's thread cannot be started.
+    #[error("cannot start a thread")]
+    Thread {
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A file that is open for writing by this process alone.
+pub(super) struct Opened {
+    pub(super) conn: Connection,
+    pub(super) lock: Option<Lock>,
+    pub(super) path: PathBuf,
+    /// Names this opening.
+    pub(super) holder: Vec<u8>,
+}
+
+/// Opens a file, and makes it if there is none.
+pub(super) fn open_file(path: &Path, now: i64, max_pages: Option<u32>) -> Result<Opened, OpenError> {
+    check_sqlite()?;
+    let path = prepare(path)?;
+    let lock = Lock::take(&path)?;
+    let sql = |source| sql_error(&path, source);
+    make_private(&path)?;
+    let conn = Connection::open(&path).map_err(sql)?;
+    if conn.is_readonly("main").map_err(sql)? {
+        return Err(OpenError::ReadOnly { path });
+    }
+    let fresh = check_format(&conn, &path)?;
+    let mode = set_up_writer(&conn).map_err(sql)?;
+    if mode != "wal" {
+        return Err(OpenError::NoLog { path, mode });
+    }
+    limit_pages(&conn, max_pages).map_err(sql)?;
+    if fresh {
+        create(&conn).map_err(sql)?;
+    }
+    let holder = begin(&conn, now).map_err(sql)?;
+    Ok(Opened {
+        conn,
+        lock: Some(lock),
+        path,
+        holder,
+    })
+}
+
+/// Opens an empty store in memory.
+pub(super) fn open_memory(now: i64, max_pages: Option<u32>) -> Result<Opened, OpenError> {
+    check_sqlite()?;
+    let path = PathBuf::from(":memory:");
+    let open = || {
+        let conn = Connection::open_in_memory()?;
+        set_up_writer(&conn)?;
+        limit_pages(&conn, max_pages)?;
+        create(&conn)?;
+        let holder = begin(&conn, now)?;
+        Ok((conn, holder))
+    };
+    let (conn, holder) = open().map_err(|source| sql_error(&path, source))?;
+    Ok(Opened {
+        conn,
+        lock: None,
+        path,
+        holder,
+    })
+}
+
+/// Finds out how a file can be read without being its holder.
+pub(super) fn open_target(path: &Path) -> Result<Target, OpenError> {
+    check_sqlite()?;
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            return Err(OpenError::NotAFile { path: path.into() });
+        }
+        Ok(_) => {}
+        Err(source) if source.kind() == io::ErrorKind::NotFound => {
+            return Err(OpenError::Missing { path: path.into() });
+        }
+        Err(source) => {
+            let path = path.into();
+            return Err(OpenError::Io { path, source });
+        }
+    }
+    let target = Target::File(path.into());
+    match try_target(&target, path) {
+        // A store that nobody holds has no log; to make one, the folder must be written.
+        Err(OpenError::Sqlite { source, .. }) if cannot_open(&source) && !has_log(path) => {
+            let target = Target::Frozen(path.into());
+            try_target(&target, path).map(|()| target)
+        }
+        outcome => outcome.map(|()| target),
+    }
+}
+
+fn try_target(target: &Target, path: &Path) -> Result<(), OpenError> {
+    let conn = target.open().map_err(|source| sql_error(path, source))?;
+    match check_format(&conn, path)? {
+        true => Err(OpenError::Foreign { path: path.into() }),
+        false => Ok(()),
+    }
+}
+
+fn cannot_open(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+    )
+}
+
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    Path::new(&log).exists()
+}
+
+fn check_sqlite() -> Result<(), OpenError> {
+    if rusqlite::version_number() < OLDEST_SQLITE {
+        let found = rusqlite::version();
+        return Err(OpenError::OldSqlite { found });
+    }
+    Ok(())
+}
+
+/// The path with links resolved, so that two names of a store have one lock; its folder exists.
+fn prepare(path: &Path) -> Result<PathBuf, OpenError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| OpenError::Io { path, source }
+    };
+    let path = match fs::canonicalize(path) {
+        Ok(path) => path,
+        Err(_) => {
+            let folder = match path.parent() {
+                Some(folder) if folder != Path::new("") => folder,
+                _ => Path::new("."),
+            };
+            fs::create_dir_all(folder).map_err(io(folder))?;
+            let name = path.file_name().ok_or_else(|| OpenError::NotAFile { path: path.into() })?;
+            fs::canonicalize(folder).map_err(io(folder))?.join(name)
+        }
+    };
+    if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(OpenError::NotAFile { path });
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    for part in [folder, &path] {
+        if fs::metadata(part).is_ok_and(|metadata| metadata.permissions().readonly()) {
+            return Err(OpenError::ReadOnly { path: part.into() });
+        }
+    }
+    Ok(path)
+}
+
+/// Makes the file, for its user alone. SQLite gives the same rights to the files beside it.
+fn make_private(path: &Path) -> Result<(), OpenError> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(OpenError::Io {
+            path: path.into(),
+            source,
+        }),
+    }
+}
+
+/// Whether the database is empty, if it is not somebody else's and not of a newer format.
+fn check_format(conn: &Connection, path: &Path) -> Result<bool, OpenError> {
+    let number = |pragma: &str| conn.query_row(pragma, [], |row| row.get::<_, i64>(0));
+    let read = || {
+        let tables = number("SELECT count(*) FROM sqlite_schema")?;
+        let application = number("PRAGMA application_id")?;
+        Ok((tables, application, number("PRAGMA user_version")?))
+    };
+    let (tables, application, format) = read().map_err(|source| sql_error(path, source))?;
+    if tables == 0 && application == 0 && format == 0 {
+        return Ok(true);
+    }
+    if application != i64::from(APPLICATION_ID) {
+        return Err(OpenError::Foreign { path: path.into() });
+    }
+    if format > i64::from(FORMAT) {
+        return Err(OpenError::Newer {
+            path: path.into(),
+            found: i32::try_from(format).unwrap_or(i32::MAX),
+            known: FORMAT,
+        });
+    }
+    Ok(false)
+}
+
+fn limit_pages(conn: &Connection, max_pages: Option<u32>) -> rusqlite::Result<()> {
+    let Some(pages) = max_pages else {
+        return Ok(());
+    };
+    conn.execute_batch(&format!("PRAGMA max_page_count = {pages}"))
+}
+
+/// What every opening begins with: leases of owners that died with an earlier holder end, because
+/// the lock proves that holder dead. Leases of owners in other processes run on.
+fn begin(conn: &Connection, now: i64) -> rusqlite::Result<Vec<u8>> {
+    let tx = conn.unchecked_transaction()?;
+    tx.execute(
+        "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, due_ms = ?1, \
+         holder_dead = 1 WHERE owner IS NOT NULL AND holder IS NOT NULL",
+        params![now],
+    )?;
+    forget_tombstones(&tx, now)?;
+    let holder = tx.query_row("SELECT randomblob(16)", [], |row| row.get(0))?;
+    tx.commit()?;
+    Ok(holder)
+}
+
+fn sql_error(path: &Path, source: rusqlite::Error) -> OpenError {
+    let path = path.to_owned();
+    match source.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => OpenError::Foreign { path },
+        _ => OpenError::Sqlite { path, source },
+    }
+}

@@ -1,0 +1,177 @@
+//! What the writer's thread is given to do.
+
+use crate::hub::Hub;
+use crate::port::{Limits, StoreError, StoreResult};
+use cairn_rpc::Clock;
+use rusqlite::Connection;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tokio::sync::oneshot;
+
+/// What all operations of a store share.
+pub(super) struct Shared {
+    pub(super) limits: Limits,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) latest: AtomicI64,
+    pub(super) hub: Arc<Hub>,
+    /// Names this opening of the store.
+    pub(super) holder: Vec<u8>,
+    /// Owners that die with this process.
+    pub(super) local_owners: HashSet<String>,
+}
+
+impl Shared {
+    /// The clock, made to never run backwards.
+    pub(super) fn now(&self) -> i64 {
+        let now = i64::try_from(self.clock.unix_ms()).unwrap_or(i64::MAX);
+        self.latest.fetch_max(now, Ordering::Relaxed).max(now)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("limits", &self.limits)
+            .field("local_owners", &self.local_owners)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An open SQL transaction, as operations see it.
+pub(super) struct Tx<'a> {
+    pub(super) conn: &'a Connection,
+    /// The store's time, the same for the whole group.
+    pub(super) now: i64,
+    pub(super) shared: &'a Shared,
+    pub(super) lease_floor: &'a Cell<i64>,
+    pub(super) steps: Cell<u32>,
+}
+
+impl Tx<'_> {
+    pub(super) fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// A lease begins or goes on; answers its end.
+    pub(super) fn lease_until(&self, lease_ms: u32) -> i64 {
+        let until = self.now + i64::from(lease_ms);
+        self.lease_floor.set(self.lease_floor.get().min(until));
+        until
+    }
+
+    /// This operation is a transition, a creation or a command, and it is going to happen.
+    pub(super) fn step(&self) {
+        self.steps.set(self.steps.get() + 1);
+    }
+
+    /// What is noted beside the leases of an owner that dies with this process.
+    pub(super) fn holder_of(&self, owner: &str) -> Option<&[u8]> {
+        let local = self.shared.local_owners.contains(owner);
+        local.then_some(self.shared.holder.as_slice())
+    }
+}
+
+/// Why an operation stops before it has written anything.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// It is refused; others go on.
+    Refused(StoreError),
+    /// SQLite failed; everything is rolled back.
+    Sql(rusqlite::Error),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<rusqlite::Error> for Stop {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+/// A change of the store.
+pub(super) trait Operation: Send + 'static {
+    /// What it answers.
+    type Answer: Send + 'static;
+
+    /// Checks, and then writes; once it has written it is not refused any more. May be called
+    /// again after the transaction was rolled back.
+    fn apply(&mut self, tx: &Tx<'_>) -> Result<Self::Answer, Stop>;
+
+    /// Tells who waits, now that it is durable.
+    fn announce(&self, _hub: &Hub) {}
+}
+
+/// An operation on its way through the writer's thread, whatever it answers.
+pub(super) trait Job: Send {
+    /// Applies the operation; fails only if the whole transaction has to be rolled back.
+    fn apply(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()>;
+    /// Sends the answer, and tells who waits.
+    fn answer(self: Box<Self>, hub: &Hub);
+    /// Sends an error in the place of the answer.
+    fn fail(self: Box<Self>, error: StoreError);
+}
+
+/// An operation and whoever waits for its answer.
+pub(super) struct Pending<O: Operation> {
+    operation: O,
+    answer: Option<StoreResult<O::Answer>>,
+    reply: oneshot::Sender<StoreResult<O::Answer>>,
+}
+
+/// Something to do for the thread.
+pub(super) enum Task {
+    Write(Box<dyn Job>),
+    Read(Box<dyn FnOnce(&Connection) + Send>),
+}
+
+impl Task {
+    pub(super) fn write<O: Operation>(
+        operation: O,
+    ) -> (Self, oneshot::Receiver<StoreResult<O::Answer>>) {
+        let (reply, answer) = oneshot::channel();
+        let pending = Pending {
+            operation,
+            answer: None,
+            reply,
+        };
+        (Self::Write(Box::new(pending)), answer)
+    }
+}
+
+impl<O: Operation> Job for Pending<O> {
+    fn apply(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
+        let before = tx.conn.total_changes();
+        self.answer = match self.operation.apply(tx) {
+            Ok(answer) => Some(Ok(answer)),
+            Err(Stop::Refused(error)) => {
+                debug_assert_eq!(before, tx.conn.total_changes(), "refused after a write");
+                Some(Err(error))
+            }
+            Err(Stop::Sql(error)) => return Err(error),
+        };
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, hub: &Hub) {
+        let Some(answer) = self.answer else {
+            return;
+        };
+        let happened = answer.is_ok();
+        // Nobody may wait any more; it happened all the same.
+        let _ = self.reply.send(answer);
+        if happened {
+            self.operation.announce(hub);
+        }
+    }
+
+    fn fail(self: Box<Self>, error: StoreError) {
+        let _ = self.reply.send(Err(error));
+    }
+}

@@ -1,0 +1,66 @@
+//! How a store is opened.
+
+use crate::port::Limits;
+use cairn_rpc::{Clock, SystemClock};
+use std::fmt;
+use std::sync::Arc;
+
+/// How a store is opened. The default suits production.
+#[derive(Clone)]
+pub struct SqliteOptions {
+    /// How large things may get.
+    pub limits: Limits,
+    /// The store's time.
+    pub clock: Arc<dyn Clock>,
+    /// Owners that run, tools included, in the process that opens the store, and so die with it.
+    /// Their leases end when the store is opened anew; those of all others run on.
+    pub local_owners: Vec<String>,
+    /// Most pages of 4 KiB that the file may have; beyond that the disk counts as full.
+    pub max_pages: Option<u32>,
+    /// Most reads at the same time.
+    pub readers: usize,
+    /// Called around each SQL COMMIT that makes an owner's transition, a creation or a command
+    /// durable.
+    #[cfg(debug_assertions)]
+    pub commit_hook: Option<CommitHook>,
+}
+
+/// A fail point on the writer's thread: gets the number of the COMMIT, from 1, and whether it is
+/// about to happen or has just happened. Nobody has been answered yet in either case.
+#[cfg(debug_assertions)]
+pub type CommitHook = Arc<dyn Fn(u64, When) + Send + Sync>;
+
+/// The two sides of a COMMIT.
+#[cfg(debug_assertions)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Nothing of the group is durable.
+    Before,
+    /// All of the group is durable.
+    After,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            clock: Arc::new(SystemClock),
+            local_owners: Vec::new(),
+            max_pages: None,
+            readers: 4,
+            #[cfg(debug_assertions)]
+            commit_hook: None,
+        }
+    }
+}
+
+impl fmt::Debug for SqliteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteOptions")
+            .field("limits", &self.limits)
+            .field("local_owners", &self.local_owners)
+            .field("max_pages", &self.max_pages)
+            .field("readers", &self.readers)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+//! Reading journals and listings.
+
+use super::journal;
+use super::operation::Stop;
+use super::row::{Session, status_of};
+use super::schema::{position, seq_of, to_i64, to_u64};
+use crate::port::{Checkpoint, EventPage, PageToken, SessionEntry, SessionKey, SessionPage};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// About where a page of events stops.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// See [`Store::read`](crate::port::Store::read).
+pub(super) fn events(
+    conn: &Connection,
+    key: &SessionKey,
+    after_seq: u64,
+    max: usize,
+) -> Result<EventPage, Stop> {
+    let session = Session::living(conn, key)?;
+    let wanted = (after_seq.saturating_add(1), session.last_seq);
+    Ok(EventPage {
+        events: journal::read(conn, session.sid, wanted, max, PAGE_BYTES)?,
+        last_seq: session.last_seq,
+        version: session.version,
+        header: session.header(),
+    })
+}
+
+/// See [`Store::checkpoint`](crate::port::Store::checkpoint).
+pub(super) fn checkpoint(
+    conn: &Connection,
+    key: &SessionKey,
+    at_or_before_seq: u64,
+) -> Result<Option<Checkpoint>, Stop> {
+    let session = Session::living(conn, key)?;
+    let rows = params![position(session.sid, 0), position(session.sid, at_or_before_seq)];
+    let checkpoint = |row: &Row<'_>| {
+        let state: Vec<u8> = row.get(1)?;
+        Ok(Checkpoint {
+            through_seq: seq_of(row.get(0)?),
+            state: state.into(),
+        })
+    };
+    let found = conn
+        .prepare_cached(
+            "SELECT pos, state FROM checkpoint WHERE pos BETWEEN ?1 AND ?2 \
+             ORDER BY pos DESC LIMIT 1",
+        )?
+        .query_row(rows, checkpoint)
+        .optional()?;
+    Ok(found)
+}
+
+/// See [`Store::list`](crate::port::Store::list).
+pub(super) fn sessions(
+    conn: &Connection,
+    namespace: &str,
+    from: Option<PageToken>,
+    max: usize,
+) -> Result<SessionPage, Stop> {
+    // Sessions are numbered in the order of their creation.
+    let below = from.map_or(i64::MAX, |PageToken(sid)| to_i64(sid));
+    let one_more = i64::try_from(max).unwrap_or(i64::MAX).saturating_add(1);
+    let mut select = conn.prepare_cached(
+        "SELECT sid, id, status, created_ms, updated_ms, last_seq, quarantined FROM session \
+         WHERE namespace = ?1 AND deleted_ms IS NULL AND sid < ?2 ORDER BY sid DESC LIMIT ?3",
+    )?;
+    let mut rows = select.query(params![namespace, below, one_more])?;
+    let mut page = SessionPage::default();
+    let mut last = 0;
+    while let Some(row) = rows.next()? {
+        if page.sessions.len() == max {
+            page.next = Some(PageToken(last));
+            break;
+        }
+        last = to_u64(row.get(0)?);
+        page.sessions.push(entry(row)?);
+    }
+    Ok(page)
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<SessionEntry> {
+    Ok(SessionEntry {
+        session: row.get(1)?,
+        status: status_of(row.get(2)?),
+        created_unix_ms: row.get(3)?,
+        updated_unix_ms: row.get(4)?,
+        last_seq: to_u64(row.get(5)?),
+        quarantined: row.get(6)?,
+    })
+}

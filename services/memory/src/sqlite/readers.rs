@@ -1,0 +1,136 @@
+//! Connections that only read, beside the one that writes.
+
+use super::operation::{Stop, Task};
+use super::schema::set_up_reader;
+use crate::port::{StoreError, StoreResult};
+use rusqlite::{Connection, OpenFlags};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+/// Where reads go.
+#[derive(Clone)]
+pub(super) enum Readers {
+    /// To connections of their own.
+    Pool(Arc<Pool>),
+    /// Through the writer's thread: a store in memory has one connection.
+    Writer(mpsc::WeakSender<Task>),
+}
+
+/// Connections to a file. Each read gets one for itself, on a thread that may block.
+pub(super) struct Pool {
+    target: Target,
+    permits: Arc<Semaphore>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// What the pool's connections open.
+#[derive(Debug, Clone)]
+pub(super) enum Target {
+    /// A file with its log.
+    File(PathBuf),
+    /// A file without a log that nobody writes, in a folder that cannot be written.
+    Frozen(PathBuf),
+}
+
+impl Target {
+    pub(super) fn open(&self) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = match self {
+            Self::File(path) => Connection::open_with_flags(path, flags)?,
+            Self::Frozen(path) => {
+                let uri = format!("file:{}?immutable=1", escape(&path.to_string_lossy()));
+                Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?
+            }
+        };
+        set_up_reader(&conn)?;
+        Ok(conn)
+    }
+}
+
+/// A path as a part of a URI.
+fn escape(path: &str) -> String {
+    path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+}
+
+impl Pool {
+    pub(super) fn new(target: Target, connections: usize) -> Self {
+        Self {
+            target,
+            permits: Arc::new(Semaphore::new(connections.max(1))),
+            idle: Mutex::default(),
+        }
+    }
+
+    fn run<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Stop>) -> Result<T, Stop> {
+        let pooled = self.idle().pop();
+        let conn = match pooled {
+            Some(conn) => conn,
+            None => self.target.open()?,
+        };
+        let snapshot = conn.unchecked_transaction()?;
+        let answer = read(&snapshot);
+        drop(snapshot);
+        if !matches!(answer, Err(Stop::Sql(_))) {
+            self.idle().push(conn);
+        }
+        answer
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Readers {
+    /// Reads from one moment of the store.
+    pub(super) async fn read<T, F>(&self, read: F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Stop> + Send + 'static,
+    {
+        let answer = match self {
+            Self::Pool(pool) => {
+                let permit = pool.permits.clone().acquire_owned().await;
+                let pool = pool.clone();
+                let work = move || {
+                    let answer = pool.run(read);
+                    drop(permit);
+                    answer
+                };
+                tokio::task::spawn_blocking(work).await.map_err(StoreError::unavailable)?
+            }
+            Self::Writer(sender) => through_writer(sender, read).await?,
+        };
+        answer.map_err(|stop| match stop {
+            Stop::Refused(error) => error,
+            Stop::Sql(error) => StoreError::unavailable(error),
+        })
+    }
+
+    /// Gives back what is not in use.
+    pub(super) fn close(&self) {
+        if let Self::Pool(pool) = self {
+            pool.idle().clear();
+        }
+    }
+}
+
+async fn through_writer<T, F>(
+    sender: &mpsc::WeakSender<Task>,
+    read: F,
+) -> StoreResult<Result<T, Stop>>
+where
+    T: Send + 'static,
+    F: FnOnce(&Connection) -> Result<T, Stop> + Send + 'static,
+{
+    let closed = || StoreError::unavailable("the store is closed");
+    let (reply, answer) = oneshot::channel();
+    let task = Task::Read(Box::new(move |conn| {
+        let _ = reply.send(read(conn));
+    }));
+    let sender = sender.upgrade().ok_or_else(closed)?;
+    sender.send(task).await.map_err(|_| closed())?;
+    drop(sender);
+    answer.await.map_err(|_| closed())
+}

@@ -1,0 +1,148 @@
+//! A session's row, as far as operations look at it.
+
+use super::memory::MemorySize;
+use super::operation::Stop;
+use super::schema::{to_i64, to_u64};
+use crate::port::{Header, Lease, SessionKey, SessionStatus, StoreError};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+const LOAD: &str = "SELECT sid, deleted_ms IS NOT NULL, status, version, last_seq, journal_bytes, \
+    handled_through, last_command_seq, floor_seq, unseen_bytes, op_id, op_first_seq, epoch, owner, \
+    lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes \
+    FROM session WHERE namespace = ?1 AND id = ?2";
+
+/// What `session` holds of one session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) sid: i64,
+    pub(super) deleted: bool,
+    pub(super) status: SessionStatus,
+    pub(super) version: u64,
+    pub(super) last_seq: u64,
+    pub(super) journal_bytes: u64,
+    pub(super) handled_through: u64,
+    pub(super) last_command_seq: u64,
+    /// An owner has seen everything up to here: its last transition, or what there was when it
+    /// claimed.
+    pub(super) floor_seq: u64,
+    /// Bytes that others appended above the floor.
+    pub(super) unseen_bytes: u64,
+    pub(super) op_id: String,
+    pub(super) op_first_seq: u64,
+    pub(super) epoch: u64,
+    pub(super) owner: Option<String>,
+    pub(super) lease_until_ms: i64,
+    /// Claims without progress.
+    pub(super) claims: u64,
+    pub(super) quarantined: bool,
+    pub(super) memory: MemorySize,
+    pub(super) blob_bytes: u64,
+}
+
+impl Session {
+    /// A session, deleted or not.
+    pub(super) fn find(conn: &Connection, key: &SessionKey) -> rusqlite::Result<Option<Self>> {
+        conn.prepare_cached(LOAD)?
+            .query_row(params![key.namespace(), key.session()], Self::from_row)
+            .optional()
+    }
+
+    /// A session that was not deleted.
+    pub(super) fn living(conn: &Connection, key: &SessionKey) -> Result<Self, Stop> {
+        match Self::find(conn, key)? {
+            None => Err(StoreError::NotFound.into()),
+            Some(session) if session.deleted => Err(StoreError::Terminal.into()),
+            Some(session) => Ok(session),
+        }
+    }
+
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let number = |index| row.get(index).map(to_u64);
+        Ok(Self {
+            sid: row.get(0)?,
+            deleted: row.get(1)?,
+            status: status_of(row.get(2)?),
+            version: number(3)?,
+            last_seq: number(4)?,
+            journal_bytes: number(5)?,
+            handled_through: number(6)?,
+            last_command_seq: number(7)?,
+            floor_seq: number(8)?,
+            unseen_bytes: number(9)?,
+            op_id: row.get(10)?,
+            op_first_seq: number(11)?,
+            epoch: number(12)?,
+            owner: row.get(13)?,
+            lease_until_ms: row.get(14)?,
+            claims: number(15)?,
+            quarantined: row.get(16)?,
+            memory: MemorySize {
+                keys: number(17)?,
+                bytes: number(18)?,
+            },
+            blob_bytes: number(19)?,
+        })
+    }
+
+    pub(super) fn is_owned_by(&self, owner: &str, epoch: u64) -> bool {
+        self.epoch == epoch && self.owner.as_deref() == Some(owner)
+    }
+
+    pub(super) fn header(&self) -> Header {
+        Header {
+            status: self.status,
+            handled_through: self.handled_through,
+        }
+    }
+
+    pub(super) fn lease(&self) -> Lease {
+        Lease {
+            epoch: self.epoch,
+            until_unix_ms: self.lease_until_ms,
+        }
+    }
+
+    pub(super) fn has_unhandled(&self) -> bool {
+        self.last_command_seq > self.handled_through
+    }
+}
+
+/// A request that was made of a session before: its digest and the number that it got.
+pub(super) fn find_request(
+    conn: &Connection,
+    sid: i64,
+    id: &str,
+) -> rusqlite::Result<Option<(Vec<u8>, u64)>> {
+    conn.prepare_cached("SELECT digest, seq FROM request WHERE sid = ?1 AND id = ?2")?
+        .query_row(params![sid, id], |row| Ok((row.get(0)?, to_u64(row.get(1)?))))
+        .optional()
+}
+
+/// Remembers a request for the session's life.
+pub(super) fn keep_request(
+    conn: &Connection,
+    sid: i64,
+    id: &str,
+    digest: &[u8],
+    seq: u64,
+) -> rusqlite::Result<()> {
+    conn.prepare_cached("INSERT INTO request (sid, id, digest, seq) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![sid, id, digest, to_i64(seq)])?;
+    Ok(())
+}
+
+pub(super) fn status_number(status: SessionStatus) -> i64 {
+    match status {
+        SessionStatus::Idle => 0,
+        SessionStatus::Running => 1,
+        SessionStatus::Waiting => 2,
+    }
+}
+
+pub(super) fn status_of(number: i64) -> SessionStatus {
+    match number {
+        1 => SessionStatus::Running,
+        2 => SessionStatus::Waiting,
+        _ => SessionStatus::Idle,
+    }
+}

@@ -1,0 +1,59 @@
+//! The tools that may be called, as the tools service lists them.
+
+use cairn_engine::decide::{STATE_TOOLS, ToolFacts};
+use cairn_engine::event::Effect;
+use cairn_proto::event::Effect as WireEffect;
+use cairn_proto::executor::OfferedTool;
+use cairn_proto::tools::ListToolsRequest;
+use cairn_proto::tools::tools_service_client::ToolsServiceClient;
+use cairn_rpc::{Link, RpcError};
+use std::collections::BTreeMap;
+
+/// A reading of the catalogue.
+#[derive(Debug, Default)]
+pub(crate) struct Catalogue {
+    /// What decisions need to know.
+    pub(crate) facts: BTreeMap<String, ToolFacts>,
+    /// What models are offered, state tools included, sorted by name so that prompt caches hit.
+    pub(crate) offered: Vec<OfferedTool>,
+}
+
+impl Catalogue {
+    pub(crate) async fn read(tools: &Link) -> Result<Self, RpcError> {
+        let listed = ToolsServiceClient::new(tools.clone())
+            .list_tools(ListToolsRequest {})
+            .await?;
+        let mut catalogue = Self::default();
+        for tool in listed.into_inner().tools {
+            let effect = match tool.effect() {
+                WireEffect::Pure => Effect::Pure,
+                WireEffect::Idempotent => Effect::Idempotent,
+                WireEffect::Effectful | WireEffect::Unspecified | WireEffect::State => {
+                    Effect::Effectful
+                }
+            };
+            let facts = ToolFacts {
+                effect,
+                time_limit_ms: tool.time_limit_ms,
+                in_process: tool.in_process,
+            };
+            catalogue.facts.insert(tool.name.clone(), facts);
+            catalogue.offered.push(OfferedTool {
+                effect: tool.effect,
+                name: tool.name,
+                description: tool.description,
+                parameters_json: tool.parameters_json,
+            });
+        }
+        catalogue
+            .offered
+            .extend(STATE_TOOLS.iter().map(|tool| OfferedTool {
+                name: tool.name.to_owned(),
+                description: tool.description.to_owned(),
+                parameters_json: tool.parameters.to_owned(),
+                effect: WireEffect::State.into(),
+            }));
+        catalogue.offered.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(catalogue)
+    }
+}

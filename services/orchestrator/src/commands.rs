@@ -1,0 +1,239 @@
+//! Commands of clients: stored first, then acted upon by the owner, answered from the journal.
+
+use crate::deps::Deps;
+use crate::key::{SessionKey, derived_session_id};
+use crate::session::{Message, Ownership, header};
+use crate::store::{Loaded, for_session};
+use cairn_engine::command::Command;
+use cairn_engine::decide::{Facts, Input};
+use cairn_engine::event::{Event, EventKind};
+use cairn_engine::state::Session;
+use cairn_proto::memory as pb;
+use cairn_rpc::{ErrorKind, Namespace, RpcError};
+use prost::Message as _;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use tokio_stream::StreamExt as _;
+
+/// The event that answers a command.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Answer {
+    /// A run began.
+    RunStarted {
+        run: u32,
+        /// Its event.
+        seq: u64,
+    },
+    /// A run ended by this wish.
+    RunCancelled { run: u32 },
+    /// A decision was taken.
+    Decided,
+}
+
+/// Number and seq of the run that a session is made with: SessionCreated, CommandReceived, RunStarted.
+pub(crate) const FIRST_RUN: (u32, u64) = (1, 3);
+
+/// What a new session is made with.
+#[derive(Debug)]
+pub(crate) struct NewSession {
+    /// Empty to derive it from the request.
+    pub(crate) id: String,
+    pub(crate) request_id: String,
+    pub(crate) title: String,
+    pub(crate) command: Option<Command>,
+}
+
+/// Makes a session and, with a command that starts a run, owns it from the same operation on.
+pub(crate) async fn create(
+    deps: &Arc<Deps>,
+    namespace: &Namespace,
+    new: NewSession,
+) -> Result<SessionKey, RpcError> {
+    let id = if new.id.is_empty() {
+        derived_session_id(namespace, &new.request_id)
+    } else {
+        new.id
+    };
+    let key = SessionKey::new(namespace, &id);
+    let digest = digest(&[
+        new.title.as_bytes(),
+        &new.command
+            .iter()
+            .flat_map(encoded_command)
+            .collect::<Vec<_>>(),
+    ]);
+    let has_command = new.command.is_some();
+    let (session, events) = first_events(deps, &new.request_id, new.title, new.command)?;
+    let encoded = deps.store.encode(&key, &events).await?;
+    let request = pb::CreateSessionRequest {
+        session: id,
+        request_id: new.request_id,
+        request_digest: digest.into(),
+        events: encoded,
+        last_command_seq: if has_command { 2 } else { 0 },
+        header: Some(header(&session)),
+        owner: if has_command {
+            deps.owner.clone()
+        } else {
+            String::new()
+        },
+        lease_ms: deps.config.lease_ms(),
+        operation_id: "create".to_owned(),
+    };
+    let answer = deps
+        .store
+        .journal()
+        .create_session(for_session(&key, request))
+        .await?;
+    let answer = answer.into_inner();
+    deps.store.clock.take(answer.store_time_unix_ms);
+    if has_command && !answer.duplicate {
+        let ownership = Ownership {
+            key: key.clone(),
+            epoch: answer.epoch,
+            lease_until: answer.lease_until_unix_ms,
+            loaded: Loaded {
+                session,
+                version: 1,
+            },
+        };
+        deps.owners.begin(deps, ownership, None);
+    }
+    Ok(key)
+}
+
+fn first_events(
+    deps: &Deps,
+    request_id: &str,
+    title: String,
+    command: Option<Command>,
+) -> Result<(Session, Vec<Event>), RpcError> {
+    let catalogue = deps.catalogue();
+    let now = deps.store.clock.now();
+    let mut session = Session::default();
+    let facts = Facts {
+        now,
+        // The lease will begin no earlier than now.
+        not_after: now + u64::from(deps.config.lease_ms()) * 4 / 5,
+        tools: &catalogue.facts,
+        limits: deps.config.limits,
+    };
+    let command = command.map(|command| (request_id.to_owned(), command));
+    let events = session.decide(Input::Create { title, command }, &facts);
+    Ok((session, events.map_err(RpcError::internal)?))
+}
+
+/// Stores a command for an existing session, and waits for the owner's answer.
+pub(crate) async fn submit(
+    deps: &Arc<Deps>,
+    key: &SessionKey,
+    request_id: &str,
+    command: Command,
+) -> Result<Answer, RpcError> {
+    let digest = digest(&[&encoded_command(&command)]);
+    let event = Event {
+        at: deps.store.clock.now(),
+        kind: EventKind::CommandReceived {
+            request_id: request_id.to_owned(),
+            command,
+        },
+    };
+    let encoded = deps.store.encode(key, &[event]).await?;
+    let request = pb::AppendCommandRequest {
+        session: key.id.to_string(),
+        request_id: request_id.to_owned(),
+        request_digest: digest.into(),
+        event: encoded.into_iter().next().unwrap_or_default(),
+    };
+    let appended = deps
+        .store
+        .journal()
+        .append_command(for_session(key, request))
+        .await?;
+    let seq = appended.into_inner().seq;
+    // The store wakes the owner wherever it is; this only saves the way there and back.
+    deps.owners.tell(key, Message::Woken);
+    wait_for_answer(deps, key, seq).await
+}
+
+async fn wait_for_answer(
+    deps: &Arc<Deps>,
+    key: &SessionKey,
+    command_seq: u64,
+) -> Result<Answer, RpcError> {
+    let mut stalled = deps.stalled.subscribe();
+    let mut events = deps.store.follow(key, command_seq).await?;
+    loop {
+        let page = tokio::select! {
+            page = events.next() => page,
+            Ok((stalled, error)) = stalled.recv() => {
+                if stalled == *key {
+                    return Err(error);
+                }
+                continue;
+            }
+        };
+        let gone = || RpcError::not_found("session", &key.id);
+        for stored in page.ok_or_else(gone)??.events {
+            let event = deps.store.decode(key, &stored.event).await?;
+            let answer = event.and_then(|event| answer_of(event.kind, stored.seq, command_seq));
+            if let Some(answer) = answer {
+                return answer;
+            }
+        }
+    }
+}
+
+/// Whether the event answers the command, and how.
+fn answer_of(event: EventKind, seq: u64, asked: u64) -> Option<Result<Answer, RpcError>> {
+    match event {
+        EventKind::RunStarted {
+            run, command_seq, ..
+        } if command_seq == asked => Some(Ok(Answer::RunStarted { run, seq })),
+        EventKind::RunCancelled {
+            run, command_seq, ..
+        } if command_seq == asked => Some(Ok(Answer::RunCancelled { run })),
+        EventKind::Decided { command_seq, .. } | EventKind::BudgetRaised { command_seq, .. }
+            if command_seq == asked =>
+        {
+            Some(Ok(Answer::Decided))
+        }
+        EventKind::CommandRefused {
+            command_seq,
+            reason,
+            message,
+        } if command_seq == asked => Some(Err(refusal(&reason, &message))),
+        _ => None,
+    }
+}
+
+fn refusal(reason: &str, message: &str) -> RpcError {
+    let known = [
+        "RUN_ACTIVE",
+        "RUN_ENDED",
+        "NOT_PENDING",
+        "ALREADY_DECIDED",
+        "BAD_SETTLEMENT",
+    ];
+    if reason == "NO_SUCH_RUN" {
+        return RpcError::new(ErrorKind::NotFound, message).reason("NO_SUCH_RUN");
+    }
+    let reason = known
+        .into_iter()
+        .find(|name| *name == reason)
+        .unwrap_or("REFUSED");
+    RpcError::precondition(message).reason(reason)
+}
+
+fn encoded_command(command: &Command) -> Vec<u8> {
+    cairn_proto::event::Command::from(command.clone()).encode_to_vec()
+}
+
+fn digest(parts: &[&[u8]]) -> Vec<u8> {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    digest.finalize().to_vec()
+}

@@ -1,0 +1,34 @@
+//! What can be set.
+
+use cairn_engine::command::RunLimits;
+use std::time::Duration;
+
+/// The orchestrator's settings, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// How long a session stays this process's own without a sign of life.
+    pub lease: Duration,
+    /// Most sessions owned at a time; more are left to others, or wait.
+    pub max_sessions: usize,
+    /// Limits of a run that names none.
+    pub limits: RunLimits,
+    /// Layers of every system prompt after the executor's own: where the work happens.
+    pub environment: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(15),
+            max_sessions: 4096,
+            limits: RunLimits::default(),
+            environment: String::new(),
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn lease_ms(&self) -> u32 {
+        u32::try_from(self.lease.as_millis()).unwrap_or(u32::MAX)
+    }
+}

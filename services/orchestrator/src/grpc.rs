@@ -1,0 +1,300 @@
+//! The public service: convert, call, convert.
+
+mod commands;
+mod streams;
+mod views;
+
+use crate::commands::{NewSession, create};
+use crate::deps::Deps;
+use crate::key::SessionKey;
+use crate::reading::{pending_messages, plan_message, run_message, run_of, session_message};
+use crate::store::for_session;
+use cairn_engine::event::EventKind;
+use cairn_engine::state::Session;
+use cairn_engine::text::cut;
+use cairn_proto::memory as memory_pb;
+use cairn_proto::orchestrator as pb;
+use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorService;
+use cairn_rpc::{
+    RpcError, check_request_id, check_session_id, check_text, identity, with_namespace,
+};
+use std::sync::Arc;
+use tonic::{Request, Response, Status};
+
+/// Most bytes of a session's title.
+const MAX_TITLE: usize = 256;
+/// Longest title in a listing, in characters.
+const LISTED_TITLE: usize = 200;
+
+/// The public service.
+#[derive(Debug, Clone)]
+pub struct Orchestrator {
+    deps: Arc<Deps>,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+impl Orchestrator {
+    pub(crate) fn new(deps: Arc<Deps>) -> Self {
+        Self { deps }
+    }
+
+    async fn session(&self, key: &SessionKey) -> Result<Session, RpcError> {
+        Ok(self.deps.store.load(key, None).await?.session)
+    }
+
+    /// The goal of a session's first run, or its title; never the whole journal.
+    async fn listed_title(&self, key: &SessionKey) -> Result<String, RpcError> {
+        let request = memory_pb::ReadEventsRequest {
+            session: key.id.to_string(),
+            after_seq: 0,
+            max_events: 8,
+        };
+        let page = self
+            .deps
+            .store
+            .journal()
+            .read_events(for_session(key, request))
+            .await?;
+        let mut title = String::new();
+        for stored in page.into_inner().events {
+            match self
+                .deps
+                .store
+                .decode(key, &stored.event)
+                .await?
+                .map(|event| event.kind)
+            {
+                Some(EventKind::RunStarted { goal, .. }) => return Ok(cut(&goal, LISTED_TITLE)),
+                Some(EventKind::SessionCreated { title: given }) => title = given,
+                _ => {}
+            }
+        }
+        Ok(title)
+    }
+}
+
+/// The session that a request is about, in its caller's namespace.
+fn key_of<T>(request: &Request<T>, session: &str) -> Result<SessionKey, RpcError> {
+    let namespace = identity(request)?.namespace();
+    check_session_id("session", session)?;
+    Ok(SessionKey::new(namespace, session))
+}
+
+#[tonic::async_trait]
+impl OrchestratorService for Orchestrator {
+    async fn create_session(
+        &self,
+        request: Request<pb::CreateSessionRequest>,
+    ) -> Answer<pb::CreateSessionResponse> {
+        let namespace = identity(&request)?.namespace().clone();
+        let asked = request.into_inner();
+        check_request_id("request_id", &asked.request_id)?;
+        check_text("title", &asked.title, MAX_TITLE)?;
+        if !asked.session.is_empty() {
+            check_session_id("session", &asked.session)?;
+        }
+        let new = NewSession {
+            id: asked.session,
+            request_id: asked.request_id,
+            title: asked.title,
+            command: None,
+        };
+        let key = create(&self.deps, &namespace, new).await?;
+        Ok(Response::new(pb::CreateSessionResponse {
+            session: key.id.to_string(),
+        }))
+    }
+
+    async fn get_session(
+        &self,
+        request: Request<pb::GetSessionRequest>,
+    ) -> Answer<pb::GetSessionResponse> {
+        let key = key_of(&request, &request.get_ref().session)?;
+        let session = self.session(&key).await?;
+        Ok(Response::new(pb::GetSessionResponse {
+            session: Some(session_message(&key.id, &session)),
+        }))
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<pb::ListSessionsRequest>,
+    ) -> Answer<pb::ListSessionsResponse> {
+        let namespace = identity(&request)?.namespace().clone();
+        let asked = request.into_inner();
+        if asked.page_size > 1000 {
+            let error = RpcError::invalid("page_size", format!("is {}", asked.page_size));
+            return Err(error.allowed("0 to 1000").into());
+        }
+        let listing = memory_pb::ListSessionsRequest {
+            page_size: asked.page_size,
+            page_token: asked.page_token,
+        };
+        let listing = with_namespace(Request::new(listing), &namespace);
+        let page = self
+            .deps
+            .store
+            .journal()
+            .list_sessions(listing)
+            .await?
+            .into_inner();
+        let mut sessions = Vec::with_capacity(page.sessions.len());
+        for entry in page.sessions {
+            let key = SessionKey::new(&namespace, &entry.session);
+            let status = match (entry.quarantined, entry.status()) {
+                (true, _) => pb::SessionStatus::Quarantined,
+                (_, memory_pb::SessionStatus::Running) => pb::SessionStatus::Running,
+                (_, memory_pb::SessionStatus::Waiting) => pb::SessionStatus::Waiting,
+                _ => pb::SessionStatus::Idle,
+            };
+            sessions.push(pb::SessionSummary {
+                title: self.listed_title(&key).await.unwrap_or_default(),
+                id: entry.session,
+                status: status.into(),
+                created_unix_ms: entry.created_unix_ms,
+                updated_unix_ms: entry.updated_unix_ms,
+                last_seq: entry.last_seq,
+            });
+        }
+        Ok(Response::new(pb::ListSessionsResponse {
+            sessions,
+            next_page_token: page.next_page_token,
+        }))
+    }
+
+    async fn delete_session(
+        &self,
+        request: Request<pb::DeleteSessionRequest>,
+    ) -> Answer<pb::DeleteSessionResponse> {
+        let key = key_of(&request, &request.get_ref().session)?;
+        let deletion = memory_pb::DeleteSessionRequest {
+            session: key.id.to_string(),
+        };
+        let deletion = for_session(&key, deletion);
+        let answer = self
+            .deps
+            .store
+            .journal()
+            .delete_session(deletion)
+            .await?
+            .into_inner();
+        // Its owner may be anywhere, and will find out; one that is here need not try first.
+        self.deps.owners.tell(&key, crate::session::Message::Lost);
+        Ok(Response::new(pb::DeleteSessionResponse {
+            deleted: answer.deleted,
+        }))
+    }
+
+    type ExportSessionStream = streams::Exported;
+
+    async fn export_session(
+        &self,
+        request: Request<pb::ExportSessionRequest>,
+    ) -> Answer<Self::ExportSessionStream> {
+        let key = key_of(&request, &request.get_ref().session)?;
+        Ok(Response::new(
+            streams::export(self.deps.clone(), key).await?,
+        ))
+    }
+
+    async fn start_run(
+        &self,
+        request: Request<pb::StartRunRequest>,
+    ) -> Answer<pb::StartRunResponse> {
+        commands::start_run(&self.deps, request).await
+    }
+
+    async fn get_run(&self, request: Request<pb::GetRunRequest>) -> Answer<pb::GetRunResponse> {
+        let key = key_of(&request, &request.get_ref().session)?;
+        let session = self.session(&key).await?;
+        let run = run_of(&session, request.get_ref().run)?;
+        Ok(Response::new(pb::GetRunResponse {
+            run: Some(run_message(run)),
+        }))
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<pb::ListRunsRequest>,
+    ) -> Answer<pb::ListRunsResponse> {
+        let key = key_of(&request, &request.get_ref().session)?;
+        let session = self.session(&key).await?;
+        Ok(Response::new(pb::ListRunsResponse {
+            runs: session.runs.iter().map(run_message).collect(),
+        }))
+    }
+
+    async fn cancel_run(
+        &self,
+        request: Request<pb::CancelRunRequest>,
+    ) -> Answer<pb::CancelRunResponse> {
+        commands::cancel_run(&self.deps, request).await
+    }
+
+    type WatchSessionStream = streams::Watched;
+
+    async fn watch_session(
+        &self,
+        request: Request<pb::WatchSessionRequest>,
+    ) -> Answer<Self::WatchSessionStream> {
+        let key = key_of(&request, &request.get_ref().session)?;
+        let after = request.get_ref().after_seq;
+        Ok(Response::new(
+            streams::watch(self.deps.clone(), key, after).await?,
+        ))
+    }
+
+    async fn list_pending(
+        &self,
+        request: Request<pb::ListPendingRequest>,
+    ) -> Answer<pb::ListPendingResponse> {
+        let mut pending = Vec::new();
+        if request.get_ref().session.is_empty() {
+            let namespace = identity(&request)?.namespace();
+            for key in commands::waiting_sessions(&self.deps, namespace).await? {
+                pending.extend(pending_messages(&key, &self.session(&key).await?));
+            }
+        } else {
+            let key = key_of(&request, &request.get_ref().session)?;
+            pending = pending_messages(&key, &self.session(&key).await?);
+        }
+        Ok(Response::new(pb::ListPendingResponse { pending }))
+    }
+
+    async fn decide(&self, request: Request<pb::DecideRequest>) -> Answer<pb::DecideResponse> {
+        commands::decide(&self.deps, request).await
+    }
+
+    async fn get_plan(&self, request: Request<pb::GetPlanRequest>) -> Answer<pb::GetPlanResponse> {
+        let key = key_of(&request, &request.get_ref().session)?;
+        let session = self.session(&key).await?;
+        let run = run_of(&session, request.get_ref().run)?;
+        Ok(Response::new(plan_message(run)))
+    }
+
+    async fn get_tree(&self, request: Request<pb::GetTreeRequest>) -> Answer<pb::GetTreeResponse> {
+        views::tree(&self.deps, request).await
+    }
+
+    async fn get_report(
+        &self,
+        request: Request<pb::GetReportRequest>,
+    ) -> Answer<pb::GetReportResponse> {
+        views::report(&self.deps, request).await
+    }
+
+    async fn get_execution_log(
+        &self,
+        request: Request<pb::GetExecutionLogRequest>,
+    ) -> Answer<pb::GetExecutionLogResponse> {
+        views::execution_log(&self.deps, request).await
+    }
+
+    async fn get_state(
+        &self,
+        request: Request<pb::GetStateRequest>,
+    ) -> Answer<pb::GetStateResponse> {
+        views::state(&self.deps, request).await
+    }
+}

@@ -1,0 +1,207 @@
+//! Requests that change a session.
+
+use super::{Answer, key_of};
+use crate::commands::{self, Answer as Outcome, NewSession, create, submit};
+use crate::deps::Deps;
+use crate::key::SessionKey;
+use crate::reading::{ms, pending_messages};
+use cairn_engine::command::{Command, Settlement, StartRun};
+use cairn_engine::limits::MAX_GOAL;
+use cairn_engine::plan::Plan;
+use cairn_proto::convert::ConvertError;
+use cairn_proto::memory as memory_pb;
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{
+    Namespace, RpcError, check_request_id, check_required_text, check_text, identity,
+    with_namespace,
+};
+use std::sync::Arc;
+use tonic::{Request, Response};
+
+/// Most bytes of a reason or of a result that a person gives.
+const MAX_REASON: usize = 1024;
+const MAX_OUTPUT: usize = 48 * 1024;
+const MAX_MODEL_NAME: usize = 128;
+
+pub(super) async fn start_run(
+    deps: &Arc<Deps>,
+    request: Request<pb::StartRunRequest>,
+) -> Answer<pb::StartRunResponse> {
+    let namespace = identity(&request)?.namespace().clone();
+    let named = !request.get_ref().session.is_empty();
+    let key = named
+        .then(|| key_of(&request, &request.get_ref().session))
+        .transpose()?;
+    let asked = request.into_inner();
+    check_request_id("request_id", &asked.request_id)?;
+    let run = asked.run.ok_or_else(|| RpcError::missing("run"))?;
+    let run = StartRun::try_from(run).map_err(|error| invalid("run", &error))?;
+    check_run(&run)?;
+    let command = Command::StartRun(run);
+    let (key, run, seq) = match key {
+        Some(key) => match submit(deps, &key, &asked.request_id, command).await? {
+            Outcome::RunStarted { run, seq } => (key, run, seq),
+            other => return Err(contradiction(&other).into()),
+        },
+        None => {
+            let new = NewSession {
+                id: String::new(),
+                request_id: asked.request_id,
+                title: String::new(),
+                command: Some(command),
+            };
+            let (run, seq) = commands::FIRST_RUN;
+            (create(deps, &namespace, new).await?, run, seq)
+        }
+    };
+    Ok(Response::new(pb::StartRunResponse {
+        session: key.id.to_string(),
+        run,
+        seq,
+    }))
+}
+
+fn check_run(run: &StartRun) -> Result<(), RpcError> {
+    match &run.plan {
+        Some(plan) => {
+            check_text("run.goal", &run.goal, MAX_GOAL)?;
+            let checked = Plan::new(plan);
+            checked.map_err(|e| RpcError::invalid("run.plan", e.to_string()).reason("BAD_PLAN"))?;
+            check_steps(plan)?;
+        }
+        None => check_required_text("run.goal", &run.goal, MAX_GOAL)?,
+    }
+    check_text("run.model", &run.model, MAX_MODEL_NAME)?;
+    let limits = run.limits;
+    at_most("run.limits.max_tool_turns", limits.max_tool_turns, 1_000)?;
+    at_most("run.limits.max_turns", limits.max_turns, 100_000)?;
+    at_most(
+        "run.limits.max_parallel_steps",
+        limits.max_parallel_steps,
+        256,
+    )
+}
+
+fn check_steps(plan: &cairn_engine::plan::PlanDraft) -> Result<(), RpcError> {
+    for (i, step) in plan.steps.iter().enumerate() {
+        let field = |name: &str| format!("run.plan.steps[{i}].{name}");
+        check_text(&field("id"), &step.id, 128)?;
+        check_text(&field("title"), &step.title, 1024)?;
+        check_text(&field("description"), &step.description, MAX_GOAL)?;
+        if let Some(tool) = &step.tool {
+            check_required_text(&field("tool.name"), &tool.name, 64)?;
+            check_text(&field("tool.arguments_json"), &tool.arguments, 256 * 1024)?;
+        }
+    }
+    Ok(())
+}
+
+fn at_most(field: &str, value: u32, limit: u32) -> Result<(), RpcError> {
+    if value <= limit {
+        return Ok(());
+    }
+    let allowed = format!("0 (the default) to {limit}");
+    Err(RpcError::invalid(field, format!("is {value}")).allowed(allowed))
+}
+
+pub(super) async fn cancel_run(
+    deps: &Arc<Deps>,
+    request: Request<pb::CancelRunRequest>,
+) -> Answer<pb::CancelRunResponse> {
+    let key = key_of(&request, &request.get_ref().session)?;
+    let asked = request.into_inner();
+    check_request_id("request_id", &asked.request_id)?;
+    check_text("reason", &asked.reason, MAX_REASON)?;
+    let session = deps.store.load(&key, None).await?.session;
+    let command = Command::CancelRun {
+        run: crate::reading::run_of(&session, asked.run)?.number,
+        reason: asked.reason,
+    };
+    match submit(deps, &key, &asked.request_id, command).await? {
+        Outcome::RunCancelled { run } => Ok(Response::new(pb::CancelRunResponse { run })),
+        other => Err(contradiction(&other).into()),
+    }
+}
+
+pub(super) async fn decide(
+    deps: &Arc<Deps>,
+    request: Request<pb::DecideRequest>,
+) -> Answer<pb::DecideResponse> {
+    let key = key_of(&request, &request.get_ref().session)?;
+    let asked = request.into_inner();
+    check_request_id("request_id", &asked.request_id)?;
+    check_required_text("pending_id", &asked.pending_id, 128)?;
+    let settlement = asked
+        .settlement
+        .ok_or_else(|| RpcError::missing("settlement"))?;
+    let settlement = Settlement::try_from(settlement).map_err(|e| invalid("settlement", &e))?;
+    match &settlement {
+        Settlement::Done { output } => check_text("settlement.done.output", output, MAX_OUTPUT)?,
+        Settlement::Skip { reason } => check_text("settlement.skip.reason", reason, MAX_REASON)?,
+        Settlement::Fail { reason } => check_text("settlement.fail.reason", reason, MAX_REASON)?,
+        Settlement::Retry => {}
+    }
+    let session = deps.store.load(&key, None).await?.session;
+    let open = pending_messages(&key, &session);
+    let settle_after = open.iter().find(|open| open.id == asked.pending_id);
+    let settle_after = settle_after.map_or(0, |open| open.settle_after_unix_ms);
+    let command = Command::Decide {
+        pending_id: asked.pending_id,
+        settlement,
+    };
+    match submit(deps, &key, &asked.request_id, command).await? {
+        Outcome::Decided => {
+            let is_over = settle_after <= ms(deps.store.clock.now());
+            Ok(Response::new(pb::DecideResponse {
+                settle_after_unix_ms: if is_over { 0 } else { settle_after },
+            }))
+        }
+        other => Err(contradiction(&other).into()),
+    }
+}
+
+/// The sessions of a tenant that wait for a person.
+pub(super) async fn waiting_sessions(
+    deps: &Deps,
+    namespace: &Namespace,
+) -> Result<Vec<SessionKey>, RpcError> {
+    let mut waiting = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let request = memory_pb::ListSessionsRequest {
+            page_size: 1000,
+            page_token,
+        };
+        let request = with_namespace(Request::new(request), namespace);
+        let page = deps
+            .store
+            .journal()
+            .list_sessions(request)
+            .await?
+            .into_inner();
+        let found = page.sessions.iter();
+        let found = found.filter(|entry| entry.status() == memory_pb::SessionStatus::Waiting);
+        waiting.extend(found.map(|entry| SessionKey::new(namespace, &entry.session)));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return Ok(waiting);
+        }
+    }
+}
+
+fn invalid(field: &str, error: &ConvertError) -> RpcError {
+    let path = if error.field.is_empty() {
+        field.to_owned()
+    } else {
+        format!("{field}.{}", error.field)
+    };
+    RpcError::invalid(path, &error.problem)
+}
+
+/// A repeated request_id brought the answer to another kind of request.
+fn contradiction(outcome: &Outcome) -> RpcError {
+    RpcError::precondition(format!(
+        "the request_id belongs to another request: {outcome:?}"
+    ))
+    .reason("REQUEST_MISMATCH")
+}

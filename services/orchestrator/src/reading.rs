@@ -1,0 +1,205 @@
+//! What can be seen of a session: its state, and views of its journal.
+
+use crate::deps::Deps;
+use crate::key::SessionKey;
+use cairn_engine::event::{Event, WaitReason};
+use cairn_engine::key::call_key;
+use cairn_engine::pending::{Pending, PendingId, pending};
+use cairn_engine::state::{Run, RunStatus, Session, Step, StepStatus};
+use cairn_proto::event as wire;
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::RpcError;
+
+/// The run of that number, or the latest for 0.
+pub(crate) fn run_of(session: &Session, number: u32) -> Result<&Run, RpcError> {
+    let found = match number {
+        0 => session.runs.last(),
+        number => session.run(number),
+    };
+    found.ok_or_else(|| RpcError::not_found("run", number.to_string()).reason("NO_SUCH_RUN"))
+}
+
+/// The events of one run (0 for the latest), in order, and the run's number.
+pub(crate) async fn events_of_run(
+    deps: &Deps,
+    key: &SessionKey,
+    number: u32,
+) -> Result<(u32, Vec<(u64, Event)>), RpcError> {
+    let events = deps.store.events(key).await?;
+    let latest = events
+        .iter()
+        .filter_map(|(_, event)| event.kind.started_run())
+        .max();
+    let run = if number == 0 {
+        latest
+    } else {
+        Some(number).filter(|n| Some(*n) <= latest)
+    };
+    let run =
+        run.ok_or_else(|| RpcError::not_found("run", number.to_string()).reason("NO_SUCH_RUN"))?;
+    let of_run = events
+        .into_iter()
+        .filter(|(_, event)| event.kind.run() == Some(run));
+    Ok((run, of_run.collect()))
+}
+
+pub(crate) fn session_message(id: &str, session: &Session) -> pb::Session {
+    let status = match session.active_run().map(|run| run.status) {
+        None => pb::SessionStatus::Idle,
+        Some(RunStatus::Waiting(_)) => pb::SessionStatus::Waiting,
+        Some(_) => pb::SessionStatus::Running,
+    };
+    pb::Session {
+        id: id.to_owned(),
+        title: session.title.clone(),
+        status: status.into(),
+        created_unix_ms: ms(session.created_at),
+        updated_unix_ms: ms(session.updated_at),
+        last_seq: session.seq,
+        runs: session.runs.len() as u32,
+        latest_run: session.runs.last().map(run_message),
+    }
+}
+
+pub(crate) fn run_message(run: &Run) -> pb::Run {
+    let (status, wait) = match run.status {
+        RunStatus::Planning => (pb::RunStatus::Planning, None),
+        RunStatus::Running => (pb::RunStatus::Running, None),
+        RunStatus::Waiting(reason) => (pb::RunStatus::Waiting, Some(reason)),
+        RunStatus::Completed => (pb::RunStatus::Completed, None),
+        RunStatus::Failed => (pb::RunStatus::Failed, None),
+        RunStatus::Cancelled => (pb::RunStatus::Cancelled, None),
+    };
+    let steps = run.plan.iter().flat_map(|plan| &plan.steps);
+    pb::Run {
+        number: run.number,
+        goal: run.goal.clone(),
+        status: status.into(),
+        wait_reason: wait
+            .map_or(wire::WaitReason::Unspecified, Into::into)
+            .into(),
+        started_unix_ms: ms(run.started_at),
+        ended_unix_ms: run.ended_at.map_or(0, ms),
+        answer: run.answer.clone(),
+        failure: run.failure.clone().map(Into::into),
+        usage: Some(run.usage.into()),
+        tool_turns: run.tool_turns,
+        steps: steps.clone().count() as u32,
+        steps_done: steps.filter(|step| step.is_met()).count() as u32,
+        cancel_reason: run.cancel_reason.clone(),
+    }
+}
+
+pub(crate) fn plan_message(run: &Run) -> pb::GetPlanResponse {
+    let Some(plan) = &run.plan else {
+        return pb::GetPlanResponse {
+            run: run.number,
+            ..pb::GetPlanResponse::default()
+        };
+    };
+    let ids: Vec<&str> = plan
+        .steps
+        .iter()
+        .map(|step| step.plan.id.as_str())
+        .collect();
+    let steps = plan
+        .steps
+        .iter()
+        .zip(1..)
+        .map(|(step, number)| planned_step(step, number, &ids));
+    pb::GetPlanResponse {
+        run: run.number,
+        revision: plan.revision,
+        order: wire::Order::from(plan.order).into(),
+        steps: steps.collect(),
+    }
+}
+
+fn planned_step(step: &Step, number: u32, ids: &[&str]) -> pb::PlannedStep {
+    let mut message = pb::PlannedStep {
+        number,
+        step: Some(step_message(step, ids)),
+        key: step.key.to_string(),
+        attempts: step.attempts,
+        tool_turns: step.tool_turns,
+        usage: Some(step.usage.into()),
+        started_unix_ms: step.started.map_or(0, |moment| ms(moment.at)),
+        ended_unix_ms: step.ended.map_or(0, |moment| ms(moment.at)),
+        notes: step.notes.clone(),
+        ..pb::PlannedStep::default()
+    };
+    let status = match &step.status {
+        StepStatus::Pending => pb::StepStatus::Pending,
+        StepStatus::Running(_) => pb::StepStatus::Running,
+        StepStatus::Completed { response, summary } => {
+            message.response.clone_from(response);
+            message.summary.clone_from(summary);
+            pb::StepStatus::Completed
+        }
+        StepStatus::Failed { failure } => {
+            message.failure = Some(failure.clone().into());
+            pb::StepStatus::Failed
+        }
+        StepStatus::Skipped { reason } => {
+            message.skip_reason.clone_from(reason);
+            pb::StepStatus::Skipped
+        }
+    };
+    message.status = status.into();
+    message
+}
+
+fn step_message(step: &Step, ids: &[&str]) -> wire::PlanStep {
+    let depends_on = step
+        .plan
+        .depends_on
+        .iter()
+        .filter_map(|&at| ids.get(at as usize));
+    wire::PlanStep {
+        id: step.plan.id.clone(),
+        title: step.plan.title.clone(),
+        description: step.plan.description.clone(),
+        tool: step.plan.tool.clone().map(Into::into),
+        depends_on: depends_on.map(|&id| id.to_owned()).collect(),
+        capabilities: step.plan.capabilities.clone(),
+    }
+}
+
+pub(crate) fn pending_messages(key: &SessionKey, session: &Session) -> Vec<pb::Pending> {
+    pending(session)
+        .into_iter()
+        .map(|open| pending_message(key, open))
+        .collect()
+}
+
+fn pending_message(key: &SessionKey, open: Pending) -> pb::Pending {
+    let mut message = pb::Pending {
+        session: key.id.to_string(),
+        id: open.id.to_string(),
+        answered: open.is_answered,
+        ..pb::Pending::default()
+    };
+    match open.id {
+        PendingId::Budget { run } => {
+            message.reason = wire::WaitReason::from(WaitReason::Budget).into();
+            message.run = run;
+        }
+        PendingId::Call(call) => {
+            message.reason = wire::WaitReason::from(WaitReason::InDoubt).into();
+            message.run = call.attempt.run;
+            message.step = call.attempt.step;
+            message.call_key = call_key(key.namespace.as_str(), &key.id, call);
+        }
+    }
+    if let Some(call) = open.call {
+        message.tool = call.tool;
+        message.arguments_json = call.arguments;
+        message.settle_after_unix_ms = ms(call.settle_after);
+    }
+    message
+}
+
+/// Milliseconds as the contracts have them.
+pub(crate) fn ms(at: u64) -> i64 {
+    i64::try_from(at).unwrap_or(i64::MAX)
+}

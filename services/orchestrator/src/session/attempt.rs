@@ -1,0 +1,143 @@
+//! What an executor is told: pure functions of the state.
+
+use super::perform::Told;
+use crate::catalogue::Catalogue;
+use crate::key::SessionKey;
+use cairn_engine::context::step_context;
+use cairn_engine::event::{AttemptRef, CallRef, Effect};
+use cairn_engine::key::call_key;
+use cairn_engine::message::Message;
+use cairn_engine::state::{Attempt, Call, CallStatus, Session};
+use cairn_proto::event as wire;
+use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
+
+/// What an attempt begins or goes on with, and what its executor knows then.
+pub(super) fn attempt_start(
+    session: &Session,
+    key: &SessionKey,
+    name: AttemptRef,
+    catalogue: &Catalogue,
+    not_after: i64,
+) -> Option<(AttemptStart, Told)> {
+    let (run, step) = (session.run(name.run)?, session.step(name)?);
+    let attempt = session.attempt(name)?;
+    let mut told = Told::default();
+    let mut open = Vec::new();
+    for (call_name, call) in attempt.calls(name) {
+        if call.is_finished() {
+            told.results.insert((call_name.tool_turn, call_name.index));
+        } else if call.effect != Effect::State {
+            told.permitted.insert(permission(call_name, call));
+            open.push(permitted(key, call_name, call, not_after));
+        }
+    }
+    let mut start = AttemptStart {
+        session: key.id.to_string(),
+        attempt: Some(name.into()),
+        model: run.model.clone(),
+        max_tool_turns: run.limits.max_tool_turns,
+        ..AttemptStart::default()
+    };
+    if step.plan.tool.is_some() {
+        start.tool_step = open.pop();
+    } else {
+        start.step_context = step_context(session, name)?;
+        start.transcript = transcript(attempt);
+        start.open_calls = open;
+        start.tools.clone_from(&catalogue.offered);
+    }
+    Some((start, told))
+}
+
+/// Adds to an acknowledgement what the executor does not know yet: calls that it may send now, and
+/// results of calls that the owner answered.
+pub(super) fn step_progress(
+    session: &Session,
+    key: &SessionKey,
+    name: AttemptRef,
+    not_after: i64,
+    told: &mut Told,
+    ack: &mut Acknowledgement,
+) {
+    let Some(attempt) = session.attempt(name) else {
+        return;
+    };
+    let last = attempt.turns.len().saturating_sub(1) as u32;
+    for (call_name, call) in attempt
+        .calls(name)
+        .filter(|(call, _)| call.tool_turn == last)
+    {
+        let place = (call_name.tool_turn, call_name.index);
+        match (&call.status, call.effect) {
+            (
+                CallStatus::Finished {
+                    output,
+                    is_error,
+                    reason,
+                },
+                effect,
+            ) => {
+                if told.results.insert(place) && effect == Effect::State {
+                    ack.results.push(CallResult {
+                        call: Some(call_name.into()),
+                        output: output.clone(),
+                        is_error: *is_error,
+                        reason: reason.clone(),
+                        duration_ms: 0,
+                    });
+                }
+            }
+            // Pure calls began when they were asked for.
+            (CallStatus::Requested, Effect::Pure | Effect::State) => {}
+            _ => {
+                if told.permitted.insert(permission(call_name, call)) {
+                    ack.permitted_calls
+                        .push(permitted(key, call_name, call, not_after));
+                }
+            }
+        }
+    }
+}
+
+fn permission(name: CallRef, call: &Call) -> (u32, u32, u32) {
+    let times = match call.status {
+        CallStatus::Intended { times, .. } => times,
+        _ => 0,
+    };
+    (name.tool_turn, name.index, times)
+}
+
+fn permitted(key: &SessionKey, name: CallRef, call: &Call, not_after: i64) -> PermittedCall {
+    let not_after = match (&call.status, call.effect) {
+        (_, Effect::Pure) => 0,
+        // As durable as the intent itself: what a person is told holds.
+        (CallStatus::Intended { not_after, .. }, _) => i64::try_from(*not_after).unwrap_or(0),
+        _ => not_after,
+    };
+    PermittedCall {
+        call: Some(name.into()),
+        tool_call: Some(call.call.clone().into()),
+        call_key: call_key(key.namespace.as_str(), &key.id, name),
+        not_after_unix_ms: not_after,
+        effect: wire::Effect::from(call.effect).into(),
+    }
+}
+
+/// Replies and results so far, as the model saw them.
+fn transcript(attempt: &Attempt) -> Vec<wire::Message> {
+    let mut messages = Vec::new();
+    for turn in &attempt.turns {
+        let calls = turn.calls.iter().map(|call| call.call.clone()).collect();
+        messages.push(Message::assistant(turn.text.clone(), calls).into());
+        for call in &turn.calls {
+            if let CallStatus::Finished {
+                output, is_error, ..
+            } = &call.status
+            {
+                let result = Message::tool(call.call.id.clone(), output.clone(), *is_error);
+                messages.push(result.into());
+            }
+        }
+    }
+    messages
+}

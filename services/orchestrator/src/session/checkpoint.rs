@@ -1,0 +1,47 @@
+//! When a checkpoint is due.
+
+use bytes::Bytes;
+use cairn_engine::state::Session;
+use cairn_proto::memory::Checkpoint;
+
+/// Below this many bytes of events, folding them again is cheaper than keeping their fold.
+const LEAST_BYTES: usize = 64 * 1024;
+
+/// The store takes no larger ones.
+const MOST_BYTES: usize = 60 * 1024 * 1024;
+
+/// Makes a checkpoint whenever as many bytes of events were written as the last one had, so that
+/// all checkpoints of a journal together are not larger than twice the journal.
+#[derive(Debug, Default)]
+pub(super) struct Checkpointer {
+    written: usize,
+    last_size: usize,
+    next: Option<Checkpoint>,
+}
+
+impl Checkpointer {
+    /// Takes note of a transition that is durable now; `session` is the state after it.
+    pub(super) fn written(&mut self, events: &[Bytes], session: &Session) {
+        self.written += events.iter().map(Bytes::len).sum::<usize>();
+        if self.written < LEAST_BYTES.max(self.last_size) {
+            return;
+        }
+        self.written = 0;
+        let Some(state) = session
+            .to_checkpoint()
+            .filter(|state| state.len() <= MOST_BYTES)
+        else {
+            return;
+        };
+        self.last_size = state.len();
+        self.next = Some(Checkpoint {
+            through_seq: session.seq,
+            state: state.into(),
+        });
+    }
+
+    /// The checkpoint that the next transition is to carry.
+    pub(super) fn take(&mut self) -> Option<Checkpoint> {
+        self.next.take()
+    }
+}

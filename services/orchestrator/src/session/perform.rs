@@ -1,0 +1,366 @@
+//! Does what the committed state leaves outstanding, and what is done already goes on.
+
+use super::attempt::{attempt_start, step_progress};
+use super::{Message, Owner};
+use cairn_engine::decide::{Input, Reply};
+use cairn_engine::event::{AttemptRef, CallFinished};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::Usage;
+use cairn_engine::outstanding::Work;
+use cairn_engine::plan::PlanDraft;
+use cairn_proto::event as wire;
+use cairn_proto::executor::run_step_request::Message as ToExecutor;
+use cairn_proto::executor::{Acknowledgement, RunStepRequest, RunStepResponse};
+use cairn_proto::planner::{MakePlanRequest, MakePlanResponse};
+use cairn_rpc::{ErrorKind, RpcError, with_namespace};
+use futures::future::{AbortHandle, FutureExt as _};
+use futures::stream::{self, StreamExt as _};
+use std::collections::HashSet;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Request, Status};
+
+/// A planner that cannot be reached is asked this often before the run fails.
+const MOST_PLANNING_TRIES: u32 = 6;
+
+/// Longest pause before something is tried again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Work that is being done.
+#[derive(Debug)]
+pub(super) struct Active {
+    stream: u64,
+    abort: AbortHandle,
+    /// To the executor; none for other work.
+    to_executor: Option<mpsc::UnboundedSender<RunStepRequest>>,
+    /// What the executor has been told of its calls.
+    pub(super) told: Told,
+}
+
+/// What an executor has been told of its calls.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Calls that it may send: tool turn, index, how often intended.
+    pub(super) permitted: HashSet<(u32, u32, u32)>,
+    /// Calls whose results it has: tool turn, index.
+    pub(super) results: HashSet<(u32, u32)>,
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.abort.abort();
+    }
+}
+
+impl Owner {
+    /// Ends what the state no longer asks for.
+    pub(super) fn drop_unwanted(&mut self) {
+        let wanted = self.session.outstanding();
+        let reported = &self.reported;
+        self.active.retain(|work, _| match work {
+            // One that has just ended is told so once that is durable.
+            Work::RunStep(name) => wanted.contains(work) || reported.contains_key(name),
+            _ => wanted.contains(work),
+        });
+    }
+
+    pub(super) fn perform(&mut self) {
+        for work in self.session.outstanding() {
+            if self.is_stopping || self.active.contains_key(&work) {
+                continue;
+            }
+            let pause = self
+                .failures
+                .get(&work)
+                .map(|&failures| pause_after(failures));
+            match work {
+                Work::HandleCommand => {}
+                Work::Plan { run } => self.ask_planner(work, run, pause),
+                Work::RunStep(name) => self.start_attempt(work, name, pause),
+                Work::Wake { at } => {
+                    let wait = at.saturating_sub(self.deps.store.clock.now());
+                    let wait = Duration::from_millis(wait);
+                    let tick = async move {
+                        tokio::time::sleep(wait).await;
+                        Message::Tick
+                    };
+                    self.begin(work, stream::once(tick), None, Told::default());
+                }
+            }
+        }
+    }
+
+    fn ask_planner(&mut self, work: Work, run: u32, pause: Option<Duration>) {
+        let Some(state) = self.session.run(run) else {
+            return;
+        };
+        let request = MakePlanRequest {
+            session: self.key.id.to_string(),
+            run,
+            goal: state.goal.clone(),
+            prompt_layers: self.prompt_layers(),
+            model: state.model.clone(),
+        };
+        let request = with_namespace(Request::new(request), &self.key.namespace);
+        let mut planner = self.deps.planner.clone();
+        let ask = async move {
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            let outcome = planner
+                .make_plan(request)
+                .await
+                .map(tonic::Response::into_inner);
+            Message::Planned {
+                run,
+                outcome: Box::new(outcome),
+            }
+        };
+        self.begin(work, stream::once(ask), None, Told::default());
+    }
+
+    fn start_attempt(&mut self, work: Work, attempt: AttemptRef, pause: Option<Duration>) {
+        let catalogue = self.deps.catalogue();
+        let layers = self.prompt_layers();
+        let lease = i64::from(self.deps.config.lease_ms());
+        let not_after = self.lease_until - lease / 5;
+        let Some((mut start, told)) =
+            attempt_start(&self.session, &self.key, attempt, &catalogue, not_after)
+        else {
+            return;
+        };
+        start.prompt_layers = layers;
+        start.lease_until_unix_ms = self.lease_until;
+        let (to_executor, from_owner) = mpsc::unbounded_channel();
+        let first = RunStepRequest {
+            message: Some(ToExecutor::Start(start)),
+        };
+        // The receiver is right here.
+        let _ = to_executor.send(first);
+        let requests = Request::new(UnboundedReceiverStream::new(from_owner));
+        let requests = with_namespace(requests, &self.key.namespace);
+        let mut executor = self.deps.executor.clone();
+        let stream = self.next_stream;
+        let reports = async move {
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            match executor.run_step(requests).await {
+                Ok(answer) => reports(attempt, stream, answer.into_inner()).left_stream(),
+                Err(status) => {
+                    let broken = Message::Broken {
+                        attempt,
+                        stream,
+                        status: Some(status),
+                    };
+                    stream::once(async { broken }).right_stream()
+                }
+            }
+        };
+        self.begin(work, reports.flatten_stream(), Some(to_executor), told);
+    }
+
+    fn begin(
+        &mut self,
+        work: Work,
+        messages: impl stream::Stream<Item = Message> + Send + 'static,
+        to_executor: Option<mpsc::UnboundedSender<RunStepRequest>>,
+        told: Told,
+    ) {
+        let (messages, abort) = stream::abortable(messages);
+        let stream = self.next_stream;
+        self.next_stream += 1;
+        self.work.push(messages.boxed());
+        let active = Active {
+            stream,
+            abort,
+            to_executor,
+            told,
+        };
+        self.active.insert(work, active);
+    }
+
+    /// What every prompt of this session carries after the service's own.
+    fn prompt_layers(&self) -> Vec<String> {
+        let memory = cairn_engine::views::memory::snapshot(&self.session.memory);
+        let layers = [self.deps.config.environment.clone(), memory];
+        layers
+            .into_iter()
+            .filter(|layer| !layer.is_empty())
+            .collect()
+    }
+
+    /// Tells executors what has become durable of what they reported.
+    pub(super) fn acknowledge(&mut self) {
+        for (attempt, through_number) in std::mem::take(&mut self.reported) {
+            let work = Work::RunStep(attempt);
+            let is_wanted = self.session.outstanding().contains(&work);
+            let Some(active) = self.active.get_mut(&work) else {
+                continue;
+            };
+            let mut ack = Acknowledgement {
+                through_number,
+                ended: !is_wanted,
+                lease_until_unix_ms: self.lease_until,
+                ..Acknowledgement::default()
+            };
+            if is_wanted {
+                let lease = i64::from(self.deps.config.lease_ms());
+                let not_after = self.lease_until - lease / 5;
+                step_progress(
+                    &self.session,
+                    &self.key,
+                    attempt,
+                    not_after,
+                    &mut active.told,
+                    &mut ack,
+                );
+            }
+            let message = Some(ToExecutor::Acknowledgement(ack));
+            // An executor that is gone shows as a broken stream.
+            if let Some(to_executor) = &active.to_executor {
+                let _ = to_executor.send(RunStepRequest { message });
+            }
+            if !is_wanted {
+                self.active.remove(&work);
+            }
+        }
+    }
+
+    pub(super) fn planned(
+        &mut self,
+        run: u32,
+        outcome: Result<MakePlanResponse, Status>,
+    ) -> Option<Input> {
+        let work = Work::Plan { run };
+        self.active.remove(&work);
+        match outcome {
+            Ok(answer) => {
+                self.failures.remove(&work);
+                Some(read_plan(run, answer))
+            }
+            Err(status) => {
+                let tries = self.failures.entry(work).or_default();
+                *tries += 1;
+                tracing::warn!(session = %self.key, error = %status, "planning is tried again");
+                if *tries < MOST_PLANNING_TRIES {
+                    return None;
+                }
+                let message = format!("the planner cannot be reached: {}", status.message());
+                Some(Input::Planned {
+                    run,
+                    outcome: Err(Failure::new(
+                        FailureKind::Other,
+                        "PlannerUnavailable",
+                        message,
+                    )),
+                    usage: Usage::default(),
+                    duration_ms: 0,
+                })
+            }
+        }
+    }
+
+    pub(super) fn reported(
+        &mut self,
+        attempt: AttemptRef,
+        stream: u64,
+        report: RunStepResponse,
+    ) -> Option<Input> {
+        let work = Work::RunStep(attempt);
+        self.active
+            .get(&work)
+            .filter(|active| active.stream == stream)?;
+        self.failures.remove(&work);
+        self.reported.insert(attempt, report.number);
+        let results: Result<Vec<CallFinished>, _> = report
+            .results
+            .into_iter()
+            .map(CallFinished::try_from)
+            .collect();
+        let reply = report.reply.map(Reply::try_from).transpose();
+        let failure = report.failure.map(Failure::from);
+        match (results, reply) {
+            (Ok(results), Ok(reply)) => Some(Input::Report {
+                attempt,
+                results,
+                reply,
+                failure,
+            }),
+            (results, reply) => {
+                let error = results.err().or(reply.err());
+                tracing::error!(session = %self.key, ?error, "report of an executor is dropped");
+                self.reported.remove(&attempt);
+                self.active.remove(&work);
+                Some(Input::AttemptLost { attempt })
+            }
+        }
+    }
+
+    pub(super) fn broken(
+        &mut self,
+        attempt: AttemptRef,
+        stream: u64,
+        status: Option<&Status>,
+    ) -> Option<Input> {
+        let work = Work::RunStep(attempt);
+        self.active
+            .get(&work)
+            .filter(|active| active.stream == stream)?;
+        self.active.remove(&work);
+        self.reported.remove(&attempt);
+        *self.failures.entry(work).or_default() += 1;
+        let error = status.map(RpcError::from_status);
+        tracing::warn!(session = %self.key, ?attempt, ?error, "attempt lost its executor");
+        let was_refused = error.is_some_and(|e| e.kind() == ErrorKind::ResourceExhausted);
+        (!was_refused).then_some(Input::AttemptLost { attempt })
+    }
+}
+
+fn reports(
+    attempt: AttemptRef,
+    stream: u64,
+    answers: tonic::Streaming<RunStepResponse>,
+) -> impl stream::Stream<Item = Message> + Send {
+    let ended = Message::Broken {
+        attempt,
+        stream,
+        status: None,
+    };
+    let messages = answers.map(move |answer| match answer {
+        Ok(report) => Message::Report {
+            attempt,
+            stream,
+            report: Box::new(report),
+        },
+        Err(status) => Message::Broken {
+            attempt,
+            stream,
+            status: Some(status),
+        },
+    });
+    messages.chain(stream::once(async { ended }))
+}
+
+fn read_plan(run: u32, answer: MakePlanResponse) -> Input {
+    let other = |message: String| Failure::new(FailureKind::Other, "BadAnswer", message);
+    let outcome = match (answer.plan, answer.failure) {
+        (_, Some(failure)) => Err(failure.into()),
+        (Some(plan), None) => PlanDraft::try_from(plan).map_err(|error| other(error.to_string())),
+        (None, None) => Err(other(
+            "the planner gave neither a plan nor a failure".to_owned(),
+        )),
+    };
+    let usage: wire::Usage = answer.usage.unwrap_or_default();
+    Input::Planned {
+        run,
+        outcome,
+        usage: usage.into(),
+        duration_ms: answer.duration_ms,
+    }
+}
+
+fn pause_after(failures: u32) -> Duration {
+    Duration::from_millis(50u64 << failures.min(8)).min(LONGEST_PAUSE)
+}

@@ -1,0 +1,284 @@
+//! The memory service as the orchestrator uses it: journals in the words of the engine.
+
+use crate::clock::StoreClock;
+use crate::key::SessionKey;
+use bytes::Bytes;
+use cairn_engine::event::Event;
+use cairn_engine::state::Session;
+use cairn_proto::convert::{Decoded, decode_event, encode_event};
+use cairn_proto::memory as pb;
+use cairn_proto::memory::journal_service_client::JournalServiceClient;
+use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
+use cairn_rpc::{ErrorKind, Link, RpcError, with_namespace};
+use prost::Message as _;
+use std::sync::Arc;
+use tonic::{Request, Streaming};
+
+/// Larger events are kept as blobs, so that the journal stays cheap to read.
+const LARGEST_INLINE_EVENT: usize = 64 * 1024;
+
+/// Checkpoints and pages of events travel in one message between services.
+const MAX_INTERNAL_MESSAGE: usize = 80 * 1024 * 1024;
+
+/// The client of the memory service. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Store {
+    journal: JournalServiceClient<Link>,
+    ownership: OwnershipServiceClient<Link>,
+    pub(crate) clock: Arc<StoreClock>,
+}
+
+/// A session read from the store.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) session: Session,
+    /// The number of the owner's transitions.
+    pub(crate) version: u64,
+}
+
+impl Store {
+    /// Connects, and reads the store's clock for the first time.
+    pub(crate) async fn connect(memory: &Link) -> Result<Self, RpcError> {
+        let mut journal = JournalServiceClient::new(memory.clone())
+            .max_decoding_message_size(MAX_INTERNAL_MESSAGE);
+        let time = journal.get_time(pb::GetTimeRequest {}).await?.into_inner();
+        Ok(Self {
+            journal,
+            ownership: OwnershipServiceClient::new(memory.clone()),
+            clock: Arc::new(StoreClock::new(time.store_time_unix_ms)),
+        })
+    }
+
+    pub(crate) fn journal(&self) -> JournalServiceClient<Link> {
+        self.journal.clone()
+    }
+
+    pub(crate) fn ownership(&self) -> OwnershipServiceClient<Link> {
+        self.ownership.clone()
+    }
+
+    /// Encodes events for the journal. What is too large for it is stored apart first; a blob that
+    /// no event comes to name dies with its session.
+    pub(crate) async fn encode(
+        &self,
+        key: &SessionKey,
+        events: &[Event],
+    ) -> Result<Vec<Bytes>, RpcError> {
+        let mut encoded = Vec::with_capacity(events.len());
+        for event in events {
+            let mut bytes = Vec::new();
+            encode_event(event, &mut bytes);
+            if bytes.len() > LARGEST_INLINE_EVENT {
+                bytes = self.store_apart(key, event.at, bytes).await?;
+            }
+            encoded.push(Bytes::from(bytes));
+        }
+        Ok(encoded)
+    }
+
+    async fn store_apart(
+        &self,
+        key: &SessionKey,
+        at: u64,
+        bytes: Vec<u8>,
+    ) -> Result<Vec<u8>, RpcError> {
+        use cairn_proto::event::{Event as Stored, StoredApart, event::Kind};
+        let size = bytes.len() as u64;
+        let request = pb::PutBlobRequest {
+            session: key.id.to_string(),
+            data: bytes.into(),
+        };
+        let digest = self
+            .journal()
+            .put_blob(for_session(key, request))
+            .await?
+            .into_inner()
+            .digest;
+        let reference = Stored {
+            at_unix_ms: i64::try_from(at).unwrap_or(i64::MAX),
+            kind: Some(Kind::StoredApart(StoredApart { digest, size })),
+        };
+        Ok(reference.encode_to_vec())
+    }
+
+    /// Decodes a stored event, fetching it if it was stored apart. `None` for a kind that this
+    /// version does not know.
+    pub(crate) async fn decode(
+        &self,
+        key: &SessionKey,
+        bytes: &[u8],
+    ) -> Result<Option<Event>, RpcError> {
+        match decode_event(bytes).map_err(RpcError::internal)? {
+            Decoded::Event(event) => Ok(Some(event)),
+            Decoded::Unknown => Ok(None),
+            Decoded::StoredApart { digest, .. } => {
+                let data = self.blob(key, digest).await?;
+                match decode_event(&data).map_err(RpcError::internal)? {
+                    Decoded::Event(event) => Ok(Some(event)),
+                    Decoded::Unknown | Decoded::StoredApart { .. } => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// The event as clients see it: whole, however it is stored.
+    pub(crate) async fn public_event(
+        &self,
+        key: &SessionKey,
+        bytes: Bytes,
+    ) -> Result<cairn_proto::event::Event, RpcError> {
+        use cairn_proto::event::{Event as Stored, event::Kind};
+        let event = Stored::decode(bytes).map_err(RpcError::internal)?;
+        match event.kind {
+            Some(Kind::StoredApart(apart)) => {
+                let data = self.blob(key, apart.digest).await?;
+                Stored::decode(data).map_err(RpcError::internal)
+            }
+            _ => Ok(event),
+        }
+    }
+
+    async fn blob(&self, key: &SessionKey, digest: String) -> Result<Bytes, RpcError> {
+        let request = pb::GetBlobRequest {
+            session: key.id.to_string(),
+            digest,
+        };
+        Ok(self
+            .journal()
+            .get_blob(for_session(key, request))
+            .await?
+            .into_inner()
+            .data)
+    }
+
+    /// Folds a session: the newest checkpoint that can be read, and the events after it. With
+    /// `at_seq`, as it was after that event.
+    pub(crate) async fn load(
+        &self,
+        key: &SessionKey,
+        at_seq: Option<u64>,
+    ) -> Result<Loaded, RpcError> {
+        let mut session = self.checkpoint(key, at_seq).await?.unwrap_or_default();
+        let until = at_seq.unwrap_or(u64::MAX);
+        loop {
+            let page = self.read(key, session.seq).await?;
+            let is_last = page
+                .events
+                .last()
+                .is_none_or(|event| event.seq >= page.last_seq);
+            for stored in page.events {
+                if stored.seq > until {
+                    break;
+                }
+                self.fold(key, &mut session, &stored).await?;
+            }
+            if is_last || session.seq >= until {
+                let version = page.version;
+                return Ok(Loaded { session, version });
+            }
+        }
+    }
+
+    /// Folds one stored event.
+    pub(crate) async fn fold(
+        &self,
+        key: &SessionKey,
+        session: &mut Session,
+        stored: &pb::StoredEvent,
+    ) -> Result<(), RpcError> {
+        let event = self.decode(key, &stored.event).await?.ok_or_else(|| {
+            RpcError::new(
+                ErrorKind::FailedPrecondition,
+                format!(
+                    "event {} of session {key} was written by a newer version",
+                    stored.seq
+                ),
+            )
+            .reason("NEWER_VERSION")
+        })?;
+        session
+            .apply(stored.seq, &event)
+            .map_err(RpcError::internal)
+    }
+
+    async fn checkpoint(
+        &self,
+        key: &SessionKey,
+        at_seq: Option<u64>,
+    ) -> Result<Option<Session>, RpcError> {
+        let request = pb::GetCheckpointRequest {
+            session: key.id.to_string(),
+            at_or_before_seq: at_seq.unwrap_or(0),
+        };
+        let found = self
+            .journal()
+            .get_checkpoint(for_session(key, request))
+            .await?
+            .into_inner();
+        Ok(found
+            .checkpoint
+            .and_then(|checkpoint| Session::from_checkpoint(&checkpoint.state)))
+    }
+
+    /// A page of events after a cursor.
+    pub(crate) async fn read(
+        &self,
+        key: &SessionKey,
+        after_seq: u64,
+    ) -> Result<pb::ReadEventsResponse, RpcError> {
+        let request = pb::ReadEventsRequest {
+            session: key.id.to_string(),
+            after_seq,
+            max_events: 0,
+        };
+        Ok(self
+            .journal()
+            .read_events(for_session(key, request))
+            .await?
+            .into_inner())
+    }
+
+    /// All events of a session, in order, decoded.
+    pub(crate) async fn events(&self, key: &SessionKey) -> Result<Vec<(u64, Event)>, RpcError> {
+        let mut events = Vec::new();
+        let mut after = 0;
+        loop {
+            let page = self.read(key, after).await?;
+            let Some(last) = page.events.last() else {
+                return Ok(events);
+            };
+            after = last.seq;
+            let is_last = after >= page.last_seq;
+            for stored in &page.events {
+                if let Some(event) = self.decode(key, &stored.event).await? {
+                    events.push((stored.seq, event));
+                }
+            }
+            if is_last {
+                return Ok(events);
+            }
+        }
+    }
+
+    /// Events after a cursor, and then those that come.
+    pub(crate) async fn follow(
+        &self,
+        key: &SessionKey,
+        after_seq: u64,
+    ) -> Result<Streaming<pb::FollowEventsResponse>, RpcError> {
+        let request = pb::FollowEventsRequest {
+            session: key.id.to_string(),
+            after_seq,
+        };
+        Ok(self
+            .journal()
+            .follow_events(for_session(key, request))
+            .await?
+            .into_inner())
+    }
+}
+
+/// A request that is made for the tenant whose session this is.
+pub(crate) fn for_session<T>(key: &SessionKey, message: T) -> Request<T> {
+    with_namespace(Request::new(message), &key.namespace)
+}

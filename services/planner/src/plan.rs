@@ -1,0 +1,62 @@
+//! From a goal to a plan: ask, read, and ask once more if it cannot be read.
+
+use crate::messages;
+use crate::parser::{PlanParser, read_plan};
+use cairn_engine::failure::Failure;
+use cairn_engine::message::Usage;
+use cairn_engine::plan::PlanDraft;
+use cairn_model::{ChatRequest, Model, RetryPolicy, chat_with_retry, prompt};
+
+/// How often a plan that cannot be read is told back to the model.
+const MAX_REPAIRS: usize = 1;
+
+/// What came of planning.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    /// The plan, checked; or why there is none.
+    pub(crate) outcome: Result<PlanDraft, Failure>,
+    /// What all questions to the model used up, the useless ones too.
+    pub(crate) usage: Usage,
+}
+
+/// Asks the model for a plan.
+pub(crate) async fn make_plan(
+    model: &dyn Model,
+    parser: &dyn PlanParser,
+    retry: &RetryPolicy,
+    goal: &str,
+    layers: &[String],
+) -> Planned {
+    let mut usage = Usage::default();
+    let mut request = ChatRequest {
+        messages: messages::ask_for_plan(prompt::PLANNING, goal, layers),
+        ..ChatRequest::default()
+    };
+    let mut repairs = 0;
+    let outcome = loop {
+        let asked = chat_with_retry(model, &request, retry, |attempt, error, wait| {
+            tracing::warn!(attempt, %error, ?wait, "the model is asked again");
+        });
+        let reply = match asked.await {
+            Ok(reply) => reply,
+            Err(error) => break Err(error.into()),
+        };
+        usage.add(&reply.usage);
+        let error = match read_plan(parser, &reply.message.text) {
+            Ok(plan) => break Ok(plan),
+            Err(error) => error,
+        };
+        if repairs == MAX_REPAIRS {
+            break Err(error.into());
+        }
+        repairs += 1;
+        tracing::warn!(%error, "the model's plan cannot be read");
+        match prompt::plan_repair(&error.to_string()) {
+            Ok(text) => {
+                messages::ask_for_repair(&mut request.messages, reply.message.text, text);
+            }
+            Err(error) => break Err(error.into()),
+        }
+    };
+    Planned { outcome, usage }
+}

@@ -1,0 +1,231 @@
+//! The service over a local link, with a model that the test plays.
+
+use cairn_engine::message::{Message, Usage};
+use cairn_model::{
+    ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, ModelRegistry, StreamEvent,
+};
+use cairn_planner::{Config, Deps};
+use cairn_proto::event::{FailureKind, Order};
+use cairn_proto::planner::planner_service_client::PlannerServiceClient;
+use cairn_proto::planner::{MakePlanRequest, MakePlanResponse};
+use cairn_rpc::{ErrorKind, Exposure, Link, RpcError, ServerBuilder};
+use futures::stream::BoxStream;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+type Answer = Result<ChatReply, ModelError>;
+
+/// A question to the model, and the way to answer it.
+type Asked = (ChatRequest, oneshot::Sender<Answer>);
+
+#[derive(Debug)]
+struct PlayedModel(mpsc::UnboundedSender<Asked>);
+
+#[tonic::async_trait]
+impl Model for PlayedModel {
+    async fn chat(&self, request: &ChatRequest) -> Answer {
+        let (answer, wait) = oneshot::channel();
+        self.0.send((request.clone(), answer)).expect("the test listens");
+        wait.await.expect("the test answers")
+    }
+
+    async fn chat_stream(
+        &self,
+        _request: &ChatRequest,
+    ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
+        unreachable!("the planner does not stream")
+    }
+
+    fn estimate_tokens(&self, _messages: &[Message]) -> u64 {
+        0
+    }
+
+    fn describe(&self) -> ModelInfo {
+        ModelInfo {
+            provider: "test".to_owned(),
+            name: "played".to_owned(),
+            window_tokens: 1000,
+            input_nano_usd_per_million: 0,
+            output_nano_usd_per_million: 0,
+        }
+    }
+}
+
+fn reply(text: &str) -> Answer {
+    Ok(ChatReply {
+        message: Message::assistant(text, Vec::new()),
+        usage: Usage {
+            input_tokens: 10,
+            output_tokens: 3,
+            cost_nano_usd: 7,
+            model_calls: 1,
+        },
+        finish: FinishReason::Stop,
+        model: "played".to_owned(),
+    })
+}
+
+async fn link(config: Config, models: ModelRegistry) -> Link {
+    let service = cairn_planner::build(config, Deps::new(Arc::new(models)));
+    let builder = ServerBuilder::new(Exposure::Internal);
+    let server = builder.register(service, cairn_proto::DESCRIPTORS).build().await;
+    server.expect("a server").link()
+}
+
+fn request() -> MakePlanRequest {
+    MakePlanRequest {
+        session: "s-1".to_owned(),
+        run: 1,
+        goal: "count the files\n".to_owned(),
+        prompt_layers: vec!["Workspace: .".to_owned(), String::new(), "Tools: none".to_owned()],
+        model: String::new(),
+    }
+}
+
+/// Plans with a model that answers with these texts in turn; the requests that it got.
+async fn plan_with(answers: &[Answer]) -> (MakePlanResponse, Vec<ChatRequest>) {
+    let (model, mut asked) = mpsc::unbounded_channel();
+    let mut models = ModelRegistry::new();
+    models.insert("played", Arc::new(PlayedModel(model)));
+    let link = link(Config::default(), models).await;
+    let planning = tokio::spawn(async move {
+        let mut client = PlannerServiceClient::new(link);
+        client.make_plan(request()).await
+    });
+    let mut requests = Vec::new();
+    for answer in answers {
+        let (request, way) = asked.recv().await.expect("the model is asked");
+        tokio::time::advance(Duration::from_millis(30)).await;
+        way.send(answer.clone()).expect("the planner waits");
+        requests.push(request);
+    }
+    let response = planning.await.expect("no panic").expect("a response");
+    assert!(asked.recv().await.is_none(), "the model is not asked again");
+    (response.into_inner(), requests)
+}
+
+const GOOD: &str = r#"Sure: {"order":"graph","steps":[
+    {"id":"a","title":"A","description":"do a"},
+    {"title":"B","tool":"t","arguments":{"x":1},"depends_on":["a"],"capabilities":["c"]}]}"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_good_plan_is_returned_with_its_usage_and_duration() {
+    let (response, requests) = plan_with(&[reply(GOOD)]).await;
+    assert_eq!(response.failure, None);
+    let plan = response.plan.expect("a plan");
+    assert_eq!(plan.order(), Order::Graph);
+    assert_eq!(plan.steps[0].description, "do a");
+    assert_eq!(plan.steps[1].depends_on, ["a"]);
+    assert_eq!(plan.steps[1].capabilities, ["c"]);
+    let tool = plan.steps[1].tool.as_ref().expect("a tool");
+    assert_eq!((tool.name.as_str(), tool.arguments_json.as_str()), ("t", r#"{"x":1}"#));
+    let usage = response.usage.expect("usage");
+    assert_eq!((usage.input_tokens, usage.output_tokens), (10, 3));
+    assert_eq!((usage.cost_nano_usd, usage.model_calls), (7, 1));
+    assert_eq!(response.duration_ms, 30);
+    let want = [
+        Message::system(cairn_model::prompt::PLANNING.trim_end()),
+        Message::user("count the files\n\nWorkspace: .\n\nTools: none"),
+    ];
+    assert_eq!(requests[0].messages, want);
+    assert!(requests[0].tools.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_plan_is_told_back_once() {
+    let bad = r#"{"steps":[{"title":"A"}]}"#;
+    let (response, requests) = plan_with(&[reply(bad), reply(GOOD)]).await;
+    assert!(response.plan.is_some());
+    assert_eq!(response.usage.expect("usage").model_calls, 2);
+    assert_eq!(response.duration_ms, 60);
+    let (first, second) = (&requests[0].messages, &requests[1].messages);
+    assert_eq!(second[..2], first[..]);
+    assert_eq!(second[2], Message::assistant(bad, Vec::new()));
+    assert!(second[3].text.contains("step 0 lacks 'description'"), "{}", second[3].text);
+    assert_eq!(second.len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_bad_plan_is_a_failure_that_says_which() {
+    let bad = r#"{"steps":[{"title":"A"}]}"#;
+    let circle = r#"{"order":"graph","steps":[{"id":"a","description":"a","depends_on":["a"]}]}"#;
+    let (response, _) = plan_with(&[reply(bad), reply(circle)]).await;
+    assert_eq!(response.plan, None);
+    let failure = response.failure.expect("a failure");
+    assert_eq!(failure.kind(), FailureKind::PlanParse);
+    assert_eq!(failure.reason, "CircularDependency");
+    assert!(!failure.recoverable);
+    assert_eq!(response.usage.expect("usage").model_calls, 2);
+    assert_eq!(response.duration_ms, 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_fails_is_a_failure_with_the_usage_so_far() {
+    let error = ModelError::Auth {
+        message: "no".to_owned(),
+    };
+    let (response, _) = plan_with(&[reply("no plan"), Err(error)]).await;
+    let failure = response.failure.expect("a failure");
+    assert_eq!(failure.kind(), FailureKind::Llm);
+    assert_eq!(failure.reason, "Auth");
+    assert_eq!(response.usage.expect("usage").model_calls, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_fails_for_a_while_is_asked_again() {
+    let error = ModelError::Stream {
+        message: "broken".to_owned(),
+    };
+    let (response, requests) = plan_with(&[Err(error), reply(GOOD)]).await;
+    assert!(response.plan.is_some());
+    assert_eq!(requests[0], requests[1]);
+    assert_eq!(response.usage.expect("usage").model_calls, 1);
+}
+
+#[tokio::test]
+async fn without_a_model_planning_fails() {
+    let link = link(Config::default(), ModelRegistry::new()).await;
+    let response = PlannerServiceClient::new(link).make_plan(request()).await;
+    let failure = response.expect("a response").into_inner().failure.expect("a failure");
+    assert_eq!(failure.kind(), FailureKind::Config);
+    assert_eq!(failure.message, "missing model provider");
+}
+
+#[tokio::test]
+async fn a_missing_goal_is_named() {
+    let link = link(Config::default(), ModelRegistry::new()).await;
+    let request = MakePlanRequest {
+        goal: "\n".to_owned(),
+        ..request()
+    };
+    let status = PlannerServiceClient::new(link).make_plan(request).await.expect_err("refused");
+    let error = RpcError::from_status(&status);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(error.violations()[0].field, "goal");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_beyond_the_limit_is_refused_until_one_is_done() {
+    let (model, mut asked) = mpsc::unbounded_channel();
+    let mut models = ModelRegistry::new();
+    models.insert("played", Arc::new(PlayedModel(model)));
+    let config = Config {
+        max_plans: 1,
+        ..Config::default()
+    };
+    let link = link(config, models).await;
+    let mut client = PlannerServiceClient::new(link.clone());
+    let first = tokio::spawn(async move { client.make_plan(request()).await });
+    let (_, mut way) = asked.recv().await.expect("the model is asked");
+    let mut client = PlannerServiceClient::new(link);
+    let status = client.make_plan(request()).await.expect_err("refused");
+    assert_eq!(RpcError::from_status(&status).kind(), ErrorKind::ResourceExhausted);
+    // Whoever goes away takes the question to the model along, and frees the slot.
+    first.abort();
+    way.closed().await;
+    let second = tokio::spawn(async move { client.make_plan(request()).await });
+    let (_, way) = asked.recv().await.expect("the model is asked");
+    way.send(reply(GOOD)).expect("the planner waits");
+    assert!(second.await.expect("no panic").expect("a response").into_inner().plan.is_some());
+}

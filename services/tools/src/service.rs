@@ -1,0 +1,179 @@
+//! From settings and what the process gives to a service that can be registered.
+
+use crate::command::CommandTool;
+use crate::config::Config;
+use crate::error::{BuildError, Fault};
+use crate::files;
+use crate::gate::{BootClock, Gate, Monotonic, Refresher, StoreClock, StoreTime};
+use crate::grpc::Grpc;
+use crate::invoke::Invoker;
+use crate::permission::Permissions;
+use crate::registry::ToolRegistry;
+use crate::tool::Tool;
+use cairn_proto::tools::tools_service_server::ToolsServiceServer;
+use cairn_rpc::{MAX_MESSAGE_BYTES, ServerBuilder};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the service gets from the process that it runs in.
+pub struct Deps {
+    /// Where the gate learns the store's time.
+    pub store_time: Arc<dyn StoreTime>,
+    /// What measures the time since then.
+    pub monotonic: Arc<dyn Monotonic>,
+    /// The process's environment; commands get of it what their settings name.
+    pub environment: BTreeMap<String, String>,
+    /// Tools besides the file tools and the configured commands.
+    pub tools: Vec<Arc<dyn Tool>>,
+}
+
+impl Deps {
+    /// The system's clock, no environment, no further tools.
+    pub fn new(store_time: Arc<dyn StoreTime>) -> Self {
+        Self {
+            store_time,
+            monotonic: Arc::new(BootClock),
+            environment: BTreeMap::new(),
+            tools: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Deps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The environment may hold secrets.
+        f.debug_struct("Deps").finish_non_exhaustive()
+    }
+}
+
+/// The running service. Dropping it ends the reading of the store's time; calls then end as that
+/// time runs out.
+#[derive(Debug)]
+pub struct Tools {
+    invoker: Arc<Invoker>,
+    _refresher: Refresher,
+}
+
+impl Tools {
+    /// Adds the service to a server.
+    #[must_use]
+    pub fn register(&self, server: ServerBuilder) -> ServerBuilder {
+        server.register(self.grpc(), cairn_proto::DESCRIPTORS)
+    }
+
+    /// The calls without gRPC.
+    pub fn invoker(&self) -> &Arc<Invoker> {
+        &self.invoker
+    }
+
+    /// Waits until every call that has begun is over. For the end of the process, after the
+    /// servers have stopped taking calls.
+    pub async fn drain(&self) {
+        self.invoker.drain().await;
+    }
+
+    fn grpc(&self) -> ToolsServiceServer<Grpc> {
+        ToolsServiceServer::new(Grpc::new(self.invoker.clone()))
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES)
+    }
+}
+
+/// Builds the service and begins to read the store's time. Needs a tokio runtime.
+///
+/// # Errors
+/// Every fault of the settings at once; else the first thing that cannot be opened or registered.
+pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
+    config.validate().map_err(BuildError::Config)?;
+    let folders = Folders::check(&config)?;
+    let mut registry = ToolRegistry::new();
+    let file_tools = files::tools(&folders.workspace, &folders.output, &config.limits);
+    let file_tools = file_tools.map_err(|source| workspace_error(&config, source))?;
+    for tool in file_tools.into_iter().chain(deps.tools) {
+        registry.register(tool)?;
+    }
+    for command in config.commands {
+        let tool = CommandTool::new(command, &folders.workspace, &deps.environment);
+        registry.register(Arc::new(tool))?;
+    }
+    check_lists(&registry, config.allow.as_deref(), &config.deny)?;
+    let clock = Arc::new(StoreClock::new(deps.store_time, deps.monotonic));
+    let invoker = Invoker::new(
+        registry,
+        Permissions::new(config.allow, config.deny),
+        Gate::new(clock.clone()),
+        config.limits.parallel_calls,
+    );
+    Ok(Tools {
+        invoker: Arc::new(invoker),
+        _refresher: clock.keep_fresh(),
+    })
+}
+
+/// The two folders as absolute paths, so that a later change of the process's folder means nothing.
+struct Folders {
+    workspace: PathBuf,
+    output: PathBuf,
+}
+
+impl Folders {
+    fn check(config: &Config) -> Result<Self, BuildError> {
+        let workspace = config.workspace.canonicalize();
+        let workspace = workspace.map_err(|source| workspace_error(config, source))?;
+        let output = std::path::absolute(&config.output)
+            .map_err(|error| fault("output", format!("cannot be made absolute: {error}")))?;
+        // As far as it is there: links on the way must not hide that it is the workspace.
+        let real = output.canonicalize().unwrap_or_else(|_| output.clone());
+        if workspace.starts_with(&real) {
+            return Err(fault(
+                "output",
+                format!(
+                    "'{}' is or holds the workspace, which must stay as it is; give a folder \
+                     inside or beside it",
+                    config.output.display()
+                ),
+            ));
+        }
+        if real.is_file() {
+            return Err(fault(
+                "output",
+                format!("'{}' is a file; give a folder", real.display()),
+            ));
+        }
+        Ok(Self { workspace, output })
+    }
+}
+
+/// A misspelt name on a list would allow or deny nothing, in silence.
+fn check_lists(
+    registry: &ToolRegistry,
+    allow: Option<&[String]>,
+    deny: &[String],
+) -> Result<(), BuildError> {
+    let known: Vec<&str> = registry.list().map(|spec| spec.name.as_str()).collect();
+    let mut faults = Vec::new();
+    for (field, names) in [("allow", allow.unwrap_or_default()), ("deny", deny)] {
+        for name in names.iter().filter(|name| !known.contains(&name.as_str())) {
+            let problem = format!("there is no tool '{name}'; tools: {}", known.join(", "));
+            faults.push(Fault::new(field, problem));
+        }
+    }
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(BuildError::Config(faults))
+    }
+}
+
+fn fault(field: &str, problem: String) -> BuildError {
+    BuildError::Config(vec![Fault::new(field, problem)])
+}
+
+fn workspace_error(config: &Config, source: std::io::Error) -> BuildError {
+    BuildError::Workspace {
+        path: Path::new(&config.workspace).display().to_string(),
+        source,
+    }
+}

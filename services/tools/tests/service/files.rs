@@ -1,0 +1,473 @@
+//! `list_files` and `read_file`.
+
+use crate::support::World;
+use cairn_tools::ToolError;
+use serde_json::json;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+#[tokio::test]
+async fn a_listing_is_sorted_by_path_and_ends_with_totals() {
+    let world = World::new();
+    world.put("b.md", "one\ntwo\n");
+    world.put("a.txt", "no line end");
+    world.put("a/z.md", "");
+    world.put("a/b/c.bin", b"\0\x01\x02");
+    world.put("a-b.md", "x\r\ny\r\n");
+    let text = world.text("list_files", json!({})).await;
+    assert_eq!(
+        text,
+        "a-b.md\t6\t2\ttext\n\
+         a.txt\t11\t1\ttext\n\
+         a/b/c.bin\t3\t-\tbinary\n\
+         a/z.md\t0\t0\ttext\n\
+         b.md\t8\t2\ttext\n\
+         total: 5 files, 28 bytes, 4 text, 1 binary"
+    );
+}
+
+#[tokio::test]
+async fn a_listing_is_cut_at_max_and_counts_all() {
+    let world = World::new();
+    for n in 0..5 {
+        world.put(&format!("f{n}"), "x");
+    }
+    let text = world.text("list_files", json!({"max": 2})).await;
+    assert_eq!(
+        text,
+        "f0\t1\t1\ttext\nf1\t1\t1\ttext\ntotal: 5 files, 5 bytes, 5 text, 0 binary\n\
+         truncated: showing the first 2"
+    );
+    let exact = world.text("list_files", json!({"max": 5})).await;
+    assert!(!exact.contains("truncated"), "{exact}");
+}
+
+#[tokio::test]
+async fn a_listing_fits_its_limit_and_keeps_its_totals() {
+    let world = World::with(|config, _| config.limits.output_bytes = 2048);
+    for n in 0..200 {
+        world.put(&format!("folder/{n:03}-a-rather-long-name.txt"), "x");
+    }
+    let text = world.text("list_files", json!({})).await;
+    assert!(text.len() <= 2048, "{}", text.len());
+    assert!(text.contains("total: 200 files"), "{text}");
+    assert!(text.ends_with("truncated: showing the first 35"), "{text}");
+    assert!(!text.contains("[cut"));
+}
+
+#[tokio::test]
+async fn hidden_ignored_and_output_files_are_left_out() {
+    let world = World::with(|config, _| config.output = config.workspace.join("results"));
+    world.put(
+        ".gitignore",
+        "*.log\n/target/\nbuild/\n!keep.log\n# note\n\\#odd\n",
+    );
+    world.put("docs/.gitignore", "secret.md\n!loud.log\n");
+    for file in [
+        ".env",
+        ".git/config",
+        "docs/.hidden/x",
+        "a.log",
+        "keep.log",
+        "target/x",
+        "docs/target/kept",
+        "docs/build/x",
+        "docs/secret.md",
+        "docs/loud.log",
+        "docs/quiet.log",
+        "secret.md",
+        "#odd",
+        "cairn-out/shadowed",
+        "docs/cairn-out/kept",
+        "results/report.md",
+        "plain",
+    ] {
+        world.put(file, "x");
+    }
+    let text = world.text("list_files", json!({})).await;
+    let paths: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(path, _)| path)
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            "docs/cairn-out/kept",
+            "docs/loud.log",
+            "docs/target/kept",
+            "keep.log",
+            "plain",
+            "secret.md"
+        ]
+    );
+    // The rules from above hold when the walk starts below.
+    let docs = world.text("list_files", json!({"path": "docs"})).await;
+    assert!(
+        !docs.contains("quiet.log") && !docs.contains("build"),
+        "{docs}"
+    );
+    // What is asked for by name is shown.
+    let target = world.text("list_files", json!({"path": "target"})).await;
+    assert!(target.starts_with("target/x\t"), "{target}");
+    let output = world.text("list_files", json!({"path": "cairn-out"})).await;
+    assert!(
+        output.starts_with("cairn-out/report.md\t1\t1\ttext\n"),
+        "{output}"
+    );
+}
+
+#[tokio::test]
+async fn patterns_choose_by_name_or_by_path() {
+    let world = World::new();
+    for file in [
+        "a.md",
+        "docs/b.md",
+        "docs/deep/c.md",
+        "docs/d.txt",
+        "src/e.md",
+    ] {
+        world.put(file, "x");
+    }
+    for (arguments, expected) in [
+        (json!({"pattern": "*.md"}), 4),
+        (json!({"pattern": "docs/*.md"}), 1),
+        (json!({"pattern": "docs/**/*.md"}), 2),
+        (json!({"pattern": "./docs/**"}), 3),
+        (json!({"pattern": "{a,e}.md"}), 2),
+        (json!({"pattern": "[a-c].md"}), 3),
+        (json!({"path": "docs", "pattern": "*.md"}), 2),
+        (json!({"path": "docs", "pattern": "deep/*.md"}), 1),
+        (json!({"path": "docs", "pattern": "docs/deep/*.md"}), 1),
+        (json!({"path": "./docs/", "pattern": "*.txt"}), 1),
+        (json!({"path": "docs/b.md"}), 1),
+        (json!({"pattern": "nothing"}), 0),
+    ] {
+        let text = world.text("list_files", arguments.clone()).await;
+        assert!(
+            text.contains(&format!("total: {expected} files")),
+            "{arguments}: {text}"
+        );
+    }
+    let error = world.error("list_files", json!({"pattern": "a[b"})).await;
+    assert_eq!(error.reason(), "InvalidArguments");
+}
+
+#[tokio::test]
+async fn links_and_pipes_are_not_listed_and_loops_do_no_harm() {
+    let world = World::new();
+    world.put("real/a.md", "x");
+    symlink("..", world.path("real/up")).unwrap();
+    symlink("real", world.path("twin")).unwrap();
+    symlink("real/a.md", world.path("file-link")).unwrap();
+    symlink("self", world.path("self")).unwrap();
+    symlink("/etc", world.path("etc")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        world.path("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let text = world.text("list_files", json!({})).await;
+    assert_eq!(
+        text,
+        "real/a.md\t1\t1\ttext\ntotal: 1 files, 1 bytes, 1 text, 0 binary"
+    );
+    // A link within the workspace may be named.
+    let twin = world.text("list_files", json!({"path": "twin"})).await;
+    assert!(twin.starts_with("twin/a.md\t"), "{twin}");
+    // A pipe without a writer must not hold anything up.
+    for tool in ["read_file", "list_files"] {
+        let error = world.error(tool, json!({"path": "pipe"})).await;
+        assert!(error.message().contains("not a regular file"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn walks_are_bounded() {
+    let world = World::with(|config, _| {
+        config.limits.walk_entries = 10;
+        config.limits.walk_depth = 2;
+    });
+    world.put("a/b/c/d/too-deep", "x");
+    world.put("a/b/there", "x");
+    let text = world.text("list_files", json!({})).await;
+    assert!(text.starts_with("a/b/there\t"), "{text}");
+    assert!(text.contains("more than 2 levels down"), "{text}");
+    for n in 0..20 {
+        world.put(&format!("f{n}"), "x");
+    }
+    let text = world.text("list_files", json!({})).await;
+    assert!(
+        text.ends_with("truncated: stopped after 10 entries; give a narrower path"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn large_files_are_told_apart_without_being_read() {
+    let world = World::with(|config, _| {
+        config.limits.file_bytes = 100;
+        config.limits.total_bytes = 250;
+    });
+    world.put("a-text", "line\n".repeat(100));
+    world.put("b-binary", [b"\0".as_slice(), &[b'x'; 499]].concat());
+    for n in 0..4 {
+        world.put(&format!("c{n}"), "1234567\n".repeat(10));
+    }
+    let text = world.text("list_files", json!({})).await;
+    assert!(text.contains("a-text\t500\t-\ttext\n"), "{text}");
+    assert!(text.contains("b-binary\t500\t-\tbinary\n"), "{text}");
+    assert!(
+        text.contains("total: 6 files, 1320 bytes, 5 text, 1 binary"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn odd_names_stay_on_their_line_and_can_be_read() {
+    let world = World::new();
+    let names: [&[u8]; 7] = [
+        b"new\nline.md",
+        b"tab\there.md",
+        b"bad\xff\xfe.md",
+        b"\"quoted\".md",
+        b"back\\slash\n.md",
+        "line\u{2028}sep.md".as_bytes(),
+        "\u{202e}dm.exe".as_bytes(),
+    ];
+    for name in names {
+        std::fs::write(world.path("").join(OsStr::from_bytes(name)), "needle\n").unwrap();
+    }
+    let text = world.text("list_files", json!({})).await;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), names.len() + 1, "{text}");
+    for line in &lines[..names.len()] {
+        let cells: Vec<&str> = line.split('\t').collect();
+        assert_eq!(cells[1..], ["7", "1", "text"], "{line}");
+        let read = world.text("read_file", json!({"path": cells[0]})).await;
+        assert_eq!(read, format!("{} lines 1-1 of 1\n1\tneedle", cells[0]));
+    }
+    let found = world
+        .text("search_files", json!({"pattern": "needle"}))
+        .await;
+    assert_eq!(found.lines().count(), names.len() + 1, "{found}");
+    assert!(found.contains("\"new\\nline.md\":1:\tneedle"), "{found}");
+}
+
+#[tokio::test]
+async fn lines_are_numbered() {
+    let world = World::new();
+    world.put("a.md", "one\ntwo\r\n\nfour");
+    for (arguments, expected) in [
+        (
+            json!({"path": "a.md"}),
+            "a.md lines 1-4 of 4\n1\tone\n2\ttwo\n3\t\n4\tfour",
+        ),
+        (
+            json!({"path": "./a.md", "from_line": 2, "to_line": 3}),
+            "a.md lines 2-3 of 4\n2\ttwo\n3\t",
+        ),
+        (
+            json!({"path": "a.md", "from_line": 4.0}),
+            "a.md lines 4-4 of 4\n4\tfour",
+        ),
+        (
+            json!({"path": "a.md", "from_line": 3, "to_line": 99}),
+            "a.md lines 3-4 of 4\n3\t\n4\tfour",
+        ),
+    ] {
+        assert_eq!(
+            world.text("read_file", arguments.clone()).await,
+            expected,
+            "{arguments}"
+        );
+    }
+    world.put("empty", "");
+    assert_eq!(
+        world.text("read_file", json!({"path": "empty"})).await,
+        "empty lines 0-0 of 0"
+    );
+    world.put("blank", "\n");
+    assert_eq!(
+        world.text("read_file", json!({"path": "blank"})).await,
+        "blank lines 1-1 of 1\n1\t"
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_said_in_words() {
+    let world = World::new();
+    world.put("a.md", "one\n");
+    world.put("folder/x", "x");
+    world.put("late-nul", [vec![b'x'; 200_000], vec![0]].concat());
+    for (arguments, reason, words) in [
+        (
+            json!({"path": "b.md"}),
+            "ExecutionFailed",
+            "there is no 'b.md' in the workspace",
+        ),
+        (
+            json!({"path": "cairn-out/b.md"}),
+            "ExecutionFailed",
+            "there is no 'cairn-out/b.md'",
+        ),
+        (
+            json!({"path": "folder"}),
+            "ExecutionFailed",
+            "'folder' is a folder; list_files",
+        ),
+        (json!({"path": "."}), "ExecutionFailed", "is a folder"),
+        (
+            json!({"path": "a.md/b"}),
+            "ExecutionFailed",
+            "is a file where a folder is needed",
+        ),
+        (
+            json!({"path": "late-nul"}),
+            "ExecutionFailed",
+            "'late-nul' is a binary file",
+        ),
+        (
+            json!({"path": "a.md", "from_line": 2}),
+            "InvalidArguments",
+            "'a.md' has 1 lines",
+        ),
+        (
+            json!({"path": "a.md", "from_line": 0}),
+            "InvalidArguments",
+            "at least 1",
+        ),
+        (
+            json!({"path": "a.md", "from_line": 3, "to_line": 2}),
+            "InvalidArguments",
+            "to_line 2 is before from_line 3",
+        ),
+        (
+            json!({"path": "x".repeat(5000)}),
+            "InvalidArguments",
+            "at most 4096",
+        ),
+        (
+            json!({"path": "x".repeat(300)}),
+            "InvalidArguments",
+            "longer than the system accepts",
+        ),
+        (
+            json!({"path": ["a.md"]}),
+            "InvalidArguments",
+            "path is an array; it must be a string",
+        ),
+        (json!({}), "InvalidArguments", "path is missing"),
+    ] {
+        let error = world.error("read_file", arguments.clone()).await;
+        assert_eq!(error.reason(), reason, "{arguments}: {error}");
+        assert!(error.message().contains(words), "{arguments}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn invalid_utf8_is_shown_and_said() {
+    let world = World::new();
+    world.put("latin1", b"caf\xe9\nplain\n");
+    let text = world.text("read_file", json!({"path": "latin1"})).await;
+    assert_eq!(
+        text,
+        "latin1 lines 1-2 of 2 (not valid UTF-8: shown with replacement characters)\n\
+         1\tcaf\u{fffd}\n2\tplain"
+    );
+}
+
+#[tokio::test]
+async fn a_long_file_is_read_in_parts_that_meet() {
+    let world = World::with(|config, _| config.limits.output_bytes = 2048);
+    let line = |n: usize| format!("line {n} äöü🦀");
+    let whole: Vec<String> = (1..=300).map(line).collect();
+    world.put("long", whole.join("\n"));
+    let (mut next, mut seen) = (1, Vec::new());
+    for _ in 0..300 {
+        let text = world
+            .text("read_file", json!({"path": "long", "from_line": next}))
+            .await;
+        assert!(text.len() <= 2048);
+        let mut last = None;
+        for line in text.lines().skip(1) {
+            match line.split_once('\t') {
+                Some((number, rest)) => {
+                    assert_eq!(number, (seen.len() + 1).to_string());
+                    seen.push(rest.to_owned());
+                }
+                None => last = line.strip_prefix("truncated: read on with from_line "),
+            }
+        }
+        match last {
+            Some(number) => next = number.parse().unwrap(),
+            None => break,
+        }
+    }
+    assert_eq!(seen, whole);
+}
+
+#[tokio::test]
+async fn a_line_longer_than_a_result_is_cut_at_a_character() {
+    let world = World::with(|config, _| config.limits.output_bytes = 2048);
+    world.put("wide", format!("{}\nshort\n", "🦀".repeat(100_000)));
+    let text = world.text("read_file", json!({"path": "wide"})).await;
+    assert!(text.len() <= 2048);
+    assert!(text.starts_with("wide lines 1-1 of 2\n1\t🦀"), "{text}");
+    assert!(text.contains("🦀 [cut: the line is longer"), "{text}");
+    assert!(!text.contains('\u{fffd}'), "{text}");
+    assert!(
+        text.ends_with("truncated: read on with from_line 2"),
+        "{text}"
+    );
+    let text = world
+        .text("read_file", json!({"path": "wide", "from_line": 2}))
+        .await;
+    assert_eq!(text, "wide lines 2-2 of 2\n2\tshort");
+}
+
+#[tokio::test]
+async fn a_file_beyond_the_limit_is_refused() {
+    let world = World::with(|config, _| {
+        config.limits.file_bytes = 100;
+        config.limits.total_bytes = 100;
+    });
+    world.put("large", "x".repeat(101));
+    let error = world.error("read_file", json!({"path": "large"})).await;
+    assert!(
+        error.message().contains("101 bytes; files of up to 100"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn what_the_system_forbids_is_said_and_passed_over() {
+    let world = World::new();
+    world.put("locked/a.md", "x");
+    world.put("open.md", "x");
+    let lock =
+        |mode| std::fs::set_permissions(world.path("locked"), PermissionsExt::from_mode(mode));
+    lock(0o000).unwrap();
+    // A superuser may read everything: then there is nothing to see.
+    let is_forbidden = std::fs::read_dir(world.path("locked")).is_err();
+    let text = world.text("list_files", json!({})).await;
+    let read = world
+        .call("read_file", json!({"path": "locked/a.md"}))
+        .await;
+    lock(0o755).unwrap();
+    assert!(text.contains("open.md\t1"), "{text}");
+    if is_forbidden {
+        assert!(
+            text.contains("skipped: 1 folders could not be read"),
+            "{text}"
+        );
+        let Err(ToolError::ExecutionFailed(message)) = read.result else {
+            panic!("it was read");
+        };
+        assert!(message.contains("does not permit"), "{message}");
+    }
+}

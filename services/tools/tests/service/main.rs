@@ -1,0 +1,16 @@
+//! The tools service as others see it: over real folders, real programs and a local link.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "clippy knows tests by their attribute, and not the helpers around them"
+)]
+
+mod command;
+mod escapes;
+mod files;
+mod grpc;
+mod invoke;
+mod search;
+mod support;
+mod write;

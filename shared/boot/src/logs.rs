@@ -1,0 +1,142 @@
+//! Logs: one event, one line, on standard error.
+//!
+//! On a terminal a line is text for people, elsewhere it is JSON for machines. Whatever an event
+//! carries, its characters cannot begin a line of their own, drive a terminal, or turn the text
+//! around: they are written out instead.
+
+mod escaped;
+
+use crate::config::{Checks, Settings};
+use escaped::Escaped;
+use serde::{Deserialize, Serialize};
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::IsTerminal;
+use std::panic::PanicHookInfo;
+use thiserror::Error;
+use tracing::Subscriber;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{DefaultFields, Format, JsonFields};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+/// How and how much is logged.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LogConfig {
+    /// What is logged: a level (`error`, `warn`, `info`, `debug`, `trace`, `off`), or directives
+    /// such as `info,cairn_memory=debug`.
+    pub level: String,
+    /// The form of a line.
+    pub format: LogFormat,
+}
+
+/// The form of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    /// Text for people.
+    Text,
+    /// A JSON object.
+    Json,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            level: "info".to_owned(),
+            format: LogFormat::Auto,
+        }
+    }
+}
+
+impl Settings for LogConfig {
+    fn check(&self, checks: &mut Checks) {
+        let holds = filter(&self.level).is_ok();
+        let problem = format!("is {:?}", self.level);
+        let allowed = "error, warn, info, debug, trace, off, or directives such as \
+                       info,cairn_memory=debug";
+        checks.require(holds, "level", &problem, allowed);
+    }
+}
+
+/// Why logging could not be set up.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// The level is none.
+    #[error("the log level {0:?} is not valid")]
+    Level(String),
+    /// The process has a global subscriber already.
+    #[error("logging is set up already")]
+    Twice(#[source] tracing_subscriber::util::TryInitError),
+}
+
+/// Sets up logging for this process, panics included.
+///
+/// # Errors
+/// A level that is none, or a process that logs already.
+pub fn init(config: &LogConfig) -> Result<(), LogError> {
+    let filter = filter(&config.level).map_err(|_| LogError::Level(config.level.clone()))?;
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(layer(config.format, std::io::stderr))
+        .try_init()
+        .map_err(LogError::Twice)?;
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// The part that writes lines: to be combined with other parts, such as tracing.
+pub fn layer<S, W>(format: LogFormat, writer: W) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let is_text = match format {
+        LogFormat::Auto => std::io::stderr().is_terminal(),
+        LogFormat::Text => true,
+        LogFormat::Json => false,
+    };
+    let layer = fmt::layer()
+        .with_writer(writer)
+        .with_ansi(false)
+        .log_internal_errors(false);
+    if is_text {
+        layer
+            .fmt_fields(DefaultFields::new())
+            .event_format(Escaped::text(Format::default()))
+            .boxed()
+    } else {
+        layer
+            .fmt_fields(JsonFields::new())
+            .event_format(Escaped::json(Format::default().json().flatten_event(true)))
+            .boxed()
+    }
+}
+
+fn filter(level: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+    EnvFilter::builder().parse(level)
+}
+
+/// A panic as one line, like everything else.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let said = panic.payload_as_str().unwrap_or("a value that is no text");
+    let location = panic.location().map(ToString::to_string);
+    let thread = std::thread::current();
+    let trace = Backtrace::capture();
+    let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
+    tracing::error!(
+        panic = said,
+        location,
+        thread = thread.name(),
+        trace,
+        "a thread panicked"
+    );
+}
+
+#[cfg(test)]
+mod tests;

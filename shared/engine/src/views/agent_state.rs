@@ -1,0 +1,150 @@
+//! The agent state: where a run stands, whole, as one JSON value.
+//!
+//! ```json
+//! {
+//!   "session": {"title": "…", "seq": 42, "memory": {"key": "value"}},
+//!   "run": 1, "requirement": "…", "revision": 1,
+//!   "phase": {"Executing": {"step": 2, "running": [2, 3]}},
+//!   "steps": [{"step": 1, "id": "survey", "title": "…", "description": "…", "status": "Completed",
+//!              "summary": "…", "error": null, "reason": null, "attempts": 1, "depends_on": []}],
+//!   "current_step_chat_history": [{"step": 2, "attempt": 1, "role": "assistant", "text": "…",
+//!              "tool_calls": [{"id": "…", "name": "…", "arguments": "…"}]}],
+//!   "scratchpad": "…",
+//!   "pending": ["call-1.2.1.0.0"],
+//!   "usage": {"input_tokens": 1, "output_tokens": 2, "cost_nano_usd": 3, "model_calls": 4,
+//!             "tool_turns": 4, "tool_turns_allowed": 50},
+//!   "answer": null
+//! }
+//! ```
+//!
+//! `phase` is `"Idle"` (no run yet), `"Planning"`, `{"Executing": {"step", "running"}}`,
+//! `{"Waiting": {"reason": "InDoubt" | "Budget", "step", "running"}}`, `"Completed"`,
+//! `{"Failed": {"kind", "reason", "message"}}` or `{"Cancelled": {"reason"}}`. Steps are counted
+//! from 1; `step` is the first of the running ones, or null between two steps.
+//!
+//! `status` of a step is `Pending`, `Running`, `Completed`, `Failed` or `Skipped`. The chat history
+//! holds the attempts under way, so it is empty between two steps; the scratchpad holds the notes
+//! of all steps in the order of the plan.
+
+use crate::pending::pending;
+use crate::state::{Run, RunStatus, Session, Step, StepStatus};
+use crate::views::transcript;
+use serde_json::{Value, json};
+
+/// The state of the newest run, or of a session without one.
+pub fn of_session(session: &Session) -> Value {
+    match session.runs.last() {
+        Some(run) => of_run(session, run),
+        None => json!({
+            "session": header(session),
+            "run": null, "requirement": "", "revision": null,
+            "phase": "Idle",
+            "steps": [],
+            "current_step_chat_history": [],
+            "scratchpad": "",
+            "pending": [],
+            "usage": null,
+            "answer": null,
+        }),
+    }
+}
+
+/// The state of one run of `session`.
+pub fn of_run(session: &Session, run: &Run) -> Value {
+    let steps = || run.plan.iter().flat_map(|plan| &plan.steps);
+    let is_active = !run.status.is_terminal();
+    let pending = is_active.then(|| pending(session)).unwrap_or_default();
+    let pending: Vec<String> = pending.iter().map(|open| open.id.to_string()).collect();
+    let notes = steps().map(|step| step.notes.as_str());
+    let notes: Vec<&str> = notes.filter(|notes| !notes.is_empty()).collect();
+    let usage = run.usage;
+    json!({
+        "session": header(session),
+        "run": run.number,
+        "requirement": run.goal,
+        "revision": run.plan.as_ref().map(|plan| plan.revision),
+        "phase": phase(run),
+        "steps": (1..).zip(steps()).map(|(n, step)| step_value(run, n, step)).collect::<Vec<_>>(),
+        "current_step_chat_history": chat_history(run),
+        "scratchpad": notes.join("\n"),
+        "pending": pending,
+        "usage": {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cost_nano_usd": usage.cost_nano_usd,
+            "model_calls": usage.model_calls,
+            "tool_turns": run.tool_turns,
+            "tool_turns_allowed": run.turn_allowance,
+        },
+        "answer": (run.status == RunStatus::Completed).then_some(&run.answer),
+    })
+}
+
+fn header(session: &Session) -> Value {
+    json!({"title": session.title, "seq": session.seq, "memory": session.memory})
+}
+
+fn phase(run: &Run) -> Value {
+    let running: Vec<u32> = run.running_attempts().map(|(name, ..)| name.step).collect();
+    let step = running.first();
+    match run.status {
+        RunStatus::Planning => json!("Planning"),
+        RunStatus::Running => json!({"Executing": {"step": step, "running": running}}),
+        RunStatus::Waiting(reason) => {
+            let reason = format!("{reason:?}");
+            json!({"Waiting": {"reason": reason, "step": step, "running": running}})
+        }
+        RunStatus::Completed => json!("Completed"),
+        RunStatus::Failed => json!({"Failed": run.failure}),
+        RunStatus::Cancelled => json!({"Cancelled": {"reason": run.cancel_reason}}),
+    }
+}
+
+fn step_value(run: &Run, number: u32, step: &Step) -> Value {
+    let (mut summary, mut error, mut reason) = (Value::Null, Value::Null, Value::Null);
+    match &step.status {
+        StepStatus::Completed { summary: text, .. } => summary = json!(text),
+        StepStatus::Failed { failure } => error = json!(failure),
+        StepStatus::Skipped { reason: text } => reason = json!(text),
+        StepStatus::Pending | StepStatus::Running(_) => {}
+    }
+    let plan = run.plan.as_ref();
+    let id_of = |&position: &u32| Some(&plan?.steps.get(position as usize)?.plan.id);
+    let depends_on: Vec<&String> = step.plan.depends_on.iter().filter_map(id_of).collect();
+    json!({
+        "step": number,
+        "id": step.plan.id,
+        "title": step.plan.title,
+        "description": step.plan.description,
+        "status": format!("{:?}", step.status.phase()),
+        "summary": summary,
+        "error": error,
+        "reason": reason,
+        "attempts": step.attempts,
+        "depends_on": depends_on,
+    })
+}
+
+/// A message says which step it belongs to, because several may be running.
+fn chat_history(run: &Run) -> Vec<Value> {
+    let mut history = Vec::new();
+    for (name, _, attempt) in run.running_attempts() {
+        for message in transcript::messages(attempt) {
+            let mut value = json!({
+                "step": name.step,
+                "attempt": name.attempt,
+                "role": message.role,
+                "text": message.text,
+            });
+            if !message.tool_calls.is_empty() {
+                value["tool_calls"] = json!(message.tool_calls);
+            }
+            if !message.tool_call_id.is_empty() {
+                value["tool_call_id"] = json!(message.tool_call_id);
+                value["is_error"] = json!(message.is_error);
+            }
+            history.push(value);
+        }
+    }
+    history
+}

@@ -1,0 +1,358 @@
+//! A driver that plays everything that can happen to a session: planner, executors, clients,
+//! crashes, time. What an operation refers to is picked from what there is.
+
+use crate::world::{
+    World, chain, complete, finished, graph, look, model_step, report_reply, send, step_call,
+    tool_call, tool_step,
+};
+use cairn_engine::command::{Command, LimitOverrides, Settlement, StartRun};
+use cairn_engine::decide::Input;
+use cairn_engine::event::{AttemptRef, CallRef, Effect, EventKind};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::{ToolCall, Usage};
+use cairn_engine::pending::pending;
+use cairn_engine::plan::{Order, PlanDraft, StepDraft};
+use cairn_engine::state::{Attempt, CallStatus, RunStatus, Session};
+use proptest::prelude::*;
+use serde_json::json;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Op {
+    Start(PlanSeed),
+    Plan(PlanSeed),
+    PlanningFails,
+    Reply { attempt: u8, calls: Vec<u8> },
+    Result { attempt: u8, call: u8, how: u8 },
+    Fail { attempt: u8 },
+    Lose { attempt: u8 },
+    TakeOver { holder_dead: bool },
+    Pass { seconds: u8 },
+    Cancel,
+    Decide { question: u8, how: u8 },
+    Remember { key: u8, clear: bool },
+    Late { step: u8 },
+}
+
+/// Up to six steps; the bits of the second number are the earlier steps that a step depends on.
+#[derive(Debug, Clone)]
+pub(crate) struct PlanSeed {
+    pub(crate) is_chain: bool,
+    pub(crate) steps: Vec<(u8, u8)>,
+    pub(crate) max_turns: u32,
+    pub(crate) by_planner: bool,
+}
+
+pub(crate) fn plan_seeds() -> impl Strategy<Value = PlanSeed> {
+    let steps = prop::collection::vec((any::<u8>(), any::<u8>()), 1..6);
+    (any::<bool>(), steps, 0..6_u32, prop::bool::weighted(0.2)).prop_map(
+        |(is_chain, steps, max_turns, by_planner)| PlanSeed {
+            is_chain,
+            steps,
+            max_turns,
+            by_planner,
+        },
+    )
+}
+
+pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let pick = any::<u8>;
+    let op = prop_oneof![
+        2 => plan_seeds().prop_map(Op::Start),
+        1 => plan_seeds().prop_map(Op::Plan),
+        1 => Just(Op::PlanningFails),
+        12 => (pick(), prop::collection::vec(pick(), 0..4))
+            .prop_map(|(attempt, calls)| Op::Reply { attempt, calls }),
+        14 => (pick(), pick(), pick())
+            .prop_map(|(attempt, call, how)| Op::Result { attempt, call, how }),
+        1 => pick().prop_map(|attempt| Op::Fail { attempt }),
+        3 => pick().prop_map(|attempt| Op::Lose { attempt }),
+        3 => any::<bool>().prop_map(|holder_dead| Op::TakeOver { holder_dead }),
+        4 => pick().prop_map(|seconds| Op::Pass { seconds }),
+        1 => Just(Op::Cancel),
+        6 => (pick(), pick()).prop_map(|(question, how)| Op::Decide { question, how }),
+        2 => (pick(), any::<bool>()).prop_map(|(key, clear)| Op::Remember { key, clear }),
+        1 => pick().prop_map(|step| Op::Late { step }),
+    ];
+    prop::collection::vec(op, 1..60)
+}
+
+impl PlanSeed {
+    pub(crate) fn draft(&self) -> PlanDraft {
+        let step = |position: usize, (kind, bits): (u8, u8)| -> StepDraft {
+            let title = format!("step {}", position + 1);
+            let mut step = match kind % 8 {
+                0 => tool_step(&title, "look"),
+                1 => tool_step(&title, "send"),
+                2 => tool_step(&title, "exec"),
+                3 => tool_step(&title, "no-such-tool"),
+                _ => model_step(&title),
+            };
+            if !self.is_chain {
+                let earlier = (0..position).filter(|at| bits >> at & 1 == 1);
+                step.depends_on = earlier.map(|at| (at + 1).to_string()).collect();
+            }
+            step
+        };
+        let steps = self.steps.iter().enumerate();
+        let steps = steps.map(|(at, &seed)| step(at, seed)).collect();
+        let draft = if self.is_chain {
+            chain(steps)
+        } else {
+            graph(steps)
+        };
+        assert_eq!(draft.order == Order::Chain, self.is_chain);
+        draft
+    }
+}
+
+/// A call that a model might make.
+pub(crate) fn some_call(seed: u8) -> ToolCall {
+    match seed % 18 {
+        0 | 1 => look(),
+        2 => tool_call("put", &json!({"path": "a", "content": "b"})),
+        3 | 4 => send(),
+        5 => tool_call("exec", &json!({"command": "make"})),
+        6 => tool_call("no-such-tool", &json!({})),
+        7 | 8 => complete("it is done"),
+        9 => step_call(&json!({"complete": true})),
+        10 => step_call(&json!({"plan": ["a part", "another part"]})),
+        11 => step_call(&json!({"plan": ["a part"], "focus": "a part"})),
+        12 => step_call(&json!({"focus": "another part"})),
+        13 => step_call(&json!({"complete": true, "summary": "good", "focus": "another part"})),
+        14 => tool_call("scratchpad", &json!({"text": "a note"})),
+        15 => tool_call("session_memory_set", &json!({"key": "k", "value": "v"})),
+        16 => tool_call("read_progress", &json!({})),
+        _ => ToolCall {
+            id: String::new(),
+            name: "step".to_owned(),
+            arguments: "{not json".to_owned(),
+        },
+    }
+}
+
+pub(crate) fn some_settlement(seed: u8) -> Settlement {
+    let reason = "because".to_owned();
+    match seed % 5 {
+        0 | 1 => Settlement::Done {
+            output: "a person saw it".to_owned(),
+        },
+        2 => Settlement::Retry,
+        3 => Settlement::Skip { reason },
+        _ => Settlement::Fail { reason },
+    }
+}
+
+impl World {
+    /// Does what the operation says, if it makes sense now. The events are in the journal then.
+    pub(crate) fn play(&mut self, op: &Op) {
+        match op {
+            Op::Start(seed) => self.play_start(seed),
+            Op::Plan(seed) => self.planned(Ok(seed.draft())),
+            Op::PlanningFails => {
+                self.planned(Err(Failure::new(FailureKind::PlanParse, "BadPlan", "no plan")));
+            }
+            Op::Reply { attempt, calls } => self.play_reply(*attempt, calls),
+            Op::Result { attempt, call, how } => self.play_result(*attempt, *call, *how),
+            Op::Fail { attempt } => {
+                if let Some(attempt) = self.pick_attempt(*attempt) {
+                    self.fail(attempt.step, Failure::new(FailureKind::Llm, "Refused", "no"));
+                }
+            }
+            Op::Lose { attempt } => {
+                if let Some(attempt) = self.pick_attempt(*attempt) {
+                    self.decide(Input::AttemptLost { attempt });
+                }
+            }
+            Op::TakeOver { holder_dead } => {
+                self.session = self.folded();
+                let holder_dead = *holder_dead;
+                self.decide(Input::TakenOver { holder_dead });
+            }
+            Op::Pass { seconds } => {
+                self.now += u64::from(*seconds) * 500;
+                self.decide(Input::Tick);
+            }
+            Op::Cancel => {
+                let run = self.session.runs.len() as u32;
+                let reason = "changed my mind".to_owned();
+                self.command(Command::CancelRun { run, reason });
+            }
+            Op::Decide { question, how } => self.play_decide(*question, *how),
+            Op::Remember { key, clear } => self.foreign(if *clear {
+                EventKind::MemoryCleared
+            } else {
+                EventKind::MemorySet {
+                    key: format!("key-{}", key % 3),
+                    value: "from a client".to_owned(),
+                }
+            }),
+            Op::Late { step } => self.play_late(*step),
+        }
+    }
+
+    fn play_start(&mut self, seed: &PlanSeed) {
+        self.command(Command::StartRun(StartRun {
+            goal: "the goal".to_owned(),
+            plan: (!seed.by_planner).then(|| seed.draft()),
+            limits: LimitOverrides {
+                max_tool_turns: 4,
+                max_turns: seed.max_turns,
+                max_parallel_steps: seed.max_turns % 4,
+            },
+            model: String::new(),
+        }));
+    }
+
+    pub(crate) fn planned(&mut self, outcome: Result<PlanDraft, Failure>) {
+        self.decide(Input::Planned {
+            run: self.session.runs.len() as u32,
+            outcome,
+            usage: Usage {
+                input_tokens: 50,
+                ..Usage::default()
+            },
+            duration_ms: 900,
+        });
+    }
+
+    pub(crate) fn attempts(&self) -> Vec<AttemptRef> {
+        let active = self.session.active_run();
+        let attempts = active.into_iter().flat_map(|run| run.running_attempts());
+        attempts.map(|(name, ..)| name).collect()
+    }
+
+    fn pick_attempt(&self, seed: u8) -> Option<AttemptRef> {
+        let attempts = self.attempts();
+        let at = usize::from(seed) % attempts.len().max(1);
+        attempts.get(at).copied()
+    }
+
+    /// A model is asked again only when every call of its last reply has a result.
+    fn play_reply(&mut self, seed: u8, calls: &[u8]) {
+        let Some(name) = self.pick_attempt(seed) else {
+            return;
+        };
+        let attempt = self.session.attempt(name).unwrap();
+        let is_tool_step = self.session.step(name).unwrap().plan.tool.is_some();
+        if is_tool_step || !open_calls(&self.session, name).is_empty() {
+            return;
+        }
+        let turn = attempt.turns.len() as u32;
+        let calls: Vec<_> = calls.iter().map(|&seed| some_call(seed)).collect();
+        self.decide(report_reply(name, turn, "Some thoughts.", &calls));
+    }
+
+    fn play_result(&mut self, seed: u8, call: u8, how: u8) {
+        let Some(name) = self.pick_attempt(seed) else {
+            return;
+        };
+        let open = sendable_calls(&self.session, name);
+        let Some(&call) = open.get(usize::from(call) % open.len().max(1)) else {
+            return;
+        };
+        let result = match how % 6 {
+            0 => finished(call, "it went wrong", "ExecutionFailed"),
+            1 => finished(call, "too late", "NotSent"),
+            _ => finished(call, "an output", ""),
+        };
+        self.report(name.step, vec![result]);
+    }
+
+    fn play_decide(&mut self, question: u8, how: u8) {
+        let open = pending(&self.session);
+        let id = match open.get(usize::from(question) % open.len().max(1)) {
+            Some(open) => open.id.to_string(),
+            None => "call-1.1.1.0.0".to_owned(),
+        };
+        self.answer(&id, some_settlement(how));
+    }
+
+    /// Something arrives from an attempt that has ended.
+    fn play_late(&mut self, step: u8) {
+        let run = self.session.runs.len() as u32;
+        let attempt = AttemptRef {
+            run,
+            step: u32::from(step % 8),
+            attempt: 7,
+        };
+        let before = self.session.clone();
+        let events = self.decide(report_reply(attempt, 0, "late", &[]));
+        assert!(events.is_empty());
+        assert!(self.decide(Input::AttemptLost { attempt }).is_empty());
+        assert_eq!(self.session, before);
+    }
+}
+
+/// Calls of the attempt without a result.
+pub(crate) fn open_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
+    let calls = session.attempt(name).into_iter().flat_map(|it| it.calls(name));
+    let open = calls.filter(|(_, call)| !call.is_finished());
+    open.map(|(name, _)| name).collect()
+}
+
+/// Calls that an executor may have sent: pure and idempotent ones at once, the others once they
+/// are intended, none that is in doubt or the owner's to answer.
+pub(crate) fn sendable_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
+    let attempt: Option<&Attempt> = session.attempt(name);
+    let calls = attempt.into_iter().flat_map(|attempt| attempt.calls(name));
+    let sendable = calls.filter(|(_, call)| match call.status {
+        CallStatus::Requested => matches!(call.effect, Effect::Pure | Effect::Idempotent),
+        CallStatus::Intended { .. } => true,
+        CallStatus::InDoubt { .. } | CallStatus::Finished { .. } => false,
+    });
+    sendable.map(|(name, _)| name).collect()
+}
+
+/// Plays whatever is outstanding, in an order that `seeds` decide, until nothing is. Models look
+/// and send a few times and then end their steps; nothing fails; what is in doubt was done.
+pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8]) {
+    let mut seeds = seeds.iter().copied().cycle();
+    for _ in 0..2_000 {
+        let Some(run) = world.session.active_run() else {
+            return;
+        };
+        if run.status == RunStatus::Planning {
+            world.planned(Ok(seed.draft()));
+            continue;
+        }
+        for open in pending(&world.session) {
+            let is_call = open.call.is_some();
+            let answer = if is_call {
+                some_settlement(0)
+            } else {
+                Settlement::Retry
+            };
+            if !open.is_answered {
+                world.answer(&open.id.to_string(), answer);
+            }
+        }
+        world.now += 20_000;
+        world.decide(Input::Tick);
+        let chaos = seeds.next().unwrap();
+        match chaos % 16 {
+            0 => world.play(&Op::TakeOver { holder_dead: true }),
+            1 => world.play(&Op::TakeOver { holder_dead: false }),
+            2 => world.play(&Op::Lose { attempt: chaos }),
+            _ => {}
+        }
+        if let Some(name) = world.pick_attempt(chaos) {
+            play_towards_the_end(world, name, seeds.next().unwrap());
+        }
+    }
+    panic!("the run does not end: {:#?}", world.session.active_run());
+}
+
+fn play_towards_the_end(world: &mut World, name: AttemptRef, seed: u8) {
+    if let Some(&call) = sendable_calls(&world.session, name).first() {
+        world.report(name.step, vec![finished(call, "an output", "")]);
+    } else if open_calls(&world.session, name).is_empty() {
+        let turns = world.session.attempt(name).unwrap().turns.len();
+        let calls = match (turns, seed % 4) {
+            (0, 0) => vec![look(), send()],
+            (0 | 1, 1) => vec![some_call(5), some_call(2)],
+            (1, 2) => vec![],
+            _ => vec![complete("it is done")],
+        };
+        world.reply(name.step, "Some thoughts.", &calls);
+    }
+}

@@ -1,0 +1,313 @@
+//! What holds whatever happens.
+
+use crate::play::{Op, open_calls, ops, plan_seeds, play_to_the_end};
+use crate::world::{World, fold};
+use cairn_engine::command::{Command, StartRun};
+use cairn_engine::event::{Effect, Event, EventKind, WaitReason};
+use cairn_engine::outstanding::Work;
+use cairn_engine::state::{CallStatus, PlanState, Run, RunStatus, Session, StepStatus};
+use cairn_engine::transitions::{StepPhase, step_may};
+use cairn_engine::views::log::Log;
+use cairn_engine::views::tree::{NodeKind, Tree};
+use cairn_engine::views::usage::UsageView;
+use cairn_engine::views::{agent_state, dump, history, report, todo};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_sequence_of_inputs_keeps_the_invariants(ops in ops()) {
+        let mut world = World::new();
+        let mut watcher = Watcher::default();
+        watcher.watch(&world);
+        for op in &ops {
+            world.play(op);
+            watcher.watch(&world);
+        }
+    }
+
+    #[test]
+    fn folding_gives_the_decided_state_from_any_checkpoint(ops in ops(), cut in any::<prop::sample::Index>()) {
+        let mut world = World::new();
+        ops.iter().for_each(|op| world.play(op));
+        let cut = cut.index(world.journal.len() + 1);
+        let mut session = Session::default();
+        let mut resumed = None;
+        for seq in 0..=world.journal.len() {
+            let checkpoint = session.to_checkpoint().unwrap();
+            let restored = Session::from_checkpoint(&checkpoint).unwrap();
+            prop_assert_eq!(&restored, &session);
+            if seq == cut {
+                resumed = Some(restored);
+            }
+            if let Some(event) = world.journal.get(seq) {
+                session.apply(seq as u64 + 1, event).unwrap();
+                if let Some(resumed) = &mut resumed {
+                    resumed.apply(seq as u64 + 1, event).unwrap();
+                }
+            }
+        }
+        prop_assert_eq!(&session, &world.session);
+        prop_assert_eq!(&resumed.unwrap(), &world.session);
+    }
+
+    #[test]
+    fn without_failures_every_run_ends_completed(seed in plan_seeds(), seeds in prop::collection::vec(any::<u8>(), 1..40)) {
+        let mut seed = seed;
+        // A tool that is not in the catalogue would fail its step.
+        seed.steps.iter_mut().filter(|(kind, _)| kind % 8 == 3).for_each(|(kind, _)| *kind = 0);
+        let mut world = World::new();
+        world.play(&Op::Start(seed.clone()));
+        play_to_the_end(&mut world, &seed, &seeds);
+        let run = world.run();
+        prop_assert_eq!(run.status, RunStatus::Completed);
+        let plan = run.plan.as_ref().unwrap();
+        prop_assert!(plan.steps.iter().all(|step| step.status.phase() == StepPhase::Completed));
+        prop_assert!(world.outstanding().is_empty());
+    }
+
+    #[test]
+    fn events_of_others_may_come_between(ops in ops(), others in prop::collection::vec(0..6_u8, 1..5)) {
+        let mut world = World::new();
+        for op in &ops {
+            let before = world.session.clone();
+            let known = world.journal.len();
+            let is_foreign = matches!(op, Op::Remember { .. } | Op::TakeOver { .. } | Op::Start(_)
+                | Op::Cancel | Op::Decide { .. });
+            world.play(op);
+            let own = &world.journal[known..];
+            if is_foreign || own.is_empty() {
+                continue;
+            }
+            let others = foreign_events(&others, before.seq, world.now);
+            let mut rebased = world.session.clone();
+            rebased.rebase(&others, own).unwrap();
+            let mut in_order = before;
+            for (seq, event) in &others {
+                in_order.apply(*seq, event).unwrap();
+            }
+            for event in own {
+                in_order.apply(in_order.seq + 1, event).unwrap();
+            }
+            prop_assert_eq!(rebased, in_order);
+        }
+    }
+}
+
+/// What clients write without being the owner.
+fn foreign_events(seeds: &[u8], after: u64, at: u64) -> Vec<(u64, Event)> {
+    let kind = |seed: &u8| match seed {
+        0 => EventKind::MemoryCleared,
+        1 => EventKind::MemoryRemoved { key: "k".to_owned() },
+        2 => EventKind::MemorySet {
+            key: "k".to_owned(),
+            value: "of a client".to_owned(),
+        },
+        3 => EventKind::MemorySet {
+            key: "other".to_owned(),
+            value: "of a client".to_owned(),
+        },
+        4 => EventKind::CommandReceived {
+            request_id: "cancel".to_owned(),
+            command: Command::CancelRun {
+                run: 1,
+                reason: String::new(),
+            },
+        },
+        _ => EventKind::CommandReceived {
+            request_id: "start".to_owned(),
+            command: Command::StartRun(StartRun::default()),
+        },
+    };
+    let events = seeds.iter().map(|seed| Event { at, kind: kind(seed) });
+    (after + 1..).zip(events).collect()
+}
+
+/// Follows a journal and checks what must hold after every transition.
+#[derive(Default)]
+struct Watcher {
+    seen: usize,
+    shadow: Session,
+    phases: BTreeMap<(u32, u32), StepPhase>,
+    ended_runs: BTreeSet<u32>,
+    tree: Tree,
+    log: Log,
+    usage: UsageView,
+}
+
+impl Watcher {
+    fn watch(&mut self, world: &World) {
+        for event in &world.journal[self.seen..] {
+            self.seen += 1;
+            self.check_before(event);
+            let seq = self.seen as u64;
+            self.shadow.apply(seq, event).unwrap();
+            self.tree.apply(seq, event);
+            self.log.apply(seq, event);
+            self.usage.apply(event);
+            self.check_phases();
+        }
+        assert_eq!(self.shadow, world.session, "the fold is the decided state");
+        check_session(&world.session);
+        self.check_views(world);
+    }
+
+    fn check_before(&mut self, event: &Event) {
+        let run = event.kind.run();
+        if let Some(run) = run {
+            assert!(!self.ended_runs.contains(&run), "after the end: {event:?}");
+        }
+        match &event.kind {
+            EventKind::RunStarted { .. } => assert!(self.shadow.active_run().is_none()),
+            EventKind::RunCompleted { run, .. }
+            | EventKind::RunFailed { run, .. }
+            | EventKind::RunCancelled { run, .. } => {
+                self.ended_runs.insert(*run);
+            }
+            EventKind::StepStarted { attempt, .. } => {
+                let plan = self.shadow.run(attempt.run).unwrap().plan.as_ref().unwrap();
+                let step = self.shadow.step(*attempt).unwrap();
+                let mut needed = step.plan.depends_on.iter();
+                assert!(needed.all(|&at| plan.steps[at as usize].is_met()), "{event:?}");
+            }
+            EventKind::CallFinished(it) => {
+                let call = self.shadow.call(it.call).unwrap();
+                let is_intended = matches!(call.status, CallStatus::Intended { .. });
+                assert!(call.effect != Effect::Effectful || is_intended, "{event:?}");
+            }
+            EventKind::ReplyReceived(it) => {
+                assert!(open_calls(&self.shadow, it.attempt).is_empty(), "{event:?}");
+            }
+            _ => {}
+        }
+    }
+
+    fn check_phases(&mut self) {
+        for run in &self.shadow.runs {
+            for (step, number) in run.plan.iter().flat_map(|plan| &plan.steps).zip(1..) {
+                let now = step.status.phase();
+                let before = self.phases.insert((run.number, number), now);
+                let before = before.unwrap_or(StepPhase::Pending);
+                assert!(before == now || step_may(before, now), "{before:?} → {now:?}");
+            }
+        }
+    }
+
+    fn check_views(&self, world: &World) {
+        for run in &world.session.runs {
+            let root = self.tree.run(run.number).unwrap();
+            assert_eq!((root.status, root.usage), (run.status, run.usage));
+            let usage = self.usage.run(run.number).unwrap();
+            assert_eq!(usage.total, run.usage);
+            assert_eq!(usage.tool_turns(), run.tool_turns as usize);
+            check_marks(&self.tree, run);
+            assert!(dump::text(&self.tree, run.number, world.now).is_some());
+            assert!(dump::json(&self.tree, run.number, world.now).is_some());
+            let report = report::markdown(&self.log, run.number).unwrap();
+            assert!(report.contains("## Usage"));
+            let steps = run.plan.as_ref().map_or(0, |plan| plan.steps.len());
+            let goals = history::of_run(&self.tree, run.number);
+            assert!(goals.lines().filter(|line| line.starts_with('[')).count() == steps);
+        }
+        let ids: BTreeSet<_> = self.tree.nodes().iter().map(|node| &node.id).collect();
+        assert_eq!(ids.len(), self.tree.nodes().len(), "node ids are unique");
+        for (node, index) in self.tree.nodes().iter().zip(0..) {
+            assert!(node.parent.is_none_or(|parent| parent < index));
+            assert_eq!(node.summary.is_some(), node.kind == NodeKind::Evaluation);
+        }
+        let value = agent_state::of_session(&world.session);
+        assert_eq!(value["run"].as_u64().unwrap_or(0), world.session.runs.len() as u64);
+    }
+}
+
+/// The tree says of every goal what the to-do list says.
+fn check_marks(tree: &Tree, run: &Run) {
+    let mut lines = Vec::new();
+    for (step, number) in run.plan.iter().flat_map(|plan| &plan.steps).zip(1..) {
+        let top = tree.step(run.number, number).unwrap();
+        for (depth, node) in tree.walk(top) {
+            let is_listed = depth == 0 || step.running().is_some();
+            if node.kind == NodeKind::Goal && is_listed {
+                let (indent, mark) = ("  ".repeat(depth), node.status.mark());
+                lines.push(format!("{indent}[{mark}] {}", node.description));
+            }
+        }
+    }
+    assert_eq!(todo::of_run(run), lines.join("\n"));
+}
+
+fn check_session(session: &Session) {
+    let active = session.runs.iter().filter(|run| !run.status.is_terminal());
+    assert!(active.count() <= 1, "at most one run is active");
+    for run in &session.runs {
+        if let Some(plan) = &run.plan {
+            check_plan(run, plan);
+        }
+    }
+    let again = session.outstanding();
+    assert_eq!(again, session.outstanding());
+    let Some(run) = session.active_run() else {
+        assert!(again.is_empty() || again == [Work::HandleCommand]);
+        return;
+    };
+    match run.status {
+        RunStatus::Waiting(_) => check_waiting(run, &again),
+        _ => assert!(!again.is_empty(), "nothing to do in {run:#?}"),
+    }
+}
+
+/// A run waits for a person only while there is a question that nobody has answered, or an answer
+/// whose time has not come.
+fn check_waiting(run: &Run, work: &[Work]) {
+    match run.status {
+        RunStatus::Waiting(WaitReason::Budget) => {
+            assert!(run.is_budget_used_up());
+        }
+        _ => {
+            assert!(run.in_doubt > 0);
+            let answers = doubts(run).iter().filter(|answered| **answered).count();
+            let wakes = work.iter().filter(|it| matches!(it, Work::Wake { .. })).count();
+            assert_eq!(wakes, usize::from(answers > 0));
+        }
+    }
+}
+
+/// One for each call in doubt: whether it has an answer.
+fn doubts(run: &Run) -> Vec<bool> {
+    let attempts = run.running_attempts();
+    let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
+    let doubts = calls.filter_map(|(_, call)| match &call.status {
+        CallStatus::InDoubt { answer, .. } => Some(answer.is_some()),
+        _ => None,
+    });
+    doubts.collect()
+}
+
+fn check_plan(run: &Run, plan: &PlanState) {
+    assert_eq!(run.in_doubt as usize, doubts(run).len(), "the counter of calls in doubt");
+    let mut open = 0;
+    for (step, position) in plan.steps.iter().zip(0..) {
+        let unmet = step.plan.depends_on.iter();
+        let unmet = unmet.filter(|&&at| !plan.steps[at as usize].is_met()).count();
+        assert_eq!(step.unmet as usize, unmet);
+        let is_pending = step.status == StepStatus::Pending;
+        assert_eq!(plan.ready.contains(&position), is_pending && unmet == 0);
+        assert_eq!(plan.running.contains(&position), step.running().is_some());
+        open += u32::from(is_pending || step.running().is_some());
+        assert!(!(run.status.is_terminal() && step.running().is_some()), "it runs on: {run:#?}");
+    }
+    assert_eq!(plan.open, open);
+    if run.status == RunStatus::Completed {
+        assert_eq!(open, 0);
+    }
+}
+
+#[test]
+fn a_journal_folds_to_the_same_state_twice() {
+    let mut world = World::new();
+    world.play(&Op::Remember { key: 1, clear: false });
+    assert_eq!(fold(&world.journal), fold(&world.journal));
+    assert_eq!(fold(&world.journal), world.session);
+}

@@ -1,0 +1,187 @@
+//! Prompts: the built-in ones, templates, and putting messages together.
+//!
+//! The built-in prompts are Markdown files in `prompts/`, compiled in. Those without variables are
+//! used as they are, so that they stay byte for byte the same and providers' caches hit.
+//!
+//! # Templates
+//!
+//! `{name}` is replaced by the variable of that name, `{user.name}` by a field of it. Only a name
+//! in braces is a variable: every other brace is just itself, so that JSON can stand in a prompt
+//! as it is. To write `{name}` itself, double the braces: `{{name}}`.
+//!
+//! `{% if files %} … {% elif … %} … {% else %} … {% endif %}`, `{% for file in files %} … {% endfor
+//! %}`, `{% set … %}` and `{% raw %} … {% endraw %}` are as in Jinja; a tag alone on its line takes
+//! the line away with it. Tests: `defined`, `undefined`, `none`. Filters, in tags only: `default`,
+//! `join`, `length`, `lower`, `trim`, `upper`. There are no comments and no includes.
+//!
+//! A variable that is used and not set is an error that names it, also in a condition; write
+//! `{% if files is defined %}` for one that may be absent. Values are inserted as they are: what
+//! looks like a variable in a value is not replaced.
+
+mod composer;
+mod template;
+
+pub use composer::PromptComposer;
+pub use template::{PromptTemplate, PromptTemplateRegistry, TemplateContext};
+
+use cairn_engine::failure::{Failure, FailureKind};
+
+/// System prompt for making a plan. No variables.
+pub const PLANNING: &str = include_str!("../prompts/planning.md");
+/// System prompt for carrying out a step. No variables.
+pub const EXECUTION: &str = include_str!("../prompts/execution.md");
+/// How to work with the `step`, `read_progress`, `scratchpad` and `session_memory_*` tools, for
+/// the system prompt of whoever has them. No variables.
+pub const GUIDE: &str = include_str!("../prompts/guide.md");
+/// What a model is told whose plan could not be read; a template with the variable `problem`.
+pub const PLAN_REPAIR: &str = include_str!("../prompts/plan_repair.md");
+
+/// The built-in prompts by name: `planning`, `execution`, `guide`, `plan_repair`.
+pub fn builtin() -> PromptTemplateRegistry {
+    let mut registry = PromptTemplateRegistry::new();
+    for (name, text) in [
+        ("planning", PLANNING),
+        ("execution", EXECUTION),
+        ("guide", GUIDE),
+        ("plan_repair", PLAN_REPAIR),
+    ] {
+        registry.register(PromptTemplate::new(name, text));
+    }
+    registry
+}
+
+/// The message that tells a model what was wrong with its plan.
+///
+/// # Errors
+/// None with the prompt that is compiled in; the signature is that of every rendering.
+pub fn plan_repair(problem: &str) -> Result<String, PromptError> {
+    let context = TemplateContext::from([("problem", problem)]);
+    PromptTemplate::new("plan_repair", PLAN_REPAIR).render(&context)
+}
+
+/// What is wrong with a template or its use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PromptError {
+    /// A variable is used and not set.
+    #[error("the prompt {template:?} needs the variable {variable:?}, which is not set")]
+    MissingVariable {
+        /// The template.
+        template: String,
+        /// The variable, with its path if it is a field.
+        variable: String,
+    },
+    /// The template cannot be read.
+    #[error("the prompt {template:?} is wrong at line {line}: {message}")]
+    Syntax {
+        /// The template.
+        template: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// The template can be read, but not with these values.
+    #[error("the prompt {template:?} cannot be rendered at line {line}: {message}")]
+    Render {
+        /// The template.
+        template: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// No template has this name.
+    #[error("unknown prompt {name:?}, known are: {known}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names there are, separated by commas.
+        known: String,
+    },
+}
+
+impl From<PromptError> for Failure {
+    fn from(error: PromptError) -> Self {
+        let reason = match &error {
+            PromptError::MissingVariable { .. } => "missing_variable",
+            PromptError::Syntax { .. } => "prompt_syntax",
+            PromptError::Render { .. } => "prompt_render",
+            PromptError::Unknown { .. } => "unknown_prompt",
+        };
+        Self::new(FailureKind::Config, reason, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_without_variables_render_to_themselves() {
+        let registry = builtin();
+        let nothing = TemplateContext::new();
+        for (name, text) in [
+            ("planning", PLANNING),
+            ("execution", EXECUTION),
+            ("guide", GUIDE),
+        ] {
+            let template = registry.get(name).expect("built in");
+            assert_eq!(template.render(&nothing).expect("no variables"), text);
+        }
+    }
+
+    #[test]
+    fn the_repair_prompt_says_what_was_wrong() {
+        let text = plan_repair("step 2 lacks 'description' {here}").expect("renders");
+        assert!(text.contains("step 2 lacks 'description' {here}"), "{text}");
+        let missing = builtin()
+            .get("plan_repair")
+            .and_then(|template| template.render(&TemplateContext::new()))
+            .expect_err("no problem is given");
+        assert!(missing.to_string().contains("\"problem\""), "{missing}");
+    }
+
+    #[test]
+    fn the_plans_that_the_planning_prompt_shows_are_json() {
+        let blocks = PLANNING.split("```json\n").skip(1);
+        let plans: Vec<serde_json::Value> = blocks
+            .filter_map(|block| block.split("```").next())
+            .map(|plan| serde_json::from_str(plan).expect("valid JSON"))
+            .collect();
+        assert!(!plans.is_empty());
+        for plan in plans {
+            let steps = plan["steps"].as_array().expect("steps");
+            let whole = |step: &serde_json::Value| {
+                step["description"].is_string()
+                    && (step["tool"].is_null() || step["arguments"].is_object())
+            };
+            assert!(!steps.is_empty() && steps.iter().all(whole), "{plan}");
+        }
+    }
+
+    #[test]
+    fn the_guide_teaches_every_state_tool() {
+        let names = ["set", "get", "remove", "list"].map(|verb| format!("session_memory_{verb}"));
+        let tools = ["step", "read_progress", "scratchpad"].map(str::to_owned);
+        for tool in names.iter().chain(&tools) {
+            assert!(GUIDE.contains(&format!("`{tool}")), "{tool}");
+        }
+        for field in ["plan", "focus", "complete", "summary"] {
+            assert!(GUIDE.contains(&format!("`{field}`")), "{field}");
+        }
+    }
+
+    #[test]
+    fn errors_become_failures_of_the_configuration() {
+        let error = builtin().get("poem").expect_err("unknown");
+        let failure = Failure::from(error);
+        assert_eq!(failure.kind, FailureKind::Config);
+        assert!(
+            failure
+                .message
+                .contains("execution, guide, plan_repair, planning"),
+            "{failure}"
+        );
+    }
+}

@@ -1,0 +1,376 @@
+//! Templates with variables and conditions.
+
+use super::PromptError;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value, filters, tests as jinja_tests};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+// What `{` and `}` around a name are turned into, so that no brace of a prompt's text can ever be
+// taken for a delimiter. Private use characters have no meaning in any text.
+const OPEN: char = '\u{f8f0}';
+const CLOSE: char = '\u{f8f1}';
+// Comments cannot be switched off, only given a mark that nobody writes.
+const COMMENT: char = '\u{f8f2}';
+
+/// Instructions that one rendering may take: loops over large values end there.
+const FUEL: u64 = 1_000_000;
+
+static JINJA: LazyLock<Environment<'static>> = LazyLock::new(environment);
+
+/// A text with variables and conditions. See the module above for what it may contain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptTemplate {
+    name: String,
+    text: String,
+}
+
+impl PromptTemplate {
+    /// A template; its text is checked when it is rendered, or by [`PromptTemplate::check`].
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            text: text.into(),
+        }
+    }
+
+    /// The name, which errors show.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text before rendering.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the text can be read.
+    ///
+    /// # Errors
+    /// [`PromptError::Syntax`].
+    pub fn check(&self) -> Result<(), PromptError> {
+        let source = self.translate()?;
+        let parsed = JINJA.template_from_named_str(&self.name, &source);
+        parsed.map(drop).map_err(|error| self.explain(&error))
+    }
+
+    /// The text with its variables replaced.
+    ///
+    /// # Errors
+    /// [`PromptError::MissingVariable`] names the first variable that is used and not set;
+    /// [`PromptError::Syntax`] and [`PromptError::Render`] name the line.
+    pub fn render(&self, context: &TemplateContext) -> Result<String, PromptError> {
+        let source = self.translate()?;
+        let values = Value::from_pairs(context.values.clone());
+        let rendered = JINJA.render_named_str(&self.name, &source, values);
+        rendered.map_err(|error| self.explain(&error))
+    }
+
+    /// The text in the syntax of the engine: marks in place of the braces around names.
+    fn translate(&self) -> Result<String, PromptError> {
+        if let Some(at) = self.text.find([OPEN, CLOSE, COMMENT]) {
+            return Err(PromptError::Syntax {
+                template: self.name.clone(),
+                line: self.text[..at].lines().count().max(1),
+                message: "U+F8F0 to U+F8F2 may not be used".to_owned(),
+            });
+        }
+        let mut source = String::with_capacity(self.text.len());
+        let mut rest = self.text.as_str();
+        while let Some(at) = rest.find('{') {
+            source.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let taken = if let Some(length) = tag_length(rest) {
+                source.push_str(&rest[..length]);
+                length
+            } else if let Some(name) = rest.strip_prefix("{{").and_then(name_before("}}")) {
+                source.extend(["{", name, "}"]);
+                name.len() + 4
+            } else if let Some(name) = rest.strip_prefix('{').and_then(name_before("}")) {
+                source.push(OPEN);
+                source.push_str(name);
+                source.push(CLOSE);
+                name.len() + 2
+            } else {
+                source.push('{');
+                1
+            };
+            rest = &rest[taken..];
+        }
+        source.push_str(rest);
+        Ok(source)
+    }
+
+    fn explain(&self, error: &minijinja::Error) -> PromptError {
+        let template = self.name.clone();
+        let line = error.line().unwrap_or(1);
+        let said = error
+            .detail()
+            .map_or_else(|| error.kind().to_string(), str::to_owned);
+        let message = said.replace([OPEN, CLOSE, COMMENT], "");
+        match error.kind() {
+            ErrorKind::UndefinedError => PromptError::MissingVariable {
+                // The engine says "`name` is undefined".
+                variable: message.split('`').nth(1).unwrap_or(&message).to_owned(),
+                template,
+            },
+            ErrorKind::SyntaxError | ErrorKind::UnknownFilter | ErrorKind::UnknownTest => {
+                PromptError::Syntax {
+                    template,
+                    line,
+                    message,
+                }
+            }
+            _ => PromptError::Render {
+                template,
+                line,
+                message,
+            },
+        }
+    }
+}
+
+/// The bytes of the tag that the text begins with; of `raw`, all up to and with its end.
+fn tag_length(text: &str) -> Option<usize> {
+    let inner = text.strip_prefix("{%")?;
+    let end = inner.find("%}")?;
+    let tag = inner[..end].trim_matches(|character: char| "+-".contains(character));
+    let length = "{%".len() + end + "%}".len();
+    if tag.trim() != "raw" {
+        return Some(length);
+    }
+    let mut ends = text[length..].match_indices("endraw");
+    let end = ends.find_map(|(at, _)| {
+        let after = &text[length + at..];
+        let close = after.find("%}")?;
+        Some(length + at + close + "%}".len())
+    });
+    Some(end.unwrap_or(text.len()))
+}
+
+/// The name that stands before `close`, right at the beginning: letters, digits and underscores,
+/// with points between them.
+fn name_before(close: &'static str) -> impl Fn(&str) -> Option<&str> {
+    move |text| {
+        let name = &text[..text.find(close)?];
+        let part = |part: &str| {
+            let mut characters = part.chars();
+            let first = characters.next();
+            first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+                && characters.all(|other| other.is_ascii_alphanumeric() || other == '_')
+        };
+        name.split('.').all(part).then_some(name)
+    }
+}
+
+fn environment() -> Environment<'static> {
+    let mut jinja = Environment::empty();
+    let mut syntax = SyntaxConfig::builder();
+    let mark = |character: char| character.to_string();
+    let configured = syntax
+        .variable_delimiters(mark(OPEN), mark(CLOSE))
+        .comment_delimiters(mark(COMMENT), mark(COMMENT))
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build();
+    // The marks differ, which is all that is asked of them.
+    jinja.set_syntax(configured.unwrap_or_default());
+    jinja.set_undefined_behavior(UndefinedBehavior::Strict);
+    // In debug mode the engine remembers which variable was undefined.
+    jinja.set_debug(true);
+    jinja.set_fuel(Some(FUEL));
+    jinja.add_test("defined", jinja_tests::is_defined);
+    jinja.add_test("undefined", jinja_tests::is_undefined);
+    jinja.add_test("none", jinja_tests::is_none);
+    jinja.add_filter("default", filters::default);
+    jinja.add_filter("join", filters::join);
+    jinja.add_filter("length", filters::length);
+    jinja.add_filter("lower", filters::lower);
+    jinja.add_filter("trim", filters::trim);
+    jinja.add_filter("upper", filters::upper);
+    jinja
+}
+
+/// The values of variables.
+#[derive(Debug, Clone, Default)]
+pub struct TemplateContext {
+    values: BTreeMap<String, Value>,
+}
+
+impl TemplateContext {
+    /// No values.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a variable: a text, a number, a list, or anything with fields.
+    pub fn set(&mut self, name: impl Into<String>, value: impl Serialize) {
+        self.values.insert(name.into(), Value::from(Serde(value)));
+    }
+
+    /// As [`TemplateContext::set`], in a chain.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
+        self.set(name, value);
+        self
+    }
+}
+
+impl<K: Into<String>, V: Serialize, const N: usize> From<[(K, V); N]> for TemplateContext {
+    fn from(values: [(K, V); N]) -> Self {
+        let pairs = values.into_iter();
+        pairs.fold(Self::new(), |context, (name, value)| {
+            context.with(name, value)
+        })
+    }
+}
+
+/// Templates by name.
+#[derive(Debug, Clone, Default)]
+pub struct PromptTemplateRegistry {
+    templates: BTreeMap<String, PromptTemplate>,
+}
+
+impl PromptTemplateRegistry {
+    /// A registry without templates.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a template, in the place of the one that had its name.
+    pub fn register(&mut self, template: PromptTemplate) {
+        self.templates.insert(template.name.clone(), template);
+    }
+
+    /// The template of this name.
+    ///
+    /// # Errors
+    /// [`PromptError::Unknown`], which lists the names that are known.
+    pub fn get(&self, name: &str) -> Result<&PromptTemplate, PromptError> {
+        self.templates.get(name).ok_or_else(|| {
+            let known: Vec<_> = self.templates.keys().map(String::as_str).collect();
+            PromptError::Unknown {
+                name: name.to_owned(),
+                known: known.join(", "),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn render(text: &str, context: &TemplateContext) -> Result<String, PromptError> {
+        PromptTemplate::new("t", text).render(context)
+    }
+
+    fn rendered(text: &str, context: &TemplateContext) -> String {
+        render(text, context).expect("renders")
+    }
+
+    #[test]
+    fn variables_are_replaced() {
+        let mut registry = PromptTemplateRegistry::new();
+        let text = "In {location}: {condition}, {temperature}";
+        registry.register(PromptTemplate::new("weather", text));
+        let context = TemplateContext::from([
+            ("location", "Peking"),
+            ("condition", "sunny"),
+            ("temperature", "25°C"),
+        ]);
+        let template = registry.get("weather").expect("registered");
+        assert_eq!(
+            template.render(&context).expect("renders"),
+            "In Peking: sunny, 25°C"
+        );
+        let user = TemplateContext::new().with("user", json!({"name": "Ada", "age": 36}));
+        assert_eq!(rendered("{user.name} ({user.age})", &user), "Ada (36)");
+    }
+
+    #[test]
+    fn only_names_in_braces_are_variables() {
+        let context = TemplateContext::from([("name", "N")]);
+        let json = r#"{"steps": [{"id": 1, "d": {}}], "x": { name }} {1} {a b} {} {é} { {name}{ }"#;
+        assert_eq!(rendered(json, &context), json.replace("{name}", "N"));
+        assert_eq!(rendered("{{name}} {name}", &context), "{name} N");
+        assert_eq!(
+            rendered("{{{name}}}", &context),
+            "{{name}}".replace("{name}", "N")
+        );
+        assert_eq!(
+            rendered("{# name #} {{ x }} {% raw %}{name}{% endraw %}", &context),
+            "{# name #} {{ x }} {name}"
+        );
+    }
+
+    #[test]
+    fn values_are_inserted_as_they_are() {
+        let value = "{name} {% if x %} <b> & \"q\" {{ 1 }}\n";
+        let context = TemplateContext::from([("value", value)]);
+        assert_eq!(rendered("{value}", &context), value);
+        let page = PromptTemplate::new("page.html", "{value}");
+        assert_eq!(page.render(&context).expect("renders"), value);
+    }
+
+    #[test]
+    fn conditions_and_loops_take_their_lines_with_them() {
+        let text = "A\n{% if files is defined %}\n{% for file in files %}\n- {file}\n{% endfor %}\n{% else %}\nnone\n{% endif %}\nB\n";
+        let some = TemplateContext::new().with("files", ["a.md", "b.md"]);
+        assert_eq!(rendered(text, &some), "A\n- a.md\n- b.md\nB\n");
+        assert_eq!(rendered(text, &TemplateContext::new()), "A\nnone\nB\n");
+        let joined = "{% set list = files | join(\", \") %}{list}";
+        assert_eq!(rendered(joined, &some), "a.md, b.md");
+    }
+
+    #[test]
+    fn a_missing_variable_is_named() {
+        let context = TemplateContext::new().with("user", json!({"name": "Ada"}));
+        let cases = [
+            ("{greeting}", "greeting"),
+            ("{% if urgent %}!{% endif %}", "urgent"),
+            ("{% for file in files %}{file}{% endfor %}", "files"),
+            ("{user.name} {user.age}", "user.age"),
+            ("{person.name}", "person"),
+        ];
+        for (text, variable) in cases {
+            let expected = PromptError::MissingVariable {
+                template: "t".to_owned(),
+                variable: variable.to_owned(),
+            };
+            assert_eq!(render(text, &context), Err(expected), "{text}");
+        }
+        assert_eq!(rendered("{% if false %}{never}{% endif %}x", &context), "x");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_its_line() {
+        let nothing = TemplateContext::new();
+        let line = |text: &str| match PromptTemplate::new("t", text).check() {
+            Err(PromptError::Syntax { line, .. }) => line,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(line("a\n{% if x %}\nb"), 3);
+        assert_eq!(line("a\n{% nonsense %}"), 2);
+        assert_eq!(line("a\nb \u{f8f0}"), 2);
+        assert_eq!(line("{% raw %} without an end"), 1);
+        assert!(render("{% set x = 1 | nonsense %}", &nothing).is_err());
+        assert!(
+            PromptTemplate::new("t", "{a} {% if b %}{% endif %}")
+                .check()
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn a_loop_without_measure_ends() {
+        let many = TemplateContext::new().with("list", vec![0; 2_000]);
+        let text = "{% for a in list %}{% for b in list %}{% for c in list %}{% endfor %}{% endfor %}{% endfor %}";
+        let error = render(text, &many).expect_err("too much");
+        assert!(matches!(error, PromptError::Render { .. }), "{error:?}");
+    }
+}

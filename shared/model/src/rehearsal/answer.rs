@@ -1,0 +1,161 @@
+//! The answer: one or two sentences that the notes bear out.
+
+use super::compare::compare;
+use super::notes::{Notes, SearchNotes, Survey, SurveyNotes};
+use super::query::Scope;
+use super::survey;
+use super::text::{code, counted, plural, quote, sentence, visible};
+
+/// How names of files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// For a terminal.
+    Plain,
+    /// For the report.
+    Markdown,
+}
+
+impl Style {
+    fn name(self, text: &str) -> String {
+        match self {
+            Self::Plain => visible(text),
+            Self::Markdown => code(&visible(text)),
+        }
+    }
+}
+
+/// What the notes say about `terms` in `scope`.
+pub(super) fn answer(notes: &Notes, scope: &Scope, terms: &[String], style: Style) -> String {
+    let place = visible(&scope.place());
+    let Some(survey) = notes.survey(scope) else {
+        return format!("Nothing is known of the files {place}: no survey of them was noted.");
+    };
+    let counts = &survey.survey;
+    if counts.error.is_some() || (counts.files == 0 && !counts.at_least) {
+        return format!("{}.", sentence(&survey::summary(counts)));
+    }
+    let sentences = match terms {
+        [] => overview(survey, style),
+        [term] => one(counts, &place, term, notes.search(scope, term), style),
+        terms => many(counts, &place, terms, notes, style),
+    };
+    match counts.binary {
+        0 => sentences,
+        _ if terms.is_empty() => sentences,
+        1 => format!("{sentences} 1 binary file was not searched."),
+        more => format!("{sentences} {more} binary files were not searched."),
+    }
+}
+
+fn overview(survey: &SurveyNotes, style: Style) -> String {
+    let largest = survey.files.iter().take(3);
+    let largest: Vec<String> = largest
+        .map(|file| {
+            format!(
+                "{} ({})",
+                style.name(&file.path),
+                plural(file.bytes, "byte")
+            )
+        })
+        .collect();
+    let largest = match largest.as_slice() {
+        [] => String::new(),
+        [only] => format!(" It is {only}."),
+        several if survey.survey.at_least => format!(" Among them: {}.", several.join(", ")),
+        several => format!(" The largest: {}.", several.join(", ")),
+    };
+    format!("{}.{largest}", sentence(&survey::summary(&survey.survey)))
+}
+
+fn one(
+    counts: &Survey,
+    place: &str,
+    term: &str,
+    search: Option<&SearchNotes>,
+    style: Style,
+) -> String {
+    let quoted = quote(term);
+    let all = counted(counts.at_least, counts.files, "file");
+    let Some(notes) = search else {
+        return format!("Nothing is known of {quoted}: no search for it was noted.");
+    };
+    let search = &notes.search;
+    if let Some(error) = &search.error {
+        return format!("The files {place} could not be searched for {quoted}: {error}.");
+    }
+    if search.lines == 0 {
+        let unsure = if search.at_least {
+            ", as far as the search went"
+        } else {
+            ""
+        };
+        return format!("None of {all} {place} mentions {quoted}{unsure}.");
+    }
+    let known = if search.at_least { "At least " } else { "" };
+    format!(
+        "{known}{} of {all} {place} {} {quoted}, in {}: {}.",
+        search.files,
+        mention(search.files),
+        counted(search.at_least, search.lines, "line"),
+        sources(notes, 3, style)
+    )
+}
+
+fn mention(files: u64) -> &'static str {
+    if files == 1 { "mentions" } else { "mention" }
+}
+
+/// The first match of the first files.
+fn sources(notes: &SearchNotes, limit: usize, style: Style) -> String {
+    let shown = notes.matches.iter().take(limit);
+    let shown: Vec<String> = shown
+        .map(|matches| style.name(&format!("{}:{}", matches.path, matches.first)))
+        .collect();
+    let more = if notes.search.files > shown.len() as u64 {
+        " …"
+    } else {
+        ""
+    };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn many(counts: &Survey, place: &str, terms: &[String], notes: &Notes, style: Style) -> String {
+    let scope = &counts.scope;
+    let mut parts: Vec<String> = Vec::new();
+    for term in terms {
+        let quoted = quote(term);
+        parts.push(match notes.search(scope, term) {
+            None => format!("nothing is known of {quoted}"),
+            Some(found) if found.search.error.is_some() => {
+                format!("the search for {quoted} failed")
+            }
+            Some(found) if found.search.lines == 0 => format!("none mentions {quoted}"),
+            Some(found) => format!(
+                "{}{} {} {quoted} ({})",
+                if found.search.at_least {
+                    "at least "
+                } else {
+                    ""
+                },
+                found.search.files,
+                mention(found.search.files),
+                sources(found, 2, style)
+            ),
+        });
+    }
+    let comparison = compare(scope, terms, notes);
+    let all = comparison.all().len() as u64;
+    let every = if terms.len() == 2 {
+        "both"
+    } else {
+        "all of them"
+    };
+    parts.push(match all {
+        0 if comparison.certain => format!("none mentions {every}"),
+        0 => format!("none was seen to mention {every}"),
+        _ if comparison.certain => format!("{all} {} {every}", mention(all)),
+        _ => format!("at least {all} {} {every}", mention(all)),
+    });
+    let files = counted(counts.at_least, counts.files, "file");
+    format!("Of {files} {place}, {}.", parts.join("; "))
+}

@@ -1,0 +1,292 @@
+//! Plays the owner and the tools for a rehearsal: plans, carries out every step, keeps notes and
+//! sub-goals as the runtime does, and answers file tools by plain `std::fs`.
+
+use crate::tools;
+use cairn_engine::message::{Message, ToolCall};
+use cairn_model::rehearsal::Rehearsal;
+use cairn_model::{ChatRequest, Model, OfferedTool};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Tool turns after which an attempt fails.
+const MAX_TURNS: usize = 10;
+
+/// Tool turns that a step of a rehearsal takes at most.
+const EXPECTED_TURNS: usize = 8;
+
+/// Bytes of notes that a step may have.
+const MAX_NOTES: usize = 16 * 1024;
+
+type Fault = Box<dyn Fn(&str, &Value) -> Option<String>>;
+
+/// A workspace and how its tools behave.
+pub struct Stage {
+    pub root: PathBuf,
+    /// Bytes of a tool's result.
+    pub output_limit: usize,
+    /// What fails, with which error.
+    pub fault: Fault,
+}
+
+/// A step as it went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Played {
+    pub title: String,
+    pub summary: String,
+    pub notes: String,
+    /// The attempt's messages, from the system prompt on.
+    pub messages: Vec<Message>,
+    /// Sub-goals in the order in which they were completed.
+    pub sub_goals: Vec<String>,
+    pub turns: usize,
+}
+
+/// A run as it went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    pub goal: String,
+    pub steps: Vec<Played>,
+    pub report: Option<String>,
+}
+
+impl Run {
+    /// The answer that a person is shown.
+    pub fn answer(&self) -> &str {
+        &self.steps.last().unwrap().summary
+    }
+
+    pub fn titles(&self) -> Vec<&str> {
+        self.steps.iter().map(|step| step.title.as_str()).collect()
+    }
+
+    pub fn report(&self) -> &str {
+        self.report.as_deref().unwrap()
+    }
+}
+
+pub fn offered() -> Vec<OfferedTool> {
+    ["list_files", "read_file", "scratchpad", "search_files", "step", "write_file"]
+        .map(|name| OfferedTool {
+            name: name.into(),
+            description: String::new(),
+            parameters: json!({"type": "object"}),
+        })
+        .to_vec()
+}
+
+/// Asks twice: the reply is a pure function of the messages.
+pub fn ask(messages: &[Message], tools: Vec<OfferedTool>) -> Message {
+    let request = ChatRequest {
+        messages: messages.to_vec(),
+        tools,
+        ..ChatRequest::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let model = Rehearsal::new(Duration::ZERO);
+    let first = runtime.block_on(model.chat(&request)).unwrap();
+    let second = runtime.block_on(Rehearsal::new(Duration::ZERO).chat(&request)).unwrap();
+    assert_eq!(first, second);
+    assert_eq!(first.usage.model_calls, 1);
+    assert_eq!((first.usage.cost_nano_usd, first.usage.input_tokens), (0, 0));
+    first.message
+}
+
+/// The steps of the plan for a goal: title and description.
+pub fn plan(goal: &str) -> Vec<(String, String)> {
+    let requirement = format!(
+        "{goal}\n\nWorkspace: the current folder. \"quoted words\" here are no terms.\n\n\
+         Tools: list_files, read_file, search_files, write_file"
+    );
+    let messages = [Message::system("Plan."), Message::user(requirement)];
+    let reply = ask(&messages, vec![]);
+    assert!(reply.tool_calls.is_empty());
+    let plan: Value = serde_json::from_str(&reply.text).unwrap();
+    let text = |step: &Value, field: &str| step[field].as_str().unwrap().to_owned();
+    let steps = plan["steps"].as_array().unwrap().iter();
+    steps.map(|step| (text(step, "title"), text(step, "description"))).collect()
+}
+
+impl Stage {
+    pub fn new(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            output_limit: usize::MAX,
+            fault: Box::new(|_, _| None),
+        }
+    }
+
+    /// Plans and carries out every step.
+    pub fn run(&self, goal: &str) -> Run {
+        self.run_plan(goal, &plan(goal))
+    }
+
+    pub fn run_plan(&self, goal: &str, plan: &[(String, String)]) -> Run {
+        let mut steps: Vec<Played> = Vec::new();
+        for at in 0..plan.len() {
+            let messages = vec![
+                Message::system("Carry out."),
+                Message::user(context(goal, plan, at, &steps)),
+            ];
+            let played = self.play(&plan[at].0, messages);
+            assert!(played.turns <= EXPECTED_TURNS, "{}: {} turns", played.title, played.turns);
+            steps.push(played);
+        }
+        Run {
+            goal: goal.to_owned(),
+            steps,
+            report: std::fs::read_to_string(self.root.join("cairn-out/report.md")).ok(),
+        }
+    }
+
+    /// Carries an attempt to its end, from wherever its messages stand.
+    pub fn play(&self, title: &str, messages: Vec<Message>) -> Played {
+        let mut owner = Owner::default();
+        let mut messages = owner.replay(self, messages);
+        for _ in owner.turns..MAX_TURNS {
+            let reply = ask(&messages, offered());
+            messages.push(reply.clone());
+            messages.extend(owner.answer(self, &reply, &[]));
+            if let Some(summary) = owner.ended {
+                return Played {
+                    title: title.to_owned(),
+                    summary,
+                    notes: owner.notes,
+                    messages,
+                    sub_goals: owner.completed,
+                    turns: owner.turns,
+                };
+            }
+        }
+        panic!("{title} did not end in {MAX_TURNS} turns: {messages:#?}");
+    }
+}
+
+/// The step context, in the runtime's layout.
+fn context(goal: &str, plan: &[(String, String)], at: usize, done: &[Played]) -> String {
+    let overview: Vec<String> = plan
+        .iter()
+        .enumerate()
+        .map(|(index, (title, _))| {
+            let mark = match index.cmp(&at) {
+                std::cmp::Ordering::Less => " done",
+                std::cmp::Ordering::Equal => " >> current",
+                std::cmp::Ordering::Greater => "",
+            };
+            format!("{}. {title}{mark}", index + 1)
+        })
+        .collect();
+    let (title, description) = &plan[at];
+    let mut text = format!(
+        "## Requirement\n{goal}\n\n## Plan overview\n{}\n\n## Current step (step {})\n\
+         Title: {title}\nDescription: {description}",
+        overview.join("\n"),
+        at + 1
+    );
+    if !done.is_empty() {
+        text += "\n\n## Summaries of finished steps";
+    }
+    for (index, step) in done.iter().enumerate() {
+        text += &format!("\n- Step {}: {}", index + 1, step.summary);
+    }
+    let notes: Vec<&str> =
+        done.iter().map(|step| step.notes.as_str()).filter(|notes| !notes.is_empty()).collect();
+    if !notes.is_empty() {
+        text += &format!("\n\n## Scratchpad\n{}", notes.join("\n"));
+    }
+    text
+}
+
+/// What the owner keeps of an attempt.
+#[derive(Default)]
+struct Owner {
+    notes: String,
+    open: Vec<String>,
+    focus: Option<String>,
+    completed: Vec<String>,
+    ended: Option<String>,
+    ids: Vec<String>,
+    turns: usize,
+}
+
+impl Owner {
+    /// Goes through the messages of an attempt that was broken off, and makes the calls of the
+    /// last reply that have no result.
+    fn replay(&mut self, stage: &Stage, mut messages: Vec<Message>) -> Vec<Message> {
+        let replies: Vec<usize> =
+            (0..messages.len()).filter(|at| !messages[*at].tool_calls.is_empty()).collect();
+        for at in replies {
+            let reply = messages[at].clone();
+            let next = messages[at + 1..].iter().position(|m| m.tool_call_id.is_empty());
+            let end = next.map_or(messages.len(), |offset| at + 1 + offset);
+            let known = messages[at + 1..end].to_vec();
+            let results = self.answer(stage, &reply, &known);
+            messages.splice(at + 1..end, results);
+        }
+        messages
+    }
+
+    /// Answers the calls of a reply; results that are known already are kept.
+    fn answer(&mut self, stage: &Stage, reply: &Message, known: &[Message]) -> Vec<Message> {
+        self.turns += 1;
+        assert!(!reply.tool_calls.is_empty(), "text alone ends nothing: {}", reply.text);
+        let mut results = Vec::new();
+        for call in &reply.tool_calls {
+            assert!(!self.ids.contains(&call.id), "{} twice", call.id);
+            self.ids.push(call.id.clone());
+            let answer = self.call(stage, call);
+            let known = known.iter().find(|result| result.tool_call_id == call.id);
+            results.push(known.cloned().unwrap_or_else(|| match answer {
+                Ok(text) => Message::tool(&call.id, text, false),
+                Err(text) => Message::tool(&call.id, text, true),
+            }));
+        }
+        results
+    }
+
+    fn call(&mut self, stage: &Stage, call: &ToolCall) -> Result<String, String> {
+        let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
+        if let Some(error) = (stage.fault)(&call.name, &arguments) {
+            return Err(error);
+        }
+        match call.name.as_str() {
+            "step" => self.step(&arguments),
+            "scratchpad" => {
+                assert_eq!(arguments["mode"], "replace");
+                let text = arguments["text"].as_str().unwrap();
+                assert!(text.len() <= MAX_NOTES, "{} bytes of notes", text.len());
+                self.notes = text.to_owned();
+                Ok(format!("notes: {} bytes", text.len()))
+            }
+            name => tools::call(&stage.root, stage.output_limit, name, &arguments),
+        }
+    }
+
+    fn step(&mut self, arguments: &Value) -> Result<String, String> {
+        if let Some(plan) = arguments["plan"].as_array() {
+            let goals: Vec<String> = plan.iter().map(|g| g.as_str().unwrap().to_owned()).collect();
+            assert!(goals.iter().all(|goal| !self.open.contains(goal)));
+            self.open.extend(goals);
+        }
+        if arguments["complete"] == json!(true) {
+            let summary = arguments["summary"].as_str().unwrap();
+            assert!(!summary.trim().is_empty());
+            match self.focus.take() {
+                Some(goal) => {
+                    self.open.retain(|open| *open != goal);
+                    self.completed.push(goal);
+                }
+                None => {
+                    assert!(self.open.is_empty(), "open sub-goals: {:?}", self.open);
+                    assert!(arguments.get("focus").is_none());
+                    self.ended = Some(summary.to_owned());
+                }
+            }
+        }
+        if let Some(focus) = arguments["focus"].as_str() {
+            assert!(self.open.iter().any(|open| open == focus), "no sub-goal {focus}");
+            self.focus = Some(focus.to_owned());
+        }
+        Ok("done".to_owned())
+    }
+}

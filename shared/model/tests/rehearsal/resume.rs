@@ -1,0 +1,66 @@
+//! An attempt that is continued anywhere goes on to the same end.
+
+use crate::driver::{Played, Stage, ask, offered};
+use crate::folders::{docs, write};
+use cairn_engine::message::{Message, Role};
+
+/// Ends of the parts of an attempt after which it may be broken off: after every message.
+fn continued(stage: &Stage, step: &Played) {
+    for end in 2..step.messages.len() {
+        let prefix = step.messages[..end].to_vec();
+        let next = &step.messages[end];
+        if next.role == Role::Assistant {
+            assert_eq!(ask(&prefix, offered()), *next, "{} at {end}", step.title);
+        }
+        // Thoughts and remarks in between change nothing.
+        let mut prefix = prefix;
+        if next.role == Role::Assistant {
+            prefix.push(Message::assistant("thinking", vec![]));
+            prefix.push(Message::user("Continue with the step."));
+            let mut reply = ask(&prefix, offered());
+            for (call, expected) in reply.tool_calls.iter_mut().zip(&next.tool_calls) {
+                call.id.clone_from(&expected.id);
+            }
+            assert_eq!(reply, *next, "{} at {end}", step.title);
+            prefix.truncate(end);
+        }
+        let played = stage.play(&step.title, prefix);
+        assert_eq!(played, *step, "{} at {end}", step.title);
+    }
+}
+
+#[test]
+fn every_prefix_leads_to_the_same_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    docs(root);
+    for number in 0..9 {
+        write(root, &format!("docs/more{number}.md"), "# More\n\nRedis and Valkey\n");
+    }
+    let stage = Stage::new(root);
+    for goal in [
+        "Compare \"Redis\" and \"Valkey\" under docs",
+        "Summarize this project",
+        "Run the tests",
+    ] {
+        let run = stage.run(goal);
+        for step in &run.steps {
+            continued(&stage, step);
+        }
+    }
+}
+
+#[test]
+fn a_step_that_is_asked_again_after_its_end_ends_again() {
+    let dir = tempfile::tempdir().unwrap();
+    docs(dir.path());
+    let run = Stage::new(dir.path()).run("Which files mention Redis?");
+    let mut messages = run.steps[0].messages.clone();
+    messages.truncate(messages.len() - 1);
+    let end = messages.last().unwrap().tool_call_id.clone();
+    assert!(!end.is_empty());
+    messages.push(Message::tool("rehearsal_1_1", "a hook refused it", true));
+    let again = ask(&messages, offered());
+    assert_eq!(again.tool_calls.len(), 1);
+    assert_eq!(again.tool_calls[0].name, "step");
+}

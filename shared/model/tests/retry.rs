@@ -1,0 +1,224 @@
+//! Retries, on a paused clock: the model is scripted and nothing outside the test is waited for.
+
+#![allow(clippy::expect_used, reason = "a test may panic")]
+
+mod support;
+
+use async_trait::async_trait;
+use cairn_engine::message::{Message, Usage};
+use cairn_model::{
+    ChatReply, ChatRequest, FinishReason, Jitter, Model, ModelError, ModelInfo, RetryPolicy,
+    StreamEvent, chat_with_retry,
+};
+use futures::stream::BoxStream;
+use std::sync::Mutex;
+use std::time::Duration;
+use support::ask;
+use tokio::time::Instant;
+
+/// Fails with these errors, the last one first, and then answers; each call takes a while.
+#[derive(Debug)]
+struct Flaky {
+    errors: Mutex<Vec<ModelError>>,
+    takes: Duration,
+}
+
+impl Flaky {
+    fn new(mut errors: Vec<ModelError>) -> Self {
+        errors.reverse();
+        Self {
+            errors: Mutex::new(errors),
+            takes: Duration::ZERO,
+        }
+    }
+}
+
+#[async_trait]
+impl Model for Flaky {
+    async fn chat(&self, _request: &ChatRequest) -> Result<ChatReply, ModelError> {
+        tokio::time::sleep(self.takes).await;
+        match self.errors.lock().expect("not poisoned").pop() {
+            Some(error) => Err(error),
+            None => Ok(ChatReply {
+                message: Message::assistant("done", vec![]),
+                usage: Usage::default(),
+                finish: FinishReason::Stop,
+                model: "flaky".to_owned(),
+            }),
+        }
+    }
+
+    async fn chat_stream(
+        &self,
+        _request: &ChatRequest,
+    ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
+        Err(auth())
+    }
+
+    fn estimate_tokens(&self, _messages: &[Message]) -> u64 {
+        0
+    }
+
+    fn describe(&self) -> ModelInfo {
+        ModelInfo {
+            provider: "flaky".to_owned(),
+            name: "flaky".to_owned(),
+            window_tokens: 0,
+            input_nano_usd_per_million: 0,
+            output_nano_usd_per_million: 0,
+        }
+    }
+}
+
+fn server() -> ModelError {
+    ModelError::Server {
+        status: 500,
+        message: "oops".to_owned(),
+    }
+}
+
+fn limit(seconds: Option<u64>) -> ModelError {
+    ModelError::RateLimit {
+        message: "slow down".to_owned(),
+        retry_after: seconds.map(Duration::from_secs),
+    }
+}
+
+fn auth() -> ModelError {
+    ModelError::Auth {
+        message: "no".to_owned(),
+    }
+}
+
+fn policy() -> RetryPolicy {
+    RetryPolicy {
+        min_delay: Duration::from_secs(1),
+        max_delay: Duration::from_secs(10),
+        jitter: Jitter::Off,
+        ..RetryPolicy::default()
+    }
+}
+
+/// The outcome, the waits told of, and the time that it took.
+async fn run(
+    model: &Flaky,
+    policy: &RetryPolicy,
+) -> (
+    Result<ChatReply, ModelError>,
+    Vec<(u32, Duration)>,
+    Duration,
+) {
+    let started = Instant::now();
+    let mut waits = Vec::new();
+    let told = |attempt, _: &ModelError, wait| waits.push((attempt, wait));
+    let outcome = chat_with_retry(model, &ask("x"), policy, told).await;
+    (outcome, waits, started.elapsed())
+}
+
+fn seconds(waits: &[(u32, Duration)]) -> Vec<u64> {
+    waits.iter().map(|(_, wait)| wait.as_secs()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_double_up_to_the_longest_and_attempts_count_from_one() {
+    let model = Flaky::new((0..6).map(|_| server()).collect());
+    let (outcome, waits, elapsed) = run(&model, &policy()).await;
+    assert_eq!(outcome.expect("a reply").message.text, "done");
+    assert_eq!(seconds(&waits), [1, 2, 4, 8, 10, 10]);
+    assert_eq!(
+        waits
+            .iter()
+            .map(|(attempt, _)| *attempt)
+            .collect::<Vec<_>>(),
+        [1, 2, 3, 4, 5, 6]
+    );
+    assert_eq!(elapsed, Duration::from_secs(35), "it really waited");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_is_not_asked_before_it_wants_to_be() {
+    let model = Flaky::new(vec![limit(Some(5)), limit(None), limit(Some(3_600))]);
+    let (outcome, waits, _) = run(&model, &policy()).await;
+    assert!(outcome.is_ok());
+    // Its wish on top of our own wait; our own; no longer than the longest.
+    assert_eq!(seconds(&waits), [6, 2, 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_may_pass_is_tried_again() {
+    let timeout = ModelError::Timeout {
+        after: Duration::from_secs(1),
+    };
+    let stream = ModelError::Stream {
+        message: "cut".to_owned(),
+    };
+    for error in [limit(None), timeout, stream, server()] {
+        let (outcome, waits, _) = run(&Flaky::new(vec![error]), &policy()).await;
+        assert!(outcome.is_ok());
+        assert_eq!(waits.len(), 1);
+    }
+    let message = || "no".to_owned();
+    for error in [
+        auth(),
+        ModelError::ContextLength { message: message() },
+        ModelError::BadRequest { message: message() },
+        ModelError::BadAnswer { message: message() },
+    ] {
+        let reason = error.reason();
+        let (outcome, waits, elapsed) = run(&Flaky::new(vec![error]), &policy()).await;
+        assert_eq!(outcome.expect_err("final").reason(), reason);
+        assert_eq!((waits.len(), elapsed), (0, Duration::ZERO));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_end_with_their_number_and_with_the_time() {
+    let many = || Flaky::new((0..100).map(|_| server()).collect());
+    let two = RetryPolicy {
+        max_retries: 2,
+        ..policy()
+    };
+    let (outcome, waits, _) = run(&many(), &two).await;
+    assert_eq!(
+        (outcome.expect_err("used up").reason(), waits.len()),
+        ("Server", 2)
+    );
+    let (outcome, waits, _) = run(&many(), &RetryPolicy::never()).await;
+    assert!(outcome.is_err() && waits.is_empty());
+
+    // The attempts take time too: 2 + 1 + 2 + 2 + 2 = 9, and the next wait of 4 is too much.
+    let slow = Flaky {
+        takes: Duration::from_secs(2),
+        ..many()
+    };
+    let ten = RetryPolicy {
+        max_elapsed: Duration::from_secs(10),
+        ..policy()
+    };
+    let (outcome, waits, elapsed) = run(&slow, &ten).await;
+    assert!(outcome.is_err());
+    assert_eq!(
+        (seconds(&waits), elapsed),
+        (vec![1, 2], Duration::from_secs(9))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn jitter_prolongs_each_wait_by_a_part_that_the_seed_fixes() {
+    let with = |jitter| RetryPolicy { jitter, ..policy() };
+    let waits = async |jitter| {
+        let model = Flaky::new((0..4).map(|_| server()).collect());
+        run(&model, &with(jitter)).await.1
+    };
+    let one = waits(Jitter::Seeded(1)).await;
+    assert_eq!(one, waits(Jitter::Seeded(1)).await);
+    assert_ne!(one, waits(Jitter::Seeded(2)).await);
+    assert_ne!(waits(Jitter::Random).await, waits(Jitter::Random).await);
+    for ((_, wait), base) in one.iter().zip([1, 2, 4, 8]) {
+        let base = Duration::from_secs(base);
+        assert!(
+            *wait >= base && *wait <= (base * 2).min(Duration::from_secs(10)),
+            "{one:?}"
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! The key is nowhere to be seen, whatever a server does with it.
+
+#![allow(clippy::expect_used, reason = "a test may panic")]
+
+mod support;
+
+use cairn_engine::failure::Failure;
+use cairn_http::test_server::Reply;
+use cairn_model::{Model, ModelError, ModelRegistry, StreamEvent, chat_with_retry};
+use futures::StreamExt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use support::{CANARY, answer, ask, at_once, configured, fault};
+use tracing_subscriber::fmt::MakeWriter;
+
+const HEADER: &str = "canary-header-value";
+
+/// Every way in which a server may show the key again.
+fn echoes() -> Vec<Reply> {
+    let spread: String = CANARY
+        .chars()
+        .flat_map(|letter| [letter, '\u{200b}'])
+        .collect();
+    let mut echoes: Vec<_> = [400, 401, 404, 429, 500, 503]
+        .into_iter()
+        .map(|status| fault(status, "c", &format!("key {CANARY} or {HEADER} is wrong")))
+        .collect();
+    echoes.extend([
+        fault(401, "c", &format!("{}{CANARY}", "x".repeat(495))),
+        fault(401, "c", &spread),
+        fault(401, CANARY, ""),
+        Reply::pieces(
+            500,
+            &[format!("<pre>Authorization: Bearer {CANARY}\r\n</pre>")],
+        ),
+        Reply::pieces(500, &[format!("{}{CANARY}", "y".repeat(65_530))]),
+        Reply::json(301, "").header("location", &format!("https://x.example/?key={CANARY}")),
+        Reply::json(200, format!("{{\"error\":{{\"message\":\"{CANARY}\"}}}}")),
+        Reply::json(200, format!("{{\"choices\":\"{CANARY}\"}}")),
+        Reply::json(
+            200,
+            format!("{{\"choices\":[{{\"message\":\"{HEADER}\"}}]}}"),
+        ),
+    ]);
+    echoes
+}
+
+fn assert_clean(shown: &str) {
+    assert!(!shown.contains("canary"), "{shown}");
+}
+
+async fn model(script: Vec<Reply>) -> (cairn_http::test_server::TestServer, cairn_model::OpenAi) {
+    configured(script, |config| {
+        config.extra_headers = vec![("x-token".to_owned(), HEADER.into())];
+        assert_clean(&format!("{config:?} {config:#?}"));
+    })
+    .await
+}
+
+#[tokio::test]
+async fn no_error_shows_an_echoed_key() {
+    for reply in echoes() {
+        let (_server, model) = model(vec![reply.clone()]).await;
+        let whole = model.chat(&ask("x")).await.expect_err("an error");
+        let streamed = model.chat_stream(&ask("x")).await.err().expect("an error");
+        for error in [whole, streamed] {
+            assert_clean(&format!("{error} {error:?} {error:#?}"));
+            let failure = Failure::from(error);
+            assert_clean(&format!("{failure} {failure:?}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_event_shows_an_echoed_key() {
+    let begun = "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n";
+    for echo in [
+        format!("data: {{\"error\":{{\"message\":\"{CANARY}\"}}}}\n\n"),
+        format!("data: {{\"choices\":\"{CANARY}\"}}\n\n"),
+    ] {
+        let (_server, model) = model(vec![Reply::events(&[begun, &echo])]).await;
+        let stream = model.chat_stream(&ask("x")).await.expect("a stream");
+        let events: Vec<_> = stream.collect().await;
+        assert!(matches!(events.last(), Some(StreamEvent::Error { .. })));
+        assert_clean(&format!("{events:?}"));
+    }
+}
+
+#[tokio::test]
+async fn the_texts_of_errors_are_short_and_on_one_line() {
+    let long = fault(500, "c", &format!("\u{1b}[2Ja\r\nb{}", "é".repeat(2_000)));
+    let (_server, model) = model(vec![long]).await;
+    match model.chat(&ask("x")).await.expect_err("an error") {
+        ModelError::Server { message, .. } => {
+            assert_eq!(message.chars().count(), 501);
+            assert!(message.starts_with("[2Ja  béé"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn neither_model_nor_registry_shows_the_key() {
+    let (_server, model) = model(vec![answer("x")]).await;
+    assert_clean(&format!("{model:?} {model:#?} {:?}", model.describe()));
+    let mut registry = ModelRegistry::new();
+    registry.insert("m", Arc::new(model));
+    assert_clean(&format!("{registry:?}"));
+}
+
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        log.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn no_log_line_shows_the_key_at_any_level() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+        .with_writer(log.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+
+    let script = vec![fault(500, "c", CANARY), answer("x")];
+    let (server, model) = model(script).await;
+    chat_with_retry(&model, &ask("x"), &at_once(), |_, _, _| {})
+        .await
+        .expect("a reply");
+
+    let sent = server.requests();
+    assert!(
+        sent.iter()
+            .all(|seen| seen.header("x-token") == Some(HEADER))
+    );
+    let log = log.0.lock().expect("not poisoned").clone();
+    let log = String::from_utf8(log).expect("text");
+    assert!(log.contains("model answered"), "nothing was logged");
+    assert!(log.contains("hyper"), "the library was not heard");
+    // What the server sends is not logged by anybody either.
+    assert_clean(&log);
+}

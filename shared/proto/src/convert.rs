@@ -1,0 +1,77 @@
+//! Conversions between the contracts and the engine's vocabulary, at the edge and nowhere else.
+//!
+//! Towards the wire every conversion is a `From` that moves its strings. From the wire it is a
+//! `From` where every message has a meaning, and a `TryFrom` with a [`ConvertError`] that names the
+//! field where it does not. Conversions check the shape and not the sense: whether a run exists or
+//! a goal may be empty is for the engine to say.
+//!
+//! Numbers that an enum does not have, as a newer version may send them, are read like the
+//! `*_UNSPECIFIED` value if the contract says what that means, and refused otherwise.
+//!
+//! Journals are kept for ever, so what was ever written must decode for ever: `tests/golden` holds
+//! encoded events that do.
+
+mod command;
+mod error;
+mod event;
+mod executor;
+mod message;
+mod plan;
+mod wire;
+
+pub use error::{ConvertError, repeated, required};
+
+use crate::event::{self as proto, event::Kind};
+use cairn_engine::event::Event;
+use prost::Message as _;
+use wire::OnWire as _;
+
+/// An event as it was read from a journal.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decoded {
+    /// One that the engine knows.
+    Event(Event),
+    /// The event is a blob of the session; read that and decode it in place of this.
+    StoredApart {
+        /// SHA-256 of the encoded event, in hexadecimal.
+        digest: String,
+        /// Length of the encoded event in bytes.
+        size: u64,
+    },
+    /// A kind from a newer version. It has a number in the journal and is skipped.
+    Unknown,
+}
+
+/// Appends the encoded event to `out`, ready to be stored. Each string is copied twice: out of the
+/// event, and into `out`. Whoever owns the event saves the first copy by converting it with
+/// `From` and encoding that.
+///
+/// The same event always gives the same bytes.
+pub fn encode_event(event: &Event, out: &mut Vec<u8>) {
+    append(&proto::Event::from(event.clone()), out);
+}
+
+/// Appends an event that stands for one kept as a blob. `at` is that event's own time, `digest`
+/// what `PutBlob` answered and `size` the number of bytes put.
+pub fn encode_stored_apart(at: u64, digest: String, size: u64, out: &mut Vec<u8>) {
+    let event = proto::Event {
+        at_unix_ms: at.to_wire(),
+        kind: Some(Kind::StoredApart(proto::StoredApart { digest, size })),
+    };
+    append(&event, out);
+}
+
+/// Reads an encoded event.
+///
+/// # Errors
+/// The bytes are no `cairn.event.v1.Event`, or one that lacks a field.
+pub fn decode_event(bytes: &[u8]) -> Result<Decoded, ConvertError> {
+    let event = proto::Event::decode(bytes)
+        .map_err(|error| ConvertError::new("event", format!("cannot be decoded: {error}")))?;
+    event.try_into()
+}
+
+fn append(event: &proto::Event, out: &mut Vec<u8>) {
+    let encoded = event.encode(out);
+    debug_assert!(encoded.is_ok(), "a vector always has room");
+}

@@ -1,0 +1,205 @@
+//! Events: one row a kind.
+
+use super::Decoded;
+use super::error::ConvertError;
+use super::wire::{OnWire, plain_record, record};
+use crate::event::{self as proto, event::Kind};
+use cairn_engine::event::{
+    AttemptRef, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived, RequestedCall,
+    WaitReason,
+};
+
+/// Takes the kinds in three lists: those whose fields have the same names on both sides, those
+/// whose names differ (`engine => message`), and those that are structs of their own.
+macro_rules! kinds {
+    (
+        same { $($name:ident: $kind:ident { $($field:ident),* })* }
+        renamed { $($other_name:ident: $other:ident { $($ours:ident => $theirs:ident),* })* }
+        records { $($record_name:ident: $record:ident)* }
+    ) => {
+        impl From<EventKind> for Kind {
+            fn from(kind: EventKind) -> Self {
+                match kind {
+                    $(EventKind::$kind { $($field),* } => Self::$kind(proto::$kind {
+                        $($field: $field.to_wire()),*
+                    }),)*
+                    $(EventKind::$other { $($ours),* } => Self::$other(proto::$other {
+                        $($theirs: $ours.to_wire()),*
+                    }),)*
+                    $(EventKind::$record(record) => Self::$record(record.into()),)*
+                }
+            }
+        }
+
+        fn decode(at: u64, kind: Kind) -> Result<Decoded, ConvertError> {
+            let kind = match kind {
+                $(Kind::$kind(proto::$kind { $($field),* }) => {
+                    EventKind::$kind {
+                        $($field: read($field, stringify!($name), stringify!($field))?),*
+                    }
+                })*
+                $(Kind::$other(proto::$other { $($theirs),* }) => {
+                    EventKind::$other {
+                        $($ours: read($theirs, stringify!($other_name), stringify!($theirs))?),*
+                    }
+                })*
+                $(Kind::$record(message) => EventKind::$record(
+                    message.try_into().map_err(|error: ConvertError| {
+                        error.within(stringify!($record_name))
+                    })?,
+                ),)*
+                Kind::StoredApart(proto::StoredApart { digest, size }) => {
+                    return Ok(Decoded::StoredApart { digest, size });
+                }
+            };
+            Ok(Decoded::Event(Event { at, kind }))
+        }
+    };
+}
+
+kinds! {
+    same {
+        session_created: SessionCreated { title }
+        command_received: CommandReceived { request_id, command }
+        command_refused: CommandRefused { command_seq, reason, message }
+        memory_set: MemorySet { key, value }
+        memory_removed: MemoryRemoved { key }
+        memory_cleared: MemoryCleared {}
+        run_started: RunStarted { run, goal, limits, model, command_seq }
+        plan_applied: PlanApplied { run, revision, plan, usage, duration_ms }
+        run_waiting: RunWaiting { run, reason }
+        run_resumed: RunResumed { run }
+        run_completed: RunCompleted { run, answer }
+        run_failed: RunFailed { run, failure }
+        run_cancelled: RunCancelled { run, reason, command_seq }
+        step_started: StepStarted { attempt, tool_effect }
+        attempt_continued: AttemptContinued { attempt }
+        step_completed: StepCompleted { attempt, response, summary }
+        step_failed: StepFailed { attempt, failure }
+        step_skipped: StepSkipped { run, step, reason }
+        call_settled: CallSettled { call, settlement }
+        sub_goal_added: SubGoalAdded { attempt, index, text }
+        sub_goal_focused: SubGoalFocused { attempt, index }
+        sub_goal_completed: SubGoalCompleted { attempt, index, summary }
+        scratchpad_written: ScratchpadWritten { attempt, text }
+        decided: Decided { command_seq, call, settlement }
+        budget_raised: BudgetRaised { run, turns, command_seq }
+    }
+    renamed {
+        call_intended: CallIntended {
+            call => call,
+            not_after => not_after_unix_ms,
+            time_limit_ms => time_limit_ms,
+            in_process => in_process
+        }
+        call_in_doubt: CallInDoubt { call => call, settle_after => settle_after_unix_ms }
+    }
+    records {
+        reply_received: ReplyReceived
+        call_finished: CallFinished
+    }
+}
+
+record! {
+    ReplyReceived => proto::ReplyReceived {
+        attempt, tool_turn, text, calls, usage, model, duration_ms
+    }
+}
+record! { CallFinished => proto::CallFinished { call, output, is_error, reason, duration_ms } }
+record! { RequestedCall => proto::RequestedCall { call, effect } }
+record! { CallRef => proto::CallRef { attempt, tool_turn, index } }
+plain_record! { AttemptRef => proto::AttemptRef { run, step, attempt } }
+
+fn read<E: OnWire<W>, W>(wire: W, kind: &str, field: &str) -> Result<E, ConvertError> {
+    E::from_wire(wire, field).map_err(|error| error.within(kind))
+}
+
+impl From<Event> for proto::Event {
+    fn from(event: Event) -> Self {
+        Self {
+            at_unix_ms: event.at.to_wire(),
+            kind: Some(event.kind.into()),
+        }
+    }
+}
+
+impl TryFrom<proto::Event> for Decoded {
+    type Error = ConvertError;
+
+    fn try_from(event: proto::Event) -> Result<Self, ConvertError> {
+        let at = OnWire::from_wire(event.at_unix_ms, "at_unix_ms")?;
+        match event.kind {
+            Some(kind) => decode(at, kind),
+            None => Ok(Self::Unknown),
+        }
+    }
+}
+
+impl From<Effect> for proto::Effect {
+    fn from(effect: Effect) -> Self {
+        match effect {
+            Effect::Pure => Self::Pure,
+            Effect::Idempotent => Self::Idempotent,
+            Effect::Effectful => Self::Effectful,
+            Effect::State => Self::State,
+        }
+    }
+}
+
+/// What nobody promised to be harmless is taken to have effects.
+impl From<proto::Effect> for Effect {
+    fn from(effect: proto::Effect) -> Self {
+        match effect {
+            proto::Effect::Pure => Self::Pure,
+            proto::Effect::Idempotent => Self::Idempotent,
+            proto::Effect::Unspecified | proto::Effect::Effectful => Self::Effectful,
+            proto::Effect::State => Self::State,
+        }
+    }
+}
+
+impl OnWire<i32> for Effect {
+    fn to_wire(self) -> i32 {
+        proto::Effect::from(self).into()
+    }
+
+    fn from_wire(wire: i32, _field: &str) -> Result<Self, ConvertError> {
+        Ok(proto::Effect::try_from(wire).unwrap_or_default().into())
+    }
+}
+
+/// Where there may be no tool: unspecified is none, and an effect from a newer version is not none.
+impl OnWire<i32> for Option<Effect> {
+    fn to_wire(self) -> i32 {
+        self.map_or(proto::Effect::Unspecified.into(), Effect::to_wire)
+    }
+
+    fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
+        let is_set = wire != i32::from(proto::Effect::Unspecified);
+        is_set.then(|| Effect::from_wire(wire, field)).transpose()
+    }
+}
+
+impl From<WaitReason> for proto::WaitReason {
+    fn from(reason: WaitReason) -> Self {
+        match reason {
+            WaitReason::InDoubt => Self::InDoubt,
+            WaitReason::Budget => Self::Budget,
+        }
+    }
+}
+
+impl OnWire<i32> for WaitReason {
+    fn to_wire(self) -> i32 {
+        proto::WaitReason::from(self).into()
+    }
+
+    fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
+        match proto::WaitReason::try_from(wire) {
+            Ok(proto::WaitReason::InDoubt) => Ok(Self::InDoubt),
+            Ok(proto::WaitReason::Budget) => Ok(Self::Budget),
+            Ok(proto::WaitReason::Unspecified) => Err(ConvertError::missing(field)),
+            Err(_) => Err(ConvertError::unknown_value(field, wire)),
+        }
+    }
+}

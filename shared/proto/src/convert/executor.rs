@@ -1,0 +1,37 @@
+//! What an executor reports.
+
+use super::error::ConvertError;
+use super::wire::{OnWire, record};
+use crate::executor as proto;
+use cairn_engine::decide::Reply;
+use cairn_engine::event::CallFinished;
+
+record! { CallFinished => proto::CallResult { call, output, is_error, reason, duration_ms } }
+
+impl From<Reply> for proto::Reply {
+    fn from(reply: Reply) -> Self {
+        Self {
+            tool_turn: reply.tool_turn,
+            text: reply.text,
+            tool_calls: reply.calls.to_wire(),
+            usage: reply.usage.to_wire(),
+            model: reply.model,
+            duration_ms: reply.duration_ms,
+        }
+    }
+}
+
+impl TryFrom<proto::Reply> for Reply {
+    type Error = ConvertError;
+
+    fn try_from(reply: proto::Reply) -> Result<Self, ConvertError> {
+        Ok(Self {
+            tool_turn: reply.tool_turn,
+            text: reply.text,
+            calls: OnWire::from_wire(reply.tool_calls, "tool_calls")?,
+            usage: OnWire::from_wire(reply.usage, "usage")?,
+            model: reply.model,
+            duration_ms: reply.duration_ms,
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! What goes to a model and comes back, and failures.
+
+use super::error::ConvertError;
+use super::wire::{OnWire, plain_record, record};
+use crate::event as proto;
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::{Message, Role, ToolCall, Usage};
+
+plain_record! { Usage => proto::Usage { input_tokens, output_tokens, cost_nano_usd, model_calls } }
+record! { Message => proto::Message { role, text, tool_calls, tool_call_id, is_error } }
+
+impl From<ToolCall> for proto::ToolCall {
+    fn from(call: ToolCall) -> Self {
+        Self {
+            id: call.id,
+            name: call.name,
+            arguments_json: call.arguments,
+        }
+    }
+}
+
+impl From<proto::ToolCall> for ToolCall {
+    fn from(call: proto::ToolCall) -> Self {
+        Self {
+            id: call.id,
+            name: call.name,
+            arguments: call.arguments_json,
+        }
+    }
+}
+
+impl From<Role> for proto::Role {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::System => Self::System,
+            Role::User => Self::User,
+            Role::Assistant => Self::Assistant,
+            Role::Tool => Self::Tool,
+        }
+    }
+}
+
+impl OnWire<i32> for Role {
+    fn to_wire(self) -> i32 {
+        proto::Role::from(self).into()
+    }
+
+    fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
+        match proto::Role::try_from(wire) {
+            Ok(proto::Role::System) => Ok(Self::System),
+            Ok(proto::Role::User) => Ok(Self::User),
+            Ok(proto::Role::Assistant) => Ok(Self::Assistant),
+            Ok(proto::Role::Tool) => Ok(Self::Tool),
+            Ok(proto::Role::Unspecified) => Err(ConvertError::missing(field)),
+            Err(_) => Err(ConvertError::unknown_value(field, wire)),
+        }
+    }
+}
+
+/// Whether it is recoverable is told to readers of the wire, and not believed from there: kind and
+/// reason say it.
+impl From<Failure> for proto::Failure {
+    fn from(failure: Failure) -> Self {
+        Self {
+            recoverable: failure.is_recoverable(),
+            kind: proto::FailureKind::from(failure.kind).into(),
+            reason: failure.reason,
+            message: failure.message,
+        }
+    }
+}
+
+impl From<proto::Failure> for Failure {
+    fn from(failure: proto::Failure) -> Self {
+        Self {
+            kind: failure.kind().into(),
+            reason: failure.reason,
+            message: failure.message,
+        }
+    }
+}
+
+impl From<FailureKind> for proto::FailureKind {
+    fn from(kind: FailureKind) -> Self {
+        match kind {
+            FailureKind::Llm => Self::Llm,
+            FailureKind::Tool => Self::Tool,
+            FailureKind::Memory => Self::Memory,
+            FailureKind::PlanParse => Self::PlanParse,
+            FailureKind::HookBlocked => Self::HookBlocked,
+            FailureKind::LimitExceeded => Self::LimitExceeded,
+            FailureKind::Config => Self::Config,
+            FailureKind::Other => Self::Other,
+        }
+    }
+}
+
+impl From<proto::FailureKind> for FailureKind {
+    fn from(kind: proto::FailureKind) -> Self {
+        match kind {
+            proto::FailureKind::Llm => Self::Llm,
+            proto::FailureKind::Tool => Self::Tool,
+            proto::FailureKind::Memory => Self::Memory,
+            proto::FailureKind::PlanParse => Self::PlanParse,
+            proto::FailureKind::HookBlocked => Self::HookBlocked,
+            proto::FailureKind::LimitExceeded => Self::LimitExceeded,
+            proto::FailureKind::Config => Self::Config,
+            proto::FailureKind::Unspecified | proto::FailureKind::Other => Self::Other,
+        }
+    }
+}

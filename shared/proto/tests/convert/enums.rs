@@ -1,0 +1,159 @@
+//! Every value of every enum of the contract has its counterpart, and numbers from newer versions
+//! do no harm.
+
+use cairn_engine::event::{Effect, Event, EventKind, RequestedCall};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::Message;
+use cairn_engine::plan::PlanDraft;
+use cairn_proto::convert::{ConvertError, Decoded};
+use cairn_proto::event::{self as proto, event::Kind};
+use prost_reflect::{DescriptorPool, EnumDescriptor};
+use std::collections::BTreeSet;
+
+/// A number that no enum has.
+const FUTURE: i32 = 4711;
+
+type Reading = fn(i32) -> Result<i32, ConvertError>;
+
+/// Reads a number from a message and writes it back, by enum.
+const READINGS: [(&str, Reading); 5] = [
+    ("Effect", effect),
+    ("WaitReason", wait_reason),
+    ("Order", order),
+    ("Role", role),
+    ("FailureKind", failure_kind),
+];
+
+fn effect(effect: i32) -> Result<i32, ConvertError> {
+    let call = Some(proto::ToolCall::default());
+    let engine = RequestedCall::try_from(proto::RequestedCall { call, effect })?;
+    Ok(proto::RequestedCall::from(engine).effect)
+}
+
+fn wait_reason(reason: i32) -> Result<i32, ConvertError> {
+    let kind = Kind::RunWaiting(proto::RunWaiting { run: 1, reason });
+    match again(kind)? {
+        Kind::RunWaiting(waiting) => Ok(waiting.reason),
+        other => panic!("another kind: {other:?}"),
+    }
+}
+
+fn order(order: i32) -> Result<i32, ConvertError> {
+    let steps = Vec::new();
+    let engine = PlanDraft::try_from(proto::Plan { order, steps })?;
+    Ok(proto::Plan::from(engine).order)
+}
+
+fn role(role: i32) -> Result<i32, ConvertError> {
+    let engine = Message::try_from(proto::Message {
+        role,
+        ..Default::default()
+    })?;
+    Ok(proto::Message::from(engine).role)
+}
+
+fn failure_kind(kind: i32) -> Result<i32, ConvertError> {
+    let engine = Failure::from(proto::Failure {
+        kind,
+        ..Default::default()
+    });
+    Ok(proto::Failure::from(engine).kind)
+}
+
+fn tool_effect(tool_effect: i32) -> Option<Effect> {
+    let attempt = Some(proto::AttemptRef::default());
+    let kind = Kind::StepStarted(proto::StepStarted {
+        attempt,
+        tool_effect,
+    });
+    match engine(kind) {
+        Ok(EventKind::StepStarted { tool_effect, .. }) => tool_effect,
+        other => panic!("another kind: {other:?}"),
+    }
+}
+
+fn engine(kind: Kind) -> Result<EventKind, ConvertError> {
+    let event = proto::Event {
+        at_unix_ms: 1,
+        kind: Some(kind),
+    };
+    match event.try_into()? {
+        Decoded::Event(Event { kind, .. }) => Ok(kind),
+        other => panic!("not an event: {other:?}"),
+    }
+}
+
+fn again(kind: Kind) -> Result<Kind, ConvertError> {
+    engine(kind).map(Kind::from)
+}
+
+fn enums() -> Vec<EnumDescriptor> {
+    let pool = DescriptorPool::decode(cairn_proto::DESCRIPTORS).unwrap();
+    let all = pool.all_enums();
+    all.filter(|e| e.package_name() == "cairn.event.v1")
+        .collect()
+}
+
+#[test]
+fn every_value_has_its_counterpart() {
+    for descriptor in enums() {
+        let reading = READINGS.iter().find(|(name, _)| *name == descriptor.name());
+        let (_, reading) = reading.unwrap_or_else(|| panic!("{} is not read", descriptor.name()));
+        for value in descriptor.values().filter(|value| value.number() != 0) {
+            assert_eq!(
+                reading(value.number()),
+                Ok(value.number()),
+                "{}",
+                value.name()
+            );
+        }
+    }
+    let names: BTreeSet<String> = enums().iter().map(|e| e.name().to_owned()).collect();
+    assert_eq!(names.len(), READINGS.len());
+}
+
+#[test]
+fn unspecified_values_are_read_as_the_contract_says_or_are_missing() {
+    assert_eq!(effect(0), Ok(proto::Effect::Effectful.into()));
+    assert_eq!(order(0), Ok(proto::Order::Chain.into()));
+    assert_eq!(failure_kind(0), Ok(proto::FailureKind::Other.into()));
+    assert_eq!(role(0), Err(ConvertError::missing("role")));
+    assert_eq!(
+        wait_reason(0),
+        Err(ConvertError::missing("run_waiting.reason"))
+    );
+}
+
+#[test]
+fn values_from_newer_versions_are_taken_for_the_worst_or_refused() {
+    assert_eq!(effect(FUTURE), Ok(proto::Effect::Effectful.into()));
+    assert_eq!(failure_kind(FUTURE), Ok(proto::FailureKind::Other.into()));
+    for (reading, field) in [
+        (order as Reading, "order"),
+        (role, "role"),
+        (wait_reason, "run_waiting.reason"),
+    ] {
+        let error = reading(FUTURE).expect_err(field);
+        assert_eq!(error.field, field);
+        assert!(error.problem.contains("4711"), "{error}");
+    }
+}
+
+#[test]
+fn a_step_without_a_tool_has_no_effect_and_one_with_a_tool_has_one() {
+    assert_eq!(tool_effect(0), None);
+    assert_eq!(tool_effect(proto::Effect::Pure.into()), Some(Effect::Pure));
+    assert_eq!(tool_effect(FUTURE), Some(Effect::Effectful));
+}
+
+#[test]
+fn whether_a_failure_is_recoverable_is_told_and_not_believed() {
+    let told = proto::Failure::from(Failure::new(FailureKind::Llm, "RateLimit", "slow down"));
+    assert!(told.recoverable);
+    let lie = proto::Failure {
+        kind: proto::FailureKind::Config.into(),
+        recoverable: true,
+        ..Default::default()
+    };
+    assert!(!proto::Failure::from(Failure::from(lie)).recoverable);
+}

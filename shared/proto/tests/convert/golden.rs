@@ -1,0 +1,81 @@
+//! What was ever written decodes for ever: the files in `tests/golden` are never changed.
+//!
+//! A sample without a file gets one, and its test fails once, so that the file is checked in with
+//! the kind that it is for.
+
+use crate::samples::samples;
+use crate::{decoded, descriptor, encoded};
+use cairn_proto::convert::{Decoded, decode_event, encode_stored_apart};
+use prost_reflect::DynamicMessage;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const DIGEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// The stored bytes; those given are stored if there are none.
+fn stored(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let path = folder().join(name).with_added_extension("bin");
+    if !path.exists() {
+        fs::write(&path, bytes).unwrap();
+        panic!(
+            "{} was missing and has been written: check it in",
+            path.display()
+        );
+    }
+    fs::read(path).unwrap()
+}
+
+fn stored_apart() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_stored_apart(1_760_000_000_000, DIGEST.to_owned(), 70_000, &mut bytes);
+    bytes
+}
+
+#[test]
+fn stored_events_decode_and_encode_to_the_same_bytes() {
+    for (name, event) in samples() {
+        let bytes = stored(name, &encoded(&event));
+        assert_eq!(decoded(&bytes), event, "{name}");
+        assert_eq!(encoded(&event), bytes, "{name}");
+    }
+}
+
+#[test]
+fn an_event_stored_apart_decodes_and_encodes_to_the_same_bytes() {
+    let bytes = stored("stored_apart", &stored_apart());
+    let expected = Decoded::StoredApart {
+        digest: DIGEST.to_owned(),
+        size: 70_000,
+    };
+    assert_eq!(decode_event(&bytes), Ok(expected));
+    assert_eq!(stored_apart(), bytes);
+}
+
+#[test]
+fn every_kind_has_a_stored_event_and_every_file_a_sample() {
+    let mut kinds = BTreeSet::from(["stored_apart".to_owned()]);
+    let mut names = BTreeSet::from(["stored_apart".to_owned()]);
+    for (name, event) in samples() {
+        let message = DynamicMessage::decode(descriptor("Event"), &*encoded(&event)).unwrap();
+        let kind = message
+            .fields()
+            .find(|(field, _)| field.containing_oneof().is_some());
+        let kind = kind.unwrap().0.name().to_owned();
+        assert_eq!(name.split('.').next(), Some(&*kind));
+        kinds.insert(kind);
+        names.insert(name.to_owned());
+    }
+    assert_eq!(kinds, crate::kinds().into_iter().collect());
+
+    let files = fs::read_dir(folder()).unwrap();
+    let files: BTreeSet<String> = files
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .map(|file| file.trim_end_matches(".bin").to_owned())
+        .collect();
+    assert_eq!(files, names);
+}

@@ -1,0 +1,102 @@
+//! Bytes from anywhere give an answer, and never a panic.
+
+use crate::samples::samples;
+use crate::{decoded, encoded};
+use cairn_engine::event::{Event, EventKind};
+use cairn_proto::convert::{Decoded, decode_event};
+use cairn_proto::event::{self as proto, event::Kind};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use prost::Message as _;
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(4096)
+    })]
+
+    #[test]
+    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..200)) {
+        let _ = decode_event(&bytes);
+    }
+
+    #[test]
+    fn damaged_events_never_panic(
+        (_, event) in select(samples()), cut in any::<Index>(), at in any::<Index>(), byte: u8
+    ) {
+        let mut bytes = encoded(&event);
+        let position = at.index(bytes.len());
+        bytes[position] = byte;
+        bytes.truncate(cut.index(bytes.len()) + 1);
+        if let Ok(Decoded::Event(event)) = decode_event(&bytes) {
+            prop_assert_eq!(decoded(&encoded(&event)), event);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_event_at_all_is_said_so() {
+    let error = decode_event(b"\x08").expect_err("a cut number");
+    assert_eq!(error.field, "event");
+    assert!(error.problem.starts_with("cannot be decoded: "), "{error}");
+}
+
+#[test]
+fn kinds_and_fields_from_newer_versions_are_skipped() {
+    // Field 1000 of the event: a message of two bytes.
+    let new_kind = [0x08, 0x07, 0xc2, 0x3e, 0x02, 0x08, 0x01];
+    assert_eq!(decode_event(&new_kind), Ok(Decoded::Unknown));
+    assert_eq!(decode_event(&[]), Ok(Decoded::Unknown));
+
+    let known = Event {
+        at: 7,
+        kind: EventKind::RunResumed { run: 3 },
+    };
+    let mut bytes = encoded(&known);
+    bytes.extend([0xc0, 0x3e, 0x05]);
+    assert_eq!(decoded(&bytes), known);
+}
+
+#[test]
+fn times_before_1970_are_named() {
+    let event = |at_unix_ms, not_after_unix_ms| proto::Event {
+        at_unix_ms,
+        kind: Some(Kind::CallIntended(proto::CallIntended {
+            call: Some(proto::CallRef {
+                attempt: Some(proto::AttemptRef::default()),
+                ..Default::default()
+            }),
+            not_after_unix_ms,
+            ..Default::default()
+        })),
+    };
+    for (event, field) in [
+        (event(-1, 1), "at_unix_ms"),
+        (event(1, -1), "call_intended.not_after_unix_ms"),
+    ] {
+        let error = decode_event(&event.encode_to_vec()).expect_err(field);
+        assert_eq!(error.field, field);
+        assert_eq!(error.problem, "is -1; it cannot be negative");
+    }
+}
+
+#[test]
+fn a_fault_deep_in_a_list_is_named_by_position() {
+    let call = proto::RequestedCall {
+        call: Some(proto::ToolCall::default()),
+        effect: 0,
+    };
+    let reply = proto::ReplyReceived {
+        attempt: Some(proto::AttemptRef::default()),
+        calls: vec![call, proto::RequestedCall::default()],
+        usage: Some(proto::Usage::default()),
+        ..Default::default()
+    };
+    let event = proto::Event {
+        at_unix_ms: 1,
+        kind: Some(Kind::ReplyReceived(reply)),
+    };
+    let error = decode_event(&event.encode_to_vec()).expect_err("a call is missing");
+    assert_eq!(error.field, "reply_received.calls[1].call");
+}

@@ -1,0 +1,40 @@
+//! The conversions between the contracts and the engine's vocabulary.
+
+#![allow(clippy::unwrap_used)] // Helpers of tests are tests.
+
+mod enums;
+mod golden;
+mod hostile;
+mod missing;
+mod round_trip;
+mod samples;
+mod strategies;
+
+use cairn_engine::event::Event;
+use cairn_proto::convert::{Decoded, decode_event, encode_event};
+use prost_reflect::{DescriptorPool, MessageDescriptor};
+
+fn encoded(event: &Event) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_event(event, &mut bytes);
+    bytes
+}
+
+fn decoded(bytes: &[u8]) -> Event {
+    match decode_event(bytes) {
+        Ok(Decoded::Event(event)) => event,
+        other => panic!("not an event: {other:?}"),
+    }
+}
+
+fn descriptor(message: &str) -> MessageDescriptor {
+    let pool = DescriptorPool::decode(cairn_proto::DESCRIPTORS).unwrap();
+    pool.get_message_by_name(&format!("cairn.event.v1.{message}"))
+        .unwrap()
+}
+
+/// All kinds that the contract has, as the fields of the event are named.
+fn kinds() -> Vec<String> {
+    let kind = descriptor("Event").oneofs().next().unwrap();
+    kind.fields().map(|field| field.name().to_owned()).collect()
+}

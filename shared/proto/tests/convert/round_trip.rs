@@ -1,0 +1,89 @@
+//! Nothing is lost on the way to the wire and back.
+
+use crate::{decoded, encoded, strategies};
+use cairn_engine::decide::Reply;
+use cairn_engine::event::{CallFinished, Event};
+use cairn_engine::message::Message;
+use cairn_proto::convert::{Decoded, decode_event, encode_stored_apart};
+use cairn_proto::{event as proto, executor};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use prost::Message as _;
+use std::collections::BTreeSet;
+
+#[test]
+fn events_of_every_kind_come_back_as_they_were() {
+    for (name, kind) in strategies::kinds() {
+        let events = (strategies::time(), kind).prop_map(|(at, kind)| Event { at, kind });
+        let mut runner = TestRunner::new(Config {
+            failure_persistence: None,
+            ..Config::with_cases(64)
+        });
+        let outcome = runner.run(&events, |event| {
+            let bytes = encoded(&event);
+            prop_assert_eq!(&decoded(&bytes), &event);
+            prop_assert_eq!(proto::Event::from(event).encode_to_vec(), bytes);
+            Ok(())
+        });
+        outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[test]
+fn every_kind_of_the_contract_is_tried() {
+    let tried: BTreeSet<String> = strategies::kinds()
+        .into_iter()
+        .map(|(name, _)| name.to_owned())
+        .chain(["stored_apart".to_owned()])
+        .collect();
+    assert_eq!(tried, crate::kinds().into_iter().collect());
+}
+
+proptest! {
+    #![proptest_config(Config { failure_persistence: None, ..Config::with_cases(128) })]
+
+    #[test]
+    fn replies_come_back_as_they_were(reply in strategies::reply()) {
+        let wire = executor::Reply::from(reply.clone());
+        prop_assert_eq!(Reply::try_from(wire), Ok(reply));
+    }
+
+    #[test]
+    fn results_come_back_as_they_were(result in strategies::call_finished()) {
+        let wire = executor::CallResult::from(result.clone());
+        prop_assert_eq!(CallFinished::try_from(wire), Ok(result));
+    }
+
+    #[test]
+    fn messages_come_back_as_they_were(message in strategies::message()) {
+        let wire = proto::Message::from(message.clone());
+        prop_assert_eq!(Message::try_from(wire), Ok(message));
+    }
+
+    #[test]
+    fn an_event_stored_apart_names_its_blob(
+        at in strategies::time(), digest in any::<String>(), size in any::<u64>()
+    ) {
+        let mut bytes = Vec::new();
+        encode_stored_apart(at, digest.clone(), size, &mut bytes);
+        prop_assert_eq!(decode_event(&bytes), Ok(Decoded::StoredApart { digest, size }));
+    }
+}
+
+#[test]
+fn events_are_appended_to_what_is_there() {
+    let event = Event {
+        at: 7,
+        kind: cairn_engine::event::EventKind::RunResumed { run: 1 },
+    };
+    let mut bytes = b"before".to_vec();
+    cairn_proto::convert::encode_event(&event, &mut bytes);
+    assert_eq!(bytes.strip_prefix(b"before"), Some(&*encoded(&event)));
+}
+
+#[test]
+fn a_time_beyond_the_wire_becomes_the_latest() {
+    let kind = cairn_engine::event::EventKind::MemoryCleared;
+    let event = decoded(&encoded(&Event { at: u64::MAX, kind }));
+    assert_eq!(event.at, i64::MAX as u64);
+}

@@ -1,0 +1,237 @@
+//! One event of each kind with every field filled in, and the variants within kinds.
+
+use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, StartRun};
+use cairn_engine::event::{
+    AttemptRef, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived, RequestedCall,
+    WaitReason,
+};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::{ToolCall, Usage};
+use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
+
+const ATTEMPT: AttemptRef = AttemptRef {
+    run: 2,
+    step: 3,
+    attempt: 1,
+};
+const CALL: CallRef = CallRef {
+    attempt: ATTEMPT,
+    tool_turn: 4,
+    index: 1,
+};
+const USAGE: Usage = Usage {
+    input_tokens: 1200,
+    output_tokens: 340,
+    cost_nano_usd: 5_600_000_000,
+    model_calls: 2,
+};
+
+/// Events by the names of the files that keep them: the kind, and the variant after a point.
+pub(crate) fn samples() -> Vec<(&'static str, Event)> {
+    let kinds = [session(), commands(), runs(), steps(), calls(), settled()];
+    let kinds = kinds.into_iter().flatten().zip(1_760_000_000_001..);
+    kinds
+        .map(|((name, kind), at)| (name, Event { at, kind }))
+        .collect()
+}
+
+type Kinds = Vec<(&'static str, EventKind)>;
+
+macro_rules! kinds {
+    ($($name:literal: $kind:ident { $($field:ident: $value:expr),* $(,)? })*) => {
+        vec![$(($name, EventKind::$kind { $($field: $value),* })),*]
+    };
+}
+
+fn session() -> Kinds {
+    kinds! {
+        "session_created": SessionCreated { title: "Survey of the docs".into() }
+        "memory_set": MemorySet { key: "tone".into(), value: "dry, ≤ 3 lines\n✓".into() }
+        "memory_removed": MemoryRemoved { key: "tone".into() }
+        "memory_cleared": MemoryCleared {}
+        "command_refused": CommandRefused {
+            command_seq: 300,
+            reason: "RUN_ACTIVE".into(),
+            message: "run 2 is active; cancel it first".into(),
+        }
+    }
+}
+
+fn commands() -> Kinds {
+    let start = StartRun {
+        goal: "Which files mention Redis?".into(),
+        plan: Some(plan(Order::Chain)),
+        limits: LimitOverrides {
+            max_tool_turns: 20,
+            max_turns: 0,
+            max_parallel_steps: 2,
+        },
+        model: "rehearsal".into(),
+    };
+    let cancel = Command::CancelRun {
+        run: 2,
+        reason: "no longer needed".into(),
+    };
+    let decide = Command::Decide {
+        pending_id: "2.3.1.4.1".into(),
+        settlement: Settlement::Retry,
+    };
+    kinds! {
+        "command_received.start_run": CommandReceived {
+            request_id: "q-17".into(), command: Command::StartRun(start)
+        }
+        "command_received.cancel_run": CommandReceived {
+            request_id: "q-18".into(), command: cancel
+        }
+        "command_received.decide": CommandReceived { request_id: "q-19".into(), command: decide }
+    }
+}
+
+fn runs() -> Kinds {
+    let limits = RunLimits {
+        max_tool_turns: 11,
+        max_turns: 51,
+        max_parallel_steps: 9,
+    };
+    let failure = failure(FailureKind::Llm, "RateLimit");
+    kinds! {
+        "run_started": RunStarted {
+            run: 2,
+            goal: "Which files mention Redis?".into(),
+            limits: limits,
+            model: "rehearsal".into(),
+            command_seq: 300,
+        }
+        "plan_applied": PlanApplied {
+            run: 2, revision: 1, plan: plan(Order::Graph), usage: USAGE, duration_ms: 2_345
+        }
+        "run_waiting.in_doubt": RunWaiting { run: 2, reason: WaitReason::InDoubt }
+        "run_waiting.budget": RunWaiting { run: 2, reason: WaitReason::Budget }
+        "run_resumed": RunResumed { run: 2 }
+        "budget_raised": BudgetRaised { run: 2, turns: 50, command_seq: 301 }
+        "run_completed": RunCompleted { run: 2, answer: "5 of 12 files".into() }
+        "run_failed": RunFailed { run: 2, failure: failure }
+        "run_cancelled": RunCancelled {
+            run: 2, reason: "no longer needed".into(), command_seq: 302
+        }
+    }
+}
+
+fn steps() -> Kinds {
+    let failure = failure(FailureKind::LimitExceeded, "max_tool_turns");
+    kinds! {
+        "step_started.model": StepStarted { attempt: ATTEMPT, tool_effect: None }
+        "step_started.tool": StepStarted {
+            attempt: ATTEMPT, tool_effect: Some(Effect::Effectful)
+        }
+        "attempt_continued": AttemptContinued { attempt: ATTEMPT }
+        "step_completed": StepCompleted {
+            attempt: ATTEMPT,
+            response: "Read twelve files.".into(),
+            summary: "12 files, 48 KiB".into(),
+        }
+        "step_failed": StepFailed { attempt: ATTEMPT, failure: failure }
+        "step_skipped": StepSkipped { run: 2, step: 3, reason: "cancelled".into() }
+        "sub_goal_added": SubGoalAdded {
+            attempt: ATTEMPT, index: 1, text: "Read the matches".into()
+        }
+        "sub_goal_focused": SubGoalFocused { attempt: ATTEMPT, index: 1 }
+        "sub_goal_completed": SubGoalCompleted {
+            attempt: ATTEMPT, index: 1, summary: "two of five matter".into()
+        }
+        "scratchpad_written": ScratchpadWritten {
+            attempt: ATTEMPT, text: "docs/memory.md:14".into()
+        }
+    }
+}
+
+fn calls() -> Kinds {
+    let effects = [
+        Effect::Pure,
+        Effect::Idempotent,
+        Effect::Effectful,
+        Effect::State,
+    ];
+    let requested = |effect: Effect| RequestedCall {
+        call: tool_call(&format!("{effect:?}")),
+        effect,
+    };
+    let reply = ReplyReceived {
+        attempt: ATTEMPT,
+        tool_turn: 4,
+        text: "I read the file first.".into(),
+        calls: effects.map(requested).into(),
+        usage: USAGE,
+        model: "rehearsal-1".into(),
+        duration_ms: 812,
+    };
+    let finished = CallFinished {
+        call: CALL,
+        output: "no such file: a.md".into(),
+        is_error: true,
+        reason: "NotFound".into(),
+        duration_ms: 3,
+    };
+    let mut calls = kinds! {
+        "call_intended": CallIntended {
+            call: CALL, not_after: 1_760_000_012_000, time_limit_ms: 60_000, in_process: true
+        }
+        "call_in_doubt": CallInDoubt { call: CALL, settle_after: 1_760_000_072_000 }
+    };
+    calls.push(("reply_received", EventKind::ReplyReceived(reply)));
+    calls.push(("call_finished", EventKind::CallFinished(finished)));
+    calls
+}
+
+fn settled() -> Kinds {
+    let output = "sent to all".to_owned();
+    let reason = "wrong address".to_owned();
+    let done = Settlement::Done { output };
+    let skip = Settlement::Skip {
+        reason: reason.clone(),
+    };
+    let fail = Settlement::Fail { reason };
+    kinds! {
+        "decided": Decided { command_seq: 303, call: CALL, settlement: done.clone() }
+        "call_settled.done": CallSettled { call: CALL, settlement: done }
+        "call_settled.retry": CallSettled { call: CALL, settlement: Settlement::Retry }
+        "call_settled.skip": CallSettled { call: CALL, settlement: skip }
+        "call_settled.fail": CallSettled { call: CALL, settlement: fail }
+    }
+}
+
+fn plan(order: Order) -> PlanDraft {
+    PlanDraft {
+        order,
+        steps: vec![
+            StepDraft {
+                id: "survey".into(),
+                title: "Survey".into(),
+                description: "List the files under docs.".into(),
+                ..StepDraft::default()
+            },
+            StepDraft {
+                id: "count".into(),
+                tool: Some(ToolInvocation {
+                    name: "search_files".into(),
+                    arguments: r#"{"pattern":"TODO"}"#.into(),
+                }),
+                depends_on: vec!["survey".into()],
+                capabilities: vec!["file_ops".into(), "search".into()],
+                ..StepDraft::default()
+            },
+        ],
+    }
+}
+
+fn tool_call(id: &str) -> ToolCall {
+    ToolCall {
+        id: id.to_owned(),
+        name: "read_file".into(),
+        arguments: r#"{"path": "docs/a.md""#.into(),
+    }
+}
+
+fn failure(kind: FailureKind, reason: &str) -> Failure {
+    Failure::new(kind, reason, "the provider asks to slow down")
+}

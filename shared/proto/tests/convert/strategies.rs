@@ -1,0 +1,266 @@
+//! Any value of the engine's types, as far as the wire can hold it.
+
+use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, StartRun};
+use cairn_engine::decide::Reply;
+use cairn_engine::event::{
+    AttemptRef, CallFinished, CallRef, Effect, EventKind, ReplyReceived, RequestedCall, WaitReason,
+};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::{Message, Role, ToolCall, Usage};
+use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+/// Times: the wire holds them with a sign.
+pub(crate) fn time() -> impl Strategy<Value = u64> {
+    prop_oneof![0..=i64::MAX as u64, Just(i64::MAX as u64), Just(0)]
+}
+
+fn text() -> BoxedStrategy<String> {
+    prop_oneof![Just(String::new()), any::<String>()].boxed()
+}
+
+fn number() -> impl Strategy<Value = u32> {
+    any::<u32>()
+}
+
+fn seq() -> impl Strategy<Value = u64> {
+    any::<u64>()
+}
+
+fn limits() -> impl Strategy<Value = RunLimits> {
+    any::<(u32, u32, u32)>().prop_map(|(turns, all_turns, steps)| RunLimits {
+        max_tool_turns: turns,
+        max_turns: all_turns,
+        max_parallel_steps: steps,
+    })
+}
+
+fn waits_for() -> impl Strategy<Value = WaitReason> {
+    prop_oneof![Just(WaitReason::InDoubt), Just(WaitReason::Budget)]
+}
+
+fn effect() -> impl Strategy<Value = Effect> + Clone {
+    prop_oneof![
+        Just(Effect::Pure),
+        Just(Effect::Idempotent),
+        Just(Effect::Effectful),
+        Just(Effect::State),
+    ]
+}
+
+fn attempt() -> impl Strategy<Value = AttemptRef> {
+    any::<(u32, u32, u32)>().prop_map(|(run, step, attempt)| AttemptRef { run, step, attempt })
+}
+
+fn call() -> impl Strategy<Value = CallRef> {
+    (attempt(), any::<(u32, u32)>()).prop_map(|(attempt, (tool_turn, index))| CallRef {
+        attempt,
+        tool_turn,
+        index,
+    })
+}
+
+fn usage() -> impl Strategy<Value = Usage> {
+    any::<(u64, u64, u64, u32)>().prop_map(|(input, output, cost, calls)| Usage {
+        input_tokens: input,
+        output_tokens: output,
+        cost_nano_usd: cost,
+        model_calls: calls,
+    })
+}
+
+fn tool_call() -> impl Strategy<Value = ToolCall> {
+    (text(), text(), text()).prop_map(|(id, name, arguments)| ToolCall {
+        id,
+        name,
+        arguments,
+    })
+}
+
+fn failure() -> impl Strategy<Value = Failure> {
+    let kind = prop_oneof![
+        Just(FailureKind::Llm),
+        Just(FailureKind::Tool),
+        Just(FailureKind::Memory),
+        Just(FailureKind::PlanParse),
+        Just(FailureKind::HookBlocked),
+        Just(FailureKind::LimitExceeded),
+        Just(FailureKind::Config),
+        Just(FailureKind::Other),
+    ];
+    let reason = prop_oneof![Just("RateLimit".to_owned()), text()];
+    (kind, reason, text()).prop_map(|(kind, reason, message)| Failure::new(kind, reason, message))
+}
+
+fn settlement() -> BoxedStrategy<Settlement> {
+    prop_oneof![
+        text().prop_map(|output| Settlement::Done { output }),
+        Just(Settlement::Retry),
+        text().prop_map(|reason| Settlement::Skip { reason }),
+        text().prop_map(|reason| Settlement::Fail { reason }),
+    ]
+    .boxed()
+}
+
+fn step() -> impl Strategy<Value = StepDraft> {
+    let tool = (text(), text()).prop_map(|(name, arguments)| ToolInvocation { name, arguments });
+    let names = || vec(text(), 0..3);
+    let texts = (text(), text(), text());
+    (texts, option::of(tool), names(), names()).prop_map(
+        |((id, title, description), tool, depends_on, capabilities)| StepDraft {
+            id,
+            title,
+            description,
+            tool,
+            depends_on,
+            capabilities,
+        },
+    )
+}
+
+fn plan() -> BoxedStrategy<PlanDraft> {
+    let order = prop_oneof![Just(Order::Chain), Just(Order::Graph)];
+    (order, vec(step(), 0..4))
+        .prop_map(|(order, steps)| PlanDraft { order, steps })
+        .boxed()
+}
+
+fn command() -> BoxedStrategy<Command> {
+    let limits = any::<(u32, u32, u32)>().prop_map(|(a, b, c)| LimitOverrides {
+        max_tool_turns: a,
+        max_turns: b,
+        max_parallel_steps: c,
+    });
+    let start = (text(), option::of(plan()), limits, text());
+    prop_oneof![
+        start.prop_map(|(goal, plan, limits, model)| Command::StartRun(StartRun {
+            goal,
+            plan,
+            limits,
+            model
+        })),
+        (any::<u32>(), text()).prop_map(|(run, reason)| Command::CancelRun { run, reason }),
+        (text(), settlement()).prop_map(|(pending_id, settlement)| Command::Decide {
+            pending_id,
+            settlement
+        }),
+    ]
+    .boxed()
+}
+
+pub(crate) fn call_finished() -> impl Strategy<Value = CallFinished> {
+    (call(), text(), any::<bool>(), text(), any::<u64>()).prop_map(
+        |(call, output, is_error, reason, duration_ms)| CallFinished {
+            call,
+            output,
+            is_error,
+            reason,
+            duration_ms,
+        },
+    )
+}
+
+pub(crate) fn reply() -> impl Strategy<Value = Reply> {
+    let calls = vec(tool_call(), 0..3);
+    let numbers = any::<(u32, u64)>();
+    (numbers, text(), calls, usage(), text()).prop_map(
+        |((tool_turn, duration_ms), text, calls, usage, model)| Reply {
+            tool_turn,
+            text,
+            calls,
+            usage,
+            model,
+            duration_ms,
+        },
+    )
+}
+
+pub(crate) fn message() -> impl Strategy<Value = Message> {
+    let role = prop_oneof![
+        Just(Role::System),
+        Just(Role::User),
+        Just(Role::Assistant),
+        Just(Role::Tool),
+    ];
+    (role, text(), vec(tool_call(), 0..3), text(), any::<bool>()).prop_map(
+        |(role, text, tool_calls, tool_call_id, is_error)| Message {
+            role,
+            text,
+            tool_calls,
+            tool_call_id,
+            is_error,
+        },
+    )
+}
+
+fn reply_received() -> impl Strategy<Value = EventKind> {
+    let requested =
+        (tool_call(), effect()).prop_map(|(call, effect)| RequestedCall { call, effect });
+    (attempt(), reply(), vec(requested, 0..3)).prop_map(|(attempt, reply, calls)| {
+        EventKind::ReplyReceived(ReplyReceived {
+            attempt,
+            tool_turn: reply.tool_turn,
+            text: reply.text,
+            calls,
+            usage: reply.usage,
+            model: reply.model,
+            duration_ms: reply.duration_ms,
+        })
+    })
+}
+
+/// Every kind by its name in the contract, its fields each from a strategy of its own.
+macro_rules! kinds {
+    ($($name:ident: $kind:ident { $($field:ident: $strategy:expr),+ })*) => {
+        pub(crate) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
+            vec![
+                $((
+                    stringify!($name),
+                    ($($strategy,)+)
+                        .prop_map(|($($field,)+)| EventKind::$kind { $($field),+ })
+                        .boxed(),
+                ),)*
+                ("memory_cleared", Just(EventKind::MemoryCleared).boxed()),
+                ("reply_received", reply_received().boxed()),
+                ("call_finished", call_finished().prop_map(EventKind::CallFinished).boxed()),
+            ]
+        }
+    };
+}
+
+kinds! {
+    session_created: SessionCreated { title: text() }
+    command_received: CommandReceived { request_id: text(), command: command() }
+    command_refused: CommandRefused { command_seq: seq(), reason: text(), message: text() }
+    memory_set: MemorySet { key: text(), value: text() }
+    memory_removed: MemoryRemoved { key: text() }
+    run_started: RunStarted {
+        run: number(), goal: text(), limits: limits(), model: text(), command_seq: seq()
+    }
+    plan_applied: PlanApplied {
+        run: number(), revision: number(), plan: plan(), usage: usage(), duration_ms: seq()
+    }
+    run_waiting: RunWaiting { run: number(), reason: waits_for() }
+    run_resumed: RunResumed { run: number() }
+    budget_raised: BudgetRaised { run: number(), turns: number(), command_seq: seq() }
+    run_completed: RunCompleted { run: number(), answer: text() }
+    run_failed: RunFailed { run: number(), failure: failure() }
+    run_cancelled: RunCancelled { run: number(), reason: text(), command_seq: seq() }
+    step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()) }
+    attempt_continued: AttemptContinued { attempt: attempt() }
+    step_completed: StepCompleted { attempt: attempt(), response: text(), summary: text() }
+    step_failed: StepFailed { attempt: attempt(), failure: failure() }
+    step_skipped: StepSkipped { run: number(), step: number(), reason: text() }
+    call_intended: CallIntended {
+        call: call(), not_after: time(), time_limit_ms: seq(), in_process: any::<bool>()
+    }
+    call_in_doubt: CallInDoubt { call: call(), settle_after: time() }
+    decided: Decided { command_seq: seq(), call: call(), settlement: settlement() }
+    call_settled: CallSettled { call: call(), settlement: settlement() }
+    sub_goal_added: SubGoalAdded { attempt: attempt(), index: number(), text: text() }
+    sub_goal_focused: SubGoalFocused { attempt: attempt(), index: number() }
+    sub_goal_completed: SubGoalCompleted { attempt: attempt(), index: number(), summary: text() }
+    scratchpad_written: ScratchpadWritten { attempt: attempt(), text: text() }
+}

@@ -1,0 +1,96 @@
+//! The demo service on each kind of transport.
+
+use crate::demo::{Client, DESCRIPTORS, Demo};
+use cairn_rpc::{Exposure, Link, Listener, Server, ServerBuilder};
+use std::time::Duration;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than any test waits.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Local,
+    Tcp,
+    Unix,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Local, Self::Tcp, Self::Unix];
+    pub(crate) const SOCKETS: [Self; 2] = [Self::Tcp, Self::Unix];
+}
+
+pub(crate) struct Stand {
+    pub(crate) link: Link,
+    pub(crate) notices: mpsc::UnboundedReceiver<&'static str>,
+    pub(crate) server: Server,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) serving: Option<JoinHandle<()>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Stand {
+    pub(crate) async fn internal(kind: Kind) -> Self {
+        Self::new(kind, Exposure::Internal, LONG).await
+    }
+
+    pub(crate) async fn new(kind: Kind, exposure: Exposure, grace: Duration) -> Self {
+        let (sender, notices) = mpsc::unbounded_channel();
+        let server = ServerBuilder::new(exposure)
+            .register(Demo { notices: sender }, &DESCRIPTORS)
+            .build()
+            .await
+            .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let listener: Option<Listener> = match kind {
+            Kind::Local => None,
+            Kind::Tcp => Some(TcpListener::bind("127.0.0.1:0").await.unwrap().into()),
+            Kind::Unix => {
+                let path = folder.path().join("cairn.sock");
+                Some(UnixListener::bind(path).unwrap().into())
+            }
+        };
+        let shutdown = CancellationToken::new();
+        let (link, serving) = match listener {
+            None => (server.link(), None),
+            Some(listener) => {
+                let link = Link::remote(&listener.address().unwrap());
+                let (server, stop) = (server.clone(), shutdown.clone().cancelled_owned());
+                let serving =
+                    tokio::spawn(async move { server.serve(listener, stop, grace).await.unwrap() });
+                (link, Some(serving))
+            }
+        };
+        Self {
+            link,
+            notices,
+            server,
+            shutdown,
+            serving,
+            _folder: folder,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client<Link> {
+        Client::new(self.link.clone())
+    }
+
+    pub(crate) async fn notice(&mut self) -> &'static str {
+        within(self.notices.recv()).await.unwrap()
+    }
+
+    /// Waits until the server has ended.
+    pub(crate) async fn ended(&mut self) {
+        within(self.serving.take().unwrap()).await.unwrap();
+    }
+}
+
+/// The outcome of something that must not hang.
+pub(crate) async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(20), future)
+        .await
+        .expect("this should have ended long ago")
+}
