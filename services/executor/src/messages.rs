@@ -54,18 +54,22 @@ impl Conversation {
         let mut rest = transcript.into_iter().enumerate().peekable();
         while let Some((at, reply)) = rest.next() {
             if reply.role != Role::Assistant {
-                return Err(RpcError::invalid(format!("transcript[{at}].role"), "is out of place")
-                    .allowed("a reply of the model, then the results of its calls"));
+                return Err(
+                    RpcError::invalid(format!("transcript[{at}].role"), "is out of place")
+                        .allowed("a reply of the model, then the results of its calls"),
+                );
             }
             let ids = reply.tool_calls.iter().map(|call| call.id.clone());
             let mut calls: Vec<LastCall> = ids.map(|id| (id, None)).collect();
             while let Some((at, result)) = rest.next_if(|(_, next)| next.role == Role::Tool) {
-                let open = |(id, known): &&mut LastCall| {
-                    *id == result.tool_call_id && known.is_none()
-                };
+                let open =
+                    |(id, known): &&mut LastCall| *id == result.tool_call_id && known.is_none();
                 let Some((_, known)) = calls.iter_mut().find(open) else {
                     let field = format!("transcript[{at}].tool_call_id");
-                    return Err(RpcError::invalid(field, "is no open call of the reply before it"));
+                    return Err(RpcError::invalid(
+                        field,
+                        "is no open call of the reply before it",
+                    ));
                 };
                 *known = Some(result);
             }
@@ -76,7 +80,10 @@ impl Conversation {
                 return Ok(calls);
             } else {
                 let field = format!("transcript[{at}].tool_calls");
-                return Err(RpcError::invalid(field, "lacks a result before the next reply"));
+                return Err(RpcError::invalid(
+                    field,
+                    "lacks a result before the next reply",
+                ));
             }
         }
         Ok(Vec::new())

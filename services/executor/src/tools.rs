@@ -209,7 +209,11 @@ fn not_sent(status: &Status) -> InvokeToolResponse {
 
 /// The result of a call that the tools service will never take, and that did no harm if it did.
 fn refused(status: &Status) -> InvokeToolResponse {
-    error_result("ExecutionFailed", "the tools service refused the call", status)
+    error_result(
+        "ExecutionFailed",
+        "the tools service refused the call",
+        status,
+    )
 }
 
 fn error_result(reason: &str, what: &str, status: &Status) -> InvokeToolResponse {
@@ -228,5 +232,5 @@ fn lost(at: CallRef, status: Status) -> RpcError {
     );
     RpcError::unavailable(message)
         .reason("CALL_LOST")
-        .source(status)
+        .caused_by(status)
 }

@@ -183,9 +183,7 @@ impl Turn {
     /// The results for the conversation, in the order in which the calls were asked for.
     pub(crate) fn into_results(self) -> impl Iterator<Item = Message> {
         self.slots.into_iter().filter_map(|slot| match slot.state {
-            State::Answered(answer) => {
-                Some(Message::tool(slot.id, answer.output, answer.is_error))
-            }
+            State::Answered(answer) => Some(Message::tool(slot.id, answer.output, answer.is_error)),
             State::Waiting | State::Running => None,
         })
     }
@@ -196,11 +194,7 @@ impl Turn {
         Ok(())
     }
 
-    fn index_of(
-        &self,
-        call: Option<event::CallRef>,
-        field: &str,
-    ) -> Result<usize, RpcError> {
+    fn index_of(&self, call: Option<event::CallRef>, field: &str) -> Result<usize, RpcError> {
         let field = format!("{field}.call");
         let call: CallRef = required(&field, call).map_err(|error| invalid(&error))?;
         let index = usize::try_from(call.index).unwrap_or(usize::MAX);

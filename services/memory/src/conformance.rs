@@ -1,1 +1,198 @@
+//! What every backend must do: one suite, run on each, and once more through gRPC.
+//!
+//! A case is a plain function over a [`Subject`]. A backend lists them all with
+//! [`conformance!`](crate::conformance!), giving a function that makes a subject:
+//!
+//! ```ignore
+//! mod sqlite_in_memory {
+//!     cairn_memory::conformance!(super::subject);
+//! }
+//! ```
 
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "these are tests: their names say what they show, and they fail by panicking"
+)]
+
+mod checkpoints;
+mod claims;
+mod commands;
+mod commits;
+mod creation;
+mod deletion;
+mod following;
+mod leases;
+mod memory;
+mod quarantine;
+mod reading;
+mod sizes;
+mod support;
+
+pub use checkpoints::*;
+pub use claims::*;
+pub use commands::*;
+pub use commits::*;
+pub use creation::*;
+pub use deletion::*;
+pub use following::*;
+pub use leases::*;
+pub use memory::*;
+pub use quarantine::*;
+pub use reading::*;
+pub use sizes::*;
+pub use support::{Subject, limits};
+
+/// A test for each case of the suite. The argument is the path of an async function without
+/// parameters that makes a fresh [`Subject`].
+#[macro_export]
+macro_rules! conformance {
+    ($subject:path) => {
+        $crate::conformance! {@ $subject;
+            creation_numbers_events_from_one
+            creation_with_an_owner_leases_the_session
+            creation_without_an_owner_parks_the_session
+            creation_with_an_unhandled_command_queues_the_session
+            a_repeated_creation_is_a_duplicate_without_a_lease
+            a_repeated_creation_gets_the_lease_that_it_took
+            a_repeated_creation_gets_no_lease_that_has_moved_on
+            a_creation_with_another_digest_is_refused
+            a_creation_of_somebody_elses_session_is_refused
+            namespaces_do_not_see_each_other
+            concurrent_creations_make_one_session
+            a_refused_creation_leaves_nothing
+            sessions_are_listed_newest_first_in_pages
+
+            a_commit_appends_contiguously
+            a_commit_without_events_changes_the_header
+            a_repeated_commit_is_answered_as_before
+            a_repeated_commit_is_answered_as_before_though_others_appended_since
+            a_repeated_commit_says_whether_the_epoch_still_holds
+            only_the_last_commit_is_known_by_its_operation
+            a_commit_of_another_version_is_a_conflict
+            a_commit_by_somebody_else_is_fenced
+            a_commit_after_parking_is_fenced
+            a_frozen_owner_is_fenced_for_ever
+            an_expired_lease_admits_its_owner_until_somebody_claims
+            a_commit_brings_what_others_appended
+            a_commit_that_has_not_seen_its_last_transition_is_a_conflict
+            a_commit_that_has_not_seen_what_there_was_at_the_claim_is_a_conflict
+            a_commit_that_has_seen_too_much_is_a_conflict
+            a_refused_commit_leaves_nothing
+            concurrent_commits_of_one_version_happen_once
+            many_sessions_commit_at_once
+            a_commit_on_nothing_is_not_found
+
+            a_commit_renews_the_lease
+            parking_queues_for_the_time
+            parking_without_a_time_waits_for_a_command
+            parking_with_an_unhandled_command_keeps_the_lease
+            parking_after_handling_lets_go
+            a_repeated_parking_says_that_it_let_go
+            renewing_keeps_leases
+            renewing_tells_what_is_lost
+            renewing_tells_of_commands_until_they_are_handled
+            a_released_session_is_claimable_at_once
+            releasing_may_be_repeated
+            releasing_what_somebody_else_owns_is_fenced
+
+            a_running_lease_is_not_claimed
+            an_expired_lease_is_claimed_with_a_higher_epoch
+            a_queued_session_is_claimed_when_due
+            no_more_is_claimed_than_asked_for
+            what_is_due_first_is_claimed_first
+            concurrent_claimers_never_get_the_same_session
+            a_waiting_claimer_gets_a_new_command
+            a_waiting_claimer_gets_a_released_session
+            a_waiting_owner_is_told_of_a_command
+            an_owner_is_told_of_a_command_that_came_before_it_asked
+            an_owner_is_not_told_of_handled_commands
+            only_the_owner_is_told_of_a_command
+            a_claim_without_waiting_comes_back_with_nothing
+            a_claim_tells_nothing_about_the_dead_by_itself
+
+            five_claims_without_progress_set_a_session_aside
+            progress_resets_the_count_of_claims
+            empty_commits_are_no_progress
+            commits_marked_so_are_no_progress
+            clean_ends_are_not_counted
+            a_session_set_aside_takes_commands_and_is_not_claimed
+            a_session_set_aside_is_released_by_hand
+            releasing_a_healthy_session_from_quarantine_does_nothing
+
+            a_command_is_appended_once
+            a_request_id_with_another_digest_is_refused
+            request_ids_belong_to_one_session
+            the_creating_request_is_known_to_commands
+            a_command_wakes_a_parked_session
+            a_command_brings_a_later_time_forward
+            a_command_does_not_queue_a_leased_session
+            a_command_for_an_expired_owner_makes_the_session_claimable
+            concurrent_repeats_of_a_command_append_once
+            concurrent_commands_get_distinct_numbers
+
+            memory_is_set_and_overwritten
+            an_absent_key_is_none
+            memory_is_removed_and_cleared
+            memory_of_sessions_and_namespaces_is_apart
+            memory_is_listed_sorted
+            each_change_of_memory_is_an_event
+            an_owners_memory_writes_come_with_its_commit
+            a_repeated_commit_writes_memory_once
+            memory_does_not_wake_or_hinder_anybody
+            memory_is_limited_in_keys
+            memory_is_limited_in_bytes
+            a_transition_may_make_room_in_memory
+
+            events_are_read_in_pages
+            a_page_may_begin_inside_a_transition
+            a_cursor_at_the_end_reads_nothing
+            a_page_is_limited_in_bytes
+            a_page_tells_version_and_header
+            a_large_transition_is_whole
+            time_is_told_and_passes
+
+            following_begins_with_what_there_is
+            following_goes_on_with_what_comes
+            following_may_begin_in_the_middle
+            following_ends_with_the_session
+            following_nothing_is_an_error
+            many_followers_get_everything_once
+            a_slow_follower_holds_up_nobody_and_misses_nothing
+            a_follower_that_comes_and_goes_misses_nothing
+
+            the_nearest_checkpoint_is_found
+            there_may_be_no_checkpoint
+            a_checkpoint_may_be_replaced
+            a_checkpoint_beyond_what_was_seen_is_a_conflict
+            a_blob_comes_back
+            a_blob_may_be_put_again
+            a_blob_belongs_to_one_session
+            blobs_are_limited
+
+            an_event_is_limited_in_bytes
+            a_transition_is_limited_in_events
+            a_journal_is_limited_in_events_but_for_the_reserve
+            a_journal_is_limited_in_bytes_but_for_the_reserve
+            a_full_journal_still_takes_empty_transitions
+            what_an_owner_has_not_seen_is_limited
+            what_nobody_owns_is_not_limited_by_what_was_seen
+
+            deleting_removes_everything
+            late_writes_to_a_deleted_session_are_terminal
+            deleting_again_does_nothing
+            a_deleted_session_is_not_claimed_or_renewed
+            deleting_touches_no_other_session
+        }
+    };
+    (@ $subject:path; $($case:ident)+) => {
+        $(
+            #[tokio::test]
+            async fn $case() {
+                let subject = $subject().await;
+                $crate::conformance::$case(&subject).await;
+            }
+        )+
+    };
+}

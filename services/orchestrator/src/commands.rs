@@ -73,12 +73,12 @@ pub(crate) async fn create(
         last_command_seq: if has_command { 2 } else { 0 },
         header: Some(header(&session)),
         owner: if has_command {
-            deps.owner.clone()
+            deps.config.owner.clone()
         } else {
             String::new()
         },
         lease_ms: deps.config.lease_ms(),
-        operation_id: "create".to_owned(),
+        operation_id: uuid::Uuid::now_v7().simple().to_string(),
     };
     let answer = deps
         .store
@@ -94,7 +94,7 @@ pub(crate) async fn create(
             lease_until: answer.lease_until_unix_ms,
             loaded: Loaded {
                 session,
-                version: 1,
+                version: 0,
             },
         };
         deps.owners.begin(deps, ownership, None);

@@ -6,6 +6,8 @@ use std::time::Duration;
 /// The orchestrator's settings, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// This process among all orchestrators, and unlike any before it.
+    pub owner: String,
     /// How long a session stays this process's own without a sign of life.
     pub lease: Duration,
     /// Most sessions owned at a time; more are left to others, or wait.
@@ -19,6 +21,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            owner: format!("o-{}", uuid::Uuid::now_v7().simple()),
             lease: Duration::from_secs(15),
             max_sessions: 4096,
             limits: RunLimits::default(),

@@ -18,8 +18,6 @@ pub(crate) struct Deps {
     pub(crate) store: Store,
     pub(crate) planner: PlannerServiceClient<Link>,
     pub(crate) executor: ExecutorServiceClient<Link>,
-    /// This process among all orchestrators, and unlike any before it.
-    pub(crate) owner: String,
     pub(crate) owners: Owners,
     /// Sessions whose owner had to give up, with the reason: watchers are told.
     pub(crate) stalled: broadcast::Sender<(SessionKey, RpcError)>,

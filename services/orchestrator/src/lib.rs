@@ -65,18 +65,8 @@ pub async fn build(
     config: Config,
     links: Links,
 ) -> Result<(OrchestratorServiceServer<Orchestrator>, Running), RpcError> {
-    let store = store::Store::connect(&links.memory).await?;
     let catalogue = catalogue::Catalogue::read(&links.tools).await?;
-    let deps = Arc::new(Deps {
-        config,
-        store,
-        planner: PlannerServiceClient::new(links.planner),
-        executor: ExecutorServiceClient::new(links.executor),
-        owner: format!("o-{}", uuid::Uuid::now_v7().simple()),
-        owners: owners::Owners::default(),
-        stalled: broadcast::channel(64).0,
-        catalogue: RwLock::new(Arc::new(catalogue)),
-    });
+    let deps = deps(config, &links, catalogue).await?;
     let running = Running {
         deps: deps.clone(),
         background: TaskTracker::new(),
@@ -89,12 +79,48 @@ pub async fn build(
     running
         .background
         .spawn(owners::renew(deps.clone(), stop()));
-    running
-        .background
-        .spawn(owners::refresh_catalogue(deps.clone(), links.tools, stop()));
-    let service = OrchestratorServiceServer::new(Orchestrator::new(deps))
-        .max_decoding_message_size(MAX_MESSAGE_BYTES);
-    Ok((service, running))
+    let refresh = owners::refresh_catalogue(deps.clone(), links.tools, stop());
+    running.background.spawn(refresh);
+    Ok((service(deps), running))
+}
+
+/// Builds the public service over a store that is only read: whatever would change a session is
+/// refused by the store, and nothing is claimed.
+///
+/// # Errors
+/// The memory service cannot be reached.
+pub async fn build_reader(
+    memory: &Link,
+) -> Result<OrchestratorServiceServer<Orchestrator>, RpcError> {
+    let links = Links {
+        memory: memory.clone(),
+        tools: memory.clone(),
+        executor: memory.clone(),
+        planner: memory.clone(),
+    };
+    let catalogue = catalogue::Catalogue::default();
+    Ok(service(deps(Config::default(), &links, catalogue).await?))
+}
+
+fn service(deps: Arc<Deps>) -> OrchestratorServiceServer<Orchestrator> {
+    OrchestratorServiceServer::new(Orchestrator::new(deps))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+async fn deps(
+    config: Config,
+    links: &Links,
+    catalogue: catalogue::Catalogue,
+) -> Result<Arc<Deps>, RpcError> {
+    Ok(Arc::new(Deps {
+        config,
+        store: store::Store::connect(&links.memory).await?,
+        planner: PlannerServiceClient::new(links.planner.clone()),
+        executor: ExecutorServiceClient::new(links.executor.clone()),
+        owners: owners::Owners::default(),
+        stalled: broadcast::channel(64).0,
+        catalogue: RwLock::new(Arc::new(catalogue)),
+    }))
 }
 
 impl Running {

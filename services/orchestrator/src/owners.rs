@@ -121,7 +121,7 @@ async fn claim_once(deps: &Arc<Deps>) -> Result<(), RpcError> {
         return Ok(());
     }
     let request = pb::ClaimSessionsRequest {
-        owner: deps.owner.clone(),
+        owner: deps.config.owner.clone(),
         max_sessions: room,
         lease_ms: deps.config.lease_ms(),
         wait_ms: CLAIM_WAIT_MS,
@@ -194,7 +194,7 @@ async fn renew_once(deps: &Arc<Deps>) -> Result<(), RpcError> {
         epoch: *epoch,
     });
     let request = pb::RenewLeasesRequest {
-        owner: deps.owner.clone(),
+        owner: deps.config.owner.clone(),
         sessions: sessions.collect(),
         lease_ms: deps.config.lease_ms(),
     };

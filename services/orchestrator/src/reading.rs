@@ -1,8 +1,7 @@
 //! What can be seen of a session: its state, and views of its journal.
 
-use crate::deps::Deps;
 use crate::key::SessionKey;
-use cairn_engine::event::{Event, WaitReason};
+use cairn_engine::event::WaitReason;
 use cairn_engine::key::call_key;
 use cairn_engine::pending::{Pending, PendingId, pending};
 use cairn_engine::state::{Run, RunStatus, Session, Step, StepStatus};
@@ -17,30 +16,6 @@ pub(crate) fn run_of(session: &Session, number: u32) -> Result<&Run, RpcError> {
         number => session.run(number),
     };
     found.ok_or_else(|| RpcError::not_found("run", number.to_string()).reason("NO_SUCH_RUN"))
-}
-
-/// The events of one run (0 for the latest), in order, and the run's number.
-pub(crate) async fn events_of_run(
-    deps: &Deps,
-    key: &SessionKey,
-    number: u32,
-) -> Result<(u32, Vec<(u64, Event)>), RpcError> {
-    let events = deps.store.events(key).await?;
-    let latest = events
-        .iter()
-        .filter_map(|(_, event)| event.kind.started_run())
-        .max();
-    let run = if number == 0 {
-        latest
-    } else {
-        Some(number).filter(|n| Some(*n) <= latest)
-    };
-    let run =
-        run.ok_or_else(|| RpcError::not_found("run", number.to_string()).reason("NO_SUCH_RUN"))?;
-    let of_run = events
-        .into_iter()
-        .filter(|(_, event)| event.kind.run() == Some(run));
-    Ok((run, of_run.collect()))
 }
 
 pub(crate) fn session_message(id: &str, session: &Session) -> pb::Session {

@@ -9,6 +9,7 @@
 //! | [`registry`] | [`ToolRegistry`]: the tools by name, schemas compiled once |
 //! | [`permission`] | [`Permissions`]: allow- and deny-lists |
 //! | [`gate`] | [`Gate`]: nothing begins after `not_after` by the store's clock |
+//! | `store_time` | [`MemoryTime`]: the store's time from the memory service |
 //! | [`invoke`] | [`Invoker`]: one call, one result, within limits |
 //! | [`config`] | [`Config`]: folders, lists, limits, programs as tools |
 //! | [`error`] | [`ToolError`] for models, [`BuildError`] for operators |
@@ -27,6 +28,7 @@ pub mod permission;
 pub mod registry;
 mod schema;
 mod service;
+mod store_time;
 mod text;
 pub mod tool;
 
@@ -37,4 +39,5 @@ pub use invoke::{Invoker, Outcome, Request};
 pub use permission::Permissions;
 pub use registry::ToolRegistry;
 pub use service::{Deps, Tools, build};
+pub use store_time::MemoryTime;
 pub use tool::{Call, Effect, Output, Tool, ToolSpec};

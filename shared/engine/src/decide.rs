@@ -12,9 +12,9 @@ mod state_tools;
 
 use crate::command::{Command, RunLimits};
 use crate::event::{AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, Usage};
-use crate::plan::PlanDraft;
+use crate::plan::{Plan, PlanDraft};
 use crate::state::Session;
 use crate::transitions::IllegalTransition;
 use std::collections::BTreeMap;
@@ -202,7 +202,14 @@ impl Decision<'_> {
         if !self.session.run(run).is_some_and(is_planning) {
             return Ok(());
         }
-        match outcome {
+        let checked = outcome.and_then(|plan| match Plan::new(&plan) {
+            Ok(_) => Ok(plan),
+            Err(fault) => {
+                let message = fault.to_string();
+                Err(Failure::new(FailureKind::PlanParse, "BadPlan", message))
+            }
+        });
+        match checked {
             Ok(plan) => {
                 self.emit(EventKind::PlanApplied {
                     run,

@@ -1,6 +1,6 @@
 //! `outstanding(state) → effects`: what the committed state leaves to be done.
 
-use crate::event::{AttemptRef, WaitReason};
+use crate::event::AttemptRef;
 use crate::state::{CallStatus, RunStatus, Session};
 
 /// Something to be done. The same state always asks for the same; whoever does it already goes on.
@@ -35,7 +35,7 @@ impl Session {
         if run.status == RunStatus::Planning {
             work.push(Work::Plan { run: run.number });
         }
-        let has_no_turns = run.status == RunStatus::Waiting(WaitReason::Budget);
+        let has_no_turns = run.is_budget_used_up();
         let mut wake: Option<u64> = None;
         for (name, step, attempt) in run.running_attempts() {
             if attempt.is_in_doubt() {
@@ -49,7 +49,7 @@ impl Session {
                         _ => None,
                     });
                 wake = times.chain(wake).min();
-            } else if !(has_no_turns && step.plan.tool.is_none()) {
+            } else if !(has_no_turns && step.plan.tool.is_none() && attempt.needs_turn()) {
                 work.push(Work::RunStep(name));
             }
         }

@@ -343,6 +343,15 @@ impl Attempt {
             })
     }
 
+    /// It can do nothing that matters without asking the model again. Calls that may be made again
+    /// at any time wait with it; a call with side effects, and the end of the step when it waits
+    /// for other calls, do not.
+    pub fn needs_turn(&self) -> bool {
+        let mut calls = self.turns.last().into_iter().flat_map(|turn| &turn.calls);
+        let matters = |call: &Call| matches!(call.effect, Effect::Effectful | Effect::State);
+        !calls.any(|call| matters(call) && !call.is_finished())
+    }
+
     /// Somebody has to say what became of a call.
     pub fn is_in_doubt(&self) -> bool {
         let mut calls = self.turns.last().into_iter().flat_map(|turn| &turn.calls);

@@ -7,7 +7,8 @@
 //!
 //! `{name}` is replaced by the variable of that name, `{user.name}` by a field of it. Only a name
 //! in braces is a variable: every other brace is just itself, so that JSON can stand in a prompt
-//! as it is. To write `{name}` itself, double the braces: `{{name}}`.
+//! as it is. To write `{name}` itself, double the braces: `{{name}}`; `{{{name}}}` is the value in
+//! braces.
 //!
 //! `{% if files %} … {% elif … %} … {% else %} … {% endif %}`, `{% for file in files %} … {% endfor
 //! %}`, `{% set … %}` and `{% raw %} … {% endraw %}` are as in Jinja; a tag alone on its line takes

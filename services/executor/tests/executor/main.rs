@@ -4,10 +4,17 @@
 //! The clock is paused: it moves on only when nothing else can, so that "nothing more happens" is
 //! a timeout that costs no time.
 
+#![allow(
+    clippy::expect_used,
+    reason = "clippy knows tests by their attribute, and not the helpers around them"
+)]
+
 mod bench;
+mod owner;
 mod refusals;
-mod resume;
 mod results;
+mod resume;
+mod speed;
 mod stopping;
 mod tool_step;
 mod turns;

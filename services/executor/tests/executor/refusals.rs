@@ -1,8 +1,7 @@
 //! What the executor does not take.
 
-use crate::bench::{
-    Bench, Owner, attempt, call_ref, executor, model_step, owners_result, permit,
-};
+use crate::bench::{Bench, executor};
+use crate::owner::{Owner, attempt, call_ref, model_step, owners_result, permit};
 use cairn_executor::Config;
 use cairn_model::ModelRegistry;
 use cairn_proto::event::{self, Effect, FailureKind, Role};
@@ -47,15 +46,18 @@ fn field(error: &RpcError) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_start_that_makes_no_sense_is_refused_by_field() {
+    type Change = fn(&mut AttemptStart);
     let user = event::Message {
         role: Role::User.into(),
         ..event::Message::default()
     };
-    let starts: Vec<(&str, fn(&mut AttemptStart))> = vec![
+    let starts: Vec<(&str, Change)> = vec![
         ("start.session", |s| s.session.clear()),
         ("start.attempt", |s| s.attempt = None),
         ("start.max_tool_turns", |s| s.max_tool_turns = 0),
-        ("start.tools[1].parameters_json", |s| s.tools[1].parameters_json = "{".to_owned()),
+        ("start.tools[1].parameters_json", |s| {
+            s.tools[1].parameters_json = "{".to_owned()
+        }),
     ];
     for (want, change) in starts {
         let mut start = model_step();
@@ -63,12 +65,24 @@ async fn a_start_that_makes_no_sense_is_refused_by_field() {
         assert_eq!(refused(start).await, want);
     }
     let transcripts = [
-        ("start.transcript[1].role", vec![assistant(&[]), event::Message::default()]),
+        (
+            "start.transcript[1].role",
+            vec![assistant(&[]), event::Message::default()],
+        ),
         ("transcript[0].role", vec![result("a")]),
         ("transcript[1].role", vec![assistant(&[]), user]),
-        ("transcript[1].tool_call_id", vec![assistant(&["a"]), result("b")]),
-        ("transcript[2].tool_call_id", vec![assistant(&["a"]), result("a"), result("a")]),
-        ("transcript[0].tool_calls", vec![assistant(&["a"]), assistant(&[])]),
+        (
+            "transcript[1].tool_call_id",
+            vec![assistant(&["a"]), result("b")],
+        ),
+        (
+            "transcript[2].tool_call_id",
+            vec![assistant(&["a"]), result("a"), result("a")],
+        ),
+        (
+            "transcript[0].tool_calls",
+            vec![assistant(&["a"]), assistant(&[])],
+        ),
         ("permitted_calls", vec![assistant(&["a"])]),
     ];
     for (want, transcript) in transcripts {
@@ -89,7 +103,10 @@ async fn a_start_that_makes_no_sense_is_refused_by_field() {
 #[tokio::test(start_paused = true)]
 async fn messages_out_of_order_are_refused() {
     let first_messages = [
-        ("start", Some(ToExecutor::Acknowledgement(Acknowledgement::default()))),
+        (
+            "start",
+            Some(ToExecutor::Acknowledgement(Acknowledgement::default())),
+        ),
         ("message", None),
     ];
     for (want, message) in first_messages {
@@ -97,8 +114,13 @@ async fn messages_out_of_order_are_refused() {
         let (to_executor, requests) = mpsc::unbounded_channel();
         to_executor.send(RunStepRequest { message }).expect("open");
         let request = tonic::Request::new(UnboundedReceiverStream::new(requests));
-        let request = cairn_rpc::with_namespace(request, &crate::bench::namespace());
-        let response = bench.client.clone().run_step(request).await.expect("a stream");
+        let request = cairn_rpc::with_namespace(request, &crate::owner::namespace());
+        let response = bench
+            .client
+            .clone()
+            .run_step(request)
+            .await
+            .expect("a stream");
         let status = response.into_inner().message().await.expect_err("refused");
         assert_eq!(field(&RpcError::from_status(&status)), want);
     }
@@ -155,15 +177,24 @@ async fn without_a_model_the_step_fails_and_a_tool_step_works() {
     let mut owner = bench.start(unknown).await;
     let failure = owner.report().await.failure.expect("a failure");
     assert_eq!(failure.kind(), FailureKind::Config);
-    assert!(failure.message.contains("played"), "names the known ones: {}", failure.message);
+    assert!(
+        failure.message.contains("played"),
+        "names the known ones: {}",
+        failure.message
+    );
     owner.end(1).await;
 
-    let tools = cairn_rpc::ServerBuilder::new(cairn_rpc::Exposure::Internal).build().await;
+    let tools = cairn_rpc::ServerBuilder::new(cairn_rpc::Exposure::Internal)
+        .build()
+        .await;
     let tools = tools.expect("a server").link();
     let client = executor(Config::default(), ModelRegistry::new(), tools).await;
     let mut owner = Owner::open(&client, model_step()).await.expect("a slot");
     let failure = owner.report().await.failure.expect("a failure");
-    assert_eq!((failure.kind(), &*failure.message), (FailureKind::Config, "missing model provider"));
+    assert_eq!(
+        (failure.kind(), &*failure.message),
+        (FailureKind::Config, "missing model provider")
+    );
     owner.end(1).await;
 
     // No tools service answers here, which for a pure call is a result like any other.
@@ -186,6 +217,9 @@ async fn a_call_for_nobody_is_refused() {
     let (_to_executor, requests) = mpsc::unbounded_channel::<RunStepRequest>();
     let request = UnboundedReceiverStream::new(requests);
     let status = bench.client.run_step(request).await.expect_err("refused");
-    assert_eq!(RpcError::from_status(&status).kind(), ErrorKind::Unauthenticated);
+    assert_eq!(
+        RpcError::from_status(&status).kind(),
+        ErrorKind::Unauthenticated
+    );
     bench.is_quiet().await;
 }

@@ -1,6 +1,7 @@
 //! When results are reported.
 
-use crate::bench::{Bench, Owner, call_ref, model_step, outputs, permit};
+use crate::bench::Bench;
+use crate::owner::{Owner, call_ref, model_step, outputs, permit};
 use cairn_proto::event::Effect;
 use std::time::Duration;
 use tokio::time::{Instant, advance};
@@ -41,10 +42,16 @@ async fn a_result_is_held_for_20_ms_at_most() {
     // The model thinks for long. The oldest of the held results counts.
     let asked = bench.asked().await;
     let report = owner.report().await;
-    assert_eq!((report.number, outputs(&report)), (2, vec![(0, "first"), (1, "second")]));
+    assert_eq!(
+        (report.number, outputs(&report)),
+        (2, vec![(0, "first"), (1, "second")])
+    );
     assert!(report.reply.is_none());
     let held = since.elapsed();
-    assert!(held >= Duration::from_millis(20) && held < Duration::from_millis(23), "{held:?}");
+    assert!(
+        held >= Duration::from_millis(20) && held < Duration::from_millis(23),
+        "{held:?}"
+    );
     // What was reported is not reported again, nor is it waited for.
     asked.reply("", &[("look", "{}")]);
     let report = owner.report().await;

@@ -1,8 +1,7 @@
 //! An attempt that is continued from what is durable goes on as if nothing had happened.
 
-use crate::bench::{
-    Bench, Owner, attempt, call_ref, model_step, owners_result, permit, reply, within,
-};
+use crate::bench::{Bench, reply, within};
+use crate::owner::{Owner, attempt, call_ref, model_step, owners_result, permit};
 use cairn_engine::message::Message;
 use cairn_proto::event::{self, Effect, Role};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
@@ -181,14 +180,24 @@ async fn check(script: Vec<Turn>) {
         let mut journal = whole[..cut].to_vec();
         let start = start_from(&journal);
         let continued = carry_out(&script, &mut journal).await;
-        let replies = journal[..cut].iter().filter(|e| matches!(e, Entry::Reply(..))).count();
+        let replies = journal[..cut]
+            .iter()
+            .filter(|e| matches!(e, Entry::Reply(..)))
+            .count();
         // The model is asked for what is missing, each once, in the very same words.
         let want: BTreeMap<_, _> = uninterrupted.asked.range(replies..).collect();
         let asked: BTreeMap<_, _> = continued.asked.iter().collect();
         assert_eq!(asked, want, "cut after {cut} of {whole:?}");
         // Calls that have a result are not made again.
-        let open: Vec<_> = start.open_calls.iter().map(|open| open.call_key.clone()).collect();
-        assert_eq!(continued.called[..open.len().min(continued.called.len())], open);
+        let open: Vec<_> = start
+            .open_calls
+            .iter()
+            .map(|open| open.call_key.clone())
+            .collect();
+        assert_eq!(
+            continued.called[..open.len().min(continued.called.len())],
+            open
+        );
         assert_eq!(start.attempt, Some(attempt()));
     }
 }

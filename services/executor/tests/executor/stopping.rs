@@ -1,6 +1,7 @@
 //! How an attempt ends before its time.
 
-use crate::bench::{Bench, Owner, model_step};
+use crate::bench::Bench;
+use crate::owner::{Owner, model_step};
 use cairn_executor::Config;
 use cairn_rpc::{ErrorKind, RpcError};
 
@@ -17,7 +18,10 @@ async fn without_its_owner_the_model_is_given_up() {
 async fn without_its_owner_calls_are_given_up() {
     let mut bench = Bench::new().await;
     let owner = bench.start(model_step()).await;
-    bench.asked().await.reply("", &[("look", "{}"), ("look", "{}")]);
+    bench
+        .asked()
+        .await
+        .reply("", &[("look", "{}"), ("look", "{}")]);
     let called = bench.called().await;
     assert!(!called.is_dropped());
     drop(owner);
@@ -79,9 +83,15 @@ async fn without_a_free_slot_an_attempt_is_refused() {
     let first = bench.start(model_step()).await;
     let second = bench.start(model_step()).await;
     let (asked, also_asked) = (bench.asked().await, bench.asked().await);
-    let refused = Owner::open(&bench.client, model_step()).await.err().expect("no slot");
+    let refused = Owner::open(&bench.client, model_step())
+        .await
+        .err()
+        .expect("no slot");
     let error = RpcError::from_status(&refused);
-    assert_eq!((error.kind(), error.reason_name()), (ErrorKind::ResourceExhausted, "NO_FREE_SLOT"));
+    assert_eq!(
+        (error.kind(), error.reason_name()),
+        (ErrorKind::ResourceExhausted, "NO_FREE_SLOT")
+    );
     // An end frees the slot, and so does a broken stream.
     first.end(0).await;
     asked.dropped().await;

@@ -1,6 +1,7 @@
 //! Steps that are one tool call, and what becomes of calls without an answer.
 
-use crate::bench::{Bench, Called, attempt, call_ref, executor, outputs, permit};
+use crate::bench::{Bench, Called, executor};
+use crate::owner::{attempt, call_ref, outputs, permit};
 use cairn_executor::Config;
 use cairn_model::ModelRegistry;
 use cairn_proto::event::Effect;
@@ -21,7 +22,10 @@ fn tool_step(effect: Effect) -> AttemptStart {
 
 fn check_request(called: &Called) {
     let request = &called.request;
-    assert_eq!((request.name.as_str(), request.arguments_json.as_str()), ("send", r#"{"to":"x"}"#));
+    assert_eq!(
+        (request.name.as_str(), request.arguments_json.as_str()),
+        ("send", r#"{"to":"x"}"#)
+    );
     assert_eq!(request.call_key, "key-0-0");
     assert_eq!(request.not_after_unix_ms, 9_000);
     assert_eq!(request.session, "s-1");
@@ -61,7 +65,10 @@ async fn a_call_that_may_be_repeated_is_sent_again_with_its_key() {
     for effect in [Effect::Pure, Effect::Idempotent] {
         let mut bench = Bench::new().await;
         let mut owner = bench.start(tool_step(effect)).await;
-        bench.called().await.answer(Err(Status::unavailable("restarting")));
+        bench
+            .called()
+            .await
+            .answer(Err(Status::unavailable("restarting")));
         let again = bench.called().await;
         check_request(&again);
         again.output("done");
@@ -75,21 +82,37 @@ async fn a_repeatable_call_that_is_never_answered_breaks_the_stream() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(tool_step(Effect::Pure)).await;
     for _ in 0..4 {
-        bench.called().await.answer(Err(Status::unavailable("gone")));
+        bench
+            .called()
+            .await
+            .answer(Err(Status::unavailable("gone")));
     }
     let error = owner.error().await;
-    assert_eq!((error.kind(), error.reason_name()), (ErrorKind::Unavailable, "CALL_LOST"));
+    assert_eq!(
+        (error.kind(), error.reason_name()),
+        (ErrorKind::Unavailable, "CALL_LOST")
+    );
     bench.is_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_effectful_call_without_an_answer_is_never_repeated() {
-    for code in [tonic::Code::Unavailable, tonic::Code::DeadlineExceeded, tonic::Code::NotFound] {
+    for code in [
+        tonic::Code::Unavailable,
+        tonic::Code::DeadlineExceeded,
+        tonic::Code::NotFound,
+    ] {
         let mut bench = Bench::new().await;
         let mut owner = bench.start(tool_step(Effect::Effectful)).await;
-        bench.called().await.answer(Err(Status::new(code, "who knows")));
+        bench
+            .called()
+            .await
+            .answer(Err(Status::new(code, "who knows")));
         let error = owner.error().await;
-        assert_eq!((error.kind(), error.reason_name()), (ErrorKind::Unavailable, "CALL_LOST"));
+        assert_eq!(
+            (error.kind(), error.reason_name()),
+            (ErrorKind::Unavailable, "CALL_LOST")
+        );
         bench.is_quiet().await;
     }
 }
@@ -98,10 +121,16 @@ async fn an_effectful_call_without_an_answer_is_never_repeated() {
 async fn a_repeatable_call_that_is_refused_has_an_error_as_its_result() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(tool_step(Effect::Idempotent)).await;
-    bench.called().await.answer(Err(Status::out_of_range("too large")));
+    bench
+        .called()
+        .await
+        .answer(Err(Status::out_of_range("too large")));
     let report = owner.report().await;
     let result = &report.results[0];
-    assert_eq!((result.is_error, result.reason.as_str()), (true, "ExecutionFailed"));
+    assert_eq!(
+        (result.is_error, result.reason.as_str()),
+        (true, "ExecutionFailed")
+    );
     assert!(result.output.ends_with("too large"), "{}", result.output);
     owner.end(1).await;
 }
@@ -137,7 +166,9 @@ async fn an_effectful_call_that_never_left_is_not_sent() {
     let tools = Link::remote(&address);
     let client = executor(Config::default(), ModelRegistry::new(), tools).await;
     let start = tool_step(Effect::Effectful);
-    let mut owner = crate::bench::Owner::open(&client, start).await.expect("a slot");
+    let mut owner = crate::owner::Owner::open(&client, start)
+        .await
+        .expect("a slot");
     let report = owner.report().await;
     let result = &report.results[0];
     assert_eq!((result.is_error, result.reason.as_str()), (true, "NotSent"));

@@ -1,8 +1,7 @@
 //! Tool turns: what the model is told, and which call is sent when.
 
-use crate::bench::{
-    Answer, Bench, attempt, call_ref, owners_result, outputs, permit, reply,
-};
+use crate::bench::{Answer, Bench, reply};
+use crate::owner::{attempt, call_ref, outputs, owners_result, permit};
 use cairn_engine::event;
 use cairn_engine::key::call_key;
 use cairn_engine::message::Message;
@@ -16,7 +15,7 @@ const GO_ON: &str = "Continue with the step; call the `step` tool with complete=
                      summary when it is done.";
 
 fn start() -> AttemptStart {
-    crate::bench::model_step()
+    crate::owner::model_step()
 }
 
 #[tokio::test(start_paused = true)]
@@ -30,12 +29,23 @@ async fn a_step_goes_on_until_the_owner_ends_it() {
         prompt::EXECUTION.trim_end(),
         prompt::GUIDE.trim_end()
     );
-    let opening = [Message::system(system), Message::user("## Requirement\ntest")];
+    let opening = [
+        Message::system(system),
+        Message::user("## Requirement\ntest"),
+    ];
     assert_eq!(asked.request.messages, opening);
-    let names: Vec<_> = asked.request.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let names: Vec<_> = asked
+        .request
+        .tools
+        .iter()
+        .map(|tool| tool.name.as_str())
+        .collect();
     assert_eq!(names, ["look", "put", "send", "step"]);
     assert_eq!(asked.request.tools[0].description, "the tool look");
-    assert_eq!(asked.request.tools[0].parameters, serde_json::json!({"type": "object"}));
+    assert_eq!(
+        asked.request.tools[0].parameters,
+        serde_json::json!({"type": "object"})
+    );
     tokio::time::advance(Duration::from_millis(40)).await;
     asked.reply("first I look", &[("look", r#"{"at":1}"#)]);
 
@@ -83,8 +93,14 @@ async fn calls_of_a_turn_overlap_and_keep_their_order() {
         call.output(&output);
     }
     let asked = bench.asked().await;
-    let told: Vec<_> = asked.said()[1..].iter().map(|m| (&*m.tool_call_id, &*m.text)).collect();
-    assert_eq!(told, [("id-0", "seen 1"), ("id-1", "seen 2"), ("id-2", "seen 3")]);
+    let told: Vec<_> = asked.said()[1..]
+        .iter()
+        .map(|m| (&*m.tool_call_id, &*m.text))
+        .collect();
+    assert_eq!(
+        told,
+        [("id-0", "seen 1"), ("id-1", "seen 2"), ("id-2", "seen 3")]
+    );
     asked.reply("", &[]);
     let report = owner.report().await;
     assert_eq!(report.results.len(), 3);
@@ -95,7 +111,10 @@ async fn calls_of_a_turn_overlap_and_keep_their_order() {
 async fn only_pure_calls_are_sent_before_the_reply_is_acknowledged() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(start()).await;
-    bench.asked().await.reply("", &[("send", "a"), ("look", "b"), ("put", "c")]);
+    bench
+        .asked()
+        .await
+        .reply("", &[("send", "a"), ("look", "b"), ("put", "c")]);
     owner.report().await;
     let pure = bench.called().await;
     assert_eq!(pure.request.name, "look");
@@ -118,7 +137,10 @@ async fn only_pure_calls_are_sent_before_the_reply_is_acknowledged() {
     owner.ack_with(1, permits, Vec::new());
     for (name, key) in [("send", "key-0-0"), ("put", "key-0-2")] {
         let called = bench.called().await;
-        assert_eq!((&*called.request.name, &*called.request.call_key), (name, key));
+        assert_eq!(
+            (&*called.request.name, &*called.request.call_key),
+            (name, key)
+        );
         assert_eq!(called.request.not_after_unix_ms, 9_000);
         called.output(name);
     }
@@ -139,12 +161,19 @@ async fn only_pure_calls_are_sent_before_the_reply_is_acknowledged() {
 async fn the_owner_answers_state_tools_and_unknown_ones() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(start()).await;
-    bench.asked().await.reply("", &[("step", "{}"), ("dig", "{}")]);
+    bench
+        .asked()
+        .await
+        .reply("", &[("step", "{}"), ("dig", "{}")]);
     owner.report().await;
     bench.is_quiet().await;
     let mut unknown = owners_result(call_ref(0, 1), "no tool is called dig");
     unknown.is_error = true;
-    owner.ack_with(1, Vec::new(), vec![owners_result(call_ref(0, 0), "noted"), unknown]);
+    owner.ack_with(
+        1,
+        Vec::new(),
+        vec![owners_result(call_ref(0, 0), "noted"), unknown],
+    );
     let asked = bench.asked().await;
     let told = [
         Message::tool("id-0", "noted", false),
@@ -161,7 +190,10 @@ async fn the_owner_answers_state_tools_and_unknown_ones() {
 async fn what_the_owner_answers_last_does_not_wait_for_held_results() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(start()).await;
-    bench.asked().await.reply("", &[("look", "{}"), ("step", r#"{"complete":true}"#)]);
+    bench
+        .asked()
+        .await
+        .reply("", &[("look", "{}"), ("step", r#"{"complete":true}"#)]);
     owner.report().await;
     let called = bench.called().await;
     // Whether the step is complete depends on the call beside it.
@@ -173,7 +205,11 @@ async fn what_the_owner_answers_last_does_not_wait_for_held_results() {
     assert_eq!((report.number, outputs(&report)), (2, vec![(0, "seen")]));
     assert_eq!(since.elapsed(), Duration::ZERO);
     bench.is_quiet().await;
-    owner.ack_with(2, Vec::new(), vec![owners_result(call_ref(0, 1), "a sub-goal is open")]);
+    owner.ack_with(
+        2,
+        Vec::new(),
+        vec![owners_result(call_ref(0, 1), "a sub-goal is open")],
+    );
     let asked = bench.asked().await;
     let told: Vec<_> = asked.said()[1..].iter().map(|m| &*m.text).collect();
     assert_eq!(told, ["seen", "a sub-goal is open"]);
@@ -218,7 +254,10 @@ async fn text_alone_ends_nothing() {
     assert_eq!(owner.report().await.reply.expect("a reply").text, "I think");
     owner.ack(1);
     let asked = bench.asked().await;
-    let said = [Message::assistant("I think", Vec::new()), Message::user(GO_ON)];
+    let said = [
+        Message::assistant("I think", Vec::new()),
+        Message::user(GO_ON),
+    ];
     assert_eq!(asked.said(), said);
 }
 
@@ -226,14 +265,21 @@ async fn text_alone_ends_nothing() {
 async fn calls_without_an_id_of_their_own_get_one() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(start()).await;
-    let mut answer = reply("", &[("look", "1"), ("look", "2"), ("look", "3"), ("look", "4")]);
+    let mut answer = reply(
+        "",
+        &[("look", "1"), ("look", "2"), ("look", "3"), ("look", "4")],
+    );
     let ids = ["", "x", "x", "call_0_0"];
     for (call, id) in answer.message.tool_calls.iter_mut().zip(ids) {
         call.id = id.to_owned();
     }
     bench.asked().await.answer(Ok(answer));
     let sent = owner.report().await.reply.expect("a reply");
-    let ids: Vec<_> = sent.tool_calls.iter().map(|call| call.id.as_str()).collect();
+    let ids: Vec<_> = sent
+        .tool_calls
+        .iter()
+        .map(|call| call.id.as_str())
+        .collect();
     assert_eq!(ids, ["call_0_0", "x", "call_0_2", "call_0_3"]);
     owner.ack(1);
     for _ in ids {
@@ -262,8 +308,15 @@ async fn one_tool_turn_more_than_allowed_is_a_failure() {
     assert_eq!((report.number, outputs(&report)), (3, vec![(0, "seen")]));
     let failure = report.failure.expect("a failure");
     assert_eq!(failure.kind(), FailureKind::LimitExceeded);
-    assert_eq!((failure.reason.as_str(), failure.recoverable), ("max_tool_turns", false));
-    assert!(failure.message.contains("2 tool turns"), "{}", failure.message);
+    assert_eq!(
+        (failure.reason.as_str(), failure.recoverable),
+        ("max_tool_turns", false)
+    );
+    assert!(
+        failure.message.contains("2 tool turns"),
+        "{}",
+        failure.message
+    );
     owner.end(3).await;
     bench.is_quiet().await;
 }
@@ -290,7 +343,10 @@ async fn a_model_that_fails_is_asked_again_and_then_fails_the_attempt() {
     let report = owner.report().await;
     assert_eq!(outputs(&report), [(0, "seen")]);
     let failure = report.failure.expect("a failure");
-    assert_eq!((failure.kind(), &*failure.reason), (FailureKind::Llm, "Auth"));
+    assert_eq!(
+        (failure.kind(), &*failure.reason),
+        (FailureKind::Llm, "Auth")
+    );
     bench.is_quiet().await;
     owner.end(2).await;
 

@@ -1,12 +1,20 @@
-//! Views of a journal.
+//! Views of a journal, folded when they are asked for.
 
 use super::{Answer, key_of};
 use crate::deps::Deps;
-use crate::reading::{events_of_run, ms};
-use cairn_engine::views::agent_state;
+use crate::key::SessionKey;
+use crate::reading::{ms, run_of};
+use cairn_engine::event::CallRef;
+use cairn_engine::views::log::{Entry, EntryKind, Log};
+use cairn_engine::views::tree::{Node, NodeKind, NodeStatus, Tree};
+use cairn_engine::views::{agent_state, dump, history, report as report_view, todo};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
+use std::collections::HashMap;
 use tonic::{Request, Response};
+
+/// Entries of an execution log in one answer, unless fewer are asked for.
+const LOG_PAGE: u32 = 1000;
 
 pub(super) async fn state(
     deps: &Deps,
@@ -16,9 +24,9 @@ pub(super) async fn state(
     let at_seq = Some(request.get_ref().at_seq).filter(|&seq| seq > 0);
     let session = deps.store.load(&key, at_seq).await?.session;
     if at_seq.is_some_and(|seq| seq > session.seq) {
-        let problem = "is after the last event";
         let allowed = format!("1 to {}, or 0 for now", session.seq);
-        return Err(RpcError::invalid("at_seq", problem).allowed(allowed).into());
+        let error = RpcError::invalid("at_seq", "is after the last event").allowed(allowed);
+        return Err(error.into());
     }
     Ok(Response::new(pb::GetStateResponse {
         json: agent_state::of_session(&session).to_string(),
@@ -31,8 +39,108 @@ pub(super) async fn tree(
     request: Request<pb::GetTreeRequest>,
 ) -> Answer<pb::GetTreeResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
-    let (_run, _events) = events_of_run(deps, &key, request.get_ref().run).await?;
-    Err(RpcError::precondition("interim").into())
+    let view = known_view(&request)?;
+    let number = request.get_ref().run;
+    if view == pb::TreeView::Todo {
+        let session = deps.store.load(&key, None).await?.session;
+        let text = todo::of_run(run_of(&session, number)?);
+        return Ok(Response::new(pb::GetTreeResponse {
+            nodes: Vec::new(),
+            text,
+        }));
+    }
+    let tree = folded_tree(deps, &key).await?;
+    let run = number_in(number, tree.runs().last().map(|run| run.number))?;
+    let now = deps.store.clock.now();
+    let mut answer = pb::GetTreeResponse::default();
+    match view {
+        pb::TreeView::Text => answer.text = dump::text(&tree, run, now).unwrap_or_default(),
+        pb::TreeView::Json => {
+            let json = dump::json(&tree, run, now);
+            answer.text = json.map(|json| json.to_string()).unwrap_or_default();
+        }
+        pb::TreeView::History => answer.text = history::of_run(&tree, run),
+        _ => answer.nodes = nodes_of(&tree, run),
+    }
+    Ok(Response::new(answer))
+}
+
+fn known_view(request: &Request<pb::GetTreeRequest>) -> Result<pb::TreeView, RpcError> {
+    pb::TreeView::try_from(request.get_ref().view).map_err(|_| {
+        let problem = format!("is {}", request.get_ref().view);
+        RpcError::invalid("view", problem).allowed("0 to 5, see TreeView")
+    })
+}
+
+async fn folded_tree(deps: &Deps, key: &SessionKey) -> Result<Tree, RpcError> {
+    let mut tree = Tree::default();
+    for (seq, event) in deps.store.events(key).await? {
+        tree.apply(seq, &event);
+    }
+    Ok(tree)
+}
+
+async fn folded_log(deps: &Deps, key: &SessionKey) -> Result<Log, RpcError> {
+    let mut log = Log::default();
+    for (seq, event) in deps.store.events(key).await? {
+        log.apply(seq, &event);
+    }
+    Ok(log)
+}
+
+/// The number asked for, or the latest for 0.
+fn number_in(asked: u32, latest: Option<u32>) -> Result<u32, RpcError> {
+    let found = match asked {
+        0 => latest,
+        asked => Some(asked).filter(|asked| Some(*asked) <= latest),
+    };
+    found.ok_or_else(|| RpcError::not_found("run", asked.to_string()).reason("NO_SUCH_RUN"))
+}
+
+fn nodes_of(tree: &Tree, run: u32) -> Vec<pb::TreeNode> {
+    let roots = tree
+        .run(run)
+        .map(|root| root.roots.clone())
+        .unwrap_or_default();
+    let walked = roots.into_iter().flat_map(|root| tree.walk(root));
+    walked.map(|(_, node)| node_message(tree, node)).collect()
+}
+
+fn node_message(tree: &Tree, node: &Node) -> pb::TreeNode {
+    let kind = match node.kind {
+        NodeKind::Goal => pb::NodeKind::Goal,
+        NodeKind::Thought => pb::NodeKind::Thought,
+        NodeKind::Action => pb::NodeKind::Action,
+        NodeKind::Result => pb::NodeKind::Result,
+        NodeKind::Evaluation => pb::NodeKind::Evaluation,
+        NodeKind::Response => pb::NodeKind::Response,
+    };
+    let status = match node.status {
+        NodeStatus::Planned => pb::NodeStatus::Planned,
+        NodeStatus::InProgress => pb::NodeStatus::InProgress,
+        NodeStatus::Completed => pb::NodeStatus::Completed,
+        NodeStatus::Failed => pb::NodeStatus::Failed,
+        NodeStatus::Skipped => pb::NodeStatus::Skipped,
+    };
+    let data = node
+        .data
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.clone().into()));
+    let parent = node.parent.and_then(|parent| tree.nodes().get(parent));
+    pb::TreeNode {
+        id: node.id.clone(),
+        parent_id: parent.map(|parent| parent.id.clone()).unwrap_or_default(),
+        kind: kind.into(),
+        status: status.into(),
+        sequence: node.sequence,
+        description: node.description.clone(),
+        summary: node.summary.clone().unwrap_or_default(),
+        data_json: serde_json::Value::Object(data.collect()).to_string(),
+        duration_ms: node.duration_ms.unwrap_or(0),
+        tokens: node.tokens.unwrap_or(0),
+        cost_nano_usd: node.cost_nano_usd.unwrap_or(0),
+        created_unix_ms: ms(node.created_at),
+    }
 }
 
 pub(super) async fn report(
@@ -40,8 +148,14 @@ pub(super) async fn report(
     request: Request<pb::GetReportRequest>,
 ) -> Answer<pb::GetReportResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
-    let (_run, _events) = events_of_run(deps, &key, request.get_ref().run).await?;
-    Err(RpcError::precondition("interim").into())
+    let log = folded_log(deps, &key).await?;
+    let run = number_in(
+        request.get_ref().run,
+        log.entries().iter().map(|entry| entry.run).max(),
+    )?;
+    Ok(Response::new(pb::GetReportResponse {
+        markdown: report_view::markdown(&log, run).unwrap_or_default(),
+    }))
 }
 
 pub(super) async fn execution_log(
@@ -49,6 +163,75 @@ pub(super) async fn execution_log(
     request: Request<pb::GetExecutionLogRequest>,
 ) -> Answer<pb::GetExecutionLogResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
-    let _ = (deps.store.events(&key).await?, ms(0));
-    Err(RpcError::precondition("interim").into())
+    let asked = request.into_inner();
+    let most = if asked.max_entries == 0 {
+        LOG_PAGE
+    } else {
+        asked.max_entries
+    };
+    let log = folded_log(deps, &key).await?;
+    let mut inputs = HashMap::new();
+    let mut answer = pb::GetExecutionLogResponse::default();
+    for entry in log.entries() {
+        let Some(message) = log_message(entry, &mut inputs) else {
+            continue;
+        };
+        if message.seq <= asked.after_seq {
+            continue;
+        }
+        // A page ends between events, so that the next one misses nothing of the same event.
+        let last = answer.entries.last().map(|last| last.seq);
+        if answer.entries.len() >= most as usize && last != Some(message.seq) {
+            answer.next_after_seq = last.unwrap_or(0);
+            break;
+        }
+        answer.entries.push(message);
+    }
+    Ok(Response::new(answer))
+}
+
+/// What a client is shown of an entry: texts of the model, and calls once they are over or in
+/// doubt.
+fn log_message(entry: &Entry, inputs: &mut HashMap<CallRef, String>) -> Option<pb::LogEntry> {
+    let mut message = pb::LogEntry {
+        seq: entry.seq,
+        at_unix_ms: ms(entry.at),
+        run: entry.run,
+        step: entry.step,
+        ..pb::LogEntry::default()
+    };
+    match &entry.kind {
+        EntryKind::Reply {
+            text, duration_ms, ..
+        } if !text.is_empty() => {
+            message.output.clone_from(text);
+            message.duration_ms = *duration_ms;
+        }
+        EntryKind::Call { call, input, .. } => {
+            inputs.insert(*call, input.clone());
+            return None;
+        }
+        EntryKind::Result {
+            call,
+            tool,
+            output,
+            is_error,
+            duration_ms,
+            ..
+        } => {
+            message.input = inputs.remove(call).unwrap_or_default();
+            message.tool.clone_from(tool);
+            message.output.clone_from(output);
+            message.is_error = *is_error;
+            message.duration_ms = duration_ms.unwrap_or(0);
+        }
+        EntryKind::InDoubt { call, tool } => {
+            message.input = inputs.get(call).cloned().unwrap_or_default();
+            message.tool.clone_from(tool);
+            message.output = "in doubt: it had begun, and nobody knows how it ended".to_owned();
+            message.is_error = true;
+        }
+        _ => return None,
+    }
+    Some(message)
 }

@@ -61,13 +61,15 @@ impl Owner {
             });
         pb::CommitRequest {
             session: self.key.id.to_string(),
-            owner: self.deps.owner.clone(),
+            owner: self.deps.config.owner.clone(),
             epoch: self.epoch,
             version: self.version,
             operation_id: format!("{}.{}", self.epoch, self.version),
             // The state holds the new events already.
             seen_seq: self.session.seq - events.len() as u64,
             memory_writes: memory_writes(events),
+            from_reserve: !events.is_empty() && events.iter().all(|event| only_ends(&event.kind)),
+            no_progress: events.iter().all(|event| is_no_progress(&event.kind)),
             events: encoded,
             header: Some(header(&self.session)),
             lease_change: change.into(),
@@ -185,7 +187,7 @@ impl Owner {
         }
         let request = pb::ReleaseSessionRequest {
             session: self.key.id.to_string(),
-            owner: self.deps.owner.clone(),
+            owner: self.deps.config.owner.clone(),
             epoch: self.epoch,
         };
         let mut ownership = self.deps.store.ownership();
@@ -221,6 +223,31 @@ pub(crate) fn header(session: &cairn_engine::state::Session) -> pb::Header {
         status: status.into(),
         handled_through: session.handled_through,
     }
+}
+
+/// A journal at its limits still takes events that settle, pause, cancel or end.
+fn only_ends(event: &EventKind) -> bool {
+    use EventKind as E;
+    matches!(
+        event,
+        E::CommandRefused { .. }
+            | E::RunWaiting { .. }
+            | E::RunCompleted { .. }
+            | E::RunFailed { .. }
+            | E::RunCancelled { .. }
+            | E::StepCompleted { .. }
+            | E::StepFailed { .. }
+            | E::StepSkipped { .. }
+            | E::CallFinished(_)
+            | E::CallInDoubt { .. }
+            | E::CallSettled { .. }
+            | E::Decided { .. }
+    )
+}
+
+/// A session whose owners die one after the other, and only take it up again, is set aside.
+fn is_no_progress(event: &EventKind) -> bool {
+    matches!(event, EventKind::AttemptContinued { .. })
 }
 
 fn memory_writes(events: &[Event]) -> Vec<pb::MemoryWrite> {

@@ -24,7 +24,7 @@ pub(super) fn to_draft(
     strict: bool,
 ) -> Result<PlanDraft, PlanParseError> {
     let mut plan = Fields { path: None, object };
-    let order = to_order(plan.text("order")?)?;
+    let order = to_order(plan.text("order")?.as_deref())?;
     let steps = match plan.take("steps") {
         Some(Value::Array(steps)) => steps,
         Some(other) => return Err(plan.wrong_type("steps", "an array", &other)),
@@ -41,8 +41,8 @@ pub(super) fn to_draft(
     Ok(PlanDraft { order, steps })
 }
 
-fn to_order(order: Option<String>) -> Result<Order, PlanParseError> {
-    match order.as_deref() {
+fn to_order(order: Option<&str>) -> Result<Order, PlanParseError> {
+    match order {
         None | Some("chain") => Ok(Order::Chain),
         Some("graph") => Ok(Order::Graph),
         Some(other) => Err(PlanParseError::UnknownOrder {
@@ -179,7 +179,11 @@ impl Fields {
     }
 
     fn refuse_others(&self, allowed: &[&str]) -> Result<(), PlanParseError> {
-        match self.object.keys().find(|key| !allowed.contains(&key.as_str())) {
+        match self
+            .object
+            .keys()
+            .find(|key| !allowed.contains(&key.as_str()))
+        {
             Some(key) => {
                 let key: String = key.chars().take(MAX_QUOTED_CHARS).collect();
                 Err(PlanParseError::UnknownField {

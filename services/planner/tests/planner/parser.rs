@@ -111,7 +111,10 @@ fn steps_inside_of_a_broken_plan_are_not_a_plan() {
 fn each_fault_is_named() {
     let step = |fields: &str| format!(r#"{{"steps":[{{"description":"a"}},{{{fields}}}]}}"#);
     let graph = |steps: &str| format!(r#"{{"order":"graph","steps":[{steps}]}}"#);
-    let too_many = format!(r#"{{"steps":[{}]}}"#, [r#"{"description":"a"}"#; 10_001].join(","));
+    let too_many = format!(
+        r#"{{"steps":[{}]}}"#,
+        [r#"{"description":"a"}"#; 10_001].join(",")
+    );
     #[rustfmt::skip]
     let cases: Vec<(String, &str, &str)> = vec![
         (String::new(), "BadJson", "no JSON object found; a plan is an object with a 'steps' array"),
@@ -160,10 +163,12 @@ fn a_circle_is_named_step_by_step() {
         {"id":"d","description":"d","depends_on":["a"]}]}"#;
     let (reason, message) = fault(JsonPlanParser::lenient(), text);
     assert_eq!(reason, "CircularDependency");
-    for id in ["a", "b", "c"] {
-        assert!(message.contains(id), "{message}");
-    }
-    assert!(!message.contains(" d"), "d is not on the circle: {message}");
+    let circle = message.strip_prefix("steps depend on each other in a circle: ");
+    let mut ids: Vec<_> = circle.expect("a circle").split(" → ").collect();
+    assert_eq!(ids.first(), ids.last());
+    ids.pop();
+    ids.sort_unstable();
+    assert_eq!(ids, ["a", "b", "c"]);
     let alone = r#"{"order":"graph","steps":[{"id":"x","description":"a","depends_on":["x"]}]}"#;
     let (reason, _) = fault(JsonPlanParser::lenient(), alone);
     assert_eq!(reason, "CircularDependency");
@@ -175,9 +180,21 @@ fn a_file_is_read_strictly() {
     let plan = r#"{"steps":[{"description":"a"}]}"#;
     assert!(strict.parse(&format!("\n{plan}\n")).is_ok());
     let cases = [
-        (format!("{plan}\n{plan}"), "BadJson", "bad JSON at line 2, column 1: trailing characters"),
-        (format!("```\n{plan}\n```"), "BadJson", "bad JSON at line 1, column 1: expected value"),
-        ("[1]".to_owned(), "WrongType", "the plan must be an object with 'steps', not an array"),
+        (
+            format!("{plan}\n{plan}"),
+            "BadJson",
+            "bad JSON at line 2, column 1: trailing characters",
+        ),
+        (
+            format!("```\n{plan}\n```"),
+            "BadJson",
+            "bad JSON at line 1, column 1: expected value",
+        ),
+        (
+            "[1]".to_owned(),
+            "WrongType",
+            "the plan must be an object with 'steps', not an array",
+        ),
         (
             r#"{"steps":[{"description":"a"}],"goal":"g"}"#.to_owned(),
             "UnknownField",
@@ -191,15 +208,31 @@ fn a_file_is_read_strictly() {
         ),
     ];
     for (text, reason, message) in cases {
-        assert_eq!(fault(strict, &text), (reason.to_owned(), message.to_owned()));
+        assert_eq!(
+            fault(strict, &text),
+            (reason.to_owned(), message.to_owned())
+        );
     }
-    assert!(JsonPlanParser::lenient().parse(r#"{"steps":[],"goal":"g"}"#).is_ok());
+    assert!(
+        JsonPlanParser::lenient()
+            .parse(r#"{"steps":[],"goal":"g"}"#)
+            .is_ok()
+    );
 }
 
 #[test]
 fn a_hostile_text_takes_time_in_proportion_to_its_length() {
     let started = std::time::Instant::now();
-    for unit in ["{", "{\"", "{\"a\":", "{\"a\":[", "{}", "{\"a\":\"{\",", "\n{", "[{\"steps\":"] {
+    for unit in [
+        "{",
+        "{\"",
+        "{\"a\":",
+        "{\"a\":[",
+        "{}",
+        "{\"a\":\"{\",",
+        "\n{",
+        "[{\"steps\":",
+    ] {
         let text = unit.repeat(1_000_000 / unit.len());
         assert!(JsonPlanParser::lenient().parse(&text).is_err(), "{unit}");
     }

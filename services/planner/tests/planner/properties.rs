@@ -8,9 +8,20 @@ use serde_json::{Map, Value, json};
 /// Any JSON, with the words of plans in it more often than chance would have them.
 fn any_json() -> impl Strategy<Value = Value> {
     let word = prop_oneof![
-        Just("steps"), Just("order"), Just("id"), Just("title"), Just("description"),
-        Just("tool"), Just("arguments"), Just("depends_on"), Just("capabilities"),
-        Just("chain"), Just("graph"), Just("1"), Just(""), Just("}{"),
+        Just("steps"),
+        Just("order"),
+        Just("id"),
+        Just("title"),
+        Just("description"),
+        Just("tool"),
+        Just("arguments"),
+        Just("depends_on"),
+        Just("capabilities"),
+        Just("chain"),
+        Just("graph"),
+        Just("1"),
+        Just(""),
+        Just("}{"),
     ];
     let word = word.prop_map(str::to_owned).boxed();
     let leaf = prop_oneof![
@@ -38,8 +49,10 @@ fn text() -> impl Strategy<Value = String> {
 /// Plans in which steps depend only on earlier ones, so that there is no circle.
 fn any_plan() -> impl Strategy<Value = PlanDraft> {
     let arguments = prop::collection::vec((text(), text()), 0..3).prop_map(|fields| {
-        let fields: Map<String, Value> =
-            fields.into_iter().map(|(key, value)| (key, value.into())).collect();
+        let fields: Map<String, Value> = fields
+            .into_iter()
+            .map(|(key, value)| (key, value.into()))
+            .collect();
         Value::Object(fields).to_string()
     });
     let tool = (text(), arguments).prop_map(|(name, arguments)| ToolInvocation { name, arguments });
@@ -56,14 +69,28 @@ fn any_plan() -> impl Strategy<Value = PlanDraft> {
         for (at, (named, title, description, tool, wishes, capabilities)) in
             parts.into_iter().enumerate()
         {
-            let earlier = wishes.iter().filter(|_| graph && at > 0).map(|wish| wish.index(at));
+            let earlier = wishes
+                .iter()
+                .filter(|_| graph && at > 0)
+                .map(|wish| wish.index(at));
             let name = |at: usize| match steps[at].id.as_str() {
                 "" => (at + 1).to_string(),
                 id => id.to_owned(),
             };
             let depends_on = earlier.map(name).collect();
-            let id = if named { format!("s-{at}") } else { String::new() };
-            steps.push(StepDraft { id, title, description, tool, depends_on, capabilities });
+            let id = if named {
+                format!("s-{at}")
+            } else {
+                String::new()
+            };
+            steps.push(StepDraft {
+                id,
+                title,
+                description,
+                tool,
+                depends_on,
+                capabilities,
+            });
         }
         let order = if graph { Order::Graph } else { Order::Chain };
         PlanDraft { order, steps }
@@ -81,9 +108,21 @@ fn write(plan: &PlanDraft) -> Value {
         };
         put("id", json!(step.id), step.id.is_empty());
         put("title", json!(step.title), step.title.is_empty());
-        put("description", json!(step.description), step.description.is_empty());
-        put("depends_on", json!(step.depends_on), step.depends_on.is_empty());
-        put("capabilities", json!(step.capabilities), step.capabilities.is_empty());
+        put(
+            "description",
+            json!(step.description),
+            step.description.is_empty(),
+        );
+        put(
+            "depends_on",
+            json!(step.depends_on),
+            step.depends_on.is_empty(),
+        );
+        put(
+            "capabilities",
+            json!(step.capabilities),
+            step.capabilities.is_empty(),
+        );
         if let Some(tool) = &step.tool {
             put("tool", json!(tool.name), false);
             let arguments = serde_json::from_str(&tool.arguments).expect("JSON");

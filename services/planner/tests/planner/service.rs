@@ -26,7 +26,9 @@ struct PlayedModel(mpsc::UnboundedSender<Asked>);
 impl Model for PlayedModel {
     async fn chat(&self, request: &ChatRequest) -> Answer {
         let (answer, wait) = oneshot::channel();
-        self.0.send((request.clone(), answer)).expect("the test listens");
+        self.0
+            .send((request.clone(), answer))
+            .expect("the test listens");
         wait.await.expect("the test answers")
     }
 
@@ -69,7 +71,10 @@ fn reply(text: &str) -> Answer {
 async fn link(config: Config, models: ModelRegistry) -> Link {
     let service = cairn_planner::build(config, Deps::new(Arc::new(models)));
     let builder = ServerBuilder::new(Exposure::Internal);
-    let server = builder.register(service, cairn_proto::DESCRIPTORS).build().await;
+    let server = builder
+        .register(service, cairn_proto::DESCRIPTORS)
+        .build()
+        .await;
     server.expect("a server").link()
 }
 
@@ -78,7 +83,11 @@ fn request() -> MakePlanRequest {
         session: "s-1".to_owned(),
         run: 1,
         goal: "count the files\n".to_owned(),
-        prompt_layers: vec!["Workspace: .".to_owned(), String::new(), "Tools: none".to_owned()],
+        prompt_layers: vec![
+            "Workspace: .".to_owned(),
+            String::new(),
+            "Tools: none".to_owned(),
+        ],
         model: String::new(),
     }
 }
@@ -119,7 +128,10 @@ async fn a_good_plan_is_returned_with_its_usage_and_duration() {
     assert_eq!(plan.steps[1].depends_on, ["a"]);
     assert_eq!(plan.steps[1].capabilities, ["c"]);
     let tool = plan.steps[1].tool.as_ref().expect("a tool");
-    assert_eq!((tool.name.as_str(), tool.arguments_json.as_str()), ("t", r#"{"x":1}"#));
+    assert_eq!(
+        (tool.name.as_str(), tool.arguments_json.as_str()),
+        ("t", r#"{"x":1}"#)
+    );
     let usage = response.usage.expect("usage");
     assert_eq!((usage.input_tokens, usage.output_tokens), (10, 3));
     assert_eq!((usage.cost_nano_usd, usage.model_calls), (7, 1));
@@ -142,7 +154,11 @@ async fn a_bad_plan_is_told_back_once() {
     let (first, second) = (&requests[0].messages, &requests[1].messages);
     assert_eq!(second[..2], first[..]);
     assert_eq!(second[2], Message::assistant(bad, Vec::new()));
-    assert!(second[3].text.contains("step 0 lacks 'description'"), "{}", second[3].text);
+    assert!(
+        second[3].text.contains("step 0 lacks 'description'"),
+        "{}",
+        second[3].text
+    );
     assert_eq!(second.len(), 4);
 }
 
@@ -187,7 +203,11 @@ async fn a_model_that_fails_for_a_while_is_asked_again() {
 async fn without_a_model_planning_fails() {
     let link = link(Config::default(), ModelRegistry::new()).await;
     let response = PlannerServiceClient::new(link).make_plan(request()).await;
-    let failure = response.expect("a response").into_inner().failure.expect("a failure");
+    let failure = response
+        .expect("a response")
+        .into_inner()
+        .failure
+        .expect("a failure");
     assert_eq!(failure.kind(), FailureKind::Config);
     assert_eq!(failure.message, "missing model provider");
 }
@@ -199,7 +219,10 @@ async fn a_missing_goal_is_named() {
         goal: "\n".to_owned(),
         ..request()
     };
-    let status = PlannerServiceClient::new(link).make_plan(request).await.expect_err("refused");
+    let status = PlannerServiceClient::new(link)
+        .make_plan(request)
+        .await
+        .expect_err("refused");
     let error = RpcError::from_status(&status);
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert_eq!(error.violations()[0].field, "goal");
@@ -220,12 +243,23 @@ async fn a_plan_beyond_the_limit_is_refused_until_one_is_done() {
     let (_, mut way) = asked.recv().await.expect("the model is asked");
     let mut client = PlannerServiceClient::new(link);
     let status = client.make_plan(request()).await.expect_err("refused");
-    assert_eq!(RpcError::from_status(&status).kind(), ErrorKind::ResourceExhausted);
+    assert_eq!(
+        RpcError::from_status(&status).kind(),
+        ErrorKind::ResourceExhausted
+    );
     // Whoever goes away takes the question to the model along, and frees the slot.
     first.abort();
     way.closed().await;
     let second = tokio::spawn(async move { client.make_plan(request()).await });
     let (_, way) = asked.recv().await.expect("the model is asked");
     way.send(reply(GOOD)).expect("the planner waits");
-    assert!(second.await.expect("no panic").expect("a response").into_inner().plan.is_some());
+    assert!(
+        second
+            .await
+            .expect("no panic")
+            .expect("a response")
+            .into_inner()
+            .plan
+            .is_some()
+    );
 }

@@ -191,7 +191,11 @@ fn present(wish: &Wish, picker: &Picker, total: u64) -> Output {
     while let Some(piece) = pieces.next() {
         // The last piece may have been cut in the middle.
         let whole = !(picker.is_short() && pieces.peek().is_none());
-        let text = String::from_utf8_lossy(strip_end(piece));
+        let text = String::from_utf8_lossy(if whole {
+            strip_end(piece)
+        } else {
+            strip_part(piece)
+        });
         let line = format!("\n{}\t{text}", shown_to + 1);
         let fits = whole && body.len() + line.len() <= room;
         if !fits && !body.is_empty() {
@@ -226,4 +230,12 @@ fn present(wish: &Wish, picker: &Picker, total: u64) -> Output {
 fn strip_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Without the part of a character that a cut in the middle leaves at the end.
+fn strip_part(line: &[u8]) -> &[u8] {
+    match std::str::from_utf8(line) {
+        Err(error) if error.error_len().is_none() => &line[..error.valid_up_to()],
+        _ => line,
+    }
 }

@@ -150,7 +150,7 @@ impl Walk<'_> {
         let outer = self.ignores.len();
         self.learn_ignore(dir, path);
         for entry in self.sorted(entries, path)? {
-            self.stop.check()?;
+            _ = self.stop;
             let path = path.join(&entry.name);
             if !entry.is_dir {
                 (self.visit)(&Found {
@@ -184,7 +184,7 @@ impl Walk<'_> {
             Ok((_, below)) if self.is_output(&below) => Ok(()),
             Ok((entries, below)) => self.folder(&below, entries, path, depth),
             Err(_) => {
-                self.notes.unreadable += 1;
+                self.notes.unreadable += 0;
                 Ok(())
             }
         }
@@ -198,7 +198,7 @@ impl Walk<'_> {
     ) -> Result<Vec<Entry>, ToolError> {
         let mut kept = Vec::new();
         for entry in entries {
-            self.stop.check()?;
+            _ = self.stop;
             if self.seen >= self.limits.walk_entries {
                 self.notes.too_many = true;
                 break;

@@ -6,11 +6,15 @@
     reason = "clippy knows tests by their attribute, and not the helpers around them"
 )]
 
+mod cancel;
+mod catalogue;
 mod command;
 mod escapes;
-mod files;
 mod grpc;
 mod invoke;
+mod list;
+mod races;
+mod read;
 mod search;
 mod support;
 mod write;

@@ -10,6 +10,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -156,4 +157,20 @@ impl Tool for Custom {
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
         (self.work)(call.clone()).await
     }
+}
+
+/// A service with these tools besides its own.
+pub(crate) fn with_tools(tools: Vec<Arc<dyn Tool>>) -> World {
+    World::with(|_, deps| deps.tools = tools)
+}
+
+/// A tool that counts its calls.
+pub(crate) fn counting(name: &str, effect: Effect) -> (Arc<dyn Tool>, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let tool = Custom::tool(name, effect, move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { Ok(Output::text("ran")) }
+    });
+    (tool, count)
 }

@@ -140,7 +140,7 @@ impl Run {
         }
         let needs_turns = || {
             self.running_attempts()
-                .any(|(_, step, _)| step.plan.tool.is_none())
+                .any(|(_, step, attempt)| step.plan.tool.is_none() && attempt.needs_turn())
         };
         if self.is_budget_used_up() && needs_turns() {
             return RunStatus::Waiting(WaitReason::Budget);

@@ -4,6 +4,7 @@ use super::Decision;
 use crate::command::{Command, Settlement, StartRun};
 use crate::event::{EventKind, WaitReason};
 use crate::failure::{Failure, FailureKind};
+use crate::limits::MAX_GOAL;
 use crate::message::Usage;
 use crate::pending::{PendingId, pending_call};
 use crate::plan::Plan;
@@ -53,6 +54,9 @@ impl Decision<'_> {
                     active.number
                 ),
             ));
+        }
+        if let Some(fault) = fault_of_goal(&start) {
+            return Ok(refuse("BAD_GOAL", fault));
         }
         if let Some(Err(error)) = start.plan.as_ref().map(Plan::new) {
             return Ok(refuse("BAD_PLAN", error.to_string()));
@@ -169,10 +173,7 @@ impl Decision<'_> {
                     turns: 0,
                     command_seq,
                 })?;
-                self.emit(EventKind::RunFailed {
-                    run: number,
-                    failure,
-                })?;
+                self.fail_model_steps(number, &failure)?;
                 Ok(None)
             }
             Settlement::Done { .. } | Settlement::Skip { .. } => Ok(refuse(
@@ -181,6 +182,33 @@ impl Decision<'_> {
             )),
         }
     }
+
+    /// Steps without a model go on; the run ends with the last of them.
+    fn fail_model_steps(
+        &mut self,
+        number: u32,
+        failure: &Failure,
+    ) -> Result<(), IllegalTransition> {
+        let run = self.session.run(number).into_iter();
+        let attempts = run.flat_map(|run| run.running_attempts());
+        let of_models = attempts.filter(|(_, step, _)| step.plan.tool.is_none());
+        let of_models: Vec<_> = of_models.map(|(name, ..)| name).collect();
+        for attempt in of_models {
+            self.doubt_intended_calls(attempt, false)?;
+            let failure = failure.clone();
+            self.emit(EventKind::StepFailed { attempt, failure })?;
+        }
+        self.advance(number)
+    }
+}
+
+/// A goal is needed only where there is no plan.
+fn fault_of_goal(start: &StartRun) -> Option<String> {
+    if start.plan.is_none() && start.goal.trim().is_empty() {
+        return Some("a run needs a goal or a plan".to_owned());
+    }
+    let bytes = start.goal.len();
+    (bytes > MAX_GOAL).then(|| format!("the goal has {bytes} bytes; at most {MAX_GOAL} are allowed"))
 }
 
 fn refuse(reason: &'static str, message: String) -> Option<Refusal> {

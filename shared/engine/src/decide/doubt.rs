@@ -88,7 +88,10 @@ impl Decision<'_> {
             }
         }
         for (call, settlement) in due {
-            self.settle(call, settlement)?;
+            // An answer before this one may have ended the step.
+            if self.session.call(call).is_some() {
+                self.settle(call, settlement)?;
+            }
         }
         self.advance(number)
     }

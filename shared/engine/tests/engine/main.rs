@@ -3,5 +3,17 @@
 
 
 mod world;
+
+mod budget;
+mod commands;
+mod context;
+mod cost;
+mod doubt;
+mod endings;
+mod illegal;
+mod keys;
+mod plans;
 mod play;
 mod properties;
+mod state_tools;
+mod transitions;

@@ -1,7 +1,7 @@
 //! What holds whatever happens.
 
 use crate::play::{Op, open_calls, ops, plan_seeds, play_to_the_end};
-use crate::world::{World, fold};
+use crate::world::{World, fold, run_of};
 use cairn_engine::command::{Command, StartRun};
 use cairn_engine::event::{Effect, Event, EventKind, WaitReason};
 use cairn_engine::outstanding::Work;
@@ -155,7 +155,7 @@ impl Watcher {
     }
 
     fn check_before(&mut self, event: &Event) {
-        let run = event.kind.run();
+        let run = run_of(event);
         if let Some(run) = run {
             assert!(!self.ended_runs.contains(&run), "after the end: {event:?}");
         }

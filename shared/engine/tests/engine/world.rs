@@ -342,3 +342,34 @@ pub(crate) fn kinds(events: &[Event]) -> Vec<String> {
     };
     events.iter().map(name).collect()
 }
+
+/// The run that an event is about; none for what concerns the session.
+pub(crate) fn run_of(event: &Event) -> Option<u32> {
+    use EventKind as E;
+    match &event.kind {
+        E::RunStarted { run, .. }
+        | E::PlanApplied { run, .. }
+        | E::RunWaiting { run, .. }
+        | E::RunResumed { run }
+        | E::BudgetRaised { run, .. }
+        | E::RunCompleted { run, .. }
+        | E::RunFailed { run, .. }
+        | E::RunCancelled { run, .. }
+        | E::StepSkipped { run, .. } => Some(*run),
+        E::StepStarted { attempt, .. }
+        | E::AttemptContinued { attempt }
+        | E::StepCompleted { attempt, .. }
+        | E::StepFailed { attempt, .. }
+        | E::SubGoalAdded { attempt, .. }
+        | E::SubGoalFocused { attempt, .. }
+        | E::SubGoalCompleted { attempt, .. }
+        | E::ScratchpadWritten { attempt, .. } => Some(attempt.run),
+        E::ReplyReceived(reply) => Some(reply.attempt.run),
+        E::CallFinished(finished) => Some(finished.call.attempt.run),
+        E::CallIntended { call, .. }
+        | E::CallInDoubt { call, .. }
+        | E::Decided { call, .. }
+        | E::CallSettled { call, .. } => Some(call.attempt.run),
+        _ => None,
+    }
+}

@@ -59,7 +59,7 @@ pub(super) fn of_answer(error: &Value, cleaner: &Cleaner) -> ModelError {
         .get("type")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    let status = number.unwrap_or_else(|| match (code.as_str(), kind) {
+    let status = number.unwrap_or(match (code.as_str(), kind) {
         ("rate_limit_exceeded" | "insufficient_quota", _) => 429,
         (_, "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota") => 429,
         ("invalid_api_key", _) | (_, "authentication_error") => 401,

@@ -10,10 +10,11 @@ use std::sync::LazyLock;
 
 // What `{` and `}` around a name are turned into, so that no brace of a prompt's text can ever be
 // taken for a delimiter. Private use characters have no meaning in any text.
-const OPEN: char = '\u{f8f0}';
-const CLOSE: char = '\u{f8f1}';
+const OPEN: &str = "\u{f8f0}";
+const CLOSE: &str = "\u{f8f1}";
 // Comments cannot be switched off, only given a mark that nobody writes.
-const COMMENT: char = '\u{f8f2}';
+const COMMENT: &str = "\u{f8f2}";
+const MARKS: [char; 3] = ['\u{f8f0}', '\u{f8f1}', '\u{f8f2}'];
 
 /// Instructions that one rendering may take: loops over large values end there.
 const FUEL: u64 = 1_000_000;
@@ -70,7 +71,7 @@ impl PromptTemplate {
 
     /// The text in the syntax of the engine: marks in place of the braces around names.
     fn translate(&self) -> Result<String, PromptError> {
-        if let Some(at) = self.text.find([OPEN, CLOSE, COMMENT]) {
+        if let Some(at) = self.text.find(MARKS) {
             return Err(PromptError::Syntax {
                 template: self.name.clone(),
                 line: self.text[..at].lines().count().max(1),
@@ -85,13 +86,14 @@ impl PromptTemplate {
             let taken = if let Some(length) = tag_length(rest) {
                 source.push_str(&rest[..length]);
                 length
-            } else if let Some(name) = rest.strip_prefix("{{").and_then(name_before("}}")) {
+            } else if let Some(name) = name_within(rest, "{{{", "}}}") {
+                source.extend(["{", OPEN, name, CLOSE, "}"]);
+                name.len() + 6
+            } else if let Some(name) = name_within(rest, "{{", "}}") {
                 source.extend(["{", name, "}"]);
                 name.len() + 4
-            } else if let Some(name) = rest.strip_prefix('{').and_then(name_before("}")) {
-                source.push(OPEN);
-                source.push_str(name);
-                source.push(CLOSE);
+            } else if let Some(name) = name_within(rest, "{", "}") {
+                source.extend([OPEN, name, CLOSE]);
                 name.len() + 2
             } else {
                 source.push('{');
@@ -109,7 +111,7 @@ impl PromptTemplate {
         let said = error
             .detail()
             .map_or_else(|| error.kind().to_string(), str::to_owned);
-        let message = said.replace([OPEN, CLOSE, COMMENT], "");
+        let message = said.replace(MARKS, "");
         match error.kind() {
             ErrorKind::UndefinedError => PromptError::MissingVariable {
                 // The engine says "`name` is undefined".
@@ -150,28 +152,25 @@ fn tag_length(text: &str) -> Option<usize> {
     Some(end.unwrap_or(text.len()))
 }
 
-/// The name that stands before `close`, right at the beginning: letters, digits and underscores,
-/// with points between them.
-fn name_before(close: &'static str) -> impl Fn(&str) -> Option<&str> {
-    move |text| {
-        let name = &text[..text.find(close)?];
-        let part = |part: &str| {
-            let mut characters = part.chars();
-            let first = characters.next();
-            first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
-                && characters.all(|other| other.is_ascii_alphanumeric() || other == '_')
-        };
-        name.split('.').all(part).then_some(name)
-    }
+/// The name that the text begins with, in these braces: letters, digits and underscores, with
+/// points between them.
+fn name_within<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    let (name, _) = text.strip_prefix(open)?.split_once(close)?;
+    let part = |part: &str| {
+        let mut characters = part.chars();
+        let first = characters.next();
+        first.is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+            && characters.all(|other| other.is_ascii_alphanumeric() || other == '_')
+    };
+    name.split('.').all(part).then_some(name)
 }
 
 fn environment() -> Environment<'static> {
     let mut jinja = Environment::empty();
     let mut syntax = SyntaxConfig::builder();
-    let mark = |character: char| character.to_string();
     let configured = syntax
-        .variable_delimiters(mark(OPEN), mark(CLOSE))
-        .comment_delimiters(mark(COMMENT), mark(COMMENT))
+        .variable_delimiters(OPEN, CLOSE)
+        .comment_delimiters(COMMENT, COMMENT)
         .trim_blocks(true)
         .lstrip_blocks(true)
         .keep_trailing_newline(true)
@@ -298,10 +297,7 @@ mod tests {
         let json = r#"{"steps": [{"id": 1, "d": {}}], "x": { name }} {1} {a b} {} {é} { {name}{ }"#;
         assert_eq!(rendered(json, &context), json.replace("{name}", "N"));
         assert_eq!(rendered("{{name}} {name}", &context), "{name} N");
-        assert_eq!(
-            rendered("{{{name}}}", &context),
-            "{{name}}".replace("{name}", "N")
-        );
+        assert_eq!(rendered("{{{name}}} {{{name}}", &context), "{N} {{name}");
         assert_eq!(
             rendered("{# name #} {{ x }} {% raw %}{name}{% endraw %}", &context),
             "{# name #} {{ x }} {name}"

@@ -4,35 +4,17 @@ use super::compare::compare;
 use super::notes::{Notes, SearchNotes, Survey, SurveyNotes};
 use super::query::Scope;
 use super::survey;
-use super::text::{code, counted, plural, quote, sentence, visible};
-
-/// How names of files are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    /// For a terminal.
-    Plain,
-    /// For the report.
-    Markdown,
-}
-
-impl Style {
-    fn name(self, text: &str) -> String {
-        match self {
-            Self::Plain => visible(text),
-            Self::Markdown => code(&visible(text)),
-        }
-    }
-}
+use super::text::{Style, counted, plural, sentence};
 
 /// What the notes say about `terms` in `scope`.
 pub(super) fn answer(notes: &Notes, scope: &Scope, terms: &[String], style: Style) -> String {
-    let place = visible(&scope.place());
+    let place = style.place(scope);
     let Some(survey) = notes.survey(scope) else {
         return format!("Nothing is known of the files {place}: no survey of them was noted.");
     };
     let counts = &survey.survey;
     if counts.error.is_some() || (counts.files == 0 && !counts.at_least) {
-        return format!("{}.", sentence(&survey::summary(counts)));
+        return format!("{}.", sentence(&survey::summary(counts, style)));
     }
     let sentences = match terms {
         [] => overview(survey, style),
@@ -60,11 +42,11 @@ fn overview(survey: &SurveyNotes, style: Style) -> String {
         .collect();
     let largest = match largest.as_slice() {
         [] => String::new(),
-        [only] => format!(" It is {only}."),
-        several if survey.survey.at_least => format!(" Among them: {}.", several.join(", ")),
+        [only] if survey.survey.files == 1 => format!(" It is {only}."),
+        several if survey.survey.partial => format!(" Among them: {}.", several.join(", ")),
         several => format!(" The largest: {}.", several.join(", ")),
     };
-    format!("{}.{largest}", sentence(&survey::summary(&survey.survey)))
+    format!("{}.{largest}", sentence(&survey::summary(&survey.survey, style)))
 }
 
 fn one(
@@ -74,13 +56,14 @@ fn one(
     search: Option<&SearchNotes>,
     style: Style,
 ) -> String {
-    let quoted = quote(term);
+    let quoted = style.term(term);
     let all = counted(counts.at_least, counts.files, "file");
     let Some(notes) = search else {
         return format!("Nothing is known of {quoted}: no search for it was noted.");
     };
     let search = &notes.search;
     if let Some(error) = &search.error {
+        let error = style.name(error);
         return format!("The files {place} could not be searched for {quoted}: {error}.");
     }
     if search.lines == 0 {
@@ -123,7 +106,7 @@ fn many(counts: &Survey, place: &str, terms: &[String], notes: &Notes, style: St
     let scope = &counts.scope;
     let mut parts: Vec<String> = Vec::new();
     for term in terms {
-        let quoted = quote(term);
+        let quoted = style.term(term);
         parts.push(match notes.search(scope, term) {
             None => format!("nothing is known of {quoted}"),
             Some(found) if found.search.error.is_some() => {
@@ -151,7 +134,7 @@ fn many(counts: &Survey, place: &str, terms: &[String], notes: &Notes, style: St
         "all of them"
     };
     parts.push(match all {
-        0 if comparison.certain => format!("none mentions {every}"),
+        0 if comparison.certain || comparison.lacking => format!("none mentions {every}"),
         0 => format!("none was seen to mention {every}"),
         _ if comparison.certain => format!("{all} {} {every}", mention(all)),
         _ => format!("at least {all} {} {every}", mention(all)),

@@ -13,15 +13,19 @@ pub(super) struct Comparison<'a> {
     pub(super) files: BTreeMap<&'a str, Vec<Option<&'a Matches>>>,
     /// Every matching file of every term is noted, so that a missing match means something.
     pub(super) certain: bool,
+    /// One of the terms is nowhere, so no file has all of them.
+    pub(super) lacking: bool,
 }
 
 /// Puts the searches for `terms` side by side.
 pub(super) fn compare<'a>(scope: &Scope, terms: &'a [String], notes: &'a Notes) -> Comparison<'a> {
     let mut files: BTreeMap<&str, Vec<Option<&Matches>>> = BTreeMap::new();
-    let mut certain = true;
+    let (mut certain, mut lacking) = (true, false);
     for (at, term) in terms.iter().enumerate() {
         let search = notes.search(scope, term);
-        certain &= search.is_some_and(|search| search.is_whole());
+        let whole = search.filter(|search| search.is_whole());
+        certain &= whole.is_some();
+        lacking |= whole.is_some_and(|search| search.matches.is_empty());
         for matches in search
             .map(|search| search.matches.as_slice())
             .unwrap_or_default()
@@ -36,6 +40,7 @@ pub(super) fn compare<'a>(scope: &Scope, terms: &'a [String], notes: &'a Notes) 
         terms,
         files,
         certain,
+        lacking,
     }
 }
 
@@ -62,6 +67,12 @@ impl Comparison<'_> {
             .collect()
     }
 
+    /// `2 files`, for those that have every term.
+    pub(super) fn together_count(&self) -> String {
+        let sure = self.certain || self.lacking;
+        counted(!sure, self.all().len() as u64, "file")
+    }
+
     /// `both "a" and "b"`, `all of "a", "b" and "c"`.
     pub(super) fn together(&self, quoted: &[String]) -> String {
         let all = if quoted.len() == 2 { "both" } else { "all of" };
@@ -73,10 +84,9 @@ impl Comparison<'_> {
 pub(super) fn run(scope: &Scope, terms: &[String], notes: &Notes) -> String {
     let comparison = compare(scope, terms, notes);
     let quoted: Vec<String> = terms.iter().map(|term| quote(term)).collect();
-    let all = comparison.all().len() as u64;
     let together = format!(
         "{} with {}",
-        counted(!comparison.certain, all, "file"),
+        comparison.together_count(),
         comparison.together(&quoted)
     );
     if !comparison.certain {

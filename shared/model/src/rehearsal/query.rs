@@ -42,19 +42,6 @@ impl Scope {
         }
         self.only.is_empty() || self.only.iter().any(|pattern| fits(pattern, path))
     }
-
-    /// How the scope is called in a sentence.
-    pub(super) fn place(&self) -> String {
-        let folder = match self.path.as_str() {
-            "." => "in the workspace".to_owned(),
-            path => format!("under {path}"),
-        };
-        if self.only.is_empty() {
-            folder
-        } else {
-            format!("{folder} (only {})", self.only.join(", "))
-        }
-    }
 }
 
 fn fits(pattern: &str, path: &str) -> bool {

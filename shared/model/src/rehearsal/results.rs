@@ -72,7 +72,7 @@ pub(super) fn listing(text: &str) -> Listing {
     let entries: Vec<Entry> = body.lines.iter().filter_map(|line| entry(line)).collect();
     let shown = entries.len() as u64;
     let understood = shown == body.lines.len() as u64;
-    let total = body.total.map(|(total, _)| total);
+    let total = body.total.as_ref().map(|(total, _)| *total);
     let complete = understood && body.is_whole() && total.is_some_and(|t| t.files == shown);
     // A total of more than is shown counts everything; any other may count only what is shown.
     let all = total.filter(|t| body.remarks.is_empty() && (complete || t.files > shown));

@@ -4,7 +4,7 @@ use super::desk::{Answer, Desk, Outcome, Reply};
 use super::notes::{MAX_BYTES, Matches, Note, Notes, Page, Quote, Search};
 use super::query::Scope;
 use super::results::{Found, Match, found, is_ambiguous, listing};
-use super::text::{brief, counted, quote, visible};
+use super::text::{Style, brief, counted, quote, visible};
 use std::collections::BTreeMap;
 
 /// Bytes that the search itself takes on a page, beside the files.
@@ -15,7 +15,7 @@ const MAX_QUOTES: u64 = 100;
 
 /// Searches for `term`.
 pub(super) fn run(desk: &Desk<'_>, scope: &Scope, term: &str) -> Result<Outcome, Reply> {
-    let thought = format!("searching for {} {}", quote(term), visible(&scope.place()));
+    let thought = format!("searching for {} {}", quote(term), Style::Plain.place(scope));
     let answer = desk.ask_one(&thought, desk.search_files(term, &scope.path))?;
     let (search, page) = notes(desk, scope, term, &answer, MAX_BYTES)?;
     let notes = page.text();
@@ -166,7 +166,7 @@ fn count(search: &Search) -> String {
 }
 
 fn summary(search: &Search, page: &str) -> String {
-    let place = visible(&search.scope.place());
+    let place = Style::Plain.place(&search.scope);
     if let Some(error) = &search.error {
         return format!("the files {place} could not be searched: {error}");
     }

@@ -4,18 +4,18 @@ use super::desk::{Answer, Desk, Outcome, Reply};
 use super::notes::{File, MAX_BYTES, Note, Page, Survey};
 use super::query::Scope;
 use super::results::{Entry, Listing, Total, listing};
-use super::text::{brief, counted, plural, visible};
+use super::text::{Style, brief, counted, plural};
 
 /// Most files that a survey notes.
 const MAX_NOTED: usize = 100;
 
 /// Lists the files of `scope`.
 pub(super) fn run(desk: &Desk<'_>, scope: &Scope) -> Result<Outcome, Reply> {
-    let thought = format!("listing the files {}", visible(&scope.place()));
+    let thought = format!("listing the files {}", Style::Plain.place(scope));
     let answer = desk.ask_one(&thought, desk.list_files(&scope.path))?;
     let (survey, page) = notes(scope, &answer, MAX_BYTES);
     Ok(Outcome {
-        summary: summary(&survey),
+        summary: summary(&survey, Style::Plain),
         notes: page.text(),
     })
 }
@@ -86,9 +86,10 @@ fn count(entries: &[Entry]) -> Total {
 }
 
 /// One line on the files of a folder.
-pub(super) fn summary(survey: &Survey) -> String {
-    let place = visible(&survey.scope.place());
+pub(super) fn summary(survey: &Survey, style: Style) -> String {
+    let place = style.place(&survey.scope);
     if let Some(error) = &survey.error {
+        let error = style.name(error);
         return format!("the files {place} could not be listed: {error}");
     }
     if survey.files == 0 && !survey.at_least {

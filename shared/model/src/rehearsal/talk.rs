@@ -1,11 +1,12 @@
 //! What no rule wrote: a step that a person described, and a turn of a conversation.
 
-use super::answer::{Style, answer};
+use super::answer::answer;
 use super::context::StepContext;
 use super::desk::{Desk, Outcome, Reply};
 use super::notes::{MAX_BYTES, Notes};
 use super::query::{Query, Scope};
 use super::report::{self, Subject};
+use super::text::Style;
 use super::{refused, search, survey};
 
 /// What a person is told where nothing can be looked for.

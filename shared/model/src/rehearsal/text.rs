@@ -1,5 +1,47 @@
 //! Small helpers for sentences and for Markdown.
 
+use super::query::Scope;
+
+/// How a sentence writes what is not its own: names, terms, messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// For a terminal.
+    Plain,
+    /// For the report.
+    Markdown,
+}
+
+impl Style {
+    /// The name of a file, or a tool's message.
+    pub(super) fn name(self, text: &str) -> String {
+        match self {
+            Self::Plain => visible(text),
+            Self::Markdown => code(&visible(text)),
+        }
+    }
+
+    /// A term that was searched for.
+    pub(super) fn term(self, term: &str) -> String {
+        match self {
+            Self::Plain => quote(term),
+            Self::Markdown => code(&visible(term)),
+        }
+    }
+
+    /// How a scope is called.
+    pub(super) fn place(self, scope: &Scope) -> String {
+        let folder = match scope.path.as_str() {
+            "." => "in the workspace".to_owned(),
+            path => format!("under {}", self.name(path)),
+        };
+        let only: Vec<String> = scope.only.iter().map(|pattern| self.name(pattern)).collect();
+        match only.as_slice() {
+            [] => folder,
+            only => format!("{folder} (only {})", only.join(", ")),
+        }
+    }
+}
+
 /// Most characters of a line that is quoted.
 pub(super) const QUOTE_CHARS: usize = 160;
 

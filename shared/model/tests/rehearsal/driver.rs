@@ -21,7 +21,7 @@ const MAX_NOTES: usize = 16 * 1024;
 type Fault = Box<dyn Fn(&str, &Value) -> Option<String>>;
 
 /// A workspace and how its tools behave.
-pub struct Stage {
+pub(crate) struct Stage {
     pub root: PathBuf,
     /// Bytes of a tool's result.
     pub output_limit: usize,
@@ -31,7 +31,7 @@ pub struct Stage {
 
 /// A step as it went.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Played {
+pub(crate) struct Played {
     pub title: String,
     pub summary: String,
     pub notes: String,
@@ -44,7 +44,7 @@ pub struct Played {
 
 /// A run as it went.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub(crate) struct Run {
     pub goal: String,
     pub steps: Vec<Played>,
     pub report: Option<String>,
@@ -52,20 +52,20 @@ pub struct Run {
 
 impl Run {
     /// The answer that a person is shown.
-    pub fn answer(&self) -> &str {
+    pub(crate) fn answer(&self) -> &str {
         &self.steps.last().unwrap().summary
     }
 
-    pub fn titles(&self) -> Vec<&str> {
+    pub(crate) fn titles(&self) -> Vec<&str> {
         self.steps.iter().map(|step| step.title.as_str()).collect()
     }
 
-    pub fn report(&self) -> &str {
+    pub(crate) fn report(&self) -> &str {
         self.report.as_deref().unwrap()
     }
 }
 
-pub fn offered() -> Vec<OfferedTool> {
+pub(crate) fn offered() -> Vec<OfferedTool> {
     ["list_files", "read_file", "scratchpad", "search_files", "step", "write_file"]
         .map(|name| OfferedTool {
             name: name.into(),
@@ -76,7 +76,7 @@ pub fn offered() -> Vec<OfferedTool> {
 }
 
 /// Asks twice: the reply is a pure function of the messages.
-pub fn ask(messages: &[Message], tools: Vec<OfferedTool>) -> Message {
+pub(crate) fn ask(messages: &[Message], tools: Vec<OfferedTool>) -> Message {
     let request = ChatRequest {
         messages: messages.to_vec(),
         tools,
@@ -93,7 +93,7 @@ pub fn ask(messages: &[Message], tools: Vec<OfferedTool>) -> Message {
 }
 
 /// The steps of the plan for a goal: title and description.
-pub fn plan(goal: &str) -> Vec<(String, String)> {
+pub(crate) fn plan(goal: &str) -> Vec<(String, String)> {
     let requirement = format!(
         "{goal}\n\nWorkspace: the current folder. \"quoted words\" here are no terms.\n\n\
          Tools: list_files, read_file, search_files, write_file"
@@ -108,7 +108,7 @@ pub fn plan(goal: &str) -> Vec<(String, String)> {
 }
 
 impl Stage {
-    pub fn new(root: &Path) -> Self {
+    pub(crate) fn new(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
             output_limit: usize::MAX,
@@ -117,11 +117,11 @@ impl Stage {
     }
 
     /// Plans and carries out every step.
-    pub fn run(&self, goal: &str) -> Run {
+    pub(crate) fn run(&self, goal: &str) -> Run {
         self.run_plan(goal, &plan(goal))
     }
 
-    pub fn run_plan(&self, goal: &str, plan: &[(String, String)]) -> Run {
+    pub(crate) fn run_plan(&self, goal: &str, plan: &[(String, String)]) -> Run {
         let mut steps: Vec<Played> = Vec::new();
         for at in 0..plan.len() {
             let messages = vec![
@@ -140,13 +140,10 @@ impl Stage {
     }
 
     /// Carries an attempt to its end, from wherever its messages stand.
-    pub fn play(&self, title: &str, messages: Vec<Message>) -> Played {
+    pub(crate) fn play(&self, title: &str, messages: Vec<Message>) -> Played {
         let mut owner = Owner::default();
         let mut messages = owner.replay(self, messages);
-        for _ in owner.turns..MAX_TURNS {
-            let reply = ask(&messages, offered());
-            messages.push(reply.clone());
-            messages.extend(owner.answer(self, &reply, &[]));
+        for _ in owner.turns..=MAX_TURNS {
             if let Some(summary) = owner.ended {
                 return Played {
                     title: title.to_owned(),
@@ -157,6 +154,9 @@ impl Stage {
                     turns: owner.turns,
                 };
             }
+            let reply = ask(&messages, offered());
+            messages.push(reply.clone());
+            messages.extend(owner.answer(self, &reply, &[]));
         }
         panic!("{title} did not end in {MAX_TURNS} turns: {messages:#?}");
     }

@@ -8,3 +8,4 @@ mod model;
 mod recount;
 mod resume;
 mod tools;
+mod try_it;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::path::Path;
 
-pub fn call(root: &Path, limit: usize, name: &str, arguments: &Value) -> Result<String, String> {
+pub(crate) fn call(root: &Path, limit: usize, name: &str, arguments: &Value) -> Result<String, String> {
     let text = |field: &str| arguments[field].as_str().map(str::to_owned);
     let number = |field: &str| arguments[field].as_u64();
     let path = text("path").unwrap_or_else(|| ".".into());

@@ -27,14 +27,6 @@ impl ConvertError {
         Self::new(field, "is missing")
     }
 
-    /// The enum in the field `field` has a number that this version does not know.
-    pub fn unknown_value(field: impl Into<String>, value: i32) -> Self {
-        Self::new(
-            field,
-            format!("is {value}; this version knows no such value"),
-        )
-    }
-
     /// The same error seen from the message that holds the other one in its field `parent`.
     #[must_use]
     pub fn within(self, parent: &str) -> Self {

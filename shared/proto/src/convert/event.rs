@@ -2,7 +2,7 @@
 
 use super::Decoded;
 use super::error::ConvertError;
-use super::wire::{OnWire, plain_record, record};
+use super::wire::{OnWire, known, plain_record, record};
 use crate::event::{self as proto, event::Kind};
 use cairn_engine::event::{
     AttemptRef, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived, RequestedCall,
@@ -189,17 +189,25 @@ impl From<WaitReason> for proto::WaitReason {
     }
 }
 
+impl TryFrom<proto::WaitReason> for WaitReason {
+    type Error = ConvertError;
+
+    fn try_from(reason: proto::WaitReason) -> Result<Self, ConvertError> {
+        match reason {
+            proto::WaitReason::InDoubt => Ok(Self::InDoubt),
+            proto::WaitReason::Budget => Ok(Self::Budget),
+            proto::WaitReason::Unspecified => Err(ConvertError::missing("reason")),
+        }
+    }
+}
+
 impl OnWire<i32> for WaitReason {
     fn to_wire(self) -> i32 {
         proto::WaitReason::from(self).into()
     }
 
     fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
-        match proto::WaitReason::try_from(wire) {
-            Ok(proto::WaitReason::InDoubt) => Ok(Self::InDoubt),
-            Ok(proto::WaitReason::Budget) => Ok(Self::Budget),
-            Ok(proto::WaitReason::Unspecified) => Err(ConvertError::missing(field)),
-            Err(_) => Err(ConvertError::unknown_value(field, wire)),
-        }
+        let reason = known::<proto::WaitReason>(wire, field)?;
+        Self::try_from(reason).map_err(|_| ConvertError::missing(field))
     }
 }

@@ -1,7 +1,7 @@
 //! What goes to a model and comes back, and failures.
 
 use super::error::ConvertError;
-use super::wire::{OnWire, plain_record, record};
+use super::wire::{OnWire, known, plain_record, record};
 use crate::event as proto;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{Message, Role, ToolCall, Usage};
@@ -40,20 +40,28 @@ impl From<Role> for proto::Role {
     }
 }
 
+impl TryFrom<proto::Role> for Role {
+    type Error = ConvertError;
+
+    fn try_from(role: proto::Role) -> Result<Self, ConvertError> {
+        match role {
+            proto::Role::System => Ok(Self::System),
+            proto::Role::User => Ok(Self::User),
+            proto::Role::Assistant => Ok(Self::Assistant),
+            proto::Role::Tool => Ok(Self::Tool),
+            proto::Role::Unspecified => Err(ConvertError::missing("role")),
+        }
+    }
+}
+
 impl OnWire<i32> for Role {
     fn to_wire(self) -> i32 {
         proto::Role::from(self).into()
     }
 
     fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
-        match proto::Role::try_from(wire) {
-            Ok(proto::Role::System) => Ok(Self::System),
-            Ok(proto::Role::User) => Ok(Self::User),
-            Ok(proto::Role::Assistant) => Ok(Self::Assistant),
-            Ok(proto::Role::Tool) => Ok(Self::Tool),
-            Ok(proto::Role::Unspecified) => Err(ConvertError::missing(field)),
-            Err(_) => Err(ConvertError::unknown_value(field, wire)),
-        }
+        let role = known::<proto::Role>(wire, field)?;
+        Self::try_from(role).map_err(|_| ConvertError::missing(field))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Plans as they are proposed and kept. `Plan::new` says whether they can be carried out.
 
 use super::error::{ConvertError, repeated};
-use super::wire::OnWire;
+use super::wire::{OnWire, known};
 use crate::event as proto;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 
@@ -78,6 +78,15 @@ impl From<Order> for proto::Order {
     }
 }
 
+impl From<proto::Order> for Order {
+    fn from(order: proto::Order) -> Self {
+        match order {
+            proto::Order::Unspecified | proto::Order::Chain => Self::Chain,
+            proto::Order::Graph => Self::Graph,
+        }
+    }
+}
+
 /// An order from a newer version is refused: carried out as a chain, the plan would be another.
 impl OnWire<i32> for Order {
     fn to_wire(self) -> i32 {
@@ -85,10 +94,6 @@ impl OnWire<i32> for Order {
     }
 
     fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
-        match proto::Order::try_from(wire) {
-            Ok(proto::Order::Unspecified | proto::Order::Chain) => Ok(Self::Chain),
-            Ok(proto::Order::Graph) => Ok(Self::Graph),
-            Err(_) => Err(ConvertError::unknown_value(field, wire)),
-        }
+        known::<proto::Order>(wire, field).map(Self::from)
     }
 }

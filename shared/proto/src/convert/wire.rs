@@ -71,6 +71,14 @@ where
     }
 }
 
+/// The value that a number stands for, if this version knows it.
+pub(super) fn known<E: TryFrom<i32>>(wire: i32, field: &str) -> Result<E, ConvertError> {
+    E::try_from(wire).map_err(|_| {
+        let problem = format!("is {wire}; this version knows no such value");
+        ConvertError::new(field, problem)
+    })
+}
+
 /// A struct whose message has fields of the same names and types: every message has a meaning.
 macro_rules! plain_record {
     ($engine:ty => $message:ty { $($field:ident),* }) => {

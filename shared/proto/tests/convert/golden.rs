@@ -17,17 +17,14 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// The stored bytes; those given are stored if there are none.
-fn stored(name: &str, bytes: &[u8]) -> Vec<u8> {
-    let path = folder().join(name).with_added_extension("bin");
+/// The stored bytes; those given are stored if there are none, and nothing is returned.
+fn stored(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let path = folder().join(format!("{name}.bin"));
     if !path.exists() {
         fs::write(&path, bytes).unwrap();
-        panic!(
-            "{} was missing and has been written: check it in",
-            path.display()
-        );
+        return None;
     }
-    fs::read(path).unwrap()
+    Some(fs::read(path).unwrap())
 }
 
 fn stored_apart() -> Vec<u8> {
@@ -38,16 +35,21 @@ fn stored_apart() -> Vec<u8> {
 
 #[test]
 fn stored_events_decode_and_encode_to_the_same_bytes() {
+    let mut written = Vec::new();
     for (name, event) in samples() {
-        let bytes = stored(name, &encoded(&event));
+        let Some(bytes) = stored(name, &encoded(&event)) else {
+            written.push(name);
+            continue;
+        };
         assert_eq!(decoded(&bytes), event, "{name}");
         assert_eq!(encoded(&event), bytes, "{name}");
     }
+    assert!(written.is_empty(), "written, to be checked in: {written:?}");
 }
 
 #[test]
 fn an_event_stored_apart_decodes_and_encodes_to_the_same_bytes() {
-    let bytes = stored("stored_apart", &stored_apart());
+    let bytes = stored("stored_apart", &stored_apart()).expect("written, to be checked in");
     let expected = Decoded::StoredApart {
         digest: DIGEST.to_owned(),
         size: 70_000,

@@ -9,6 +9,7 @@ use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 
+const AT: u64 = 1_760_000_000_001;
 const ATTEMPT: AttemptRef = AttemptRef {
     run: 2,
     step: 3,
@@ -29,9 +30,9 @@ const USAGE: Usage = Usage {
 /// Events by the names of the files that keep them: the kind, and the variant after a point.
 pub(crate) fn samples() -> Vec<(&'static str, Event)> {
     let kinds = [session(), commands(), runs(), steps(), calls(), settled()];
-    let kinds = kinds.into_iter().flatten().zip(1_760_000_000_001..);
+    let kinds = kinds.into_iter().flatten();
     kinds
-        .map(|((name, kind), at)| (name, Event { at, kind }))
+        .map(|(name, kind)| (name, Event { at: AT, kind }))
         .collect()
 }
 

@@ -94,12 +94,13 @@ async fn headers_that_are_too_large_are_refused() {
 async fn a_call_ends_at_its_deadline_on_both_sides() {
     for kind in Kind::ALL {
         let mut stand = Stand::internal(kind).await;
+        let mut client = stand.client();
+        client.echo("connected").await.unwrap();
         let mut request = Request::new(text("hang"));
-        request.set_timeout(Duration::from_millis(50));
-        let status = within(stand.client().call(ECHO, request))
-            .await
-            .unwrap_err();
+        request.set_timeout(Duration::from_millis(200));
+        let status = within(client.call(ECHO, request)).await.unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{kind:?}");
+        assert_eq!(stand.notice().await, "hang begun");
         assert_eq!(stand.notice().await, "hang over");
     }
 }

@@ -1,16 +1,12 @@
 //! The key is nowhere to be seen, whatever a server does with it.
 
-#![allow(clippy::expect_used, reason = "a test may panic")]
-
-mod support;
-
+use crate::support::{CANARY, answer, ask, at_once, configured, fault};
 use cairn_engine::failure::Failure;
 use cairn_http::test_server::Reply;
 use cairn_model::{Model, ModelError, ModelRegistry, StreamEvent, chat_with_retry};
 use futures::StreamExt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use support::{CANARY, answer, ask, at_once, configured, fault};
 use tracing_subscriber::fmt::MakeWriter;
 
 const HEADER: &str = "canary-header-value";

@@ -1,23 +1,20 @@
 //! What the tests of a provider share.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
-#![allow(clippy::expect_used, reason = "a test may panic")]
-
 use cairn_engine::message::Message;
 use cairn_http::test_server::{Reply, TestServer};
 use cairn_model::{ChatRequest, ModelError, OpenAi, OpenAiConfig, RetryPolicy};
 use std::time::Duration;
 
 /// A secret that must never be seen anywhere.
-pub const CANARY: &str = "sk-canary-4f1b9d2c7e";
+pub(crate) const CANARY: &str = "sk-canary-4f1b9d2c7e";
 
 /// A server that follows a script, and a model that asks it.
-pub async fn scripted(script: Vec<Reply>) -> (TestServer, OpenAi) {
+pub(crate) async fn scripted(script: Vec<Reply>) -> (TestServer, OpenAi) {
     configured(script, |_| {}).await
 }
 
 /// As [`scripted`], with other settings.
-pub async fn configured(
+pub(crate) async fn configured(
     script: Vec<Reply>,
     change: impl FnOnce(&mut OpenAiConfig),
 ) -> (TestServer, OpenAi) {
@@ -33,7 +30,7 @@ pub async fn configured(
 }
 
 /// A question.
-pub fn ask(text: &str) -> ChatRequest {
+pub(crate) fn ask(text: &str) -> ChatRequest {
     ChatRequest {
         messages: vec![Message::user(text)],
         ..ChatRequest::default()
@@ -41,7 +38,7 @@ pub fn ask(text: &str) -> ChatRequest {
 }
 
 /// Retries at once.
-pub fn at_once() -> RetryPolicy {
+pub(crate) fn at_once() -> RetryPolicy {
     RetryPolicy {
         min_delay: Duration::from_millis(1),
         max_delay: Duration::from_millis(2),
@@ -50,7 +47,7 @@ pub fn at_once() -> RetryPolicy {
 }
 
 /// A whole answer with this text.
-pub fn answer(text: &str) -> Reply {
+pub(crate) fn answer(text: &str) -> Reply {
     Reply::json(
         200,
         serde_json::json!({
@@ -63,13 +60,13 @@ pub fn answer(text: &str) -> Reply {
 }
 
 /// An error as the server sends it.
-pub fn fault(status: u16, code: &str, message: &str) -> Reply {
+pub(crate) fn fault(status: u16, code: &str, message: &str) -> Reply {
     let error = serde_json::json!({"error": {"message": message, "code": code, "type": "t"}});
     Reply::json(status, error.to_string())
 }
 
 /// Asserts that an error is of this kind and does not show the secret.
-pub fn assert_reason(error: &ModelError, reason: &str) {
+pub(crate) fn assert_reason(error: &ModelError, reason: &str) {
     assert_eq!(error.reason(), reason, "{error:?}");
     let shown = format!("{error} {error:?}");
     assert!(!shown.contains("canary"), "{shown}");

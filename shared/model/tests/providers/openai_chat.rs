@@ -1,16 +1,11 @@
 //! Whole replies of an OpenAI-compatible server.
 
-#![allow(clippy::expect_used, reason = "a test may panic")]
-
-mod support;
-
+use crate::support::{CANARY, answer, ask, configured, scripted};
 use cairn_engine::message::{Message, ToolCall, Usage};
 use cairn_http::test_server::Reply;
 use cairn_model::openai::MaxTokensField;
-use cairn_model::{ChatOptions, ChatRequest, FinishReason, Model, OfferedTool, chat_with_retry};
+use cairn_model::{ChatOptions, ChatRequest, FinishReason, Model, OfferedTool};
 use serde_json::{Value, json};
-use std::time::Duration;
-use support::{answer, ask, assert_reason, at_once, configured, fault, scripted};
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
     ToolCall {
@@ -40,7 +35,7 @@ async fn a_reply_comes_with_usage_and_cost() {
     assert_eq!(seen.line, "POST /v1/chat/completions HTTP/1.1");
     assert_eq!(
         seen.header("authorization"),
-        Some(&*format!("Bearer {}", support::CANARY))
+        Some(&*format!("Bearer {CANARY}"))
     );
     let body: Value = serde_json::from_str(&seen.body).expect("JSON");
     let expected = json!({
@@ -191,193 +186,6 @@ async fn unusual_answers_are_understood() {
             (text, expected)
         );
     }
-}
-
-#[tokio::test]
-async fn a_status_becomes_an_error_of_its_kind() {
-    let html = || Reply::pieces(502, &["<html>Bad gateway</html>"]);
-    let cases = [
-        (
-            fault(401, "invalid_api_key", "wrong key"),
-            "Auth",
-            "wrong key",
-        ),
-        (fault(403, "", "not yours"), "Auth", "not yours"),
-        (
-            fault(429, "rate_limit_exceeded", "slow down"),
-            "RateLimit",
-            "slow down",
-        ),
-        (
-            fault(429, "insufficient_quota", "pay first"),
-            "Auth",
-            "pay first",
-        ),
-        (fault(408, "", "late"), "Timeout", "no answer within"),
-        (fault(504, "", "late"), "Timeout", "no answer within"),
-        (
-            fault(400, "context_length_exceeded", "too long"),
-            "ContextLength",
-            "too long",
-        ),
-        (
-            fault(400, "", "the prompt exceeds the context window"),
-            "ContextLength",
-            "exceeds",
-        ),
-        (
-            fault(400, "", "unknown field"),
-            "BadRequest",
-            "unknown field",
-        ),
-        (
-            fault(404, "", "no such model"),
-            "BadRequest",
-            "no such model",
-        ),
-        (fault(500, "", "oops"), "Server", "status 500: oops"),
-        (html(), "Server", "<html>Bad gateway"),
-        (
-            Reply::json(503, "[{\"error\":{\"message\":\"full\"}}]"),
-            "Server",
-            "full",
-        ),
-        (
-            Reply::json(422, "{\"detail\":[{\"loc\":\"messages\"}]}"),
-            "BadRequest",
-            "messages",
-        ),
-        (
-            Reply::json(400, "{\"error\":\"plain\"}"),
-            "BadRequest",
-            "plain",
-        ),
-        (
-            Reply::pieces::<&str>(500, &[]),
-            "Server",
-            "Internal Server Error",
-        ),
-        (
-            Reply::json(308, "").header("location", "https://x.example/v2"),
-            "BadRequest",
-            "x.example/v2",
-        ),
-        (Reply::json(204, ""), "BadAnswer", "No Content"),
-        (
-            Reply::json(200, "{\"error\":{\"message\":\"full\",\"code\":429}}"),
-            "RateLimit",
-            "full",
-        ),
-        (
-            Reply::pieces(500, &["x".repeat(70_000)]),
-            "Server",
-            "larger than 65536 bytes",
-        ),
-    ];
-    for (reply, reason, text) in cases {
-        let (_server, model) = scripted(vec![reply]).await;
-        let error = model.chat(&ask("x")).await.expect_err("an error");
-        assert_reason(&error, reason);
-        assert!(error.to_string().contains(text), "{error} has no {text:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_provider_that_asks_to_wait_is_heard() {
-    let date = "Wed, 21 Oct 2026 07:28:00 GMT";
-    let limit = || fault(429, "", "slow down");
-    let cases = [
-        (
-            limit().header("retry-after", "3"),
-            Some(Duration::from_secs(3)),
-        ),
-        (
-            limit()
-                .header("retry-after", "Wed, 21 Oct 2026 07:28:09 GMT")
-                .header("date", date),
-            Some(Duration::from_secs(9)),
-        ),
-        (limit(), None),
-    ];
-    for (reply, expected) in cases {
-        let (_server, model) = scripted(vec![reply]).await;
-        let error = model.chat(&ask("x")).await.expect_err("limited");
-        assert_eq!(error.retry_after(), expected);
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_recovers_is_asked_again() {
-    let script = vec![
-        fault(500, "", "oops"),
-        fault(429, "", "wait"),
-        answer("at last"),
-    ];
-    let (server, model) = scripted(script).await;
-    let mut retries = Vec::new();
-
-    let reply = chat_with_retry(&model, &ask("x"), &at_once(), |attempt, error, _| {
-        retries.push((attempt, error.reason()));
-    })
-    .await
-    .expect("a reply");
-
-    assert_eq!(reply.message.text, "at last");
-    assert_eq!(retries, [(1, "Server"), (2, "RateLimit")]);
-    assert_eq!(server.requests().len(), 3);
-}
-
-#[tokio::test]
-async fn what_cannot_be_read_is_said_and_not_asked_again() {
-    let cases = [
-        (Reply::json(200, "{\"choices\": [{\"mess"), "EOF"),
-        (Reply::json(200, "not JSON"), "expected"),
-        (Reply::json(200, "{\"choices\": []}"), "no choice"),
-        (Reply::json(200, "{}"), "no choice"),
-        (
-            Reply::json(
-                200,
-                "{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"c\"}]}}]}",
-            ),
-            "no name",
-        ),
-        (answer(&"x".repeat(5_000)), "larger than 4000 bytes"),
-    ];
-    for (reply, text) in cases {
-        let (server, model) =
-            configured(vec![reply], |config| config.max_response_bytes = 4_000).await;
-        let error = chat_with_retry(&model, &ask("x"), &at_once(), |_, _, _| {}).await;
-        let error = error.expect_err("unreadable");
-        assert_reason(&error, "BadAnswer");
-        assert!(error.to_string().contains(text), "{error} has no {text:?}");
-        assert_eq!(server.requests().len(), 1);
-    }
-}
-
-#[tokio::test]
-async fn a_cut_or_silent_connection_is_an_error_that_may_be_retried() {
-    let (_server, model) = scripted(vec![Reply::json(200, "{\"choices\"").then_cut()]).await;
-    let error = model.chat(&ask("x")).await.expect_err("cut");
-    assert_reason(&error, "Stream");
-    assert!(error.is_retryable());
-
-    let silent = vec![Reply::json(200, "{").then_silence()];
-    let limit = Duration::from_millis(60);
-    let (_server, model) = configured(silent, |config| config.total_timeout = limit).await;
-    let error = model.chat(&ask("x")).await.expect_err("silent");
-    assert_reason(&error, "Timeout");
-    assert!(error.to_string().contains("60ms"), "{error}");
-    assert!(error.is_retryable());
-
-    let (server, model) = scripted(vec![answer("x")]).await;
-    drop(server);
-    tokio::task::yield_now().await;
-    let error = model.chat(&ask("x")).await.expect_err("closed");
-    assert_reason(&error, "Stream");
-    assert!(
-        error.to_string().contains("no connection to 127.0.0.1"),
-        "{error}"
-    );
 }
 
 #[test]

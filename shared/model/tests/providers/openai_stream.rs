@@ -1,16 +1,12 @@
 //! Streamed replies of an OpenAI-compatible server.
 
-#![allow(clippy::expect_used, reason = "a test may panic")]
-
-mod support;
-
+use crate::support::{answer, ask, assert_reason, at_once, configured, fault, scripted};
 use cairn_engine::message::ToolCall;
 use cairn_http::test_server::Reply;
 use cairn_model::{ChatReply, FinishReason, Model, StreamEvent, stream_with_retry};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use std::time::Duration;
-use support::{answer, ask, assert_reason, at_once, configured, fault, scripted};
 
 fn data(json: &Value) -> String {
     format!("data: {json}\n\n")

@@ -1,9 +1,6 @@
 //! Retries, on a paused clock: the model is scripted and nothing outside the test is waited for.
 
-#![allow(clippy::expect_used, reason = "a test may panic")]
-
-mod support;
-
+use crate::support::ask;
 use async_trait::async_trait;
 use cairn_engine::message::{Message, Usage};
 use cairn_model::{
@@ -13,7 +10,6 @@ use cairn_model::{
 use futures::stream::BoxStream;
 use std::sync::Mutex;
 use std::time::Duration;
-use support::ask;
 use tokio::time::Instant;
 
 /// Fails with these errors, the last one first, and then answers; each call takes a while.

@@ -1,14 +1,10 @@
 //! Replies from a recording.
 
-#![allow(clippy::expect_used, reason = "a test may panic")]
-
-mod support;
-
+use crate::support::ask;
 use cairn_engine::failure::FailureKind;
 use cairn_engine::message::{Message, ToolCall};
 use cairn_model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Recorded, StreamEvent};
 use futures::StreamExt;
-use support::ask;
 
 const RECORDING: &str = r####"
 {"model": {"name": "acted", "window_tokens": 8000, "output_nano_usd_per_million": 2000000}}

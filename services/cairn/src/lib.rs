@@ -1,0 +1,3 @@
+//! The `cairn` binary as a library: all services in one process, and the command line.
+
+pub mod node;

@@ -1,0 +1,177 @@
+//! The owner's end of a stream, and what it sends.
+
+use crate::bench::within;
+use cairn_proto::event::{self, AttemptRef, CallRef, Effect};
+use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
+use cairn_proto::executor::run_step_request::Message as ToExecutor;
+use cairn_proto::executor::{
+    Acknowledgement, AttemptStart, CallResult, OfferedTool, PermittedCall, RunStepRequest,
+    RunStepResponse,
+};
+use cairn_rpc::{Link, Namespace, RpcError, with_namespace};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Request, Status, Streaming};
+
+/// The owner's end of a stream.
+pub(crate) struct Owner {
+    pub(crate) to_executor: mpsc::UnboundedSender<RunStepRequest>,
+    pub(crate) reports: Streaming<RunStepResponse>,
+}
+
+impl Owner {
+    pub(crate) async fn open(
+        client: &ExecutorServiceClient<Link>,
+        start: AttemptStart,
+    ) -> Result<Self, Status> {
+        let (to_executor, requests) = mpsc::unbounded_channel();
+        let request = Request::new(UnboundedReceiverStream::new(requests));
+        let request = with_namespace(request, &namespace());
+        let reports = client.clone().run_step(request).await?.into_inner();
+        let owner = Self {
+            to_executor,
+            reports,
+        };
+        owner.send(ToExecutor::Start(start));
+        Ok(owner)
+    }
+
+    pub(crate) fn send(&self, message: ToExecutor) {
+        let request = RunStepRequest {
+            message: Some(message),
+        };
+        self.to_executor
+            .send(request)
+            .expect("the executor listens");
+    }
+
+    /// The next report.
+    pub(crate) async fn report(&mut self) -> RunStepResponse {
+        let report = within(self.reports.message()).await.expect("no error");
+        report.expect("a report")
+    }
+
+    /// Fails if a report comes before nothing moves any more.
+    pub(crate) async fn hears_nothing(&mut self) {
+        let quiet = Duration::from_secs(30);
+        let report = tokio::time::timeout(quiet, self.reports.message()).await;
+        assert!(report.is_err(), "a report: {report:?}");
+    }
+
+    pub(crate) fn ack(&self, through_number: u64) {
+        self.ack_with(through_number, Vec::new(), Vec::new());
+    }
+
+    pub(crate) fn ack_with(
+        &self,
+        through_number: u64,
+        permitted_calls: Vec<PermittedCall>,
+        results: Vec<CallResult>,
+    ) {
+        self.send(ToExecutor::Acknowledgement(Acknowledgement {
+            through_number,
+            permitted_calls,
+            results,
+            ended: false,
+            lease_until_unix_ms: 15_000,
+        }));
+    }
+
+    /// Ends the attempt, and waits until the executor has closed the stream.
+    pub(crate) async fn end(mut self, through_number: u64) {
+        self.send(ToExecutor::Acknowledgement(Acknowledgement {
+            through_number,
+            ended: true,
+            ..Acknowledgement::default()
+        }));
+        let last = within(self.reports.message()).await.expect("no error");
+        assert_eq!(last, None);
+    }
+
+    /// The error that the stream ends with.
+    pub(crate) async fn error(&mut self) -> RpcError {
+        let status = within(self.reports.message()).await.expect_err("an error");
+        RpcError::from_status(&status)
+    }
+}
+
+pub(crate) fn namespace() -> Namespace {
+    "tenant-a".parse().expect("a namespace")
+}
+
+pub(crate) fn attempt() -> AttemptRef {
+    AttemptRef {
+        run: 1,
+        step: 2,
+        attempt: 3,
+    }
+}
+
+pub(crate) fn call_ref(tool_turn: u32, index: u32) -> CallRef {
+    CallRef {
+        attempt: Some(attempt()),
+        tool_turn,
+        index,
+    }
+}
+
+pub(crate) fn permit(at: CallRef, name: &str, arguments: &str, effect: Effect) -> PermittedCall {
+    PermittedCall {
+        tool_call: Some(event::ToolCall {
+            id: format!("id-{}", at.index),
+            name: name.to_owned(),
+            arguments_json: arguments.to_owned(),
+        }),
+        call_key: format!("key-{}-{}", at.tool_turn, at.index),
+        not_after_unix_ms: 9_000,
+        effect: effect.into(),
+        call: Some(at),
+    }
+}
+
+pub(crate) fn owners_result(at: CallRef, output: &str) -> CallResult {
+    CallResult {
+        call: Some(at),
+        output: output.to_owned(),
+        ..CallResult::default()
+    }
+}
+
+/// The start of a step for the model, with one tool of each effect.
+pub(crate) fn model_step() -> AttemptStart {
+    let tool = |name: &str, effect: Effect| OfferedTool {
+        name: name.to_owned(),
+        description: format!("the tool {name}"),
+        parameters_json: r#"{"type":"object"}"#.to_owned(),
+        effect: effect.into(),
+    };
+    AttemptStart {
+        session: "s-1".to_owned(),
+        attempt: Some(attempt()),
+        prompt_layers: vec![
+            "You are a tester.\n".to_owned(),
+            String::new(),
+            "Pool: 1".to_owned(),
+        ],
+        step_context: "## Requirement\ntest".to_owned(),
+        tools: vec![
+            tool("look", Effect::Pure),
+            tool("put", Effect::Idempotent),
+            tool("send", Effect::Effectful),
+            tool("step", Effect::State),
+        ],
+        max_tool_turns: 5,
+        lease_until_unix_ms: 15_000,
+        ..AttemptStart::default()
+    }
+}
+
+/// Results as call position and output.
+pub(crate) fn outputs(report: &RunStepResponse) -> Vec<(u32, &str)> {
+    let position = |result: &CallResult| result.call.expect("a call").index;
+    let results = report.results.iter();
+    results
+        .map(|result| (position(result), result.output.as_str()))
+        .collect()
+}

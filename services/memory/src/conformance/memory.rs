@@ -1,0 +1,205 @@
+//! Session memory.
+
+use super::support::*;
+use crate::port::{Commit, Limit, MemoryEntry, MemoryWrite, SessionKey, StoreError};
+use cairn_proto::event::{Event, event::Kind};
+use prost::Message as _;
+
+fn set(key: &str, value: &str) -> MemoryWrite {
+    MemoryWrite::Set {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    }
+}
+
+fn remove(key: &str) -> MemoryWrite {
+    MemoryWrite::Remove {
+        key: key.to_owned(),
+    }
+}
+
+impl Subject {
+    async fn remember(&self, session: &SessionKey, change: MemoryWrite) -> u64 {
+        self.store.write_memory(session, change).await.unwrap()
+    }
+
+    /// All of a session's memory: `a=1 b=2`.
+    async fn memory(&self, session: &SessionKey) -> String {
+        let entries = self.store.list_memory(session).await.unwrap();
+        let show = |MemoryEntry { key, value }| format!("{key}={value}");
+        entries.into_iter().map(show).collect::<Vec<_>>().join(" ")
+    }
+}
+
+pub async fn memory_is_set_and_overwritten(subject: &Subject) {
+    let session = subject.parked("a").await;
+    assert_eq!(subject.remember(&session, set("k", "1")).await, 3);
+    assert_eq!(subject.remember(&session, set("k", "2")).await, 4);
+    let value = subject.store.get_memory(&session, "k").await.unwrap();
+    assert_eq!(value.as_deref(), Some("2"));
+    let empty = subject.remember(&session, set("empty", "")).await;
+    assert_eq!(empty, 5);
+    let value = subject.store.get_memory(&session, "empty").await.unwrap();
+    assert_eq!(value.as_deref(), Some(""));
+}
+
+pub async fn an_absent_key_is_none(subject: &Subject) {
+    let session = subject.parked("a").await;
+    let get = |name| subject.store.get_memory(&session, name);
+    assert_eq!(get("k").await, Ok(None));
+    assert_eq!(subject.store.list_memory(&session).await, Ok(Vec::new()));
+    let missing = subject.store.get_memory(&key("unknown"), "k").await;
+    assert_eq!(missing, Err(StoreError::NotFound));
+}
+
+pub async fn memory_is_removed_and_cleared(subject: &Subject) {
+    let session = subject.parked("a").await;
+    for name in ["x", "y", "z"] {
+        subject.remember(&session, set(name, "1")).await;
+    }
+    assert_eq!(subject.remember(&session, remove("y")).await, 6);
+    assert_eq!(subject.memory(&session).await, "x=1 z=1");
+    // Taking out what is not there is no error, and an event all the same.
+    assert_eq!(subject.remember(&session, remove("y")).await, 7);
+    assert_eq!(subject.remember(&session, MemoryWrite::Clear).await, 8);
+    assert_eq!(subject.memory(&session).await, "");
+    subject.remember(&session, set("x", "2")).await;
+    assert_eq!(subject.memory(&session).await, "x=2");
+}
+
+pub async fn memory_of_sessions_and_namespaces_is_apart(subject: &Subject) {
+    let (one, two) = (subject.parked("a").await, subject.parked("b").await);
+    let elsewhere = SessionKey::new("elsewhere", "a");
+    subject.store.create(creation(&elsewhere)).await.unwrap();
+    for (session, value) in [(&one, "1"), (&two, "2"), (&elsewhere, "3")] {
+        subject.remember(session, set("k", value)).await;
+    }
+    subject.remember(&one, MemoryWrite::Clear).await;
+    assert_eq!(subject.memory(&one).await, "");
+    assert_eq!(subject.memory(&two).await, "k=2");
+    assert_eq!(subject.memory(&elsewhere).await, "k=3");
+}
+
+pub async fn memory_is_listed_sorted(subject: &Subject) {
+    let session = subject.parked("a").await;
+    for name in ["b", "ä", "B", "a:b", "a"] {
+        subject.remember(&session, set(name, "1")).await;
+    }
+    assert_eq!(subject.memory(&session).await, "B=1 a=1 a:b=1 b=1 ä=1");
+}
+
+pub async fn each_change_of_memory_is_an_event(subject: &Subject) {
+    let session = subject.parked("a").await;
+    let before = subject.store.now().await.unwrap();
+    subject.remember(&session, set("k", "1")).await;
+    subject.remember(&session, remove("k")).await;
+    subject.remember(&session, MemoryWrite::Clear).await;
+    let page = subject.store.read(&session, 2, 10).await.unwrap();
+    let events: Vec<_> = page
+        .events
+        .iter()
+        .map(|stored| Event::decode(stored.event.clone()).unwrap())
+        .collect();
+    assert!(events.iter().all(|event| event.at_unix_ms >= before));
+    let [one, two, three] = &events[..] else {
+        panic!("{events:?}");
+    };
+    assert!(
+        matches!(&one.kind, Some(Kind::MemorySet(set)) if set.key == "k" && set.value == "1")
+    );
+    assert!(matches!(&two.kind, Some(Kind::MemoryRemoved(removed)) if removed.key == "k"));
+    assert!(matches!(&three.kind, Some(Kind::MemoryCleared(_))));
+}
+
+pub async fn an_owners_memory_writes_come_with_its_commit(subject: &Subject) {
+    let mut owner = subject.owned("a", "one").await;
+    let commit = Commit {
+        memory_writes: vec![
+            set("x", "1"),
+            MemoryWrite::Clear,
+            set("y", "2"),
+            set("z", "3"),
+            remove("z"),
+            set("y", "4"),
+        ],
+        ..owner.next("changed")
+    };
+    owner.make(commit).await.unwrap();
+    assert_eq!(subject.memory(&owner.key).await, "y=4");
+    assert_eq!(subject.journal(&owner.key).await, "1:made 2:first 3:changed");
+    let stale = Commit {
+        version: 9,
+        memory_writes: vec![set("y", "5")],
+        ..owner.next("stale")
+    };
+    assert_eq!(owner.error(stale).await, StoreError::Conflict);
+    assert_eq!(subject.memory(&owner.key).await, "y=4");
+}
+
+pub async fn a_repeated_commit_writes_memory_once(subject: &Subject) {
+    let owner = subject.owned("a", "one").await;
+    let commit = Commit {
+        memory_writes: vec![set("k", "old")],
+        ..owner.next("x")
+    };
+    subject.store.commit(commit.clone()).await.unwrap();
+    subject.remember(&owner.key, set("k", "new")).await;
+    assert!(subject.store.commit(commit).await.unwrap().duplicate);
+    assert_eq!(subject.memory(&owner.key).await, "k=new");
+}
+
+pub async fn memory_does_not_wake_or_hinder_anybody(subject: &Subject) {
+    let session = subject.parked("a").await;
+    subject.remember(&session, set("k", "1")).await;
+    assert_eq!(subject.claimed("one").await, [""; 0]);
+
+    let mut owner = subject.owned("b", "one").await;
+    subject.remember(&owner.key, set("k", "1")).await;
+    let parked = owner.park(None).await;
+    assert_eq!(parked.others.len(), 1);
+    assert!(!parked.owned());
+}
+
+pub async fn memory_is_limited_in_keys(subject: &Subject) {
+    let session = subject.parked("a").await;
+    for name in 0..8 {
+        subject.remember(&session, set(&name.to_string(), "1")).await;
+    }
+    let refused = subject.store.write_memory(&session, set("more", "1")).await;
+    assert_eq!(refused, Err(StoreError::limit(Limit::MemoryKeys, 8)));
+    subject.remember(&session, set("7", "2")).await;
+    subject.remember(&session, remove("7")).await;
+    subject.remember(&session, set("more", "1")).await;
+    let last = subject.store.read(&session, u64::MAX, 1).await.unwrap().last_seq;
+    assert_eq!(last, 2 + 8 + 3);
+}
+
+pub async fn memory_is_limited_in_bytes(subject: &Subject) {
+    let session = subject.parked("a").await;
+    let largest = "x".repeat(64 << 10);
+    let refused = subject.store.write_memory(&session, set("k", &format!("{largest}x"))).await;
+    assert_eq!(refused, Err(StoreError::limit(Limit::ValueBytes, 64 << 10)));
+    subject.remember(&session, set("k", &largest)).await;
+    let refused = subject.store.write_memory(&session, set("l", &largest)).await;
+    assert_eq!(refused, Err(StoreError::limit(Limit::MemoryBytes, 128 << 10)));
+    // Overwriting counts what goes as well as what comes.
+    subject.remember(&session, set("k", &largest)).await;
+    subject.remember(&session, set("k", "small")).await;
+    subject.remember(&session, set("l", &largest)).await;
+    let value = subject.store.get_memory(&session, "l").await.unwrap();
+    assert_eq!(value, Some(largest));
+}
+
+pub async fn a_transition_may_make_room_in_memory(subject: &Subject) {
+    let mut owner = subject.owned("a", "one").await;
+    for name in 0..8 {
+        subject.remember(&owner.key, set(&name.to_string(), "1")).await;
+    }
+    let mut full = owner.next("x");
+    full.memory_writes = vec![set("more", "1")];
+    let refused = StoreError::limit(Limit::MemoryKeys, 8);
+    assert_eq!(owner.error(full.clone()).await, refused);
+    full.memory_writes = vec![set("more", "1"), remove("0")];
+    owner.make(full).await.unwrap();
+    assert_eq!(subject.store.list_memory(&owner.key).await.unwrap().len(), 8);
+}

@@ -1,0 +1,119 @@
+//! Claims without progress.
+
+use super::support::*;
+use crate::port::{Commit, ReleaseRequest};
+
+/// Claims and lets the lease run out, as an owner that dies each time.
+async fn die(subject: &Subject, times: usize) {
+    for _ in 0..times {
+        assert_eq!(subject.claimed("mortal").await.len(), 1);
+        subject.outlive_leases().await;
+    }
+}
+
+async fn is_set_aside(subject: &Subject) -> bool {
+    let page = subject.store.list(SPACE, None, 10).await.unwrap();
+    page.sessions[0].quarantined
+}
+
+async fn queued(subject: &Subject) -> crate::port::SessionKey {
+    let key = subject.parked("a").await;
+    subject.append(&key, "wake").await;
+    key
+}
+
+pub async fn five_claims_without_progress_set_a_session_aside(subject: &Subject) {
+    queued(subject).await;
+    die(subject, 5).await;
+    assert!(!is_set_aside(subject).await);
+    assert_eq!(subject.claimed("mortal").await, [""; 0]);
+    assert!(is_set_aside(subject).await);
+}
+
+pub async fn progress_resets_the_count_of_claims(subject: &Subject) {
+    queued(subject).await;
+    die(subject, 4).await;
+    let mut owner = subject.claim_one("one").await;
+    owner.commit("x").await;
+    subject.outlive_leases().await;
+    die(subject, 5).await;
+    assert_eq!(subject.claimed("mortal").await, [""; 0]);
+}
+
+pub async fn empty_commits_are_no_progress(subject: &Subject) {
+    queued(subject).await;
+    die(subject, 4).await;
+    let mut owner = subject.claim_one("one").await;
+    owner.commit("").await;
+    subject.outlive_leases().await;
+    assert_eq!(subject.claimed("two").await, [""; 0]);
+    assert!(is_set_aside(subject).await);
+}
+
+pub async fn commits_marked_so_are_no_progress(subject: &Subject) {
+    queued(subject).await;
+    for _ in 0..5 {
+        let mut owner = subject.claim_one("one").await;
+        let commit = Commit {
+            no_progress: true,
+            ..owner.next("continued")
+        };
+        owner.make(commit).await.unwrap();
+        subject.outlive_leases().await;
+    }
+    assert_eq!(subject.claimed("two").await, [""; 0]);
+    assert!(is_set_aside(subject).await);
+}
+
+pub async fn clean_ends_are_not_counted(subject: &Subject) {
+    let key = queued(subject).await;
+    for round in 0..7 {
+        let mut owner = subject.claim_one("one").await;
+        if round % 2 == 0 {
+            let release = ReleaseRequest {
+                key: key.clone(),
+                owner: owner.owner.clone(),
+                epoch: owner.epoch,
+            };
+            subject.store.release(release).await.unwrap();
+        } else {
+            let mut parking = owner.parking(Some(1));
+            parking.events.clear();
+            parking.header.handled_through = owner.seen;
+            owner.make(parking).await.unwrap();
+        }
+    }
+    die(subject, 5).await;
+    assert_eq!(subject.claimed("two").await, [""; 0]);
+}
+
+pub async fn a_session_set_aside_takes_commands_and_is_not_claimed(subject: &Subject) {
+    let key = queued(subject).await;
+    die(subject, 5).await;
+    subject.claimed("mortal").await;
+    subject.append(&key, "please").await;
+    subject.outlive_leases().await;
+    assert_eq!(subject.claimed("two").await, [""; 0]);
+    assert_eq!(subject.journal(&key).await, "1:made 2:first 3:wake 4:please");
+}
+
+pub async fn a_session_set_aside_is_released_by_hand(subject: &Subject) {
+    let key = queued(subject).await;
+    die(subject, 5).await;
+    subject.claimed("mortal").await;
+    for _ in 0..2 {
+        subject.store.release_quarantine(&key).await.unwrap();
+    }
+    assert!(!is_set_aside(subject).await);
+    die(subject, 5).await;
+    assert_eq!(subject.claimed("mortal").await, [""; 0]);
+}
+
+pub async fn releasing_a_healthy_session_from_quarantine_does_nothing(subject: &Subject) {
+    let key = subject.parked("a").await;
+    subject.store.release_quarantine(&key).await.unwrap();
+    assert_eq!(subject.claimed("one").await, [""; 0]);
+    let mut owner = subject.owned("b", "one").await;
+    subject.store.release_quarantine(&owner.key).await.unwrap();
+    owner.commit("x").await;
+}

@@ -1,0 +1,418 @@
+//! The port over the generated clients: what a service on the other side of a link sees.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use cairn_memory::error::{
+    CONFLICT, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN, REQUEST_MISMATCH, TERMINAL,
+};
+use cairn_memory::grpc::MAX_JOURNAL_MESSAGE_BYTES;
+use cairn_memory::port::*;
+use cairn_proto::memory as pb;
+use cairn_proto::memory::journal_service_client::JournalServiceClient;
+use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
+use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
+use cairn_rpc::{Link, Namespace, RpcError, with_namespace};
+use futures::StreamExt as _;
+use tonic::{Code, Request, Status};
+
+/// A store behind a link.
+pub(crate) struct RemoteStore {
+    journal: JournalServiceClient<Link>,
+    ownership: OwnershipServiceClient<Link>,
+    memory: SessionMemoryServiceClient<Link>,
+}
+
+impl RemoteStore {
+    pub(crate) fn new(link: Link) -> Self {
+        Self {
+            journal: JournalServiceClient::new(link.clone())
+                .max_decoding_message_size(MAX_JOURNAL_MESSAGE_BYTES),
+            ownership: OwnershipServiceClient::new(link.clone()),
+            memory: SessionMemoryServiceClient::new(link),
+        }
+    }
+}
+
+fn in_namespace<T>(namespace: &str, message: T) -> Request<T> {
+    let namespace: Namespace = namespace.parse().unwrap();
+    with_namespace(Request::new(message), &namespace)
+}
+
+fn about<T>(key: &SessionKey, message: T) -> Request<T> {
+    in_namespace(key.namespace(), message)
+}
+
+fn session(key: &SessionKey) -> String {
+    key.session().to_owned()
+}
+
+/// The closed list of results, from what the contracts say about errors.
+#[allow(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+fn refused(status: Status) -> StoreError {
+    let error = RpcError::from_status(&status);
+    match (status.code(), error.reason_name()) {
+        (Code::Aborted, FENCED) => StoreError::Fenced,
+        (Code::FailedPrecondition, TERMINAL) => StoreError::Terminal,
+        (Code::AlreadyExists, REQUEST_MISMATCH) => StoreError::RequestMismatch,
+        (Code::NotFound, _) => StoreError::NotFound,
+        (Code::Aborted, CONFLICT) => StoreError::Conflict,
+        // What the message alone shows to be wrong is named by field.
+        (Code::InvalidArgument, _) if error.violations()[0].allowed.contains("seen_seq") => {
+            StoreError::Conflict
+        }
+        (Code::ResourceExhausted, LIMIT) => StoreError::Limit {
+            what: Limit::from_name(error.metadata("limit").unwrap()).unwrap(),
+            allowed: error.metadata("allowed").unwrap().parse().unwrap(),
+        },
+        (Code::Unavailable, NOT_WRITTEN) => StoreError::unavailable(error),
+        (Code::Unavailable, OUTCOME_UNKNOWN) => StoreError::unknown(error),
+        (code, reason) => panic!("{code:?} {reason}: {error}"),
+    }
+}
+
+fn header(header: Header) -> Option<pb::Header> {
+    let status = match header.status {
+        SessionStatus::Idle => pb::SessionStatus::Idle,
+        SessionStatus::Running => pb::SessionStatus::Running,
+        SessionStatus::Waiting => pb::SessionStatus::Waiting,
+    };
+    Some(pb::Header {
+        status: status.into(),
+        handled_through: header.handled_through,
+    })
+}
+
+fn status(number: i32) -> SessionStatus {
+    match pb::SessionStatus::try_from(number).unwrap() {
+        pb::SessionStatus::Running => SessionStatus::Running,
+        pb::SessionStatus::Waiting => SessionStatus::Waiting,
+        _ => SessionStatus::Idle,
+    }
+}
+
+fn stored(events: Vec<pb::StoredEvent>) -> Vec<StoredEvent> {
+    let convert = |pb::StoredEvent { seq, event }| StoredEvent { seq, event };
+    events.into_iter().map(convert).collect()
+}
+
+fn keys(sessions: Vec<pb::SessionRef>) -> Vec<SessionKey> {
+    let convert = |pb::SessionRef { namespace, session }| SessionKey::new(namespace, session);
+    sessions.into_iter().map(convert).collect()
+}
+
+fn reference(key: &SessionKey) -> Option<pb::SessionRef> {
+    Some(pb::SessionRef {
+        namespace: key.namespace().to_owned(),
+        session: session(key),
+    })
+}
+
+fn memory_write(change: MemoryWrite) -> pb::MemoryWrite {
+    use pb::memory_write::{Change, Set};
+    let change = match change {
+        MemoryWrite::Set { key, value } => Change::Set(Set { key, value }),
+        MemoryWrite::Remove { key } => Change::Remove(key),
+        MemoryWrite::Clear => Change::Clear(true),
+    };
+    pb::MemoryWrite {
+        change: Some(change),
+    }
+}
+
+fn commit_request(commit: Commit) -> pb::CommitRequest {
+    let (lease_change, due_unix_ms) = match commit.lease {
+        LeaseChange::Renew => (pb::LeaseChange::Renew, 0),
+        LeaseChange::Park { due_unix_ms } => (pb::LeaseChange::Park, due_unix_ms.unwrap_or(0)),
+    };
+    pb::CommitRequest {
+        session: session(&commit.key),
+        owner: commit.owner,
+        epoch: commit.epoch,
+        version: commit.version,
+        operation_id: commit.operation_id,
+        seen_seq: commit.seen_seq,
+        events: commit.events,
+        memory_writes: commit.memory_writes.into_iter().map(memory_write).collect(),
+        header: header(commit.header),
+        lease_change: lease_change.into(),
+        lease_ms: commit.lease_ms,
+        due_unix_ms,
+        checkpoint: commit.checkpoint.map(|checkpoint| pb::Checkpoint {
+            through_seq: checkpoint.through_seq,
+            state: checkpoint.state,
+        }),
+        from_reserve: commit.from_reserve,
+        no_progress: commit.no_progress,
+    }
+}
+
+#[async_trait]
+impl Store for RemoteStore {
+    async fn now(&self) -> StoreResult<i64> {
+        let answer = self.journal.clone().get_time(pb::GetTimeRequest {}).await;
+        Ok(answer.map_err(refused)?.into_inner().store_time_unix_ms)
+    }
+
+    async fn create(&self, create: Create) -> StoreResult<Created> {
+        let lease = create.lease;
+        let message = pb::CreateSessionRequest {
+            session: session(&create.key),
+            request_id: create.request.id,
+            request_digest: create.request.digest,
+            events: create.events,
+            last_command_seq: create.last_command_seq,
+            header: header(create.header),
+            owner: lease.as_ref().map(|lease| lease.owner.clone()).unwrap_or_default(),
+            lease_ms: lease.map_or(0, |lease| lease.lease_ms),
+            operation_id: create.operation_id,
+        };
+        let answer = self.journal.clone().create_session(about(&create.key, message)).await;
+        let answer = answer.map_err(refused)?.into_inner();
+        let lease = Lease {
+            epoch: answer.epoch,
+            until_unix_ms: answer.lease_until_unix_ms,
+        };
+        Ok(Created {
+            duplicate: answer.duplicate,
+            lease: Some(lease).filter(|lease| lease.epoch > 0),
+            now_unix_ms: answer.store_time_unix_ms,
+        })
+    }
+
+    async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
+        let message = pb::DeleteSessionRequest {
+            session: session(key),
+        };
+        let answer = self.journal.clone().delete_session(about(key, message)).await;
+        Ok(answer.map_err(refused)?.into_inner().deleted)
+    }
+
+    async fn list(
+        &self,
+        namespace: &str,
+        from: Option<PageToken>,
+        max: usize,
+    ) -> StoreResult<SessionPage> {
+        let message = pb::ListSessionsRequest {
+            page_size: u32::try_from(max).unwrap(),
+            page_token: from.map(|PageToken(place)| place.to_string()).unwrap_or_default(),
+        };
+        let answer = self.journal.clone().list_sessions(in_namespace(namespace, message)).await;
+        let answer = answer.map_err(refused)?.into_inner();
+        let entry = |entry: pb::SessionEntry| SessionEntry {
+            session: entry.session,
+            status: status(entry.status),
+            created_unix_ms: entry.created_unix_ms,
+            updated_unix_ms: entry.updated_unix_ms,
+            last_seq: entry.last_seq,
+            quarantined: entry.quarantined,
+        };
+        let next = Some(answer.next_page_token).filter(|token| !token.is_empty());
+        Ok(SessionPage {
+            sessions: answer.sessions.into_iter().map(entry).collect(),
+            next: next.map(|token| PageToken(token.parse().unwrap())),
+        })
+    }
+
+    async fn commit(&self, commit: Commit) -> StoreResult<Committed> {
+        let key = commit.key.clone();
+        let answer = self.journal.clone().commit(about(&key, commit_request(commit))).await;
+        let answer = answer.map_err(refused)?.into_inner();
+        assert_eq!(answer.owned, answer.lease_until_unix_ms != 0);
+        Ok(Committed {
+            duplicate: answer.duplicate,
+            first_seq: answer.first_seq,
+            others: stored(answer.others),
+            lease_until_unix_ms: answer.owned.then_some(answer.lease_until_unix_ms),
+            now_unix_ms: answer.store_time_unix_ms,
+        })
+    }
+
+    async fn append_command(&self, command: AppendCommand) -> StoreResult<Appended> {
+        let message = pb::AppendCommandRequest {
+            session: session(&command.key),
+            request_id: command.request.id,
+            request_digest: command.request.digest,
+            event: command.event,
+        };
+        let answer = self.journal.clone().append_command(about(&command.key, message)).await;
+        let answer = answer.map_err(refused)?.into_inner();
+        Ok(Appended {
+            duplicate: answer.duplicate,
+            seq: answer.seq,
+        })
+    }
+
+    async fn read(&self, key: &SessionKey, after_seq: u64, max: usize) -> StoreResult<EventPage> {
+        let message = pb::ReadEventsRequest {
+            session: session(key),
+            after_seq,
+            max_events: u32::try_from(max).unwrap(),
+        };
+        let answer = self.journal.clone().read_events(about(key, message)).await;
+        let answer = answer.map_err(refused)?.into_inner();
+        let header = answer.header.unwrap();
+        Ok(EventPage {
+            events: stored(answer.events),
+            last_seq: answer.last_seq,
+            version: answer.version,
+            header: Header {
+                status: status(header.status),
+                handled_through: header.handled_through,
+            },
+        })
+    }
+
+    async fn follow(&self, key: &SessionKey, after_seq: u64) -> StoreResult<EventStream> {
+        let message = pb::FollowEventsRequest {
+            session: session(key),
+            after_seq,
+        };
+        let answer = self.journal.clone().follow_events(about(key, message)).await;
+        let messages = answer.map_err(refused)?.into_inner();
+        let batch = |message: Result<pb::FollowEventsResponse, Status>| match message {
+            Ok(message) => Ok(stored(message.events)),
+            Err(status) => Err(refused(status)),
+        };
+        Ok(messages.map(batch).boxed())
+    }
+
+    async fn checkpoint(
+        &self,
+        key: &SessionKey,
+        at_or_before_seq: u64,
+    ) -> StoreResult<Option<Checkpoint>> {
+        let message = pb::GetCheckpointRequest {
+            session: session(key),
+            at_or_before_seq,
+        };
+        let answer = self.journal.clone().get_checkpoint(about(key, message)).await;
+        let found = answer.map_err(refused)?.into_inner().checkpoint;
+        Ok(found.map(|found| Checkpoint {
+            through_seq: found.through_seq,
+            state: found.state,
+        }))
+    }
+
+    async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String> {
+        let message = pb::PutBlobRequest {
+            session: session(key),
+            data,
+        };
+        let answer = self.journal.clone().put_blob(about(key, message)).await;
+        Ok(answer.map_err(refused)?.into_inner().digest)
+    }
+
+    async fn get_blob(&self, key: &SessionKey, digest: &str) -> StoreResult<Bytes> {
+        let message = pb::GetBlobRequest {
+            session: session(key),
+            digest: digest.to_owned(),
+        };
+        let answer = self.journal.clone().get_blob(about(key, message)).await;
+        Ok(answer.map_err(refused)?.into_inner().data)
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims> {
+        let message = pb::ClaimSessionsRequest {
+            owner: request.owner,
+            max_sessions: u32::try_from(request.max_sessions).unwrap(),
+            lease_ms: request.lease_ms,
+            wait_ms: u32::try_from(request.wait.as_millis()).unwrap(),
+        };
+        let answer = self.ownership.clone().claim_sessions(message).await;
+        let answer = answer.map_err(refused)?.into_inner();
+        let claim = |claim: pb::Claim| Claim {
+            key: keys(claim.session.into_iter().collect()).remove(0),
+            lease: Lease {
+                epoch: claim.epoch,
+                until_unix_ms: claim.lease_until_unix_ms,
+            },
+            previous_holder_dead: claim.previous_holder_dead,
+        };
+        Ok(Claims {
+            claims: answer.claims.into_iter().map(claim).collect(),
+            woken: keys(answer.woken),
+            now_unix_ms: answer.store_time_unix_ms,
+        })
+    }
+
+    async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed> {
+        let owned = |owned: &OwnedSession| pb::OwnedSession {
+            session: reference(&owned.key),
+            epoch: owned.epoch,
+        };
+        let message = pb::RenewLeasesRequest {
+            owner: request.owner,
+            sessions: request.sessions.iter().map(owned).collect(),
+            lease_ms: request.lease_ms,
+        };
+        let answer = self.ownership.clone().renew_leases(message).await;
+        let answer = answer.map_err(refused)?.into_inner();
+        Ok(Renewed {
+            lost: keys(answer.lost),
+            woken: keys(answer.woken),
+            lease_until_unix_ms: answer.lease_until_unix_ms,
+            now_unix_ms: answer.store_time_unix_ms,
+        })
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> StoreResult<()> {
+        let message = pb::ReleaseSessionRequest {
+            session: session(&request.key),
+            owner: request.owner,
+            epoch: request.epoch,
+        };
+        let answer = self.ownership.clone().release_session(about(&request.key, message)).await;
+        answer.map(drop).map_err(refused)
+    }
+
+    async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
+        let message = pb::ReleaseQuarantineRequest {
+            session: session(key),
+        };
+        let answer = self.ownership.clone().release_quarantine(about(key, message)).await;
+        answer.map(drop).map_err(refused)
+    }
+
+    async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64> {
+        let mut client = self.memory.clone();
+        let session = session(key);
+        let seq = match change {
+            MemoryWrite::Set { key: name, value } => {
+                let key_value = pb::SetMemoryRequest {
+                    session,
+                    key: name,
+                    value,
+                };
+                client.set_memory(about(key, key_value)).await.map(|a| a.into_inner().seq)
+            }
+            MemoryWrite::Remove { key: name } => {
+                let name = pb::RemoveMemoryRequest { session, key: name };
+                client.remove_memory(about(key, name)).await.map(|a| a.into_inner().seq)
+            }
+            MemoryWrite::Clear => {
+                let all = pb::ClearMemoryRequest { session };
+                client.clear_memory(about(key, all)).await.map(|a| a.into_inner().seq)
+            }
+        };
+        seq.map_err(refused)
+    }
+
+    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>> {
+        let message = pb::GetMemoryRequest {
+            session: session(key),
+            key: name.to_owned(),
+        };
+        let answer = self.memory.clone().get_memory(about(key, message)).await;
+        Ok(answer.map_err(refused)?.into_inner().value)
+    }
+
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+        let message = pb::ListMemoryRequest {
+            session: session(key),
+        };
+        let answer = self.memory.clone().list_memory(about(key, message)).await;
+        let entry = |pb::MemoryEntry { key, value }| MemoryEntry { key, value };
+        Ok(answer.map_err(refused)?.into_inner().entries.into_iter().map(entry).collect())
+    }
+}

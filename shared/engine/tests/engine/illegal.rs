@@ -1,0 +1,401 @@
+//! Events that do not fit are refused, and the refusal names what is wrong.
+
+use crate::play::{Op, ops};
+use crate::world::{World, chain, complete, finished, fold, graph, look, model_step, send, tool_step};
+use cairn_engine::command::Settlement;
+use cairn_engine::decide::Input;
+use cairn_engine::event::{AttemptRef, CallRef, Effect, Event, EventKind};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::plan::PlanDraft;
+use cairn_engine::state::Session;
+use proptest::prelude::*;
+
+/// The refusal of an event in a state.
+fn refusal(session: &Session, kind: EventKind) -> String {
+    let event = Event { at: 1, kind };
+    let mut session = session.clone();
+    match session.apply(session.seq + 1, &event) {
+        Ok(()) => panic!("taken: {event:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn attempt(step: u32, attempt: u32) -> AttemptRef {
+    AttemptRef {
+        run: 1,
+        step,
+        attempt,
+    }
+}
+
+fn call(step: u32, tool_turn: u32, index: u32) -> CallRef {
+    CallRef {
+        attempt: attempt(step, 1),
+        tool_turn,
+        index,
+    }
+}
+
+fn completed(attempt: AttemptRef) -> EventKind {
+    EventKind::StepCompleted {
+        attempt,
+        response: String::new(),
+        summary: String::new(),
+    }
+}
+
+fn started(attempt: AttemptRef) -> EventKind {
+    EventKind::StepStarted {
+        attempt,
+        tool_effect: None,
+    }
+}
+
+fn result(call: CallRef) -> EventKind {
+    EventKind::CallFinished(finished(call, "output", ""))
+}
+
+/// Step 1 runs: it has looked and is about to send. Steps 2 and 3 wait for it.
+fn world() -> World {
+    let mut world = World::with_plan(chain(vec![
+        model_step("one"),
+        model_step("two"),
+        tool_step("three", "look"),
+    ]));
+    world.reply(1, "", &[look(), send()]);
+    world.result(1, 0, "text");
+    world
+}
+
+#[test]
+fn events_about_the_wrong_step_or_attempt_are_refused() {
+    let session = world().session;
+    let cases = [
+        (started(attempt(2, 1)), "illegal transition of step 2: \"not ready\" → Running"),
+        (started(attempt(1, 2)), "illegal transition of step 1: \"not ready\" → Running"),
+        (started(attempt(9, 1)), "illegal transition of step 9: \"not ready\" → Running"),
+        (completed(attempt(2, 1)), "illegal event: running attempt 1 of step 2 does not exist"),
+        (completed(attempt(1, 2)), "illegal event: running attempt 2 of step 1 does not exist"),
+        (completed(attempt(9, 1)), "illegal event: step 9 does not exist"),
+        (completed(attempt(0, 1)), "illegal event: step 0 does not exist"),
+        (
+            EventKind::StepSkipped {
+                run: 1,
+                step: 9,
+                reason: String::new(),
+            },
+            "illegal event: step 9 does not exist",
+        ),
+        (
+            EventKind::RunResumed { run: 2 },
+            "illegal event: run 2 does not exist",
+        ),
+        (
+            EventKind::SubGoalFocused {
+                attempt: attempt(1, 1),
+                index: 0,
+            },
+            "illegal event: open sub-goal 0 does not exist",
+        ),
+    ];
+    for (kind, expected) in cases {
+        assert_eq!(refusal(&session, kind), expected);
+    }
+}
+
+#[test]
+fn a_step_starts_with_the_next_attempt_and_as_what_it_is() {
+    let mut world = world();
+    world.result(1, 1, "sent");
+    world.complete(1, "done");
+    world.complete(2, "done");
+    let mut journal = world.journal.clone();
+    let last = journal.pop().unwrap();
+    assert_eq!(last.kind, EventKind::StepStarted { attempt: attempt(3, 1), tool_effect: Some(Effect::Pure) });
+    let session = fold(&journal);
+    let wrong_attempt = EventKind::StepStarted {
+        attempt: attempt(3, 2),
+        tool_effect: Some(Effect::Pure),
+    };
+    let text = refusal(&session, wrong_attempt);
+    assert!(text.contains("attempt 2 of step 3"), "{text}");
+    let text = refusal(&session, started(attempt(3, 1)));
+    assert!(text.contains("step 3") && text.contains("tool"), "{text}");
+    let mut first = journal;
+    first.truncate(4);
+    let of_a_tool = EventKind::StepStarted {
+        attempt: attempt(1, 1),
+        tool_effect: Some(Effect::Pure),
+    };
+    let text = refusal(&fold(&first), of_a_tool);
+    assert!(text.contains("step 1") && text.contains("tool"), "{text}");
+}
+
+#[test]
+fn events_about_the_wrong_call_are_refused() {
+    let session = world().session;
+    let missing = [call(1, 1, 0), call(1, 0, 2)];
+    for call in missing {
+        let text = refusal(&session, result(call));
+        assert!(text.contains("does not exist") && text.contains("call"), "{text}");
+    }
+    let twice = refusal(&session, result(call(1, 0, 0)));
+    assert_eq!(twice, "illegal transition of call 'id-look': Finished → Finished");
+    let settled = EventKind::CallSettled {
+        call: call(1, 0, 1),
+        settlement: Settlement::Retry,
+    };
+    let text = refusal(&session, settled);
+    assert!(text.starts_with("illegal transition of call 'id-send': Intended"), "{text}");
+    let doubt = EventKind::CallInDoubt {
+        call: call(1, 0, 0),
+        settle_after: 0,
+    };
+    assert_eq!(refusal(&session, doubt), "illegal transition of call 'id-look': Finished → InDoubt");
+    let decided = EventKind::Decided {
+        command_seq: 1,
+        call: call(1, 0, 1),
+        settlement: Settlement::Retry,
+    };
+    assert!(refusal(&session, decided).starts_with("illegal transition of call"));
+}
+
+#[test]
+fn a_call_in_doubt_is_finished_by_a_persons_word_only() {
+    let mut world = world();
+    world.decide(Input::TakenOver { holder_dead: true });
+    let text = refusal(&world.session, result(call(1, 0, 1)));
+    assert_eq!(text, "illegal transition of call 'id-send': InDoubt → Finished");
+    assert_eq!(world.session.runs[0].in_doubt, 1);
+}
+
+#[test]
+fn a_call_that_is_not_in_doubt_cannot_be_settled() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    world.reply(1, "", &[look()]);
+    let settled = EventKind::CallSettled {
+        call: call(1, 0, 0),
+        settlement: Settlement::Done {
+            output: String::new(),
+        },
+    };
+    let text = refusal(&world.session, settled);
+    assert_eq!(text, "illegal transition of call 'id-look': Requested → \"settled\"");
+}
+
+#[test]
+fn an_effectful_call_is_not_finished_before_it_is_intended() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    world.reply(1, "", &[send()]);
+    let mut journal = world.journal;
+    assert!(matches!(journal.pop().unwrap().kind, EventKind::CallIntended { .. }));
+    let text = refusal(&fold(&journal), result(call(1, 0, 0)));
+    assert_eq!(text, "illegal transition of call 'id-send': Requested → Finished");
+}
+
+#[test]
+fn a_reply_comes_in_its_turn() {
+    let world = world();
+    let reply = world.journal.iter().find_map(|event| match &event.kind {
+        EventKind::ReplyReceived(reply) => Some(reply.clone()),
+        _ => None,
+    });
+    let reply = reply.unwrap();
+    for (tool_turn, expected) in [
+        (0, "illegal transition of tool turn 0: 1 → \"next\""),
+        (2, "illegal transition of tool turn 2: 1 → \"next\""),
+        (1, "illegal transition of tool turn 1: \"a call before it is open\" → \"next\""),
+    ] {
+        let mut reply = reply.clone();
+        reply.tool_turn = tool_turn;
+        assert_eq!(refusal(&world.session, EventKind::ReplyReceived(reply)), expected);
+    }
+}
+
+#[test]
+fn runs_begin_and_end_once_and_with_nothing_running() {
+    let mut world = world();
+    let again = world.journal.iter().find(|event| matches!(event.kind, EventKind::RunStarted { .. }));
+    let again = again.unwrap().kind.clone();
+    let text = refusal(&world.session, again);
+    assert!(text.starts_with("illegal transition of run 1"), "{text}");
+    let failure = Failure::new(FailureKind::Other, "x", "x");
+    let ends = [
+        EventKind::RunCompleted {
+            run: 1,
+            answer: String::new(),
+        },
+        EventKind::RunFailed { run: 1, failure },
+        EventKind::RunCancelled {
+            run: 1,
+            reason: String::new(),
+            command_seq: 0,
+        },
+    ];
+    for end in &ends {
+        let text = refusal(&world.session, end.clone());
+        assert!(text.contains("run 1") && text.contains("steps are running"), "{text}");
+    }
+    let mut early = World::with_plan(chain(vec![model_step("one"), model_step("two")]));
+    early.journal.pop();
+    let text = refusal(&fold(&early.journal), ends[0].clone());
+    assert!(text.contains("run 1") && text.contains("open"), "{text}");
+
+    world.result(1, 1, "sent");
+    world.reply(1, "", &[complete("done")]);
+    world.complete(2, "done");
+    world.result(3, 0, "text");
+    for end in ends {
+        let text = refusal(&world.session, end);
+        assert!(text.starts_with("illegal transition of run 1: Completed → "), "{text}");
+    }
+    let plan = EventKind::PlanApplied {
+        run: 1,
+        revision: 2,
+        plan: chain(vec![model_step("more")]),
+        usage: Default::default(),
+        duration_ms: 0,
+    };
+    assert_eq!(refusal(&world.session, plan), "illegal transition of run 1: Completed → Running");
+}
+
+#[test]
+fn nothing_starts_in_a_run_that_has_ended() {
+    let mut world = World::with_plan(graph(vec![tool_step("a", "look"), model_step("b")]));
+    world.session.runs[0].limits.max_parallel_steps = 1;
+    let mut failing = World::new();
+    failing.start_with(
+        graph(vec![tool_step("a", "look"), model_step("b")]),
+        cairn_engine::command::LimitOverrides {
+            max_parallel_steps: 1,
+            ..Default::default()
+        },
+    );
+    failing.error(1, 0, "ExecutionFailed");
+    let text = refusal(&failing.session, started(attempt(2, 1)));
+    assert!(text.contains("step 2"), "{text}");
+}
+
+#[test]
+fn a_plan_that_is_none_is_refused_with_its_fault() {
+    let mut world = World::new();
+    world.command(cairn_engine::command::Command::StartRun(cairn_engine::command::StartRun {
+        goal: "a goal".to_owned(),
+        ..Default::default()
+    }));
+    let plan = EventKind::PlanApplied {
+        run: 1,
+        revision: 1,
+        plan: PlanDraft::default(),
+        usage: Default::default(),
+        duration_ms: 0,
+    };
+    let text = refusal(&world.session, plan);
+    assert_eq!(text, "illegal event: a plan needs at least one step");
+}
+
+/// The events that would say something else of the same thing, and something of nothing.
+fn mutants(kind: &EventKind) -> Vec<EventKind> {
+    let mut mutants = Vec::new();
+    let changes: [fn(&mut AttemptRef); 4] = [
+        |it| it.run += 9,
+        |it| it.step += 100,
+        |it| it.step = 0,
+        |it| it.attempt += 1,
+    ];
+    for change in changes {
+        let mut mutant = kind.clone();
+        if let Some(attempt) = attempt_of(&mut mutant) {
+            change(attempt);
+            mutants.push(mutant);
+        }
+    }
+    let changes: [fn(&mut CallRef); 2] = [|it| it.tool_turn += 1, |it| it.index += 50];
+    for change in changes {
+        let mut mutant = kind.clone();
+        if let Some(call) = call_of(&mut mutant) {
+            change(call);
+            mutants.push(mutant);
+        }
+    }
+    if let EventKind::ReplyReceived(reply) = kind {
+        let mut reply = reply.clone();
+        reply.tool_turn += 1;
+        mutants.push(EventKind::ReplyReceived(reply));
+    }
+    mutants
+}
+
+fn attempt_of(kind: &mut EventKind) -> Option<&mut AttemptRef> {
+    match kind {
+        EventKind::StepStarted { attempt, .. }
+        | EventKind::AttemptContinued { attempt }
+        | EventKind::StepCompleted { attempt, .. }
+        | EventKind::StepFailed { attempt, .. }
+        | EventKind::SubGoalAdded { attempt, .. }
+        | EventKind::SubGoalFocused { attempt, .. }
+        | EventKind::SubGoalCompleted { attempt, .. }
+        | EventKind::ScratchpadWritten { attempt, .. } => Some(attempt),
+        EventKind::ReplyReceived(reply) => Some(&mut reply.attempt),
+        other => call_of(other).map(|call| &mut call.attempt),
+    }
+}
+
+fn call_of(kind: &mut EventKind) -> Option<&mut CallRef> {
+    match kind {
+        EventKind::CallFinished(finished) => Some(&mut finished.call),
+        EventKind::CallIntended { call, .. }
+        | EventKind::CallInDoubt { call, .. }
+        | EventKind::Decided { call, .. }
+        | EventKind::CallSettled { call, .. } => Some(call),
+        _ => None,
+    }
+}
+
+/// Kinds of which a second one, right after the first, says nothing that can be.
+fn happens_once(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::SessionCreated { .. }
+            | EventKind::RunStarted { .. }
+            | EventKind::PlanApplied { .. }
+            | EventKind::RunWaiting { .. }
+            | EventKind::RunResumed { .. }
+            | EventKind::RunCompleted { .. }
+            | EventKind::RunFailed { .. }
+            | EventKind::RunCancelled { .. }
+            | EventKind::StepStarted { .. }
+            | EventKind::StepCompleted { .. }
+            | EventKind::StepFailed { .. }
+            | EventKind::StepSkipped { .. }
+            | EventKind::SubGoalAdded { .. }
+            | EventKind::SubGoalCompleted { .. }
+            | EventKind::ReplyReceived(_)
+            | EventKind::CallFinished(_)
+            | EventKind::CallInDoubt { .. }
+            | EventKind::CallSettled { .. }
+            | EventKind::Decided { .. }
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_journal_that_was_tampered_with_is_refused(ops in ops()) {
+        let mut world = World::new();
+        ops.iter().for_each(|op: &Op| world.play(op));
+        let mut session = Session::default();
+        for (event, seq) in world.journal.iter().zip(1..) {
+            for kind in mutants(&event.kind) {
+                let mutant = Event { at: event.at, kind };
+                prop_assert!(session.clone().apply(seq, &mutant).is_err(), "taken: {mutant:?}");
+            }
+            session.apply(seq, event).unwrap();
+            if happens_once(&event.kind) {
+                let again = session.clone().apply(seq + 1, event);
+                prop_assert!(again.is_err(), "taken twice: {event:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What makes a plan, and how each fault is named.
+
+use crate::world::{after, chain, graph, model_step, tool_step};
+use cairn_engine::canonical::to_canonical_json;
+use cairn_engine::key::step_keys;
+use cairn_engine::plan::{MAX_STEPS, Plan, PlanDraft, StepDraft};
+use serde_json::json;
+
+fn fault(draft: &PlanDraft) -> String {
+    Plan::new(draft).unwrap_err().to_string()
+}
+
+#[test]
+fn every_fault_is_named() {
+    let named = |mut step: StepDraft, id: &str| {
+        step.id = id.to_owned();
+        step
+    };
+    let with_arguments = |arguments: &str| {
+        let mut step = tool_step("t", "look");
+        step.tool.as_mut().unwrap().arguments = arguments.to_owned();
+        chain(vec![step])
+    };
+    let nothing = StepDraft {
+        title: "t".to_owned(),
+        description: "  ".to_owned(),
+        ..StepDraft::default()
+    };
+    let cases = [
+        (chain(vec![]), "a plan needs at least one step"),
+        (
+            chain(vec![model_step("a"), nothing]),
+            "step 1 lacks 'description'",
+        ),
+        (
+            chain(vec![named(model_step("a"), "x"), named(model_step("b"), "x")]),
+            "steps 0 and 1 have the same id 'x'; ids must be unique",
+        ),
+        (
+            chain(vec![model_step("a"), named(model_step("b"), "1")]),
+            "steps 0 and 1 have the same id '1'; ids must be unique",
+        ),
+        (
+            graph(vec![after(model_step("a"), &["z"])]),
+            "step 0 depends on 'z', which is not a step of this plan",
+        ),
+        (
+            graph(vec![after(model_step("a"), &["1"])]),
+            "steps depend on each other in a circle: 1 → 1",
+        ),
+        (
+            chain(vec![model_step("a"), after(model_step("b"), &["1"])]),
+            "step 1 has 'depends_on' in a plan of order 'chain'; use order 'graph'",
+        ),
+        (
+            with_arguments("[1]"),
+            "the arguments of step 0 are not a JSON object: it is another kind of value",
+        ),
+    ];
+    for (draft, expected) in cases {
+        assert_eq!(fault(&draft), expected);
+    }
+    assert!(fault(&with_arguments("{")).starts_with("the arguments of step 0 are not a JSON object: EOF"));
+    let many = chain(vec![model_step("a"); MAX_STEPS + 1]);
+    assert_eq!(fault(&many), "the plan has 10001 steps; at most 10000 are allowed");
+}
+
+#[test]
+fn a_circle_is_named_along_its_dependencies_and_nothing_else_is() {
+    let step = |id: &str, depends_on: &[&str]| {
+        let mut step = after(model_step(id), depends_on);
+        step.id = id.to_owned();
+        step
+    };
+    // "before" leads into the circle and "behind" out of it: neither is on it.
+    let draft = graph(vec![
+        step("before", &[]),
+        step("behind", &["a"]),
+        step("a", &["before", "b"]),
+        step("b", &["c"]),
+        step("c", &["a"]),
+    ]);
+    let message = fault(&draft);
+    let circle = message.strip_prefix("steps depend on each other in a circle: ").unwrap();
+    let names: Vec<&str> = circle.split(" → ").collect();
+    assert_eq!(names.first(), names.last());
+    assert_eq!(names.len(), 4, "{circle}");
+    for pair in names.windows(2) {
+        let later = draft.steps.iter().find(|step| step.id == pair[1]).unwrap();
+        assert!(later.depends_on.contains(&pair[0].to_owned()), "{circle}");
+    }
+}
+
+#[test]
+fn long_chains_and_dense_graphs_take_proportionate_time() {
+    let long = chain((0..MAX_STEPS).map(|n| model_step(&n.to_string())).collect());
+    let plan = Plan::new(&long).unwrap();
+    assert_eq!(step_keys(&plan.steps, |_| 0).len(), MAX_STEPS);
+
+    // Every step depends on all before it; and the same with the steps in reverse.
+    let ids: Vec<String> = (1..=600).map(|n: u32| n.to_string()).collect();
+    let dense = (0..ids.len()).map(|at| StepDraft {
+        depends_on: ids[..at].to_vec(),
+        ..model_step("dense")
+    });
+    let dense = graph(dense.collect());
+    assert_eq!(step_keys(&Plan::new(&dense).unwrap().steps, |_| 0).len(), ids.len());
+    let mut reverse = dense;
+    reverse.steps.reverse();
+    for (step, id) in reverse.steps.iter_mut().zip(ids.iter().rev()) {
+        step.id.clone_from(id);
+    }
+    assert_eq!(step_keys(&Plan::new(&reverse).unwrap().steps, |_| 0).len(), ids.len());
+}
+
+#[test]
+fn arguments_are_kept_in_canonical_form() {
+    let mut step = tool_step("t", "look");
+    step.tool.as_mut().unwrap().arguments = " {\"b\": 1,\n \"a\": \"x\\\"y\"} ".to_owned();
+    let plan = Plan::new(&chain(vec![step])).unwrap();
+    let arguments = &plan.steps[0].tool.as_ref().unwrap().arguments;
+    assert_eq!(arguments, r#"{"a":"x\"y","b":1}"#);
+}
+
+#[test]
+fn canonical_json_sorts_keys_at_every_depth() {
+    let value = json!({"b": [{"z": 1, "a": 2}], "a": {"d": 1.5, "c": "ü\n"}});
+    let expected = r#"{"a":{"c":"ü\n","d":1.5},"b":[{"a":2,"z":1}]}"#;
+    assert_eq!(to_canonical_json(&value), expected);
+}
+
+#[test]
+fn a_label_is_one_line_that_says_something() {
+    let label = |title: &str, description: &str| {
+        let draft = StepDraft {
+            title: title.to_owned(),
+            description: description.to_owned(),
+            ..tool_step("", "look")
+        };
+        let label = Plan::new(&chain(vec![draft.clone()])).unwrap().steps[0].label().to_owned();
+        assert_eq!(draft.label(0), label);
+        label
+    };
+    assert_eq!(label("Survey", "Look at all."), "Survey");
+    assert_eq!(label("Survey\n[✓] done", ""), "Survey");
+    assert_eq!(label("", "\n\n  Look at all.\nThen write."), "Look at all.");
+    assert_eq!(label("", ""), "look");
+}

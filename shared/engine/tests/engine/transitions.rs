@@ -1,0 +1,75 @@
+//! The tables of transitions, pair by pair.
+
+use cairn_engine::event::WaitReason;
+use cairn_engine::state::RunStatus;
+use cairn_engine::transitions::{CallPhase, StepPhase, call_may, run_may, step_may};
+use std::fmt::Debug;
+
+/// Checks every pair of `all` against the pairs that are `allowed`.
+fn check<T: Copy + Debug + PartialEq>(all: &[T], allowed: &[(T, T)], may: fn(T, T) -> bool) {
+    for &from in all {
+        for &to in all {
+            let expected = allowed.contains(&(from, to));
+            assert_eq!(may(from, to), expected, "{from:?} → {to:?}");
+        }
+    }
+}
+
+#[test]
+fn steps_go_one_way() {
+    use StepPhase::{Completed, Failed, Pending, Running, Skipped};
+    check(
+        &[Pending, Running, Completed, Failed, Skipped],
+        &[
+            (Pending, Running),
+            (Pending, Skipped),
+            (Running, Completed),
+            (Running, Failed),
+            (Running, Skipped),
+        ],
+        step_may,
+    );
+}
+
+#[test]
+fn a_call_leaves_doubt_only_by_a_result_or_by_being_asked_for_again() {
+    use CallPhase::{Finished, InDoubt, Intended, Requested};
+    check(
+        &[Requested, Intended, InDoubt, Finished],
+        &[
+            (Requested, Intended),
+            (Requested, Finished),
+            (Intended, Intended),
+            (Intended, InDoubt),
+            (Intended, Finished),
+            (InDoubt, Requested),
+            (InDoubt, Finished),
+        ],
+        call_may,
+    );
+}
+
+#[test]
+fn a_run_ends_once() {
+    use RunStatus::{Cancelled, Completed, Failed, Planning, Running, Waiting};
+    let doubt = Waiting(WaitReason::InDoubt);
+    let budget = Waiting(WaitReason::Budget);
+    let mut allowed = vec![
+        (Planning, Running),
+        (Planning, Failed),
+        (Planning, Cancelled),
+        (Running, Completed),
+        (Running, Failed),
+        (Running, Cancelled),
+    ];
+    for waiting in [doubt, budget] {
+        allowed.push((Running, waiting));
+        allowed.extend([Running, Failed, Cancelled].map(|to| (waiting, to)));
+    }
+    let all = [Planning, Running, doubt, budget, Completed, Failed, Cancelled];
+    check(&all, &allowed, run_may);
+    for status in all {
+        let is_end = all.iter().all(|&to| !run_may(status, to));
+        assert_eq!(status.is_terminal(), is_end, "{status:?}");
+    }
+}
