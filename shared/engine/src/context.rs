@@ -3,13 +3,13 @@
 use crate::event::AttemptRef;
 use crate::state::{PlanState, Run, Session, Step, StepStatus};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 /// Renders the step context of an attempt, byte for byte the same whenever it is asked for: the
 /// overview is as it was when the step began.
 ///
-/// Only the steps that this one depends on, directly or not, are summarised; their notes follow in
-/// the order of the plan, and then the step's own.
+/// Only the steps that this one depends on, directly or not, are summarised, in the order of the
+/// plan; their notes follow in the order in which the steps ended. The step's own notes are in its
+/// conversation.
 pub fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
     let run = session.run(attempt.run)?;
     let plan = run.plan.as_ref()?;
@@ -88,15 +88,11 @@ fn summaries(plan: &PlanState, before: &BTreeSet<u32>) -> String {
 }
 
 fn notes(plan: &PlanState, before: &BTreeSet<u32>) -> String {
-    let mut text = String::new();
-    for &position in before {
-        let notes = &plan.steps[position as usize].notes;
-        if !notes.is_empty() {
-            let gap = if text.is_empty() { "" } else { "\n" };
-            let _ = write!(text, "{gap}{notes}");
-        }
-    }
-    text
+    let steps = before.iter().map(|&position| &plan.steps[position as usize]);
+    let mut noted: Vec<&Step> = steps.filter(|step| !step.notes.is_empty()).collect();
+    noted.sort_by_key(|step| step.ended.map(|ended| ended.tick));
+    let notes = noted.iter().map(|step| step.notes.as_str());
+    notes.collect::<Vec<_>>().join("\n")
 }
 
 /// The steps that this one depends on, directly or not.

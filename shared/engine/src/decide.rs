@@ -9,6 +9,7 @@ mod attempt;
 mod command;
 mod doubt;
 mod state_tools;
+mod step_tool;
 
 use crate::command::{Command, RunLimits};
 use crate::event::{AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};

@@ -78,7 +78,7 @@ impl OpenAi {
         Ok(Self {
             whole: client(&limits)?,
             streaming: client(&HttpConfig {
-                idle_timeout: Some(config.idle_timeout),
+                idle_timeout: None,
                 ..limits
             })?,
             url: endpoint.url,

@@ -77,7 +77,7 @@ impl RetryPolicy {
     /// it tells all its callers the same, and jitter has to keep them apart.
     fn wait(&self, own: Duration, error: &ModelError) -> Duration {
         let asked = error.retry_after().unwrap_or_default();
-        own.saturating_add(asked)
+        own.saturating_add(asked).min(self.max_delay)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Events about replies and calls.
 
 use crate::command::Settlement;
-use crate::event::{CallRef, EventKind, ReplyReceived};
+use crate::event::{CallRef, Effect, EventKind, ReplyReceived};
 use crate::state::{Call, CallStatus, Session, Turn};
 use crate::transitions::{CallPhase, IllegalTransition, call_may};
+use std::fmt;
 
 impl Session {
     pub(super) fn apply_to_call(&mut self, event: &EventKind) -> Result<(), IllegalTransition> {
@@ -29,7 +30,14 @@ impl Session {
                 })
             }
             E::CallFinished(finished) => {
-                self.call_mut(finished.call)?.enter(CallStatus::Finished {
+                let call = self.call_mut(finished.call)?;
+                let from = call.status.phase();
+                let is_unintended =
+                    call.effect == Effect::Effectful && from == CallPhase::Requested;
+                if is_unintended || from == CallPhase::InDoubt {
+                    return Err(call.refuse(CallPhase::Finished));
+                }
+                call.enter(CallStatus::Finished {
                     output: finished.output.clone(),
                     is_error: finished.is_error,
                     reason: finished.reason.clone(),
@@ -49,7 +57,11 @@ impl Session {
                 settlement,
             } => self.take_decision(*command_seq, *call, settlement),
             E::CallSettled { call, settlement } => {
-                self.call_mut(*call)?.enter(settled(settlement))?;
+                let doubtful = self.call_mut(*call)?;
+                if doubtful.status.phase() != CallPhase::InDoubt {
+                    return Err(doubtful.refuse("settled"));
+                }
+                doubtful.enter(settled(settlement))?;
                 self.run_mut(call.attempt.run)?.in_doubt -= 1;
                 Ok(())
             }
@@ -64,15 +76,12 @@ impl Session {
         settlement: &Settlement,
     ) -> Result<(), IllegalTransition> {
         let decided = self.call_mut(call)?;
-        let CallStatus::InDoubt { answer, .. } = &mut decided.status else {
-            let what = format!("call {call:?}");
-            return Err(IllegalTransition::not_allowed(
-                what,
-                decided.status.phase(),
-                "decided",
-            ));
-        };
-        *answer = Some(settlement.clone());
+        match &mut decided.status {
+            CallStatus::InDoubt { answer, .. } if answer.is_none() => {
+                *answer = Some(settlement.clone());
+            }
+            _ => return Err(decided.refuse("decided")),
+        }
         self.answer_command(command_seq);
         Ok(())
     }
@@ -86,6 +95,12 @@ impl Session {
                 attempt.turns.len(),
                 "next",
             ));
+        }
+        let mut before = attempt.turns.last().into_iter().flat_map(|turn| &turn.calls);
+        if before.any(|call| !call.is_finished()) {
+            let what = format_args!("tool turn {}", reply.tool_turn);
+            let from = "a call before it is open";
+            return Err(IllegalTransition::not_allowed(what, from, "next"));
         }
         let calls = reply.calls.iter().map(|requested| Call {
             call: requested.call.clone(),
@@ -118,11 +133,15 @@ impl Call {
     fn enter(&mut self, to: CallStatus) -> Result<(), IllegalTransition> {
         let (from, into): (CallPhase, CallPhase) = (self.status.phase(), to.phase());
         if !call_may(from, into) {
-            let what = format_args!("call '{}'", self.call.id);
-            return Err(IllegalTransition::not_allowed(what, from, into));
+            return Err(self.refuse(into));
         }
         self.status = to;
         Ok(())
+    }
+
+    fn refuse(&self, to: impl fmt::Debug) -> IllegalTransition {
+        let what = format_args!("call '{}'", self.call.id);
+        IllegalTransition::not_allowed(what, self.status.phase(), to)
     }
 }
 

@@ -128,7 +128,18 @@ impl Run {
     }
 
     fn end(&mut self, to: RunStatus, at: u64) -> Result<(), IllegalTransition> {
+        let before = self.status;
         self.enter(to)?;
+        let plan = self.plan.as_ref();
+        let is_open = plan.is_some_and(|plan| plan.open > 0);
+        if plan.is_some_and(|plan| !plan.running.is_empty()) {
+            let what = format_args!("run {}, whose steps are running", self.number);
+            return Err(IllegalTransition::not_allowed(what, before, to));
+        }
+        if is_open && to == RunStatus::Completed {
+            let what = format_args!("run {}, whose steps are open", self.number);
+            return Err(IllegalTransition::not_allowed(what, before, to));
+        }
         self.ended_at = Some(at);
         Ok(())
     }

@@ -107,12 +107,16 @@ impl Session {
         at: u64,
     ) -> Result<(), IllegalTransition> {
         let run = self.run_mut(attempt.run)?;
+        let what = format_args!("step {}", attempt.step);
+        if run.status.is_terminal() {
+            let from = "the run has ended";
+            return Err(IllegalTransition::not_allowed(what, from, StepPhase::Running));
+        }
         run.ticks += 1;
         let tick = run.ticks;
         let plan = run.plan_mut()?;
         let position = attempt.step.wrapping_sub(1);
         if !plan.ready.remove(&position) {
-            let what = format_args!("step {}", attempt.step);
             return Err(IllegalTransition::not_allowed(
                 what,
                 "not ready",
@@ -122,6 +126,15 @@ impl Session {
         plan.running.insert(position);
         let step = plan.step_mut(attempt.step)?;
         step.attempts += 1;
+        if step.attempts != attempt.attempt {
+            let what = format_args!("attempt {} of step {}", attempt.attempt, attempt.step);
+            return Err(IllegalTransition::not_allowed(what, "not the next", "begun"));
+        }
+        if step.plan.tool.is_some() != tool_effect.is_some() {
+            return Err(IllegalTransition::Malformed {
+                what: format!("step {} begins with a tool, or without its tool", attempt.step),
+            });
+        }
         step.started.get_or_insert(Moment { tick, at });
         step.notes.clear();
         let turns = tool_effect.map(|effect| tool_turn(step, effect));

@@ -1,15 +1,15 @@
 //! What follows from the executor's reports.
 
-use super::state_tools::{self, Ending};
-use super::{Decision, Reply};
+use super::step_tool::{self, Ending};
+use super::{Decision, Reply, state_tools};
 use crate::event::{
     AttemptRef, CallFinished, CallRef, Effect, EventKind, ReplyReceived, RequestedCall,
 };
 use crate::failure::{Failure, FailureKind};
 use crate::message::ToolCall;
-use crate::state::CallStatus;
+use crate::state::{Call, CallStatus};
 use crate::text::brief;
-use crate::transitions::IllegalTransition;
+use crate::transitions::{CallPhase, IllegalTransition};
 
 /// A call that was certainly not sent is intended anew; after so many times it is a failure.
 const MOST_INTENTS: u32 = 5;
@@ -32,8 +32,9 @@ impl Decision<'_> {
         if self.session.attempt(attempt).is_none() {
             return Ok(());
         }
+        self.check_report(attempt, &results, reply.as_ref())?;
         for result in results {
-            self.take_result(result)?;
+            self.take_result(result, reply.is_some())?;
         }
         self.finish_turn(attempt)?;
         if self.session.attempt(attempt).is_some() {
@@ -48,17 +49,56 @@ impl Decision<'_> {
         self.advance(attempt.run)
     }
 
-    fn take_result(&mut self, result: CallFinished) -> Result<(), IllegalTransition> {
+    /// Nothing is taken of a report that contradicts the state.
+    fn check_report(
+        &self,
+        attempt: AttemptRef,
+        results: &[CallFinished],
+        reply: Option<&Reply>,
+    ) -> Result<(), IllegalTransition> {
+        for result in results {
+            let call = self.session.call(result.call);
+            let is_of_executor = |call: &&Call| {
+                result.call.attempt == attempt && call.effect != Effect::State
+            };
+            if call.filter(is_of_executor).is_none() {
+                let what = format_args!("a call of the executor that is {:?}", result.call);
+                return Err(IllegalTransition::missing(what));
+            }
+        }
+        let (Some(reply), Some(running)) = (reply, self.session.attempt(attempt)) else {
+            return Ok(());
+        };
+        let mut calls = running.calls(attempt);
+        let is_open = calls.any(|(name, call)| {
+            let has_result = results.iter().any(|result| result.call == name);
+            !call.is_finished() && !(has_result && call.status.phase() != CallPhase::InDoubt)
+        });
+        let is_next = reply.tool_turn as usize == running.turns.len();
+        if is_open || !is_next || self.is_tool_step(attempt) {
+            let what = format_args!("tool turn {} of {attempt:?}", reply.tool_turn);
+            return Err(IllegalTransition::not_allowed(what, running.turns.len(), "next"));
+        }
+        Ok(())
+    }
+
+    /// `is_final`: the model has been told already.
+    fn take_result(
+        &mut self,
+        result: CallFinished,
+        is_final: bool,
+    ) -> Result<(), IllegalTransition> {
         let call = self.session.call(result.call);
         let call = call.ok_or_else(|| IllegalTransition::missing(format!("{:?}", result.call)))?;
+        let may_be_sent = was_not_sent(&result) && !is_final;
         match call.status {
             CallStatus::Finished { .. } | CallStatus::InDoubt { .. } => Ok(()),
             // It is certain that the call was not sent: it may be, with the same key.
-            CallStatus::Intended { times, .. } if was_not_sent(&result) && times < MOST_INTENTS => {
+            CallStatus::Intended { times, .. } if may_be_sent && times < MOST_INTENTS => {
                 let tool = call.call.name.clone();
                 self.intend(result.call, &tool)
             }
-            CallStatus::Requested if was_not_sent(&result) => {
+            CallStatus::Requested if may_be_sent => {
                 let tool = call.call.name.clone();
                 self.intend(result.call, &tool)
             }
@@ -67,30 +107,26 @@ impl Decision<'_> {
     }
 
     fn take_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Result<(), IllegalTransition> {
-        let limit = self
-            .session
-            .run(attempt.run)
-            .map_or(0, |run| run.limits.max_tool_turns);
-        if reply.tool_turn >= limit {
-            let message = format!("the step used all of its {limit} tool turns without completing");
-            let failure = Failure::new(FailureKind::LimitExceeded, "max_tool_turns", message);
-            return self.emit(EventKind::StepFailed { attempt, failure });
-        }
-        let requested = reply
-            .calls
-            .into_iter()
-            .map(|call| self.requested(call))
-            .collect();
+        let limits = self.session.run(attempt.run).map(|run| run.limits);
+        let limit = limits.map_or(0, |limits| limits.max_tool_turns);
+        let tool_turn = reply.tool_turn;
+        let calls = reply.calls.into_iter();
+        let calls = calls.map(|call| self.requested(call)).collect();
         self.emit(EventKind::ReplyReceived(ReplyReceived {
             attempt,
-            tool_turn: reply.tool_turn,
+            tool_turn,
             text: reply.text,
-            calls: requested,
+            calls,
             usage: reply.usage,
             model: reply.model,
             duration_ms: reply.duration_ms,
         }))?;
-        self.answer_and_intend(attempt, reply.tool_turn)?;
+        if tool_turn >= limit {
+            let message = format!("the step used all of its {limit} tool turns without completing");
+            let failure = Failure::new(FailureKind::LimitExceeded, "max_tool_turns", message);
+            return self.emit(EventKind::StepFailed { attempt, failure });
+        }
+        self.answer_and_intend(attempt, tool_turn)?;
         self.finish_turn(attempt)
     }
 
@@ -158,9 +194,13 @@ impl Decision<'_> {
                 _ => Ok(()),
             };
         }
-        match state_tools::ending(running, attempt) {
+        match step_tool::ending(running, attempt) {
             Ending::None => Ok(()),
-            Ending::Refused { call, because } => self.answer(call, because, "NotCompleted"),
+            Ending::Refused { call, because } => {
+                self.answer(call, because, "NotCompleted")?;
+                // The reply may hold a second wish to end the step.
+                self.finish_turn(attempt)
+            }
             Ending::Step {
                 call,
                 response,

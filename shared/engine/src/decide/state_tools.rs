@@ -2,9 +2,8 @@
 
 use super::Decision;
 use crate::event::{AttemptRef, CallRef, EventKind};
-use crate::limits::{MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, MAX_NOTES, MAX_SUB_GOALS};
+use crate::limits::{MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, MAX_NOTES};
 use crate::message::ToolCall;
-use crate::state::{Attempt, Call, CallStatus, Turn};
 use crate::transitions::IllegalTransition;
 use crate::views::todo;
 use serde::Deserialize;
@@ -64,19 +63,6 @@ pub(super) fn is_state_tool(name: &str) -> bool {
     STATE_TOOLS.iter().any(|tool| tool.name == name)
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StepArguments {
-    #[serde(default)]
-    plan: Option<Vec<String>>,
-    #[serde(default)]
-    focus: Option<String>,
-    #[serde(default)]
-    complete: Option<bool>,
-    #[serde(default)]
-    summary: Option<String>,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScratchpadArguments {
@@ -99,21 +85,22 @@ struct SetArguments {
 }
 
 /// Why a call was not done; told to the model.
-struct Complaint {
+pub(super) struct Complaint {
     reason: &'static str,
     message: String,
 }
 
-type Answer = Result<Option<String>, Complaint>;
+/// What the model is told; `None` if that has to wait for the other calls of the reply.
+pub(super) type Answer = Result<Option<String>, Complaint>;
 
-fn complain(message: impl Into<String>) -> Complaint {
+pub(super) fn complain(message: impl Into<String>) -> Complaint {
     Complaint {
         reason: "InvalidArguments",
         message: message.into(),
     }
 }
 
-fn arguments<'a, T: Deserialize<'a>>(call: &'a ToolCall) -> Result<T, Complaint> {
+pub(super) fn arguments<'a, T: Deserialize<'a>>(call: &'a ToolCall) -> Result<T, Complaint> {
     let text = if call.arguments.trim().is_empty() {
         "{}"
     } else {
@@ -165,119 +152,6 @@ impl Decision<'_> {
             reason: "NotFound",
             message: format!("there is no tool '{name}'; there are: {}", known.join(", ")),
         }
-    }
-
-    fn manage_step(
-        &mut self,
-        attempt: AttemptRef,
-        call: &ToolCall,
-    ) -> Result<Answer, IllegalTransition> {
-        let request: StepArguments = match arguments(call) {
-            Ok(request) => request,
-            Err(complaint) => return Ok(Err(complaint)),
-        };
-        let mut done = Vec::new();
-        let plan = request.plan.unwrap_or_default();
-        if let Err(complaint) = self.check_step(attempt, &plan, &request.focus, &request.complete) {
-            return Ok(Err(complaint));
-        }
-        self.add_sub_goals(attempt, &plan, &mut done)?;
-        if request.complete == Some(true) {
-            let focus = self
-                .session
-                .attempt(attempt)
-                .and_then(|running| running.focus);
-            let summary = request.summary.unwrap_or_default();
-            match focus {
-                Some(index) => {
-                    self.emit(EventKind::SubGoalCompleted {
-                        attempt,
-                        index,
-                        summary,
-                    })?;
-                    done.push("sub-goal completed".to_owned());
-                }
-                None if summary.trim().is_empty() => {
-                    return Ok(Err(complain(
-                        "complete needs a summary: later steps see only that",
-                    )));
-                }
-                None if request.focus.is_some() => {
-                    let message = "no sub-goal is in focus, so complete would end the step: leave focus out, or focus first";
-                    return Ok(Err(complain(message)));
-                }
-                None => return Ok(Ok(None)),
-            }
-        }
-        if let Some(focus) = request.focus {
-            match self
-                .session
-                .attempt(attempt)
-                .and_then(|running| open_sub_goal(running, &focus))
-            {
-                Some(index) => self.emit(EventKind::SubGoalFocused { attempt, index })?,
-                None => return Ok(Err(no_such_sub_goal(&focus))),
-            }
-            done.push(format!("in focus: {focus}"));
-        }
-        if done.is_empty() {
-            return Ok(Err(complain("nothing asked: give plan, focus or complete")));
-        }
-        Ok(Ok(Some(done.join("; "))))
-    }
-
-    /// What can be refused before anything is done.
-    fn check_step(
-        &self,
-        attempt: AttemptRef,
-        plan: &[String],
-        focus: &Option<String>,
-        complete: &Option<bool>,
-    ) -> Result<(), Complaint> {
-        let Some(running) = self.session.attempt(attempt) else {
-            return Ok(());
-        };
-        if plan.iter().any(|text| text.trim().is_empty()) {
-            return Err(complain("a sub-goal must not be empty"));
-        }
-        if running.sub_goals.len() + plan.len() > MAX_SUB_GOALS {
-            let message = format!("a step has at most {MAX_SUB_GOALS} sub-goals");
-            return Err(complain(message));
-        }
-        if let Some(focus) = focus {
-            let is_known = plan.contains(focus) || open_sub_goal(running, focus).is_some();
-            let ends_it = *complete == Some(true)
-                && running
-                    .focus
-                    .is_some_and(|at| running.sub_goals[at as usize].text == *focus);
-            if !is_known || ends_it && !plan.contains(focus) {
-                return Err(no_such_sub_goal(focus));
-            }
-        }
-        Ok(())
-    }
-
-    fn add_sub_goals(
-        &mut self,
-        attempt: AttemptRef,
-        plan: &[String],
-        done: &mut Vec<String>,
-    ) -> Result<(), IllegalTransition> {
-        let before = self
-            .session
-            .attempt(attempt)
-            .map_or(0, |it| it.sub_goals.len() as u32);
-        for (index, text) in (before..).zip(plan) {
-            self.emit(EventKind::SubGoalAdded {
-                attempt,
-                index,
-                text: text.clone(),
-            })?;
-        }
-        if !plan.is_empty() {
-            done.push(format!("sub-goals added: {}", plan.len()));
-        }
-        Ok(())
     }
 
     fn progress(&self, attempt: AttemptRef) -> String {
@@ -371,86 +245,4 @@ impl Decision<'_> {
             .map(|(key, value)| format!("{key}: {value}"));
         lines.collect::<Vec<_>>().join("\n")
     }
-}
-
-fn no_such_sub_goal(text: &str) -> Complaint {
-    complain(format!(
-        "there is no open sub-goal '{text}'; read_progress lists them"
-    ))
-}
-
-fn open_sub_goal(attempt: &Attempt, text: &str) -> Option<u32> {
-    let goals = attempt.sub_goals.iter();
-    let found = goals
-        .zip(0..)
-        .find(|(goal, _)| goal.summary.is_none() && goal.text == text);
-    found.map(|(_, index)| index)
-}
-
-/// Whether the last reply asked to end the step, and whether it may.
-pub(super) enum Ending {
-    /// It did not ask, or other calls of it are still open.
-    None,
-    /// It asked, but something else that it asked for went wrong.
-    Refused { call: CallRef, because: String },
-    /// It may end.
-    Step {
-        call: CallRef,
-        response: String,
-        summary: String,
-    },
-}
-
-/// A call of `step` that is left open is the wish to end the step: all other state calls are
-/// answered at once.
-pub(super) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
-    let Some(turn) = attempt.turns.last() else {
-        return Ending::None;
-    };
-    let is_wish =
-        |call: &Call| call.call.name == "step" && matches!(call.status, CallStatus::Requested);
-    let Some(index) = turn.calls.iter().position(is_wish) else {
-        return Ending::None;
-    };
-    let others = turn.calls.iter().enumerate().filter(|(at, _)| *at != index);
-    let call = CallRef {
-        attempt: name,
-        tool_turn: attempt.turns.len() as u32 - 1,
-        index: index as u32,
-    };
-    for (_, other) in others {
-        match &other.status {
-            CallStatus::Finished { is_error: true, .. } => {
-                let because = format!(
-                    "not completed: '{}' of the same reply failed; complete when that is dealt with",
-                    other.call.name
-                );
-                return Ending::Refused { call, because };
-            }
-            CallStatus::Finished { .. } => {}
-            _ if is_wish(other) => {
-                let because = "not completed: complete was asked for twice in one reply";
-                return Ending::Refused {
-                    call,
-                    because: because.to_owned(),
-                };
-            }
-            _ => return Ending::None,
-        }
-    }
-    let wish: Result<StepArguments, _> = arguments(&turn.calls[index].call);
-    Ending::Step {
-        call,
-        response: last_text(&attempt.turns),
-        summary: wish.ok().and_then(|wish| wish.summary).unwrap_or_default(),
-    }
-}
-
-fn last_text(turns: &[Turn]) -> String {
-    let texts = turns.iter().rev().map(|turn| &turn.text);
-    texts
-        .into_iter()
-        .find(|text| !text.trim().is_empty())
-        .cloned()
-        .unwrap_or_default()
 }

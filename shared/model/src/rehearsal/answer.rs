@@ -46,7 +46,10 @@ fn overview(survey: &SurveyNotes, style: Style) -> String {
         several if survey.survey.partial => format!(" Among them: {}.", several.join(", ")),
         several => format!(" The largest: {}.", several.join(", ")),
     };
-    format!("{}.{largest}", sentence(&survey::summary(&survey.survey, style)))
+    format!(
+        "{}.{largest}",
+        sentence(&survey::summary(&survey.survey, style))
+    )
 }
 
 fn one(

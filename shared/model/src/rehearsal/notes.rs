@@ -1,12 +1,13 @@
 //! What steps note for later steps: JSON, one note a line, so that no text of a file can be taken
 //! for a part of the step context's layout.
 
+mod page;
+
+pub(super) use self::page::{MAX_BYTES, Page};
+
 use super::query::Scope;
 use super::text::{QUOTE_CHARS, visible};
 use serde::{Deserialize, Serialize};
-
-/// Bytes of notes that one step writes; below the scratchpad's 16 KiB.
-pub(super) const MAX_BYTES: usize = 15_000;
 
 /// Characters at which `search_files` cuts a line.
 const SEARCH_CUT_CHARS: usize = 240;
@@ -179,46 +180,6 @@ impl Quote {
     }
 }
 
-/// Notes that fit into one step's share of the scratchpad.
-#[derive(Debug)]
-pub(super) struct Page {
-    lines: Vec<String>,
-    left: usize,
-}
-
-impl Page {
-    /// An empty page for `bytes` bytes.
-    pub(super) fn of(bytes: usize) -> Self {
-        Self {
-            lines: Vec::new(),
-            left: bytes,
-        }
-    }
-
-    /// Bytes that `note` takes.
-    pub(super) fn cost(note: &impl Serialize) -> usize {
-        serde_json::to_string(note).map_or(MAX_BYTES, |line| line.len() + 1)
-    }
-
-    /// Adds a note; false, and nothing added, if it does not fit.
-    pub(super) fn add(&mut self, note: &Note) -> bool {
-        let Ok(line) = serde_json::to_string(note) else {
-            return false;
-        };
-        if line.len() + 1 > self.left {
-            return false;
-        }
-        self.left -= line.len() + 1;
-        self.lines.push(line);
-        true
-    }
-
-    /// The text for the scratchpad.
-    pub(super) fn text(&self) -> String {
-        self.lines.iter().flat_map(|line| [line, "\n"]).collect()
-    }
-}
-
 /// A survey and the files that it noted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SurveyNotes {
@@ -381,14 +342,6 @@ mod tests {
         assert!(text.lines().all(|line| !line.starts_with('#')));
         assert_eq!(Notes::parse(&text.replace('\n', "")), Notes::default());
         assert_eq!(Notes::parse(&page.text().replace('\n', "")), notes);
-    }
-
-    #[test]
-    fn a_page_is_bounded() {
-        let mut page = Page::of(MAX_BYTES);
-        let fit = (0..10_000).take_while(|_| page.add(&search(1))).count();
-        assert!(fit > 10 && page.text().len() <= MAX_BYTES);
-        assert!(Page::cost(&search(1)) > page.left);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What a goal asks for: where to look, in which files, for what.
 
+mod terms;
+
 use super::refusal;
-use super::vocabulary::{is_file_name, is_folder, is_stop, is_weak, patterns_of, subjects};
+use super::vocabulary::{is_file_name, is_folder, is_stop, patterns_of, subjects};
 use super::words::{Token, tokens};
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +21,6 @@ const NO_FOLDERS: [&str; 8] = [
     "load",
     "pressure",
 ];
-
-/// Single characters that are left over between Chinese words.
-const PARTICLES: &str = "下里中上内在有是把从对和与的都也就请找用写说讲到个几并或及跟将被给";
 
 /// The files that a goal is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,9 +52,10 @@ fn fits(pattern: &str, path: &str) -> bool {
     if let Some(ending) = pattern.strip_prefix('*') {
         return path.to_lowercase().ends_with(&ending.to_lowercase());
     }
+    let (path, pattern) = (path.to_lowercase(), pattern.to_lowercase());
     path == pattern
         || path
-            .strip_suffix(pattern)
+            .strip_suffix(&pattern)
             .is_some_and(|folder| folder.ends_with('/'))
 }
 
@@ -78,7 +78,7 @@ impl Query {
         reader.find_patterns();
         reader.find_folder();
         reader.find_files();
-        let mut terms = reader.terms();
+        let mut terms = terms::of(&reader.tokens, &reader.used);
         let left_out = terms.split_off(terms.len().min(MAX_TERMS));
         Self {
             terms,
@@ -252,6 +252,10 @@ impl Reader {
             let Some(text) = self.text(at).map(str::to_owned) else {
                 continue;
             };
+            let text = match text.to_lowercase().as_str() {
+                "readme" | "changelog" | "contributing" => format!("{text}.md"),
+                _ => text,
+            };
             if self.used[at] || !is_file_name(&text) || text.contains("://") {
                 continue;
             }
@@ -279,96 +283,6 @@ impl Reader {
             }
         }
     }
-
-    /// The subjects: quoted phrases, else unusual words before common ones.
-    fn terms(&self) -> Vec<String> {
-        let (mut quoted, mut special, mut ordinary, mut weak) = (vec![], vec![], vec![], vec![]);
-        let mut sentence_start = true;
-        let mut at = 0;
-        while at < self.tokens.len() {
-            let mut next = at + 1;
-            match &self.tokens[at] {
-                _ if self.used[at] => {}
-                Token::Quoted(phrase) => quoted.push(phrase.clone()),
-                Token::Han(run) => {
-                    let after = at > 0 && self.text(at - 1).is_some();
-                    for subject in subjects(run, after) {
-                        match subject.chars().count() {
-                            1 if PARTICLES.contains(&subject) => {}
-                            1 => weak.push(subject),
-                            _ if is_weak(&subject) => weak.push(subject),
-                            _ => special.push(subject),
-                        }
-                    }
-                }
-                Token::Word(word) => {
-                    let end = self.name_end(at);
-                    if end > at + 1 {
-                        special.push(self.joined(at, end));
-                        next = end;
-                    } else if let Some(rank) = rank(word, sentence_start) {
-                        [&mut special, &mut ordinary, &mut weak][rank].push(word.clone());
-                    }
-                }
-                Token::Comma | Token::Stop => {}
-            }
-            sentence_start = self.tokens[at] == Token::Stop;
-            at = next;
-        }
-        special.extend(ordinary);
-        [quoted, special, weak]
-            .into_iter()
-            .map(distinct)
-            .find(|terms| !terms.is_empty())
-            .unwrap_or_default()
-    }
-
-    /// Where a name of several capitalised words that begins at `at` ends.
-    fn name_end(&self, at: usize) -> usize {
-        let is_part = |index: &usize| match &self.tokens[*index] {
-            Token::Word(word) => {
-                let mut chars = word.chars();
-                chars.next().is_some_and(char::is_uppercase)
-                    && chars.next().is_some_and(char::is_lowercase)
-                    && word.chars().all(char::is_alphabetic)
-                    && !self.used[*index]
-                    && !is_stop(&word.to_lowercase())
-            }
-            _ => false,
-        };
-        at + (at..self.tokens.len()).take_while(is_part).count()
-    }
-
-    fn joined(&self, from: usize, to: usize) -> String {
-        let words: Vec<&str> = (from..to).filter_map(|index| self.text(index)).collect();
-        words.join(" ")
-    }
-}
-
-/// 0: unusual, 1: common, 2: only where nothing else is left; none: never a subject.
-fn rank(word: &str, sentence_start: bool) -> Option<usize> {
-    let lower = word.to_lowercase();
-    let number = word.chars().all(|c| c.is_numeric() || c == '.');
-    if is_stop(&lower) || word.chars().count() < 2 || (number && word.len() < 3) {
-        return None;
-    }
-    if is_weak(&lower) {
-        return Some(2);
-    }
-    let tail_is_lower = !word.chars().skip(1).any(char::is_uppercase);
-    let capital = word.chars().any(char::is_uppercase) && !(sentence_start && tail_is_lower);
-    let sign = word.chars().any(|c| !c.is_alphabetic() && c != '\'');
-    Some(usize::from(!(capital || sign)))
-}
-
-fn distinct(terms: Vec<String>) -> Vec<String> {
-    let mut kept: Vec<String> = Vec::new();
-    for term in terms {
-        if !kept.iter().any(|k| k.to_lowercase() == term.to_lowercase()) {
-            kept.push(term);
-        }
-    }
-    kept
 }
 
 /// The folder that a run of Han characters names, and the rest of the run: `在小说目录下` is about

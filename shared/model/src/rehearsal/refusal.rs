@@ -9,10 +9,11 @@ const RUN: &str = "run commands";
 const NETWORK: &str = "use the network";
 const TRANSLATE: &str = "translate";
 const ARITHMETIC: &str = "do arithmetic";
+const JUDGE: &str = "judge what it reads";
 const OTHER: &str = "do anything but list, search and read files and report what it found";
 
 /// Verbs that open a request, with what they ask for.
-const VERBS: [(&str, &str); 8] = [
+const VERBS: [(&str, &str); 9] = [
     (
         CHANGE,
         "fix change edit modify update rename delete remove refactor rewrite replace move add \
@@ -35,7 +36,11 @@ const VERBS: [(&str, &str); 8] = [
     ),
     (
         OTHER,
-        "book buy order remind schedule draw paint play sing pay",
+        "book buy order remind schedule draw paint play sing pay plan invent imagine",
+    ),
+    (
+        JUDGE,
+        "review audit judge evaluate assess proofread criticise criticize recommend suggest advise decide",
     ),
     (TEXTS, "write create generate make draft compose"),
 ];
@@ -70,7 +75,7 @@ const HAN_QUESTIONS: [&str; 11] = [
 const HAN_POLITE: &str = "请问 请 帮我 帮忙 帮 给我 麻烦 你 能不能 能否 可以 我想要 我想 我要 我需要 \
     需要 然后 并且 并 再 接着 最后 首先 先 去";
 
-const HAN_VERBS: [(&str, &str); 7] = [
+const HAN_VERBS: [(&str, &str); 8] = [
     (
         CHANGE,
         "修改 更改 改写 改成 改为 改名 重构 修复 修正 修好 删除 删掉 移动 重命名 替换 添加 增加 新增 \
@@ -87,12 +92,19 @@ const HAN_VERBS: [(&str, &str); 7] = [
         "下载 上网 联网 浏览 抓取 访问 发送 发邮件 上传 发布",
     ),
     (TRANSLATE, "翻译"),
+    (JUDGE, "审查 评审 评价 建议 推荐 规划"),
     (ARITHMETIC, "计算 算一下 算出 求解"),
     (
         TEXTS,
         "写一首 写首 写诗 写小说 写故事 写一个故事 写邮件 写信 写一封 创作",
     ),
 ];
+
+const HAN_PROGRAMS: [&str; 8] = [
+    "函数", "程序", "脚本", "代码", "算法", "测试", "接口", "网站",
+];
+
+const HAN_REPORTS: [&str; 7] = ["报告", "总结", "汇总", "概述", "清单", "列表", "说明"];
 
 /// What `goal` asks for and rules cannot do; none if it can be rehearsed. The answer completes the
 /// sentence "rehearsal cannot …".
@@ -108,7 +120,7 @@ pub(super) fn of(goal: &str) -> Option<&'static str> {
 
 /// The reasons that a wish to change the plan gives by its wording, and does not mean.
 pub(super) fn is_about_plan(reason: &str) -> bool {
-    matches!(reason, CHANGE | CODE | TEXTS | OTHER)
+    matches!(reason, CHANGE | CODE | TEXTS | OTHER | JUDGE)
 }
 
 fn has(list: &str, word: &str) -> bool {
@@ -197,6 +209,13 @@ fn han_asked(clause: &str) -> Option<&'static str> {
     {
         clause = rest.trim_start();
     }
+    let made = ["写", "编写", "创建", "生成"]
+        .iter()
+        .any(|verb| clause.starts_with(verb));
+    let has = |nouns: &[&str]| nouns.iter().any(|noun| clause.contains(noun));
+    if made && has(&HAN_PROGRAMS) && !has(&HAN_REPORTS) {
+        return Some(CODE);
+    }
     let moved = clause.starts_with('把') || clause.starts_with('将');
     HAN_VERBS.iter().find_map(|(reason, verbs)| {
         verbs
@@ -242,6 +261,9 @@ mod tests {
             ("Please rename all uses of foo to bar.", CHANGE),
             ("Find all TODO comments and fix them", CHANGE),
             ("Run cargo test", RUN),
+            ("Review my code for bugs", JUDGE),
+            ("Plan a trip to Kyoto", OTHER),
+            ("帮我写一个排序函数", CODE),
             ("Write a function that sorts numbers", CODE),
             ("Write a poem about the sea", TEXTS),
             ("Could you translate docs/a.md to French?", TRANSLATE),
@@ -278,6 +300,7 @@ mod tests {
             "列出提到“翻译”的文件",
             "统计 src 目录下的 TODO",
             "写一份关于会话记忆的报告",
+            "生成一份代码结构的总结",
         ] {
             assert_eq!(of(goal), None, "{goal}");
         }

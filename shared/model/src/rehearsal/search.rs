@@ -15,7 +15,11 @@ const MAX_QUOTES: u64 = 100;
 
 /// Searches for `term`.
 pub(super) fn run(desk: &Desk<'_>, scope: &Scope, term: &str) -> Result<Outcome, Reply> {
-    let thought = format!("searching for {} {}", quote(term), Style::Plain.place(scope));
+    let thought = format!(
+        "searching for {} {}",
+        quote(term),
+        Style::Plain.place(scope)
+    );
     let answer = desk.ask_one(&thought, desk.search_files(term, &scope.path))?;
     let (search, page) = notes(desk, scope, term, &answer, MAX_BYTES)?;
     let notes = page.text();

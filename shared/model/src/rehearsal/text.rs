@@ -34,7 +34,11 @@ impl Style {
             "." => "in the workspace".to_owned(),
             path => format!("under {}", self.name(path)),
         };
-        let only: Vec<String> = scope.only.iter().map(|pattern| self.name(pattern)).collect();
+        let only: Vec<String> = scope
+            .only
+            .iter()
+            .map(|pattern| self.name(pattern))
+            .collect();
         match only.as_slice() {
             [] => folder,
             only => format!("{folder} (only {})", only.join(", ")),

@@ -25,6 +25,9 @@ contents
 please kindly help want need needs like also each every all any some both either neither other
 others another one ones two three only just most more less least first last top whole entire
 everything anything something nothing current same such
+written wrote write writes called call calls calling defined define defines implement implemented
+handle handled handling work works working stored live lives bigger larger smaller longer shorter
+mb kb gb kib mib gib byte bytes grep anywhere somewhere everywhere
 thing things related regarding concerning according
 hello hi hey thanks thank good morning evening day ok okay bye welcome
 etc e.g i.e answer answers question questions result results finding findings
@@ -52,7 +55,7 @@ const HAN_STOP: &str = "
 一下 一个 一份 一些 这些 那些 这个 那个 它们 他们 我们 你们 所有 全部 每个 各个 各种 其中 之间 以及
 并且 而且 然后 或者 还有 还是 同时 分别 进行 需要 可以 能否 请问 帮我 帮忙 给我 麻烦 我想 想要 知道
 里面 下面 当中 地方 之处 情况 次数 数量 当前 整个 名字 叫做 不要 去掉
-在哪里 在哪些 在哪儿 在哪 是谁 是什么 有哪些 有什么 有多少
+是做什么 做什么 干什么 是什么 用来 在哪里 在哪些 在哪儿 在哪 是谁 有哪些 有什么 有多少
 的 了 吗 呢 吧 啊
 ";
 

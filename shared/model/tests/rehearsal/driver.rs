@@ -66,13 +66,20 @@ impl Run {
 }
 
 pub(crate) fn offered() -> Vec<OfferedTool> {
-    ["list_files", "read_file", "scratchpad", "search_files", "step", "write_file"]
-        .map(|name| OfferedTool {
-            name: name.into(),
-            description: String::new(),
-            parameters: json!({"type": "object"}),
-        })
-        .to_vec()
+    [
+        "list_files",
+        "read_file",
+        "scratchpad",
+        "search_files",
+        "step",
+        "write_file",
+    ]
+    .map(|name| OfferedTool {
+        name: name.into(),
+        description: String::new(),
+        parameters: json!({"type": "object"}),
+    })
+    .to_vec()
 }
 
 /// Asks twice: the reply is a pure function of the messages.
@@ -82,13 +89,20 @@ pub(crate) fn ask(messages: &[Message], tools: Vec<OfferedTool>) -> Message {
         tools,
         ..ChatRequest::default()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     let model = Rehearsal::new(Duration::ZERO);
     let first = runtime.block_on(model.chat(&request)).unwrap();
-    let second = runtime.block_on(Rehearsal::new(Duration::ZERO).chat(&request)).unwrap();
+    let second = runtime
+        .block_on(Rehearsal::new(Duration::ZERO).chat(&request))
+        .unwrap();
     assert_eq!(first, second);
     assert_eq!(first.usage.model_calls, 1);
-    assert_eq!((first.usage.cost_nano_usd, first.usage.input_tokens), (0, 0));
+    assert_eq!(
+        (first.usage.cost_nano_usd, first.usage.input_tokens),
+        (0, 0)
+    );
     first.message
 }
 
@@ -104,7 +118,9 @@ pub(crate) fn plan(goal: &str) -> Vec<(String, String)> {
     let plan: Value = serde_json::from_str(&reply.text).unwrap();
     let text = |step: &Value, field: &str| step[field].as_str().unwrap().to_owned();
     let steps = plan["steps"].as_array().unwrap().iter();
-    steps.map(|step| (text(step, "title"), text(step, "description"))).collect()
+    steps
+        .map(|step| (text(step, "title"), text(step, "description")))
+        .collect()
 }
 
 impl Stage {
@@ -129,7 +145,12 @@ impl Stage {
                 Message::user(context(goal, plan, at, &steps)),
             ];
             let played = self.play(&plan[at].0, messages);
-            assert!(played.turns <= EXPECTED_TURNS, "{}: {} turns", played.title, played.turns);
+            assert!(
+                played.turns <= EXPECTED_TURNS,
+                "{}: {} turns",
+                played.title,
+                played.turns
+            );
             steps.push(played);
         }
         Run {
@@ -189,8 +210,11 @@ fn context(goal: &str, plan: &[(String, String)], at: usize, done: &[Played]) ->
     for (index, step) in done.iter().enumerate() {
         text += &format!("\n- Step {}: {}", index + 1, step.summary);
     }
-    let notes: Vec<&str> =
-        done.iter().map(|step| step.notes.as_str()).filter(|notes| !notes.is_empty()).collect();
+    let notes: Vec<&str> = done
+        .iter()
+        .map(|step| step.notes.as_str())
+        .filter(|notes| !notes.is_empty())
+        .collect();
     if !notes.is_empty() {
         text += &format!("\n\n## Scratchpad\n{}", notes.join("\n"));
     }
@@ -213,11 +237,14 @@ impl Owner {
     /// Goes through the messages of an attempt that was broken off, and makes the calls of the
     /// last reply that have no result.
     fn replay(&mut self, stage: &Stage, mut messages: Vec<Message>) -> Vec<Message> {
-        let replies: Vec<usize> =
-            (0..messages.len()).filter(|at| !messages[*at].tool_calls.is_empty()).collect();
+        let replies: Vec<usize> = (0..messages.len())
+            .filter(|at| !messages[*at].tool_calls.is_empty())
+            .collect();
         for at in replies {
             let reply = messages[at].clone();
-            let next = messages[at + 1..].iter().position(|m| m.tool_call_id.is_empty());
+            let next = messages[at + 1..]
+                .iter()
+                .position(|m| m.tool_call_id.is_empty());
             let end = next.map_or(messages.len(), |offset| at + 1 + offset);
             let known = messages[at + 1..end].to_vec();
             let results = self.answer(stage, &reply, &known);
@@ -229,7 +256,11 @@ impl Owner {
     /// Answers the calls of a reply; results that are known already are kept.
     fn answer(&mut self, stage: &Stage, reply: &Message, known: &[Message]) -> Vec<Message> {
         self.turns += 1;
-        assert!(!reply.tool_calls.is_empty(), "text alone ends nothing: {}", reply.text);
+        assert!(
+            !reply.tool_calls.is_empty(),
+            "text alone ends nothing: {}",
+            reply.text
+        );
         let mut results = Vec::new();
         for call in &reply.tool_calls {
             assert!(!self.ids.contains(&call.id), "{} twice", call.id);
@@ -264,7 +295,10 @@ impl Owner {
 
     fn step(&mut self, arguments: &Value) -> Result<String, String> {
         if let Some(plan) = arguments["plan"].as_array() {
-            let goals: Vec<String> = plan.iter().map(|g| g.as_str().unwrap().to_owned()).collect();
+            let goals: Vec<String> = plan
+                .iter()
+                .map(|g| g.as_str().unwrap().to_owned())
+                .collect();
             assert!(goals.iter().all(|goal| !self.open.contains(goal)));
             self.open.extend(goals);
         }
@@ -284,7 +318,10 @@ impl Owner {
             }
         }
         if let Some(focus) = arguments["focus"].as_str() {
-            assert!(self.open.iter().any(|open| open == focus), "no sub-goal {focus}");
+            assert!(
+                self.open.iter().any(|open| open == focus),
+                "no sub-goal {focus}"
+            );
             self.focus = Some(focus.to_owned());
         }
         Ok("done".to_owned())

@@ -25,7 +25,12 @@ async fn events_add_up_to_the_reply() {
     let expected = model.chat(&step_request()).await.unwrap();
     assert_eq!(expected.finish, FinishReason::ToolCalls);
     assert_eq!(expected.message.tool_calls[0].name, "list_files");
-    let events: Vec<StreamEvent> = model.chat_stream(&step_request()).await.unwrap().collect().await;
+    let events: Vec<StreamEvent> = model
+        .chat_stream(&step_request())
+        .await
+        .unwrap()
+        .collect()
+        .await;
     let (mut text, mut calls) = (String::new(), vec![]);
     for event in &events[..events.len() - 1] {
         match event {
@@ -34,7 +39,10 @@ async fn events_add_up_to_the_reply() {
             other => panic!("{other:?} before the end"),
         }
     }
-    assert_eq!((&text, &calls), (&expected.message.text, &expected.message.tool_calls));
+    assert_eq!(
+        (&text, &calls),
+        (&expected.message.text, &expected.message.tool_calls)
+    );
     let reply = Box::new(expected);
     assert_eq!(events.last(), Some(&StreamEvent::TurnComplete { reply }));
 }
@@ -45,7 +53,13 @@ async fn pace_is_kept_and_changes_no_reply() {
     let began = Instant::now();
     let slow = Rehearsal::new(pace).chat(&step_request()).await.unwrap();
     assert!(began.elapsed() >= pace);
-    assert_eq!(slow, Rehearsal::new(Duration::ZERO).chat(&step_request()).await.unwrap());
+    assert_eq!(
+        slow,
+        Rehearsal::new(Duration::ZERO)
+            .chat(&step_request())
+            .await
+            .unwrap()
+    );
 }
 
 #[test]
@@ -53,7 +67,13 @@ fn it_is_free_and_says_what_it_is() {
     let model = Rehearsal::new(Duration::ZERO);
     let info = model.describe();
     assert_eq!(info.provider, "rehearsal");
-    assert_eq!((info.input_nano_usd_per_million, info.output_nano_usd_per_million), (0, 0));
+    assert_eq!(
+        (
+            info.input_nano_usd_per_million,
+            info.output_nano_usd_per_million
+        ),
+        (0, 0)
+    );
     assert_eq!(model.estimate_tokens(&step_request().messages), 0);
 }
 
@@ -62,14 +82,25 @@ fn a_plan_by_a_person_is_carried_out_as_far_as_it_is_understood() {
     let dir = tempfile::tempdir().unwrap();
     docs(dir.path());
     let plan = [
-        ("", "List the Markdown files under docs and look for \"Redis\" in them."),
+        (
+            "",
+            "List the Markdown files under docs and look for \"Redis\" in them.",
+        ),
         ("", "Run the linter."),
         ("Report", "Write what was found to report.md."),
     ]
     .map(|(title, description)| (title.to_owned(), description.to_owned()));
     let run = Stage::new(dir.path()).run_plan("Find it", &plan);
-    assert!(run.steps[0].summary.starts_with("2 of 4 files under docs (only *.md, *.markdown)"));
-    assert!(run.steps[1].summary.starts_with("rehearsal is rule-based and cannot run commands"));
+    assert!(
+        run.steps[0]
+            .summary
+            .starts_with("2 of 4 files under docs (only *.md, *.markdown)")
+    );
+    assert!(
+        run.steps[1]
+            .summary
+            .starts_with("rehearsal is rule-based and cannot run commands")
+    );
     Folder::of(dir.path(), "docs", &[".md"]).check(run.report(), &["Redis"]);
 }
 
@@ -82,9 +113,15 @@ fn a_conversation_is_answered_in_text() {
     let reply = ask(&messages, offered());
     assert!(reply.tool_calls.is_empty() && reply.text.contains("no language model"));
     messages.push(reply);
-    messages.push(Message::user("Which files under docs mention Valkey?\n<system-reminder>\nRedis"));
+    messages.push(Message::user(
+        "Which files under docs mention Valkey?\n<system-reminder>\nRedis",
+    ));
     let reply = ask(&messages, offered());
-    let names: Vec<&str> = reply.tool_calls.iter().map(|call| call.name.as_str()).collect();
+    let names: Vec<&str> = reply
+        .tool_calls
+        .iter()
+        .map(|call| call.name.as_str())
+        .collect();
     assert_eq!(names, ["list_files", "search_files"]);
     messages.push(reply.clone());
     for call in &reply.tool_calls {
@@ -94,5 +131,11 @@ fn a_conversation_is_answered_in_text() {
     }
     let reply = ask(&messages, offered());
     assert!(reply.tool_calls.is_empty());
-    assert!(reply.text.starts_with("2 of 5 files under docs mention \"Valkey\""), "{}", reply.text);
+    assert!(
+        reply
+            .text
+            .starts_with("2 of 5 files under docs mention \"Valkey\""),
+        "{}",
+        reply.text
+    );
 }

@@ -76,12 +76,18 @@ impl Folder {
         }
         let term = term.to_lowercase();
         let numbered = (1..).zip(self.lines(path));
-        numbered.filter(|(_, l)| l.to_lowercase().contains(&term)).map(|(n, _)| n).collect()
+        numbered
+            .filter(|(_, l)| l.to_lowercase().contains(&term))
+            .map(|(n, _)| n)
+            .collect()
     }
 
     /// Files with a term, with its lines.
     fn matching(&self, term: &str) -> BTreeMap<String, Vec<u64>> {
-        let all = self.files.keys().map(|path| (path.clone(), self.matches(path, term)));
+        let all = self
+            .files
+            .keys()
+            .map(|path| (path.clone(), self.matches(path, term)));
         all.filter(|(_, lines)| !lines.is_empty()).collect()
     }
 
@@ -90,7 +96,10 @@ impl Folder {
     }
 
     fn binaries(&self) -> u64 {
-        self.files.keys().filter(|path| self.is_binary(path)).count() as u64
+        self.files
+            .keys()
+            .filter(|path| self.is_binary(path))
+            .count() as u64
     }
 
     /// Checks `report`; `place` is how it calls the folder, as in `under docs`.
@@ -149,7 +158,10 @@ impl Folder {
                 && let Ok(number) = number.parse::<u64>()
             {
                 let of_term = |term: &&&str| self.matches(path, term).first() == Some(&number);
-                assert!(terms.iter().any(|term| of_term(&term)), "{code} is no first match");
+                assert!(
+                    terms.iter().any(|term| of_term(&term)),
+                    "{code} is no first match"
+                );
             } else {
                 let known = terms.contains(&code.as_str()) || self.files.contains_key(code);
                 let place = code.starts_with('*') || text.contains(&format!("under `{code}`"));
@@ -176,8 +188,14 @@ impl Folder {
                 if found.is_empty() {
                     assert!(text.starts_with(&format!("None of {all} ")), "{text}");
                 } else {
-                    assert!(text.starts_with(&format!("{} of {all} ", found.len())), "{text}");
-                    assert!(squeezed(text).contains(&squeezed(&format!("{term}, in {lines} line"))), "{text}");
+                    assert!(
+                        text.starts_with(&format!("{} of {all} ", found.len())),
+                        "{text}"
+                    );
+                    assert!(
+                        squeezed(text).contains(&squeezed(&format!("{term}, in {lines} line"))),
+                        "{text}"
+                    );
                 }
             }
             terms => {
@@ -188,7 +206,10 @@ impl Folder {
                         1 => "1 mentions".to_owned(),
                         more => format!("{more} mention"),
                     };
-                    assert!(text.contains(&format!(" {count} {term}")), "{count}: {text}");
+                    assert!(
+                        text.contains(&format!(" {count} {term}")),
+                        "{count}: {text}"
+                    );
                 }
                 let all = self.with(terms, |has| has.iter().all(|has| *has)).len();
                 if let Some((_, least)) = text.rsplit_once("; at least ") {
@@ -201,8 +222,15 @@ impl Folder {
                     1 => "1 mentions".to_owned(),
                     more => format!("{more} mention"),
                 };
-                let every = if terms.len() == 2 { "both" } else { "all of them" };
-                assert!(text.contains(&format!("; {all} {every}.{binary}")), "{all}: {text}");
+                let every = if terms.len() == 2 {
+                    "both"
+                } else {
+                    "all of them"
+                };
+                assert!(
+                    text.contains(&format!("; {all} {every}.{binary}")),
+                    "{all}: {text}"
+                );
             }
         }
     }
@@ -215,7 +243,10 @@ impl Folder {
                 true
             }
             "… and # more file, none of them larger ({})." => {
-                assert_eq!(line.numbers[0], (self.files.len() - seen.quoted.len()) as u64);
+                assert_eq!(
+                    line.numbers[0],
+                    (self.files.len() - seen.quoted.len()) as u64
+                );
                 let size = |path: &String| self.files[path].len();
                 let shown: Vec<&String> = seen.quoted.iter().map(|(path, _)| path).collect();
                 let smallest = shown.iter().map(|path| size(path)).min().unwrap();
@@ -237,7 +268,10 @@ impl Folder {
 
     fn check_row(&self, text: &str, terms: &[&str], seen: &mut Seen) {
         let text = text.replace("\\|", "\u{1}");
-        let cells: Vec<&str> = text.split(" | ").map(|c| c.trim_matches(['|', ' '])).collect();
+        let cells: Vec<&str> = text
+            .split(" | ")
+            .map(|c| c.trim_matches(['|', ' ']))
+            .collect();
         let path = read(cells[0]).codes[0].replace('\u{1}', "|");
         let bytes = &self.files[&path];
         let binary = self.is_binary(&path);
@@ -257,7 +291,12 @@ impl Folder {
         match line.shape.as_str() {
             "# matching line in # file, in upper or lower case ({})." => {
                 let lines: usize = all.values().map(Vec::len).sum();
-                assert_eq!(line.numbers, [lines as u64, all.len() as u64], "{}", seen.term);
+                assert_eq!(
+                    line.numbers,
+                    [lines as u64, all.len() as u64],
+                    "{}",
+                    seen.term
+                );
             }
             "### One line each" => seen.path.clear(),
             "### {}: # matching line ({})" => {
@@ -287,11 +326,16 @@ impl Folder {
                 if seen.path.is_empty() {
                     let path = line.codes[1].rsplit_once(':').unwrap().0.to_owned();
                     assert_eq!(all[&path].len(), 1);
-                    seen.quoted.push((path.clone(), self.check_quote(line, &path)));
+                    seen.quoted
+                        .push((path.clone(), self.check_quote(line, &path)));
                     return true;
                 }
                 let number = self.check_quote(line, &seen.path);
-                assert!(all[&seen.path].contains(&number), "{} has no match", line.codes[1]);
+                assert!(
+                    all[&seen.path].contains(&number),
+                    "{} has no match",
+                    line.codes[1]
+                );
                 let quoted = (seen.path.clone(), number);
                 assert!(!seen.quoted.contains(&quoted));
                 seen.quoted.push(quoted);
@@ -315,12 +359,20 @@ impl Folder {
         assert!(heading < number, "{path}:{heading} is not above {number}");
         // The test folders have fenced blocks only in files named so.
         if !path.contains("fenced") {
-            assert_eq!((heading + 1..number).find(is_heading), None, "{path}:{number}");
+            assert_eq!(
+                (heading + 1..number).find(is_heading),
+                None,
+                "{path}:{number}"
+            );
         }
     }
 
     fn check_comparison(&self, line: &Line, terms: &[&str], seen: &mut Seen) -> bool {
-        let shape = line.shape.replace(", {}", "").replace(" {},", "").replace(":", ".");
+        let shape = line
+            .shape
+            .replace(", {}", "")
+            .replace(" {},", "")
+            .replace(":", ".");
         let count = line.numbers.first().copied();
         if shape == "- {} ({})" {
             let path = &line.codes[0];
@@ -342,23 +394,36 @@ impl Folder {
             return true;
         }
         assert_eq!(seen.group, Vec::<String>::new(), "files are missing");
-        seen.group = if shape.starts_with("# file with both ") || shape.starts_with("# file with all") {
-            self.with(terms, |has| has.iter().all(|has| *has))
-        } else if shape.starts_with("# file with only ") {
-            let at = terms.iter().position(|term| *term == line.codes[0]).unwrap();
-            self.with(terms, |has| has.iter().enumerate().all(|(i, has)| *has == (i == at)))
-        } else {
-            return false;
-        };
+        seen.group =
+            if shape.starts_with("# file with both ") || shape.starts_with("# file with all") {
+                self.with(terms, |has| has.iter().all(|has| *has))
+            } else if shape.starts_with("# file with only ") {
+                let at = terms
+                    .iter()
+                    .position(|term| *term == line.codes[0])
+                    .unwrap();
+                self.with(terms, |has| {
+                    has.iter().enumerate().all(|(i, has)| *has == (i == at))
+                })
+            } else {
+                return false;
+            };
         assert_eq!(count, Some(seen.group.len() as u64), "{line:?}");
         true
     }
 
     fn with(&self, terms: &[&str], fits: impl Fn(&[bool]) -> bool) -> Vec<String> {
         let has = |path: &String| -> Vec<bool> {
-            terms.iter().map(|term| !self.matches(path, term).is_empty()).collect()
+            terms
+                .iter()
+                .map(|term| !self.matches(path, term).is_empty())
+                .collect()
         };
-        self.files.keys().filter(|path| fits(&has(path))).cloned().collect()
+        self.files
+            .keys()
+            .filter(|path| fits(&has(path)))
+            .cloned()
+            .collect()
     }
 
     fn check_unread(&self, line: &Line) -> bool {
@@ -434,10 +499,17 @@ impl Folder {
             let lines: usize = all.values().map(Vec::len).sum();
             let rest = lines - seen.quoted.len();
             let hidden = |(path, lines): &(&String, &Vec<u64>)| {
-                lines.iter().any(|line| !seen.quoted.contains(&((*path).clone(), *line)))
+                lines
+                    .iter()
+                    .any(|line| !seen.quoted.contains(&((*path).clone(), *line)))
             };
             let files = all.iter().filter(hidden).count();
-            assert_eq!(seen.more.unwrap_or_default(), (rest as u64, files as u64), "{}", seen.term);
+            assert_eq!(
+                seen.more.unwrap_or_default(),
+                (rest as u64, files as u64),
+                "{}",
+                seen.term
+            );
         }
         assert_eq!(seen.group, Vec::<String>::new(), "files are missing");
         if let (Some((headings, 0)), false) = (seen.more, seen.section.starts_with("Lines")) {
@@ -453,7 +525,15 @@ fn squeezed(text: &str) -> String {
 
 fn is_heading(path: &str, line: &str) -> bool {
     let line = line.trim_start();
-    let code = ["fn ", "pub fn ", "struct ", "pub struct ", "impl ", "mod ", "trait "];
+    let code = [
+        "fn ",
+        "pub fn ",
+        "struct ",
+        "pub struct ",
+        "impl ",
+        "mod ",
+        "trait ",
+    ];
     match path.rsplit_once('.').map(|(_, end)| end) {
         Some("md") => line.starts_with("# ") || line.starts_with("## "),
         Some("py") => line.starts_with("def "),
@@ -469,7 +549,10 @@ fn read(text: &str) -> Line {
     let mut at = 0;
     while at < chars.len() {
         let fence = chars[at..].iter().take_while(|c| **c == '`').count();
-        let digits = chars[at..].iter().take_while(|c| c.is_ascii_digit()).count();
+        let digits = chars[at..]
+            .iter()
+            .take_while(|c| c.is_ascii_digit())
+            .count();
         if fence > 0 {
             let from = at + fence;
             let is_end = |end: &usize| {
@@ -478,7 +561,11 @@ fn read(text: &str) -> Line {
             };
             let end = (from..chars.len()).find(is_end).unwrap();
             let code: String = chars[from..end].iter().collect();
-            codes.push(if fence > 1 { code[1..code.len() - 1].to_owned() } else { code });
+            codes.push(if fence > 1 {
+                code[1..code.len() - 1].to_owned()
+            } else {
+                code
+            });
             shape += "{}";
             at = end + fence;
         } else if digits > 0 {
@@ -493,7 +580,13 @@ fn read(text: &str) -> Line {
     }
     for noun in ["file", "line", "byte", "heading", "definition"] {
         shape = shape.replace(&format!(" {noun}s in lines"), &format!(" {noun} in lines"));
-        for (plural, end) in [(" in", " in"), (",", ","), (":", ":"), (" with", " with"), (" (", " (")] {
+        for (plural, end) in [
+            (" in", " in"),
+            (",", ","),
+            (":", ":"),
+            (" with", " with"),
+            (" (", " ("),
+        ] {
             shape = shape.replace(&format!("{noun}s{plural}"), &format!("{noun}{end}"));
         }
     }

@@ -35,7 +35,11 @@ fn every_prefix_leads_to_the_same_end() {
     let root = dir.path();
     docs(root);
     for number in 0..9 {
-        write(root, &format!("docs/more{number}.md"), "# More\n\nRedis and Valkey\n");
+        write(
+            root,
+            &format!("docs/more{number}.md"),
+            "# More\n\nRedis and Valkey\n",
+        );
     }
     let stage = Stage::new(root);
     for goal in [

@@ -3,7 +3,12 @@
 use serde_json::Value;
 use std::path::Path;
 
-pub(crate) fn call(root: &Path, limit: usize, name: &str, arguments: &Value) -> Result<String, String> {
+pub(crate) fn call(
+    root: &Path,
+    limit: usize,
+    name: &str,
+    arguments: &Value,
+) -> Result<String, String> {
     let text = |field: &str| arguments[field].as_str().map(str::to_owned);
     let number = |field: &str| arguments[field].as_u64();
     let path = text("path").unwrap_or_else(|| ".".into());
@@ -30,7 +35,11 @@ fn walk(root: &Path, path: &str) -> Result<Vec<String>, String> {
             if name.starts_with('.') || (path == "." && name == "cairn-out") {
                 continue;
             }
-            let path = if path == "." { name } else { format!("{path}/{name}") };
+            let path = if path == "." {
+                name
+            } else {
+                format!("{path}/{name}")
+            };
             if root.join(&path).is_dir() {
                 below(root, &path, found)?;
             } else {
@@ -159,8 +168,10 @@ fn write_file(root: &Path, path: &str, content: &str) -> Result<String, String> 
 
 fn lines_of(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    let mut lines: Vec<String> =
-        text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line).to_owned()).collect();
+    let mut lines: Vec<String> = text
+        .split('\n')
+        .map(|line| line.strip_suffix('\r').unwrap_or(line).to_owned())
+        .collect();
     if lines.last().is_some_and(String::is_empty) {
         lines.pop();
     }

@@ -79,7 +79,59 @@ fn english_goals() {
         "Where is snake_case used with error 404?",
         ".",
         &[],
-        &["snake_case", "404", "error"],
+        &["snake_case", "404"],
+    );
+}
+
+#[test]
+fn questions_in_everyday_words() {
+    check("How are leases renewed?", ".", &[], &["lease"]);
+    check(
+        "Where is the function decide_state called?",
+        ".",
+        &[],
+        &["decide_state"],
+    );
+    check("list all files larger than 1 MB", ".", &[], &[]);
+    check("Count the lines of code in src", "src", &[], &[]);
+    check("Which files mention functions?", ".", &[], &["function"]);
+    check("Find all TODOs in the code", ".", &[], &["TODO"]);
+    check(
+        "Search for \"durable\" in the README",
+        ".",
+        &["README.md"],
+        &["durable"],
+    );
+    check(
+        "What do the docs say about session memory and checkpoints?",
+        ".",
+        &[],
+        &["session", "memory", "checkpoint"],
+    );
+    check(
+        "Which files mention Redis, sqlite or postgres?",
+        ".",
+        &[],
+        &["Redis", "sqlite", "postgres"],
+    );
+    check(
+        "show me every place where we call tokio::spawn",
+        ".",
+        &[],
+        &["tokio::spawn"],
+    );
+    check("Who wrote this?", ".", &[], &[]);
+    check(
+        "Make a list of all the functions in src/lib.rs",
+        "src",
+        &["src/lib.rs"],
+        &[],
+    );
+    check(
+        "Explain the architecture of this repository",
+        ".",
+        &[],
+        &["architecture"],
     );
 }
 
@@ -112,6 +164,15 @@ fn chinese_goals() {
         &["Redis", "持久化"],
     );
     check("哪些文章写到茶？", ".", &[], &["茶"]);
+    check("这个项目是做什么的？", ".", &[], &[]);
+    check("分析 src 目录的结构", "src", &[], &[]);
+    check(
+        "曹操和刘备分别出现在哪些章节？",
+        ".",
+        &[],
+        &["曹操", "刘备"],
+    );
+    check("小说目录里，张飞在哪里出现", "小说", &[], &["张飞"]);
     check("README.md 里说了什么", ".", &["README.md"], &[]);
 }
 

@@ -45,7 +45,12 @@ pub(super) fn outline(file: &Outline, blocks: &mut Vec<String>) {
 }
 
 /// Files that were not searched or not read, and why.
-pub(super) fn unread(survey: Option<&SurveyNotes>, notes: &Notes, scope: &Scope, blocks: &mut Vec<String>) {
+pub(super) fn unread(
+    survey: Option<&SurveyNotes>,
+    notes: &Notes,
+    scope: &Scope,
+    blocks: &mut Vec<String>,
+) {
     let listed = listed(scope);
     let mut list: Vec<String> = Vec::new();
     let failed = notes

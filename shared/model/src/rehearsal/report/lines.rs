@@ -38,7 +38,11 @@ pub(super) fn lines(found: &SearchNotes, notes: &Notes, share: usize, blocks: &m
         }
     }
     if !single.is_empty() {
-        let each = if search.partial { "One line of each of these files" } else { "One line each" };
+        let each = if search.partial {
+            "One line of each of these files"
+        } else {
+            "One line each"
+        };
         blocks.push(format!("### {each}"));
         flush(&mut single, blocks);
     }

@@ -1,0 +1,456 @@
+//! Random operations, repeated, stale and out of order, on a store and on a reference: every
+//! answer and everything that can be read must be the same.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+#[path = "support/reference.rs"]
+mod reference;
+#[path = "support/remote.rs"]
+mod remote;
+
+use bytes::Bytes;
+use cairn_memory::Memory;
+use cairn_memory::port::*;
+use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
+use cairn_rpc::{Exposure, ManualClock, ServerBuilder};
+use proptest::prelude::*;
+use reference::Reference;
+use remote::RemoteStore;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+const LEASE: u32 = 1000;
+const OWNERS: [&str; 3] = ["local", "remote-1", "remote-2"];
+const SESSIONS: u8 = 3;
+
+#[derive(Debug, Clone)]
+enum Op {
+    Create { session: u8, request: u8, owner: Option<u8>, command: bool },
+    Commit { session: u8, owner: u8, what: What, body: Body },
+    Append { session: u8, request: u8, digest: bool },
+    Claim { owner: u8 },
+    Renew { owner: u8 },
+    Release { session: u8, owner: u8 },
+    ReleaseQuarantine { session: u8 },
+    WriteMemory { session: u8, change: u8 },
+    Delete { session: u8 },
+    Pass { ms: u16 },
+    Reopen,
+}
+
+/// Which transition an owner sends.
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Next,
+    Repeat,
+    Older,
+    WrongVersion,
+    SeenLess,
+    SeenMore,
+}
+
+#[derive(Debug, Clone)]
+struct Body {
+    events: u8,
+    memory: Vec<u8>,
+    handles: bool,
+    park: Option<Option<u16>>,
+    no_progress: bool,
+}
+
+fn body() -> impl Strategy<Value = Body> {
+    let park = prop_oneof![
+        3 => Just(None),
+        1 => Just(Some(None)),
+        1 => (0..2000_u16).prop_map(|ms| Some(Some(ms))),
+    ];
+    let memory = proptest::collection::vec(any::<u8>(), 0..3);
+    (0..4_u8, memory, any::<bool>(), park, any::<bool>()).prop_map(
+        |(events, memory, handles, park, no_progress)| Body {
+            events,
+            memory,
+            handles,
+            park,
+            no_progress,
+        },
+    )
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let session = 0..SESSIONS;
+    let owner = 0..3_u8;
+    let what = prop_oneof![
+        8 => Just(What::Next),
+        2 => Just(What::Repeat),
+        1 => Just(What::Older),
+        1 => Just(What::WrongVersion),
+        1 => Just(What::SeenLess),
+        1 => Just(What::SeenMore),
+    ];
+    prop_oneof![
+        3 => (session.clone(), 0..2_u8, proptest::option::of(owner.clone()), any::<bool>()).prop_map(
+            |(session, request, owner, command)| Op::Create { session, request, owner, command }
+        ),
+        12 => (session.clone(), owner.clone(), what, body()).prop_map(
+            |(session, owner, what, body)| Op::Commit { session, owner, what, body }
+        ),
+        4 => (session.clone(), 0..6_u8, proptest::bool::weighted(0.9)).prop_map(
+            |(session, request, digest)| Op::Append { session, request, digest }
+        ),
+        6 => owner.clone().prop_map(|owner| Op::Claim { owner }),
+        2 => owner.clone().prop_map(|owner| Op::Renew { owner }),
+        1 => (session.clone(), owner).prop_map(|(session, owner)| Op::Release { session, owner }),
+        1 => session.clone().prop_map(|session| Op::ReleaseQuarantine { session }),
+        2 => (session.clone(), any::<u8>()).prop_map(
+            |(session, change)| Op::WriteMemory { session, change }
+        ),
+        1 => session.prop_map(|session| Op::Delete { session }),
+        5 => (0..1500_u16).prop_map(|ms| Op::Pass { ms }),
+        1 => Just(Op::Reopen),
+    ]
+}
+
+/// What an owner believes of a session.
+#[derive(Debug, Clone, Default)]
+struct Belief {
+    epoch: u64,
+    version: u64,
+    seen: u64,
+    sent: Vec<Commit>,
+}
+
+/// Where the store under test comes from.
+enum Place {
+    Memory,
+    Disk(PathBuf),
+    Grpc,
+}
+
+struct Run {
+    place: Place,
+    store: Option<Arc<dyn Store>>,
+    clock: Arc<ManualClock>,
+    reference: Reference,
+    beliefs: HashMap<(u8, u8), Belief>,
+    numbers: u64,
+}
+
+fn key(session: u8) -> SessionKey {
+    SessionKey::new("space", format!("s{session}"))
+}
+
+fn name(owner: u8) -> String {
+    OWNERS[usize::from(owner)].to_owned()
+}
+
+fn change(number: u8) -> MemoryWrite {
+    let key = format!("k{}", number % 3);
+    match number / 64 {
+        0 => MemoryWrite::Clear,
+        1 => MemoryWrite::Remove { key },
+        _ => MemoryWrite::Set {
+            key,
+            value: number.to_string(),
+        },
+    }
+}
+
+impl Run {
+    async fn new(place: Place) -> Self {
+        let clock = Arc::new(ManualClock::at(1_800_000_000_000));
+        let mut run = Self {
+            place,
+            store: None,
+            clock,
+            reference: Reference {
+                now: 1_800_000_000_000,
+                ..Reference::default()
+            },
+            beliefs: HashMap::new(),
+            numbers: 0,
+        };
+        run.open().await;
+        run
+    }
+
+    async fn open(&mut self) {
+        let options = SqliteOptions {
+            clock: self.clock.clone(),
+            local_owners: vec!["local".to_owned()],
+            ..SqliteOptions::default()
+        };
+        self.store = Some(match &self.place {
+            Place::Memory => Arc::new(SqliteStore::in_memory(options).unwrap()),
+            Place::Disk(path) => Arc::new(SqliteStore::open(path, options).unwrap()),
+            Place::Grpc => {
+                let store = SqliteStore::in_memory(options).unwrap();
+                let builder = ServerBuilder::new(Exposure::Internal);
+                let server = Memory::over(Arc::new(store)).register_internal(builder);
+                Arc::new(RemoteStore::new(server.build().await.unwrap().link()))
+            }
+        });
+    }
+
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone().unwrap()
+    }
+
+    fn unique(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    async fn apply(&mut self, op: Op) {
+        let store = self.store();
+        match op {
+            Op::Create { session, request, owner, command } => {
+                self.create(session, request, owner, command).await;
+            }
+            Op::Commit { session, owner, what, body } => {
+                self.commit((owner, session), what, &body).await;
+            }
+            Op::Append { session, request, digest } => {
+                let command = AppendCommand {
+                    key: key(session),
+                    request: RequestId {
+                        id: format!("r{request}"),
+                        digest: Bytes::from(if digest { "digest" } else { "other" }),
+                    },
+                    event: Bytes::from(format!("command {}", self.unique())),
+                };
+                let want = self.reference.append(&command);
+                assert_eq!(store.append_command(command).await, want);
+            }
+            Op::Claim { owner } => self.claim(owner).await,
+            Op::Renew { owner } => self.renew(owner).await,
+            Op::Release { session, owner } => {
+                let request = ReleaseRequest {
+                    key: key(session),
+                    owner: name(owner),
+                    epoch: self.belief((owner, session)).epoch,
+                };
+                let want = self.reference.release(&request);
+                assert_eq!(store.release(request).await, want);
+            }
+            Op::ReleaseQuarantine { session } => {
+                let want = self.reference.release_quarantine(&key(session));
+                assert_eq!(store.release_quarantine(&key(session)).await, want);
+            }
+            Op::WriteMemory { session, change: number } => {
+                let change = change(number);
+                let want = self.reference.write_memory(&key(session), &change);
+                assert_eq!(store.write_memory(&key(session), change).await, want);
+            }
+            Op::Delete { session } => {
+                let want = self.reference.delete(&key(session));
+                assert_eq!(store.delete(&key(session)).await, want);
+            }
+            Op::Pass { ms } => {
+                self.clock.advance(Duration::from_millis(ms.into()));
+                self.reference.now += i64::from(ms);
+            }
+            Op::Reopen if matches!(self.place, Place::Disk(_)) => {
+                drop(store);
+                self.store = None;
+                self.open().await;
+                self.reference.reopen("local");
+            }
+            Op::Reopen => {}
+        }
+    }
+
+    fn belief(&mut self, whose: (u8, u8)) -> &mut Belief {
+        self.beliefs.entry(whose).or_default()
+    }
+
+    async fn create(&mut self, session: u8, request: u8, owner: Option<u8>, command: bool) {
+        let create = Create {
+            key: key(session),
+            request: RequestId {
+                id: format!("r{request}"),
+                digest: Bytes::from("digest"),
+            },
+            operation_id: format!("create-{request}"),
+            events: vec![Bytes::from("created"), Bytes::from("asked")],
+            last_command_seq: if command { 2 } else { 0 },
+            header: Header::default(),
+            lease: owner.map(|owner| LeaseRequest {
+                owner: name(owner),
+                lease_ms: LEASE,
+            }),
+        };
+        let want = self.reference.create(&create);
+        let got = self.store().create(create).await;
+        assert_eq!(got, want);
+        if let (Some(owner), Ok(Created { lease: Some(lease), .. })) = (owner, got) {
+            let belief = self.belief((owner, session));
+            (belief.epoch, belief.version, belief.seen) = (lease.epoch, 0, 2);
+        }
+    }
+
+    async fn commit(&mut self, whose: (u8, u8), what: What, body: &Body) {
+        let number = self.unique();
+        let now = self.reference.now;
+        let (owner, session) = (name(whose.0), key(whose.1));
+        let belief = self.belief(whose);
+        let (mut version, mut seen) = (belief.version, belief.seen);
+        match what {
+            What::WrongVersion => version += number % 3,
+            What::SeenLess => seen = seen.saturating_sub(1),
+            What::SeenMore => seen += 1,
+            What::Next | What::Repeat | What::Older => {}
+        }
+        let fresh = Commit {
+            key: session,
+            owner,
+            epoch: belief.epoch,
+            version,
+            operation_id: format!("operation-{number}"),
+            seen_seq: seen,
+            events: (0..body.events).map(|i| Bytes::from(format!("event {number}.{i}"))).collect(),
+            memory_writes: body.memory.iter().map(|&number| change(number)).collect(),
+            header: Header {
+                status: SessionStatus::Running,
+                handled_through: if body.handles { seen } else { 0 },
+            },
+            lease: match body.park {
+                None => LeaseChange::Renew,
+                Some(due) => LeaseChange::Park {
+                    due_unix_ms: due.map(|ms| now + i64::from(ms)),
+                },
+            },
+            lease_ms: LEASE,
+            checkpoint: None,
+            from_reserve: false,
+            no_progress: body.no_progress,
+        };
+        let sent = |back: usize| belief.sent.iter().rev().nth(back).cloned();
+        let commit = match what {
+            What::Repeat => sent(0),
+            What::Older => sent(1),
+            _ => None,
+        };
+        let commit = commit.unwrap_or(fresh);
+        let want = self.reference.commit(&commit);
+        let got = self.store().commit(commit.clone()).await;
+        assert_eq!(got, want);
+        if let Ok(committed) = got {
+            let belief = self.belief(whose);
+            belief.version = commit.version + 1;
+            belief.seen = committed.first_seq + commit.events.len() as u64 - 1;
+            if !committed.duplicate {
+                belief.sent.push(commit);
+            }
+        }
+    }
+
+    async fn claim(&mut self, owner: u8) {
+        let request = ClaimRequest {
+            owner: name(owner),
+            max_sessions: 100,
+            lease_ms: LEASE,
+            wait: Duration::ZERO,
+        };
+        let want = self.reference.claim(&name(owner), LEASE);
+        let mut got = self.store().claim(request).await.unwrap();
+        got.claims.sort_by(|a, b| a.key.cmp(&b.key));
+        got.woken.sort();
+        assert_eq!(got, want);
+        for claim in got.claims {
+            let page = self.store().read(&claim.key, u64::MAX, 1).await.unwrap();
+            let session = claim.key.session().trim_start_matches('s').parse().unwrap();
+            let belief = self.belief((owner, session));
+            belief.epoch = claim.lease.epoch;
+            (belief.version, belief.seen) = (page.version, page.last_seq);
+        }
+    }
+
+    async fn renew(&mut self, owner: u8) {
+        let mut sessions = Vec::new();
+        for session in 0..SESSIONS {
+            let epoch = self.belief((owner, session)).epoch;
+            sessions.push(OwnedSession {
+                key: key(session),
+                epoch,
+            });
+        }
+        let request = RenewRequest {
+            owner: name(owner),
+            sessions,
+            lease_ms: LEASE,
+        };
+        let want = self.reference.renew(&request);
+        assert_eq!(self.store().renew(request).await, Ok(want));
+    }
+
+    /// Everything that can be read is as the reference has it.
+    async fn compare(&self) {
+        let store = self.store();
+        let mut listed = Vec::new();
+        for (id, session) in &self.reference.sessions {
+            let key = SessionKey::new("space", id.as_str());
+            if session.deleted {
+                assert_eq!(store.read(&key, 0, 1).await, Err(StoreError::Terminal));
+                continue;
+            }
+            let page = store.read(&key, 0, 10_000).await.unwrap();
+            let events: Vec<_> = page.events.into_iter().map(|stored| stored.event).collect();
+            assert_eq!(events, session.events);
+            assert_eq!((page.version, page.header), (session.version, session.header));
+            let memory = store.list_memory(&key).await.unwrap();
+            let memory: Vec<_> = memory.into_iter().map(|entry| (entry.key, entry.value)).collect();
+            assert_eq!(memory, session.memory.clone().into_iter().collect::<Vec<_>>());
+            let entry = SessionEntry {
+                session: id.clone(),
+                status: session.header.status,
+                created_unix_ms: session.created_at,
+                updated_unix_ms: session.updated_at,
+                last_seq: session.events.len() as u64,
+                quarantined: session.quarantined,
+            };
+            listed.push((session.rank, entry));
+        }
+        listed.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+        let listed: Vec<_> = listed.into_iter().map(|(_, entry)| entry).collect();
+        assert_eq!(store.list("space", None, 10).await.unwrap().sessions, listed);
+    }
+}
+
+fn check(place: Place, ops: Vec<Op>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.unwrap().block_on(async {
+        let mut run = Run::new(place).await;
+        for op in ops {
+            run.apply(op).await;
+            run.compare().await;
+        }
+    });
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    proptest::collection::vec(op(), 1..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn a_store_in_memory_is_as_the_reference(ops in ops()) {
+        check(Place::Memory, ops);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn a_store_on_disk_is_as_the_reference_and_stays_so_when_it_is_opened_anew(ops in ops()) {
+        let folder = tempfile::tempdir().unwrap();
+        check(Place::Disk(folder.path().join("cairn.db")), ops);
+    }
+
+    #[test]
+    fn a_store_behind_a_link_is_as_the_reference(ops in ops()) {
+        check(Place::Grpc, ops);
+    }
+}

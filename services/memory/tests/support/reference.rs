@@ -1,0 +1,333 @@
+//! The store's rules once more, as plainly as possible: one thread, no disk, no limits.
+
+use bytes::Bytes;
+use cairn_memory::port::*;
+use cairn_proto::event::{Event, MemoryCleared, MemoryRemoved, MemorySet, event::Kind};
+use prost::Message as _;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What a store should hold.
+#[derive(Debug, Default)]
+pub(crate) struct Reference {
+    pub(crate) now: i64,
+    pub(crate) sessions: BTreeMap<String, Session>,
+    /// Sessions that owners have to be told of.
+    wakes: HashMap<String, BTreeSet<String>>,
+    created: u64,
+}
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Session {
+    pub(crate) events: Vec<Bytes>,
+    pub(crate) version: u64,
+    pub(crate) header: Header,
+    pub(crate) memory: BTreeMap<String, String>,
+    pub(crate) quarantined: bool,
+    pub(crate) deleted: bool,
+    pub(crate) created_at: i64,
+    pub(crate) updated_at: i64,
+    pub(crate) rank: u64,
+    last_command: u64,
+    /// What an owner must have seen.
+    floor: u64,
+    operation: (String, u64),
+    epoch: u64,
+    owner: Option<(String, i64)>,
+    due: Option<i64>,
+    claims: u32,
+    holder_dead: bool,
+    requests: HashMap<String, (Bytes, u64)>,
+}
+
+impl Session {
+    fn last(&self) -> u64 {
+        self.events.len() as u64
+    }
+
+    fn is_owned_by(&self, owner: &str, epoch: u64) -> bool {
+        self.epoch == epoch && self.owner.as_ref().is_some_and(|(name, _)| name == owner)
+    }
+
+    fn unhandled(&self) -> bool {
+        self.last_command > self.header.handled_through
+    }
+
+    fn between(&self, after: u64, through: u64) -> Vec<StoredEvent> {
+        let numbered = (1..).zip(&self.events);
+        numbered
+            .filter(|(seq, _)| (after + 1..=through).contains(seq))
+            .map(|(seq, event)| StoredEvent { seq, event: event.clone() })
+            .collect()
+    }
+
+    fn change(&mut self, change: &MemoryWrite) {
+        match change {
+            MemoryWrite::Set { key, value } => {
+                self.memory.insert(key.clone(), value.clone());
+            }
+            MemoryWrite::Remove { key } => {
+                self.memory.remove(key);
+            }
+            MemoryWrite::Clear => self.memory.clear(),
+        }
+    }
+}
+
+impl Reference {
+    fn living(&mut self, key: &SessionKey) -> StoreResult<&mut Session> {
+        match self.sessions.get_mut(key.session()) {
+            None => Err(StoreError::NotFound),
+            Some(session) if session.deleted => Err(StoreError::Terminal),
+            Some(session) => Ok(session),
+        }
+    }
+
+    pub(crate) fn create(&mut self, create: &Create) -> StoreResult<Created> {
+        let now = self.now;
+        let answer = |duplicate, lease| Ok(Created { duplicate, lease, now_unix_ms: now });
+        let asked = create.lease.as_ref();
+        match self.living(&create.key) {
+            Err(StoreError::NotFound) => {}
+            Err(error) => return Err(error),
+            Ok(session) => {
+                let known = session.requests.get(&create.request.id);
+                if known.is_none_or(|(digest, _)| *digest != create.request.digest) {
+                    return Err(StoreError::RequestMismatch);
+                }
+                let same = session.version == 0 && session.operation.0 == create.operation_id;
+                let owner = session.owner.clone().filter(|(name, _)| {
+                    same && asked.is_some_and(|asked| asked.owner == *name)
+                });
+                let epoch = session.epoch;
+                return answer(true, owner.map(|(_, until_unix_ms)| Lease { epoch, until_unix_ms }));
+            }
+        }
+        self.created += 1;
+        let lease = asked.map(|asked| Lease {
+            epoch: 1,
+            until_unix_ms: now + i64::from(asked.lease_ms),
+        });
+        let mut session = Session {
+            events: create.events.clone(),
+            header: create.header,
+            last_command: create.last_command_seq,
+            floor: create.events.len() as u64,
+            operation: (create.operation_id.clone(), 1),
+            epoch: u64::from(lease.is_some()),
+            owner: asked.zip(lease).map(|(a, lease)| (a.owner.clone(), lease.until_unix_ms)),
+            created_at: now,
+            updated_at: now,
+            rank: self.created,
+            ..Session::default()
+        };
+        session.due = (lease.is_none() && session.unhandled()).then_some(now);
+        let request = (create.request.digest.clone(), create.last_command_seq);
+        session.requests.insert(create.request.id.clone(), request);
+        self.sessions.insert(create.key.session().to_owned(), session);
+        answer(false, lease)
+    }
+
+    pub(crate) fn commit(&mut self, commit: &Commit) -> StoreResult<Committed> {
+        let now = self.now;
+        let session = self.living(&commit.key)?;
+        let mut committed = Committed {
+            duplicate: true,
+            first_seq: session.operation.1,
+            others: session.between(commit.seen_seq, session.operation.1.saturating_sub(1)),
+            lease_until_unix_ms: None,
+            now_unix_ms: now,
+        };
+        let mine = session.is_owned_by(&commit.owner, commit.epoch);
+        if session.version == commit.version + 1 && session.operation.0 == commit.operation_id {
+            let until = session.owner.as_ref().map(|(_, until)| *until);
+            committed.lease_until_unix_ms = until.filter(|_| mine);
+            return Ok(committed);
+        }
+        if !mine {
+            return Err(StoreError::Fenced);
+        }
+        let plausible = (session.floor..=session.last()).contains(&commit.seen_seq)
+            && commit.header.handled_through <= commit.seen_seq;
+        if session.version != commit.version || !plausible {
+            return Err(StoreError::Conflict);
+        }
+        committed.duplicate = false;
+        committed.first_seq = session.last() + 1;
+        committed.others = session.between(commit.seen_seq, session.last());
+        session.events.extend(commit.events.iter().cloned());
+        commit.memory_writes.iter().for_each(|change| session.change(change));
+        session.version += 1;
+        session.header = commit.header;
+        session.floor = session.last();
+        session.operation = (commit.operation_id.clone(), committed.first_seq);
+        session.updated_at = now;
+        if !commit.events.is_empty() && !commit.no_progress {
+            session.claims = 0;
+        }
+        match commit.lease {
+            LeaseChange::Park { due_unix_ms } if !session.unhandled() => {
+                session.owner = None;
+                session.due = due_unix_ms;
+                session.claims = session.claims.saturating_sub(1);
+            }
+            _ => {
+                let until = now + i64::from(commit.lease_ms);
+                session.owner = Some((commit.owner.clone(), until));
+                committed.lease_until_unix_ms = Some(until);
+            }
+        }
+        Ok(committed)
+    }
+
+    pub(crate) fn append(&mut self, command: &AppendCommand) -> StoreResult<Appended> {
+        let (now, request) = (self.now, &command.request);
+        let session = self.living(&command.key)?;
+        if let Some((digest, seq)) = session.requests.get(&request.id) {
+            return match *digest == request.digest {
+                true => Ok(Appended { duplicate: true, seq: *seq }),
+                false => Err(StoreError::RequestMismatch),
+            };
+        }
+        session.events.push(command.event.clone());
+        session.updated_at = now;
+        let seq = session.last();
+        session.last_command = seq;
+        session.requests.insert(request.id.clone(), (request.digest.clone(), seq));
+        let mut wake = None;
+        match &session.owner {
+            _ if session.quarantined => {}
+            Some((owner, until)) if *until > now => wake = Some(owner.clone()),
+            Some(_) => {}
+            None => session.due = Some(session.due.map_or(now, |due| due.min(now))),
+        }
+        if let Some(owner) = wake {
+            let id = command.key.session().to_owned();
+            self.wakes.entry(owner).or_default().insert(id);
+        }
+        Ok(Appended { duplicate: false, seq })
+    }
+
+    /// Claims all that there is; sorted by id.
+    pub(crate) fn claim(&mut self, owner: &str, lease_ms: u32) -> Claims {
+        let until_unix_ms = self.now + i64::from(lease_ms);
+        let mut claims = Claims {
+            now_unix_ms: self.now,
+            ..Claims::default()
+        };
+        for (id, session) in &mut self.sessions {
+            let expired = session.owner.as_ref().is_some_and(|(_, until)| *until <= self.now);
+            let due = session.due.is_some_and(|due| due <= self.now);
+            if !expired && !due {
+                continue;
+            }
+            session.due = None;
+            if session.claims >= 5 {
+                session.quarantined = true;
+                session.owner = None;
+                continue;
+            }
+            session.claims += 1;
+            session.epoch += 1;
+            session.owner = Some((owner.to_owned(), until_unix_ms));
+            session.floor = session.last();
+            claims.claims.push(Claim {
+                key: SessionKey::new("space", id.as_str()),
+                lease: Lease { epoch: session.epoch, until_unix_ms },
+                previous_holder_dead: std::mem::take(&mut session.holder_dead),
+            });
+        }
+        for id in self.wakes.remove(owner).unwrap_or_default() {
+            let session = &self.sessions[&id];
+            let mine = session.owner.as_ref().is_some_and(|(name, _)| name == owner);
+            if mine && session.unhandled() && !session.deleted {
+                claims.woken.push(SessionKey::new("space", id));
+            }
+        }
+        claims
+    }
+
+    pub(crate) fn renew(&mut self, request: &RenewRequest) -> Renewed {
+        let until = self.now + i64::from(request.lease_ms);
+        let mut renewed = Renewed {
+            lease_until_unix_ms: until,
+            now_unix_ms: self.now,
+            ..Renewed::default()
+        };
+        for OwnedSession { key, epoch } in &request.sessions {
+            let session = self.living(key).ok();
+            match session.filter(|session| session.is_owned_by(&request.owner, *epoch)) {
+                None => renewed.lost.push(key.clone()),
+                Some(session) => {
+                    session.owner = Some((request.owner.clone(), until));
+                    renewed.woken.extend(session.unhandled().then(|| key.clone()));
+                }
+            }
+        }
+        renewed
+    }
+
+    pub(crate) fn release(&mut self, request: &ReleaseRequest) -> StoreResult<()> {
+        let now = self.now;
+        let session = self.living(&request.key)?;
+        if session.epoch == request.epoch && session.owner.is_none() {
+            return Ok(());
+        }
+        if !session.is_owned_by(&request.owner, request.epoch) {
+            return Err(StoreError::Fenced);
+        }
+        session.owner = None;
+        session.due = Some(now);
+        session.claims = session.claims.saturating_sub(1);
+        Ok(())
+    }
+
+    pub(crate) fn release_quarantine(&mut self, key: &SessionKey) -> StoreResult<()> {
+        let now = self.now;
+        let session = self.living(key)?;
+        if std::mem::take(&mut session.quarantined) {
+            session.claims = 0;
+            session.due = Some(now);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write_memory(&mut self, key: &SessionKey, change: &MemoryWrite) -> StoreResult<u64> {
+        let at_unix_ms = self.now;
+        let session = self.living(key)?;
+        session.change(change);
+        let kind = Some(match change.clone() {
+            MemoryWrite::Set { key, value } => Kind::MemorySet(MemorySet { key, value }),
+            MemoryWrite::Remove { key } => Kind::MemoryRemoved(MemoryRemoved { key }),
+            MemoryWrite::Clear => Kind::MemoryCleared(MemoryCleared {}),
+        });
+        session.events.push(Event { at_unix_ms, kind }.encode_to_vec().into());
+        session.updated_at = at_unix_ms;
+        Ok(session.last())
+    }
+
+    pub(crate) fn delete(&mut self, key: &SessionKey) -> StoreResult<bool> {
+        match self.living(key) {
+            Err(StoreError::Terminal) => Ok(false),
+            Err(error) => Err(error),
+            Ok(session) => {
+                *session = Session {
+                    deleted: true,
+                    ..Session::default()
+                };
+                Ok(true)
+            }
+        }
+    }
+
+    /// The process dies and the store is opened anew; of the owners only `local` died with it.
+    pub(crate) fn reopen(&mut self, local: &str) {
+        self.wakes.clear();
+        for session in self.sessions.values_mut() {
+            if session.owner.as_ref().is_some_and(|(owner, _)| owner == local) {
+                session.owner = None;
+                session.due = Some(self.now);
+                session.holder_dead = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A folder in which `cairn` is at home.
+
+use crate::Journal;
+use crate::ledger::{Ledger, TOOL_SCRIPT};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// Leases and calls are short, so that nobody waits for them.
+const SETTINGS: &str = r#"
+[session]
+lease = "1s"
+
+[[tools.commands]]
+name = "record"
+description = "Writes a line into the ledger."
+argv = ["sh", "record.sh"]
+effect = "effectful"
+time_limit = "1s"
+env = ["LEDGER"]
+parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
+"#;
+
+/// A folder with files, settings and a store; commands run in it and see nothing else.
+#[derive(Debug)]
+pub struct Site {
+    folder: TempDir,
+    program: PathBuf,
+}
+
+/// How a command ended and what it printed.
+#[derive(Debug)]
+pub struct Output {
+    /// The exit code; none after a signal.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Site {
+    /// A new folder with some text files in `docs`, for the program at `program`.
+    pub fn new(program: impl AsRef<Path>) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let site = Self {
+            folder,
+            program: program.as_ref().to_owned(),
+        };
+        site.write("cairn.toml", SETTINGS);
+        site.write("record.sh", TOOL_SCRIPT);
+        site.write("docs/one.md", "# One\nRedis is a store.\nNothing else.\n");
+        site.write("docs/two.md", "# Two\nSQLite is a store.\nRedis is another.\n");
+        site
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file, with its folders.
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.path().join(name);
+        fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+
+    /// Reads a file.
+    pub fn read(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.path().join(name)).ok()
+    }
+
+    /// The ledger of the tool `record`.
+    pub fn ledger(&self) -> Ledger {
+        Ledger::at(self.path().join("ledger"))
+    }
+
+    /// A command that has not begun. Nothing of this process's environment reaches it.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.path())
+            .env("LEDGER", self.path().join("ledger"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.run_with(arguments, &[])
+    }
+
+    /// Runs a command to its end, with more variables.
+    pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied());
+        let done = command.output().expect("the program can be started");
+        Output {
+            code: done.status.code(),
+            signal: done.status.signal(),
+            out: String::from_utf8_lossy(&done.stdout).into_owned(),
+            err: String::from_utf8_lossy(&done.stderr).into_owned(),
+        }
+    }
+
+    /// Starts a command and leaves it running.
+    pub fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied());
+        let log = fs::File::create(self.path().join("serve.log")).expect("a log file");
+        command.stdout(log.try_clone().expect("a log file")).stderr(log);
+        Running(command.spawn().expect("the program can be started"))
+    }
+
+    /// The journal of a session, as `cairn export` gives it.
+    pub fn journal(&self, session: &str) -> Journal {
+        let output = self.run(&["export", session]);
+        assert_eq!(output.code, Some(0), "export failed: {output:?}");
+        Journal::read(&output.out)
+    }
+
+    /// The ids of all sessions.
+    pub fn sessions(&self) -> Vec<String> {
+        let output = self.run(&["sessions", "--json"]);
+        let lines = output.out.lines().map(|line| {
+            let entry: Value = serde_json::from_str(line).expect("a line of JSON");
+            entry["id"].as_str().expect("an id").to_owned()
+        });
+        lines.collect()
+    }
+}
+
+/// A process that is killed when it is dropped.
+#[derive(Debug)]
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
