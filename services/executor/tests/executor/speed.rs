@@ -18,7 +18,7 @@ impl ToolsService for T {
         Ok(Response::new(InvokeToolResponse { output: "x".into(), ..Default::default() }))
     }
 }
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn speed() {
     let s = ServerBuilder::new(Exposure::Internal).register(ToolsServiceServer::new(T), cairn_proto::DESCRIPTORS).build().await.unwrap();
     let client = executor(Config::default(), ModelRegistry::new(), s.link()).await;

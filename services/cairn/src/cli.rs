@@ -1,0 +1,106 @@
+//! The command line.
+
+use crate::commands::{
+    cancel, check_config, completions, decide, export, pending, report, resume, run, serve,
+    sessions, show, tree, watch,
+};
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A durable runtime for AI agents: it plans, works step by step, and survives any crash.
+#[derive(Debug, Parser)]
+#[command(name = "cairn", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    /// What holds for every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What is to be done.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What holds for every command.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Global {
+    /// Where sessions are stored [default: .cairn/cairn.db; environment: CAIRN_STORE]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub store: Option<PathBuf>,
+    /// Settings [default: cairn.toml in the current folder, if it is there]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub config: Option<PathBuf>,
+    /// What is logged on standard error: error, warn, info, debug, trace, off
+    #[arg(long, global = true, value_name = "LEVEL", help_heading = "Global options")]
+    pub log: Option<String>,
+    /// One JSON object a line on standard output, and nothing else there
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub json: bool,
+    /// When to use colours
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Global options"
+    )]
+    pub color: ColorChoice,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What is to be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Plan a goal, carry it out and watch it to its end
+    Run(run::Args),
+    /// Go on with what was interrupted
+    Resume(resume::Args),
+    /// Follow a session from any point of its journal
+    Watch(watch::Args),
+    /// Show the execution tree of a run
+    Tree(tree::Args),
+    /// Write the report of a run from its execution log
+    Report(report::Args),
+    /// List the sessions
+    Sessions(sessions::Args),
+    /// Show one session: runs, plan, state
+    Show(show::Args),
+    /// List what waits for a person's decision
+    Pending(pending::Args),
+    /// Answer what a run waits for
+    Decide(decide::Args),
+    /// End a run
+    Cancel(cancel::Args),
+    /// Write the whole journal of a session
+    Export(export::Args),
+    /// Serve the public gRPC API, all services in this process
+    Serve(serve::Args),
+    /// Show every setting with its origin, or all that is wrong with them
+    CheckConfig(check_config::Args),
+    /// Write the completions of a shell
+    Completions(completions::Args),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cairn run \"Which files under docs mention Redis?\"   plan it, do it, watch it
+  cairn run --pace 400ms \"Survey this folder\"         slow enough to follow, kill and resume
+  cairn resume                                        go on after a crash or Ctrl-C
+  cairn run --plan plan.json                          carry out a plan of your own
+  cairn tree                                          what happened in the latest session
+  cairn serve                                         gRPC for other programs
+
+Without a key a rule-based rehearsal takes the place of a language model. For a real one set
+OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL), or describe models in cairn.toml.
+
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 a run waits for a person,
+130 interrupted.";

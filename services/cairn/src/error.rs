@@ -1,0 +1,107 @@
+//! What a command says when it cannot do what was asked.
+
+use cairn_rpc::RpcError;
+use cairn_rpc::text::escape;
+use std::fmt;
+
+/// A command that failed: what is wrong, what helps, and the exit code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CliError {
+    /// What is wrong; lower case, no full stop.
+    pub message: String,
+    /// What to do about it; may have several lines, or none.
+    pub hint: String,
+    /// The exit code of the process.
+    pub code: u8,
+}
+
+/// Something failed.
+pub const FAILURE: u8 = 1;
+/// The command line or the configuration is wrong.
+pub const USAGE: u8 = 2;
+/// A run waits for a person.
+pub const WAITING: u8 = 3;
+/// Somebody pressed Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
+
+impl CliError {
+    /// A failure.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: String::new(),
+            code: FAILURE,
+        }
+    }
+
+    /// A mistake in the command line or in the configuration.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(message).code(USAGE)
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// With this exit code.
+    #[must_use]
+    pub fn code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// An error with everything that led to it, on one line.
+    pub fn chain(error: &dyn std::error::Error) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message.push_str(": ");
+            message.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self::new(message)
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, line) in self.message.lines().enumerate() {
+            let before = if index == 0 { "cairn: " } else { "\n" };
+            write!(f, "{before}{}", escape(line))?;
+        }
+        for line in self.hint.lines() {
+            write!(f, "\n  {}", escape(line))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for CliError {}
+
+impl From<RpcError> for CliError {
+    fn from(error: RpcError) -> Self {
+        let fields: Vec<String> = match error.message().is_empty() {
+            true => Vec::new(),
+            false => error.violations().iter().map(ToString::to_string).collect(),
+        };
+        let message = error.to_string();
+        let hint = fields.join("\n");
+        let hint = if hint == message { String::new() } else { hint };
+        Self::new(message).hint(hint)
+    }
+}
+
+impl From<tonic::Status> for CliError {
+    fn from(status: tonic::Status) -> Self {
+        RpcError::from_status(&status).into()
+    }
+}
+
+impl From<std::io::Error> for CliError {
+    fn from(error: std::io::Error) -> Self {
+        Self::chain(&error)
+    }
+}
