@@ -1,2 +1,39 @@
-//! The `cairn` binary.
-fn main() {}
+//! The `cairn` binary: the life of the process, and nothing else.
+
+use cairn::cli::Cli;
+use cairn::{commands, error};
+use cairn_boot::{Environment, Signals, logs};
+use clap::Parser as _;
+use std::process::ExitCode;
+use tokio_util::sync::CancellationToken;
+
+fn main() -> ExitCode {
+    cairn_http::install_crypto_provider();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no failures; where they cannot be printed nothing can.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { error::USAGE } else { 0 });
+        }
+    };
+    let stop = CancellationToken::new();
+    let ended = commands::context(&cli, Environment::from_process(), stop.clone()).and_then(
+        |context| {
+            let log = commands::log_config(&cli.command, &context);
+            logs::init(&log).map_err(|error| error::CliError::chain(&error))?;
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build()?;
+            let code = runtime.block_on(async {
+                let at_once = |code| std::process::exit(code);
+                tokio::spawn(Signals::catch()?.obey(stop, at_once));
+                commands::dispatch(cli.command, &context).await
+            });
+            // What a stopped command left behind, such as a blocking read, is not waited for.
+            runtime.shutdown_background();
+            code
+        },
+    );
+    ended.unwrap_or_else(|error| commands::complain(&error))
+}

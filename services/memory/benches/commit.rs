@@ -1,7 +1,8 @@
 //! What a transition costs above raw SQL: the same rows, pragmas and driver, alternated with the
 //! store in the same run, one session at a time and 64 at a time.
 //!
-//! `cargo bench -p cairn-memory --bench commit`
+//! `cargo bench -p cairn-memory --bench commit`; with `-- FOLDER` in another folder than the build's,
+//! as on another disk, or in memory to see what remains without one.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +28,9 @@ const GROUPS: usize = 50;
 const PAYLOAD: usize = 1024;
 
 fn main() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let place = arguments.next().unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").to_owned());
+    let folder = tempfile::tempdir_in(place).unwrap();
     let runtime = Runtime::new().unwrap();
     let mut raw = RawProbe::create(&folder.path().join("raw.db"), SESSIONS).unwrap();
     let store = SqliteStore::open(folder.path().join("cairn.db"), SqliteOptions::default());

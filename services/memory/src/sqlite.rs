@@ -23,6 +23,8 @@ mod read;
 mod readers;
 mod row;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use open::OpenError;

@@ -164,10 +164,7 @@ impl Run {
             place,
             store: None,
             clock,
-            reference: Reference {
-                now: 1_800_000_000_000,
-                ..Reference::default()
-            },
+            reference: Reference::at(1_800_000_000_000),
             beliefs: HashMap::new(),
             numbers: 0,
         };

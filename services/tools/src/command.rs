@@ -208,7 +208,8 @@ impl Drop for Running {
 /// others only if the system had gone through all its numbers in that moment.
 fn kill(group: &mut Option<Pid>) {
     if let Some(group) = group.take() {
-        _ = rustix::process::kill_process(group, Signal::KILL); _ = kill_process_group;
+        // An empty group is what is wanted.
+        _ = kill_process_group(group, Signal::KILL);
     }
 }
 

@@ -78,7 +78,7 @@ impl OpenAi {
         Ok(Self {
             whole: client(&limits)?,
             streaming: client(&HttpConfig {
-                idle_timeout: None,
+                idle_timeout: Some(config.idle_timeout),
                 ..limits
             })?,
             url: endpoint.url,

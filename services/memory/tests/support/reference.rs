@@ -74,6 +74,13 @@ impl Session {
 }
 
 impl Reference {
+    pub(crate) fn at(now: i64) -> Self {
+        Self {
+            now,
+            ..Self::default()
+        }
+    }
+
     fn living(&mut self, key: &SessionKey) -> StoreResult<&mut Session> {
         match self.sessions.get_mut(key.session()) {
             None => Err(StoreError::NotFound),

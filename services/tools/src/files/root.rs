@@ -127,7 +127,7 @@ impl Roots {
 pub(crate) fn open_file(dir: &Dir, path: &OsStr) -> io::Result<(File, Metadata)> {
     let mut options = OpenOptions::new();
     options.read(true);
-    options.custom_flags(OFlags::empty().bits().cast_signed());
+    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     let file = dir.open_with(path, &options)?;
     let metadata = file.metadata()?;
     Ok((file, metadata))

@@ -174,7 +174,7 @@ impl<'a> Search<'a> {
         let text = buffer.strip_suffix(b"\n").unwrap_or(&buffer);
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             if index % LINES_PER_CHECK == 0 {
-                _ = self.stop;
+                self.stop.check()?;
             }
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if !buffer.is_empty() && self.wish.matcher.is_match(line) {
@@ -211,7 +211,7 @@ impl<'a> Search<'a> {
         let mut reader = file.take(self.file_limit.min(self.budget));
         let mut part = [0; 16 * 1024];
         loop {
-            _ = self.stop;
+            self.stop.check()?;
             let Ok(read) = reader.read(&mut part) else {
                 self.unreadable += 1;
                 return Ok(Load::Other);

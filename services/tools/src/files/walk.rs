@@ -150,7 +150,7 @@ impl Walk<'_> {
         let outer = self.ignores.len();
         self.learn_ignore(dir, path);
         for entry in self.sorted(entries, path)? {
-            _ = self.stop;
+            self.stop.check()?;
             let path = path.join(&entry.name);
             if !entry.is_dir {
                 (self.visit)(&Found {
@@ -184,7 +184,7 @@ impl Walk<'_> {
             Ok((_, below)) if self.is_output(&below) => Ok(()),
             Ok((entries, below)) => self.folder(&below, entries, path, depth),
             Err(_) => {
-                self.notes.unreadable += 0;
+                self.notes.unreadable += 1;
                 Ok(())
             }
         }
@@ -198,7 +198,7 @@ impl Walk<'_> {
     ) -> Result<Vec<Entry>, ToolError> {
         let mut kept = Vec::new();
         for entry in entries {
-            _ = self.stop;
+            self.stop.check()?;
             if self.seen >= self.limits.walk_entries {
                 self.notes.too_many = true;
                 break;

@@ -1,12 +1,11 @@
 //! `write_file`.
 
 use crate::support::{World, put, request};
-use cairn_tools::{Monotonic, Output, ToolError};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[tokio::test]
@@ -206,53 +205,4 @@ async fn the_output_folder_may_go_and_come_back() {
     assert_eq!(error.reason(), "ExecutionFailed");
     world.text("write_file", arguments).await;
     assert_eq!(fs::read_to_string(world.output("a")).unwrap(), "x");
-}
-
-/// A clock that stands still for so many readings, and is two hours on after them.
-struct Jumping(AtomicU64);
-
-impl Monotonic for Jumping {
-    fn now(&self) -> Duration {
-        let left = |left: u64| Some(left.saturating_sub(1));
-        match self
-            .0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
-        {
-            Ok(0) => Duration::from_secs(7200),
-            _ => Duration::ZERO,
-        }
-    }
-}
-
-/// What a write gives whose clock jumps after so many readings, and whether it had begun to
-/// prepare.
-async fn write_with_jump(readings: u64) -> (Result<Output, ToolError>, bool) {
-    let world = World::with(|_, deps| {
-        deps.monotonic = Arc::new(Jumping(AtomicU64::new(readings)));
-    });
-    let arguments = json!({"path": "cairn-out/a", "content": "x"});
-    let result = world.call("write_file", arguments).await.result;
-    let names = fs::read_dir(world.output("")).map(|entries| entries.count());
-    assert_eq!(
-        names.as_ref().copied().unwrap_or_default(),
-        usize::from(result.is_ok())
-    );
-    (result, names.is_ok())
-}
-
-#[tokio::test]
-async fn a_write_that_becomes_late_while_it_is_prepared_is_not_done() {
-    let (mut early, mut prepared, mut done) = (0, 0, 0);
-    for readings in 0..30 {
-        match write_with_jump(readings).await {
-            (Ok(_), _) => done += 1,
-            (Err(ToolError::NotSent(_)), true) => prepared += 1,
-            (Err(ToolError::NotSent(_)), false) => early += 1,
-            (Err(other), _) => panic!("{other:?}"),
-        }
-    }
-    assert!(
-        early > 0 && prepared > 0 && done > 0,
-        "{early} {prepared} {done}"
-    );
 }

@@ -69,9 +69,10 @@ impl Decision<'_> {
         let (Some(reply), Some(running)) = (reply, self.session.attempt(attempt)) else {
             return Ok(());
         };
-        let mut calls = running.calls(attempt);
-        let is_open = calls.any(|(name, call)| {
-            let has_result = results.iter().any(|result| result.call == name);
+        let last = running.turns.last();
+        let mut open = last.into_iter().flat_map(|turn| turn.calls.iter().zip(0..));
+        let is_open = open.any(|(call, index)| {
+            let has_result = results.iter().any(|result| result.call.index == index);
             !call.is_finished() && !(has_result && call.status.phase() != CallPhase::InDoubt)
         });
         let is_next = reply.tool_turn as usize == running.turns.len();

@@ -108,11 +108,11 @@ fn only_what_needs_a_turn_waits_for_one() {
         after(tool_step("d", "look"), &["3"]),
     ]);
     let mut world = with_turns(plan, 1);
-    world.reply(1, "", &[look()]);
+    world.reply(1, "", &[send()]);
     assert_eq!(world.run().status, WAITING, "step 2 needs a turn");
     let runs = [1, 3].map(|step| Work::RunStep(world.attempt(step)));
     assert_eq!(world.outstanding(), runs);
-    world.result(1, 0, "text");
+    world.result(1, 0, "sent");
     world.result(3, 0, "text");
     assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(4))]);
 }

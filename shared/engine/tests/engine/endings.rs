@@ -63,10 +63,10 @@ fn the_end_waits_for_the_other_calls_of_the_reply() {
 fn the_end_is_refused_when_another_call_failed() {
     let mut world = world();
     world.reply(1, "", &[complete("12 files"), look(), look()]);
-    world.error(1, 1, "ExecutionFailed");
-    let events = world.result(1, 2, "text");
+    let events = world.error(1, 1, "ExecutionFailed");
     let (told, is_error) = World::told(&events).remove(1);
     assert!(is_error);
+    world.result(1, 2, "text");
     assert!(told.starts_with("not completed: 'look' of the same reply failed"), "{told}");
     assert_eq!(world.running(), [1]);
     world.complete(1, "12 files, one unreadable");

@@ -70,7 +70,10 @@ fn complaints_of_step_change_nothing() {
     ok(&mut world, "step", &json!({"plan": ["A"]}));
     let none = "nothing asked: give plan, focus or complete";
     let no_such = |text: &str| format!("there is no open sub-goal '{text}'; read_progress lists them");
-    let open = "a sub-goal is still open: A; focus and complete it first";
+    let open = |names: &str| {
+        format!("not completed, because sub-goals are open: {names}; focus and complete each first")
+    };
+    let no_focus = "no sub-goal is in focus, so complete would end the step: leave focus out, or focus first";
     let cases = [
         (json!({}), none.to_owned()),
         (json!({"complete": false}), none.to_owned()),
@@ -79,9 +82,9 @@ fn complaints_of_step_change_nothing() {
         (json!({"plan": ["B\n[✓] C"]}), "a sub-goal is one line of text".to_owned()),
         (json!({"focus": "Z"}), no_such("Z")),
         (json!({"plan": ["B"], "focus": "Z"}), no_such("Z")),
-        (json!({"complete": true, "summary": "s"}), open.to_owned()),
-        (json!({"complete": true, "summary": "s", "plan": ["B"]}), "sub-goals are still open: A, B; focus and complete them first".to_owned()),
-        (json!({"complete": true, "summary": "s", "focus": "A"}), "no sub-goal is in focus, so there is none to complete: focus first".to_owned()),
+        (json!({"complete": true, "summary": "s"}), open("A")),
+        (json!({"complete": true, "summary": "s", "plan": ["B"]}), open("A, B")),
+        (json!({"complete": true, "summary": "s", "focus": "A"}), no_focus.to_owned()),
     ];
     for (arguments, expected) in cases {
         let before = world.session.attempt(world.attempt(1)).unwrap().sub_goals.clone();

@@ -3,6 +3,7 @@
 use super::compare::compare;
 use super::notes::{Notes, SearchNotes, Survey, SurveyNotes};
 use super::query::Scope;
+use super::reading::is_readme;
 use super::survey;
 use super::text::{Style, counted, plural, sentence};
 
@@ -17,7 +18,7 @@ pub(super) fn answer(notes: &Notes, scope: &Scope, terms: &[String], style: Styl
         return format!("{}.", sentence(&survey::summary(counts, style)));
     }
     let sentences = match terms {
-        [] => overview(survey, style),
+        [] => overview(survey, notes, style),
         [term] => one(counts, &place, term, notes.search(scope, term), style),
         terms => many(counts, &place, terms, notes, style),
     };
@@ -29,7 +30,7 @@ pub(super) fn answer(notes: &Notes, scope: &Scope, terms: &[String], style: Styl
     }
 }
 
-fn overview(survey: &SurveyNotes, style: Style) -> String {
+fn overview(survey: &SurveyNotes, notes: &Notes, style: Style) -> String {
     let largest = survey.files.iter().take(3);
     let largest: Vec<String> = largest
         .map(|file| {
@@ -46,10 +47,23 @@ fn overview(survey: &SurveyNotes, style: Style) -> String {
         several if survey.survey.partial => format!(" Among them: {}.", several.join(", ")),
         several => format!(" The largest: {}.", several.join(", ")),
     };
-    format!(
-        "{}.{largest}",
-        sentence(&survey::summary(&survey.survey, style))
-    )
+    let counts = sentence(&survey::summary(&survey.survey, style));
+    format!("{counts}.{largest}{}", readme(notes, style))
+}
+
+/// How the README begins: where nothing is searched for, that is the best answer in the folder.
+fn readme(notes: &Notes, style: Style) -> String {
+    let mut outlines = notes.outlines.iter();
+    let readme = outlines.find(|file| is_readme(&file.path) && !file.opening.is_empty());
+    let Some(file) = readme else {
+        return String::new();
+    };
+    let lines: Vec<String> = file
+        .opening
+        .iter()
+        .map(|quote| style.line(&file.path, quote))
+        .collect();
+    format!(" {} begins: {}.", style.name(&file.path), lines.join(", "))
 }
 
 fn one(

@@ -214,7 +214,7 @@ mod tests {
             titles(&goal("Summarize this project")),
             [
                 "Survey the workspace",
-                "Outline the largest files",
+                "Read how the files begin",
                 "Write the report"
             ]
         );

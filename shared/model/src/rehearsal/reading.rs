@@ -77,8 +77,8 @@ pub(super) fn heads(desk: &Desk<'_>, scope: &Scope, notes: &Notes) -> Result<Out
     let survey = notes.survey(scope);
     let mut files: Vec<&File> = survey.map(text_files).unwrap_or_default();
     let found = files.len();
-    // A reader begins with the README, whatever its size.
-    files.sort_by_key(|file| !is_readme(&file.path));
+    // A reader begins with the README, and leaves lock files and data to the end.
+    files.sort_by_key(|file| (!is_readme(&file.path), is_data(&file.path)));
     let (large, mut files): (Vec<_>, Vec<_>) = files
         .into_iter()
         .partition(|file| file.bytes > MAX_FILE_BYTES);
@@ -265,10 +265,16 @@ fn text_files(survey: &SurveyNotes) -> Vec<&File> {
         .collect()
 }
 
-fn is_readme(path: &str) -> bool {
-    path.rsplit('/')
-        .next()
-        .is_some_and(|name| name.to_lowercase().starts_with("readme"))
+/// Whether the file is one that people read first.
+pub(super) fn is_readme(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.to_lowercase().starts_with("readme")
+}
+
+fn is_data(path: &str) -> bool {
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    ["lock", "json", "csv", "svg", "xml", "log", "map"].contains(&ending.to_lowercase().as_str())
+        || path.ends_with("lock.yaml")
 }
 
 /// What became of the files that were to be read.

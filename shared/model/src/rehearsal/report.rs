@@ -184,14 +184,8 @@ fn remarks(remarks: &[String], source: &str, blocks: &mut Vec<String>) {
     }
 }
 
-/// A line of a file, word for word, with its place.
 fn quoted(path: &str, quote: &Quote) -> String {
-    let mark = if quote.cut { " …" } else { "" };
-    let text = match quote.text.as_str() {
-        "" => "(white space)".to_owned(),
-        text => code(text),
-    };
-    format!("{text}{mark} ({})", place(path, quote.at))
+    Style::Markdown.line(path, quote)
 }
 
 fn flush(list: &mut Vec<String>, blocks: &mut Vec<String>) {

@@ -37,7 +37,7 @@ pub(super) enum Task {
 
 const SURVEY: &str = "List the files under ";
 const SEARCH: &str = "Search the files under ";
-const OUTLINE: &str = "Read the heads of the largest text files under ";
+const OUTLINE: &str = "Read the heads of the README and of the largest text files under ";
 const READ: &str = "Read the files under ";
 const COMPARE: &str = "Compare which files under ";
 const REPORT: &str = "Report on the files under ";
@@ -53,7 +53,7 @@ impl Task {
             Self::Survey(scope) => format!("Survey {}", scope.path),
             Self::Search { term, .. } => format!("Search for {}", quote(term)),
             Self::Read { .. } => "Read the matches".into(),
-            Self::Outline(_) => "Outline the largest files".into(),
+            Self::Outline(_) => "Read how the files begin".into(),
             Self::Compare { .. } => "Compare".into(),
             Self::Report { .. } => "Write the report".into(),
             Self::Refuse(_) => "Say what cannot be rehearsed".into(),

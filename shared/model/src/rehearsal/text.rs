@@ -1,5 +1,6 @@
 //! Small helpers for sentences and for Markdown.
 
+use super::notes::Quote;
 use super::query::Scope;
 
 /// How a sentence writes what is not its own: names, terms, messages.
@@ -18,6 +19,18 @@ impl Style {
             Self::Plain => visible(text),
             Self::Markdown => code(&visible(text)),
         }
+    }
+
+    /// A line of a file, word for word, with its place.
+    pub(super) fn line(self, path: &str, quote: &Quote) -> String {
+        let mark = if quote.cut { " …" } else { "" };
+        let text = match (quote.text.as_str(), self) {
+            ("", _) => "(white space)".to_owned(),
+            (text, Self::Plain) => text.to_owned(),
+            (text, Self::Markdown) => code(text),
+        };
+        let place = self.name(&format!("{path}:{}", quote.at));
+        format!("{text}{mark} ({place})")
     }
 
     /// A term that was searched for.

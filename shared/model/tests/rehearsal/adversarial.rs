@@ -1,8 +1,8 @@
 //! Folders that try to confuse the rules.
 
 use crate::driver::{Stage, plan};
+use crate::folder::Folder;
 use crate::folders::{check, docs, write};
-use crate::recount::Folder;
 
 #[test]
 fn odd_names_and_lines_confuse_nothing() {
@@ -110,6 +110,20 @@ fn three_thousand_files_stay_within_all_bounds() {
         .filter(|line| line.starts_with("- `"))
         .count();
     assert!(quotes <= 200 + 20, "{quotes}");
+}
+
+#[test]
+fn many_binary_files_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..50 {
+        write(dir.path(), &format!("b{number}.bin"), [0; 9]);
+        write(
+            dir.path(),
+            &format!("t{number}.md"),
+            "Redis and more than nine bytes\n",
+        );
+    }
+    check(dir.path(), "Find \"Redis\"", ".", &[], &["Redis"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Four unlike folders, and what a report may say of them.
 
 use crate::driver::{Run, Stage};
-use crate::recount::Folder;
+use crate::folder::Folder;
 use std::path::Path;
 
 pub(crate) fn write(root: &Path, path: &str, content: impl AsRef<[u8]>) {
@@ -112,7 +112,7 @@ fn rust_sources() {
     );
     write(root, "src/net/mod.rs", "//! Nothing of interest.\n");
     write(root, "src/notes.txt", "TODO: Session\n");
-    write(root, "README.md", "# Session\n");
+    write(root, "README.md", "# Session\n\nKeeps sessions.\n");
     let goal = "Where do the Rust files under src mention Session or TODO?";
     let run = check(root, goal, "src", &[".rs"], &["Session", "TODO"]);
     assert!(
@@ -128,11 +128,14 @@ fn rust_sources() {
         run.titles(),
         [
             "Survey the workspace",
-            "Outline the largest files",
+            "Read how the files begin",
             "Write the report"
         ]
     );
     assert!(run.report().contains("## `README.md`"));
+    let begins =
+        "README.md begins: # Session (README.md:1), Keeps sessions. (README.md:3). Report: ";
+    assert!(run.answer().contains(begins), "{}", run.answer());
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The model as a provider: events, pace, conversations, steps that a person described.
 
 use crate::driver::{Stage, ask, offered};
+use crate::folder::Folder;
 use crate::folders::docs;
-use crate::recount::Folder;
 use cairn_engine::message::Message;
 use cairn_model::rehearsal::Rehearsal;
 use cairn_model::{ChatRequest, FinishReason, Model, StreamEvent};

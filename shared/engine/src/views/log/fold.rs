@@ -5,7 +5,6 @@ use crate::command::Settlement;
 use crate::event::{AttemptRef, CallRef, Effect, Event, EventKind, ReplyReceived};
 use crate::plan::PlanDraft;
 use crate::state::RunStatus;
-use crate::text::first_line;
 use crate::transitions::StepPhase;
 
 /// The event that an entry comes from.

@@ -10,7 +10,9 @@ const PARTICLES: &str = "下里中上内在有是把从对和与的都也就请�
 const ASKING: &str = "mention mentions mentioned search grep contain contains containing about word \
     term phrase";
 
-const HAN_ASKING: [&str; 7] = ["提到", "提及", "谈到", "搜索", "包含", "关于", "涉及"];
+const HAN_ASKING: [&str; 10] = [
+    "提到", "提及", "谈到", "写到", "说到", "讲到", "搜索", "包含", "关于", "涉及",
+];
 
 /// How good a candidate is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,0 +1,211 @@
+//! How a command reaches the services: through the process that holds the store, or by holding it.
+//!
+//! Only the lock on the store makes a holder. Whoever has it serves the public services on
+//! `cairn.sock` beside the store, so that other commands work at the same time.
+
+mod socket;
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::node::{self, Node, StartError};
+use crate::settings;
+use cairn_memory::sqlite::OpenError;
+use cairn_rpc::{Address, Link, Server};
+use socket::Socket;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::HealthCheckRequest;
+
+/// How long a held store without a socket is waited for: its holder starts, or ends.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long the process at the socket may take to say that it is well.
+const ANSWER: Duration = Duration::from_secs(3);
+/// How long calls with side effects may take to end before a command leaves them behind.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+/// What a command wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Look only; never takes the lock.
+    Read,
+    /// Change something and leave.
+    Change,
+    /// Work on sessions for as long as it takes.
+    Hold,
+}
+
+/// A way to the public services.
+#[derive(Debug)]
+pub struct Attached {
+    /// The services.
+    pub link: Link,
+    /// The store's file.
+    pub store: PathBuf,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    /// Through the socket of the process that holds the store.
+    Remote,
+    /// By reading the file.
+    Reader { _server: Server },
+    /// This process holds the store.
+    Holder(Box<Holder>),
+}
+
+#[derive(Debug)]
+struct Holder {
+    node: Node,
+    socket: Socket,
+}
+
+impl Attached {
+    /// Whether this process holds the store, and so works on its sessions.
+    pub fn is_holder(&self) -> bool {
+        matches!(self.way, Way::Holder(_))
+    }
+
+    /// Whether another process holds the store.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.way, Way::Remote)
+    }
+
+    /// The public services, if this process holds the store: to be served elsewhere too.
+    pub fn public(&self) -> Option<&Server> {
+        match &self.way {
+            Way::Holder(holder) => Some(holder.node.public()),
+            _ => None,
+        }
+    }
+
+    /// Lets running calls end, gives all sessions back and removes the socket. What does not end
+    /// within [`GRACE`] is left behind: it is durable, and whoever comes next goes on with it.
+    pub async fn finish(self) {
+        self.finish_within(GRACE).await;
+    }
+
+    /// As [`Attached::finish`], with another limit.
+    pub async fn finish_within(self, grace: Duration) {
+        if let Way::Holder(holder) = self.way {
+            let Holder { node, socket } = *holder;
+            // New clients find no socket and wait for the lock, while those that are here see
+            // how their calls end.
+            socket.remove();
+            if timeout(grace, node.drain()).await.is_err() {
+                tracing::warn!(?grace, "left work behind that did not end in time");
+            }
+            socket.close(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+/// Reaches the services.
+///
+/// # Errors
+/// No store to read; a store that cannot be opened; a store that another process holds without
+/// answering.
+pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliError> {
+    let store = context.config().store.path.clone();
+    let path = socket::path(&store);
+    let deadline = Instant::now() + PATIENCE;
+    let mut is_told = false;
+    loop {
+        if let Some(link) = answering(&path).await {
+            return Ok(Attached {
+                link,
+                store,
+                way: Way::Remote,
+            });
+        }
+        if access == Access::Read {
+            return read(store).await;
+        }
+        match Node::start(settings::parts(context)?).await {
+            Ok(node) => return hold(node, store, &path),
+            Err(error) if is_held(&error) => {}
+            Err(error) => return Err(start_error(&error, &store)),
+        }
+        if Instant::now() >= deadline {
+            return Err(held(&store));
+        }
+        if !is_told {
+            is_told = true;
+            tracing::warn!(store = %store.display(), "waiting for another process to let go of the store");
+        }
+        tokio::select! {
+            () = sleep(PAUSE) => {}
+            () = context.stop.cancelled() => return Err(held(&store)),
+        }
+    }
+}
+
+/// The process at the socket, if there is one that serves.
+async fn answering(path: &Path) -> Option<Link> {
+    if !path.exists() {
+        return None;
+    }
+    let link = Link::remote(&Address::unix(path));
+    let request = HealthCheckRequest::default();
+    let mut health = HealthClient::new(link.clone());
+    let answer = timeout(ANSWER, health.check(request)).await.ok()?.ok()?;
+    (answer.into_inner().status() == ServingStatus::Serving).then_some(link)
+}
+
+async fn read(store: PathBuf) -> Result<Attached, CliError> {
+    let server = node::read_only(&store).await;
+    let server = server.map_err(|error| start_error(&error, &store))?;
+    Ok(Attached {
+        link: server.link(),
+        store,
+        way: Way::Reader { _server: server },
+    })
+}
+
+fn hold(node: Node, store: PathBuf, path: &Path) -> Result<Attached, CliError> {
+    let socket = Socket::serve(path, node.public().clone())?;
+    Ok(Attached {
+        link: node.link(),
+        store,
+        way: Way::Holder(Box::new(Holder { node, socket })),
+    })
+}
+
+fn open_error(error: &StartError) -> Option<&OpenError> {
+    match error {
+        StartError::Store(cairn_memory::BuildError::Store(error)) | StartError::ReadOnly(error) => {
+            Some(error)
+        }
+        _ => None,
+    }
+}
+
+fn is_held(error: &StartError) -> bool {
+    matches!(open_error(error), Some(OpenError::Held { .. }))
+}
+
+fn held(store: &Path) -> CliError {
+    let store = store.display();
+    CliError::new(format!(
+        "another process holds the store {store} and does not answer"
+    ))
+    .hint(format!(
+        "find it with: fuser {store}.lock\nend it, wait for it, or use another store with --store"
+    ))
+}
+
+fn start_error(error: &StartError, store: &Path) -> CliError {
+    match open_error(error) {
+        Some(OpenError::Missing { .. }) => {
+            CliError::new(format!("there is no store at {}", store.display())).hint(
+                "begin with: cairn run \"<goal>\"\nor name the store with --store or CAIRN_STORE",
+            )
+        }
+        Some(error) => CliError::chain(error),
+        None => CliError::chain(error),
+    }
+}

@@ -1,0 +1,87 @@
+//! The socket beside the store.
+
+use crate::error::CliError;
+use cairn_rpc::{Listener, Server};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// The socket of the process that holds the store.
+pub(super) fn path(store: &Path) -> PathBuf {
+    store.with_file_name("cairn.sock")
+}
+
+/// A socket that is being served.
+#[derive(Debug)]
+pub(super) struct Socket {
+    path: PathBuf,
+    /// Device and inode: the file at the path may be somebody else's by now.
+    file: (u64, u64),
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Socket {
+    /// Serves on the path, in the place of a stale socket. The caller has the store's lock.
+    pub(super) fn serve(path: &Path, server: Server) -> Result<Self, CliError> {
+        let (listener, file) = bind(path).map_err(|error| {
+            let hint = "a socket's path may have about 100 bytes; give a shorter one with --store";
+            CliError::new(format!("cannot listen on {}: {error}", path.display())).hint(hint)
+        })?;
+        let stop = CancellationToken::new();
+        let stopped = stop.clone().cancelled_owned();
+        let serving = tokio::spawn(async move {
+            let served = server.serve(Listener::from(listener), stopped, Duration::ZERO);
+            if let Err(error) = served.await {
+                tracing::error!(%error, "the socket is no longer served");
+            }
+        });
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            stop,
+            serving,
+        })
+    }
+
+    /// Takes the file away, if it is still this socket's. Open connections go on.
+    pub(super) fn remove(&self) {
+        if identity(&self.path).is_ok_and(|file| file == self.file)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(%error, path = %self.path.display(), "cannot remove the socket");
+        }
+    }
+
+    /// Ends the connections.
+    pub(super) async fn close(self, limit: Duration) {
+        self.stop.cancel();
+        // What does not end in time ends with the process.
+        let _ = tokio::time::timeout(limit, self.serving).await;
+    }
+}
+
+/// Binds under another name first, so that nobody can connect before the mode is set, and the
+/// stale socket is replaced in one step.
+fn bind(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
+    let own = path.with_extension(format!("{}", std::process::id()));
+    match fs::remove_file(&own) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&own)?;
+    fs::set_permissions(&own, Permissions::from_mode(0o600))?;
+    let file = identity(&own)?;
+    fs::rename(&own, path)?;
+    Ok((listener, file))
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let file = fs::symlink_metadata(path)?;
+    Ok((file.dev(), file.ino()))
+}

@@ -1,0 +1,133 @@
+//! The public services, as commands use them.
+
+pub mod watch;
+
+pub use watch::{Watch, Watched};
+
+use crate::attach::{Access, Attached, attach};
+use crate::context::Context;
+use crate::error::CliError;
+use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
+use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
+use cairn_proto::orchestrator::{ListSessionsRequest, SessionSummary};
+use cairn_rpc::Link;
+
+/// Largest answer that is taken: reports and trees of long runs.
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// A way to the public services that can be made anew when it breaks.
+#[derive(Debug)]
+pub struct Client<'a> {
+    context: &'a Context,
+    access: Access,
+    attached: Attached,
+}
+
+impl<'a> Client<'a> {
+    /// Reaches the services.
+    ///
+    /// # Errors
+    /// See [`attach`].
+    pub async fn attach(context: &'a Context, access: Access) -> Result<Self, CliError> {
+        let attached = attach(context, access).await?;
+        Ok(Self {
+            context,
+            access,
+            attached,
+        })
+    }
+
+    /// What holds for the command.
+    pub fn context(&self) -> &'a Context {
+        self.context
+    }
+
+    /// The way itself.
+    pub fn attached(&self) -> &Attached {
+        &self.attached
+    }
+
+    /// Reaches the services anew, after the process that held the store has gone.
+    ///
+    /// # Errors
+    /// See [`attach`].
+    pub async fn reattach(&mut self) -> Result<(), CliError> {
+        self.attached = attach(self.context, self.access).await?;
+        Ok(())
+    }
+
+    /// Sessions and runs.
+    pub fn orchestrator(&self) -> OrchestratorServiceClient<Link> {
+        OrchestratorServiceClient::new(self.attached.link.clone())
+            .max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// Session memory.
+    pub fn memory(&self) -> SessionMemoryServiceClient<Link> {
+        SessionMemoryServiceClient::new(self.attached.link.clone())
+            .max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    /// All sessions, newest first.
+    ///
+    /// # Errors
+    /// The service's.
+    pub async fn sessions(&self) -> Result<Vec<SessionSummary>, CliError> {
+        let mut orchestrator = self.orchestrator();
+        let mut sessions = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let page_size = 1000;
+            let request = ListSessionsRequest {
+                page_size,
+                page_token,
+            };
+            let page = orchestrator.list_sessions(request).await?.into_inner();
+            sessions.extend(page.sessions);
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return Ok(sessions);
+            }
+        }
+    }
+
+    /// The id of the session that is meant: a whole id, a beginning that only one has, or without
+    /// any the latest session.
+    ///
+    /// # Errors
+    /// No session fits, or several do.
+    pub async fn resolve(&self, given: Option<&str>) -> Result<String, CliError> {
+        let sessions = self.sessions().await?;
+        let Some(given) = given else {
+            let latest = sessions.into_iter().next().map(|session| session.id);
+            return latest.ok_or_else(|| {
+                CliError::new("there is no session yet").hint("begin with: cairn run \"<goal>\"")
+            });
+        };
+        if sessions.iter().any(|session| session.id == given) {
+            return Ok(given.to_owned());
+        }
+        let fitting = sessions.iter().map(|session| &session.id);
+        let fitting: Vec<&String> = fitting.filter(|id| id.starts_with(given)).collect();
+        match fitting.as_slice() {
+            [one] => Ok((*one).clone()),
+            [] => Err(CliError::new(format!("no session is called {given}"))
+                .hint("see them all with: cairn sessions")),
+            several => Err(CliError::usage(format!(
+                "{} sessions begin with {given}",
+                several.len()
+            ))
+            .hint("give more of the id; see them all with: cairn sessions")),
+        }
+    }
+
+    /// The events of a session after a cursor, and what follows, for as long as it is asked for.
+    pub fn watch(&mut self, session: &str, after: u64) -> Watch<'_, 'a> {
+        Watch::new(self, session, after)
+    }
+
+    /// Leaves. A process that holds the store lets running calls end first.
+    pub async fn finish(self) {
+        self.attached.finish().await;
+    }
+}

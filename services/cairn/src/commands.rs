@@ -1,0 +1,107 @@
+//! The commands, one file each, and the way to them.
+
+pub mod cancel;
+pub mod check_config;
+pub mod completions;
+pub mod decide;
+pub mod export;
+pub mod pending;
+pub mod report;
+pub mod resume;
+pub mod run;
+pub mod serve;
+pub mod sessions;
+pub mod show;
+pub mod tree;
+pub mod watch;
+
+use crate::cli::{Cli, ColorChoice, Command};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::settings;
+use cairn_boot::{Environment, LogConfig, Origin};
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use tokio_util::sync::CancellationToken;
+
+/// A flag of a command that sets a setting: flag, setting, value.
+type Flag = (&'static str, &'static str, String);
+
+/// What the command has at hand: settings of all sources, checked.
+///
+/// # Errors
+/// All faults of the settings.
+pub fn context(
+    cli: &Cli,
+    environment: Environment,
+    stop: CancellationToken,
+) -> Result<Context, CliError> {
+    let settings = settings::load(&cli.global, &environment, &flags(&cli.command))?;
+    let is_terminal = std::io::stdout().is_terminal();
+    let is_dumb = environment.get("TERM") == Some("dumb");
+    let no_color = environment.get("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let color = match cli.global.color {
+        ColorChoice::Auto => is_terminal && !no_color && !is_dumb,
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+    };
+    Ok(Context {
+        settings,
+        environment,
+        json: cli.global.json,
+        color: color && !cli.global.json,
+        live: is_terminal && !is_dumb && !cli.global.json,
+        stop,
+    })
+}
+
+fn flags(command: &Command) -> Vec<Flag> {
+    match command {
+        Command::Run(args) => args.flags(),
+        Command::Resume(args) => args.flags(),
+        Command::Serve(args) => args.flags(),
+        _ => Vec::new(),
+    }
+}
+
+/// How much is logged: beside a display only what a person should know, unless they ask for more.
+pub fn log_config(command: &Command, context: &Context) -> LogConfig {
+    let mut log = context.config().log.clone();
+    let is_default = context.settings.origin("log.level") == &Origin::Default;
+    if is_default && !matches!(command, Command::Serve(_)) {
+        log.level = "warn".to_owned();
+    }
+    log
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// The command's.
+pub async fn dispatch(command: Command, context: &Context) -> Result<ExitCode, CliError> {
+    match command {
+        Command::Run(args) => Box::pin(run::run(args, context)).await,
+        Command::Resume(args) => Box::pin(resume::run(args, context)).await,
+        Command::Watch(args) => Box::pin(watch::run(args, context)).await,
+        Command::Tree(args) => Box::pin(tree::run(args, context)).await,
+        Command::Report(args) => Box::pin(report::run(args, context)).await,
+        Command::Sessions(args) => Box::pin(sessions::run(args, context)).await,
+        Command::Show(args) => Box::pin(show::run(args, context)).await,
+        Command::Pending(args) => Box::pin(pending::run(args, context)).await,
+        Command::Decide(args) => Box::pin(decide::run(args, context)).await,
+        Command::Cancel(args) => Box::pin(cancel::run(args, context)).await,
+        Command::Export(args) => Box::pin(export::run(args, context)).await,
+        Command::Serve(args) => Box::pin(serve::run(args, context)).await,
+        Command::CheckConfig(args) => Box::pin(check_config::run(args, context)).await,
+        Command::Completions(args) => Box::pin(completions::run(args, context)).await,
+    }
+}
+
+/// Says what went wrong, on standard error.
+pub fn complain(error: &CliError) -> ExitCode {
+    if !error.message.is_empty() {
+        // Where this cannot be written, the exit code still says it.
+        let _ = writeln!(std::io::stderr(), "{error}");
+    }
+    ExitCode::from(error.code)
+}

@@ -1,0 +1,63 @@
+//! `cairn export`: the whole journal of a session.
+
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::event_json::event_json;
+use crate::ui::{out, text};
+use cairn_proto::orchestrator::ExportSessionRequest;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What can be said to `cairn export`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+One event a line as a JSON object: seq, at, kind, and the fields of cairn.event.v1 by their names
+there. Enum values are in lower case without the name of their enum.
+
+Examples:
+  cairn export > journal.jsonl
+  cairn export s-7f3k --output journal.jsonl
+  cairn export | jq -r 'select(.kind == \"reply_received\") | .text'")]
+pub struct Args {
+    /// The session: its id or a unique beginning of it [default: the latest]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// Where to write it [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Writes the journal as lines of JSON.
+///
+/// # Errors
+/// No such session, or the file cannot be written.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let client = Client::attach(context, Access::Read).await?;
+    let session = client.resolve(args.session.as_deref()).await?;
+    let request = ExportSessionRequest { session };
+    let mut events = client.orchestrator().export_session(request).await?.into_inner();
+    let mut file = match &args.output {
+        Some(path) => Some((std::fs::File::create(path).map(std::io::BufWriter::new), path)),
+        None => None,
+    };
+    let mut number = 0_u64;
+    while let Some(message) = events.message().await? {
+        let line = text::json(&event_json(message.seq, &message.event.unwrap_or_default()));
+        number += 1;
+        match &mut file {
+            Some((Ok(file), path)) => {
+                writeln!(file, "{line}").map_err(|error| out::not_written(path, &error))?;
+            }
+            Some((Err(error), path)) => return Err(out::not_written(path, error)),
+            None => out::line(&line)?,
+        }
+    }
+    if let Some((Ok(mut file), path)) = file {
+        file.flush().map_err(|error| out::not_written(path, &error))?;
+        out::written(context, path, &format!("{number} events"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,144 @@
+//! `cairn log`: every model text and every tool call of a session.
+
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::style::Style;
+use crate::ui::text::block;
+use crate::ui::time::{clock, span, utc};
+use crate::ui::out;
+use cairn_proto::orchestrator::{GetExecutionLogRequest, LogEntry};
+use cairn_rpc::text::escape;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Lines of a text that are shown without `--full`.
+const BRIEF: usize = 12;
+
+/// What can be said to `cairn log`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+With --json one entry a line, always whole: seq, at, run, step, tool (empty for a model's text),
+input, output, is_error, duration_ms.
+
+Examples:
+  cairn log
+  cairn log --full
+  cairn log --after 40
+  cairn log --json | jq 'select(.is_error)'")]
+pub struct Args {
+    /// The session: its id or a unique beginning of it [default: the latest]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// Only what came after this event
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    after: u64,
+    /// Show long texts whole
+    #[arg(long)]
+    full: bool,
+}
+
+/// Writes the execution log.
+///
+/// # Errors
+/// No such session.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let client = Client::attach(context, Access::Read).await?;
+    let session = client.resolve(args.session.as_deref()).await?;
+    let mut after_seq = args.after;
+    loop {
+        let request = GetExecutionLogRequest {
+            session: session.clone(),
+            after_seq,
+            max_entries: 0,
+        };
+        let answer = client.orchestrator().get_execution_log(request).await?;
+        let page = answer.into_inner();
+        for entry in &page.entries {
+            if context.json {
+                out::json(&entry_json(entry))?;
+            } else {
+                out::line(&entry_text(entry, args.full, Style::new(context.color)))?;
+            }
+        }
+        after_seq = page.next_after_seq;
+        if after_seq == 0 {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+fn entry_json(entry: &LogEntry) -> Value {
+    json!({
+        "seq": entry.seq,
+        "at": utc(entry.at_unix_ms),
+        "run": entry.run,
+        "step": entry.step,
+        "tool": entry.tool,
+        "input": entry.input,
+        "output": entry.output,
+        "is_error": entry.is_error,
+        "duration_ms": entry.duration_ms,
+    })
+}
+
+fn entry_text(entry: &LogEntry, full: bool, style: Style) -> String {
+    let place = format!("{} {:>5}", clock(entry.at_unix_ms), entry.seq);
+    let who = match entry.tool.as_str() {
+        "" => style.strong("model"),
+        tool => style.strong(&escape(tool)),
+    };
+    let step = format!("run {} step {}", entry.run, entry.step);
+    let mut text = format!("{} {step} · {who}", style.dim(&place));
+    if entry.duration_ms > 0 {
+        text.push_str(&style.dim(&format!(" ({})", span(entry.duration_ms))));
+    }
+    if !entry.input.is_empty() {
+        push_lines(&mut text, "<", &entry.input, full);
+    }
+    let output = if entry.is_error { "✗" } else { ">" };
+    push_lines(&mut text, output, &entry.output, full);
+    text
+}
+
+/// Adds the lines of a text, each after a sign; without `full` only the first ones.
+fn push_lines(out: &mut String, sign: &str, text: &str, full: bool) {
+    let text = block(text);
+    let most = if full { usize::MAX } else { BRIEF };
+    for line in text.lines().take(most) {
+        out.push_str(&format!("\n    {sign} {line}"));
+    }
+    let rest = text.lines().count().saturating_sub(most);
+    if rest > 0 {
+        out.push_str(&format!("\n    {sign} … {rest} more lines (--full)"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> LogEntry {
+        LogEntry {
+            seq: 17,
+            at_unix_ms: 1000,
+            run: 1,
+            step: 2,
+            tool: "search".into(),
+            input: r#"{"a":1}"#.into(),
+            output: (1..=14).map(|n| format!("{n}\u{1b}\n")).collect(),
+            is_error: false,
+            duration_ms: 5,
+        }
+    }
+
+    #[test]
+    fn long_outputs_are_cut_unless_asked_for() {
+        let brief = entry_text(&entry(), false, Style::new(false));
+        assert!(brief.starts_with("00:00:01    17 run 1 step 2 · search (5 ms)\n    < {\"a\":1}"));
+        assert!(brief.ends_with("> 12\\u{1b}\n    > … 2 more lines (--full)"), "{brief}");
+        let full = entry_text(&entry(), true, Style::new(false));
+        assert!(full.ends_with("> 14\\u{1b}"), "{full}");
+    }
+}

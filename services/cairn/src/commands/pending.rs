@@ -1,0 +1,57 @@
+//! `cairn pending`: what waits for a person.
+
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::describe::{pending_json, pending_lines};
+use crate::ui::out;
+use crate::ui::style::Style;
+use cairn_proto::orchestrator::ListPendingRequest;
+use std::process::ExitCode;
+
+/// What can be said to `cairn pending`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+With --json one question a line: session, id, reason (in_doubt, budget), run, step, tool,
+arguments_json, call_key, settle_after (null for at once), answered.
+
+Examples:
+  cairn pending            all sessions that wait
+  cairn pending s-7f3k     one session")]
+pub struct Args {
+    /// The session: its id or a unique beginning of it [default: all sessions that wait]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+}
+
+/// Lists the open questions, with the commands that answer them.
+///
+/// # Errors
+/// There is no store, or no such session.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let client = Client::attach(context, Access::Read).await?;
+    let session = match &args.session {
+        Some(given) => client.resolve(Some(given)).await?,
+        None => String::new(),
+    };
+    let request = ListPendingRequest { session };
+    let answer = client.orchestrator().list_pending(request).await?;
+    let pending = answer.into_inner().pending;
+    if context.json {
+        for pending in &pending {
+            out::json(&pending_json(pending))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if pending.is_empty() {
+        out::line("nothing waits for a person")?;
+    }
+    for (index, pending) in pending.iter().enumerate() {
+        if index > 0 {
+            out::line("")?;
+        }
+        out::line(&pending_lines(context, Style::new(context.color), pending).join("\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

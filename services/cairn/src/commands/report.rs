@@ -1,0 +1,53 @@
+//! `cairn report`: what a run did, for people.
+
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::{out, text};
+use cairn_proto::orchestrator::GetReportRequest;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What can be said to `cairn report`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+With --json one object: session, run (0 for the latest), markdown.
+
+Examples:
+  cairn report
+  cairn report s-7f3k --run 2
+  cairn report --output report.md")]
+pub struct Args {
+    /// The session: its id or a unique beginning of it [default: the latest]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// Number of the run; 0 for the latest
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    run: u32,
+    /// Where to write it [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Writes the report as Markdown.
+///
+/// # Errors
+/// No such session or run, or the file cannot be written.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let client = Client::attach(context, Access::Read).await?;
+    let session = client.resolve(args.session.as_deref()).await?;
+    let (asked, run) = (session.clone(), args.run);
+    let request = GetReportRequest { session: asked, run };
+    let answer = client.orchestrator().get_report(request).await?;
+    let markdown = answer.into_inner().markdown;
+    if let Some(path) = &args.output {
+        out::to_file(context, path, &markdown)?;
+    } else if context.json {
+        out::json(&json!({"session": session, "run": run, "markdown": markdown}))?;
+    } else {
+        out::line(&text::block(&markdown))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,17 @@
+//! `cairn tree`.
+
+use crate::context::Context;
+use crate::error::CliError;
+use std::process::ExitCode;
+
+/// What can be said to `cairn tree`.
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// Does it.
+///
+/// # Errors
+/// Always, for now.
+pub async fn run(_: Args, _: &Context) -> Result<ExitCode, CliError> {
+    Err(CliError::new("this command is being written"))
+}

@@ -1,0 +1,54 @@
+//! Fail points, for tests of crashes: debug builds only.
+//!
+//! `CAIRN_FAIL_COMMIT=before:7` or `after:7` kills this process around the seventh COMMIT of the
+//! store, as `kill -9` would; `count:/path/file` appends a line to a file for each.
+
+use crate::error::CliError;
+use cairn_boot::Environment;
+use cairn_memory::sqlite::{CommitHook, When};
+use rustix::process::{Signal, getpid, kill_process};
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const VARIABLE: &str = "CAIRN_FAIL_COMMIT";
+
+/// The fail point that the environment asks for.
+pub(crate) fn hook(environment: &Environment) -> Result<Option<CommitHook>, CliError> {
+    let Some(text) = environment.get(VARIABLE) else {
+        return Ok(None);
+    };
+    let wrong = || {
+        CliError::usage(format!("{VARIABLE} is {text:?}"))
+            .hint("allowed: before:<n>, after:<n>, count:<file>")
+    };
+    let (what, value) = text.split_once(':').ok_or_else(wrong)?;
+    let hook = match what {
+        "before" => kill_at(When::Before, value.parse().map_err(|_| wrong())?),
+        "after" => kill_at(When::After, value.parse().map_err(|_| wrong())?),
+        "count" => count(PathBuf::from(value)),
+        _ => return Err(wrong()),
+    };
+    Ok(Some(hook))
+}
+
+fn kill_at(side: When, number: u64) -> CommitHook {
+    Arc::new(move |commit, when| {
+        if commit == number && when == side {
+            // It cannot fail for the process itself, and does not return when it works.
+            let _ = kill_process(getpid(), Signal::KILL);
+        }
+    })
+}
+
+fn count(path: PathBuf) -> CommitHook {
+    Arc::new(move |commit, when| {
+        if when == When::After
+            && let Ok(mut file) = OpenOptions::new().create(true).append(true).open(&path)
+        {
+            // A test that counts too few lines finds out by itself.
+            let _ = writeln!(file, "{commit}");
+        }
+    })
+}

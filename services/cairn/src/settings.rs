@@ -1,0 +1,249 @@
+//! What can be configured: `cairn.toml` < environment < flags.
+//!
+//! | section | what |
+//! |---|---|
+//! | `[store]` | where sessions are stored |
+//! | `[workspace]` | the folder that tools read, and the one that they write to |
+//! | `[tools]` | which tools may be called; programs as tools |
+//! | `[model]`, `[models.<name>]` | the default model; models by name |
+//! | `[run]`, `[session]` | limits of a run; leases |
+//! | `[serve]`, `[log]` | the listener of `cairn serve`; logs |
+//!
+//! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_STORE`, `OPENAI_API_KEY`,
+//! `OPENAI_BASE_URL` and `OPENAI_MODEL` are short names.
+
+pub mod models;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+pub use models::{ModelSettings, ProviderSettings};
+pub use parts::parts;
+
+use crate::cli::Global;
+use crate::error::CliError;
+use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig, Settings as _};
+use cairn_tools::CommandConfig;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The file that counts if it is there.
+const DEFAULT_FILE: &str = "cairn.toml";
+/// Short for `store.path`.
+const STORE_VARIABLE: &str = "CAIRN_STORE";
+
+/// All settings.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Where sessions are stored.
+    pub store: StoreSettings,
+    /// Where work happens.
+    pub workspace: WorkspaceSettings,
+    /// Which tools may be called.
+    pub tools: ToolSettings,
+    /// The default model.
+    pub model: ModelSettings,
+    /// Models by name.
+    pub models: BTreeMap<String, ProviderSettings>,
+    /// Limits of a run that names none.
+    pub run: RunSettings,
+    /// Leases.
+    pub session: SessionSettings,
+    /// `cairn serve`.
+    pub serve: ServeSettings,
+    /// Logs on standard error.
+    pub log: LogConfig,
+}
+
+/// Where sessions are stored.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoreSettings {
+    /// The file; it is made with its folder when it is first written to.
+    pub path: PathBuf,
+    /// Most pages of 4 KiB that it may have.
+    pub max_pages: Option<u32>,
+}
+
+/// Where work happens.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkspaceSettings {
+    /// The folder that file tools read and commands run in.
+    pub path: PathBuf,
+    /// The one folder that `write_file` writes to.
+    pub output: PathBuf,
+}
+
+/// Which tools may be called.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ToolSettings {
+    /// Names of the tools that may be called; without a list, all.
+    pub allow: Option<Vec<String>>,
+    /// Names of tools that may not be called, also if they are allowed.
+    pub deny: Vec<String>,
+    /// Programs as tools.
+    pub commands: Vec<CommandConfig>,
+}
+
+/// Limits of a run that names none.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunSettings {
+    /// Most tool turns in one attempt at a step.
+    pub max_tool_turns: u32,
+    /// Most tool turns in the whole run; when they are used up the run waits and asks.
+    pub max_turns: u32,
+    /// Most steps of a graph that run at the same time.
+    pub max_parallel_steps: u32,
+}
+
+/// Leases.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SessionSettings {
+    /// How long a session stays a process's own without a sign of life.
+    #[serde(with = "cairn_boot::config::duration")]
+    pub lease: Duration,
+}
+
+/// `cairn serve`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServeSettings {
+    /// Address and port of the public API.
+    pub listen: SocketAddr,
+    /// How long running calls may take to end when it stops.
+    #[serde(with = "cairn_boot::config::duration")]
+    pub grace: Duration,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self {
+            path: PathBuf::from(".cairn/cairn.db"),
+            max_pages: None,
+        }
+    }
+}
+
+impl Default for WorkspaceSettings {
+    fn default() -> Self {
+        Self {
+            path: PathBuf::from("."),
+            output: PathBuf::from("cairn-out"),
+        }
+    }
+}
+
+impl Default for RunSettings {
+    fn default() -> Self {
+        let limits = cairn_engine::command::RunLimits::default();
+        Self {
+            max_tool_turns: limits.max_tool_turns,
+            max_turns: limits.max_turns,
+            max_parallel_steps: limits.max_parallel_steps,
+        }
+    }
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self {
+            lease: cairn_orchestrator::Config::default().lease,
+        }
+    }
+}
+
+impl Default for ServeSettings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7878)),
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+impl cairn_boot::Settings for Settings {
+    fn check(&self, checks: &mut Checks) {
+        let has_path = |path: &Path| !path.as_os_str().is_empty();
+        let file = "a file, such as .cairn/cairn.db";
+        checks.require(has_path(&self.store.path), "store.path", "is empty", file);
+        let pages = self.store.max_pages;
+        let enough = pages.is_none_or(|pages| pages >= 256);
+        checks.require(enough, "store.max_pages", "is too small", "256 or more");
+        let folder = "a folder";
+        let WorkspaceSettings { path, output } = &self.workspace;
+        checks.require(has_path(path), "workspace.path", "is empty", folder);
+        checks.require(has_path(output), "workspace.output", "is empty", folder);
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        checks.range("session.lease", self.session.lease, second..=hour);
+        checks.range("serve.grace", self.serve.grace, Duration::ZERO..=hour);
+        checks.range("run.max_tool_turns", self.run.max_tool_turns, 1..=1_000);
+        checks.range("run.max_turns", self.run.max_turns, 1..=100_000);
+        let parallel = self.run.max_parallel_steps;
+        checks.range("run.max_parallel_steps", parallel, 1..=256);
+        self.check_tools(checks);
+        self.check_models(checks);
+        checks.nested("log", &self.log);
+    }
+}
+
+impl Settings {
+    /// The tools service knows its own rules; its faults are named as they are configured here.
+    fn check_tools(&self, checks: &mut Checks) {
+        for fault in parts::tools(self).validate().err().unwrap_or_default() {
+            if fault.field.starts_with("commands") {
+                let name = format!("tools.{}", fault.field);
+                checks.require(false, &name, &fault.problem, "");
+            }
+        }
+    }
+}
+
+/// Reads the settings of a command: file, environment, the flags that all commands have, and
+/// those of this command as `(flag, setting, value)`.
+///
+/// # Errors
+/// All faults at once, with exit code 2.
+pub fn load(
+    global: &Global,
+    environment: &Environment,
+    flags: &[(&str, &str, String)],
+) -> Result<Loaded<Settings>, CliError> {
+    let layers = match &global.config {
+        Some(path) => Layers::new().file(path),
+        None => Layers::new().optional_file(Path::new(DEFAULT_FILE)),
+    };
+    let mut layers = layers
+        .environment(&without_store(environment))
+        .alias(environment, STORE_VARIABLE, "store.path")
+        .alias(environment, "OPENAI_API_KEY", "models.openai.api_key")
+        .alias(environment, "OPENAI_BASE_URL", "models.openai.base_url")
+        .alias(environment, "OPENAI_MODEL", "models.openai.model");
+    if let Some(path) = &global.store {
+        layers = layers.flag("--store", "store.path", &path.to_string_lossy());
+    }
+    if let Some(level) = &global.log {
+        layers = layers.flag("--log", "log.level", level);
+    }
+    for (flag, setting, value) in flags {
+        layers = layers.flag(flag, setting, value);
+    }
+    layers
+        .load()
+        .map_err(|faults| CliError::usage(faults.to_string()))
+}
+
+/// The environment without the variable whose name reads like that of the whole section.
+fn without_store(environment: &Environment) -> Environment {
+    match environment.get(STORE_VARIABLE) {
+        None => environment.clone(),
+        Some(_) => Environment::of(environment.iter().filter(|(name, _)| *name != STORE_VARIABLE)),
+    }
+}

@@ -1,0 +1,80 @@
+//! From settings to the parts of a node.
+
+use super::Settings;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::node::Parts;
+use cairn_engine::command::RunLimits;
+use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, StoreConfig};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a node of this process is made of.
+///
+/// # Errors
+/// A fail point that cannot be read.
+pub fn parts(context: &Context) -> Result<Parts, CliError> {
+    let settings = context.config();
+    let environment = context.environment.iter();
+    Ok(Parts {
+        memory: MemoryConfig {
+            store: StoreConfig::Sqlite {
+                path: settings.store.path.clone(),
+            },
+            max_pages: settings.store.max_pages,
+            ..MemoryConfig::default()
+        },
+        memory_deps: memory_deps(context)?,
+        tools: tools(settings),
+        environment: environment.map(|(n, v)| (n.into(), v.into())).collect(),
+        more_tools: Vec::new(),
+        models: Arc::new(settings.registry()),
+        executor: cairn_executor::Config::default(),
+        planner: cairn_planner::Config::default(),
+        orchestrator: cairn_orchestrator::Config {
+            lease: settings.session.lease,
+            limits: RunLimits {
+                max_tool_turns: settings.run.max_tool_turns,
+                max_turns: settings.run.max_turns,
+                max_parallel_steps: settings.run.max_parallel_steps,
+            },
+            environment: surroundings(&settings.workspace.path),
+            ..cairn_orchestrator::Config::default()
+        },
+    })
+}
+
+#[cfg(debug_assertions)]
+fn memory_deps(context: &Context) -> Result<MemoryDeps, CliError> {
+    Ok(MemoryDeps {
+        commit_hook: crate::fail::hook(&context.environment)?,
+        ..MemoryDeps::default()
+    })
+}
+
+#[cfg(not(debug_assertions))]
+fn memory_deps(_: &Context) -> Result<MemoryDeps, CliError> {
+    Ok(MemoryDeps::default())
+}
+
+pub(super) fn tools(settings: &Settings) -> cairn_tools::Config {
+    cairn_tools::Config {
+        workspace: settings.workspace.path.clone(),
+        output: settings.workspace.output.clone(),
+        allow: settings.tools.allow.clone(),
+        deny: settings.tools.deny.clone(),
+        commands: settings.tools.commands.clone(),
+        ..cairn_tools::Config::default()
+    }
+}
+
+/// Where the work happens, for every system prompt.
+fn surroundings(workspace: &Path) -> String {
+    let absolute: PathBuf = std::path::absolute(workspace).unwrap_or_else(|_| workspace.into());
+    let workspace = absolute.display().to_string();
+    format!(
+        "Workspace: {}\nPaths are relative to the workspace, which is read-only. Files are written \
+         below cairn-out/ only.",
+        cairn_rpc::text::escape(&workspace)
+    )
+}

@@ -1,0 +1,12 @@
+//! What people see.
+//!
+//! Everything that a model, a tool or a file said is escaped before it is shown.
+
+pub mod event_json;
+pub mod event_line;
+pub mod live;
+pub mod out;
+pub mod progress;
+pub mod style;
+pub mod table;
+pub mod time;

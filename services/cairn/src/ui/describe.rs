@@ -1,0 +1,210 @@
+//! Sessions, runs, steps and open questions as text and as JSON.
+
+use super::event_json::{failure, plan_step, short, usage, wait_reason};
+use super::event_line::waits_for;
+use super::style::Style;
+use super::text::{command, quoted};
+use super::time::{clock, utc};
+use crate::context::Context;
+use cairn_proto::event::{Usage, WaitReason};
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::text::escape;
+use serde_json::{Value, json};
+
+/// What a session is doing: `idle`, `running`, `waiting`, `quarantined`.
+pub fn session_status(number: i32) -> String {
+    let status = pb::SessionStatus::try_from(number).unwrap_or_default();
+    short(status.as_str_name(), "SESSION_STATUS_")
+}
+
+/// What a run is doing: `planning`, `running`, `waiting`, `completed`, `failed`, `cancelled`.
+pub fn run_status(number: i32) -> String {
+    let status = pb::RunStatus::try_from(number).unwrap_or_default();
+    short(status.as_str_name(), "RUN_STATUS_")
+}
+
+/// What a step is doing: `pending`, `running`, `completed`, `failed`, `skipped`.
+pub fn step_status(number: i32) -> String {
+    let status = pb::StepStatus::try_from(number).unwrap_or_default();
+    short(status.as_str_name(), "STEP_STATUS_")
+}
+
+/// The status of a session or of a run in its colour.
+pub fn painted(status: &str, style: Style) -> String {
+    match status {
+        "completed" => style.good(status),
+        "failed" | "cancelled" | "quarantined" => style.bad(status),
+        "waiting" => style.asks(status),
+        "running" | "planning" => style.active(status),
+        _ => status.to_owned(),
+    }
+}
+
+/// Tokens and price: `1200 + 340 tokens, $0.0056`; without a price if it is not known.
+pub fn usage_text(usage: Option<&Usage>) -> String {
+    let usage = usage.copied().unwrap_or_default();
+    let mut text = format!(
+        "{} model calls, {} + {} tokens",
+        usage.model_calls, usage.input_tokens, usage.output_tokens
+    );
+    if usage.cost_nano_usd > 0 {
+        // Tens of thousandths are as fine as anybody wants to know it.
+        let parts = usage.cost_nano_usd.div_ceil(100_000);
+        text.push_str(&format!(", ${}.{:04}", parts / 10_000, parts % 10_000));
+    }
+    text
+}
+
+/// A session with its latest run as JSON, by the names of the contract.
+pub fn session_json(session: &pb::Session) -> Value {
+    json!({
+        "id": session.id,
+        "title": session.title,
+        "status": session_status(session.status),
+        "created": utc(session.created_unix_ms),
+        "updated": utc(session.updated_unix_ms),
+        "last_seq": session.last_seq,
+        "runs": session.runs,
+        "latest_run": session.latest_run.as_ref().map(run_json),
+    })
+}
+
+/// A run as JSON, by the names of the contract.
+pub fn run_json(run: &pb::Run) -> Value {
+    let waiting = run.status == i32::from(pb::RunStatus::Waiting);
+    json!({
+        "number": run.number,
+        "goal": run.goal,
+        "status": run_status(run.status),
+        "wait_reason": waiting.then(|| wait_reason(run.wait_reason)),
+        "started": utc(run.started_unix_ms),
+        "ended": (run.ended_unix_ms > 0).then(|| utc(run.ended_unix_ms)),
+        "answer": run.answer,
+        "failure": failure(run.failure.as_ref()),
+        "cancel_reason": run.cancel_reason,
+        "usage": usage(run.usage.as_ref()),
+        "tool_turns": run.tool_turns,
+        "steps": run.steps,
+        "steps_done": run.steps_done,
+    })
+}
+
+/// A step with its state as JSON, by the names of the contract.
+pub fn step_json(step: &pb::PlannedStep) -> Value {
+    json!({
+        "number": step.number,
+        "step": step.step.as_ref().map(plan_step),
+        "key": step.key,
+        "status": step_status(step.status),
+        "response": step.response,
+        "summary": step.summary,
+        "failure": failure(step.failure.as_ref()),
+        "skip_reason": step.skip_reason,
+        "attempts": step.attempts,
+        "tool_turns": step.tool_turns,
+        "usage": usage(step.usage.as_ref()),
+        "started": (step.started_unix_ms > 0).then(|| utc(step.started_unix_ms)),
+        "ended": (step.ended_unix_ms > 0).then(|| utc(step.ended_unix_ms)),
+        "notes": step.notes,
+    })
+}
+
+/// An open question as JSON, by the names of the contract.
+pub fn pending_json(pending: &pb::Pending) -> Value {
+    let from = pending.settle_after_unix_ms;
+    json!({
+        "session": pending.session,
+        "id": pending.id,
+        "reason": wait_reason(pending.reason),
+        "run": pending.run,
+        "step": pending.step,
+        "tool": pending.tool,
+        "arguments_json": pending.arguments_json,
+        "call_key": pending.call_key,
+        "settle_after": (from > 0).then(|| utc(from)),
+        "answered": pending.answered,
+    })
+}
+
+/// An open question for people, with the commands that answer it.
+pub fn pending_lines(context: &Context, style: Style, pending: &pb::Pending) -> Vec<String> {
+    let in_doubt = pending.reason == i32::from(WaitReason::InDoubt);
+    let id = escape(&pending.id);
+    let title = format!("? {id}  {}", waits_for(pending.reason));
+    let mut lines = vec![style.asks(&title)];
+    let mut fact = |name: &str, text: &str| {
+        if !text.is_empty() {
+            lines.push(format!("  {name:<10}{}", escape(text)));
+        }
+    };
+    let run = match pending.step {
+        0 => format!("run {}", pending.run),
+        step => format!("run {}, step {step}", pending.run),
+    };
+    fact("in", &format!("{}, {run}", pending.session));
+    fact("tool", &pending.tool);
+    fact("arguments", &pending.arguments_json);
+    fact("call key", &pending.call_key);
+    if in_doubt {
+        let from = match pending.settle_after_unix_ms {
+            ..=0 => "at once".to_owned(),
+            from => format!("not before {} UTC, because until then the call may still run", clock(from)),
+        };
+        fact("answer", &format!("takes effect {from}"));
+    }
+    if pending.answered {
+        fact("answered", "yes; it has not taken effect yet");
+        return lines;
+    }
+    lines.push("  decide with".to_owned());
+    for (words, meaning) in answers(in_doubt) {
+        let rest = format!("decide {} {} {words}", pending.session, quoted(&pending.id));
+        lines.push(format!("    {}", command(context, &rest)));
+        lines.push(style.dim(&format!("      {meaning}")));
+    }
+    lines
+}
+
+const fn answers(in_doubt: bool) -> &'static [(&'static str, &'static str)] {
+    if in_doubt {
+        &[
+            ("done --output '…'", "it was carried out, with this result"),
+            ("retry", "send it again, with the same key"),
+            ("skip", "go on without it"),
+            ("fail", "the step fails"),
+        ]
+    } else {
+        &[
+            ("retry", "go on with a fresh budget"),
+            ("fail", "the run fails"),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_have_short_names() {
+        assert_eq!(session_status(3), "waiting");
+        assert_eq!(run_status(4), "completed");
+        assert_eq!(step_status(5), "skipped");
+        assert_eq!(run_status(99), "unspecified");
+    }
+
+    #[test]
+    fn prices_are_rounded_up_and_left_out_if_unknown() {
+        let usage = |cost_nano_usd| Usage {
+            input_tokens: 12,
+            output_tokens: 3,
+            cost_nano_usd,
+            model_calls: 2,
+        };
+        let free = "2 model calls, 12 + 3 tokens";
+        assert_eq!(usage_text(Some(&usage(0))), free);
+        assert_eq!(usage_text(Some(&usage(1))), format!("{free}, $0.0001"));
+        let dear = usage_text(Some(&usage(5_600_000_000)));
+        assert_eq!(dear, format!("{free}, $5.6000"));
+    }
+}

@@ -1,0 +1,356 @@
+//! Events as JSON, for `--json` and `cairn export`.
+//!
+//! One object an event: `seq`, `at` (UTC), `kind`, and then the fields as the contract names them.
+//! Every field is there even if it is empty, messages that are not set are `null`, and enum values
+//! are written in lower case without the name of their enum: `"effect": "effectful"`. One-of
+//! fields are objects with a single key, which says which one it is. These names are stable.
+
+use super::time::utc;
+use cairn_proto::event as wire;
+use cairn_proto::event::event::Kind;
+use serde_json::{Map, Value, json};
+
+/// An event with its number as a JSON object.
+pub fn event_json(seq: u64, event: &wire::Event) -> Value {
+    let kind = event.kind.as_ref();
+    let mut object = Map::new();
+    object.insert("seq".into(), seq.into());
+    object.insert("at".into(), utc(event.at_unix_ms).into());
+    object.insert("kind".into(), kind.map_or("unknown", kind_name).into());
+    if let Some(Value::Object(fields)) = kind.map(fields) {
+        object.extend(fields);
+    }
+    Value::Object(object)
+}
+
+/// The name of a kind of event, as the contract has it: `step_completed`.
+pub fn kind_name(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::SessionCreated(_) => "session_created",
+        Kind::CommandReceived(_) => "command_received",
+        Kind::CommandRefused(_) => "command_refused",
+        Kind::MemorySet(_) => "memory_set",
+        Kind::MemoryRemoved(_) => "memory_removed",
+        Kind::MemoryCleared(_) => "memory_cleared",
+        Kind::RunStarted(_) => "run_started",
+        Kind::PlanApplied(_) => "plan_applied",
+        Kind::RunWaiting(_) => "run_waiting",
+        Kind::RunResumed(_) => "run_resumed",
+        Kind::RunCompleted(_) => "run_completed",
+        Kind::RunFailed(_) => "run_failed",
+        Kind::RunCancelled(_) => "run_cancelled",
+        Kind::StepStarted(_) => "step_started",
+        Kind::AttemptContinued(_) => "attempt_continued",
+        Kind::StepCompleted(_) => "step_completed",
+        Kind::StepFailed(_) => "step_failed",
+        Kind::StepSkipped(_) => "step_skipped",
+        Kind::ReplyReceived(_) => "reply_received",
+        Kind::CallIntended(_) => "call_intended",
+        Kind::CallFinished(_) => "call_finished",
+        Kind::CallInDoubt(_) => "call_in_doubt",
+        Kind::CallSettled(_) => "call_settled",
+        Kind::SubGoalAdded(_) => "sub_goal_added",
+        Kind::SubGoalFocused(_) => "sub_goal_focused",
+        Kind::SubGoalCompleted(_) => "sub_goal_completed",
+        Kind::ScratchpadWritten(_) => "scratchpad_written",
+        Kind::Decided(_) => "decided",
+        Kind::BudgetRaised(_) => "budget_raised",
+        Kind::StoredApart(_) => "stored_apart",
+    }
+}
+
+fn fields(kind: &Kind) -> Value {
+    match kind {
+        Kind::SessionCreated(e) => json!({"title": e.title}),
+        Kind::CommandReceived(e) => command_received(e),
+        Kind::CommandRefused(e) => command_refused(e),
+        Kind::MemorySet(e) => json!({"key": e.key, "value": e.value}),
+        Kind::MemoryRemoved(e) => json!({"key": e.key}),
+        Kind::MemoryCleared(wire::MemoryCleared {}) => json!({}),
+        Kind::RunStarted(e) => run_started(e),
+        Kind::PlanApplied(e) => plan_applied(e),
+        Kind::RunWaiting(e) => json!({"run": e.run, "reason": wait_reason(e.reason)}),
+        Kind::RunResumed(e) => json!({"run": e.run}),
+        Kind::RunCompleted(e) => json!({"run": e.run, "answer": e.answer}),
+        Kind::RunFailed(e) => json!({"run": e.run, "failure": failure(e.failure.as_ref())}),
+        Kind::RunCancelled(e) => run_cancelled(e),
+        Kind::StepStarted(e) => step_started(e),
+        Kind::AttemptContinued(e) => json!({"attempt": attempt(e.attempt.as_ref())}),
+        Kind::StepCompleted(e) => step_completed(e),
+        Kind::StepFailed(e) => step_failed(e),
+        Kind::StepSkipped(e) => json!({"run": e.run, "step": e.step, "reason": e.reason}),
+        Kind::ReplyReceived(e) => reply_received(e),
+        Kind::CallIntended(e) => call_intended(e),
+        Kind::CallFinished(e) => call_finished(e),
+        Kind::CallInDoubt(e) => call_in_doubt(e),
+        Kind::CallSettled(e) => call_settled(e),
+        Kind::SubGoalAdded(e) => sub_goal_added(e),
+        Kind::SubGoalFocused(e) => sub_goal_focused(e),
+        Kind::SubGoalCompleted(e) => sub_goal_completed(e),
+        Kind::ScratchpadWritten(e) => scratchpad_written(e),
+        Kind::Decided(e) => decided(e),
+        Kind::BudgetRaised(e) => budget_raised(e),
+        Kind::StoredApart(e) => json!({"digest": e.digest, "size": e.size}),
+    }
+}
+
+/// A failure as JSON; `null` if there is none.
+pub fn failure(failure: Option<&wire::Failure>) -> Value {
+    failure.map_or(Value::Null, |failure| {
+        let kind = wire::FailureKind::try_from(failure.kind).unwrap_or_default();
+        json!({
+            "kind": short(kind.as_str_name(), "FAILURE_KIND_"),
+            "reason": failure.reason,
+            "message": failure.message,
+            "recoverable": failure.recoverable,
+        })
+    })
+}
+
+/// Usage as JSON; zeros if there is none.
+pub fn usage(usage: Option<&wire::Usage>) -> Value {
+    let usage = usage.copied().unwrap_or_default();
+    json!({
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_nano_usd": usage.cost_nano_usd,
+        "model_calls": usage.model_calls,
+    })
+}
+
+/// A step as it was planned.
+pub fn plan_step(step: &wire::PlanStep) -> Value {
+    let tool = step.tool.as_ref().map_or(
+        Value::Null,
+        |tool| json!({"name": tool.name, "arguments_json": tool.arguments_json}),
+    );
+    json!({
+        "id": step.id,
+        "title": step.title,
+        "description": step.description,
+        "tool": tool,
+        "depends_on": step.depends_on,
+        "capabilities": step.capabilities,
+    })
+}
+
+/// What a run waits for: `in_doubt`, `budget`.
+pub fn wait_reason(number: i32) -> String {
+    let reason = wire::WaitReason::try_from(number).unwrap_or_default();
+    short(reason.as_str_name(), "WAIT_REASON_")
+}
+
+/// How steps depend on each other: `chain`, `graph`.
+pub fn order(number: i32) -> String {
+    let order = wire::Order::try_from(number).unwrap_or_default();
+    short(order.as_str_name(), "ORDER_")
+}
+
+/// An enum value's name as programs read it here: in lower case, without the enum's name.
+pub fn short(name: &str, prefix: &str) -> String {
+    name.strip_prefix(prefix)
+        .unwrap_or(name)
+        .to_ascii_lowercase()
+}
+
+fn effect(number: i32) -> String {
+    let effect = wire::Effect::try_from(number).unwrap_or_default();
+    short(effect.as_str_name(), "EFFECT_")
+}
+
+fn attempt(attempt: Option<&wire::AttemptRef>) -> Value {
+    attempt.map_or(Value::Null, |attempt| {
+        json!({"run": attempt.run, "step": attempt.step, "attempt": attempt.attempt})
+    })
+}
+
+fn call(call: Option<&wire::CallRef>) -> Value {
+    call.map_or(Value::Null, |call| {
+        json!({
+            "attempt": attempt(call.attempt.as_ref()),
+            "tool_turn": call.tool_turn,
+            "index": call.index,
+        })
+    })
+}
+
+fn plan(plan: Option<&wire::Plan>) -> Value {
+    plan.map_or(Value::Null, |plan| {
+        let steps: Vec<_> = plan.steps.iter().map(plan_step).collect();
+        json!({"order": order(plan.order), "steps": steps})
+    })
+}
+
+fn settlement(settlement: Option<&wire::Settlement>) -> Value {
+    use wire::settlement::{Done, Fail, Outcome, Retry, Skip};
+    let outcome = settlement.and_then(|settlement| settlement.outcome.as_ref());
+    outcome.map_or(Value::Null, |outcome| match outcome {
+        Outcome::Done(Done { output }) => json!({"done": {"output": output}}),
+        Outcome::Retry(Retry {}) => json!({"retry": {}}),
+        Outcome::Skip(Skip { reason }) => json!({"skip": {"reason": reason}}),
+        Outcome::Fail(Fail { reason }) => json!({"fail": {"reason": reason}}),
+    })
+}
+
+fn command_received(event: &wire::CommandReceived) -> Value {
+    use wire::command::Kind;
+    let kind = event
+        .command
+        .as_ref()
+        .and_then(|command| command.kind.as_ref());
+    let command = kind.map_or(Value::Null, |kind| match kind {
+        Kind::StartRun(start) => json!({"start_run": start_run(start)}),
+        Kind::CancelRun(cancel) => {
+            json!({"cancel_run": {"run": cancel.run, "reason": cancel.reason}})
+        }
+        Kind::Decide(decide) => json!({"decide": {
+            "pending_id": decide.pending_id,
+            "settlement": settlement(decide.settlement.as_ref()),
+        }}),
+    });
+    json!({"request_id": event.request_id, "command": command})
+}
+
+fn start_run(start: &wire::StartRun) -> Value {
+    let limits = start.limits.as_ref().map_or(Value::Null, |limits| {
+        json!({
+            "max_tool_turns": limits.max_tool_turns,
+            "max_turns": limits.max_turns,
+            "max_parallel_steps": limits.max_parallel_steps,
+        })
+    });
+    json!({
+        "goal": start.goal,
+        "plan": plan(start.plan.as_ref()),
+        "limits": limits,
+        "model": start.model,
+    })
+}
+
+fn command_refused(e: &wire::CommandRefused) -> Value {
+    json!({"command_seq": e.command_seq, "reason": e.reason, "message": e.message})
+}
+
+fn run_started(event: &wire::RunStarted) -> Value {
+    let limits = event.limits.as_ref().map_or(Value::Null, |limits| {
+        json!({
+            "max_tool_turns": limits.max_tool_turns,
+            "max_turns": limits.max_turns,
+            "max_parallel_steps": limits.max_parallel_steps,
+        })
+    });
+    json!({
+        "run": event.run,
+        "goal": event.goal,
+        "limits": limits,
+        "model": event.model,
+        "command_seq": event.command_seq,
+    })
+}
+
+fn plan_applied(e: &wire::PlanApplied) -> Value {
+    json!({
+        "run": e.run,
+        "revision": e.revision,
+        "plan": plan(e.plan.as_ref()),
+        "usage": usage(e.usage.as_ref()),
+        "duration_ms": e.duration_ms,
+    })
+}
+
+fn run_cancelled(e: &wire::RunCancelled) -> Value {
+    json!({"run": e.run, "reason": e.reason, "command_seq": e.command_seq})
+}
+
+fn step_started(e: &wire::StepStarted) -> Value {
+    json!({"attempt": attempt(e.attempt.as_ref()), "tool_effect": effect(e.tool_effect)})
+}
+
+fn step_completed(e: &wire::StepCompleted) -> Value {
+    json!({
+        "attempt": attempt(e.attempt.as_ref()),
+        "response": e.response,
+        "summary": e.summary,
+    })
+}
+
+fn step_failed(e: &wire::StepFailed) -> Value {
+    json!({"attempt": attempt(e.attempt.as_ref()), "failure": failure(e.failure.as_ref())})
+}
+
+fn reply_received(event: &wire::ReplyReceived) -> Value {
+    let requested = |requested: &wire::RequestedCall| {
+        let call = requested.call.as_ref().map_or(Value::Null, |call| {
+            json!({"id": call.id, "name": call.name, "arguments_json": call.arguments_json})
+        });
+        json!({"call": call, "effect": effect(requested.effect)})
+    };
+    let calls: Vec<_> = event.calls.iter().map(requested).collect();
+    json!({
+        "attempt": attempt(event.attempt.as_ref()),
+        "tool_turn": event.tool_turn,
+        "text": event.text,
+        "calls": calls,
+        "usage": usage(event.usage.as_ref()),
+        "model": event.model,
+        "duration_ms": event.duration_ms,
+    })
+}
+
+fn call_intended(e: &wire::CallIntended) -> Value {
+    json!({
+        "call": call(e.call.as_ref()),
+        "not_after_unix_ms": e.not_after_unix_ms,
+        "time_limit_ms": e.time_limit_ms,
+        "in_process": e.in_process,
+    })
+}
+
+fn call_finished(e: &wire::CallFinished) -> Value {
+    json!({
+        "call": call(e.call.as_ref()),
+        "output": e.output,
+        "is_error": e.is_error,
+        "reason": e.reason,
+        "duration_ms": e.duration_ms,
+    })
+}
+
+fn call_in_doubt(e: &wire::CallInDoubt) -> Value {
+    json!({"call": call(e.call.as_ref()), "settle_after_unix_ms": e.settle_after_unix_ms})
+}
+
+fn call_settled(e: &wire::CallSettled) -> Value {
+    json!({"call": call(e.call.as_ref()), "settlement": settlement(e.settlement.as_ref())})
+}
+
+fn sub_goal_added(e: &wire::SubGoalAdded) -> Value {
+    json!({"attempt": attempt(e.attempt.as_ref()), "index": e.index, "text": e.text})
+}
+
+fn sub_goal_focused(e: &wire::SubGoalFocused) -> Value {
+    json!({"attempt": attempt(e.attempt.as_ref()), "index": e.index})
+}
+
+fn sub_goal_completed(e: &wire::SubGoalCompleted) -> Value {
+    json!({"attempt": attempt(e.attempt.as_ref()), "index": e.index, "summary": e.summary})
+}
+
+fn scratchpad_written(e: &wire::ScratchpadWritten) -> Value {
+    json!({"attempt": attempt(e.attempt.as_ref()), "text": e.text})
+}
+
+fn decided(e: &wire::Decided) -> Value {
+    json!({
+        "command_seq": e.command_seq,
+        "call": call(e.call.as_ref()),
+        "settlement": settlement(e.settlement.as_ref()),
+    })
+}
+
+fn budget_raised(e: &wire::BudgetRaised) -> Value {
+    json!({"run": e.run, "turns": e.turns, "command_seq": e.command_seq})
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,354 @@
+//! One line of text for each kind of event.
+
+mod words;
+
+pub use words::{failure_text, step_name, waits_for};
+
+use super::event_json::order;
+use super::time::{clock, span};
+use cairn_proto::event as wire;
+use cairn_proto::event::event::Kind;
+use cairn_rpc::text::clip;
+use std::collections::HashMap;
+use std::fmt;
+use words::{PIECE, after_colon, command_text, gist, settlement_text};
+
+/// What a line tells at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// Something happened.
+    Plain,
+    /// Something began.
+    Began,
+    /// Something ended well.
+    Good,
+    /// Something ended badly.
+    Bad,
+    /// A person is asked for something.
+    Asks,
+}
+
+impl Mark {
+    /// One character.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Plain => " ",
+            Self::Began => "→",
+            Self::Good => "✓",
+            Self::Bad => "✗",
+            Self::Asks => "?",
+        }
+    }
+}
+
+/// An event for people: a mark and one line, in which everything untrusted is escaped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventLine {
+    /// What it tells at a glance.
+    pub mark: Mark,
+    /// The line.
+    pub text: String,
+}
+
+impl fmt::Display for EventLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.mark.sign(), self.text)
+    }
+}
+
+type StepKey = (u32, u32);
+type CallKey = (u32, u32, u32, u32, u32);
+type PartKey = (u32, u32, u32, u32);
+
+/// Tells events as lines.
+///
+/// It remembers the names that events give to steps, calls and parts of steps, because later
+/// events have only their numbers. Begun in the middle of a journal it tells the numbers.
+#[derive(Debug, Default)]
+pub struct Narrator {
+    steps: HashMap<StepKey, String>,
+    calls: HashMap<CallKey, String>,
+    parts: HashMap<PartKey, String>,
+}
+
+impl Narrator {
+    /// The line of the next event.
+    pub fn line(&mut self, event: &wire::Event) -> EventLine {
+        let Some(kind) = &event.kind else {
+            return line(Mark::Plain, "an event of a kind that this version does not know");
+        };
+        self.remember(kind);
+        match kind {
+            Kind::SessionCreated(_)
+            | Kind::CommandReceived(_)
+            | Kind::CommandRefused(_)
+            | Kind::MemorySet(_)
+            | Kind::MemoryRemoved(_)
+            | Kind::MemoryCleared(_)
+            | Kind::StoredApart(_) => session_line(kind),
+            Kind::RunStarted(_)
+            | Kind::PlanApplied(_)
+            | Kind::RunWaiting(_)
+            | Kind::RunResumed(_)
+            | Kind::RunCompleted(_)
+            | Kind::RunFailed(_)
+            | Kind::RunCancelled(_)
+            | Kind::BudgetRaised(_) => run_line(kind),
+            Kind::StepStarted(_)
+            | Kind::AttemptContinued(_)
+            | Kind::StepCompleted(_)
+            | Kind::StepFailed(_)
+            | Kind::StepSkipped(_) => self.step_line(kind),
+            Kind::SubGoalAdded(_)
+            | Kind::SubGoalFocused(_)
+            | Kind::SubGoalCompleted(_)
+            | Kind::ScratchpadWritten(_) => self.part_line(kind),
+            Kind::ReplyReceived(e) => reply_line(e),
+            Kind::CallIntended(_)
+            | Kind::CallFinished(_)
+            | Kind::CallInDoubt(_)
+            | Kind::CallSettled(_)
+            | Kind::Decided(_) => self.call_line(kind),
+        }
+    }
+
+    fn remember(&mut self, kind: &Kind) {
+        match kind {
+            Kind::PlanApplied(e) => {
+                let steps = e.plan.iter().flat_map(|plan| &plan.steps);
+                for (number, step) in (1..).zip(steps) {
+                    self.steps.insert((e.run, number), step_name(step));
+                    if let Some(tool) = &step.tool {
+                        let call = (e.run, number, 1, 0, 0);
+                        self.calls.insert(call, tool.name.clone());
+                    }
+                }
+            }
+            Kind::ReplyReceived(e) => {
+                let at = e.attempt.unwrap_or_default();
+                for (index, call) in (0..).zip(&e.calls) {
+                    let key = (at.run, at.step, at.attempt, e.tool_turn, index);
+                    let name = call.call.as_ref().map(|call| call.name.clone());
+                    self.calls.insert(key, name.unwrap_or_default());
+                }
+            }
+            Kind::SubGoalAdded(e) => {
+                let key = part_key(e.attempt.as_ref(), e.index);
+                self.parts.insert(key, e.text.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn step_line(&self, kind: &Kind) -> EventLine {
+        match kind {
+            Kind::StepStarted(e) => {
+                let at = e.attempt.unwrap_or_default();
+                let again = match at.attempt {
+                    ..=1 => String::new(),
+                    number => format!(" (attempt {number})"),
+                };
+                let name = self.step(at.run, at.step);
+                line(Mark::Began, format!("step {} started{again}{name}", at.step))
+            }
+            Kind::AttemptContinued(e) => {
+                let at = e.attempt.unwrap_or_default();
+                let name = self.step(at.run, at.step);
+                line(Mark::Began, format!("step {} goes on{name}", at.step))
+            }
+            Kind::StepCompleted(e) => {
+                let number = step_of(e.attempt.as_ref());
+                let said = if e.summary.is_empty() { &e.response } else { &e.summary };
+                line(Mark::Good, format!("step {number} completed{}", after_colon(said)))
+            }
+            Kind::StepFailed(e) => {
+                let number = step_of(e.attempt.as_ref());
+                let why = failure_text(e.failure.as_ref());
+                line(Mark::Bad, format!("step {number} failed: {why}"))
+            }
+            Kind::StepSkipped(e) => {
+                let why = after_colon(&e.reason);
+                line(Mark::Plain, format!("step {} skipped{why}", e.step))
+            }
+            _ => line(Mark::Plain, ""),
+        }
+    }
+
+    fn part_line(&self, kind: &Kind) -> EventLine {
+        let (mark, attempt, text) = match kind {
+            Kind::SubGoalAdded(e) => {
+                let text = format!("to do: {}", clip(&e.text, PIECE));
+                (Mark::Plain, e.attempt.as_ref(), text)
+            }
+            Kind::SubGoalFocused(e) => {
+                let text = format!("turns to: {}", self.part(e.attempt.as_ref(), e.index));
+                (Mark::Began, e.attempt.as_ref(), text)
+            }
+            Kind::SubGoalCompleted(e) => {
+                let part = self.part(e.attempt.as_ref(), e.index);
+                let text = format!("done: {part}{}", after_colon(&e.summary));
+                (Mark::Good, e.attempt.as_ref(), text)
+            }
+            Kind::ScratchpadWritten(e) => {
+                let text = format!("notes{}", after_colon(&e.text));
+                (Mark::Plain, e.attempt.as_ref(), text)
+            }
+            _ => (Mark::Plain, None, String::new()),
+        };
+        line(mark, format!("step {}: {text}", step_of(attempt)))
+    }
+
+    fn call_line(&self, kind: &Kind) -> EventLine {
+        let (mark, call, text) = match kind {
+            Kind::CallIntended(e) => (Mark::Plain, e.call.as_ref(), "is sent".to_owned()),
+            Kind::CallFinished(e) => {
+                let (mark, verb) = match e.is_error {
+                    true => (Mark::Bad, "failed"),
+                    false => (Mark::Plain, "gave"),
+                };
+                let text = format!("{verb}{} ({})", gist(&e.output), span(e.duration_ms));
+                (mark, e.call.as_ref(), text)
+            }
+            Kind::CallInDoubt(e) => {
+                let from = match e.settle_after_unix_ms {
+                    ..=0 => "at once".to_owned(),
+                    from => format!("from {} UTC on", clock(from)),
+                };
+                let text = format!("was begun and nobody knows how it ended; an answer counts {from}");
+                (Mark::Asks, e.call.as_ref(), text)
+            }
+            Kind::CallSettled(e) => {
+                let text = format!("settled: {}", settlement_text(e.settlement.as_ref()));
+                (Mark::Plain, e.call.as_ref(), text)
+            }
+            Kind::Decided(e) => {
+                let text = format!("answered: {}", settlement_text(e.settlement.as_ref()));
+                (Mark::Plain, e.call.as_ref(), text)
+            }
+            _ => (Mark::Plain, None, String::new()),
+        };
+        let call = call.copied().unwrap_or_default();
+        let number = step_of(call.attempt.as_ref());
+        line(mark, format!("step {number}: {} {text}", self.call(&call)))
+    }
+
+    fn step(&self, run: u32, step: u32) -> String {
+        self.steps
+            .get(&(run, step))
+            .map_or_else(String::new, |name| after_colon(name))
+    }
+
+    fn call(&self, call: &wire::CallRef) -> String {
+        let at = call.attempt.unwrap_or_default();
+        let key = (at.run, at.step, at.attempt, call.tool_turn, call.index);
+        // Of a tool step, every attempt makes the same call.
+        let first = (at.run, at.step, 1, call.tool_turn, call.index);
+        let name = self.calls.get(&key).or_else(|| self.calls.get(&first));
+        let number = || format!("call {}.{}", call.tool_turn, call.index);
+        name.map_or_else(number, |name| clip(name, PIECE))
+    }
+
+    fn part(&self, attempt: Option<&wire::AttemptRef>, index: u32) -> String {
+        let name = self.parts.get(&part_key(attempt, index));
+        name.map_or_else(|| format!("part {}", index + 1), |name| clip(name, PIECE))
+    }
+}
+
+fn session_line(kind: &Kind) -> EventLine {
+    let text = match kind {
+        Kind::SessionCreated(e) => format!("session created{}", after_colon(&e.title)),
+        Kind::CommandReceived(e) => format!("asked: {}", command_text(e.command.as_ref())),
+        Kind::CommandRefused(e) => {
+            let why = clip(&e.message, 2 * PIECE);
+            return line(Mark::Bad, format!("refused: {why} ({})", clip(&e.reason, PIECE)));
+        }
+        Kind::MemorySet(e) => {
+            format!("memory: {} = {}", clip(&e.key, PIECE), clip(&e.value, PIECE))
+        }
+        Kind::MemoryRemoved(e) => format!("memory: {} removed", clip(&e.key, PIECE)),
+        Kind::MemoryCleared(_) => "memory: cleared".to_owned(),
+        Kind::StoredApart(e) => format!("an event of {} bytes, kept apart", e.size),
+        _ => String::new(),
+    };
+    line(Mark::Plain, text)
+}
+
+fn run_line(kind: &Kind) -> EventLine {
+    match kind {
+        Kind::RunStarted(e) => {
+            let text = format!("run {} started{}", e.run, after_colon(&e.goal));
+            line(Mark::Began, text)
+        }
+        Kind::PlanApplied(e) => plan_line(e),
+        Kind::RunWaiting(e) => {
+            let why = waits_for(e.reason);
+            line(Mark::Asks, format!("run {} waits: {why}", e.run))
+        }
+        Kind::RunResumed(e) => line(Mark::Began, format!("run {} goes on", e.run)),
+        Kind::RunCompleted(e) => {
+            let text = format!("run {} completed{}", e.run, after_colon(&e.answer));
+            line(Mark::Good, text)
+        }
+        Kind::RunFailed(e) => {
+            let why = failure_text(e.failure.as_ref());
+            line(Mark::Bad, format!("run {} failed: {why}", e.run))
+        }
+        Kind::RunCancelled(e) => {
+            let text = format!("run {} cancelled{}", e.run, after_colon(&e.reason));
+            line(Mark::Bad, text)
+        }
+        Kind::BudgetRaised(e) => {
+            let text = format!("run {} may use {} more tool turns", e.run, e.turns);
+            line(Mark::Plain, text)
+        }
+        _ => line(Mark::Plain, ""),
+    }
+}
+
+fn plan_line(event: &wire::PlanApplied) -> EventLine {
+    let plan = event.plan.clone().unwrap_or_default();
+    let names: Vec<_> = plan.steps.iter().take(12).map(step_name).collect();
+    let steps = match plan.steps.len() {
+        1 => "1 step".to_owned(),
+        number => format!("{number} steps"),
+    };
+    let text = format!(
+        "run {} plan {}: {steps}, {}{}",
+        event.run,
+        event.revision,
+        order(plan.order),
+        after_colon(&names.join(" · "))
+    );
+    line(Mark::Plain, text)
+}
+
+fn reply_line(event: &wire::ReplyReceived) -> EventLine {
+    let mut parts = Vec::new();
+    if !event.text.is_empty() {
+        parts.push(clip(&event.text, PIECE));
+    }
+    for call in event.calls.iter().filter_map(|call| call.call.as_ref()) {
+        let (name, arguments) = (clip(&call.name, PIECE), clip(&call.arguments_json, PIECE));
+        parts.push(format!("calls {name} {arguments}"));
+    }
+    let said = if parts.is_empty() { "an empty reply".to_owned() } else { parts.join(" · ") };
+    let number = step_of(event.attempt.as_ref());
+    line(Mark::Plain, format!("step {number}: {said}"))
+}
+
+fn line(mark: Mark, text: impl Into<String>) -> EventLine {
+    let text = text.into();
+    EventLine { mark, text }
+}
+
+fn step_of(attempt: Option<&wire::AttemptRef>) -> u32 {
+    attempt.map_or(0, |attempt| attempt.step)
+}
+
+fn part_key(attempt: Option<&wire::AttemptRef>, index: u32) -> PartKey {
+    let at = attempt.copied().unwrap_or_default();
+    (at.run, at.step, at.attempt, index)
+}
+
+#[cfg(test)]
+mod tests;

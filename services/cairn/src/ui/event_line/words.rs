@@ -1,0 +1,84 @@
+//! Pieces of lines. All text in them is escaped and bounded, unless it says otherwise.
+
+use cairn_proto::event as wire;
+use cairn_rpc::text::clip;
+
+/// Longest piece of untrusted text in a line, in bytes.
+pub(super) const PIECE: usize = 160;
+
+/// The title of a step, or what else names it. Not escaped.
+pub fn step_name(step: &wire::PlanStep) -> String {
+    let tool = step.tool.as_ref().map_or("", |tool| tool.name.as_str());
+    let names = [step.title.as_str(), step.description.as_str(), tool];
+    let name = names.into_iter().find(|name| !name.is_empty());
+    name.unwrap_or(&step.id).to_owned()
+}
+
+/// Why something failed, on one line, escaped.
+pub fn failure_text(failure: Option<&wire::Failure>) -> String {
+    let Some(failure) = failure else {
+        return "no reason given".to_owned();
+    };
+    let message = clip(&failure.message, 2 * PIECE);
+    match (failure.reason.is_empty(), message.is_empty()) {
+        (true, _) => message,
+        (false, true) => clip(&failure.reason, PIECE),
+        (false, false) => format!("{message} ({})", clip(&failure.reason, PIECE)),
+    }
+}
+
+/// What a waiting run waits for, for people.
+pub fn waits_for(reason: i32) -> &'static str {
+    match wire::WaitReason::try_from(reason).unwrap_or_default() {
+        wire::WaitReason::Unspecified => "somebody has to decide something",
+        wire::WaitReason::InDoubt => "nobody knows how a call ended",
+        wire::WaitReason::Budget => "its tool turns are used up",
+    }
+}
+
+pub(super) fn command_text(command: Option<&wire::Command>) -> String {
+    use wire::command::Kind;
+    match command.and_then(|command| command.kind.as_ref()) {
+        None => "something that this version does not know".to_owned(),
+        Some(Kind::StartRun(start)) if start.goal.is_empty() => "carry out a plan".to_owned(),
+        Some(Kind::StartRun(start)) => format!("run{}", after_colon(&start.goal)),
+        Some(Kind::CancelRun(cancel)) => {
+            format!("cancel run {}{}", cancel.run, after_colon(&cancel.reason))
+        }
+        Some(Kind::Decide(decide)) => format!(
+            "decide {}: {}",
+            clip(&decide.pending_id, PIECE),
+            settlement_text(decide.settlement.as_ref())
+        ),
+    }
+}
+
+pub(super) fn settlement_text(settlement: Option<&wire::Settlement>) -> String {
+    use wire::settlement::Outcome;
+    match settlement.and_then(|settlement| settlement.outcome.as_ref()) {
+        None => "unknown".to_owned(),
+        Some(Outcome::Done(done)) => format!("done{}", after_colon(&done.output)),
+        Some(Outcome::Retry(_)) => "retry".to_owned(),
+        Some(Outcome::Skip(skip)) => format!("skip{}", after_colon(&skip.reason)),
+        Some(Outcome::Fail(fail)) => format!("fail{}", after_colon(&fail.reason)),
+    }
+}
+
+/// `: text`, escaped and cut; nothing if there is no text.
+pub(super) fn after_colon(text: &str) -> String {
+    match text.trim() {
+        "" => String::new(),
+        text => format!(": {}", clip(text, PIECE)),
+    }
+}
+
+/// The first line of an output, and how many there are.
+pub(super) fn gist(output: &str) -> String {
+    let output = output.trim();
+    let first = output.lines().next().unwrap_or_default();
+    match output.lines().count() {
+        0 => " nothing".to_owned(),
+        1 => after_colon(first),
+        lines => format!("{} … {lines} lines", after_colon(first)),
+    }
+}

@@ -1,0 +1,30 @@
+//! Standard output, line by line.
+
+use crate::error::CliError;
+use serde_json::Value;
+use std::io::{self, ErrorKind, Write as _};
+
+/// What a shell makes of a program that nobody listens to any more.
+const NOBODY_LISTENS: u8 = 141;
+
+/// Writes a line. Standard output is flushed, so that a reader at the other end of a pipe sees
+/// each line at once.
+///
+/// # Errors
+/// Standard output takes no more; silent if its reader has simply gone.
+pub fn line(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    written.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => CliError::new("").code(NOBODY_LISTENS),
+        _ => CliError::new(format!("cannot write to standard output: {error}")),
+    })
+}
+
+/// Writes a JSON document as one line.
+///
+/// # Errors
+/// As [`line`].
+pub fn json(value: &Value) -> Result<(), CliError> {
+    line(&value.to_string())
+}

@@ -1,0 +1,138 @@
+//! Watching and asking again: nothing missed, nothing twice, nothing started twice.
+
+mod support;
+
+use cairn_model::ModelRegistry;
+use cairn_proto::event::event::Kind;
+use cairn_proto::orchestrator as pb;
+use std::collections::BTreeSet;
+use support::{chain, check_completed, client, node, parts, start, tool_step, watch_to_end};
+use tonic::Code;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_that_reconnects_after_every_event_sees_each_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(parts(folder.path(), ModelRegistry::new())).await;
+    let mut client = client(&node);
+    let session = start(&mut client, "r-1", chain(vec![tool_step("pure"); 50])).await;
+    let mut cursor = 0;
+    let mut seen = Vec::new();
+    'watch: loop {
+        let request = pb::WatchSessionRequest {
+            session: session.clone(),
+            after_seq: cursor,
+        };
+        let mut stream = client.watch_session(request).await.expect("a watch").into_inner();
+        while let Some(message) = stream.message().await.expect("an event") {
+            let Some(event) = message.event else {
+                continue;
+            };
+            cursor = message.seq;
+            seen.push(message.seq);
+            if matches!(event.kind, Some(Kind::RunCompleted(_))) {
+                break 'watch;
+            }
+            break;
+        }
+    }
+    assert_eq!(seen, (1..=seen.len() as u64).collect::<Vec<_>>());
+    let whole = watch_to_end(&mut client, &session, 0).await;
+    assert_eq!(whole.len(), seen.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_watchers_see_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(parts(folder.path(), ModelRegistry::new())).await;
+    let mut starter = client(&node);
+    let session = start(&mut starter, "r-1", chain(vec![tool_step("pure"); 100])).await;
+    let mut watchers = Vec::new();
+    for after in 0..20 {
+        let (mut client, session) = (client(&node), session.clone());
+        watchers.push(tokio::spawn(async move {
+            watch_to_end(&mut client, &session, after).await
+        }));
+    }
+    for (after, watcher) in (0u64..).zip(watchers) {
+        let events = watcher.await.expect("a watcher");
+        check_completed(&events);
+        assert!(events.iter().map(|(seq, _)| *seq).eq(after + 1..=after + events.len() as u64));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_start_is_the_same_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(parts(folder.path(), ModelRegistry::new())).await;
+    let run = chain(vec![tool_step("effectful"); 3]);
+    let mut starts = Vec::new();
+    for _ in 0..20 {
+        let (mut client, run) = (client(&node), run.clone());
+        starts.push(tokio::spawn(async move { start(&mut client, "same", run).await }));
+    }
+    let mut sessions = BTreeSet::new();
+    for start in starts {
+        sessions.insert(start.await.expect("a start"));
+    }
+    assert_eq!(sessions.len(), 1);
+    let mut client = client(&node);
+    let session = sessions.into_iter().next().expect("a session");
+    let events = watch_to_end(&mut client, &session, 0).await;
+    let started = |kind: &Option<Kind>| matches!(kind, Some(Kind::RunStarted(_)));
+    assert_eq!(events.iter().filter(|(_, event)| started(&event.kind)).count(), 1);
+
+    let other = pb::StartRunRequest {
+        session: String::new(),
+        request_id: "same".to_owned(),
+        run: Some(chain(vec![tool_step("pure")])),
+    };
+    let refused = client.start_run(other).await.expect_err("another request of the same name");
+    assert_eq!(refused.code(), Code::AlreadyExists);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_run_follows_the_first_and_not_beside_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(parts(folder.path(), ModelRegistry::new())).await;
+    let mut client = client(&node);
+    let session = start(&mut client, "r-1", chain(vec![tool_step("pure"); 2])).await;
+    let events = watch_to_end(&mut client, &session, 0).await;
+    let next = |id: &str| pb::StartRunRequest {
+        session: session.clone(),
+        request_id: id.to_owned(),
+        run: Some(chain(vec![tool_step("pure"); 2])),
+    };
+    let second = client.start_run(next("r-2")).await.expect("a second run").into_inner();
+    assert_eq!(second.run, 2);
+    let last = events.last().map_or(0, |(seq, _)| *seq);
+    assert!(second.seq > last);
+    check_completed(&watch_to_end(&mut client, &session, last).await);
+    let again = client.start_run(next("r-2")).await.expect("the same answer").into_inner();
+    assert_eq!(again, second);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_agree_with_the_journal_at_every_event() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = node(parts(folder.path(), ModelRegistry::new())).await;
+    let mut client = client(&node);
+    let session = start(&mut client, "r-1", chain(vec![tool_step("pure"); 3])).await;
+    let events = watch_to_end(&mut client, &session, 0).await;
+    let last = events.last().map_or(0, |(seq, _)| *seq);
+    for at_seq in 1..=last {
+        let request = pb::GetStateRequest {
+            session: session.clone(),
+            at_seq,
+        };
+        let state = client.get_state(request).await.expect("a state").into_inner();
+        assert_eq!(state.seq, at_seq);
+        let json: serde_json::Value = serde_json::from_str(&state.json).expect("JSON");
+        assert!(json.is_object(), "{json}");
+    }
+    let beyond = pb::GetStateRequest {
+        session,
+        at_seq: last + 1,
+    };
+    let refused = client.get_state(beyond).await.expect_err("no such event");
+    assert_eq!(refused.code(), Code::InvalidArgument);
+}

@@ -1,0 +1,170 @@
+//! Groups of operations, of which one goes wrong.
+
+use super::operation::{Operation, Stop, Task, Tx};
+use super::{SqliteOptions, SqliteStore};
+use crate::port::{Create, Header, RequestId, SessionKey, Store, StoreError, StoreResult};
+use bytes::Bytes;
+use std::sync::mpsc;
+
+fn creation(id: &str) -> Create {
+    Create {
+        key: SessionKey::new("space", id),
+        request: RequestId {
+            id: "request".to_owned(),
+            digest: Bytes::from("digest"),
+        },
+        operation_id: "create".to_owned(),
+        events: vec![Bytes::from("created")],
+        last_command_seq: 0,
+        header: Header::default(),
+        lease: None,
+    }
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy)]
+enum Fault {
+    /// A statement fails after another one has written.
+    Statement,
+    /// Everything goes well until the COMMIT.
+    Commit,
+}
+
+/// An operation that SQLite cannot do.
+struct Faulty(Fault);
+
+impl Operation for Faulty {
+    type Answer = ();
+
+    fn apply(&mut self, tx: &Tx<'_>) -> Result<(), Stop> {
+        tx.conn.execute("UPDATE session SET status = 2", [])?;
+        match self.0 {
+            Fault::Statement => tx.conn.execute("INSERT INTO nowhere VALUES (1)", [])?,
+            Fault::Commit => tx.conn.execute("INSERT INTO child VALUES (99)", [])?,
+        };
+        Ok(())
+    }
+}
+
+/// Makes a constraint that SQLite looks at only when it commits.
+struct Constraint;
+
+impl Operation for Constraint {
+    type Answer = ();
+
+    fn apply(&mut self, tx: &Tx<'_>) -> Result<(), Stop> {
+        tx.conn.execute_batch(
+            "CREATE TABLE parent (id INTEGER PRIMARY KEY);
+             CREATE TABLE child (id REFERENCES parent DEFERRABLE INITIALLY DEFERRED);",
+        )?;
+        Ok(())
+    }
+}
+
+/// Holds the writer's thread until the other end of the channel speaks, so that what is sent
+/// meanwhile becomes one group.
+struct Held(mpsc::Receiver<()>);
+
+impl Operation for Held {
+    type Answer = ();
+
+    fn apply(&mut self, _tx: &Tx<'_>) -> Result<(), Stop> {
+        let _ = self.0.recv();
+        Ok(())
+    }
+}
+
+fn store() -> SqliteStore {
+    SqliteStore::in_memory(SqliteOptions::default()).unwrap()
+}
+
+async fn send<O: Operation>(
+    store: &SqliteStore,
+    operation: O,
+) -> tokio::sync::oneshot::Receiver<StoreResult<O::Answer>> {
+    let (task, answer) = Task::write(operation);
+    store.tasks.as_ref().unwrap().send(task).await.unwrap();
+    answer
+}
+
+async fn a_fault_hurts_only_itself(fault: Fault) {
+    let store = store();
+    send(&store, Constraint).await.await.unwrap().unwrap();
+    let (release, held) = mpsc::channel();
+    let held = send(&store, Held(held)).await;
+    let mut good = Vec::new();
+    for id in ["a", "b", "c", "d"] {
+        good.push(send(&store, super::create::CreateOp::new(creation(id))).await);
+    }
+    let bad = send(&store, Faulty(fault)).await;
+    let late = send(&store, super::create::CreateOp::new(creation("e"))).await;
+    let refused = send(&store, super::create::CreateOp::new(Create {
+        request: RequestId {
+            id: "another".to_owned(),
+            digest: Bytes::new(),
+        },
+        ..creation("a")
+    }))
+    .await;
+    release.send(()).unwrap();
+    held.await.unwrap().unwrap();
+    for answer in good.into_iter().chain([late]) {
+        assert!(!answer.await.unwrap().unwrap().duplicate);
+    }
+    let error = bad.await.unwrap().unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    assert_eq!(refused.await.unwrap().unwrap_err(), StoreError::RequestMismatch);
+    let page = store.list("space", None, 10).await.unwrap();
+    assert_eq!(page.sessions.len(), 5);
+    let untouched = |entry: &crate::port::SessionEntry| entry.status == Default::default();
+    assert!(page.sessions.iter().all(untouched), "the faulty operation left something");
+}
+
+#[tokio::test]
+async fn an_operation_that_fails_is_rolled_back_alone() {
+    a_fault_hurts_only_itself(Fault::Statement).await;
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_is_rolled_back_and_its_operations_are_tried_alone() {
+    a_fault_hurts_only_itself(Fault::Commit).await;
+}
+
+#[tokio::test]
+async fn what_waits_is_made_durable_together() {
+    let (release, held) = mpsc::channel();
+    let commits = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = commits.clone();
+    let options = SqliteOptions {
+        commit_hook: Some(std::sync::Arc::new(move |number, _| {
+            count.store(number, std::sync::atomic::Ordering::SeqCst);
+        })),
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::in_memory(options).unwrap();
+    let held = send(&store, Held(held)).await;
+    let mut answers = Vec::new();
+    for number in 0..150 {
+        let create = super::create::CreateOp::new(creation(&number.to_string()));
+        answers.push(send(&store, create).await);
+    }
+    release.send(()).unwrap();
+    held.await.unwrap().unwrap();
+    for answer in answers {
+        answer.await.unwrap().unwrap();
+    }
+    let commits = commits.load(std::sync::atomic::Ordering::SeqCst);
+    assert!((3..=4).contains(&commits), "150 creations in {commits} groups of at most 64");
+}
+
+#[tokio::test]
+async fn a_dropped_caller_does_not_stop_its_operation() {
+    let store = store();
+    let (release, held) = mpsc::channel();
+    let held = send(&store, Held(held)).await;
+    drop(send(&store, super::create::CreateOp::new(creation("a"))).await);
+    release.send(()).unwrap();
+    held.await.unwrap().unwrap();
+    let key = SessionKey::new("space", "a");
+    assert_eq!(store.read(&key, 0, 10).await.unwrap().last_seq, 1);
+}

@@ -1,0 +1,147 @@
+//! Death around a commit: what was answered is there, what was not is whole or absent, and a
+//! repeat finds out which.
+
+#![cfg(debug_assertions)]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+#[path = "support/work.rs"]
+mod work;
+
+use cairn_memory::port::*;
+use cairn_memory::sqlite::{SqliteOptions, SqliteStore, When};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use work::{creation, key, transition};
+
+/// Tells a child where its store is and when it dies: `<commit> <before|after> <path>`.
+const ORDERS: &str = "CAIRN_MEMORY_TEST_CRASH";
+
+/// Creates a session, makes transitions and appends a command; says what was answered.
+async fn work(store: &dyn Store) {
+    store.create(creation("a", Some("one"))).await.unwrap();
+    println!("answered");
+    for version in 0..3 {
+        store.commit(transition("a", "one", version)).await.unwrap();
+        println!("answered");
+    }
+    store.append_command(command()).await.unwrap();
+    println!("answered");
+}
+
+fn command() -> AppendCommand {
+    AppendCommand {
+        key: key("a"),
+        request: RequestId {
+            id: "request".to_owned(),
+            digest: "digest".into(),
+        },
+        event: "command".into(),
+    }
+}
+
+/// Not a test of its own: the process that dies.
+#[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "the only way to give orders to a test process")]
+async fn child() {
+    let Ok(orders) = std::env::var(ORDERS) else {
+        return;
+    };
+    let mut orders = orders.splitn(3, ' ');
+    let number: u64 = orders.next().unwrap().parse().unwrap();
+    let when = match orders.next().unwrap() {
+        "before" => When::Before,
+        _ => When::After,
+    };
+    let options = SqliteOptions {
+        commit_hook: Some(Arc::new(move |n, w| {
+            if (n, w) == (number, when) {
+                std::process::abort();
+            }
+        })),
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::open(orders.next().unwrap(), options).unwrap();
+    work(&store).await;
+}
+
+fn die(path: &Path, number: u64, when: &str) -> usize {
+    let orders = format!("{number} {when} {}", path.display());
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture"])
+        .env(ORDERS, orders)
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!output.status.success(), "it was to die at {number} {when}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.lines().filter(|line| line.contains("answered")).count()
+}
+
+#[tokio::test]
+async fn death_around_any_commit_loses_and_doubles_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 1..=5_u64 {
+        for when in ["before", "after"] {
+            let path = folder.path().join(format!("{number}-{when}.db"));
+            let answered = die(&path, number, when) as u64;
+            assert_eq!(answered, number - 1);
+            let durable = if when == "after" { number } else { number - 1 };
+
+            let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+            let last = match store.read(&key("a"), 0, 10).await {
+                Ok(page) => {
+                    let seqs: Vec<_> = page.events.iter().map(|event| event.seq).collect();
+                    assert_eq!(seqs, (1..=page.last_seq).collect::<Vec<_>>());
+                    page.last_seq
+                }
+                Err(error) => {
+                    assert_eq!(error, StoreError::NotFound);
+                    0
+                }
+            };
+            assert_eq!(last, durable, "{number} {when}");
+
+            // The owner was not in the holder's process: it repeats what was not answered.
+            let created = store.create(creation("a", Some("one"))).await.unwrap();
+            assert_eq!(created.duplicate, durable >= 1);
+            for version in answered.saturating_sub(1)..3 {
+                let again = store.commit(transition("a", "one", version)).await.unwrap();
+                assert_eq!(again.duplicate, durable >= version + 2, "{number} {when}");
+                assert!(again.owned());
+            }
+            let appended = store.append_command(command()).await.unwrap();
+            assert_eq!((appended.duplicate, appended.seq), (durable >= 5, 5));
+            let page = store.read(&key("a"), 0, 10).await.unwrap();
+            assert_eq!((page.last_seq, page.version), (5, 3));
+        }
+    }
+}
+
+#[tokio::test]
+async fn commits_are_counted_by_what_they_make_durable() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let record = seen.clone();
+    let options = SqliteOptions {
+        commit_hook: Some(Arc::new(move |number, when| {
+            record.lock().unwrap().push((number, when));
+        })),
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::in_memory(options).unwrap();
+    store.create(creation("a", Some("one"))).await.unwrap();
+    store.commit(transition("a", "one", 0)).await.unwrap();
+    // None of these is an owner's transition, a creation or a command that happens.
+    store.commit(transition("a", "one", 0)).await.unwrap();
+    store.commit(transition("a", "one", 7)).await.unwrap_err();
+    store.create(creation("a", Some("one"))).await.unwrap();
+    store.write_memory(&key("a"), MemoryWrite::Clear).await.unwrap();
+    store.claim(work::claim("two")).await.unwrap();
+    store.read(&key("a"), 0, 10).await.unwrap();
+    store.append_command(command()).await.unwrap();
+    store.append_command(command()).await.unwrap();
+    let want: Vec<_> = (1..=3)
+        .flat_map(|number| [(number, When::Before), (number, When::After)])
+        .collect();
+    assert_eq!(*seen.lock().unwrap(), want);
+}
