@@ -75,6 +75,11 @@ impl Attached {
         matches!(self.way, Way::Remote)
     }
 
+    /// Whether nobody holds the store, and its file is read.
+    pub fn is_reader(&self) -> bool {
+        matches!(self.way, Way::Reader { .. })
+    }
+
     /// The public services, if this process holds the store: to be served elsewhere too.
     pub fn public(&self) -> Option<&Server> {
         match &self.way {

@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    cancel, check_config, completions, decide, export, pending, report, resume, run, serve,
-    sessions, show, tree, watch,
+    cancel, check_config, completions, decide, export, log, memory, pending, report, resume, run,
+    serve, sessions, show, state, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -74,6 +74,12 @@ pub enum Command {
     Sessions(sessions::Args),
     /// Show one session: runs, plan, state
     Show(show::Args),
+    /// Show every model text and every tool call with input and output
+    Log(log::Args),
+    /// Show the agent state as JSON, now or as it was after an event
+    State(state::Args),
+    /// Read and change what a session remembers beside its plan
+    Memory(memory::Args),
     /// List what waits for a person's decision
     Pending(pending::Args),
     /// Answer what a run waits for

@@ -1,5 +1,6 @@
 //! The public services, as commands use them.
 
+mod persist;
 pub mod watch;
 
 pub use watch::{Watch, Watched};

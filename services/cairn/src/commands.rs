@@ -5,6 +5,9 @@ pub mod check_config;
 pub mod completions;
 pub mod decide;
 pub mod export;
+mod follow;
+pub mod log;
+pub mod memory;
 pub mod pending;
 pub mod report;
 pub mod resume;
@@ -12,6 +15,7 @@ pub mod run;
 pub mod serve;
 pub mod sessions;
 pub mod show;
+pub mod state;
 pub mod tree;
 pub mod watch;
 
@@ -89,6 +93,9 @@ pub async fn dispatch(command: Command, context: &Context) -> Result<ExitCode, C
         Command::Show(args) => Box::pin(show::run(args, context)).await,
         Command::Pending(args) => Box::pin(pending::run(args, context)).await,
         Command::Decide(args) => Box::pin(decide::run(args, context)).await,
+        Command::Log(args) => Box::pin(log::run(args, context)).await,
+        Command::State(args) => Box::pin(state::run(args, context)).await,
+        Command::Memory(args) => Box::pin(memory::run(args, context)).await,
         Command::Cancel(args) => Box::pin(cancel::run(args, context)).await,
         Command::Export(args) => Box::pin(export::run(args, context)).await,
         Command::Serve(args) => Box::pin(serve::run(args, context)).await,

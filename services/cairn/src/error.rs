@@ -1,6 +1,6 @@
 //! What a command says when it cannot do what was asked.
 
-use cairn_rpc::RpcError;
+use cairn_rpc::{ErrorKind, RpcError};
 use cairn_rpc::text::escape;
 use std::fmt;
 
@@ -13,6 +13,8 @@ pub struct CliError {
     pub hint: String,
     /// The exit code of the process.
     pub code: u8,
+    /// The service's name for what went wrong, such as `RUN_ACTIVE`; else empty.
+    pub reason: String,
 }
 
 /// Something failed.
@@ -31,6 +33,7 @@ impl CliError {
             message: message.into(),
             hint: String::new(),
             code: FAILURE,
+            reason: String::new(),
         }
     }
 
@@ -83,14 +86,19 @@ impl std::error::Error for CliError {}
 
 impl From<RpcError> for CliError {
     fn from(error: RpcError) -> Self {
-        let fields: Vec<String> = match error.message().is_empty() {
-            true => Vec::new(),
-            false => error.violations().iter().map(ToString::to_string).collect(),
-        };
         let message = error.to_string();
-        let hint = fields.join("\n");
-        let hint = if hint == message { String::new() } else { hint };
-        Self::new(message).hint(hint)
+        let fields: Vec<String> = error.violations().iter().map(ToString::to_string).collect();
+        let fields = fields.join("\n");
+        let is_told = fields == message || message == fields.replace('\n', "; ");
+        Self {
+            hint: if is_told { String::new() } else { fields },
+            code: match error.kind() {
+                ErrorKind::InvalidArgument => USAGE,
+                _ => FAILURE,
+            },
+            reason: error.reason_name().to_owned(),
+            message,
+        }
     }
 }
 

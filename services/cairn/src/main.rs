@@ -27,8 +27,10 @@ fn main() -> ExitCode {
                 .build()?;
             let code = runtime.block_on(async {
                 let at_once = |code| std::process::exit(code);
-                tokio::spawn(Signals::catch()?.obey(stop, at_once));
-                commands::dispatch(cli.command, &context).await
+                tokio::select! {
+                    code = commands::dispatch(cli.command, &context) => code,
+                    () = Signals::catch()?.obey(stop, at_once) => Ok(ExitCode::FAILURE),
+                }
             });
             // What a stopped command left behind, such as a blocking read, is not waited for.
             runtime.shutdown_background();

@@ -4,9 +4,8 @@ use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, Memory};
 use cairn_model::ModelRegistry;
 use cairn_orchestrator::Links;
-use cairn_proto::memory::GetTimeRequest;
-use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_rpc::{BuildError, DefaultNamespace, Exposure, Link, RpcError, Server, ServerBuilder};
+use cairn_tools::MemoryTime;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -77,7 +76,7 @@ impl Node {
         let internal = ServerBuilder::new(Exposure::Internal);
         let memory_link = memory.register_internal(internal).build().await?.link();
 
-        let mut deps = cairn_tools::Deps::new(Arc::new(StoreTime(memory_link.clone())));
+        let mut deps = cairn_tools::Deps::new(Arc::new(MemoryTime::new(memory_link.clone())));
         deps.environment = parts.environment;
         deps.tools = parts.more_tools;
         let tools = cairn_tools::build(parts.tools, deps)?;
@@ -154,17 +153,4 @@ async fn planner_link(
     let service = cairn_planner::build(config, cairn_planner::Deps::new(models.clone()));
     let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
     Ok(server.build().await?.link())
-}
-
-/// The store's time, asked of the memory service.
-#[derive(Debug)]
-struct StoreTime(Link);
-
-#[tonic::async_trait]
-impl cairn_tools::StoreTime for StoreTime {
-    async fn read(&self) -> Result<u64, cairn_tools::BoxError> {
-        let mut journal = JournalServiceClient::new(self.0.clone());
-        let answer = journal.get_time(GetTimeRequest {}).await?.into_inner();
-        Ok(u64::try_from(answer.store_time_unix_ms)?)
-    }
 }

@@ -22,7 +22,7 @@ pub use parts::parts;
 
 use crate::cli::Global;
 use crate::error::CliError;
-use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig, Settings as _};
+use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig};
 use cairn_tools::CommandConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

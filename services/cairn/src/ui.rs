@@ -2,11 +2,17 @@
 //!
 //! Everything that a model, a tool or a file said is escaped before it is shown.
 
+pub mod describe;
 pub mod event_json;
 pub mod event_line;
+pub mod file;
 pub mod live;
 pub mod out;
 pub mod progress;
 pub mod style;
 pub mod table;
+#[cfg(test)]
+mod testing;
+pub mod text;
 pub mod time;
+pub mod tree;

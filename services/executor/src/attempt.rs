@@ -224,7 +224,7 @@ impl<'a> ModelStep<'a> {
         let transcript: Vec<Message> =
             repeated("start.transcript", transcript).map_err(|error| invalid(&error))?;
         let last_calls = self.conversation.replay(transcript)?;
-        let last_turn = self.conversation.turns().saturating_sub(1);
+        let last_turn = self.conversation.turns();
         let mut turn = Turn::resumed(self.attempt, last_turn, last_calls);
         let calls = turn.permit(open_calls)?;
         settle(self.tools, self.owner, &mut turn, calls).await?;

@@ -40,6 +40,7 @@ use crate::port::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::{StreamExt as _, stream};
 use open::{Opened, open_file, open_memory, open_target};
 use operation::{Operation, Shared, Task};
 use readers::{Pool, Readers};
@@ -340,16 +341,15 @@ impl Store for SqliteStore {
 }
 
 /// A stream that ends with an error where it would wait for hints that never come.
-fn until_caught_up(stream: EventStream) -> EventStream {
-    use futures::{StreamExt as _, stream};
-    let over = stream::once(async {
-        Err(StoreError::unavailable("the store is open for reading only"))
-    });
-    let mut more = true;
-    let before = stream.take_while(move |batch| {
-        let take = more;
-        more = !batch.as_ref().is_ok_and(Vec::is_empty);
-        async move { take }
-    });
-    Box::pin(before.chain(over))
+fn until_caught_up(events: EventStream) -> EventStream {
+    let next = |events: Option<EventStream>| async {
+        let mut events = events?;
+        let batch = events.next().await?;
+        let caught_up = batch.as_ref().is_ok_and(Vec::is_empty);
+        Some((batch, Some(events).filter(|_| !caught_up)))
+    };
+    let over = StoreError::unavailable("the store is open for reading only");
+    stream::unfold(Some(events), next)
+        .chain(stream::iter([Err(over)]))
+        .boxed()
 }

@@ -88,7 +88,9 @@ fn summaries(plan: &PlanState, before: &BTreeSet<u32>) -> String {
 }
 
 fn notes(plan: &PlanState, before: &BTreeSet<u32>) -> String {
-    let steps = before.iter().map(|&position| &plan.steps[position as usize]);
+    let steps = before
+        .iter()
+        .map(|&position| &plan.steps[position as usize]);
     let mut noted: Vec<&Step> = steps.filter(|step| !step.notes.is_empty()).collect();
     noted.sort_by_key(|step| step.ended.map(|ended| ended.tick));
     let notes = noted.iter().map(|step| step.notes.as_str());

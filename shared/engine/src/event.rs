@@ -226,4 +226,3 @@ pub struct CallFinished {
     /// From sending to result.
     pub duration_ms: u64,
 }
-

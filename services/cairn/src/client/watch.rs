@@ -2,9 +2,11 @@
 
 use super::Client;
 use crate::error::CliError;
+use crate::ui::text::command;
 use cairn_proto::event::Event;
 use cairn_proto::orchestrator::{WatchSessionRequest, WatchSessionResponse};
 use cairn_rpc::{ErrorKind, RpcError};
+use std::io::Write as _;
 use std::time::Duration;
 use tokio::time::sleep;
 use tonic::{Status, Streaming};
@@ -35,6 +37,8 @@ pub struct Watch<'w, 'a> {
     after: u64,
     stream: Option<Streaming<WatchSessionResponse>>,
     tries: u32,
+    is_caught_up: bool,
+    is_told: bool,
 }
 
 impl<'w, 'a> Watch<'w, 'a> {
@@ -45,6 +49,8 @@ impl<'w, 'a> Watch<'w, 'a> {
             after,
             stream: None,
             tries: 0,
+            is_caught_up: false,
+            is_told: false,
         }
     }
 
@@ -80,6 +86,10 @@ impl<'w, 'a> Watch<'w, 'a> {
                 Ok(Some(message)) => {
                     self.tries = 0;
                     let Some(event) = message.event else {
+                        // A reader of the file comes to its end again and again.
+                        if std::mem::replace(&mut self.is_caught_up, true) {
+                            continue;
+                        }
                         return Ok(Some(Watched::CaughtUp));
                     };
                     self.after = message.seq;
@@ -105,6 +115,8 @@ impl<'w, 'a> Watch<'w, 'a> {
     }
 
     /// Makes the way anew after a break; passes on every other error.
+    ///
+    /// A reader of the file ends at the end of it, and then looks whether somebody holds the store.
     async fn again(&mut self, status: &Status) -> Result<(), CliError> {
         let error = RpcError::from_status(status);
         let broken = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled);
@@ -113,10 +125,33 @@ impl<'w, 'a> Watch<'w, 'a> {
             return Err(error.into());
         }
         self.stream = None;
-        sleep(PAUSE.min(Duration::from_millis(10) * self.tries * self.tries)).await;
-        if self.client.attached().is_remote() {
+        if self.client.attached().is_reader() {
+            sleep(PAUSE).await;
+        } else {
+            sleep(PAUSE.min(Duration::from_millis(10) * self.tries * self.tries)).await;
+        }
+        if !self.client.attached().is_holder() {
             self.client.reattach().await?;
+            self.tell();
         }
         Ok(())
+    }
+
+    /// Says once that nobody does the work any more, and once that somebody does again.
+    fn tell(&mut self) {
+        let is_alone = self.client.attached().is_reader();
+        if is_alone == self.is_told {
+            return;
+        }
+        self.is_told = is_alone;
+        let text = match is_alone {
+            true => format!(
+                "no process works on the store now; reading on when one does, as {} makes one",
+                command(self.client.context(), "resume")
+            ),
+            false => "a process works on the store again".to_owned(),
+        };
+        // Where this cannot be written, nobody is there to read it.
+        let _ = writeln!(std::io::stderr(), "cairn: {text}");
     }
 }

@@ -5,10 +5,11 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::event_json::event_json;
-use crate::ui::{out, text};
+use crate::ui::{file, out, text};
 use cairn_proto::orchestrator::ExportSessionRequest;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What can be said to `cairn export`.
@@ -38,26 +39,33 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let client = Client::attach(context, Access::Read).await?;
     let session = client.resolve(args.session.as_deref()).await?;
     let request = ExportSessionRequest { session };
-    let mut events = client.orchestrator().export_session(request).await?.into_inner();
-    let mut file = match &args.output {
-        Some(path) => Some((std::fs::File::create(path).map(std::io::BufWriter::new), path)),
+    let mut events = client
+        .orchestrator()
+        .export_session(request)
+        .await?
+        .into_inner();
+    let mut target = match &args.output {
+        Some(path) => {
+            let file = File::create(path).map_err(|error| file::not_written(path, &error))?;
+            Some((BufWriter::new(file), path))
+        }
         None => None,
     };
     let mut number = 0_u64;
     while let Some(message) = events.message().await? {
         let line = text::json(&event_json(message.seq, &message.event.unwrap_or_default()));
         number += 1;
-        match &mut file {
-            Some((Ok(file), path)) => {
-                writeln!(file, "{line}").map_err(|error| out::not_written(path, &error))?;
+        match &mut target {
+            Some((to, path)) => {
+                writeln!(to, "{line}").map_err(|error| file::not_written(path, &error))?;
             }
-            Some((Err(error), path)) => return Err(out::not_written(path, error)),
             None => out::line(&line)?,
         }
     }
-    if let Some((Ok(mut file), path)) = file {
-        file.flush().map_err(|error| out::not_written(path, &error))?;
-        out::written(context, path, &format!("{number} events"))?;
+    if let Some((mut to, path)) = target {
+        to.flush()
+            .map_err(|error| file::not_written(path, &error))?;
+        file::written(context, path, &format!("{number} events"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,10 +4,10 @@ use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::ui::out;
 use crate::ui::style::Style;
 use crate::ui::text::block;
 use crate::ui::time::{clock, span, utc};
-use crate::ui::out;
 use cairn_proto::orchestrator::{GetExecutionLogRequest, LogEntry};
 use cairn_rpc::text::escape;
 use serde_json::{Value, json};
@@ -137,7 +137,10 @@ mod tests {
     fn long_outputs_are_cut_unless_asked_for() {
         let brief = entry_text(&entry(), false, Style::new(false));
         assert!(brief.starts_with("00:00:01    17 run 1 step 2 · search (5 ms)\n    < {\"a\":1}"));
-        assert!(brief.ends_with("> 12\\u{1b}\n    > … 2 more lines (--full)"), "{brief}");
+        assert!(
+            brief.ends_with("> 12\\u{1b}\n    > … 2 more lines (--full)"),
+            "{brief}"
+        );
         let full = entry_text(&entry(), true, Style::new(false));
         assert!(full.ends_with("> 14\\u{1b}"), "{full}");
     }

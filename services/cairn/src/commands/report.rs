@@ -4,7 +4,7 @@ use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::{out, text};
+use crate::ui::{file, out, text};
 use cairn_proto::orchestrator::GetReportRequest;
 use serde_json::json;
 use std::path::PathBuf;
@@ -39,11 +39,14 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let client = Client::attach(context, Access::Read).await?;
     let session = client.resolve(args.session.as_deref()).await?;
     let (asked, run) = (session.clone(), args.run);
-    let request = GetReportRequest { session: asked, run };
+    let request = GetReportRequest {
+        session: asked,
+        run,
+    };
     let answer = client.orchestrator().get_report(request).await?;
     let markdown = answer.into_inner().markdown;
     if let Some(path) = &args.output {
-        out::to_file(context, path, &markdown)?;
+        file::write(context, path, &markdown)?;
     } else if context.json {
         out::json(&json!({"session": session, "run": run, "markdown": markdown}))?;
     } else {

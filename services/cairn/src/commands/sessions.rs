@@ -37,7 +37,11 @@ pub struct Args {
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let client = Client::attach(context, Access::Read).await?;
     let sessions = client.sessions().await?;
-    let limit = if args.limit == 0 { usize::MAX } else { args.limit };
+    let limit = if args.limit == 0 {
+        usize::MAX
+    } else {
+        args.limit
+    };
     if context.json {
         for session in sessions.iter().take(limit) {
             out::json(&json!({
@@ -60,7 +64,10 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         out::line(&line)?;
     }
     if let Some(more) = sessions.len().checked_sub(limit).filter(|more| *more > 0) {
-        out::line(&format!("… {more} more: {}", command(context, "sessions --limit 0")))?;
+        out::line(&format!(
+            "… {more} more: {}",
+            command(context, "sessions --limit 0")
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,17 +1,198 @@
-//! `cairn show`.
+//! `cairn show`: one session at a glance.
 
+use crate::attach::Access;
+use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::ui::describe::{
+    painted, pending_json, pending_lines, run_status, session_json, session_status, step_json,
+    step_status, usage_text,
+};
+use crate::ui::event_json::order;
+use crate::ui::event_line::{failure_text, step_name};
+use crate::ui::out;
+use crate::ui::style::Style;
+use crate::ui::text::{block, command};
+use crate::ui::time::{span, utc};
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::text::{clip, escape};
+use serde_json::json;
 use std::process::ExitCode;
 
 /// What can be said to `cairn show`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+With --json one object: session (with latest_run), plan (revision, order, steps with their state),
+pending.
 
-/// Does it.
+Examples:
+  cairn show
+  cairn show s-7f3k
+  cairn show --json | jq .session.status")]
+pub struct Args {
+    /// The session: its id or a unique beginning of it [default: the latest]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+}
+
+/// All that is shown of a session.
+#[derive(Debug)]
+struct Shown {
+    session: pb::Session,
+    plan: Option<pb::GetPlanResponse>,
+    pending: Vec<pb::Pending>,
+}
+
+/// Shows a session with its latest run, its plan, and how to go on.
 ///
 /// # Errors
-/// Always, for now.
-pub async fn run(_: Args, _: &Context) -> Result<ExitCode, CliError> {
-    Err(CliError::new("this command is being written"))
+/// No such session.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let client = Client::attach(context, Access::Read).await?;
+    let id = client.resolve(args.session.as_deref()).await?;
+    let shown = read(&client, id).await?;
+    if context.json {
+        let plan = shown.plan.as_ref().map(|plan| {
+            let steps: Vec<_> = plan.steps.iter().map(step_json).collect();
+            json!({"revision": plan.revision, "order": order(plan.order), "steps": steps})
+        });
+        let pending: Vec<_> = shown.pending.iter().map(pending_json).collect();
+        let session = session_json(&shown.session);
+        out::json(&json!({"session": session, "plan": plan, "pending": pending}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let style = Style::new(context.color);
+    let mut lines = session_lines(&shown.session, style);
+    if let Some(run) = &shown.session.latest_run {
+        lines.extend(run_lines(run, style));
+    }
+    if let Some(plan) = shown.plan.as_ref().filter(|plan| !plan.steps.is_empty()) {
+        let steps = plan.steps.len();
+        lines.push(String::new());
+        lines.push(format!("plan ({steps} steps, {})", order(plan.order)));
+        lines.extend(plan.steps.iter().flat_map(|step| step_lines(step, style)));
+    }
+    for pending in &shown.pending {
+        lines.push(String::new());
+        lines.extend(pending_lines(context, style, pending));
+    }
+    lines.push(String::new());
+    let is_held = client.attached().is_remote();
+    lines.extend(go_on(context, &shown.session, is_held));
+    out::line(&lines.join("\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn read(client: &Client<'_>, id: String) -> Result<Shown, CliError> {
+    let mut orchestrator = client.orchestrator();
+    let request = pb::GetSessionRequest {
+        session: id.clone(),
+    };
+    let answer = orchestrator.get_session(request).await?;
+    let session = answer.into_inner().session.unwrap_or_default();
+    let request = pb::ListPendingRequest {
+        session: id.clone(),
+    };
+    let pending = orchestrator
+        .list_pending(request)
+        .await?
+        .into_inner()
+        .pending;
+    let plan = match &session.latest_run {
+        None => None,
+        Some(run) => {
+            let request = pb::GetPlanRequest {
+                session: id,
+                run: run.number,
+            };
+            Some(orchestrator.get_plan(request).await?.into_inner())
+        }
+    };
+    Ok(Shown {
+        session,
+        plan,
+        pending,
+    })
+}
+
+fn session_lines(session: &pb::Session, style: Style) -> Vec<String> {
+    let status = painted(&session_status(session.status), style);
+    let id = style.strong(&escape(&session.id));
+    let mut lines = vec![format!("session  {id} · {status}")];
+    if !session.title.is_empty() {
+        lines.push(format!("title    {}", clip(&session.title, 256)));
+    }
+    let (created, updated) = (utc(session.created_unix_ms), utc(session.updated_unix_ms));
+    lines.push(format!("created  {created}, changed {updated}"));
+    lines.push(format!(
+        "journal  {} events, {} runs",
+        session.last_seq, session.runs
+    ));
+    lines
+}
+
+fn run_lines(run: &pb::Run, style: Style) -> Vec<String> {
+    let status = painted(&run_status(run.status), style);
+    let mut lines = vec![String::new(), format!("run {}    {status}", run.number)];
+    if !run.goal.is_empty() {
+        lines.push(format!("goal     {}", clip(&run.goal, 1000)));
+    }
+    let took = match run.ended_unix_ms.saturating_sub(run.started_unix_ms) {
+        ms @ 1.. => format!(", {}", span(ms.unsigned_abs())),
+        _ => String::new(),
+    };
+    lines.push(format!(
+        "used     {} of {} steps, {} tool turns, {}{took}",
+        run.steps_done,
+        run.steps,
+        run.tool_turns,
+        usage_text(run.usage.as_ref())
+    ));
+    if !run.answer.is_empty() {
+        lines.push(format!(
+            "answer   {}",
+            block(&run.answer).replace('\n', "\n         ")
+        ));
+    }
+    if let Some(failure) = &run.failure {
+        lines.push(style.bad(&format!("failed   {}", failure_text(Some(failure)))));
+    }
+    if !run.cancel_reason.is_empty() {
+        lines.push(format!("because  {}", clip(&run.cancel_reason, 1000)));
+    }
+    lines
+}
+
+fn step_lines(step: &pb::PlannedStep, style: Style) -> Vec<String> {
+    let name = clip(&step.step.as_ref().map(step_name).unwrap_or_default(), 100);
+    let status = step_status(step.status);
+    let (mark, more) = match status.as_str() {
+        "completed" => (style.good("✓"), clip(&step.summary, 200)),
+        "failed" => (style.bad("✗"), failure_text(step.failure.as_ref())),
+        "running" => (style.active("→"), format!("attempt {}", step.attempts)),
+        "skipped" => (style.dim("-"), clip(&step.skip_reason, 200)),
+        _ => (" ".to_owned(), String::new()),
+    };
+    let took = match step.ended_unix_ms.saturating_sub(step.started_unix_ms) {
+        ms @ 1.. if step.ended_unix_ms > 0 => format!("  {}", style.dim(&span(ms.unsigned_abs()))),
+        _ => String::new(),
+    };
+    let mut lines = vec![format!("  {mark} {:>2} {name}{took}", step.number)];
+    if !more.is_empty() && more != name {
+        lines.push(format!("       {}", style.dim(&more)));
+    }
+    lines
+}
+
+/// The commands that lead on from here.
+fn go_on(context: &Context, session: &pb::Session, is_held: bool) -> Vec<String> {
+    let id = &session.id;
+    let words: &[&str] = match session_status(session.status).as_str() {
+        "running" if is_held => &["watch", "cancel"],
+        "running" => &["resume", "cancel"],
+        "waiting" => &["pending", "cancel"],
+        _ => &["tree", "report", "log"],
+    };
+    let typed = |word: &&str| format!("look     {}", command(context, &format!("{word} {id}")));
+    words.iter().map(typed).collect()
 }

@@ -1,17 +1,182 @@
-//! `cairn watch`.
+//! `cairn watch`: the events of a session, as they come.
 
+use crate::attach::Access;
+use crate::client::{Client, Watched};
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, INTERRUPTED};
+use crate::ui::event_json::event_json;
+use crate::ui::event_line::{EventLine, Mark, Narrator};
+use crate::ui::style::Style;
+use crate::ui::time::clock;
+use crate::ui::{out, text};
+use cairn_proto::event::Event;
+use cairn_proto::event::event::Kind;
+use cairn_proto::orchestrator::{GetSessionRequest, RunStatus, Session};
 use std::process::ExitCode;
 
 /// What can be said to `cairn watch`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+Nothing is missed and nothing comes twice, even if the process that does the work ends and another
+takes over meanwhile; go on from any event later with --after. Ends when the run ends.
 
-/// Does it.
+With --json one event a line, as cairn export writes it: seq, at, kind, and the event's fields.
+
+Examples:
+  cairn watch
+  cairn watch s-7f3k --after 40
+  cairn watch --no-follow --json | jq -r .kind
+  cairn watch --follow                the next runs of the session too")]
+pub struct Args {
+    /// The session: its id or a unique beginning of it [default: the latest]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// Only events after this one
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    after: u64,
+    /// Go on after the run has ended
+    #[arg(long, overrides_with = "no_follow")]
+    follow: bool,
+    /// End with the last event that there is now
+    #[arg(long, overrides_with = "follow")]
+    no_follow: bool,
+}
+
+/// Writes each event as it comes.
 ///
 /// # Errors
-/// Always, for now.
-pub async fn run(_: Args, _: &Context) -> Result<ExitCode, CliError> {
-    Err(CliError::new("this command is being written"))
+/// No such session, or nobody to read it from.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let mut client = Client::attach(context, Access::Read).await?;
+    let session = client.resolve(args.session.as_deref()).await?;
+    let mut shown = Shown::new(context, args.after);
+    let (mut is_caught_up, mut is_ended) = (false, false);
+    let mut watch = client.watch(&session, args.after);
+    while let Some(next) = watch.next().await? {
+        let is_news = match next {
+            Watched::CaughtUp => {
+                is_caught_up = true;
+                true
+            }
+            Watched::Event { seq, event } => {
+                shown.show(seq, &event)?;
+                is_ended = ends_run(&event) || is_ended && !begins_run(&event);
+                is_ended
+            }
+        };
+        if args.follow || !is_caught_up || !is_news {
+            continue;
+        }
+        if args.no_follow {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let Some(state) = session_of(watch.client(), &session).await else {
+            continue;
+        };
+        is_ended = !has_active_run(&state);
+        // What came after the run's end is shown too.
+        if is_ended && state.last_seq <= shown.cursor {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    Ok(match context.stop.is_cancelled() {
+        true => ExitCode::from(INTERRUPTED),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// The session as it is now. None if it cannot be read: the stream tells what is wrong, and knows
+/// what to do about it.
+async fn session_of(client: &Client<'_>, id: &str) -> Option<Session> {
+    let request = GetSessionRequest {
+        session: id.to_owned(),
+    };
+    let answer = client.orchestrator().get_session(request).await;
+    answer.ok()?.into_inner().session
+}
+
+fn has_active_run(session: &Session) -> bool {
+    let status = session.latest_run.as_ref().map(|run| run.status());
+    let active = [RunStatus::Planning, RunStatus::Running, RunStatus::Waiting];
+    status.is_some_and(|status| active.contains(&status))
+}
+
+fn ends_run(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        Some(Kind::RunCompleted(_) | Kind::RunFailed(_) | Kind::RunCancelled(_))
+    )
+}
+
+fn begins_run(event: &Event) -> bool {
+    matches!(event.kind, Some(Kind::RunStarted(_)))
+}
+
+/// What has been shown, and how.
+struct Shown {
+    json: bool,
+    style: Style,
+    narrator: Narrator,
+    cursor: u64,
+}
+
+impl Shown {
+    fn new(context: &Context, cursor: u64) -> Self {
+        Self {
+            json: context.json,
+            style: Style::new(context.color),
+            narrator: Narrator::default(),
+            cursor,
+        }
+    }
+
+    fn show(&mut self, seq: u64, event: &Event) -> Result<(), CliError> {
+        self.cursor = seq;
+        if self.json {
+            return out::line(&text::json(&event_json(seq, event)));
+        }
+        let line = self.narrator.line(event);
+        out::line(&event_text(seq, event.at_unix_ms, &line, self.style))
+    }
+}
+
+fn event_text(seq: u64, at_unix_ms: i64, line: &EventLine, style: Style) -> String {
+    let place = style.dim(&format!("{} {seq:>5}", clock(at_unix_ms)));
+    let text = line.to_string();
+    let text = match line.mark {
+        Mark::Plain => text,
+        Mark::Began => style.active(&text),
+        Mark::Good => style.good(&text),
+        Mark::Bad => style.bad(&text),
+        Mark::Asks => style.asks(&text),
+    };
+    format!("{place} {text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_time_number_mark_and_text() {
+        let line = EventLine {
+            mark: Mark::Good,
+            text: "step 1 completed".into(),
+        };
+        let text = event_text(12, 3_723_000, &line, Style::new(false));
+        assert_eq!(text, "01:02:03    12 ✓ step 1 completed");
+    }
+
+    #[test]
+    fn a_waiting_run_is_not_over() {
+        let mut session = Session::default();
+        assert!(!has_active_run(&session));
+        for (status, is_active) in [(RunStatus::Waiting, true), (RunStatus::Failed, false)] {
+            session.latest_run = Some(cairn_proto::orchestrator::Run {
+                status: status.into(),
+                ..Default::default()
+            });
+            assert_eq!(has_active_run(&session), is_active);
+        }
+    }
 }

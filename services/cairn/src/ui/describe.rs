@@ -148,7 +148,10 @@ pub fn pending_lines(context: &Context, style: Style, pending: &pb::Pending) -> 
     if in_doubt {
         let from = match pending.settle_after_unix_ms {
             ..=0 => "at once".to_owned(),
-            from => format!("not before {} UTC, because until then the call may still run", clock(from)),
+            from => format!(
+                "not before {} UTC, because until then the call may still run",
+                clock(from)
+            ),
         };
         fact("answer", &format!("takes effect {from}"));
     }

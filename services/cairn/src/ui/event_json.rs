@@ -159,9 +159,10 @@ fn effect(number: i32) -> String {
 }
 
 fn attempt(attempt: Option<&wire::AttemptRef>) -> Value {
-    attempt.map_or(Value::Null, |attempt| {
-        json!({"run": attempt.run, "step": attempt.step, "attempt": attempt.attempt})
-    })
+    attempt.map_or(
+        Value::Null,
+        |attempt| json!({"run": attempt.run, "step": attempt.step, "attempt": attempt.attempt}),
+    )
 }
 
 fn call(call: Option<&wire::CallRef>) -> Value {
@@ -280,9 +281,10 @@ fn step_failed(e: &wire::StepFailed) -> Value {
 
 fn reply_received(event: &wire::ReplyReceived) -> Value {
     let requested = |requested: &wire::RequestedCall| {
-        let call = requested.call.as_ref().map_or(Value::Null, |call| {
-            json!({"id": call.id, "name": call.name, "arguments_json": call.arguments_json})
-        });
+        let call = requested.call.as_ref().map_or(
+            Value::Null,
+            |call| json!({"id": call.id, "name": call.name, "arguments_json": call.arguments_json}),
+        );
         json!({"call": call, "effect": effect(requested.effect)})
     };
     let calls: Vec<_> = event.calls.iter().map(requested).collect();

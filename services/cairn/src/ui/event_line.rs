@@ -75,7 +75,10 @@ impl Narrator {
     /// The line of the next event.
     pub fn line(&mut self, event: &wire::Event) -> EventLine {
         let Some(kind) = &event.kind else {
-            return line(Mark::Plain, "an event of a kind that this version does not know");
+            return line(
+                Mark::Plain,
+                "an event of a kind that this version does not know",
+            );
         };
         self.remember(kind);
         match kind {
@@ -149,7 +152,10 @@ impl Narrator {
                     number => format!(" (attempt {number})"),
                 };
                 let name = self.step(at.run, at.step);
-                line(Mark::Began, format!("step {} started{again}{name}", at.step))
+                line(
+                    Mark::Began,
+                    format!("step {} started{again}{name}", at.step),
+                )
             }
             Kind::AttemptContinued(e) => {
                 let at = e.attempt.unwrap_or_default();
@@ -158,8 +164,15 @@ impl Narrator {
             }
             Kind::StepCompleted(e) => {
                 let number = step_of(e.attempt.as_ref());
-                let said = if e.summary.is_empty() { &e.response } else { &e.summary };
-                line(Mark::Good, format!("step {number} completed{}", after_colon(said)))
+                let said = if e.summary.is_empty() {
+                    &e.response
+                } else {
+                    &e.summary
+                };
+                line(
+                    Mark::Good,
+                    format!("step {number} completed{}", after_colon(said)),
+                )
             }
             Kind::StepFailed(e) => {
                 let number = step_of(e.attempt.as_ref());
@@ -214,7 +227,8 @@ impl Narrator {
                     ..=0 => "at once".to_owned(),
                     from => format!("from {} UTC on", clock(from)),
                 };
-                let text = format!("was begun and nobody knows how it ended; an answer counts {from}");
+                let text =
+                    format!("was begun and nobody knows how it ended; an answer counts {from}");
                 (Mark::Asks, e.call.as_ref(), text)
             }
             Kind::CallSettled(e) => {
@@ -260,10 +274,17 @@ fn session_line(kind: &Kind) -> EventLine {
         Kind::CommandReceived(e) => format!("asked: {}", command_text(e.command.as_ref())),
         Kind::CommandRefused(e) => {
             let why = clip(&e.message, 2 * PIECE);
-            return line(Mark::Bad, format!("refused: {why} ({})", clip(&e.reason, PIECE)));
+            return line(
+                Mark::Bad,
+                format!("refused: {why} ({})", clip(&e.reason, PIECE)),
+            );
         }
         Kind::MemorySet(e) => {
-            format!("memory: {} = {}", clip(&e.key, PIECE), clip(&e.value, PIECE))
+            format!(
+                "memory: {} = {}",
+                clip(&e.key, PIECE),
+                clip(&e.value, PIECE)
+            )
         }
         Kind::MemoryRemoved(e) => format!("memory: {} removed", clip(&e.key, PIECE)),
         Kind::MemoryCleared(_) => "memory: cleared".to_owned(),
@@ -331,7 +352,11 @@ fn reply_line(event: &wire::ReplyReceived) -> EventLine {
         let (name, arguments) = (clip(&call.name, PIECE), clip(&call.arguments_json, PIECE));
         parts.push(format!("calls {name} {arguments}"));
     }
-    let said = if parts.is_empty() { "an empty reply".to_owned() } else { parts.join(" · ") };
+    let said = if parts.is_empty() {
+        "an empty reply".to_owned()
+    } else {
+        parts.join(" · ")
+    };
     let number = step_of(event.attempt.as_ref());
     line(Mark::Plain, format!("step {number}: {said}"))
 }

@@ -4,11 +4,12 @@ use super::progress::{Progress, StepState, StepView};
 use super::style::Style;
 use super::time::span;
 use crate::error::CliError;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::time::Instant;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Most steps in the moving part; terminals are not high.
+/// Most steps in the moving part.
 const MOST_LINES: usize = 10;
 /// Lines are no wider, however wide the terminal is.
 const WIDEST: usize = 120;
@@ -16,11 +17,14 @@ const NARROWEST: usize = 40;
 const TIME_WIDTH: usize = 7;
 
 /// The display of one run.
+///
+/// A frame is one write: up over the moving part, clear, what stands from now on, the moving part
+/// anew. No line is wider than the terminal, so that a line on the screen is a line here.
 #[derive(Debug)]
 pub struct Live {
-    area: MultiProgress,
-    lines: Vec<ProgressBar>,
     style: Style,
+    /// The moving part as it is on the screen.
+    moving: Vec<String>,
     /// Steps whose end stands already.
     told: Vec<bool>,
     /// When this process saw a step begin.
@@ -32,9 +36,8 @@ impl Live {
     /// An empty display.
     pub fn new(style: Style) -> Self {
         Self {
-            area: MultiProgress::with_draw_target(ProgressDrawTarget::stdout()),
-            lines: Vec::new(),
             style,
+            moving: Vec::new(),
             told: Vec::new(),
             since: Vec::new(),
             began: Instant::now(),
@@ -46,50 +49,41 @@ impl Live {
     /// # Errors
     /// The terminal has gone.
     pub fn show(&mut self, progress: &Progress) -> Result<(), CliError> {
+        let mut standing = Vec::new();
         if self.told.len() != progress.steps.len() {
-            self.begin_plan(progress)?;
+            standing.push(self.begin_plan(progress));
         }
         let layout = Layout::of(progress);
         for (index, step) in progress.steps.iter().enumerate() {
             let is_over = !matches!(step.state, StepState::Pending | StepState::Running);
             if is_over && !self.told[index] {
                 self.told[index] = true;
-                self.print(&layout.line(self.style, index + 1, step, &ended(step)))?;
+                standing.push(layout.line(self.style, index + 1, step, &ended(step)));
             }
             if step.state == StepState::Pending {
                 self.since[index] = Instant::now();
             }
         }
-        let moving = self.moving(progress, &layout);
-        self.redraw(moving);
-        Ok(())
-    }
-
-    /// Writes a line that stays.
-    ///
-    /// # Errors
-    /// The terminal has gone.
-    pub fn print(&self, line: &str) -> Result<(), CliError> {
-        Ok(self.area.println(line)?)
+        let moving = self.moving_part(progress, &layout);
+        self.frame(&standing, moving)
     }
 
     /// Takes the moving part away.
     pub fn end(&mut self) {
-        self.redraw(Vec::new());
-        // What cannot be cleared is left as it is.
-        let _ = self.area.clear();
+        // A terminal that has gone needs no cleaning.
+        let _ = self.frame(&[], Vec::new());
     }
 
-    fn begin_plan(&mut self, progress: &Progress) -> Result<(), CliError> {
+    fn begin_plan(&mut self, progress: &Progress) -> String {
         let steps = progress.steps.len();
         self.told = vec![false; steps];
         self.since = vec![Instant::now(); steps];
         let noun = if steps == 1 { "step" } else { "steps" };
         let plan = format!("plan ({steps} {noun}, {})", progress.order);
-        self.print(&self.style.strong(&plan))
+        self.style.strong(&plan)
     }
 
-    fn moving(&self, progress: &Progress, layout: &Layout) -> Vec<String> {
+    fn moving_part(&self, progress: &Progress, layout: &Layout) -> Vec<String> {
         if progress.end.is_some() {
             return Vec::new();
         }
@@ -97,11 +91,11 @@ impl Live {
             let time = span_since(self.began);
             return vec![self.style.active(&format!("→ planning  {time}"))];
         }
-        let open = (0..).zip(&progress.steps);
-        let mut open = open.filter(|(_, step): &(usize, &StepView)| {
+        let steps = progress.steps.iter().enumerate();
+        let mut open = steps.filter(|(_, step)| {
             matches!(step.state, StepState::Pending | StepState::Running)
         });
-        let shown = open.by_ref().take(MOST_LINES);
+        let shown = open.by_ref().take(MOST_LINES.min(size().1.saturating_sub(3)));
         let mut lines: Vec<String> = shown
             .map(|(index, step)| {
                 let time = match step.state {
@@ -118,24 +112,24 @@ impl Live {
         lines
     }
 
-    fn redraw(&mut self, lines: Vec<String>) {
-        while self.lines.len() > lines.len() {
-            if let Some(line) = self.lines.pop() {
-                line.finish_and_clear();
-                self.area.remove(&line);
-            }
+    fn frame(&mut self, standing: &[String], moving: Vec<String>) -> Result<(), CliError> {
+        if standing.is_empty() && moving == self.moving {
+            return Ok(());
         }
-        for (index, text) in lines.into_iter().enumerate() {
-            if self.lines.len() == index {
-                let plain = ProgressStyle::with_template("{msg}");
-                let line = ProgressBar::new_spinner();
-                let line = self.area.add(line);
-                line.set_style(plain.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-                self.lines.push(line);
-            }
-            self.lines[index].set_message(text);
-            self.lines[index].tick();
+        let mut frame = String::new();
+        if !self.moving.is_empty() {
+            // Writing into a String cannot fail.
+            let _ = write!(frame, "\u{1b}[{}A", self.moving.len());
         }
+        frame.push_str("\r\u{1b}[J");
+        for line in standing.iter().chain(&moving) {
+            frame.push_str(line);
+            frame.push('\n');
+        }
+        self.moving = moving;
+        let mut out = io::stdout().lock();
+        out.write_all(frame.as_bytes())?;
+        Ok(out.flush()?)
     }
 }
 
@@ -148,7 +142,7 @@ struct Layout {
 
 impl Layout {
     fn of(progress: &Progress) -> Self {
-        let total = width().clamp(NARROWEST, WIDEST) - 1;
+        let total = size().0.clamp(NARROWEST, WIDEST) - 1;
         let number = progress.steps.len().to_string().len();
         let names = progress.steps.iter().map(|step| step.name.width());
         let name = names.max().unwrap_or(0).clamp(8, total * 2 / 5);
@@ -231,12 +225,37 @@ fn fit(text: &str, columns: usize) -> String {
     format!("{fitted}…{}", " ".repeat(rest))
 }
 
-/// Columns of the terminal.
-pub fn width() -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    match size {
-        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
-        _ => 80,
+/// The text in lines of at most this many columns, broken between words where that is possible.
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_inclusive(' ') {
+        if used > 0 && used + word.trim_end().width() > columns {
+            lines.push(String::new());
+            used = 0;
+        }
+        for c in word.chars() {
+            let wide = c.width().unwrap_or(0);
+            if used + wide > columns && c != ' ' {
+                lines.push(String::new());
+                used = 0;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push(c);
+            }
+            used += wide;
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// Columns and rows of the terminal.
+pub fn size() -> (usize, usize) {
+    match rustix::termios::tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+            (usize::from(size.ws_col), usize::from(size.ws_row))
+        }
+        _ => (80, 24),
     }
 }
 
@@ -252,6 +271,14 @@ mod tests {
             assert_eq!(fitted.width(), 5, "{fitted:?}");
             assert_eq!(fitted, want);
         }
+    }
+
+    #[test]
+    fn texts_are_broken_between_words() {
+        assert_eq!(wrap("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrap("abcdefghij kl", 4), ["abcd", "efgh", "ij", "kl"]);
+        assert_eq!(wrap("石標石標 a", 4), ["石標", "石標", "a"]);
+        assert_eq!(wrap("", 4), [""]);
     }
 
     #[test]
@@ -271,7 +298,7 @@ mod tests {
         let layout = Layout::of(&progress);
         for step in &progress.steps {
             let line = layout.line(Style::new(false), 3, step, "1.2 s");
-            assert!(line.width() < WIDEST.min(width().max(NARROWEST)), "{line}");
+            assert!(line.width() < WIDEST.min(size().0.max(NARROWEST)), "{line}");
         }
     }
 }

@@ -26,5 +26,5 @@ pub fn line(text: &str) -> Result<(), CliError> {
 /// # Errors
 /// As [`line`].
 pub fn json(value: &Value) -> Result<(), CliError> {
-    line(&value.to_string())
+    line(&super::text::json(value))
 }

@@ -269,8 +269,8 @@ fn writes_report(tool: &str, arguments: &str) -> bool {
 /// A call in a few words: the tool and the argument that says most, which models put first.
 fn call_text(tool: &str, arguments: &str) -> String {
     let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
-    let named = ["path", "pattern", "query"].iter();
-    let named = named.find_map(|name| arguments[name].as_str());
+    let named = ["path", "pattern", "query"];
+    let named = named.iter().find_map(|name| arguments[name].as_str());
     let first = || arguments.as_object()?.values().find_map(Value::as_str);
     let text = match named.or_else(first) {
         Some(argument) => format!("{tool} {argument}"),

@@ -62,7 +62,6 @@ pub fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn blocks_keep_lines_and_tabs_and_nothing_that_drives_a_terminal() {
@@ -72,8 +71,8 @@ mod tests {
 
     #[test]
     fn json_stays_the_same_document_without_hidden_characters() {
-        let value = json!({"a\u{9b}": "x\u{202e}y\u{1b}\n\u{e0041}ü"});
-        let text = super::json(&value);
+        let value = serde_json::json!({"a\u{9b}": "x\u{202e}y\u{1b}\n\u{e0041}ü"});
+        let text = json(&value);
         assert!(!text.contains(is_hidden), "{text}");
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }

@@ -7,7 +7,11 @@ pub fn utc(unix_ms: i64) -> String {
         unix_ms.rem_euclid(86_400_000),
     );
     let (year, month, day) = date(days);
-    format!("{year:04}-{month:02}-{day:02}T{}.{:03}Z", clock(ms), ms % 1000)
+    format!(
+        "{year:04}-{month:02}-{day:02}T{}.{:03}Z",
+        clock(ms),
+        ms % 1000
+    )
 }
 
 /// The time of day in UTC: `23:11:34`.
@@ -116,7 +120,12 @@ mod tests {
 
     #[test]
     fn ages_are_coarse() {
-        let cases = [(0, "now"), (999, "now"), (-5_000, "now"), (12_000, "12 s ago")];
+        let cases = [
+            (0, "now"),
+            (999, "now"),
+            (-5_000, "now"),
+            (12_000, "12 s ago"),
+        ];
         for (ms, want) in cases {
             assert_eq!(age(1_000_000, 1_000_000 + ms), want);
         }

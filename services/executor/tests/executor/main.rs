@@ -14,7 +14,6 @@ mod owner;
 mod refusals;
 mod results;
 mod resume;
-mod speed;
 mod stopping;
 mod tool_step;
 mod turns;

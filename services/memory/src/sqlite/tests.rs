@@ -61,7 +61,7 @@ impl Operation for Constraint {
     }
 }
 
-/// Holds the writer's thread until the other end of the channel speaks, so that what is sent
+/// Holds the writer's thread until the other end of the channel is gone, so that what is sent
 /// meanwhile becomes one group.
 struct Held(mpsc::Receiver<()>);
 
@@ -106,7 +106,7 @@ async fn a_fault_hurts_only_itself(fault: Fault) {
         ..creation("a")
     }))
     .await;
-    release.send(()).unwrap();
+    drop(release);
     held.await.unwrap().unwrap();
     for answer in good.into_iter().chain([late]) {
         assert!(!answer.await.unwrap().unwrap().duplicate);
@@ -148,7 +148,7 @@ async fn what_waits_is_made_durable_together() {
         let create = super::create::CreateOp::new(creation(&number.to_string()));
         answers.push(send(&store, create).await);
     }
-    release.send(()).unwrap();
+    drop(release);
     held.await.unwrap().unwrap();
     for answer in answers {
         answer.await.unwrap().unwrap();
@@ -163,7 +163,7 @@ async fn a_dropped_caller_does_not_stop_its_operation() {
     let (release, held) = mpsc::channel();
     let held = send(&store, Held(held)).await;
     drop(send(&store, super::create::CreateOp::new(creation("a"))).await);
-    release.send(()).unwrap();
+    drop(release);
     held.await.unwrap().unwrap();
     let key = SessionKey::new("space", "a");
     assert_eq!(store.read(&key, 0, 10).await.unwrap().last_seq, 1);

@@ -208,10 +208,10 @@ async fn what_a_program_leaves_running_ends_with_it() {
 
 #[tokio::test]
 async fn a_child_that_left_the_group_does_not_hold_up_the_result() {
-    let world = world(vec![script("escapes", "setsid sleep 3 & echo done")]);
+    let world = world(vec![script("escapes", "setsid sleep 30 & echo done")]);
     let started = Instant::now();
     assert_eq!(world.text("escapes", json!({})).await, "done\n");
-    assert!(started.elapsed() < Duration::from_millis(2500));
+    assert!(started.elapsed() < Duration::from_secs(15));
 }
 
 fn begin(tools: &Arc<Tools>, name: &str) -> tokio::task::JoinHandle<()> {

@@ -168,7 +168,7 @@ async fn a_search_that_takes_too_long_really_stops() {
     }
     // Within the grace that a stopped tool is given, as its thread looks up between files.
     assert!(
-        started.elapsed() < Duration::from_secs(2),
+        started.elapsed() < Duration::from_millis(2900),
         "{:?}",
         started.elapsed()
     );

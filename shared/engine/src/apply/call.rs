@@ -96,7 +96,11 @@ impl Session {
                 "next",
             ));
         }
-        let mut before = attempt.turns.last().into_iter().flat_map(|turn| &turn.calls);
+        let mut before = attempt
+            .turns
+            .last()
+            .into_iter()
+            .flat_map(|turn| &turn.calls);
         if before.any(|call| !call.is_finished()) {
             let what = format_args!("tool turn {}", reply.tool_turn);
             let from = "a call before it is open";

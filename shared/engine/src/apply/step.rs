@@ -110,7 +110,11 @@ impl Session {
         let what = format_args!("step {}", attempt.step);
         if run.status.is_terminal() {
             let from = "the run has ended";
-            return Err(IllegalTransition::not_allowed(what, from, StepPhase::Running));
+            return Err(IllegalTransition::not_allowed(
+                what,
+                from,
+                StepPhase::Running,
+            ));
         }
         run.ticks += 1;
         let tick = run.ticks;
@@ -128,11 +132,18 @@ impl Session {
         step.attempts += 1;
         if step.attempts != attempt.attempt {
             let what = format_args!("attempt {} of step {}", attempt.attempt, attempt.step);
-            return Err(IllegalTransition::not_allowed(what, "not the next", "begun"));
+            return Err(IllegalTransition::not_allowed(
+                what,
+                "not the next",
+                "begun",
+            ));
         }
         if step.plan.tool.is_some() != tool_effect.is_some() {
             return Err(IllegalTransition::Malformed {
-                what: format!("step {} begins with a tool, or without its tool", attempt.step),
+                what: format!(
+                    "step {} begins with a tool, or without its tool",
+                    attempt.step
+                ),
             });
         }
         step.started.get_or_insert(Moment { tick, at });

@@ -58,9 +58,8 @@ impl Decision<'_> {
     ) -> Result<(), IllegalTransition> {
         for result in results {
             let call = self.session.call(result.call);
-            let is_of_executor = |call: &&Call| {
-                result.call.attempt == attempt && call.effect != Effect::State
-            };
+            let is_of_executor =
+                |call: &&Call| result.call.attempt == attempt && call.effect != Effect::State;
             if call.filter(is_of_executor).is_none() {
                 let what = format_args!("a call of the executor that is {:?}", result.call);
                 return Err(IllegalTransition::missing(what));
@@ -78,7 +77,11 @@ impl Decision<'_> {
         let is_next = reply.tool_turn as usize == running.turns.len();
         if is_open || !is_next || self.is_tool_step(attempt) {
             let what = format_args!("tool turn {} of {attempt:?}", reply.tool_turn);
-            return Err(IllegalTransition::not_allowed(what, running.turns.len(), "next"));
+            return Err(IllegalTransition::not_allowed(
+                what,
+                running.turns.len(),
+                "next",
+            ));
         }
         Ok(())
     }

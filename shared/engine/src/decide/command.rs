@@ -208,7 +208,8 @@ fn fault_of_goal(start: &StartRun) -> Option<String> {
         return Some("a run needs a goal or a plan".to_owned());
     }
     let bytes = start.goal.len();
-    (bytes > MAX_GOAL).then(|| format!("the goal has {bytes} bytes; at most {MAX_GOAL} are allowed"))
+    (bytes > MAX_GOAL)
+        .then(|| format!("the goal has {bytes} bytes; at most {MAX_GOAL} are allowed"))
 }
 
 fn refuse(reason: &'static str, message: String) -> Option<Refusal> {

@@ -137,8 +137,16 @@ fn check_end(running: &Attempt, request: &StepArguments) -> Result<(), Complaint
     if !open.is_empty() {
         return Err(complain(still_open(&open)));
     }
-    if request.summary.as_deref().unwrap_or_default().trim().is_empty() {
-        return Err(complain("complete needs a summary: later steps see only that"));
+    if request
+        .summary
+        .as_deref()
+        .unwrap_or_default()
+        .trim()
+        .is_empty()
+    {
+        return Err(complain(
+            "complete needs a summary: later steps see only that",
+        ));
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! Limits on tool turns: of an attempt, and of a run.
 
-use crate::world::{World, after, chain, finished, graph, kinds, look, model_step, send, tool_step};
+use crate::world::{
+    World, after, chain, finished, graph, kinds, look, model_step, send, tool_step,
+};
 use cairn_engine::command::{LimitOverrides, RunLimits, Settlement};
 use cairn_engine::event::{EventKind, WaitReason};
 use cairn_engine::failure::FailureKind;
@@ -47,7 +49,11 @@ fn one_tool_turn_too_many_fails_the_step_and_says_so() {
     };
     assert_eq!(failure.kind, FailureKind::LimitExceeded);
     assert_eq!(failure.reason, "max_tool_turns");
-    assert!(failure.message.contains("10 tool turns"), "{}", failure.message);
+    assert!(
+        failure.message.contains("10 tool turns"),
+        "{}",
+        failure.message
+    );
     assert_eq!(world.run().status, RunStatus::Failed);
 }
 
@@ -142,9 +148,15 @@ fn a_person_may_end_the_run_instead() {
     let run = world.run();
     assert_eq!(run.status, RunStatus::Failed);
     let failure = run.failure.as_ref().unwrap();
-    assert_eq!((failure.kind, failure.reason.as_str()), (FailureKind::LimitExceeded, "max_turns"));
+    assert_eq!(
+        (failure.kind, failure.reason.as_str()),
+        (FailureKind::LimitExceeded, "max_turns")
+    );
     assert!(failure.message.contains("enough"), "{}", failure.message);
-    assert!(matches!(world.status(1), StepStatus::Failed { .. }), "no step runs on");
+    assert!(
+        matches!(world.status(1), StepStatus::Failed { .. }),
+        "no step runs on"
+    );
     assert_eq!(*world.status(2), StepStatus::Pending);
 }
 
@@ -153,7 +165,11 @@ fn ending_the_run_hears_the_calls_that_are_under_way() {
     let mut world = with_turns(graph(vec![model_step("a"), tool_step("b", "send")]), 1);
     world.reply(1, "hm", &[]);
     world.answer("budget-1", fail());
-    assert_eq!(world.run().status, RunStatus::Running, "the call of step 2 is under way");
+    assert_eq!(
+        world.run().status,
+        RunStatus::Running,
+        "the call of step 2 is under way"
+    );
     assert_eq!(world.running(), [2]);
     world.result(2, 0, "sent");
     assert!(matches!(world.status(2), StepStatus::Completed { .. }));

@@ -11,7 +11,9 @@ use cairn_engine::state::{RunStatus, StepStatus};
 
 fn refusal(events: &[Event]) -> (&str, &str) {
     match events.iter().map(|event| &event.kind).next_back() {
-        Some(EventKind::CommandRefused { reason, message, .. }) => (reason, message),
+        Some(EventKind::CommandRefused {
+            reason, message, ..
+        }) => (reason, message),
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -36,11 +38,21 @@ fn a_session_may_be_made_with_its_first_command() {
     let command = Some(("request".to_owned(), with_goal("a goal")));
     let title = "a title".to_owned();
     let events = world.decide(Input::Create { title, command });
-    assert_eq!(kinds(&events), ["SessionCreated", "CommandReceived", "RunStarted"]);
+    assert_eq!(
+        kinds(&events),
+        ["SessionCreated", "CommandReceived", "RunStarted"]
+    );
     assert_eq!(world.session.title, "a title");
     assert_eq!(world.session.handled_through, 2);
     assert_eq!(world.outstanding(), [Work::Plan { run: 1 }]);
-    assert!(world.try_decide(Input::Create { title: String::new(), command: None }).is_err());
+    assert!(
+        world
+            .try_decide(Input::Create {
+                title: String::new(),
+                command: None
+            })
+            .is_err()
+    );
 }
 
 #[test]
@@ -61,7 +73,11 @@ fn a_goal_is_planned_first() {
 fn a_run_without_a_plan_fails_with_the_planners_reason() {
     let mut world = World::new();
     world.command(with_goal("a goal"));
-    world.planned(Err(Failure::new(FailureKind::PlanParse, "BadJson", "no JSON")));
+    world.planned(Err(Failure::new(
+        FailureKind::PlanParse,
+        "BadJson",
+        "no JSON",
+    )));
     assert_eq!(world.run().status, RunStatus::Failed);
     assert_eq!(world.run().failure.as_ref().unwrap().reason, "BadJson");
 }
@@ -81,7 +97,10 @@ fn a_plan_that_cannot_be_carried_out_fails_the_run() {
 fn a_second_run_waits_for_the_end_of_the_first() {
     let mut world = World::with_plan(chain(vec![model_step("a")]));
     let events = world.command(with_goal("another"));
-    let expected = ("RUN_ACTIVE", "run 1 is active; wait for its end or cancel it");
+    let expected = (
+        "RUN_ACTIVE",
+        "run 1 is active; wait for its end or cancel it",
+    );
     assert_eq!(refusal(&events), expected);
     world.complete(1, "done");
     world.command(with_goal("another"));
@@ -97,10 +116,16 @@ fn a_run_that_makes_no_sense_is_refused() {
         ..StartRun::default()
     });
     let events = world.command(bad_plan);
-    assert_eq!(refusal(&events), ("BAD_PLAN", "a plan needs at least one step"));
+    assert_eq!(
+        refusal(&events),
+        ("BAD_PLAN", "a plan needs at least one step")
+    );
     for goal in ["", " \n"] {
         let events = world.command(with_goal(goal));
-        assert_eq!(refusal(&events), ("BAD_GOAL", "a run needs a goal or a plan"));
+        assert_eq!(
+            refusal(&events),
+            ("BAD_GOAL", "a run needs a goal or a plan")
+        );
     }
     let events = world.command(with_goal(&"g".repeat(MAX_GOAL + 1)));
     let expected = "the goal has 65537 bytes; at most 65536 are allowed";
@@ -117,7 +142,14 @@ fn limits_that_are_not_given_are_the_defaults() {
     };
     world.start_with(chain(vec![model_step("a")]), limits);
     let limits = world.run().limits;
-    assert_eq!((limits.max_tool_turns, limits.max_turns, limits.max_parallel_steps), (10, 3, 8));
+    assert_eq!(
+        (
+            limits.max_tool_turns,
+            limits.max_turns,
+            limits.max_parallel_steps
+        ),
+        (10, 3, 8)
+    );
 }
 
 #[test]
@@ -160,7 +192,12 @@ fn cancelling_skips_what_runs_and_puts_what_may_have_happened_in_doubt() {
     world.reply(1, "", &[look(), send()]);
     let events = cancel(&mut world, 1);
     let expected = [
-        "CallInDoubt", "StepSkipped", "CallInDoubt", "StepSkipped", "StepSkipped", "RunCancelled",
+        "CallInDoubt",
+        "StepSkipped",
+        "CallInDoubt",
+        "StepSkipped",
+        "StepSkipped",
+        "RunCancelled",
     ];
     assert_eq!(kinds(&events), expected);
     assert_eq!(world.run().status, RunStatus::Cancelled);
@@ -193,7 +230,11 @@ fn a_run_can_be_cancelled_while_it_waits() {
         assert_eq!(world.run().in_doubt, 0);
         world.now += 1_000_000;
         assert!(world.decide(Input::Tick).is_empty());
-        assert!(world.decide(Input::TakenOver { holder_dead: true }).is_empty());
+        assert!(
+            world
+                .decide(Input::TakenOver { holder_dead: true })
+                .is_empty()
+        );
     }
 }
 
@@ -205,9 +246,16 @@ fn a_run_that_has_ended_cannot_be_cancelled() {
     failed.error(1, 0, "ExecutionFailed");
     let mut cancelled = World::with_plan(chain(vec![model_step("a")]));
     cancel(&mut cancelled, 1);
-    for (mut world, how) in [(completed, "completed"), (failed, "failed"), (cancelled, "cancelled")] {
+    for (mut world, how) in [
+        (completed, "completed"),
+        (failed, "failed"),
+        (cancelled, "cancelled"),
+    ] {
         let events = cancel(&mut world, 1);
-        assert_eq!(refusal(&events), ("RUN_ENDED", format!("run 1 has ended: {how}").as_str()));
+        assert_eq!(
+            refusal(&events),
+            ("RUN_ENDED", format!("run 1 has ended: {how}").as_str())
+        );
         let events = cancel(&mut world, 2);
         assert_eq!(refusal(&events), ("NO_SUCH_RUN", "run 2 does not exist"));
     }

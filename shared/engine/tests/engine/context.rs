@@ -107,7 +107,11 @@ fn what_other_steps_do_after_the_start_changes_nothing() {
     world.complete(2, "b is done");
     assert_eq!(context(&world, 3), of_c);
     world.reply(3, "", &[tool_call("scratchpad", &json!({"text": "mine"}))]);
-    assert_eq!(context(&world, 3), of_c, "its own notes are in its conversation");
+    assert_eq!(
+        context(&world, 3),
+        of_c,
+        "its own notes are in its conversation"
+    );
 }
 
 #[test]
@@ -141,7 +145,9 @@ fn notes_come_in_the_order_of_the_journal() {
     world.reply(2, "", &[noted("of b"), complete("b is done")]);
     world.reply(1, "", &[noted("of a"), complete("a is done")]);
     let text = context(&world, 3);
-    assert!(text.ends_with("- Step 1: a is done\n- Step 2: b is done\n\n## Scratchpad\nof b\nof a"));
+    assert!(
+        text.ends_with("- Step 1: a is done\n- Step 2: b is done\n\n## Scratchpad\nof b\nof a")
+    );
 }
 
 #[test]

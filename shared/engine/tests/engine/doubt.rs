@@ -62,14 +62,23 @@ fn only_effectful_calls_come_into_doubt() {
     let put = tool_call("put", &json!({}));
     world.reply(1, "", &[look(), put, send()]);
     let events = world.decide(Input::TakenOver { holder_dead: true });
-    assert_eq!(kinds(&events), ["AttemptContinued", "CallInDoubt", "RunWaiting"]);
+    assert_eq!(
+        kinds(&events),
+        ["AttemptContinued", "CallInDoubt", "RunWaiting"]
+    );
     let open = pending(&world.session);
     assert_eq!(open.len(), 1);
     let call = open[0].call.as_ref().unwrap();
-    assert_eq!((call.tool.as_str(), call.arguments.as_str()), ("send", r#"{"to":"somebody"}"#));
+    assert_eq!(
+        (call.tool.as_str(), call.arguments.as_str()),
+        ("send", r#"{"to":"somebody"}"#)
+    );
     assert!(!open[0].is_answered);
     assert_eq!(world.run().in_doubt, 1);
-    assert!(world.outstanding().is_empty(), "somebody has to say something");
+    assert!(
+        world.outstanding().is_empty(),
+        "somebody has to say something"
+    );
 }
 
 #[test]
@@ -208,7 +217,10 @@ fn an_early_answer_takes_effect_only_when_the_call_can_no_longer_be_running() {
     assert_eq!(reason, "ALREADY_DECIDED");
     world.now = settle_after;
     let events = world.decide(Input::Tick);
-    assert_eq!(kinds(&events), ["CallSettled", "StepCompleted", "RunResumed", "RunCompleted"]);
+    assert_eq!(
+        kinds(&events),
+        ["CallSettled", "StepCompleted", "RunResumed", "RunCompleted"]
+    );
 }
 
 #[test]
@@ -243,7 +255,10 @@ fn each_doubt_of_a_reply_is_a_question_of_its_own() {
     world.reply(1, "", &[send(), send()]);
     lose(&mut world, 1);
     assert_eq!(world.run().in_doubt, 2);
-    let ids: Vec<_> = pending(&world.session).iter().map(|open| open.id.to_string()).collect();
+    let ids: Vec<_> = pending(&world.session)
+        .iter()
+        .map(|open| open.id.to_string())
+        .collect();
     assert_eq!(ids, ["call-1.1.1.0.0", "call-1.1.1.0.1"]);
     world.now += LEASE + TIME_LIMIT;
     world.answer(&ids[0], done());
@@ -261,7 +276,10 @@ fn an_answer_that_fails_the_step_settles_its_other_doubts_too() {
     world.answer("call-1.1.1.0.1", done());
     world.now += LEASE + TIME_LIMIT;
     let events = world.decide(Input::Tick);
-    assert_eq!(kinds(&events), ["CallSettled", "StepFailed", "RunResumed", "RunFailed"]);
+    assert_eq!(
+        kinds(&events),
+        ["CallSettled", "StepFailed", "RunResumed", "RunFailed"]
+    );
     assert_eq!(world.run().in_doubt, 0);
     assert!(pending(&world.session).is_empty());
 }
@@ -280,7 +298,15 @@ fn other_steps_go_on_while_one_is_in_doubt() {
 #[test]
 fn a_question_that_is_not_open_cannot_be_answered() {
     let mut world = doubtful_tool_step();
-    for id in ["", "call-1", "call-1.1.1.0.1", "call-1.1.2.0.0", "call-x.1.1.0.0", "budget-1", "budget-"] {
+    for id in [
+        "",
+        "call-1",
+        "call-1.1.1.0.1",
+        "call-1.1.2.0.0",
+        "call-x.1.1.0.0",
+        "budget-1",
+        "budget-",
+    ] {
         let events = world.answer(id, done());
         let EventKind::CommandRefused { reason, .. } = &events[0].kind else {
             panic!("{events:?}");

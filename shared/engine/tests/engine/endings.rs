@@ -33,11 +33,19 @@ fn completing_ends_the_step_and_starts_the_next() {
     let mut world = world();
     world.reply(1, "First I think.", &[]);
     let events = world.complete(1, "12 files");
-    let expected = ["ReplyReceived", "CallFinished", "StepCompleted", "StepStarted"];
+    let expected = [
+        "ReplyReceived",
+        "CallFinished",
+        "StepCompleted",
+        "StepStarted",
+    ];
     assert_eq!(kinds(&events), expected);
     match world.status(1) {
         StepStatus::Completed { response, summary } => {
-            assert_eq!((response.as_str(), summary.as_str()), ("First I think.", "12 files"));
+            assert_eq!(
+                (response.as_str(), summary.as_str()),
+                ("First I think.", "12 files")
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -54,7 +62,12 @@ fn the_end_waits_for_the_other_calls_of_the_reply() {
     world.result(1, 0, "text");
     assert_eq!(world.running(), [1]);
     let events = world.result(1, 2, "sent");
-    let expected = ["CallFinished", "CallFinished", "StepCompleted", "StepStarted"];
+    let expected = [
+        "CallFinished",
+        "CallFinished",
+        "StepCompleted",
+        "StepStarted",
+    ];
     assert_eq!(kinds(&events), expected);
     assert_eq!(summary(&world, 1), "12 files");
 }
@@ -67,7 +80,10 @@ fn the_end_is_refused_when_another_call_failed() {
     let (told, is_error) = World::told(&events).remove(1);
     assert!(is_error);
     world.result(1, 2, "text");
-    assert!(told.starts_with("not completed: 'look' of the same reply failed"), "{told}");
+    assert!(
+        told.starts_with("not completed: 'look' of the same reply failed"),
+        "{told}"
+    );
     assert_eq!(world.running(), [1]);
     world.complete(1, "12 files, one unreadable");
     assert_eq!(summary(&world, 1), "12 files, one unreadable");
@@ -79,7 +95,10 @@ fn the_end_is_refused_when_it_is_asked_for_twice() {
     let events = world.reply(1, "", &[complete("a"), complete("b")]);
     let told = World::told(&events);
     assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told.iter().all(|(text, is_error)| *is_error && text.starts_with("not completed")));
+    assert!(
+        told.iter()
+            .all(|(text, is_error)| *is_error && text.starts_with("not completed"))
+    );
     assert_eq!(world.running(), [1]);
     assert!(crate::play::open_calls(&world.session, world.attempt(1)).is_empty());
 }
@@ -95,7 +114,11 @@ fn the_end_is_refused_while_sub_goals_are_open() {
     assert!(told[1].1 && told[1].0.contains("open"), "{told:?}");
     assert_eq!(world.running(), [1]);
     world.reply(1, "", &[step_call(&json!({"focus": "A"}))]);
-    world.reply(1, "", &[step_call(&json!({"complete": true})), complete("done")]);
+    world.reply(
+        1,
+        "",
+        &[step_call(&json!({"complete": true})), complete("done")],
+    );
     assert_eq!(summary(&world, 1), "done");
 }
 
@@ -114,7 +137,10 @@ fn an_end_that_waits_survives_a_take_over() {
 fn a_tool_step_ends_with_its_result() {
     let mut world = World::with_plan(chain(vec![tool_step("one", "look"), model_step("two")]));
     let events = world.result(1, 0, "first line\nsecond line");
-    assert_eq!(kinds(&events), ["CallFinished", "StepCompleted", "StepStarted"]);
+    assert_eq!(
+        kinds(&events),
+        ["CallFinished", "StepCompleted", "StepStarted"]
+    );
     assert_eq!(summary(&world, 1), "first line");
 }
 
@@ -125,14 +151,23 @@ fn a_tool_step_fails_with_its_call() {
     let run = world.run();
     assert_eq!(run.status, RunStatus::Failed);
     let failure = run.failure.as_ref().unwrap();
-    assert_eq!((failure.kind, failure.reason.as_str()), (FailureKind::Tool, "ExecutionFailed"));
+    assert_eq!(
+        (failure.kind, failure.reason.as_str()),
+        (FailureKind::Tool, "ExecutionFailed")
+    );
     assert_eq!(*world.status(2), StepStatus::Pending);
 }
 
 #[test]
 fn an_effectful_tool_step_is_intended_when_it_starts() {
     let world = World::with_plan(chain(vec![tool_step("one", "send")]));
-    let expected = ["CommandReceived", "RunStarted", "PlanApplied", "StepStarted", "CallIntended"];
+    let expected = [
+        "CommandReceived",
+        "RunStarted",
+        "PlanApplied",
+        "StepStarted",
+        "CallIntended",
+    ];
     assert_eq!(kinds(&world.journal)[1..], expected);
 }
 

@@ -1,7 +1,9 @@
 //! Events that do not fit are refused, and the refusal names what is wrong.
 
 use crate::play::{Op, ops};
-use crate::world::{World, chain, complete, finished, fold, graph, look, model_step, send, tool_step};
+use crate::world::{
+    World, chain, complete, finished, fold, graph, look, model_step, send, tool_step,
+};
 use cairn_engine::command::Settlement;
 use cairn_engine::decide::Input;
 use cairn_engine::event::{AttemptRef, CallRef, Effect, Event, EventKind};
@@ -71,13 +73,34 @@ fn world() -> World {
 fn events_about_the_wrong_step_or_attempt_are_refused() {
     let session = world().session;
     let cases = [
-        (started(attempt(2, 1)), "illegal transition of step 2: \"not ready\" → Running"),
-        (started(attempt(1, 2)), "illegal transition of step 1: \"not ready\" → Running"),
-        (started(attempt(9, 1)), "illegal transition of step 9: \"not ready\" → Running"),
-        (completed(attempt(2, 1)), "illegal event: running attempt 1 of step 2 does not exist"),
-        (completed(attempt(1, 2)), "illegal event: running attempt 2 of step 1 does not exist"),
-        (completed(attempt(9, 1)), "illegal event: step 9 does not exist"),
-        (completed(attempt(0, 1)), "illegal event: step 0 does not exist"),
+        (
+            started(attempt(2, 1)),
+            "illegal transition of step 2: \"not ready\" → Running",
+        ),
+        (
+            started(attempt(1, 2)),
+            "illegal transition of step 1: \"not ready\" → Running",
+        ),
+        (
+            started(attempt(9, 1)),
+            "illegal transition of step 9: \"not ready\" → Running",
+        ),
+        (
+            completed(attempt(2, 1)),
+            "illegal event: running attempt 1 of step 2 does not exist",
+        ),
+        (
+            completed(attempt(1, 2)),
+            "illegal event: running attempt 2 of step 1 does not exist",
+        ),
+        (
+            completed(attempt(9, 1)),
+            "illegal event: step 9 does not exist",
+        ),
+        (
+            completed(attempt(0, 1)),
+            "illegal event: step 0 does not exist",
+        ),
         (
             EventKind::StepSkipped {
                 run: 1,
@@ -111,7 +134,13 @@ fn a_step_starts_with_the_next_attempt_and_as_what_it_is() {
     world.complete(2, "done");
     let mut journal = world.journal.clone();
     let last = journal.pop().unwrap();
-    assert_eq!(last.kind, EventKind::StepStarted { attempt: attempt(3, 1), tool_effect: Some(Effect::Pure) });
+    assert_eq!(
+        last.kind,
+        EventKind::StepStarted {
+            attempt: attempt(3, 1),
+            tool_effect: Some(Effect::Pure)
+        }
+    );
     let session = fold(&journal);
     let wrong_attempt = EventKind::StepStarted {
         attempt: attempt(3, 2),
@@ -137,21 +166,33 @@ fn events_about_the_wrong_call_are_refused() {
     let missing = [call(1, 1, 0), call(1, 0, 2)];
     for call in missing {
         let text = refusal(&session, result(call));
-        assert!(text.contains("does not exist") && text.contains("call"), "{text}");
+        assert!(
+            text.contains("does not exist") && text.contains("call"),
+            "{text}"
+        );
     }
     let twice = refusal(&session, result(call(1, 0, 0)));
-    assert_eq!(twice, "illegal transition of call 'id-look': Finished → Finished");
+    assert_eq!(
+        twice,
+        "illegal transition of call 'id-look': Finished → Finished"
+    );
     let settled = EventKind::CallSettled {
         call: call(1, 0, 1),
         settlement: Settlement::Retry,
     };
     let text = refusal(&session, settled);
-    assert!(text.starts_with("illegal transition of call 'id-send': Intended"), "{text}");
+    assert!(
+        text.starts_with("illegal transition of call 'id-send': Intended"),
+        "{text}"
+    );
     let doubt = EventKind::CallInDoubt {
         call: call(1, 0, 0),
         settle_after: 0,
     };
-    assert_eq!(refusal(&session, doubt), "illegal transition of call 'id-look': Finished → InDoubt");
+    assert_eq!(
+        refusal(&session, doubt),
+        "illegal transition of call 'id-look': Finished → InDoubt"
+    );
     let decided = EventKind::Decided {
         command_seq: 1,
         call: call(1, 0, 1),
@@ -165,7 +206,10 @@ fn a_call_in_doubt_is_finished_by_a_persons_word_only() {
     let mut world = world();
     world.decide(Input::TakenOver { holder_dead: true });
     let text = refusal(&world.session, result(call(1, 0, 1)));
-    assert_eq!(text, "illegal transition of call 'id-send': InDoubt → Finished");
+    assert_eq!(
+        text,
+        "illegal transition of call 'id-send': InDoubt → Finished"
+    );
     assert_eq!(world.session.runs[0].in_doubt, 1);
 }
 
@@ -180,7 +224,10 @@ fn a_call_that_is_not_in_doubt_cannot_be_settled() {
         },
     };
     let text = refusal(&world.session, settled);
-    assert_eq!(text, "illegal transition of call 'id-look': Requested → \"settled\"");
+    assert_eq!(
+        text,
+        "illegal transition of call 'id-look': Requested → \"settled\""
+    );
 }
 
 #[test]
@@ -188,9 +235,15 @@ fn an_effectful_call_is_not_finished_before_it_is_intended() {
     let mut world = World::with_plan(chain(vec![model_step("one")]));
     world.reply(1, "", &[send()]);
     let mut journal = world.journal;
-    assert!(matches!(journal.pop().unwrap().kind, EventKind::CallIntended { .. }));
+    assert!(matches!(
+        journal.pop().unwrap().kind,
+        EventKind::CallIntended { .. }
+    ));
     let text = refusal(&fold(&journal), result(call(1, 0, 0)));
-    assert_eq!(text, "illegal transition of call 'id-send': Requested → Finished");
+    assert_eq!(
+        text,
+        "illegal transition of call 'id-send': Requested → Finished"
+    );
 }
 
 #[test]
@@ -204,18 +257,27 @@ fn a_reply_comes_in_its_turn() {
     for (tool_turn, expected) in [
         (0, "illegal transition of tool turn 0: 1 → \"next\""),
         (2, "illegal transition of tool turn 2: 1 → \"next\""),
-        (1, "illegal transition of tool turn 1: \"a call before it is open\" → \"next\""),
+        (
+            1,
+            "illegal transition of tool turn 1: \"a call before it is open\" → \"next\"",
+        ),
     ] {
         let mut reply = reply.clone();
         reply.tool_turn = tool_turn;
-        assert_eq!(refusal(&world.session, EventKind::ReplyReceived(reply)), expected);
+        assert_eq!(
+            refusal(&world.session, EventKind::ReplyReceived(reply)),
+            expected
+        );
     }
 }
 
 #[test]
 fn runs_begin_and_end_once_and_with_nothing_running() {
     let mut world = world();
-    let again = world.journal.iter().find(|event| matches!(event.kind, EventKind::RunStarted { .. }));
+    let again = world
+        .journal
+        .iter()
+        .find(|event| matches!(event.kind, EventKind::RunStarted { .. }));
     let again = again.unwrap().kind.clone();
     let text = refusal(&world.session, again);
     assert!(text.starts_with("illegal transition of run 1"), "{text}");
@@ -234,7 +296,10 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
     ];
     for end in &ends {
         let text = refusal(&world.session, end.clone());
-        assert!(text.contains("run 1") && text.contains("steps are running"), "{text}");
+        assert!(
+            text.contains("run 1") && text.contains("steps are running"),
+            "{text}"
+        );
     }
     let mut early = World::with_plan(chain(vec![model_step("one"), model_step("two")]));
     early.journal.pop();
@@ -247,7 +312,10 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
     world.result(3, 0, "text");
     for end in ends {
         let text = refusal(&world.session, end);
-        assert!(text.starts_with("illegal transition of run 1: Completed → "), "{text}");
+        assert!(
+            text.starts_with("illegal transition of run 1: Completed → "),
+            "{text}"
+        );
     }
     let plan = EventKind::PlanApplied {
         run: 1,
@@ -256,7 +324,10 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
         usage: Default::default(),
         duration_ms: 0,
     };
-    assert_eq!(refusal(&world.session, plan), "illegal transition of run 1: Completed → Running");
+    assert_eq!(
+        refusal(&world.session, plan),
+        "illegal transition of run 1: Completed → Running"
+    );
 }
 
 #[test]
@@ -279,10 +350,12 @@ fn nothing_starts_in_a_run_that_has_ended() {
 #[test]
 fn a_plan_that_is_none_is_refused_with_its_fault() {
     let mut world = World::new();
-    world.command(cairn_engine::command::Command::StartRun(cairn_engine::command::StartRun {
-        goal: "a goal".to_owned(),
-        ..Default::default()
-    }));
+    world.command(cairn_engine::command::Command::StartRun(
+        cairn_engine::command::StartRun {
+            goal: "a goal".to_owned(),
+            ..Default::default()
+        },
+    ));
     let plan = EventKind::PlanApplied {
         run: 1,
         revision: 1,

@@ -13,7 +13,9 @@ fn keys(draft: &PlanDraft) -> Vec<StepKey> {
 /// The positions at which the keys of two plans differ.
 fn changed(before: &PlanDraft, after: &PlanDraft) -> Vec<usize> {
     let (before, after) = (keys(before), keys(after));
-    (0..before.len()).filter(|&at| before[at] != after[at]).collect()
+    (0..before.len())
+        .filter(|&at| before[at] != after[at])
+        .collect()
 }
 
 fn four_in_a_chain() -> PlanDraft {
@@ -116,7 +118,10 @@ fn a_tools_arguments_count_in_canonical_form() {
     let key = with("look", r#"{"a": 1, "b": {"c": [1, 2], "d": null}}"#);
     assert_eq!(key, with("look", r#"{"b":{"d":null,"c":[1,2]},"a":1}"#));
     assert_ne!(key, with("look", r#"{"b":{"d":null,"c":[2,1]},"a":1}"#));
-    assert_ne!(key, with("send", r#"{"a": 1, "b": {"c": [1, 2], "d": null}}"#));
+    assert_ne!(
+        key,
+        with("send", r#"{"a": 1, "b": {"c": [1, 2], "d": null}}"#)
+    );
     assert_eq!(with("look", ""), with("look", "{}"));
     let mut for_the_model = model_step("look");
     for_the_model.description.clear();

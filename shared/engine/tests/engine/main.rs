@@ -1,19 +1,28 @@
 //! The engine from outside: what it decides, what it refuses, and what its views show.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
-
+mod play;
 mod world;
 
+mod agent_state;
 mod budget;
 mod commands;
 mod context;
 mod cost;
 mod doubt;
+mod dump;
 mod endings;
+mod figures;
+mod history;
 mod illegal;
 mod keys;
+mod log;
+mod memory;
 mod plans;
-mod play;
 mod properties;
+mod report;
+mod safe;
 mod state_tools;
 mod transitions;
+mod tree;
+mod usage;

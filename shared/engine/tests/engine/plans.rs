@@ -33,7 +33,10 @@ fn every_fault_is_named() {
             "step 1 lacks 'description'",
         ),
         (
-            chain(vec![named(model_step("a"), "x"), named(model_step("b"), "x")]),
+            chain(vec![
+                named(model_step("a"), "x"),
+                named(model_step("b"), "x"),
+            ]),
             "steps 0 and 1 have the same id 'x'; ids must be unique",
         ),
         (
@@ -60,9 +63,15 @@ fn every_fault_is_named() {
     for (draft, expected) in cases {
         assert_eq!(fault(&draft), expected);
     }
-    assert!(fault(&with_arguments("{")).starts_with("the arguments of step 0 are not a JSON object: EOF"));
+    assert!(
+        fault(&with_arguments("{"))
+            .starts_with("the arguments of step 0 are not a JSON object: EOF")
+    );
     let many = chain(vec![model_step("a"); MAX_STEPS + 1]);
-    assert_eq!(fault(&many), "the plan has 10001 steps; at most 10000 are allowed");
+    assert_eq!(
+        fault(&many),
+        "the plan has 10001 steps; at most 10000 are allowed"
+    );
 }
 
 #[test]
@@ -81,7 +90,9 @@ fn a_circle_is_named_along_its_dependencies_and_nothing_else_is() {
         step("c", &["a"]),
     ]);
     let message = fault(&draft);
-    let circle = message.strip_prefix("steps depend on each other in a circle: ").unwrap();
+    let circle = message
+        .strip_prefix("steps depend on each other in a circle: ")
+        .unwrap();
     let names: Vec<&str> = circle.split(" → ").collect();
     assert_eq!(names.first(), names.last());
     assert_eq!(names.len(), 4, "{circle}");
@@ -104,13 +115,19 @@ fn long_chains_and_dense_graphs_take_proportionate_time() {
         ..model_step("dense")
     });
     let dense = graph(dense.collect());
-    assert_eq!(step_keys(&Plan::new(&dense).unwrap().steps, |_| 0).len(), ids.len());
+    assert_eq!(
+        step_keys(&Plan::new(&dense).unwrap().steps, |_| 0).len(),
+        ids.len()
+    );
     let mut reverse = dense;
     reverse.steps.reverse();
     for (step, id) in reverse.steps.iter_mut().zip(ids.iter().rev()) {
         step.id.clone_from(id);
     }
-    assert_eq!(step_keys(&Plan::new(&reverse).unwrap().steps, |_| 0).len(), ids.len());
+    assert_eq!(
+        step_keys(&Plan::new(&reverse).unwrap().steps, |_| 0).len(),
+        ids.len()
+    );
 }
 
 #[test]
@@ -137,7 +154,9 @@ fn a_label_is_one_line_that_says_something() {
             description: description.to_owned(),
             ..tool_step("", "look")
         };
-        let label = Plan::new(&chain(vec![draft.clone()])).unwrap().steps[0].label().to_owned();
+        let label = Plan::new(&chain(vec![draft.clone()])).unwrap().steps[0]
+            .label()
+            .to_owned();
         assert_eq!(draft.label(0), label);
         label
     };

@@ -149,13 +149,20 @@ impl World {
             Op::Start(seed) => self.play_start(seed),
             Op::Plan(seed) => self.planned(Ok(seed.draft())),
             Op::PlanningFails => {
-                self.planned(Err(Failure::new(FailureKind::PlanParse, "BadPlan", "no plan")));
+                self.planned(Err(Failure::new(
+                    FailureKind::PlanParse,
+                    "BadPlan",
+                    "no plan",
+                )));
             }
             Op::Reply { attempt, calls } => self.play_reply(*attempt, calls),
             Op::Result { attempt, call, how } => self.play_result(*attempt, *call, *how),
             Op::Fail { attempt } => {
                 if let Some(attempt) = self.pick_attempt(*attempt) {
-                    self.fail(attempt.step, Failure::new(FailureKind::Llm, "Refused", "no"));
+                    self.fail(
+                        attempt.step,
+                        Failure::new(FailureKind::Llm, "Refused", "no"),
+                    );
                 }
             }
             Op::Lose { attempt } => {
@@ -285,7 +292,10 @@ impl World {
 
 /// Calls of the attempt without a result.
 pub(crate) fn open_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
-    let calls = session.attempt(name).into_iter().flat_map(|it| it.calls(name));
+    let calls = session
+        .attempt(name)
+        .into_iter()
+        .flat_map(|it| it.calls(name));
     let open = calls.filter(|(_, call)| !call.is_finished());
     open.map(|(name, _)| name).collect()
 }

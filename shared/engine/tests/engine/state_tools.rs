@@ -2,10 +2,10 @@
 
 use crate::world::{World, chain, complete, kinds, look, model_step, step_call, tool_call};
 use cairn_engine::decide::STATE_TOOLS;
+use cairn_engine::event::EventKind;
 use cairn_engine::limits::{
     MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, MAX_NOTES, MAX_SUB_GOALS,
 };
-use cairn_engine::event::EventKind;
 use cairn_engine::message::ToolCall;
 use serde_json::{Value, json};
 
@@ -30,7 +30,11 @@ fn ok(world: &mut World, tool: &str, arguments: &Value) -> String {
 /// The complaint; nothing else may have happened.
 fn complaint(world: &mut World, tool: &str, arguments: &Value) -> String {
     let events = world.reply(1, "", &[tool_call(tool, arguments)]);
-    assert_eq!(kinds(&events), ["ReplyReceived", "CallFinished"], "{events:?}");
+    assert_eq!(
+        kinds(&events),
+        ["ReplyReceived", "CallFinished"],
+        "{events:?}"
+    );
     let (output, is_error) = World::told(&events).remove(0);
     assert!(is_error, "{output}");
     output
@@ -49,17 +53,30 @@ fn schemas_are_json_objects_and_names_are_sorted() {
 #[test]
 fn sub_goals_are_added_focused_and_completed() {
     let mut world = world();
-    assert_eq!(ok(&mut world, "step", &json!({"plan": ["A", "B"]})), "sub-goals added: 2");
-    assert_eq!(ok(&mut world, "step", &json!({"focus": "A"})), "in focus: A");
+    assert_eq!(
+        ok(&mut world, "step", &json!({"plan": ["A", "B"]})),
+        "sub-goals added: 2"
+    );
+    assert_eq!(
+        ok(&mut world, "step", &json!({"focus": "A"})),
+        "in focus: A"
+    );
     let both = json!({"complete": true, "summary": "A is good", "focus": "B"});
-    assert_eq!(ok(&mut world, "step", &both), "sub-goal completed; in focus: B");
+    assert_eq!(
+        ok(&mut world, "step", &both),
+        "sub-goal completed; in focus: B"
+    );
     let progress = ok(&mut world, "read_progress", &json!({}));
     assert_eq!(progress, "[→] one\n  [✓] A\n  [→] B\n[ ] two");
     let more = json!({"plan": ["C"], "focus": "C", "complete": true});
     let told = ok(&mut world, "step", &more);
     assert_eq!(told, "sub-goals added: 1; sub-goal completed; in focus: C");
     let attempt = world.session.attempt(world.attempt(1)).unwrap();
-    let summaries: Vec<_> = attempt.sub_goals.iter().map(|goal| goal.summary.as_deref()).collect();
+    let summaries: Vec<_> = attempt
+        .sub_goals
+        .iter()
+        .map(|goal| goal.summary.as_deref())
+        .collect();
     assert_eq!(summaries, [Some("A is good"), Some(""), None]);
 }
 
@@ -69,26 +86,49 @@ fn complaints_of_step_change_nothing() {
     world.session.runs[0].limits.max_tool_turns = 100;
     ok(&mut world, "step", &json!({"plan": ["A"]}));
     let none = "nothing asked: give plan, focus or complete";
-    let no_such = |text: &str| format!("there is no open sub-goal '{text}'; read_progress lists them");
+    let no_such =
+        |text: &str| format!("there is no open sub-goal '{text}'; read_progress lists them");
     let open = |names: &str| {
         format!("not completed, because sub-goals are open: {names}; focus and complete each first")
     };
-    let no_focus = "no sub-goal is in focus, so complete would end the step: leave focus out, or focus first";
+    let no_focus =
+        "no sub-goal is in focus, so complete would end the step: leave focus out, or focus first";
     let cases = [
         (json!({}), none.to_owned()),
         (json!({"complete": false}), none.to_owned()),
         (json!({"plan": []}), none.to_owned()),
-        (json!({"plan": ["B", " "]}), "a sub-goal must not be empty".to_owned()),
-        (json!({"plan": ["B\n[✓] C"]}), "a sub-goal is one line of text".to_owned()),
+        (
+            json!({"plan": ["B", " "]}),
+            "a sub-goal must not be empty".to_owned(),
+        ),
+        (
+            json!({"plan": ["B\n[✓] C"]}),
+            "a sub-goal is one line of text".to_owned(),
+        ),
         (json!({"focus": "Z"}), no_such("Z")),
         (json!({"plan": ["B"], "focus": "Z"}), no_such("Z")),
         (json!({"complete": true, "summary": "s"}), open("A")),
-        (json!({"complete": true, "summary": "s", "plan": ["B"]}), open("A, B")),
-        (json!({"complete": true, "summary": "s", "focus": "A"}), no_focus.to_owned()),
+        (
+            json!({"complete": true, "summary": "s", "plan": ["B"]}),
+            open("A, B"),
+        ),
+        (
+            json!({"complete": true, "summary": "s", "focus": "A"}),
+            no_focus.to_owned(),
+        ),
     ];
     for (arguments, expected) in cases {
-        let before = world.session.attempt(world.attempt(1)).unwrap().sub_goals.clone();
-        assert_eq!(complaint(&mut world, "step", &arguments), expected, "{arguments}");
+        let before = world
+            .session
+            .attempt(world.attempt(1))
+            .unwrap()
+            .sub_goals
+            .clone();
+        assert_eq!(
+            complaint(&mut world, "step", &arguments),
+            expected,
+            "{arguments}"
+        );
         let attempt = world.session.attempt(world.attempt(1)).unwrap();
         assert_eq!(attempt.sub_goals, before, "{arguments}");
     }
@@ -97,18 +137,31 @@ fn complaints_of_step_change_nothing() {
     assert_eq!(complaint(&mut world, "step", &again), no_such("A"));
     ok(&mut world, "step", &json!({"complete": true}));
     let expected = "complete needs a summary: later steps see only that";
-    for arguments in [json!({"complete": true}), json!({"complete": true, "summary": " \n"})] {
+    for arguments in [
+        json!({"complete": true}),
+        json!({"complete": true, "summary": " \n"}),
+    ] {
         assert_eq!(complaint(&mut world, "step", &arguments), expected);
     }
-    assert_eq!(complaint(&mut world, "step", &json!({"focus": "A"})), no_such("A"));
+    assert_eq!(
+        complaint(&mut world, "step", &json!({"focus": "A"})),
+        no_such("A")
+    );
 }
 
 #[test]
 fn two_sub_goals_of_one_name_are_taken_one_after_the_other() {
     let mut world = world();
-    ok(&mut world, "step", &json!({"plan": ["A", "A"], "focus": "A"}));
+    ok(
+        &mut world,
+        "step",
+        &json!({"plan": ["A", "A"], "focus": "A"}),
+    );
     let next = json!({"complete": true, "focus": "A"});
-    assert_eq!(ok(&mut world, "step", &next), "sub-goal completed; in focus: A");
+    assert_eq!(
+        ok(&mut world, "step", &next),
+        "sub-goal completed; in focus: A"
+    );
     let attempt = world.session.attempt(world.attempt(1)).unwrap();
     assert_eq!(attempt.focus, Some(1));
 }
@@ -119,7 +172,10 @@ fn sub_goals_are_limited() {
     let many: Vec<String> = (0..MAX_SUB_GOALS).map(|n| n.to_string()).collect();
     ok(&mut world, "step", &json!({ "plan": many }));
     let expected = format!("a step has at most {MAX_SUB_GOALS} sub-goals");
-    assert_eq!(complaint(&mut world, "step", &json!({"plan": ["more"]})), expected);
+    assert_eq!(
+        complaint(&mut world, "step", &json!({"plan": ["more"]})),
+        expected
+    );
 }
 
 #[test]
@@ -131,10 +187,22 @@ fn wrong_arguments_are_refused_with_the_reason() {
         ("step", json!({"plan": "A"}), "invalid type: string"),
         ("step", json!({"complete": "yes"}), "invalid type: string"),
         ("scratchpad", json!({}), "missing field `text`"),
-        ("scratchpad", json!({"text": "t", "mode": "clear"}), "mode 'clear' is unknown; use append or replace"),
-        ("session_memory_set", json!({"key": "k"}), "missing field `value`"),
+        (
+            "scratchpad",
+            json!({"text": "t", "mode": "clear"}),
+            "mode 'clear' is unknown; use append or replace",
+        ),
+        (
+            "session_memory_set",
+            json!({"key": "k"}),
+            "missing field `value`",
+        ),
         ("session_memory_get", json!({}), "missing field `key`"),
-        ("session_memory_remove", json!({"name": "k"}), "unknown field `name`"),
+        (
+            "session_memory_remove",
+            json!({"name": "k"}),
+            "unknown field `name`",
+        ),
     ];
     for (tool, arguments, expected) in cases {
         let told = complaint(&mut world, tool, &arguments);
@@ -147,7 +215,10 @@ fn wrong_arguments_are_refused_with_the_reason() {
     };
     let events = world.reply(1, "", &[bad]);
     let (told, is_error) = World::told(&events).remove(0);
-    assert!(is_error && told.starts_with("wrong arguments for 'step': EOF"), "{told}");
+    assert!(
+        is_error && told.starts_with("wrong arguments for 'step': EOF"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -155,10 +226,21 @@ fn notes_are_appended_replaced_and_limited() {
     let mut world = world();
     world.session.runs[0].limits.max_tool_turns = 100;
     let notes = |world: &World| world.session.step(world.attempt(1)).unwrap().notes.clone();
-    assert_eq!(ok(&mut world, "scratchpad", &json!({"text": "a"})), "notes: 1 bytes");
-    ok(&mut world, "scratchpad", &json!({"text": "b", "mode": "append"}));
+    assert_eq!(
+        ok(&mut world, "scratchpad", &json!({"text": "a"})),
+        "notes: 1 bytes"
+    );
+    ok(
+        &mut world,
+        "scratchpad",
+        &json!({"text": "b", "mode": "append"}),
+    );
     assert_eq!(notes(&world), "a\nb");
-    ok(&mut world, "scratchpad", &json!({"text": "c", "mode": "replace"}));
+    ok(
+        &mut world,
+        "scratchpad",
+        &json!({"text": "c", "mode": "replace"}),
+    );
     assert_eq!(notes(&world), "c");
     let most = "x".repeat(MAX_NOTES - 2);
     ok(&mut world, "scratchpad", &json!({ "text": most }));
@@ -166,7 +248,11 @@ fn notes_are_appended_replaced_and_limited() {
     let told = complaint(&mut world, "scratchpad", &json!({"text": ""}));
     assert!(told.contains("at most 16384 are allowed"), "{told}");
     assert_eq!(notes(&world).len(), MAX_NOTES);
-    ok(&mut world, "scratchpad", &json!({"text": "", "mode": "replace"}));
+    ok(
+        &mut world,
+        "scratchpad",
+        &json!({"text": "", "mode": "replace"}),
+    );
     assert_eq!(notes(&world), "");
 }
 
@@ -183,9 +269,19 @@ fn session_memory_is_set_read_listed_and_removed() {
         assert_eq!(ok(&mut world, "session_memory_set", &set), "'k' is set");
         assert_eq!(ok(&mut world, "session_memory_get", &key), value);
     }
-    ok(&mut world, "session_memory_set", &json!({"key": "a", "value": ""}));
-    assert_eq!(ok(&mut world, "session_memory_list", &json!({})), "a: \nk: w");
-    assert_eq!(ok(&mut world, "session_memory_remove", &key), "'k' is not set any more");
+    ok(
+        &mut world,
+        "session_memory_set",
+        &json!({"key": "a", "value": ""}),
+    );
+    assert_eq!(
+        ok(&mut world, "session_memory_list", &json!({})),
+        "a: \nk: w"
+    );
+    assert_eq!(
+        ok(&mut world, "session_memory_remove", &key),
+        "'k' is not set any more"
+    );
     assert_eq!(ok(&mut world, "session_memory_get", &key), "'k' is not set");
 }
 
@@ -194,23 +290,41 @@ fn session_memory_has_limits() {
     let mut world = world();
     world.session.runs[0].limits.max_tool_turns = 100;
     let mut refused = |key: &str, value: &str| {
-        complaint(&mut world, "session_memory_set", &json!({"key": key, "value": value}))
+        complaint(
+            &mut world,
+            "session_memory_set",
+            &json!({"key": key, "value": value}),
+        )
     };
     let expected = format!("a key has 1 to {MAX_MEMORY_KEY} bytes and no control characters");
     for key in ["", &"k".repeat(MAX_MEMORY_KEY + 1), "a\nb", "a\u{7f}"] {
         assert_eq!(refused(key, "v"), expected);
     }
     let told = refused("k", &"v".repeat(MAX_MEMORY_VALUE + 1));
-    assert_eq!(told, format!("a value has at most {MAX_MEMORY_VALUE} bytes"));
+    assert_eq!(
+        told,
+        format!("a value has at most {MAX_MEMORY_VALUE} bytes")
+    );
     for n in 0..MAX_MEMORY_KEYS {
         world.foreign(EventKind::MemorySet {
             key: format!("key-{n}"),
             value: String::new(),
         });
     }
-    let told = complaint(&mut world, "session_memory_set", &json!({"key": "k", "value": "v"}));
-    assert_eq!(told, format!("session memory is full: at most {MAX_MEMORY_KEYS} keys"));
-    ok(&mut world, "session_memory_set", &json!({"key": "key-7", "value": "v"}));
+    let told = complaint(
+        &mut world,
+        "session_memory_set",
+        &json!({"key": "k", "value": "v"}),
+    );
+    assert_eq!(
+        told,
+        format!("session memory is full: at most {MAX_MEMORY_KEYS} keys")
+    );
+    ok(
+        &mut world,
+        "session_memory_set",
+        &json!({"key": "key-7", "value": "v"}),
+    );
 }
 
 #[test]
@@ -226,7 +340,10 @@ fn calls_of_one_reply_are_answered_in_order() {
     let set = |value: &str| tool_call("session_memory_set", &json!({"key": "k", "value": value}));
     let get = tool_call("session_memory_get", &json!({"key": "k"}));
     let events = world.reply(1, "", &[set("1"), get.clone(), look(), set("2"), get]);
-    let told: Vec<String> = World::told(&events).into_iter().map(|(text, _)| text).collect();
+    let told: Vec<String> = World::told(&events)
+        .into_iter()
+        .map(|(text, _)| text)
+        .collect();
     assert_eq!(told, ["'k' is set", "1", "'k' is set", "2"]);
 }
 

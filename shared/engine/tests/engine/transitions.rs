@@ -66,7 +66,9 @@ fn a_run_ends_once() {
         allowed.push((Running, waiting));
         allowed.extend([Running, Failed, Cancelled].map(|to| (waiting, to)));
     }
-    let all = [Planning, Running, doubt, budget, Completed, Failed, Cancelled];
+    let all = [
+        Planning, Running, doubt, budget, Completed, Failed, Cancelled,
+    ];
     check(&all, &allowed, run_may);
     for status in all {
         let is_end = all.iter().all(|&to| !run_may(status, to));

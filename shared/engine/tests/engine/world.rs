@@ -9,6 +9,8 @@ use cairn_engine::outstanding::Work;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 use cairn_engine::state::{Run, Session, StepStatus};
 use cairn_engine::transitions::IllegalTransition;
+use cairn_engine::views::log::Log;
+use cairn_engine::views::tree::Tree;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -372,4 +374,64 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
         | E::CallSettled { call, .. } => Some(call.attempt.run),
         _ => None,
     }
+}
+
+/// The views of a world's journal.
+pub(crate) fn tree(world: &World) -> Tree {
+    let mut tree = Tree::default();
+    for (event, seq) in world.journal.iter().zip(1..) {
+        tree.apply(seq, event);
+    }
+    tree
+}
+
+pub(crate) fn log(world: &World) -> Log {
+    let mut log = Log::default();
+    for (event, seq) in world.journal.iter().zip(1..) {
+        log.apply(seq, event);
+    }
+    log
+}
+
+/// A run that shows everything: a planner, thoughts, parallel calls, parts of a step, a tool step,
+/// and a step that is still under way.
+pub(crate) fn explored() -> World {
+    let mut world = World::new();
+    world.command(Command::StartRun(StartRun {
+        goal: "Change the configuration".to_owned(),
+        ..StartRun::default()
+    }));
+    world.now += 1_000;
+    world.planned(Ok(chain(vec![
+        model_step("Explore"),
+        tool_step("Count", "look"),
+        model_step("Change"),
+        model_step("Test"),
+    ])));
+    world.now += 1_000;
+    let send = tool_call("send", &json!({"to": "ops", "lines": 3, "tags": ["a"]}));
+    world.reply(1, "I need the layout first. Then more.", &[look(), send]);
+    world.now += 1_000;
+    world.result(1, 0, "15 files\nsrc/main.rs");
+    world.error(1, 1, "ExecutionFailed");
+    world.reply(
+        1,
+        "",
+        &[step_call(&json!({"plan": ["Read it"], "focus": "Read it"}))],
+    );
+    world.reply(1, "", &[look()]);
+    world.result(1, 0, "host = db");
+    world.reply(
+        1,
+        "",
+        &[step_call(
+            &json!({"complete": true, "summary": "The host is db."}),
+        )],
+    );
+    world.now += 1_000;
+    world.reply(1, "All is known.", &[complete("The file is src/config.")]);
+    world.now += 500;
+    world.result(2, 0, "31 lines");
+    world.reply(3, "Now I change it.", &[look()]);
+    world
 }

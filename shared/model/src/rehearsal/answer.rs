@@ -48,7 +48,7 @@ fn overview(survey: &SurveyNotes, notes: &Notes, style: Style) -> String {
         several => format!(" The largest: {}.", several.join(", ")),
     };
     let counts = sentence(&survey::summary(&survey.survey, style));
-    format!("{counts}.{largest}{}", readme(notes, style))
+    format!("{}{counts}.{largest}", readme(notes, style))
 }
 
 /// How the README begins: where nothing is searched for, that is the best answer in the folder.
@@ -63,7 +63,7 @@ fn readme(notes: &Notes, style: Style) -> String {
         .iter()
         .map(|quote| style.line(&file.path, quote))
         .collect();
-    format!(" {} begins: {}.", style.name(&file.path), lines.join(", "))
+    format!("{} begins: {}. ", style.name(&file.path), lines.join(", "))
 }
 
 fn one(

@@ -84,6 +84,9 @@ impl Comparison<'_> {
 pub(super) fn run(scope: &Scope, terms: &[String], notes: &Notes) -> String {
     let comparison = compare(scope, terms, notes);
     let quoted: Vec<String> = terms.iter().map(|term| quote(term)).collect();
+    if comparison.files.is_empty() && comparison.certain {
+        return format!("no file has any of {}", enumerated(&quoted));
+    }
     let together = format!(
         "{} with {}",
         comparison.together_count(),

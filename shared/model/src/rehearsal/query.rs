@@ -10,6 +10,12 @@ use serde::{Deserialize, Serialize};
 /// Most terms that one rehearsal searches for.
 pub(super) const MAX_TERMS: usize = 4;
 
+/// Most terms beyond that limit that are named.
+const MAX_LEFT_OUT: usize = 8;
+
+/// Bytes of a goal that are looked at: what it is about stands at its beginning.
+const MAX_GOAL_BYTES: usize = 4_096;
+
 /// Words that stand where the name of a folder might, and are none.
 const NO_FOLDERS: [&str; 8] = [
     "root",
@@ -65,7 +71,7 @@ pub(super) struct Query {
     pub(super) scope: Scope,
     /// What to search for, at most [`MAX_TERMS`].
     pub(super) terms: Vec<String>,
-    /// Terms beyond the limit.
+    /// Terms beyond the limit, the first of them.
     pub(super) left_out: Vec<String>,
     /// What the goal asks for and rules cannot do.
     pub(super) refusal: Option<&'static str>,
@@ -74,12 +80,15 @@ pub(super) struct Query {
 impl Query {
     /// Reads a goal in English or Chinese.
     pub(super) fn parse(goal: &str) -> Self {
+        let end = goal.floor_char_boundary(MAX_GOAL_BYTES);
+        let goal = &goal[..end];
         let mut reader = Reader::new(tokens(goal));
         reader.find_patterns();
         reader.find_folder();
         reader.find_files();
         let mut terms = terms::of(&reader.tokens, &reader.used);
-        let left_out = terms.split_off(terms.len().min(MAX_TERMS));
+        let mut left_out = terms.split_off(terms.len().min(MAX_TERMS));
+        left_out.truncate(MAX_LEFT_OUT);
         Self {
             terms,
             left_out,

@@ -84,8 +84,9 @@ pub(super) fn render(goal: &str, subject: &Subject<'_>, notes: &Notes) -> String
             lines(found, notes, share, &mut blocks);
         }
     }
-    if terms.len() > 1 {
-        comparison(&compare(scope, terms, notes), scope, &mut blocks);
+    let compared = compare(scope, terms, notes);
+    if terms.len() > 1 && !compared.files.is_empty() {
+        comparison(&compared, scope, &mut blocks);
     }
     if terms.is_empty() {
         notes

@@ -5,7 +5,7 @@
 //! JSON strings, everything else is fixed.
 
 use super::query::Scope;
-use super::text::quote;
+use super::text::{quote, visible};
 
 /// Where the report is written.
 pub(super) const REPORT_PATH: &str = "cairn-out/report.md";
@@ -50,7 +50,7 @@ impl Task {
     pub(super) fn title(&self) -> String {
         match self {
             Self::Survey(scope) if scope.path == "." => "Survey the workspace".into(),
-            Self::Survey(scope) => format!("Survey {}", scope.path),
+            Self::Survey(scope) => format!("Survey {}", visible(&scope.path)),
             Self::Search { term, .. } => format!("Search for {}", quote(term)),
             Self::Read { .. } => "Read the matches".into(),
             Self::Outline(_) => "Read how the files begin".into(),

@@ -8,7 +8,11 @@ impl Folder {
     /// Checks the answer for `terms`.
     pub(crate) fn check_answer(&self, text: &str, terms: &[&str]) {
         self.check_names(text, terms);
-        let plain = squeezed(text);
+        let counts = text.rsplit_once(" begins: ").map_or(text, |(_, rest)| {
+            let end = rest.find("`). ").unwrap();
+            &rest[end + "`). ".len()..]
+        });
+        let plain = squeezed(counts);
         let files = self.files.len();
         let all = format!("{files} file{}", if files == 1 { "" } else { "s" });
         let begins = match terms {
@@ -67,10 +71,15 @@ impl Folder {
     fn check_names(&self, text: &str, terms: &[&str]) {
         let mut codes = read(text).codes;
         if text.contains(" begins: ") {
-            let is_readme = |code: &String| code.to_lowercase().ends_with("readme.md");
-            let readme = codes.iter().rposition(is_readme).unwrap();
-            for pair in codes.split_off(readme + 1).chunks(2) {
-                self.check_quote(&Line::of(pair), codes.last().unwrap());
+            // The lines of the README, each with its place.
+            let readme = codes.remove(0);
+            while codes
+                .get(1)
+                .is_some_and(|code| code.starts_with(&format!("{readme}:")))
+            {
+                let rest = codes.split_off(2);
+                self.check_quote(&Line::of(&codes), &readme);
+                codes = rest;
             }
         }
         for code in &codes {

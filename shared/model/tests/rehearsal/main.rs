@@ -21,5 +21,3 @@ mod recount;
 mod resume;
 #[cfg(test)]
 mod tools;
-#[cfg(test)]
-mod try_it;

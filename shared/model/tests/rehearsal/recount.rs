@@ -344,3 +344,35 @@ impl Folder {
         }
     }
 }
+
+#[test]
+fn every_digit_and_every_quotation_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    crate::folders::docs(dir.path());
+    let goal = "Compare \"Redis\" and \"Valkey\" under docs";
+    let report = crate::driver::Stage::new(dir.path())
+        .run(goal)
+        .report
+        .unwrap();
+    let folder = Folder::of(dir.path(), "docs", &[]);
+    folder.check(&report, &["Redis", "Valkey"]);
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut unnoticed = Vec::new();
+    let end = report.find("## How to read this").unwrap();
+    for (at, byte) in report.bytes().enumerate().take(end) {
+        let quoted = report.is_char_boundary(at) && report[..at].ends_with("- `");
+        if !byte.is_ascii_digit() && !quoted {
+            continue;
+        }
+        let mut changed = report.clone().into_bytes();
+        changed[at] = if byte == b'7' { b'8' } else { b'7' };
+        let changed = String::from_utf8(changed).unwrap();
+        let check = || folder.check(&changed, &["Redis", "Valkey"]);
+        if std::panic::catch_unwind(check).is_ok() {
+            unnoticed.push(report[..=at].lines().last().unwrap().to_owned());
+        }
+    }
+    std::panic::set_hook(hook);
+    assert_eq!(unnoticed, Vec::<String>::new());
+}

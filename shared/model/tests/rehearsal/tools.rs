@@ -56,17 +56,17 @@ fn walk(root: &Path, path: &str) -> Result<Vec<String>, String> {
 }
 
 /// Entries up to `max` and up to `limit` bytes, the total, and whether something was cut.
-fn finish(entries: Vec<String>, max: u64, limit: usize, total: String) -> String {
+fn finish(entries: &[String], max: u64, limit: usize, total: &str) -> String {
     let mut text = String::new();
     let mut shown = 0;
-    for entry in &entries {
+    for entry in entries {
         if shown == max || text.len() + entry.len() + 512 > limit {
             break;
         }
         text += &format!("{entry}\n");
         shown += 1;
     }
-    text += &total;
+    text += total;
     if shown < entries.len() as u64 {
         text += &format!("\ntruncated: showing the first {shown}");
     }
@@ -92,7 +92,7 @@ fn list_files(root: &Path, limit: usize, path: &str, max: u64) -> Result<String,
         "total: {files} files, {sum} bytes, {texts} text, {} binary",
         files - texts
     );
-    Ok(finish(entries, max, limit, total))
+    Ok(finish(&entries, max, limit, &total))
 }
 
 fn search_files(
@@ -130,7 +130,7 @@ fn search_files(
     if binary > 0 {
         total += &format!(", {binary} binary files skipped");
     }
-    Ok(finish(entries, max, limit, total))
+    Ok(finish(&entries, max, limit, &total))
 }
 
 fn read_file(root: &Path, path: &str, from: u64, to: u64) -> Result<String, String> {

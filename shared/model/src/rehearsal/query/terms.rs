@@ -6,6 +6,12 @@ use crate::rehearsal::words::Token;
 /// Single characters that are left over between Chinese words.
 const PARTICLES: &str = "下里中上内在有是把从对和与的都也就请找用写说讲到个几并或及跟将被给做";
 
+/// Candidates that are looked at; a goal may be as long as a book.
+const MAX_CANDIDATES: usize = 100;
+
+/// Characters beyond which a word is no word that anybody searches for.
+const MAX_CHARS: usize = 80;
+
 /// Words that ask for words: with one of them even a weak word is a subject.
 const ASKING: &str = "mention mentions mentioned search grep contain contains containing about word \
     term phrase";
@@ -74,7 +80,7 @@ fn chosen(tokens: &[Token], mut found: Vec<(Rank, usize, String)>) -> Vec<String
         Rank::Weak => !quoted && weak,
     });
     let mut terms: Vec<String> = Vec::new();
-    for (rank, _, term) in kept {
+    for (rank, _, term) in kept.take(MAX_CANDIDATES) {
         let term = if rank == Rank::Quoted {
             term
         } else {
@@ -115,6 +121,7 @@ fn han_rank(subject: &str) -> Option<Rank> {
     match subject.chars().count() {
         1 if PARTICLES.contains(subject) => None,
         1 => Some(Rank::Weak),
+        MAX_CHARS.. => None,
         _ if is_weak(subject) => Some(Rank::Weak),
         _ => Some(Rank::Special),
     }
@@ -123,7 +130,10 @@ fn han_rank(subject: &str) -> Option<Rank> {
 fn rank(word: &str, sentence_start: bool) -> Option<Rank> {
     let lower = word.to_lowercase();
     let number = word.chars().all(|c| c.is_numeric() || c == '.');
-    if is_stop(&lower) || word.chars().count() < 2 || (number && word.len() < 3) {
+    if is_stop(&lower)
+        || !(2..=MAX_CHARS).contains(&word.chars().count())
+        || (number && word.len() < 3)
+    {
         return None;
     }
     let tail_is_lower = !word.chars().skip(1).any(char::is_uppercase);
@@ -153,7 +163,7 @@ fn name_end(tokens: &[Token], used: &[bool], at: usize) -> usize {
         }
         _ => false,
     };
-    at + (at..tokens.len()).take_while(is_part).count()
+    at + (at..tokens.len()).take(6).take_while(is_part).count()
 }
 
 fn joined(tokens: &[Token]) -> String {

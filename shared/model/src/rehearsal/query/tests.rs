@@ -198,3 +198,21 @@ fn a_scope_admits_by_ending_and_by_name() {
     assert!(scope(&["a.md"]).admits("x/a.md") && !scope(&["a.md"]).admits("x/ba.md"));
     assert!(!scope(&[]).admits("cairn-out/report.md"));
 }
+
+#[test]
+fn a_goal_as_long_as_a_book_is_read_in_no_time() {
+    for unit in [
+        "alpha",
+        "Beta ",
+        "词语的",
+        "\"q\" ",
+        "a/b.md, ",
+        "\"",
+        "docs ",
+        "x",
+    ] {
+        let goal: String = (0..8_000).map(|n| format!("{unit}{}", n % 977)).collect();
+        let query = Query::parse(&goal);
+        assert!(query.terms.len() <= MAX_TERMS && query.left_out.len() <= MAX_LEFT_OUT);
+    }
+}

@@ -1,0 +1,171 @@
+//! Following a run to its end: what `run` and `resume` have in common.
+
+mod display;
+mod ending;
+mod trace;
+
+use crate::client::{Client, Watched};
+use crate::context::Context;
+use crate::error::{CliError, INTERRUPTED};
+use crate::settings::models::REHEARSAL;
+use crate::ui::progress::{Progress, StepState};
+use crate::ui::text::{command, quoted};
+use cairn_boot::Origin;
+use cairn_proto::orchestrator::ListPendingRequest;
+use display::Display;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::time::Duration;
+use trace::Trace;
+
+/// How often a live display moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Which run is followed, and how.
+#[derive(Debug)]
+pub(super) struct Following {
+    /// The session.
+    pub(super) session: String,
+    /// Number of the run.
+    pub(super) run: u32,
+    /// Events after this are read; the run begins after it.
+    pub(super) after: u64,
+    /// Events up to this one happened before this command.
+    pub(super) seen_before: u64,
+    /// Where the execution tree is dumped after every change.
+    pub(super) tree_dir: Option<PathBuf>,
+}
+
+/// Follows the run until it ends, waits for a person, or Ctrl-C is pressed.
+///
+/// # Errors
+/// An interruption, a session that is deleted or cannot be reached, a dump that cannot be written.
+pub(super) async fn follow(
+    client: &mut Client<'_>,
+    what: &Following,
+) -> Result<ExitCode, CliError> {
+    let context = client.context();
+    let mut display = Display::new(context);
+    display.header(&header(client, what))?;
+    let followed = watch(client, what, &mut display).await;
+    display.end();
+    let progress = followed?;
+    ending::tell(client, what, &progress).await
+}
+
+/// Events until nothing more is to come, or an error.
+async fn watch(
+    client: &mut Client<'_>,
+    what: &Following,
+    display: &mut Display,
+) -> Result<Progress, CliError> {
+    let context = client.context();
+    let mut progress = Progress::new(what.run, what.seen_before);
+    let mut trace = what.tree_dir.clone().map(Trace::new).transpose()?;
+    let mut tick = tokio::time::interval(TICK);
+    let mut events = client.watch(&what.session, what.after);
+    loop {
+        let mut orchestrator = events.client().orchestrator();
+        let mut next = pin!(events.next());
+        let watched = loop {
+            tokio::select! {
+                watched = &mut next => break watched?,
+                _ = tick.tick() => {
+                    display.tick(&progress)?;
+                    if let Some(trace) = &mut trace {
+                        trace.write(&mut orchestrator, what).await?;
+                    }
+                }
+            }
+        };
+        match watched {
+            None if context.stop.is_cancelled() => return Err(interrupted(context, what)),
+            None => return Err(CliError::new(format!("session {} was deleted", what.session))),
+            Some(Watched::CaughtUp) => {}
+            Some(Watched::Event { seq, event }) => {
+                if progress.apply(seq, &event) {
+                    display.event(seq, &event, &progress)?;
+                    trace.iter_mut().for_each(Trace::changed);
+                }
+            }
+        }
+        let is_over = progress.end.is_some();
+        if is_over || (progress.waits.is_some() && is_stuck(&mut orchestrator, what, &progress).await?) {
+            if let Some(trace) = &mut trace {
+                trace.changed();
+                trace.write(&mut orchestrator, what).await?;
+            }
+            return Ok(progress);
+        }
+    }
+}
+
+type Orchestrator = cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient<
+    cairn_rpc::Link,
+>;
+
+/// Whether nothing goes on any more until somebody decides something.
+async fn is_stuck(
+    orchestrator: &mut Orchestrator,
+    what: &Following,
+    progress: &Progress,
+) -> Result<bool, CliError> {
+    let request = ListPendingRequest {
+        session: what.session.clone(),
+    };
+    let pending = orchestrator.list_pending(request).await?.into_inner().pending;
+    let mine = pending.iter().filter(|question| question.run == what.run);
+    let mine: Vec<_> = mine.collect();
+    // An answer that was given takes effect by itself; without a question the run goes on already.
+    if mine.is_empty() || mine.iter().any(|question| question.answered) {
+        return Ok(false);
+    }
+    let asks_for_all = mine.iter().any(|question| question.step == 0);
+    let mut running = progress.running();
+    let all_wait = running.all(|(step, _)| mine.iter().any(|question| question.step == step));
+    Ok(asks_for_all || all_wait || progress.count(StepState::Running) == 0)
+}
+
+fn interrupted(context: &Context, what: &Following) -> CliError {
+    let resume = resume_command(context, &what.session);
+    CliError::new(format!("interrupted; go on with: {resume}")).code(INTERRUPTED)
+}
+
+/// The command that goes on with a session in the same workspace.
+pub(super) fn resume_command(context: &Context, session: &str) -> String {
+    let workspace = &context.config().workspace.path;
+    let given = matches!(context.settings.origin("workspace.path"), Origin::Flag(_));
+    let place = match given {
+        true => format!(" --in {}", quoted(&workspace.display().to_string())),
+        false => String::new(),
+    };
+    command(context, &format!("resume {session}{place}"))
+}
+
+/// What a person should know before anything happens.
+fn header(client: &Client<'_>, what: &Following) -> Vec<String> {
+    let context = client.context();
+    let config = context.config();
+    let mut lines = Vec::new();
+    if client.attached().is_remote() {
+        lines.push(
+            "another process holds this store and does the work, with its own model and workspace"
+                .to_owned(),
+        );
+    } else if config.default_model() == REHEARSAL {
+        lines.push(
+            "rehearsal: rule-based, offline, no language model. Set OPENAI_API_KEY or --model for a \
+             real one."
+                .to_owned(),
+        );
+    }
+    let mut place = format!("session {} · run {}", what.session, what.run);
+    if !client.attached().is_remote() {
+        let workspace = config.workspace.path.display();
+        let output = config.workspace.output.display();
+        place.push_str(&format!(" · workspace {workspace} · output {output}/"));
+    }
+    lines.push(place);
+    lines.iter().map(|line| cairn_rpc::text::escape(line).into_owned()).collect()
+}

@@ -1,0 +1,102 @@
+//! A run as it goes on: moving on a terminal, line by line elsewhere, or as JSON.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::event_json::event_json;
+use crate::ui::event_line::{Mark, Narrator};
+use crate::ui::live::Live;
+use crate::ui::out;
+use crate::ui::progress::Progress;
+use crate::ui::style::Style;
+use cairn_proto::event::Event;
+use cairn_proto::event::event::Kind;
+
+/// A run as it goes on.
+#[derive(Debug)]
+pub(super) struct Display {
+    form: Form,
+    style: Style,
+}
+
+#[derive(Debug)]
+enum Form {
+    Live(Box<Live>),
+    Plain(Box<Narrator>),
+    Json,
+}
+
+impl Display {
+    pub(super) fn new(context: &Context) -> Self {
+        let style = Style::new(context.color);
+        let form = match (context.json, context.live) {
+            (true, _) => Form::Json,
+            (false, true) => Form::Live(Box::new(Live::new(style))),
+            (false, false) => Form::Plain(Box::default()),
+        };
+        Self { form, style }
+    }
+
+    /// What a person should know first.
+    pub(super) fn header(&self, lines: &[String]) -> Result<(), CliError> {
+        for line in lines {
+            let line = self.style.dim(line);
+            match &self.form {
+                Form::Live(_) | Form::Plain(_) => out::line(&line)?,
+                Form::Json => {}
+            }
+        }
+        match &self.form {
+            Form::Live(_) => out::line(""),
+            _ => Ok(()),
+        }
+    }
+
+    /// The run's next event, which `progress` has taken already.
+    pub(super) fn event(
+        &mut self,
+        seq: u64,
+        event: &Event,
+        progress: &Progress,
+    ) -> Result<(), CliError> {
+        match &mut self.form {
+            Form::Live(live) => live.show(progress),
+            Form::Json => out::json(&event_json(seq, event)),
+            Form::Plain(narrator) => {
+                let line = narrator.line(event);
+                let text = match event.kind {
+                    _ if seq > progress.seen_before => line.to_string(),
+                    Some(Kind::PlanApplied(_)) => line.to_string(),
+                    Some(Kind::StepCompleted(_) | Kind::StepFailed(_) | Kind::StepSkipped(_)) => {
+                        format!("{line} (kept)")
+                    }
+                    _ => return Ok(()),
+                };
+                out::line(&painted(self.style, line.mark, &text))
+            }
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, progress: &Progress) -> Result<(), CliError> {
+        match &mut self.form {
+            Form::Live(live) => live.show(progress),
+            Form::Plain(_) | Form::Json => Ok(()),
+        }
+    }
+
+    /// Nothing moves any more.
+    pub(super) fn end(&mut self) {
+        if let Form::Live(live) = &mut self.form {
+            live.end();
+        }
+    }
+}
+
+fn painted(style: Style, mark: Mark, text: &str) -> String {
+    match mark {
+        Mark::Plain | Mark::Began => text.to_owned(),
+        Mark::Good => style.good(text),
+        Mark::Bad => style.bad(text),
+        Mark::Asks => style.asks(text),
+    }
+}

@@ -1,0 +1,231 @@
+//! What is said when a run has ended, or waits.
+
+use super::{Following, resume_command};
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::{CliError, FAILURE, WAITING};
+use crate::ui::event_line::{failure_text, waits_for};
+use crate::ui::live::{size, wrap};
+use crate::ui::out;
+use crate::ui::progress::{End, Progress, StepState};
+use crate::ui::style::Style;
+use crate::ui::text::{command, quoted};
+use crate::ui::time::span;
+use cairn_proto::event::{Failure, FailureKind, WaitReason};
+use cairn_proto::orchestrator::{GetReportRequest, ListPendingRequest, Pending};
+use cairn_rpc::text::{clip, escape};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Says how the run ended or what it waits for; the exit code says it too.
+pub(super) async fn tell(
+    client: &Client<'_>,
+    what: &Following,
+    progress: &Progress,
+) -> Result<ExitCode, CliError> {
+    let context = client.context();
+    let style = Style::new(context.color);
+    let code = match &progress.end {
+        Some(End::Completed(_)) => 0,
+        Some(End::Failed(_) | End::Cancelled(_)) => FAILURE,
+        None => WAITING,
+    };
+    if context.json {
+        if code == 0 {
+            report_file(client, what, progress).await?;
+        }
+        return Ok(ExitCode::from(code));
+    }
+    out::line("")?;
+    match &progress.end {
+        Some(End::Completed(answer)) => {
+            paragraph(context, &style.good("answer"), answer)?;
+            let file = report_file(client, what, progress).await?;
+            let file = file.map_or_else(
+                || command(context, &format!("report {}", what.session)),
+                |path| path.display().to_string(),
+            );
+            item(&style.good("report"), &format!("{} · {}", escape(&file), figures(progress)))?;
+        }
+        Some(End::Failed(failure)) => failed(context, style, progress, failure)?,
+        Some(End::Cancelled(reason)) => {
+            let reason = clip(reason, 1024);
+            let text = if reason.is_empty() { "by somebody's wish".to_owned() } else { reason };
+            item(&style.bad("ended "), &text)?;
+        }
+        None => waiting(client, what, progress, style).await?,
+    }
+    let session = &what.session;
+    let look = ["tree", "report", "watch"];
+    let look = look.map(|verb| command(context, &format!("{verb} {session}")));
+    item(&style.dim("look  "), &look.join(" · "))?;
+    Ok(ExitCode::from(code))
+}
+
+fn item(name: &str, text: &str) -> Result<(), CliError> {
+    out::line(&format!("{name}  {text}"))
+}
+
+/// A text of several lines, each of them escaped and set in; on a terminal broken to its width.
+fn paragraph(context: &Context, name: &str, text: &str) -> Result<(), CliError> {
+    let columns = match context.live {
+        true => size().0.clamp(40, 108) - 8,
+        false => usize::MAX,
+    };
+    let lines = text.trim().lines().map(escape);
+    let lines: Vec<String> = lines.flat_map(|line| wrap(&line, columns)).collect();
+    let mut lines = lines.iter();
+    item(name, lines.next().map_or("", String::as_str))?;
+    for line in lines {
+        out::line(format!("        {line}").trim_end())?;
+    }
+    Ok(())
+}
+
+fn figures(progress: &Progress) -> String {
+    let steps = progress.steps.len();
+    let usage = progress.usage;
+    let tokens = usage.input_tokens + usage.output_tokens;
+    let cents = usage.cost_nano_usd.div_ceil(10_000_000);
+    let ms = progress.latest_ms.saturating_sub(progress.started_ms);
+    let time = span(u64::try_from(ms).unwrap_or(0));
+    let count = |number: u64, noun: &str| match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    };
+    format!(
+        "{}, {}, {}, ${}.{:02}, {time}",
+        count(steps as u64, "step"),
+        count(progress.tool_turns.into(), "tool turn"),
+        count(tokens, "token"),
+        cents / 100,
+        cents % 100,
+    )
+}
+
+/// The report's file: the one that the run wrote, or one that is written now and in the place of
+/// no other. None if the work is done elsewhere.
+async fn report_file(
+    client: &Client<'_>,
+    what: &Following,
+    progress: &Progress,
+) -> Result<Option<PathBuf>, CliError> {
+    let output = &client.context().config().workspace.output;
+    let own = output.join("report.md");
+    if client.attached().is_remote() {
+        return Ok(None);
+    }
+    if progress.wrote_report {
+        return Ok(Some(own));
+    }
+    let request = GetReportRequest {
+        session: what.session.clone(),
+        run: what.run,
+    };
+    let report = client.orchestrator().get_report(request).await?.into_inner();
+    let other = output.join(format!("report-{}-{}.md", what.session, what.run));
+    let written = fs::create_dir_all(output)
+        .and_then(|()| write_new(&own, &report.markdown))
+        .map(|()| own)
+        .or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => fs::write(&other, &report.markdown).map(|()| other),
+            _ => Err(error),
+        });
+    match written {
+        Ok(path) => Ok(Some(path)),
+        Err(error) => {
+            tracing::warn!(%error, folder = %output.display(), "cannot write the report");
+            Ok(None)
+        }
+    }
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+fn failed(
+    context: &Context,
+    style: Style,
+    progress: &Progress,
+    failure: &Failure,
+) -> Result<(), CliError> {
+    let steps = (1..).zip(&progress.steps);
+    let mut failed = steps.filter(|(_, step): &(u32, _)| step.state == StepState::Failed);
+    let place = match failed.next() {
+        Some((number, step)) => format!("step {number} {}: ", step.name),
+        None if progress.steps.is_empty() => "planning: ".to_owned(),
+        None => String::new(),
+    };
+    let why = failure_text(Some(failure));
+    item(&style.bad("failed"), &format!("{place}{why}"))?;
+    let again = "start again with another goal or plan";
+    let what = match failure.kind() {
+        FailureKind::LimitExceeded => "allow more with --max-tool-turns, or ask for less at a time",
+        FailureKind::Config => "see the settings with: cairn check-config",
+        FailureKind::Llm => "check the model's address, key and limits, then run it again",
+        FailureKind::PlanParse => "say the goal in other words, or give a plan with --plan",
+        FailureKind::Tool => "see what the tool was asked and said in the tree, then run it again",
+        _ => again,
+    };
+    item("do    ", what)?;
+    let model = context.config().default_model();
+    match failure.kind() {
+        FailureKind::Llm => item("model ", &escape(model)),
+        _ => Ok(()),
+    }
+}
+
+async fn waiting(
+    client: &Client<'_>,
+    what: &Following,
+    progress: &Progress,
+    style: Style,
+) -> Result<(), CliError> {
+    let context = client.context();
+    let why = waits_for(progress.waits.unwrap_or_default());
+    item(&style.asks("waits "), why)?;
+    let request = ListPendingRequest {
+        session: what.session.clone(),
+    };
+    let answer = client.orchestrator().list_pending(request).await?;
+    for question in answer.into_inner().pending {
+        if question.run != what.run {
+            continue;
+        }
+        out::line(&format!("        {}", asked(&question, progress)))?;
+        for (answer, meaning) in answers(&question) {
+            let id = quoted(&question.id);
+            let decide = command(context, &format!("decide {} {id} {answer}", what.session));
+            out::line(&format!("          {decide}   {}", style.dim(meaning)))?;
+        }
+    }
+    let resume = resume_command(context, &what.session);
+    item("then  ", &resume)
+}
+
+fn asked(question: &Pending, progress: &Progress) -> String {
+    if question.reason() == WaitReason::Budget {
+        return format!("after {} tool turns", progress.tool_turns);
+    }
+    let call = clip(&format!("{} {}", question.tool, question.arguments_json), 300);
+    format!("step {}: {call}, sent with key {}", question.step, clip(&question.call_key, 80))
+}
+
+fn answers(question: &Pending) -> &'static [(&'static str, &'static str)] {
+    match question.reason() {
+        WaitReason::Budget => &[
+            ("retry", "go on with as many turns again"),
+            ("fail", "end the run"),
+        ],
+        _ => &[
+            ("done --output '…'", "it was carried out, with this result"),
+            ("retry", "send it again"),
+            ("skip", "go on without it"),
+            ("fail", "the step fails"),
+        ],
+    }
+}

@@ -1,0 +1,189 @@
+//! `cairn memory`: what a session remembers beside its plan.
+
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::text::block;
+use crate::ui::{out, table};
+use cairn_proto::memory as pb;
+use clap::Subcommand;
+use serde_json::json;
+use std::process::ExitCode;
+use table::{Column, Table};
+
+/// What can be said to `cairn memory`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every change is an event of the session's journal; its steps see it from their next turn on.
+
+Examples:
+  cairn memory list
+  cairn memory set tone \"dry, three lines at most\"
+  cairn memory get tone --session s-7f3k")]
+pub struct Args {
+    /// The session: its id or a unique beginning of it [default: the latest]
+    #[arg(long, value_name = "SESSION", global = true)]
+    session: Option<String>,
+    /// What is to be done
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Action {
+    /// Give a key a value, whatever it had before
+    Set {
+        /// 1 to 128 bytes without control characters
+        key: String,
+        /// At most 64 KiB
+        value: String,
+    },
+    /// Show the value of a key; exit code 1 if it has none
+    Get {
+        /// The key
+        key: String,
+    },
+    /// Take a key out
+    Remove {
+        /// The key
+        key: String,
+    },
+    /// Take all keys out
+    Clear,
+    /// Show all keys with their values
+    List,
+    /// Show what a model is told of them
+    Snapshot,
+}
+
+impl Action {
+    const fn access(&self) -> Access {
+        match self {
+            Self::Set { .. } | Self::Remove { .. } | Self::Clear => Access::Change,
+            Self::Get { .. } | Self::List | Self::Snapshot => Access::Read,
+        }
+    }
+}
+
+/// Reads or changes session memory.
+///
+/// # Errors
+/// No such session, a key or a value that is not allowed.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let client = Client::attach(context, args.action.access()).await?;
+    let done = act(&client, args, context).await;
+    client.finish().await;
+    done
+}
+
+async fn act(client: &Client<'_>, args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let session = client.resolve(args.session.as_deref()).await?;
+    let mut memory = client.memory();
+    let seq = match args.action {
+        Action::Set { key, value } => {
+            let request = pb::SetMemoryRequest {
+                session,
+                key,
+                value,
+            };
+            memory.set_memory(request).await?.into_inner().seq
+        }
+        Action::Remove { key } => {
+            let request = pb::RemoveMemoryRequest { session, key };
+            memory.remove_memory(request).await?.into_inner().seq
+        }
+        Action::Clear => {
+            let request = pb::ClearMemoryRequest { session };
+            memory.clear_memory(request).await?.into_inner().seq
+        }
+        Action::Get { key } => return get(client, context, session, key).await,
+        Action::List => return list(client, context, session).await,
+        Action::Snapshot => return snapshot(client, context, session).await,
+    };
+    if context.json {
+        out::json(&json!({"seq": seq}))?;
+    } else {
+        out::line(&format!("done (event {seq})"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn get(
+    client: &Client<'_>,
+    context: &Context,
+    session: String,
+    key: String,
+) -> Result<ExitCode, CliError> {
+    let request = pb::GetMemoryRequest {
+        session,
+        key: key.clone(),
+    };
+    let value = client
+        .memory()
+        .get_memory(request)
+        .await?
+        .into_inner()
+        .value;
+    if context.json {
+        out::json(&json!({"key": key, "value": value}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(value) = value else {
+        return Err(CliError::new(format!("{key} has no value")));
+    };
+    out::line(&block(&value))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(
+    client: &Client<'_>,
+    context: &Context,
+    session: String,
+) -> Result<ExitCode, CliError> {
+    let request = pb::ListMemoryRequest { session };
+    let entries = client
+        .memory()
+        .list_memory(request)
+        .await?
+        .into_inner()
+        .entries;
+    if context.json {
+        for entry in &entries {
+            out::json(&json!({"key": entry.key, "value": entry.value}))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if entries.is_empty() {
+        out::line("nothing is remembered")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new([Column::Left("KEY"), Column::Left("VALUE")]);
+    for entry in &entries {
+        table.row([&entry.key, &entry.value]);
+    }
+    for line in table.lines(None) {
+        out::line(&line)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn snapshot(
+    client: &Client<'_>,
+    context: &Context,
+    session: String,
+) -> Result<ExitCode, CliError> {
+    let request = pb::SnapshotMemoryRequest { session };
+    let text = client
+        .memory()
+        .snapshot_memory(request)
+        .await?
+        .into_inner()
+        .text;
+    if context.json {
+        out::json(&json!({"text": text}))?;
+    } else if !text.is_empty() {
+        out::line(&block(&text))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,111 @@
+//! `cairn resume`: go on with what was interrupted.
+
+use super::Flag;
+use super::follow::{self, Following};
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::out;
+use cairn_proto::orchestrator::{GetSessionRequest, RunStatus, Session, SessionStatus};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What can be said to `cairn resume`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The session to follow; the beginning of its id is enough [default: the latest unfinished]
+    session: Option<String>,
+    /// The folder that tools read and commands run in: the one of the run [default: the current]
+    #[arg(long = "in", value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// How long the rehearsal waits before each reply, such as 400ms, so that you can follow
+    #[arg(long, value_name = "TIME")]
+    pace: Option<String>,
+    /// Write the execution tree into tree.txt and tree.json after every change [DIR: .trace]
+    #[arg(
+        long,
+        value_name = "DIR",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ".trace"
+    )]
+    tree_dir: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cairn resume               go on with the latest unfinished session
+  cairn resume s-7f3k        go on with this one
+
+Whatever else is unfinished in the store goes on too, for as long as this command runs. Finished
+steps are kept and not done again.";
+
+impl Args {
+    /// The settings that these arguments set.
+    pub(super) fn flags(&self) -> Vec<Flag> {
+        let workspace = self.workspace.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let flags = [
+            ("--in", "workspace.path", workspace),
+            ("--pace", "model.pace", self.pace.clone()),
+        ];
+        let flags = flags.into_iter();
+        flags.filter_map(|(flag, path, value)| Some((flag, path, value?))).collect()
+    }
+}
+
+/// Goes on with a session and follows its latest run.
+///
+/// # Errors
+/// No such session, an interruption.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    // Before anything goes on, so that what is kept can be told from what is done now.
+    let reader = Client::attach(context, Access::Read).await?;
+    let before = unfinished(&reader, args.session.as_deref()).await?;
+    reader.finish().await;
+    let Some(before) = before else {
+        if !context.json {
+            let hint = "see all sessions with: cairn sessions";
+            out::line(&format!("there is nothing unfinished; {hint}"))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let what = Following {
+        run: before.latest_run.map_or(0, |run| run.number),
+        session: before.id,
+        after: 0,
+        seen_before: before.last_seq,
+        tree_dir: args.tree_dir,
+    };
+    let mut client = Client::attach(context, Access::Hold).await?;
+    let followed = follow::follow(&mut client, &what).await;
+    client.finish().await;
+    followed
+}
+
+/// The session that is meant, if it has a run that has not ended.
+async fn unfinished(client: &Client<'_>, given: Option<&str>) -> Result<Option<Session>, CliError> {
+    let id = match given {
+        Some(_) => Some(client.resolve(given).await?),
+        None => {
+            let sessions = client.sessions().await?;
+            let mut unfinished = sessions
+                .into_iter()
+                .filter(|session| session.status() != SessionStatus::Idle);
+            unfinished.next().map(|session| session.id)
+        }
+    };
+    let Some(session) = id else {
+        return Ok(None);
+    };
+    let request = GetSessionRequest { session };
+    let answer = client.orchestrator().get_session(request).await?.into_inner();
+    Ok(answer.session.filter(|session| {
+        let status = session.latest_run.as_ref().map(|run| run.status());
+        matches!(
+            status,
+            Some(RunStatus::Planning | RunStatus::Running | RunStatus::Waiting)
+        )
+    }))
+}

@@ -1,0 +1,177 @@
+//! `cairn run`: plan a goal, carry it out, watch it to its end.
+
+mod plan;
+
+use super::Flag;
+use super::follow::{self, Following};
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::text::command;
+use cairn_proto::event::{LimitOverrides, StartRun};
+use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, StartRunResponse};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What can be said to `cairn run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// What is to be reached
+    #[arg(required_unless_present = "plan")]
+    goal: Option<String>,
+    /// The folder that tools read and commands run in [default: the current one]
+    #[arg(long = "in", value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// Carry out this plan instead of making one: a JSON file, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// The model, by its name in the settings [default: openai if it is configured, else rehearsal]
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// How long the rehearsal waits before each reply, such as 400ms, so that you can follow
+    #[arg(long, value_name = "TIME")]
+    pace: Option<String>,
+    /// Run in this session, which is made if it is not there [default: a new one]
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Names the start: the same one twice starts once
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Write the execution tree into tree.txt and tree.json after every change [DIR: .trace]
+    #[arg(
+        long,
+        value_name = "DIR",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ".trace"
+    )]
+    tree_dir: Option<PathBuf>,
+    /// Most tool turns in one attempt at a step
+    #[arg(long, value_name = "N")]
+    max_tool_turns: Option<u32>,
+    /// Most tool turns in the whole run; then it waits and asks
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
+    /// Most steps of a graph that run at the same time
+    #[arg(long, value_name = "N")]
+    max_parallel_steps: Option<u32>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cairn run \"Which files under docs mention Redis, and what do they say about it?\"
+  cairn run --in ~/project --model openai \"Summarise the open questions in the notes\"
+  cairn run --plan plan.json
+  echo '{\"steps\": [{\"tool\": \"list_files\", \"arguments\": {}}]}' | cairn run --plan -
+
+Once it has begun, a run survives Ctrl-C, kill -9 and power cuts: cairn resume goes on with it.
+With --json, each event of the run is one line, as in cairn export.
+Exit codes: 0 completed, 1 failed or cancelled, 3 it waits for a person, 130 interrupted.";
+
+impl Args {
+    /// The settings that these arguments set.
+    pub(super) fn flags(&self) -> Vec<Flag> {
+        let workspace = self.workspace.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let flags = [
+            ("--in", "workspace.path", workspace),
+            ("--model", "model.default", self.model.clone()),
+            ("--pace", "model.pace", self.pace.clone()),
+        ];
+        let flags = flags.into_iter();
+        flags.filter_map(|(flag, path, value)| Some((flag, path, value?))).collect()
+    }
+}
+
+/// Starts a run and follows it.
+///
+/// # Errors
+/// A plan that cannot be read, a start that is refused, an interruption.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let plan = match &args.plan {
+        Some(path) => Some(plan::read(path).await?.into()),
+        None => None,
+    };
+    let goal = args.goal.clone().unwrap_or_default();
+    if plan.is_none() && goal.trim().is_empty() {
+        return Err(CliError::usage("the goal is empty").hint("say what is to be reached"));
+    }
+    let request = StartRunRequest {
+        session: args.session.clone().unwrap_or_default(),
+        request_id: (args.request_id.clone()).unwrap_or_else(|| new_id("run")),
+        run: Some(StartRun {
+            goal,
+            plan,
+            limits: Some(LimitOverrides {
+                max_tool_turns: args.max_tool_turns.unwrap_or(0),
+                max_turns: args.max_turns.unwrap_or(0),
+                max_parallel_steps: args.max_parallel_steps.unwrap_or(0),
+            }),
+            model: context.config().default_model().to_owned(),
+        }),
+    };
+    let mut client = Client::attach(context, Access::Hold).await?;
+    let followed = start_and_follow(&mut client, request, args.tree_dir).await;
+    client.finish().await;
+    followed
+}
+
+async fn start_and_follow(
+    client: &mut Client<'_>,
+    request: StartRunRequest,
+    tree_dir: Option<PathBuf>,
+) -> Result<ExitCode, CliError> {
+    let started = start(client, request).await?;
+    let what = Following {
+        session: started.session,
+        run: started.run,
+        after: started.seq.saturating_sub(1),
+        seen_before: 0,
+        tree_dir,
+    };
+    follow::follow(client, &what).await
+}
+
+async fn start(
+    client: &mut Client<'_>,
+    mut request: StartRunRequest,
+) -> Result<StartRunResponse, CliError> {
+    if !request.session.is_empty() {
+        request.session = session(client, &request.session).await?;
+    }
+    // The same request_id each time, so that nothing starts twice.
+    let started = client.persist(|mut orchestrator| {
+        let request = request.clone();
+        async move { orchestrator.start_run(request).await }
+    });
+    started.await.map_err(|error| refused(client.context(), &request, error))
+}
+
+/// The session that is named, by a part of its id too, or a new one of this name.
+async fn session(client: &Client<'_>, given: &str) -> Result<String, CliError> {
+    let sessions = client.sessions().await?;
+    if sessions.iter().any(|session| session.id.starts_with(given)) {
+        return client.resolve(Some(given)).await;
+    }
+    let request = CreateSessionRequest {
+        session: given.to_owned(),
+        request_id: new_id("session"),
+        title: String::new(),
+    };
+    let created = client.orchestrator().create_session(request).await?;
+    Ok(created.into_inner().session)
+}
+
+fn refused(context: &Context, request: &StartRunRequest, error: CliError) -> CliError {
+    if error.reason != "RUN_ACTIVE" {
+        return error;
+    }
+    let resume = follow::resume_command(context, &request.session);
+    let cancel = command(context, &format!("cancel {}", request.session));
+    error.hint(format!("go on with it: {resume}\nor end it: {cancel}"))
+}
+
+fn new_id(what: &str) -> String {
+    format!("{what}-{}", uuid::Uuid::now_v7().simple())
+}

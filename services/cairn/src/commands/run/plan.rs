@@ -1,0 +1,47 @@
+//! Plans from files.
+
+use crate::error::CliError;
+use cairn_engine::plan::PlanDraft;
+use cairn_planner::{JsonPlanParser, read_plan};
+use std::io::{Read as _, stdin};
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a plan.
+const MOST_BYTES: u64 = 3 * 1024 * 1024;
+const FORMAT: &str =
+    "a plan is JSON: {\"order\": \"chain\", \"steps\": [{\"title\": \"…\", \"description\": \"…\"}]}\n\
+     a step may also have id, tool, arguments, depends_on (with \"order\": \"graph\"), capabilities";
+
+/// The plan in the file, or with `-` on standard input.
+pub(super) async fn read(path: &Path) -> Result<PlanDraft, CliError> {
+    let name = match path.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    };
+    let from: PathBuf = path.to_owned();
+    let text = tokio::task::spawn_blocking(move || read_text(&from)).await;
+    let text = text
+        .map_err(|error| CliError::chain(&error))?
+        .map_err(|error| CliError::usage(format!("cannot read the plan {name}: {error}")))?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(CliError::usage(format!(
+            "the plan {name} has more than {MOST_BYTES} bytes"
+        )));
+    }
+    let plan = read_plan(&JsonPlanParser::strict(), &text);
+    plan.map_err(|error| {
+        let error = CliError::chain(&error).message;
+        CliError::usage(format!("the plan {name} is wrong: {error}")).hint(FORMAT)
+    })
+}
+
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    if path.as_os_str() == "-" {
+        stdin().take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    } else {
+        let file = std::fs::File::open(path)?;
+        file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,121 @@
+//! `cairn serve`: all services in this process, for other programs.
+
+use super::Flag;
+use crate::attach::{Access, Attached, attach};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::out;
+use cairn_boot::Origin;
+use cairn_rpc::Listener;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use tokio::net::TcpListener;
+
+/// What can be said to `cairn serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Address and port of the public gRPC API; port 0 takes a free one [default: 127.0.0.1:7878]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Allow an address that other machines reach. There is no TLS and no login: whoever reaches
+    /// the port may start runs, read every session and have every allowed tool called
+    #[arg(long)]
+    allow_remote: bool,
+    /// How long running calls may take to end after Ctrl-C [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    grace: Option<String>,
+    /// The folder that tools read and commands run in [default: the current one]
+    #[arg(long = "in", value_name = "DIR")]
+    workspace: Option<std::path::PathBuf>,
+    /// The default model, by its name in the settings
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// How long the rehearsal waits before each reply
+    #[arg(long, value_name = "TIME")]
+    pace: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cairn serve
+  cairn serve --listen 127.0.0.1:0 --json     the port is in the line that it prints
+  grpcurl -plaintext 127.0.0.1:7878 list
+
+Health and reflection are on. Unfinished sessions go on by themselves. Commands such as cairn watch
+work beside it, through the socket next to the store. Ctrl-C stops gracefully, a second one at once.";
+
+impl Args {
+    /// The settings that these arguments set.
+    pub(super) fn flags(&self) -> Vec<Flag> {
+        let workspace = self.workspace.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let flags = [
+            ("--listen", "serve.listen", self.listen.clone()),
+            ("--grace", "serve.grace", self.grace.clone()),
+            ("--in", "workspace.path", workspace),
+            ("--model", "model.default", self.model.clone()),
+            ("--pace", "model.pace", self.pace.clone()),
+        ];
+        let flags = flags.into_iter();
+        flags.filter_map(|(flag, path, value)| Some((flag, path, value?))).collect()
+    }
+}
+
+/// Serves until it is told to stop.
+///
+/// # Errors
+/// An address that is not allowed or not free; a store that another process holds.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let address = context.config().serve.listen;
+    check(address, &args, context)?;
+    // Before any work: a port in use is known at once.
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        CliError::new(format!("cannot listen on {address}: {error}"))
+            .hint("give another address with --listen")
+    })?;
+    let address = listener.local_addr()?;
+    let attached = attach(context, Access::Hold).await?;
+    let Some(server) = attached.public().cloned() else {
+        let store = attached.store.display();
+        return Err(CliError::new(format!("another process holds the store {store}"))
+            .hint("end it first, or use another store with --store"));
+    };
+    announce(context, address, &attached)?;
+    let stop = context.stop.clone().cancelled_owned();
+    let grace = context.config().serve.grace;
+    let served = server.serve(Listener::from(listener), stop, grace).await;
+    attached.finish_within(grace).await;
+    served.map_err(|error| CliError::chain(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(address: SocketAddr, args: &Args, context: &Context) -> Result<(), CliError> {
+    if address.ip().is_loopback() || args.allow_remote {
+        return Ok(());
+    }
+    let origin = match context.settings.origin("serve.listen") {
+        Origin::Default => String::new(),
+        origin => format!("{origin}: "),
+    };
+    Err(CliError::usage(format!(
+        "{origin}{address} can be reached by other machines, and there is no TLS and no login"
+    ))
+    .hint("listen on 127.0.0.1, or say that this is what you want with --allow-remote"))
+}
+
+fn announce(context: &Context, address: SocketAddr, attached: &Attached) -> Result<(), CliError> {
+    let store = attached.store.display().to_string();
+    let socket = attached.store.with_file_name("cairn.sock");
+    let socket = socket.display().to_string();
+    let model = context.config().default_model();
+    if context.json {
+        return out::json(&json!({
+            "listen": format!("http://{address}"), "socket": socket, "store": store, "model": model,
+        }));
+    }
+    out::line(&format!("listening on http://{address} and unix:{socket}"))?;
+    let workspace = context.config().workspace.path.display().to_string();
+    let line = format!("store {store} · workspace {workspace} · model {model}");
+    out::line(&cairn_rpc::text::escape(&line))
+}

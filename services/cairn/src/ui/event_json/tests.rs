@@ -1,0 +1,110 @@
+use super::*;
+use crate::ui::testing::golden;
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, Kind as FieldKind, MessageDescriptor, ReflectMessage as _,
+};
+use std::collections::BTreeSet;
+
+#[test]
+fn every_kind_has_the_fields_of_the_contract() {
+    let pool = DescriptorPool::decode(cairn_proto::DESCRIPTORS).unwrap();
+    let contract = pool.get_message_by_name("cairn.event.v1.Event").unwrap();
+    let mut kinds = BTreeSet::new();
+    for (file, bytes, event) in golden() {
+        let json = event_json(7, &event);
+        let kind = json["kind"].as_str().unwrap().to_owned();
+        assert_eq!(file.split('.').next(), Some(kind.as_str()));
+        assert_eq!(json["seq"], 7, "{file}");
+        assert_eq!(json["at"], "2025-10-09T08:53:20.001Z", "{file}");
+        let message = DynamicMessage::decode(contract.clone(), bytes.as_slice()).unwrap();
+        let of_kind = message.get_field_by_name(&kind).unwrap();
+        let descriptor = of_kind.as_message().unwrap().descriptor();
+        let mut fields = json.as_object().unwrap().clone();
+        for common in ["seq", "at", "kind"] {
+            fields.remove(common);
+        }
+        check(&file, &Value::Object(fields), &descriptor);
+        kinds.insert(kind);
+    }
+    let oneof = contract.oneofs().next().unwrap();
+    let all: BTreeSet<String> = oneof
+        .fields()
+        .map(|field| field.name().to_owned())
+        .collect();
+    assert_eq!(kinds, all);
+}
+
+/// The value has the fields of the message, with their types, and no others.
+fn check(place: &str, value: &Value, message: &MessageDescriptor) {
+    let object = value
+        .as_object()
+        .unwrap_or_else(|| panic!("{place}: {value}"));
+    let names: BTreeSet<&str> = object.keys().map(String::as_str).collect();
+    let fields: Vec<_> = message.fields().collect();
+    let all: BTreeSet<&str> = fields.iter().map(|field| field.name()).collect();
+    if message.oneofs().any(|oneof| !oneof.is_synthetic()) {
+        assert!(
+            names.len() == 1 && names.is_subset(&all),
+            "{place}: {names:?}"
+        );
+    } else {
+        assert_eq!(names, all, "{place}");
+    }
+    for field in fields.iter().filter(|field| names.contains(field.name())) {
+        let place = format!("{place}/{}", field.name());
+        let value = &object[field.name()];
+        let values: Vec<&Value> = match value.as_array() {
+            Some(values) if field.is_list() => values.iter().collect(),
+            _ => vec![value],
+        };
+        for value in values {
+            match field.kind() {
+                // Messages that are not set are null, and only those.
+                FieldKind::Message(_) if value.is_null() => {}
+                FieldKind::Message(message) => check(&place, value, &message),
+                FieldKind::String => assert!(value.is_string(), "{place}: {value}"),
+                FieldKind::Bool => assert!(value.is_boolean(), "{place}: {value}"),
+                FieldKind::Enum(_) => {
+                    let name = value.as_str().unwrap();
+                    assert_eq!(name, name.to_ascii_lowercase(), "{place}");
+                    assert!(
+                        !name.contains(&format!("{}_", field.name())),
+                        "{place}: {name}"
+                    );
+                }
+                _ => assert!(value.is_number(), "{place}: {value}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_event_of_a_newer_version_is_shown_as_unknown() {
+    let event = wire::Event {
+        at_unix_ms: 0,
+        kind: None,
+    };
+    let json = event_json(3, &event).to_string();
+    assert_eq!(
+        json,
+        r#"{"seq":3,"at":"1970-01-01T00:00:00.000Z","kind":"unknown"}"#
+    );
+}
+
+#[test]
+fn the_form_of_an_event_stays_as_it_is() {
+    let (_, _, event) = golden()
+        .into_iter()
+        .find(|(name, ..)| name == "call_settled.skip")
+        .unwrap();
+    assert_eq!(
+        event_json(12, &event),
+        json!({
+            "seq": 12,
+            "at": "2025-10-09T08:53:20.001Z",
+            "kind": "call_settled",
+            "call": {"attempt": {"run": 2, "step": 3, "attempt": 1}, "tool_turn": 4, "index": 1},
+            "settlement": {"skip": {"reason": "wrong address"}},
+        })
+    );
+}

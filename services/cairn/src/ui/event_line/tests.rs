@@ -1,0 +1,152 @@
+use super::*;
+use crate::ui::testing::golden;
+use cairn_rpc::text::is_hidden;
+
+fn event(kind: Kind) -> wire::Event {
+    wire::Event {
+        at_unix_ms: 0,
+        kind: Some(kind),
+    }
+}
+
+const AT: wire::AttemptRef = wire::AttemptRef {
+    run: 1,
+    step: 2,
+    attempt: 1,
+};
+
+#[test]
+fn every_kind_has_one_harmless_line() {
+    for (name, _, event) in golden() {
+        let line = Narrator::default().line(&event);
+        assert!(
+            line.text.chars().any(char::is_alphanumeric),
+            "{name}: {line}"
+        );
+        assert!(!line.to_string().contains(is_hidden), "{name}: {line}");
+        assert_eq!(line.text, line.text.trim(), "{name}");
+    }
+    let unknown = wire::Event::default();
+    assert!(
+        Narrator::default()
+            .line(&unknown)
+            .text
+            .contains("does not know")
+    );
+}
+
+#[test]
+fn lines_say_what_happened() {
+    let cases = [
+        (
+            "call_finished",
+            "✗ step 3: call 4.1 failed: no such file: a.md (3 ms)",
+        ),
+        (
+            "run_waiting.budget",
+            "? run 2 waits: its tool turns are used up",
+        ),
+        ("step_completed", "✓ step 3 completed: 12 files, 48 KiB"),
+        (
+            "command_received.decide",
+            "  asked: decide 2.3.1.4.1: retry",
+        ),
+        (
+            "step_failed",
+            "✗ step 3 failed: the provider asks to slow down (max_tool_turns)",
+        ),
+        (
+            "call_settled.done",
+            "  step 3: call 4.1 settled: done: sent to all",
+        ),
+    ];
+    let golden = golden();
+    for (name, want) in cases {
+        let (.., event) = golden.iter().find(|(found, ..)| found == name).unwrap();
+        assert_eq!(Narrator::default().line(event).to_string(), want);
+    }
+}
+
+#[test]
+fn later_lines_use_the_names_of_earlier_events() {
+    let mut narrator = Narrator::default();
+    let step = |title: &str, tool: &str| wire::PlanStep {
+        title: title.into(),
+        tool: Some(wire::ToolInvocation {
+            name: tool.into(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let plan = wire::Plan {
+        order: wire::Order::Graph.into(),
+        steps: vec![step("Survey", "list_files"), step("", "count\u{1b}")],
+    };
+    let applied = narrator.line(&event(Kind::PlanApplied(wire::PlanApplied {
+        run: 1,
+        revision: 1,
+        plan: Some(plan),
+        ..Default::default()
+    })));
+    assert_eq!(
+        applied.text,
+        "run 1 plan 1: 2 steps, graph: Survey · count\\u{1b}"
+    );
+    let started = wire::StepStarted {
+        attempt: Some(AT),
+        ..Default::default()
+    };
+    let started = narrator.line(&event(Kind::StepStarted(started)));
+    assert_eq!(started.text, "step 2 started: count\\u{1b}");
+    // The second attempt of a tool step makes the same call as the first.
+    let finished = wire::CallFinished {
+        call: Some(wire::CallRef {
+            attempt: Some(wire::AttemptRef { attempt: 2, ..AT }),
+            tool_turn: 0,
+            index: 0,
+        }),
+        output: "a\nb\n".into(),
+        ..Default::default()
+    };
+    let finished = narrator.line(&event(Kind::CallFinished(finished)));
+    assert_eq!(
+        finished.text,
+        "step 2: count\\u{1b} gave: a … 2 lines (0 ms)"
+    );
+}
+
+#[test]
+fn a_call_is_named_by_the_reply_that_asked_for_it() {
+    let mut narrator = Narrator::default();
+    let call = |name: &str| wire::RequestedCall {
+        call: Some(wire::ToolCall {
+            id: "x".into(),
+            name: name.into(),
+            arguments_json: r#"{"path":"a"}"#.into(),
+        }),
+        ..Default::default()
+    };
+    let reply = narrator.line(&event(Kind::ReplyReceived(wire::ReplyReceived {
+        attempt: Some(AT),
+        tool_turn: 3,
+        text: "Next.".into(),
+        calls: vec![call("read_file"), call("send_mail")],
+        ..Default::default()
+    })));
+    assert_eq!(
+        reply.text,
+        r#"step 2: Next. · calls read_file {"path":"a"} · calls send_mail {"path":"a"}"#
+    );
+    let doubt = narrator.line(&event(Kind::CallInDoubt(wire::CallInDoubt {
+        call: Some(wire::CallRef {
+            attempt: Some(AT),
+            tool_turn: 3,
+            index: 1,
+        }),
+        settle_after_unix_ms: 3_723_000,
+    })));
+    assert_eq!(
+        doubt.to_string(),
+        "? step 2: send_mail was begun and nobody knows how it ended; an answer counts from 01:02:03 UTC on"
+    );
+}

@@ -1,0 +1,53 @@
+//! Usage per tool turn, step, run and session.
+
+use crate::world::{World, chain, complete, explored, model_step};
+use cairn_engine::views::usage::UsageView;
+
+fn usage(world: &World) -> UsageView {
+    let mut view = UsageView::default();
+    world.journal.iter().for_each(|event| view.apply(event));
+    view
+}
+
+#[test]
+fn turns_add_up_to_steps_and_steps_to_the_run() {
+    let world = explored();
+    let view = usage(&world);
+    let run = view.run(1).unwrap();
+    assert_eq!(run.total, world.run().usage);
+    assert_eq!((run.planning.input_tokens, run.planning_ms), (50, 900));
+    let mut sum = run.planning;
+    for step in run.steps.values() {
+        let mut turns = cairn_engine::message::Usage::default();
+        step.turns.iter().for_each(|turn| turns.add(&turn.usage));
+        assert_eq!(turns, step.total);
+        sum.add(&step.total);
+    }
+    assert_eq!(sum, run.total);
+    assert_eq!(run.tool_turns(), 6);
+    let steps: Vec<u32> = run.steps.keys().copied().collect();
+    assert_eq!(steps, [1, 3], "a tool step asks no model");
+    let turn = &run.steps[&1].turns[4];
+    assert_eq!(
+        (turn.attempt, turn.tool_turn, turn.duration_ms),
+        (1, 4, 700)
+    );
+    assert_eq!(turn.model, "test-model");
+    assert_eq!(turn.usage.cost_nano_usd, 2_500_000);
+}
+
+#[test]
+fn runs_add_up_to_the_session() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    world.reply(1, "", &[complete("done")]);
+    world.start(chain(vec![model_step("two")]));
+    world.reply(1, "hm", &[]);
+    let view = usage(&world);
+    assert_eq!(
+        view.runs().map(|(number, _)| number).collect::<Vec<_>>(),
+        [1, 2]
+    );
+    assert_eq!(view.total().model_calls, 2);
+    assert_eq!(view.total().input_tokens, 200);
+    assert_eq!(view.run(3), None);
+}
