@@ -17,8 +17,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::{chain, check_completed, client, model_step, node, parts, start, tool_step};
 use support::watch_to_end;
+use support::{chain, check_completed, client, model_step, node, parts, start, tool_step};
 
 /// How often a case and its raw limit are alternated; medians are shown.
 const ROUNDS: usize = 5;
@@ -26,15 +26,25 @@ const ROUNDS: usize = 5;
 const TRANSITION_BYTES: usize = 160;
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with('-'))
+        .collect();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    println!("{:<34} {:>12} {:>12} {:>10} {:>8}", "case", "per second", "raw", "p50", "ratio");
+    println!(
+        "{:<34} {:>12} {:>12} {:>10} {:>8}",
+        "case", "per second", "raw", "p50", "ratio"
+    );
     for case in cases() {
         if wanted.is_empty() || wanted.iter().any(|word| case.name.contains(word.as_str())) {
             runtime.block_on(measure(&case));
         }
     }
-    if wanted.is_empty() || wanted.iter().any(|word| "resume memory".contains(word.as_str())) {
+    if wanted.is_empty()
+        || wanted
+            .iter()
+            .any(|word| "resume memory".contains(word.as_str()))
+    {
         runtime.block_on(resume_and_memory());
     }
 }
@@ -58,7 +68,13 @@ fn cases() -> Vec<Case> {
         case("chain of tool steps, 1 session", 1, 1, tools(1000), 1000),
         case("chain of tool steps, 64 sessions", 64, 1, tools(150), 150),
         case("agent loop, 1 session", 1, 1, limits(model(40)), 40 * turns),
-        case("agent loop, 64 sessions", 64, 1, limits(model(6)), 6 * turns),
+        case(
+            "agent loop, 64 sessions",
+            64,
+            1,
+            limits(model(6)),
+            6 * turns,
+        ),
         Case {
             commits: 2.0,
             ..case("runs of one step, 64 at once", 64, 20, tools(1), 1)
@@ -94,7 +110,8 @@ fn limits(mut run: wire::StartRun) -> wire::StartRun {
 /// Eight turns with a pure call, and one that ends the step.
 fn models() -> ModelRegistry {
     let call = r#"{"tool_calls": [{"name": "pure", "arguments": {}}]}"#;
-    let end = r#"{"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "done"}}]}"#;
+    let end =
+        r#"{"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "done"}}]}"#;
     let replies = [vec![call; 8], vec![end]].concat().join(", ");
     let text = format!(r#"{{"match": {{"step": ""}}, "replies": [{replies}]}}"#);
     let mut models = ModelRegistry::new();
@@ -116,7 +133,11 @@ async fn measure(case: &Case) {
     }
     let (rate, raw, p50) = (median(&mut rates), median(&mut raws), median(&mut steps));
     let ratio = rate / raw * 100.0;
-    println!("{:<34} {rate:>12.0} {raw:>12.0} {:>7.0} µs {ratio:>6.0} %", case.name, p50 * 1e6);
+    println!(
+        "{:<34} {rate:>12.0} {raw:>12.0} {:>7.0} µs {ratio:>6.0} %",
+        case.name,
+        p50 * 1e6
+    );
     if case.sessions == 1 {
         let raw_step = 1.0 / raw;
         println!("{:<34} raw commit + {:.0} µs", "", (p50 - raw_step) * 1e6);
@@ -205,5 +226,6 @@ async fn time_of_state(client: &mut support::Client, session: &str) -> Duration 
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.trim().split(' ').next()?.parse().ok())
+        .unwrap_or(0)
 }

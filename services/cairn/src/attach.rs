@@ -15,13 +15,15 @@ use socket::Socket;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
+use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
-use tonic_health::pb::HealthCheckRequest;
 
 /// How long a held store without a socket is waited for: its holder starts, or ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
+/// What takes longer than this is explained.
+const QUIET: Duration = Duration::from_millis(700);
 /// How long the process at the socket may take to say that it is well.
 const ANSWER: Duration = Duration::from_secs(3);
 /// How long calls with side effects may take to end before a command leaves them behind.
@@ -101,7 +103,15 @@ impl Attached {
             // New clients find no socket and wait for the lock, while those that are here see
             // how their calls end.
             socket.remove();
-            if timeout(grace, node.drain()).await.is_err() {
+            let drained = async {
+                tokio::select! {
+                    () = node.drain() => return,
+                    () = sleep(QUIET) => {}
+                }
+                tracing::warn!("letting running calls end; a second Ctrl-C stops at once");
+                node.drain().await;
+            };
+            if timeout(grace, drained).await.is_err() {
                 tracing::warn!(?grace, "left work behind that did not end in time");
             }
             socket.close(Duration::from_millis(200)).await;
@@ -117,7 +127,7 @@ impl Attached {
 pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliError> {
     let store = context.config().store.path.clone();
     let path = socket::path(&store);
-    let deadline = Instant::now() + PATIENCE;
+    let began = Instant::now();
     let mut is_told = false;
     loop {
         if let Some(link) = answering(&path).await {
@@ -135,10 +145,10 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
             Err(error) if is_held(&error) => {}
             Err(error) => return Err(start_error(&error, &store)),
         }
-        if Instant::now() >= deadline {
+        if began.elapsed() >= PATIENCE {
             return Err(held(&store));
         }
-        if !is_told {
+        if !is_told && began.elapsed() > QUIET {
             is_told = true;
             tracing::warn!(store = %store.display(), "waiting for another process to let go of the store");
         }

@@ -23,13 +23,28 @@ pub struct Cli {
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Global {
     /// Where sessions are stored [default: .cairn/cairn.db; environment: CAIRN_STORE]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
     pub store: Option<PathBuf>,
     /// Settings [default: cairn.toml in the current folder, if it is there]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
     pub config: Option<PathBuf>,
     /// What is logged on standard error: error, warn, info, debug, trace, off
-    #[arg(long, global = true, value_name = "LEVEL", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "LEVEL",
+        help_heading = "Global options"
+    )]
     pub log: Option<String>,
     /// One JSON object a line on standard output, and nothing else there
     #[arg(long, global = true, help_heading = "Global options")]

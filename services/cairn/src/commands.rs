@@ -43,7 +43,9 @@ pub fn context(
     let settings = settings::load(&cli.global, &environment, &flags(&cli.command))?;
     let is_terminal = std::io::stdout().is_terminal();
     let is_dumb = environment.get("TERM") == Some("dumb");
-    let no_color = environment.get("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let no_color = environment
+        .get("NO_COLOR")
+        .is_some_and(|value| !value.is_empty());
     let color = match cli.global.color {
         ColorChoice::Auto => is_terminal && !no_color && !is_dumb,
         ColorChoice::Always => true,

@@ -1,7 +1,7 @@
 //! What a command says when it cannot do what was asked.
 
-use cairn_rpc::{ErrorKind, RpcError};
 use cairn_rpc::text::escape;
+use cairn_rpc::{ErrorKind, RpcError};
 use std::fmt;
 
 /// A command that failed: what is wrong, what helps, and the exit code.

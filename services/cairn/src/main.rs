@@ -18,8 +18,8 @@ fn main() -> ExitCode {
         }
     };
     let stop = CancellationToken::new();
-    let ended = commands::context(&cli, Environment::from_process(), stop.clone()).and_then(
-        |context| {
+    let ended =
+        commands::context(&cli, Environment::from_process(), stop.clone()).and_then(|context| {
             let log = commands::log_config(&cli.command, &context);
             logs::init(&log).map_err(|error| error::CliError::chain(&error))?;
             let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -35,7 +35,6 @@ fn main() -> ExitCode {
             // What a stopped command left behind, such as a blocking read, is not waited for.
             runtime.shutdown_background();
             code
-        },
-    );
+        });
     ended.unwrap_or_else(|error| commands::complain(&error))
 }

@@ -35,6 +35,9 @@ const DEFAULT_FILE: &str = "cairn.toml";
 /// Short for `store.path`.
 const STORE_VARIABLE: &str = "CAIRN_STORE";
 
+/// What may be logged, least first.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
 /// All settings.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -191,6 +194,13 @@ impl cairn_boot::Settings for Settings {
         self.check_tools(checks);
         self.check_models(checks);
         checks.nested("log", &self.log);
+        // One word that is no level is a directive for a target of that name, and silences all
+        // others: a slip of the pen.
+        let level = self.log.level.to_lowercase();
+        let is_word = !level.contains(['=', ',', ':', '[']);
+        let holds = !is_word || LEVELS.contains(&level.as_str());
+        let problem = format!("is {level:?}");
+        checks.require(holds, "log.level", &problem, &LEVELS.join(", "));
     }
 }
 
@@ -244,6 +254,10 @@ pub fn load(
 fn without_store(environment: &Environment) -> Environment {
     match environment.get(STORE_VARIABLE) {
         None => environment.clone(),
-        Some(_) => Environment::of(environment.iter().filter(|(name, _)| *name != STORE_VARIABLE)),
+        Some(_) => Environment::of(
+            environment
+                .iter()
+                .filter(|(name, _)| *name != STORE_VARIABLE),
+        ),
     }
 }

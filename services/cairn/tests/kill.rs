@@ -25,6 +25,9 @@ fn begin(site: &Site, goal: Option<&str>, fail: &str) -> Output {
         Some(goal) => arguments.push(goal),
         None => arguments.extend(["--plan", "plan.json"]),
     }
+    if fail.is_empty() {
+        return site.run(&arguments);
+    }
     site.run_with(&arguments, &[("CAIRN_FAIL_COMMIT", fail)])
 }
 
@@ -35,13 +38,24 @@ fn site() -> Site {
     site
 }
 
-/// The result of a run that nobody disturbed, and how many commits it took.
+/// The result of a run that nobody disturbed, and how many commits any such run takes at least: on
+/// a busy machine a result may be committed before the reply that it usually travels with.
 fn undisturbed(goal: Option<&str>) -> (Journal, u64) {
+    let runs = (0..3).map(|_| undisturbed_once(goal));
+    runs.min_by_key(|(_, commits)| *commits)
+        .expect("three runs")
+}
+
+fn undisturbed_once(goal: Option<&str>) -> (Journal, u64) {
     let site = site();
     let count = site.path().join("commits");
     let output = begin(&site, goal, &format!("count:{}", count.display()));
     assert_eq!(output.code, Some(0), "{output:?}");
-    let commits = site.read("commits").expect("commits are counted").lines().count();
+    let commits = site
+        .read("commits")
+        .expect("commits are counted")
+        .lines()
+        .count();
     let journal = site.journal(&only_session(&site));
     journal.check();
     (journal, commits as u64)
@@ -93,9 +107,17 @@ fn settle(site: &Site, session: &str) -> u32 {
 fn check_end(site: &Site, session: &str, reference: &Journal, seen: &Journal, calls: usize) {
     let journal = site.journal(session);
     journal.check();
-    assert_eq!(journal.of_kind("run_completed").len(), 1, "the run did not complete");
+    assert_eq!(
+        journal.of_kind("run_completed").len(),
+        1,
+        "the run did not complete"
+    );
     let steps = |journal: &Journal| -> Vec<u64> {
-        journal.summaries().into_iter().map(|(step, _)| step).collect()
+        journal
+            .summaries()
+            .into_iter()
+            .map(|(step, _)| step)
+            .collect()
     };
     assert_eq!(steps(&journal), steps(reference));
     let settled = journal.of_kind("call_settled").len();
@@ -103,8 +125,15 @@ fn check_end(site: &Site, session: &str, reference: &Journal, seen: &Journal, ca
         assert_eq!(journal.summaries(), reference.summaries());
     }
     let uses = site.ledger().uses();
-    assert!(uses.values().all(|&times| times == 1), "a call happened twice: {uses:?}");
-    assert_eq!(uses.len(), calls, "a call is missing or was made up: {uses:?}");
+    assert!(
+        uses.values().all(|&times| times == 1),
+        "a call happened twice: {uses:?}"
+    );
+    assert_eq!(
+        uses.len(),
+        calls,
+        "a call is missing or was made up: {uses:?}"
+    );
     for event in &seen.0 {
         let seq = event["seq"].as_u64().expect("a seq");
         let stored = &journal.0[seq as usize - 1];
@@ -124,7 +153,11 @@ fn kill_everywhere(goal: Option<&str>) {
             let output = begin(&site, goal, &format!("{side}:{commit}"));
             assert_eq!(output.signal, Some(SIGKILL), "{side} {commit}: {output:?}");
             let count = kills.entry(commit).or_default();
-            if side == "before" { count.0 += 1 } else { count.1 += 1 }
+            if side == "before" {
+                count.0 += 1
+            } else {
+                count.1 += 1
+            }
             if (commit, side) == (1, "before") {
                 // Nothing was accepted, so the client asks again.
                 let output = begin(&site, goal, "");
@@ -138,9 +171,15 @@ fn kill_everywhere(goal: Option<&str>) {
     }
     for (commit, (before, after)) in &kills {
         println!("commit {commit}: killed {before} before, {after} after");
-        assert!(*before > 0 && *after > 0, "commit {commit} was not killed on both sides");
+        assert!(
+            *before > 0 && *after > 0,
+            "commit {commit} was not killed on both sides"
+        );
     }
-    println!("{commits} commits, {} kills, {doubts} calls in doubt", kills.len() * 2);
+    println!(
+        "{commits} commits, {} kills, {doubts} calls in doubt",
+        kills.len() * 2
+    );
     if goal.is_none() {
         assert!(doubts >= 2, "no call was killed on its way");
     }

@@ -32,10 +32,18 @@ fn code() -> Vec<(PathBuf, String)> {
 
 /// The dependencies of a crate, those for tests left out.
 fn dependencies(manifest: &str) -> Vec<String> {
-    let section = manifest.split("[dependencies]").nth(1).expect("dependencies");
+    let section = manifest
+        .split("[dependencies]")
+        .nth(1)
+        .expect("dependencies");
     let section = section.split("\n[").next().unwrap_or_default();
-    let names = section.lines().filter_map(|line| line.split(['.', ' ', '=']).next());
-    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    let names = section
+        .lines()
+        .filter_map(|line| line.split(['.', ' ', '=']).next());
+    names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn manifest(krate: &str) -> String {
@@ -67,9 +75,19 @@ fn the_front_page_of_a_crate_fits_on_a_screen() {
 fn the_engine_has_no_clock_no_chance_and_no_io() {
     let allowed = ["serde", "serde_json", "postcard", "sha2", "thiserror"];
     for name in dependencies(&manifest("shared/engine")) {
-        assert!(allowed.contains(&name.as_str()), "the engine depends on {name}");
+        assert!(
+            allowed.contains(&name.as_str()),
+            "the engine depends on {name}"
+        );
     }
-    let forbidden = ["std::fs", "std::net", "std::time", "std::process", "std::env", "std::thread"];
+    let forbidden = [
+        "std::fs",
+        "std::net",
+        "std::time",
+        "std::process",
+        "std::env",
+        "std::thread",
+    ];
     for (path, text) in files("shared/engine/src", "rs") {
         for word in forbidden {
             assert!(!text.contains(word), "{} uses {word}", path.display());
@@ -79,10 +97,16 @@ fn the_engine_has_no_clock_no_chance_and_no_io() {
 
 #[test]
 fn only_memory_names_its_stores() {
-    let crates = ["shared", "services"].map(|folder| files(folder, "toml")).concat();
+    let crates = ["shared", "services"]
+        .map(|folder| files(folder, "toml"))
+        .concat();
     for (path, text) in crates {
         let is_memory = path.ends_with("services/memory/Cargo.toml");
-        assert!(is_memory || !text.contains("rusqlite"), "{}", path.display());
+        assert!(
+            is_memory || !text.contains("rusqlite"),
+            "{}",
+            path.display()
+        );
     }
 }
 
@@ -101,7 +125,9 @@ fn no_service_depends_on_another() {
     let services = ["memory", "tools", "executor", "planner", "orchestrator"];
     for service in services {
         for name in dependencies(&manifest(&format!("services/{service}"))) {
-            let other = services.iter().find(|other| name == format!("cairn-{other}"));
+            let other = services
+                .iter()
+                .find(|other| name == format!("cairn-{other}"));
             assert!(other.is_none(), "{service} depends on {name}");
         }
     }
@@ -112,9 +138,14 @@ fn libraries_use_only_those_before_them() {
     let order = ["engine", "proto", "http", "model", "rpc", "boot"];
     for (position, library) in order.iter().enumerate() {
         for name in dependencies(&manifest(&format!("shared/{library}"))) {
-            let later = order[position..].iter().find(|later| name == format!("cairn-{later}"));
+            let later = order[position..]
+                .iter()
+                .find(|later| name == format!("cairn-{later}"));
             assert!(later.is_none(), "{library} depends on {name}");
-            assert!(!services_have(&name), "{library} depends on the service {name}");
+            assert!(
+                !services_have(&name),
+                "{library} depends on the service {name}"
+            );
         }
     }
 }

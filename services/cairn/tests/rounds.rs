@@ -4,8 +4,8 @@
 
 mod support;
 
-use cairn_model::recorded::Recorded;
 use cairn_model::ModelRegistry;
+use cairn_model::recorded::Recorded;
 use cairn_proto::event as wire;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,8 @@ use support::{tool_step, watch_to_end};
 /// A plan of two steps for a goal, two tool turns with `tool` in each step, and the end of each.
 fn recording(tool: &str) -> String {
     let call = format!(r#"{{"tool_calls": [{{"name": "{tool}", "arguments": {{}}}}]}}"#);
-    let end = r#"{"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "done"}}]}"#;
+    let end =
+        r#"{"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "done"}}]}"#;
     let steps = format!(r#"{{"match": {{"step": ""}}, "replies": [{call}, {call}, {end}]}}"#);
     let plan = r#"{"match": {"contains": "the goal"}, "reply": {"text": "{\"steps\": [{\"description\": \"first\"}, {\"description\": \"second\"}]}"}}"#;
     format!("{plan}\n{steps}\n")
@@ -51,7 +52,11 @@ async fn a_plan_of_n_tool_steps_takes_n_plus_1() {
     for tool in ["pure", "idempotent", "effectful"] {
         for n in [1, 2, 10] {
             let run = chain(vec![tool_step(tool); n]);
-            assert_eq!(commits_of(tool, run).await, n as u64 + 1, "{n} steps with {tool}");
+            assert_eq!(
+                commits_of(tool, run).await,
+                n as u64 + 1,
+                "{n} steps with {tool}"
+            );
         }
     }
 }

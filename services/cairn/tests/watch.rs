@@ -22,7 +22,11 @@ async fn a_watcher_that_reconnects_after_every_event_sees_each_once() {
             session: session.clone(),
             after_seq: cursor,
         };
-        let mut stream = client.watch_session(request).await.expect("a watch").into_inner();
+        let mut stream = client
+            .watch_session(request)
+            .await
+            .expect("a watch")
+            .into_inner();
         while let Some(message) = stream.message().await.expect("an event") {
             let Some(event) = message.event else {
                 continue;
@@ -56,7 +60,12 @@ async fn many_watchers_see_the_same() {
     for (after, watcher) in (0u64..).zip(watchers) {
         let events = watcher.await.expect("a watcher");
         check_completed(&events);
-        assert!(events.iter().map(|(seq, _)| *seq).eq(after + 1..=after + events.len() as u64));
+        assert!(
+            events
+                .iter()
+                .map(|(seq, _)| *seq)
+                .eq(after + 1..=after + events.len() as u64)
+        );
     }
 }
 
@@ -68,7 +77,9 @@ async fn a_repeated_start_is_the_same_start() {
     let mut starts = Vec::new();
     for _ in 0..20 {
         let (mut client, run) = (client(&node), run.clone());
-        starts.push(tokio::spawn(async move { start(&mut client, "same", run).await }));
+        starts.push(tokio::spawn(async move {
+            start(&mut client, "same", run).await
+        }));
     }
     let mut sessions = BTreeSet::new();
     for start in starts {
@@ -79,14 +90,23 @@ async fn a_repeated_start_is_the_same_start() {
     let session = sessions.into_iter().next().expect("a session");
     let events = watch_to_end(&mut client, &session, 0).await;
     let started = |kind: &Option<Kind>| matches!(kind, Some(Kind::RunStarted(_)));
-    assert_eq!(events.iter().filter(|(_, event)| started(&event.kind)).count(), 1);
+    assert_eq!(
+        events
+            .iter()
+            .filter(|(_, event)| started(&event.kind))
+            .count(),
+        1
+    );
 
     let other = pb::StartRunRequest {
         session: String::new(),
         request_id: "same".to_owned(),
         run: Some(chain(vec![tool_step("pure")])),
     };
-    let refused = client.start_run(other).await.expect_err("another request of the same name");
+    let refused = client
+        .start_run(other)
+        .await
+        .expect_err("another request of the same name");
     assert_eq!(refused.code(), Code::AlreadyExists);
 }
 
@@ -102,12 +122,20 @@ async fn a_second_run_follows_the_first_and_not_beside_it() {
         request_id: id.to_owned(),
         run: Some(chain(vec![tool_step("pure"); 2])),
     };
-    let second = client.start_run(next("r-2")).await.expect("a second run").into_inner();
+    let second = client
+        .start_run(next("r-2"))
+        .await
+        .expect("a second run")
+        .into_inner();
     assert_eq!(second.run, 2);
     let last = events.last().map_or(0, |(seq, _)| *seq);
     assert!(second.seq > last);
     check_completed(&watch_to_end(&mut client, &session, last).await);
-    let again = client.start_run(next("r-2")).await.expect("the same answer").into_inner();
+    let again = client
+        .start_run(next("r-2"))
+        .await
+        .expect("the same answer")
+        .into_inner();
     assert_eq!(again, second);
 }
 
@@ -124,7 +152,11 @@ async fn views_agree_with_the_journal_at_every_event() {
             session: session.clone(),
             at_seq,
         };
-        let state = client.get_state(request).await.expect("a state").into_inner();
+        let state = client
+            .get_state(request)
+            .await
+            .expect("a state")
+            .into_inner();
         assert_eq!(state.seq, at_seq);
         let json: serde_json::Value = serde_json::from_str(&state.json).expect("JSON");
         assert!(json.is_object(), "{json}");

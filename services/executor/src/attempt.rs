@@ -18,6 +18,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 /// What all attempts share.
 #[derive(Debug)]
@@ -38,7 +39,18 @@ pub(crate) async fn run(
     mut owner: Owner,
 ) -> Result<(), RpcError> {
     let outcome = match owner.start().await {
-        Ok(start) => carry_out(shared, namespace, &mut owner, start).await,
+        Ok(start) => {
+            let at = start.attempt.unwrap_or_default();
+            let span = tracing::info_span!(
+                "attempt",
+                session = start.session,
+                run = at.run,
+                step = at.step,
+                attempt = at.attempt
+            );
+            let work = carry_out(shared, namespace, &mut owner, start);
+            work.instrument(span).await
+        }
         Err(stop) => Err(stop),
     };
     match outcome {
@@ -130,10 +142,10 @@ async fn settle(
                     running.extend(calls.into_iter().map(|c| tools.call(c)));
                 }
             }
-            Some((index, outcome)) = running.next() => match outcome {
+            Some((call, outcome)) = running.next() => match outcome {
                 Ok(ended) => {
                     let answer = Answer::of(&ended.result);
-                    if turn.answer(index, answer) {
+                    if turn.answer(call, answer) {
                         if ended.urgent {
                             owner.report_result(ended.result);
                         } else {
@@ -224,7 +236,7 @@ impl<'a> ModelStep<'a> {
         let transcript: Vec<Message> =
             repeated("start.transcript", transcript).map_err(|error| invalid(&error))?;
         let last_calls = self.conversation.replay(transcript)?;
-        let last_turn = self.conversation.turns();
+        let last_turn = self.conversation.turns().saturating_sub(1);
         let mut turn = Turn::resumed(self.attempt, last_turn, last_calls);
         let calls = turn.permit(open_calls)?;
         settle(self.tools, self.owner, &mut turn, calls).await?;

@@ -4,9 +4,10 @@ use crate::Journal;
 use crate::ledger::{Ledger, TOOL_SCRIPT};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
 /// Leases and calls are short, so that nobody waits for them.
@@ -19,7 +20,7 @@ name = "record"
 description = "Writes a line into the ledger."
 argv = ["sh", "record.sh"]
 effect = "effectful"
-time_limit = "1s"
+time_limit_ms = 1000
 env = ["LEDGER"]
 parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
 "#;
@@ -113,13 +114,23 @@ impl Site {
         }
     }
 
-    /// Starts a command and leaves it running.
+    /// Starts a command, waits until it has printed a line, and leaves it running.
     pub fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
         let mut command = self.command(arguments);
         command.envs(variables.iter().copied());
-        let log = fs::File::create(self.path().join("serve.log")).expect("a log file");
-        command.stdout(log.try_clone().expect("a log file")).stderr(log);
-        Running(command.spawn().expect("the program can be started"))
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program can be started");
+        let mut out = BufReader::new(child.stdout.take().expect("its output"));
+        let mut first_line = String::new();
+        out.read_line(&mut first_line).expect("a line");
+        Running {
+            child,
+            first_line,
+            _out: out,
+        }
     }
 
     /// The journal of a session, as `cairn export` gives it.
@@ -142,11 +153,25 @@ impl Site {
 
 /// A process that is killed when it is dropped.
 #[derive(Debug)]
-pub struct Running(pub Child);
+pub struct Running {
+    child: Child,
+    /// The first line that it printed.
+    pub first_line: String,
+    /// Kept open, so that it can go on printing.
+    _out: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Waits for its end and tells the signal that ended it.
+    pub fn wait_for_signal(&mut self) -> Option<i32> {
+        self.child.wait().expect("its end").signal()
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

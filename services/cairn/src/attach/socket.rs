@@ -11,6 +11,9 @@ use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+/// Longer than anybody waits: closing the socket says how long.
+const LONG: Duration = Duration::from_secs(3600);
+
 /// The socket of the process that holds the store.
 pub(super) fn path(store: &Path) -> PathBuf {
     store.with_file_name("cairn.sock")
@@ -36,7 +39,7 @@ impl Socket {
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         let serving = tokio::spawn(async move {
-            let served = server.serve(Listener::from(listener), stopped, Duration::ZERO);
+            let served = server.serve(Listener::from(listener), stopped, LONG);
             if let Err(error) = served.await {
                 tracing::error!(%error, "the socket is no longer served");
             }
@@ -58,11 +61,15 @@ impl Socket {
         }
     }
 
-    /// Ends the connections.
-    pub(super) async fn close(self, limit: Duration) {
+    /// Lets running calls end for a moment, then cuts what is left: whoever watches comes back.
+    pub(super) async fn close(mut self, limit: Duration) {
         self.stop.cancel();
-        // What does not end in time ends with the process.
-        let _ = tokio::time::timeout(limit, self.serving).await;
+        if tokio::time::timeout(limit, &mut self.serving)
+            .await
+            .is_err()
+        {
+            self.serving.abort();
+        }
     }
 }
 

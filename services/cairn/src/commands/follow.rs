@@ -81,7 +81,12 @@ async fn watch(
         };
         match watched {
             None if context.stop.is_cancelled() => return Err(interrupted(context, what)),
-            None => return Err(CliError::new(format!("session {} was deleted", what.session))),
+            None => {
+                return Err(CliError::new(format!(
+                    "session {} was deleted",
+                    what.session
+                )));
+            }
             Some(Watched::CaughtUp) => {}
             Some(Watched::Event { seq, event }) => {
                 if progress.apply(seq, &event) {
@@ -91,7 +96,9 @@ async fn watch(
             }
         }
         let is_over = progress.end.is_some();
-        if is_over || (progress.waits.is_some() && is_stuck(&mut orchestrator, what, &progress).await?) {
+        if is_over
+            || (progress.waits.is_some() && is_stuck(&mut orchestrator, what, &progress).await?)
+        {
             if let Some(trace) = &mut trace {
                 trace.changed();
                 trace.write(&mut orchestrator, what).await?;
@@ -101,9 +108,10 @@ async fn watch(
     }
 }
 
-type Orchestrator = cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient<
-    cairn_rpc::Link,
->;
+type Orchestrator =
+    cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient<
+        cairn_rpc::Link,
+    >;
 
 /// Whether nothing goes on any more until somebody decides something.
 async fn is_stuck(
@@ -114,7 +122,11 @@ async fn is_stuck(
     let request = ListPendingRequest {
         session: what.session.clone(),
     };
-    let pending = orchestrator.list_pending(request).await?.into_inner().pending;
+    let pending = orchestrator
+        .list_pending(request)
+        .await?
+        .into_inner()
+        .pending;
     let mine = pending.iter().filter(|question| question.run == what.run);
     let mine: Vec<_> = mine.collect();
     // An answer that was given takes effect by itself; without a question the run goes on already.
@@ -167,5 +179,8 @@ fn header(client: &Client<'_>, what: &Following) -> Vec<String> {
         place.push_str(&format!(" · workspace {workspace} · output {output}/"));
     }
     lines.push(place);
-    lines.iter().map(|line| cairn_rpc::text::escape(line).into_owned()).collect()
+    lines
+        .iter()
+        .map(|line| cairn_rpc::text::escape(line).into_owned())
+        .collect()
 }

@@ -3,10 +3,11 @@
 use super::Flag;
 use super::follow::{self, Following};
 use crate::attach::Access;
-use crate::client::Client;
+use crate::client::{Client, Watched};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
+use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator::{GetSessionRequest, RunStatus, Session, SessionStatus};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,13 +46,18 @@ steps are kept and not done again.";
 impl Args {
     /// The settings that these arguments set.
     pub(super) fn flags(&self) -> Vec<Flag> {
-        let workspace = self.workspace.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let workspace = self
+            .workspace
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned());
         let flags = [
             ("--in", "workspace.path", workspace),
             ("--pace", "model.pace", self.pace.clone()),
         ];
         let flags = flags.into_iter();
-        flags.filter_map(|(flag, path, value)| Some((flag, path, value?))).collect()
+        flags
+            .filter_map(|(flag, path, value)| Some((flag, path, value?)))
+            .collect()
     }
 }
 
@@ -61,8 +67,11 @@ impl Args {
 /// No such session, an interruption.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     // Before anything goes on, so that what is kept can be told from what is done now.
-    let reader = Client::attach(context, Access::Read).await?;
+    let mut reader = Client::attach(context, Access::Read).await?;
     let before = unfinished(&reader, args.session.as_deref()).await?;
+    if let Some(session) = &before {
+        check_model(&mut reader, session).await?;
+    }
     reader.finish().await;
     let Some(before) = before else {
         if !context.json {
@@ -84,6 +93,33 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     followed
 }
 
+/// A run goes on with the model that it began with. Without that model it would fail, so nothing
+/// is touched.
+async fn check_model(reader: &mut Client<'_>, session: &Session) -> Result<(), CliError> {
+    let number = session.latest_run.as_ref().map_or(0, |run| run.number);
+    let registry = reader.context().config().registry();
+    // Whoever holds the store has models of its own.
+    if reader.attached().is_remote() {
+        return Ok(());
+    }
+    let mut events = reader.watch(&session.id, 0);
+    while let Some(Watched::Event { event, .. }) = events.next().await? {
+        let Some(Kind::RunStarted(started)) = event.kind else {
+            continue;
+        };
+        if started.run == number {
+            return registry.get(&started.model).map(|_| ()).map_err(|failure| {
+                CliError::usage(format!(
+                    "the run began with another model: {}",
+                    failure.message
+                ))
+                .hint("set OPENAI_API_KEY, or describe the model in cairn.toml")
+            });
+        }
+    }
+    Ok(())
+}
+
 /// The session that is meant, if it has a run that has not ended.
 async fn unfinished(client: &Client<'_>, given: Option<&str>) -> Result<Option<Session>, CliError> {
     let id = match given {
@@ -100,7 +136,11 @@ async fn unfinished(client: &Client<'_>, given: Option<&str>) -> Result<Option<S
         return Ok(None);
     };
     let request = GetSessionRequest { session };
-    let answer = client.orchestrator().get_session(request).await?.into_inner();
+    let answer = client
+        .orchestrator()
+        .get_session(request)
+        .await?
+        .into_inner();
     Ok(answer.session.filter(|session| {
         let status = session.latest_run.as_ref().map(|run| run.status());
         matches!(

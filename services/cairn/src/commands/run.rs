@@ -73,14 +73,19 @@ Exit codes: 0 completed, 1 failed or cancelled, 3 it waits for a person, 130 int
 impl Args {
     /// The settings that these arguments set.
     pub(super) fn flags(&self) -> Vec<Flag> {
-        let workspace = self.workspace.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let workspace = self
+            .workspace
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned());
         let flags = [
             ("--in", "workspace.path", workspace),
             ("--model", "model.default", self.model.clone()),
             ("--pace", "model.pace", self.pace.clone()),
         ];
         let flags = flags.into_iter();
-        flags.filter_map(|(flag, path, value)| Some((flag, path, value?))).collect()
+        flags
+            .filter_map(|(flag, path, value)| Some((flag, path, value?)))
+            .collect()
     }
 }
 
@@ -145,7 +150,9 @@ async fn start(
         let request = request.clone();
         async move { orchestrator.start_run(request).await }
     });
-    started.await.map_err(|error| refused(client.context(), &request, error))
+    started
+        .await
+        .map_err(|error| refused(client.context(), &request, error))
 }
 
 /// The session that is named, by a part of its id too, or a new one of this name.

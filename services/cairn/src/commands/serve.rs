@@ -10,7 +10,13 @@ use cairn_rpc::Listener;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::net::TcpListener;
+
+/// Longer than anybody waits: the grace is that of the work, not that of connections.
+const LONG: Duration = Duration::from_secs(24 * 3600);
+/// How long answers may take to reach their clients once the work has ended.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// What can be said to `cairn serve`.
 #[derive(Debug, clap::Args)]
@@ -49,7 +55,10 @@ work beside it, through the socket next to the store. Ctrl-C stops gracefully, a
 impl Args {
     /// The settings that these arguments set.
     pub(super) fn flags(&self) -> Vec<Flag> {
-        let workspace = self.workspace.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let workspace = self
+            .workspace
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned());
         let flags = [
             ("--listen", "serve.listen", self.listen.clone()),
             ("--grace", "serve.grace", self.grace.clone()),
@@ -58,7 +67,9 @@ impl Args {
             ("--pace", "model.pace", self.pace.clone()),
         ];
         let flags = flags.into_iter();
-        flags.filter_map(|(flag, path, value)| Some((flag, path, value?))).collect()
+        flags
+            .filter_map(|(flag, path, value)| Some((flag, path, value?)))
+            .collect()
     }
 }
 
@@ -78,14 +89,29 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let attached = attach(context, Access::Hold).await?;
     let Some(server) = attached.public().cloned() else {
         let store = attached.store.display();
-        return Err(CliError::new(format!("another process holds the store {store}"))
-            .hint("end it first, or use another store with --store"));
+        return Err(
+            CliError::new(format!("another process holds the store {store}"))
+                .hint("end it first, or use another store with --store"),
+        );
     };
     announce(context, address, &attached)?;
     let stop = context.stop.clone().cancelled_owned();
     let grace = context.config().serve.grace;
-    let served = server.serve(Listener::from(listener), stop, grace).await;
+    let listener = Listener::from(listener);
+    let mut serving = tokio::spawn(async move { server.serve(listener, stop, LONG).await });
+    let failed = tokio::select! {
+        served = &mut serving => Some(served),
+        () = context.stop.cancelled() => None,
+    };
     attached.finish_within(grace).await;
+    let Some(served) = failed else {
+        // Everything is durable and given back. Whoever still watches comes back to the next one.
+        if tokio::time::timeout(MOMENT, &mut serving).await.is_err() {
+            serving.abort();
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let served = served.map_err(|error| CliError::chain(&error))?;
     served.map_err(|error| CliError::chain(&error))?;
     Ok(ExitCode::SUCCESS)
 }

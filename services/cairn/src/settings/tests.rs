@@ -7,16 +7,25 @@ fn global(file: &Path) -> Global {
     }
 }
 
-fn settings(toml: &str, variables: &[(&str, &str)], flags: &[(&str, &str, &str)]) -> Result<Loaded<Settings>, String> {
+fn settings(
+    toml: &str,
+    variables: &[(&str, &str)],
+    flags: &[(&str, &str, &str)],
+) -> Result<Loaded<Settings>, String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cairn.toml");
     std::fs::write(&file, toml).unwrap();
     let environment = Environment::of(variables.iter().copied());
-    let flags: Vec<_> = flags.iter().map(|(f, p, v)| (*f, *p, (*v).to_owned())).collect();
+    let flags: Vec<_> = flags
+        .iter()
+        .map(|(f, p, v)| (*f, *p, (*v).to_owned()))
+        .collect();
     let loaded = load(&global(&file), &environment, &flags);
     loaded.map_err(|error| {
         assert_eq!(error.code, crate::error::USAGE);
-        error.message.replace(&file.display().to_string(), "cairn.toml")
+        error
+            .message
+            .replace(&file.display().to_string(), "cairn.toml")
     })
 }
 
@@ -25,7 +34,10 @@ fn without_anything_there_is_the_rehearsal() {
     let loaded = settings("", &[], &[]).unwrap();
     assert_eq!(loaded.config.default_model(), "rehearsal");
     assert_eq!(loaded.config.store.path, Path::new(".cairn/cairn.db"));
-    assert_eq!(loaded.config.registry().names().collect::<Vec<_>>(), ["rehearsal"]);
+    assert_eq!(
+        loaded.config.registry().names().collect::<Vec<_>>(),
+        ["rehearsal"]
+    );
 }
 
 #[test]
@@ -37,7 +49,10 @@ fn flags_count_more_than_variables_and_these_more_than_the_file() {
     assert_eq!(loaded.config.workspace.path, Path::new("file"));
     assert_eq!(loaded.config.store.path, Path::new("variable.db"));
     assert_eq!(loaded.config.model.pace, Duration::from_secs(3));
-    assert_eq!(loaded.origin("store.path").to_string(), "variable CAIRN_STORE");
+    assert_eq!(
+        loaded.origin("store.path").to_string(),
+        "variable CAIRN_STORE"
+    );
     assert_eq!(loaded.origin("model.pace").to_string(), "flag --pace");
 }
 
@@ -50,7 +65,10 @@ fn a_key_makes_openai_the_default_and_is_never_shown() {
     assert_eq!(registry.default_name(), Some("openai"));
     assert!(registry.get("rehearsal").is_ok());
     let shown = format!("{}{:?}", loaded.show(), loaded.config);
-    assert!(shown.contains("models.openai.api_key") && !shown.contains("canary"), "{shown}");
+    assert!(
+        shown.contains("models.openai.api_key") && !shown.contains("canary"),
+        "{shown}"
+    );
 
     let chosen = settings("model.default = 'rehearsal'", &key, &[]).unwrap();
     assert_eq!(chosen.config.default_model(), "rehearsal");
@@ -85,7 +103,10 @@ description = 'x'
 argv = []
 [surprise]
 x = 1";
-    let variables = [("CAIRN_SESSION__LEASE", "forever"), ("CAIRN_LOG__LEVEL", "loud!")];
+    let variables = [
+        ("CAIRN_SESSION__LEASE", "forever"),
+        ("CAIRN_LOG__LEVEL", "loud!"),
+    ];
     let error = settings(file, &variables, &[]).unwrap_err();
     for part in [
         "cairn.toml:2: store.max_pages is too small (allowed: 256 or more)",

@@ -92,10 +92,11 @@ impl Live {
             return vec![self.style.active(&format!("→ planning  {time}"))];
         }
         let steps = progress.steps.iter().enumerate();
-        let mut open = steps.filter(|(_, step)| {
-            matches!(step.state, StepState::Pending | StepState::Running)
-        });
-        let shown = open.by_ref().take(MOST_LINES.min(size().1.saturating_sub(3)));
+        let mut open =
+            steps.filter(|(_, step)| matches!(step.state, StepState::Pending | StepState::Running));
+        let shown = open
+            .by_ref()
+            .take(MOST_LINES.min(size().1.saturating_sub(3)));
         let mut lines: Vec<String> = shown
             .map(|(index, step)| {
                 let time = match step.state {
@@ -160,10 +161,13 @@ impl Layout {
         let number = format!("{number:>0$}", self.number);
         let time = style.dim(&format!("{time:>TIME_WIDTH$}"));
         match step.state {
-            StepState::Pending => style.dim(&format!("    {number} {name}").trim_end().to_owned()),
+            StepState::Pending => style.dim(format!("    {number} {name}").trim_end()),
             StepState::Running => {
                 let mark = style.active("→");
-                format!("  {mark} {number} {name}  {}  {time}", style.active(&detail))
+                format!(
+                    "  {mark} {number} {name}  {}  {time}",
+                    style.active(&detail)
+                )
             }
             StepState::Done => {
                 format!("  {} {number} {name}  {detail}  {time}", style.good("✓"))
@@ -246,7 +250,10 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
             used += wide;
         }
     }
-    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+    lines
+        .iter()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
 }
 
 /// Columns and rows of the terminal.
@@ -265,8 +272,12 @@ mod tests {
 
     #[test]
     fn texts_fill_their_columns_exactly() {
-        for (text, want) in [("ab", "ab   "), ("abcdef", "abcd…"), ("石標石標", "石標…"), ("", "     ")]
-        {
+        for (text, want) in [
+            ("ab", "ab   "),
+            ("abcdef", "abcd…"),
+            ("石標石標", "石標…"),
+            ("", "     "),
+        ] {
             let fitted = fit(text, 5);
             assert_eq!(fitted.width(), 5, "{fitted:?}");
             assert_eq!(fitted, want);

@@ -46,9 +46,9 @@ pub struct StepView {
     pub parts: (usize, usize),
     /// It ended before this process began to look.
     pub kept: bool,
-    tool: Option<(String, String)>,
+    pub(super) tool: Option<(String, String)>,
     /// Calls of the latest reply that would write the report.
-    reports: Vec<(u32, u32)>,
+    pub(super) reports: Vec<(u32, u32)>,
 }
 
 /// How a run ended.
@@ -87,7 +87,7 @@ pub struct Progress {
     pub latest_ms: i64,
     /// It wrote [`REPORT`] itself.
     pub wrote_report: bool,
-    began: bool,
+    pub(super) began: bool,
 }
 
 impl Progress {

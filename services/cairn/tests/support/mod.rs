@@ -127,7 +127,12 @@ pub async fn start(client: &mut Client, request_id: &str, run: wire::StartRun) -
         request_id: request_id.to_owned(),
         run: Some(run),
     };
-    client.start_run(request).await.expect("the run starts").into_inner().session
+    client
+        .start_run(request)
+        .await
+        .expect("the run starts")
+        .into_inner()
+        .session
 }
 
 /// Watches a session until its run has ended; the events after `after_seq`.
@@ -140,7 +145,11 @@ pub async fn watch_to_end(
         session: session.to_owned(),
         after_seq,
     };
-    let mut stream = client.watch_session(request).await.expect("a watch").into_inner();
+    let mut stream = client
+        .watch_session(request)
+        .await
+        .expect("a watch")
+        .into_inner();
     let mut events = Vec::new();
     while let Some(message) = stream.message().await.expect("an event") {
         let Some(event) = message.event else {

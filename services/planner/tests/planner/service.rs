@@ -98,7 +98,7 @@ async fn plan_with(answers: &[Answer]) -> (MakePlanResponse, Vec<ChatRequest>) {
     let mut models = ModelRegistry::new();
     models.insert("played", Arc::new(PlayedModel(model)));
     let link = link(Config::default(), models).await;
-    let planning = tokio::spawn(async move {
+    let mut planning = tokio::spawn(async move {
         let mut client = PlannerServiceClient::new(link);
         client.make_plan(request()).await
     });
@@ -109,8 +109,10 @@ async fn plan_with(answers: &[Answer]) -> (MakePlanResponse, Vec<ChatRequest>) {
         way.send(answer.clone()).expect("the planner waits");
         requests.push(request);
     }
-    let response = planning.await.expect("no panic").expect("a response");
-    assert!(asked.recv().await.is_none(), "the model is not asked again");
+    let response = tokio::select! {
+        response = &mut planning => response.expect("no panic").expect("a response"),
+        _ = asked.recv() => panic!("the model is asked again"),
+    };
     (response.into_inner(), requests)
 }
 

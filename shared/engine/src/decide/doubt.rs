@@ -89,7 +89,7 @@ impl Decision<'_> {
         }
         for (call, settlement) in due {
             // An answer before this one may have ended the step.
-            if true {
+            if self.session.call(call).is_some() {
                 self.settle(call, settlement)?;
             }
         }

@@ -452,7 +452,7 @@ fn happens_once(kind: &EventKind) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_journal_that_was_tampered_with_is_refused(ops in ops()) {

@@ -44,47 +44,53 @@ pub(crate) struct PlanSeed {
 
 pub(crate) fn plan_seeds() -> impl Strategy<Value = PlanSeed> {
     let steps = prop::collection::vec((any::<u8>(), any::<u8>()), 1..6);
-    (any::<bool>(), steps, 0..6_u32, prop::bool::weighted(0.2)).prop_map(
-        |(is_chain, steps, max_turns, by_planner)| PlanSeed {
+    (
+        any::<bool>(),
+        steps,
+        prop_oneof![Just(0), 1..12_u32],
+        prop::bool::weighted(0.2),
+    )
+        .prop_map(|(is_chain, steps, max_turns, by_planner)| PlanSeed {
             is_chain,
             steps,
             max_turns,
             by_planner,
-        },
-    )
+        })
 }
 
 pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
     let pick = any::<u8>;
     let op = prop_oneof![
         2 => plan_seeds().prop_map(Op::Start),
-        1 => plan_seeds().prop_map(Op::Plan),
+        4 => plan_seeds().prop_map(Op::Plan),
         1 => Just(Op::PlanningFails),
-        12 => (pick(), prop::collection::vec(pick(), 0..4))
+        40 => (pick(), prop::collection::vec(pick(), 0..4))
             .prop_map(|(attempt, calls)| Op::Reply { attempt, calls }),
-        14 => (pick(), pick(), pick())
+        40 => (pick(), pick(), pick())
             .prop_map(|(attempt, call, how)| Op::Result { attempt, call, how }),
         1 => pick().prop_map(|attempt| Op::Fail { attempt }),
-        3 => pick().prop_map(|attempt| Op::Lose { attempt }),
-        3 => any::<bool>().prop_map(|holder_dead| Op::TakeOver { holder_dead }),
-        4 => pick().prop_map(|seconds| Op::Pass { seconds }),
+        4 => pick().prop_map(|attempt| Op::Lose { attempt }),
+        4 => any::<bool>().prop_map(|holder_dead| Op::TakeOver { holder_dead }),
+        8 => pick().prop_map(|seconds| Op::Pass { seconds }),
         1 => Just(Op::Cancel),
-        6 => (pick(), pick()).prop_map(|(question, how)| Op::Decide { question, how }),
-        2 => (pick(), any::<bool>()).prop_map(|(key, clear)| Op::Remember { key, clear }),
-        1 => pick().prop_map(|step| Op::Late { step }),
+        16 => (pick(), pick()).prop_map(|(question, how)| Op::Decide { question, how }),
+        4 => (pick(), any::<bool>()).prop_map(|(key, clear)| Op::Remember { key, clear }),
+        2 => pick().prop_map(|step| Op::Late { step }),
     ];
-    prop::collection::vec(op, 1..60)
+    let start = plan_seeds().prop_map(Op::Start);
+    let rest = prop::collection::vec(op, 1..100);
+    (start, rest).prop_map(|(start, rest)| std::iter::once(start).chain(rest).collect())
 }
 
 impl PlanSeed {
     pub(crate) fn draft(&self) -> PlanDraft {
         let step = |position: usize, (kind, bits): (u8, u8)| -> StepDraft {
             let title = format!("step {}", position + 1);
-            let mut step = match kind % 8 {
-                0 => tool_step(&title, "look"),
-                1 => tool_step(&title, "send"),
-                2 => tool_step(&title, "exec"),
-                3 => tool_step(&title, "no-such-tool"),
+            let mut step = match kind % 32 {
+                0..6 => tool_step(&title, "look"),
+                6..10 => tool_step(&title, "send"),
+                10..12 => tool_step(&title, "exec"),
+                12 => tool_step(&title, "no-such-tool"),
                 _ => model_step(&title),
             };
             if !self.is_chain {
@@ -155,8 +161,16 @@ impl World {
                     "no plan",
                 )));
             }
-            Op::Reply { attempt, calls } => self.play_reply(*attempt, calls),
-            Op::Result { attempt, call, how } => self.play_result(*attempt, *call, *how),
+            Op::Reply { attempt, calls } => {
+                if !self.play_reply(*attempt, calls) {
+                    self.play_result(*attempt, 0, calls.len() as u8 + 2);
+                }
+            }
+            Op::Result { attempt, call, how } => {
+                if !self.play_result(*attempt, *call, *how) {
+                    self.play_reply(*attempt, &[*call, *how]);
+                }
+            }
             Op::Fail { attempt } => {
                 if let Some(attempt) = self.pick_attempt(*attempt) {
                     self.fail(
@@ -202,7 +216,7 @@ impl World {
             goal: "the goal".to_owned(),
             plan: (!seed.by_planner).then(|| seed.draft()),
             limits: LimitOverrides {
-                max_tool_turns: 4,
+                max_tool_turns: 8,
                 max_turns: seed.max_turns,
                 max_parallel_steps: seed.max_turns % 4,
             },
@@ -229,47 +243,49 @@ impl World {
     }
 
     fn pick_attempt(&self, seed: u8) -> Option<AttemptRef> {
-        let attempts = self.attempts();
-        let at = usize::from(seed) % attempts.len().max(1);
-        attempts.get(at).copied()
+        picked(&self.attempts(), seed).copied()
     }
 
-    /// A model is asked again only when every call of its last reply has a result.
-    fn play_reply(&mut self, seed: u8, calls: &[u8]) {
-        let Some(name) = self.pick_attempt(seed) else {
-            return;
+    /// Whether a model can reply: it is asked again only when every call of its last reply has a
+    /// result.
+    fn play_reply(&mut self, seed: u8, calls: &[u8]) -> bool {
+        let is_ready = |name: &AttemptRef| {
+            let is_tool_step = self.session.step(*name).unwrap().plan.tool.is_some();
+            !is_tool_step && open_calls(&self.session, *name).is_empty()
         };
-        let attempt = self.session.attempt(name).unwrap();
-        let is_tool_step = self.session.step(name).unwrap().plan.tool.is_some();
-        if is_tool_step || !open_calls(&self.session, name).is_empty() {
-            return;
-        }
-        let turn = attempt.turns.len() as u32;
+        let ready: Vec<AttemptRef> = self.attempts().into_iter().filter(is_ready).collect();
+        let Some(&name) = picked(&ready, seed) else {
+            return false;
+        };
+        let turn = self.session.attempt(name).unwrap().turns.len() as u32;
         let calls: Vec<_> = calls.iter().map(|&seed| some_call(seed)).collect();
         self.decide(report_reply(name, turn, "Some thoughts.", &calls));
+        true
     }
 
-    fn play_result(&mut self, seed: u8, call: u8, how: u8) {
-        let Some(name) = self.pick_attempt(seed) else {
-            return;
+    /// Whether there is a call that an executor may have sent.
+    fn play_result(&mut self, seed: u8, call: u8, how: u8) -> bool {
+        let sendable = |name: AttemptRef| sendable_calls(&self.session, name);
+        let busy: Vec<_> = self.attempts().into_iter().map(sendable).collect();
+        let busy: Vec<_> = busy.into_iter().filter(|calls| !calls.is_empty()).collect();
+        let Some(&call) = picked(&busy, seed).and_then(|calls| picked(calls, call)) else {
+            return false;
         };
-        let open = sendable_calls(&self.session, name);
-        let Some(&call) = open.get(usize::from(call) % open.len().max(1)) else {
-            return;
-        };
-        let result = match how % 6 {
+        let result = match how % 16 {
             0 => finished(call, "it went wrong", "ExecutionFailed"),
             1 => finished(call, "too late", "NotSent"),
             _ => finished(call, "an output", ""),
         };
-        self.report(name.step, vec![result]);
+        self.report(call.attempt.step, vec![result]);
+        true
     }
 
     fn play_decide(&mut self, question: u8, how: u8) {
         let open = pending(&self.session);
-        let id = match open.get(usize::from(question) % open.len().max(1)) {
+        let id = match picked(&open, question) {
             Some(open) => open.id.to_string(),
-            None => "call-1.1.1.0.0".to_owned(),
+            None if question % 8 == 0 => "call-1.1.1.0.0".to_owned(),
+            None => return,
         };
         self.answer(&id, some_settlement(how));
     }
@@ -288,6 +304,10 @@ impl World {
         assert!(self.decide(Input::AttemptLost { attempt }).is_empty());
         assert_eq!(self.session, before);
     }
+}
+
+fn picked<T>(all: &[T], seed: u8) -> Option<&T> {
+    all.get(usize::from(seed) % all.len().max(1))
 }
 
 /// Calls of the attempt without a result.

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_sequence_of_inputs_keeps_the_invariants(ops in ops()) {
@@ -57,7 +57,7 @@ proptest! {
     fn without_failures_every_run_ends_completed(seed in plan_seeds(), seeds in prop::collection::vec(any::<u8>(), 1..40)) {
         let mut seed = seed;
         // A tool that is not in the catalogue would fail its step.
-        seed.steps.iter_mut().filter(|(kind, _)| kind % 8 == 3).for_each(|(kind, _)| *kind = 0);
+        seed.steps.iter_mut().filter(|(kind, _)| kind % 32 == 12).for_each(|(kind, _)| *kind = 0);
         let mut world = World::new();
         world.play(&Op::Start(seed.clone()));
         play_to_the_end(&mut world, &seed, &seeds);
@@ -268,7 +268,10 @@ fn check_session(session: &Session) {
     };
     for (name, _, attempt) in run.running_attempts() {
         // What the owner has to answer waits for calls of others only.
-        let open: Vec<_> = attempt.calls(name).filter(|(_, call)| !call.is_finished()).collect();
+        let open: Vec<_> = attempt
+            .calls(name)
+            .filter(|(_, call)| !call.is_finished())
+            .collect();
         let is_stuck = open.iter().all(|(_, call)| call.effect == Effect::State);
         assert!(open.is_empty() || !is_stuck, "nobody answers {open:?}");
     }

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::event_json::event_json;
 use crate::ui::event_line::{Mark, Narrator};
-use crate::ui::live::Live;
+use crate::ui::live::{Live, size, wrap};
 use crate::ui::out;
 use crate::ui::progress::Progress;
 use crate::ui::style::Style;
@@ -38,12 +38,13 @@ impl Display {
 
     /// What a person should know first.
     pub(super) fn header(&self, lines: &[String]) -> Result<(), CliError> {
-        for line in lines {
-            let line = self.style.dim(line);
-            match &self.form {
-                Form::Live(_) | Form::Plain(_) => out::line(&line)?,
-                Form::Json => {}
-            }
+        let columns = match &self.form {
+            Form::Live(_) => size().0.max(20),
+            Form::Plain(_) => usize::MAX,
+            Form::Json => return Ok(()),
+        };
+        for line in lines.iter().flat_map(|line| wrap(line, columns)) {
+            out::line(&self.style.dim(&line))?;
         }
         match &self.form {
             Form::Live(_) => out::line(""),

@@ -47,12 +47,19 @@ pub(super) async fn tell(
                 || command(context, &format!("report {}", what.session)),
                 |path| path.display().to_string(),
             );
-            item(&style.good("report"), &format!("{} · {}", escape(&file), figures(progress)))?;
+            item(
+                &style.good("report"),
+                &format!("{} · {}", escape(&file), figures(progress)),
+            )?;
         }
         Some(End::Failed(failure)) => failed(context, style, progress, failure)?,
         Some(End::Cancelled(reason)) => {
             let reason = clip(reason, 1024);
-            let text = if reason.is_empty() { "by somebody's wish".to_owned() } else { reason };
+            let text = if reason.is_empty() {
+                "by somebody's wish".to_owned()
+            } else {
+                reason
+            };
             item(&style.bad("ended "), &text)?;
         }
         None => waiting(client, what, progress, style).await?,
@@ -124,7 +131,11 @@ async fn report_file(
         session: what.session.clone(),
         run: what.run,
     };
-    let report = client.orchestrator().get_report(request).await?.into_inner();
+    let report = client
+        .orchestrator()
+        .get_report(request)
+        .await?
+        .into_inner();
     let other = output.join(format!("report-{}-{}.md", what.session, what.run));
     let written = fs::create_dir_all(output)
         .and_then(|()| write_new(&own, &report.markdown))
@@ -211,8 +222,15 @@ fn asked(question: &Pending, progress: &Progress) -> String {
     if question.reason() == WaitReason::Budget {
         return format!("after {} tool turns", progress.tool_turns);
     }
-    let call = clip(&format!("{} {}", question.tool, question.arguments_json), 300);
-    format!("step {}: {call}, sent with key {}", question.step, clip(&question.call_key, 80))
+    let call = clip(
+        &format!("{} {}", question.tool, question.arguments_json),
+        300,
+    );
+    format!(
+        "step {}: {call}, sent with key {}",
+        question.step,
+        clip(&question.call_key, 80)
+    )
 }
 
 fn answers(question: &Pending) -> &'static [(&'static str, &'static str)] {

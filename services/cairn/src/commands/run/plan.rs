@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Most bytes of a plan.
 const MOST_BYTES: u64 = 3 * 1024 * 1024;
-const FORMAT: &str =
-    "a plan is JSON: {\"order\": \"chain\", \"steps\": [{\"title\": \"…\", \"description\": \"…\"}]}\n\
+const FORMAT: &str = "a plan is JSON: {\"order\": \"chain\", \"steps\": [{\"title\": \"…\", \"description\": \"…\"}]}\n\
      a step may also have id, tool, arguments, depends_on (with \"order\": \"graph\"), capabilities";
 
 /// The plan in the file, or with `-` on standard input.
