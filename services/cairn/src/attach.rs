@@ -13,6 +13,7 @@ use cairn_memory::sqlite::OpenError;
 use cairn_rpc::{Address, Link, Server};
 use socket::Socket;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tonic_health::pb::HealthCheckRequest;
@@ -104,12 +105,13 @@ impl Attached {
             // how their calls end.
             socket.remove();
             let drained = async {
+                let mut drain = pin!(node.drain());
                 tokio::select! {
-                    () = node.drain() => return,
+                    () = &mut drain => return,
                     () = sleep(QUIET) => {}
                 }
                 tracing::warn!("letting running calls end; a second Ctrl-C stops at once");
-                node.drain().await;
+                drain.await;
             };
             if timeout(grace, drained).await.is_err() {
                 tracing::warn!(?grace, "left work behind that did not end in time");

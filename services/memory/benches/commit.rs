@@ -14,8 +14,7 @@ use bytes::Bytes;
 use cairn_memory::port::{
     Commit, Create, Header, LeaseChange, LeaseRequest, RequestId, SessionKey, Store,
 };
-use cairn_memory::sqlite::raw_probe::RawProbe;
-use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
+use cairn_memory::sqlite::{RawProbe, SqliteOptions, SqliteStore};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -28,14 +27,20 @@ const GROUPS: usize = 50;
 const PAYLOAD: usize = 1024;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
-    let place = arguments.next().unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").to_owned());
+    let mut arguments = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'));
+    let place = arguments
+        .next()
+        .unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").to_owned());
     let folder = tempfile::tempdir_in(place).unwrap();
     let runtime = Runtime::new().unwrap();
     let mut raw = RawProbe::create(&folder.path().join("raw.db"), SESSIONS).unwrap();
     let store = SqliteStore::open(folder.path().join("cairn.db"), SqliteOptions::default());
     let store: Arc<dyn Store> = Arc::new(store.unwrap());
-    let mut owners: Vec<_> = (0..SESSIONS).map(|n| runtime.block_on(Owner::new(&store, n))).collect();
+    let mut owners: Vec<_> = (0..SESSIONS)
+        .map(|n| runtime.block_on(Owner::new(&store, n)))
+        .collect();
 
     let (mut raw_single, mut store_single) = (Vec::new(), Vec::new());
     let (mut raw_group, mut store_group) = (Vec::new(), Vec::new());
@@ -202,5 +207,8 @@ fn report_groups(raw: &mut [f64], store: &mut [f64]) {
     };
     let (raw, store) = (median(raw), median(store));
     println!("{SESSIONS} sessions at a time, {PAYLOAD} bytes a transition (median of {ROUNDS})");
-    println!("  raw {raw:.0}/s, store {store:.0}/s, ratio {:.2}", store / raw);
+    println!(
+        "  raw {raw:.0}/s, store {store:.0}/s, ratio {:.2}",
+        store / raw
+    );
 }

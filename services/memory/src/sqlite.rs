@@ -18,7 +18,7 @@ mod operation;
 mod options;
 mod pack;
 #[cfg(any(test, feature = "conformance"))]
-pub mod raw_probe;
+mod raw_probe;
 mod read;
 mod readers;
 mod row;
@@ -31,6 +31,8 @@ pub use open::OpenError;
 pub use options::SqliteOptions;
 #[cfg(debug_assertions)]
 pub use options::{CommitHook, When};
+#[cfg(any(test, feature = "conformance"))]
+pub use raw_probe::RawProbe;
 
 use crate::hub::{Hub, Listener, ReadPage, follow};
 use crate::port::{
@@ -154,7 +156,9 @@ impl SqliteStore {
 
     async fn write<O: Operation>(&self, operation: O) -> StoreResult<O::Answer> {
         let Some(tasks) = &self.tasks else {
-            return Err(StoreError::unavailable("the store is open for reading only"));
+            return Err(StoreError::unavailable(
+                "the store is open for reading only",
+            ));
         };
         let (task, answer) = Task::write(operation);
         if tasks.send(task).await.is_err() {
@@ -319,7 +323,8 @@ impl Store for SqliteStore {
     }
 
     async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
-        self.write(lease::ReleaseQuarantineOp { key: key.clone() }).await
+        self.write(lease::ReleaseQuarantineOp { key: key.clone() })
+            .await
     }
 
     async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64> {

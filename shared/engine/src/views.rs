@@ -1,6 +1,6 @@
 //! Views: what people and models are shown, as pure functions of the state or of the events.
 //!
-//! From the state, as it is now: [`agent_state`] (all of it as JSON), [`todo`] (the plan as a
+//! From the state, as it is now: [`agent_state`] (all of it as JSON), [`todo`](mod@todo) (the plan as a
 //! list), [`memory`] (session memory for a prompt), [`transcript`] (an attempt as messages).
 //!
 //! From the events, folded one by one in the order of the journal and in time proportional to

@@ -4,7 +4,10 @@ use super::Client;
 use crate::error::CliError;
 use crate::ui::text::command;
 use cairn_proto::event::Event;
-use cairn_proto::orchestrator::{WatchSessionRequest, WatchSessionResponse};
+use cairn_proto::orchestrator::{
+    ExportSessionRequest, ExportSessionResponse, GetSessionRequest, WatchSessionRequest,
+    WatchSessionResponse,
+};
 use cairn_rpc::{ErrorKind, RpcError};
 use std::io::Write as _;
 use std::time::Duration;
@@ -29,13 +32,47 @@ pub enum Watched {
     CaughtUp,
 }
 
+/// Where events come from.
+#[derive(Debug)]
+enum Source {
+    /// Somebody holds the store and tells what happens.
+    Live(Streaming<WatchSessionResponse>),
+    /// Nobody does; the file has what has happened.
+    File(Streaming<ExportSessionResponse>),
+}
+
+enum Message {
+    Event(u64, Box<Event>),
+    CaughtUp,
+    EndOfFile,
+    Deleted,
+}
+
+impl Source {
+    async fn next(&mut self) -> Result<Message, Status> {
+        let (seq, event) = match self {
+            Self::Live(events) => match events.message().await? {
+                Some(message) => (message.seq, message.event),
+                None => return Ok(Message::Deleted),
+            },
+            Self::File(events) => match events.message().await? {
+                Some(message) => (message.seq, message.event),
+                None => return Ok(Message::EndOfFile),
+            },
+        };
+        Ok(event.map_or(Message::CaughtUp, |event| {
+            Message::Event(seq, Box::new(event))
+        }))
+    }
+}
+
 /// The events of a session after a cursor.
 #[derive(Debug)]
 pub struct Watch<'w, 'a> {
     client: &'w mut Client<'a>,
     session: String,
     after: u64,
-    stream: Option<Streaming<WatchSessionResponse>>,
+    source: Option<Source>,
     tries: u32,
     is_caught_up: bool,
     is_told: bool,
@@ -47,7 +84,7 @@ impl<'w, 'a> Watch<'w, 'a> {
             client,
             session: session.to_owned(),
             after,
-            stream: None,
+            source: None,
             tries: 0,
             is_caught_up: false,
             is_told: false,
@@ -68,6 +105,12 @@ impl<'w, 'a> Watch<'w, 'a> {
         }
     }
 
+    /// The client that watches, for questions in between that are asked again if the process that
+    /// serves them goes away.
+    pub fn client_mut(&mut self) -> &mut Client<'a> {
+        self.client
+    }
+
     /// The client that watches, for questions in between.
     pub fn client(&self) -> &Client<'a> {
         self.client
@@ -75,48 +118,58 @@ impl<'w, 'a> Watch<'w, 'a> {
 
     async fn follow(&mut self) -> Result<Option<Watched>, CliError> {
         loop {
-            let message = match &mut self.stream {
-                Some(stream) => stream.message().await,
+            let message = match &mut self.source {
+                Some(source) => source.next().await,
                 None => match self.open().await {
                     Ok(()) => continue,
                     Err(status) => Err(status),
                 },
             };
             match message {
-                Ok(Some(message)) => {
+                Ok(Message::Event(seq, event)) => {
                     self.tries = 0;
-                    let Some(event) = message.event else {
-                        // A reader of the file comes to its end again and again.
-                        if std::mem::replace(&mut self.is_caught_up, true) {
-                            continue;
-                        }
-                        return Ok(Some(Watched::CaughtUp));
-                    };
-                    self.after = message.seq;
-                    return Ok(Some(Watched::Event {
-                        seq: message.seq,
-                        event: Box::new(event),
-                    }));
+                    if seq <= self.after {
+                        continue;
+                    }
+                    self.after = seq;
+                    return Ok(Some(Watched::Event { seq, event }));
                 }
-                Ok(None) => return Ok(None),
+                Ok(Message::CaughtUp) => {
+                    self.tries = 0;
+                    if !std::mem::replace(&mut self.is_caught_up, true) {
+                        return Ok(Some(Watched::CaughtUp));
+                    }
+                }
+                Ok(Message::EndOfFile) if self.is_caught_up => self.wait_for_news().await?,
+                Ok(Message::EndOfFile) => {
+                    self.is_caught_up = true;
+                    return Ok(Some(Watched::CaughtUp));
+                }
+                Ok(Message::Deleted) => return Ok(None),
                 Err(status) => self.again(&status).await?,
             }
         }
     }
 
     async fn open(&mut self) -> Result<(), Status> {
-        let request = WatchSessionRequest {
-            session: self.session.clone(),
-            after_seq: self.after,
-        };
+        let session = self.session.clone();
         let mut orchestrator = self.client.orchestrator();
-        self.stream = Some(orchestrator.watch_session(request).await?.into_inner());
+        self.source = Some(if self.client.attached().is_reader() {
+            let request = ExportSessionRequest { session };
+            let events = orchestrator.export_session(request).await?;
+            Source::File(events.into_inner())
+        } else {
+            let request = WatchSessionRequest {
+                session,
+                after_seq: self.after,
+            };
+            let events = orchestrator.watch_session(request).await?;
+            Source::Live(events.into_inner())
+        });
         Ok(())
     }
 
     /// Makes the way anew after a break; passes on every other error.
-    ///
-    /// A reader of the file ends at the end of it, and then looks whether somebody holds the store.
     async fn again(&mut self, status: &Status) -> Result<(), CliError> {
         let error = RpcError::from_status(status);
         let broken = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled);
@@ -124,17 +177,35 @@ impl<'w, 'a> Watch<'w, 'a> {
         if !broken || self.tries > MOST_TRIES {
             return Err(error.into());
         }
-        self.stream = None;
-        if self.client.attached().is_reader() {
-            sleep(PAUSE).await;
-        } else {
-            sleep(PAUSE.min(Duration::from_millis(10) * self.tries * self.tries)).await;
-        }
+        self.source = None;
+        sleep(PAUSE.min(Duration::from_millis(10) * self.tries * self.tries)).await;
         if !self.client.attached().is_holder() {
             self.client.reattach().await?;
-            self.tell();
         }
         Ok(())
+    }
+
+    /// At the end of the file: waits until somebody holds the store, or the file has grown.
+    async fn wait_for_news(&mut self) -> Result<(), CliError> {
+        self.tell();
+        loop {
+            sleep(PAUSE).await;
+            self.client.reattach().await?;
+            let request = GetSessionRequest {
+                session: self.session.clone(),
+            };
+            let answer = match self.client.orchestrator().get_session(request).await {
+                Ok(answer) => answer.into_inner(),
+                // A holder that came and went at once.
+                Err(status) => return self.again(&status).await,
+            };
+            let session = answer.session.unwrap_or_default();
+            if !self.client.attached().is_reader() || session.last_seq > self.after {
+                self.source = None;
+                self.tell();
+                return Ok(());
+            }
+        }
     }
 
     /// Says once that nobody does the work any more, and once that somebody does again.

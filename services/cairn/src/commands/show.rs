@@ -67,9 +67,9 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         lines.extend(run_lines(run, style));
     }
     if let Some(plan) = shown.plan.as_ref().filter(|plan| !plan.steps.is_empty()) {
-        let steps = plan.steps.len();
+        let steps = counted(plan.steps.len(), "step");
         lines.push(String::new());
-        lines.push(format!("plan ({steps} steps, {})", order(plan.order)));
+        lines.push(format!("plan ({steps}, {})", order(plan.order)));
         lines.extend(plan.steps.iter().flat_map(|step| step_lines(step, style)));
     }
     for pending in &shown.pending {
@@ -115,6 +115,14 @@ async fn read(client: &Client<'_>, id: String) -> Result<Shown, CliError> {
     })
 }
 
+/// `1 run`, `2 runs`.
+fn counted(number: impl TryInto<u64>, name: &str) -> String {
+    match number.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {name}"),
+        number => format!("{number} {name}s"),
+    }
+}
+
 fn session_lines(session: &pb::Session, style: Style) -> Vec<String> {
     let status = painted(&session_status(session.status), style);
     let id = style.strong(&escape(&session.id));
@@ -124,10 +132,8 @@ fn session_lines(session: &pb::Session, style: Style) -> Vec<String> {
     }
     let (created, updated) = (utc(session.created_unix_ms), utc(session.updated_unix_ms));
     lines.push(format!("created  {created}, changed {updated}"));
-    lines.push(format!(
-        "journal  {} events, {} runs",
-        session.last_seq, session.runs
-    ));
+    let runs = counted(session.runs, "run");
+    lines.push(format!("journal  {} events, {runs}", session.last_seq));
     lines
 }
 

@@ -98,7 +98,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         return keep(&mut client, &session, args.run, &targets).await;
     }
     let style = Style::new(context.color && args.output.is_none());
-    let tree = fetch(&client, &session, args.run, view, style).await?;
+    let tree = fetch(&mut client, &session, args.run, view, style).await?;
     match &args.output {
         Some(path) => file::write(context, path, &tree)?,
         None => out::line(&tree)?,
@@ -107,7 +107,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 }
 
 async fn fetch(
-    client: &Client<'_>,
+    client: &mut Client<'_>,
     session: &str,
     run: u32,
     view: Option<View>,
@@ -118,7 +118,12 @@ async fn fetch(
         run,
         view: view.map_or(TreeView::Nodes, View::of_contract).into(),
     };
-    let answer = client.orchestrator().get_tree(request).await?.into_inner();
+    let answer = client
+        .persist(|mut orchestrator| {
+            let request = request.clone();
+            async move { orchestrator.get_tree(request).await }
+        })
+        .await?;
     Ok(shown(view, &answer, style))
 }
 
@@ -163,7 +168,7 @@ async fn keep(
             continue;
         }
         for (view, path) in targets {
-            let tree = fetch(watch.client(), session, run, *view, Style::new(false)).await?;
+            let tree = fetch(watch.client_mut(), session, run, *view, Style::new(false)).await?;
             file::replace(path, &tree)?;
         }
         if !is_active {

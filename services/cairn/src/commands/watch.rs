@@ -49,6 +49,11 @@ pub struct Args {
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Read).await?;
     let session = client.resolve(args.session.as_deref()).await?;
+    let last = session_of(&mut client, &session).await?.last_seq;
+    if last < args.after {
+        let message = format!("{session} has no event {} yet", args.after);
+        return Err(CliError::usage(message).hint(format!("its last event is {last}")));
+    }
     let mut shown = Shown::new(context, args.after);
     let (mut is_caught_up, mut is_ended) = (false, false);
     let mut watch = client.watch(&session, args.after);
@@ -70,9 +75,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         if args.no_follow {
             return Ok(ExitCode::SUCCESS);
         }
-        let Some(state) = session_of(watch.client(), &session).await else {
-            continue;
-        };
+        let state = session_of(watch.client_mut(), &session).await?;
         is_ended = !has_active_run(&state);
         // What came after the run's end is shown too.
         if is_ended && state.last_seq <= shown.cursor {
@@ -85,14 +88,18 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     })
 }
 
-/// The session as it is now. None if it cannot be read: the stream tells what is wrong, and knows
-/// what to do about it.
-async fn session_of(client: &Client<'_>, id: &str) -> Option<Session> {
+/// The session as it is now. The process that did the work often ends right after the run.
+async fn session_of(client: &mut Client<'_>, id: &str) -> Result<Session, CliError> {
     let request = GetSessionRequest {
         session: id.to_owned(),
     };
-    let answer = client.orchestrator().get_session(request).await;
-    answer.ok()?.into_inner().session
+    let answer = client
+        .persist(|mut orchestrator| {
+            let request = request.clone();
+            async move { orchestrator.get_session(request).await }
+        })
+        .await?;
+    Ok(answer.session.unwrap_or_default())
 }
 
 fn has_active_run(session: &Session) -> bool {

@@ -349,7 +349,10 @@ fn reply_line(event: &wire::ReplyReceived) -> EventLine {
         parts.push(clip(&event.text, PIECE));
     }
     for call in event.calls.iter().filter_map(|call| call.call.as_ref()) {
-        let (name, arguments) = (clip(&call.name, PIECE), clip(&call.arguments_json, PIECE));
+        let (name, arguments) = (
+            clip(&call.name, PIECE),
+            clip(&call.arguments_json, PIECE / 2),
+        );
         parts.push(format!("calls {name} {arguments}"));
     }
     let said = if parts.is_empty() {

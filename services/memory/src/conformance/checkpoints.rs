@@ -50,7 +50,10 @@ pub async fn a_checkpoint_may_be_replaced(subject: &Subject) {
     let mut owner = subject.owned("a", "one").await;
     keep(&mut owner, 2, "old").await;
     keep(&mut owner, 2, "new").await;
-    assert_eq!(nearest(subject, &owner.key, 2).await, Some((2, bytes("new"))));
+    assert_eq!(
+        nearest(subject, &owner.key, 2).await,
+        Some((2, bytes("new")))
+    );
     let large = Commit {
         checkpoint: Some(Checkpoint {
             through_seq: 2,

@@ -98,7 +98,13 @@ pub async fn concurrent_repeats_of_a_command_append_once(subject: &Subject) {
     let appended = futures::future::join_all(repeats).await;
     let appended: Vec<_> = appended.into_iter().map(StoreResult::unwrap).collect();
     assert!(appended.iter().all(|appended| appended.seq == 3));
-    assert_eq!(appended.iter().filter(|appended| !appended.duplicate).count(), 1);
+    assert_eq!(
+        appended
+            .iter()
+            .filter(|appended| !appended.duplicate)
+            .count(),
+        1
+    );
     assert_eq!(subject.journal(&key).await, "1:made 2:first 3:c");
 }
 

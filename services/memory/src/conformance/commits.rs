@@ -85,7 +85,10 @@ pub async fn only_the_last_commit_is_known_by_its_operation(subject: &Subject) {
     named.version = owner.version;
     named.seen_seq = owner.seen;
     assert!(!owner.make(named).await.unwrap().duplicate);
-    assert_eq!(subject.journal(&owner.key).await, "1:made 2:first 3:x 4:y 5:z 6:z");
+    assert_eq!(
+        subject.journal(&owner.key).await,
+        "1:made 2:first 3:x 4:y 5:z 6:z"
+    );
 }
 
 pub async fn a_commit_of_another_version_is_a_conflict(subject: &Subject) {
@@ -178,7 +181,10 @@ pub async fn a_commit_brings_what_others_appended(subject: &Subject) {
     assert!(owner.commit("u").await.others.is_empty());
     subject.append(&owner.key, "c3").await;
     let committed = owner.commit("").await;
-    assert_eq!((committed.first_seq, shown(&committed.others).as_str()), (10, "9:c3"));
+    assert_eq!(
+        (committed.first_seq, shown(&committed.others).as_str()),
+        (10, "9:c3")
+    );
 }
 
 pub async fn a_commit_that_has_not_seen_its_last_transition_is_a_conflict(subject: &Subject) {
@@ -251,7 +257,12 @@ pub async fn many_sessions_commit_at_once(subject: &Subject) {
             owner.commit("x y").await;
         }
         // A neighbour that is refused disturbs nobody.
-        owner.error(Commit { version: 99, ..owner.next("z") }).await;
+        owner
+            .error(Commit {
+                version: 99,
+                ..owner.next("z")
+            })
+            .await;
         owner
     });
     for owner in futures::future::join_all(work).await {

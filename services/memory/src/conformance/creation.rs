@@ -19,7 +19,11 @@ pub async fn creation_numbers_events_from_one(subject: &Subject) {
 
 pub async fn creation_with_an_owner_leases_the_session(subject: &Subject) {
     let key = key("a");
-    let created = subject.store.create(creation_by(&key, "one")).await.unwrap();
+    let created = subject
+        .store
+        .create(creation_by(&key, "one"))
+        .await
+        .unwrap();
     let lease = Lease {
         epoch: 1,
         until_unix_ms: created.now_unix_ms + i64::from(LEASE),
@@ -67,12 +71,24 @@ pub async fn a_repeated_creation_is_a_duplicate_without_a_lease(subject: &Subjec
 
 pub async fn a_repeated_creation_gets_the_lease_that_it_took(subject: &Subject) {
     let key = key("a");
-    let first = subject.store.create(creation_by(&key, "one")).await.unwrap();
-    let again = subject.store.create(creation_by(&key, "one")).await.unwrap();
+    let first = subject
+        .store
+        .create(creation_by(&key, "one"))
+        .await
+        .unwrap();
+    let again = subject
+        .store
+        .create(creation_by(&key, "one"))
+        .await
+        .unwrap();
     assert!(again.duplicate);
     assert_eq!(again.lease, first.lease);
     // Somebody else who sends the same request does not get it.
-    let other = subject.store.create(creation_by(&key, "two")).await.unwrap();
+    let other = subject
+        .store
+        .create(creation_by(&key, "two"))
+        .await
+        .unwrap();
     assert_eq!((other.duplicate, other.lease), (true, None));
     let attempt = Create {
         operation_id: "create-2".to_owned(),
@@ -85,13 +101,21 @@ pub async fn a_repeated_creation_gets_the_lease_that_it_took(subject: &Subject) 
 pub async fn a_repeated_creation_gets_no_lease_that_has_moved_on(subject: &Subject) {
     let mut owner = subject.owned("committed", "one").await;
     owner.commit("x").await;
-    let again = subject.store.create(creation_by(&owner.key, "one")).await.unwrap();
+    let again = subject
+        .store
+        .create(creation_by(&owner.key, "one"))
+        .await
+        .unwrap();
     assert_eq!((again.duplicate, again.lease), (true, None));
 
     let key = subject.owned("claimed", "one").await.key;
     subject.outlive_leases().await;
     subject.claimed("two").await;
-    let again = subject.store.create(creation_by(&key, "one")).await.unwrap();
+    let again = subject
+        .store
+        .create(creation_by(&key, "one"))
+        .await
+        .unwrap();
     assert_eq!((again.duplicate, again.lease), (true, None));
 }
 
@@ -145,8 +169,17 @@ pub async fn concurrent_creations_make_one_session(subject: &Subject) {
     };
     let created = futures::future::join_all((0..8).map(attempt)).await;
     let created: Vec<_> = created.into_iter().map(StoreResult::unwrap).collect();
-    assert_eq!(created.iter().filter(|created| !created.duplicate).count(), 1);
-    assert_eq!(created.iter().filter(|created| created.lease.is_some()).count(), 1);
+    assert_eq!(
+        created.iter().filter(|created| !created.duplicate).count(),
+        1
+    );
+    assert_eq!(
+        created
+            .iter()
+            .filter(|created| created.lease.is_some())
+            .count(),
+        1
+    );
     assert_eq!(subject.journal(&key).await, "1:made 2:first");
 }
 
@@ -157,13 +190,19 @@ pub async fn a_refused_creation_leaves_nothing(subject: &Subject) {
         ..creation(&key)
     };
     let refused = subject.store.create(large).await;
-    assert_eq!(refused, Err(StoreError::limit(Limit::EventBytes, 65 * 1024)));
+    assert_eq!(
+        refused,
+        Err(StoreError::limit(Limit::EventBytes, 65 * 1024))
+    );
     let many = Create {
         events: vec![bytes("x"); 1025],
         ..creation(&key)
     };
     let refused = subject.store.create(many).await;
-    assert_eq!(refused, Err(StoreError::limit(Limit::EventsPerCommit, 1024)));
+    assert_eq!(
+        refused,
+        Err(StoreError::limit(Limit::EventsPerCommit, 1024))
+    );
     let missing = subject.store.read(&key, 0, 10).await;
     assert_eq!(missing, Err(StoreError::NotFound));
     subject.parked("a").await;
@@ -192,7 +231,10 @@ pub async fn sessions_are_listed_newest_first_in_pages(subject: &Subject) {
     assert_eq!(pages, ["fe", "dc", "ba"]);
     let page = subject.store.list(SPACE, None, 10).await.unwrap();
     let (newest, oldest) = (&page.sessions[0], &page.sessions[5]);
-    assert_eq!((newest.status, newest.last_seq), (SessionStatus::Waiting, 4));
+    assert_eq!(
+        (newest.status, newest.last_seq),
+        (SessionStatus::Waiting, 4)
+    );
     assert_eq!((oldest.status, oldest.last_seq), (SessionStatus::Idle, 2));
     assert!(oldest.created_unix_ms < newest.created_unix_ms);
     assert_eq!(oldest.created_unix_ms, oldest.updated_unix_ms);

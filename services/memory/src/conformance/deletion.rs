@@ -26,7 +26,11 @@ async fn full(subject: &Subject, id: &str) -> (Owner, String) {
     owner.make(commit).await.unwrap();
     subject.append(&owner.key, "c").await;
     subject.store.write_memory(&owner.key, set()).await.unwrap();
-    let digest = subject.store.put_blob(&owner.key, bytes("blob")).await.unwrap();
+    let digest = subject
+        .store
+        .put_blob(&owner.key, bytes("blob"))
+        .await
+        .unwrap();
     (owner, digest)
 }
 
@@ -56,12 +60,30 @@ pub async fn late_writes_to_a_deleted_session_are_terminal(subject: &Subject) {
     let (store, key, gone) = (&subject.store, &owner.key, StoreError::Terminal);
     assert_eq!(owner.error(last).await, gone);
     assert_eq!(store.create(creation(key)).await.err(), Some(gone.clone()));
-    assert_eq!(store.create(creation_by(key, "one")).await.err(), Some(gone.clone()));
-    assert_eq!(store.append_command(command(key, "c")).await.err(), Some(gone.clone()));
-    assert_eq!(store.append_command(command(key, "d")).await.err(), Some(gone.clone()));
-    assert_eq!(store.write_memory(key, set()).await.err(), Some(gone.clone()));
-    assert_eq!(store.put_blob(key, bytes("blob")).await.err(), Some(gone.clone()));
-    assert_eq!(store.release_quarantine(key).await.err(), Some(gone.clone()));
+    assert_eq!(
+        store.create(creation_by(key, "one")).await.err(),
+        Some(gone.clone())
+    );
+    assert_eq!(
+        store.append_command(command(key, "c")).await.err(),
+        Some(gone.clone())
+    );
+    assert_eq!(
+        store.append_command(command(key, "d")).await.err(),
+        Some(gone.clone())
+    );
+    assert_eq!(
+        store.write_memory(key, set()).await.err(),
+        Some(gone.clone())
+    );
+    assert_eq!(
+        store.put_blob(key, bytes("blob")).await.err(),
+        Some(gone.clone())
+    );
+    assert_eq!(
+        store.release_quarantine(key).await.err(),
+        Some(gone.clone())
+    );
     let release = ReleaseRequest {
         key: key.clone(),
         owner: "one".to_owned(),
@@ -108,7 +130,10 @@ pub async fn deleting_touches_no_other_session(subject: &Subject) {
         assert_eq!(page.events.len(), 6);
         let checkpoint = subject.store.checkpoint(&owner.key, 9).await.unwrap();
         assert_eq!(checkpoint.unwrap().state, bytes("state"));
-        assert_eq!(subject.store.list_memory(&owner.key).await.unwrap().len(), 1);
+        assert_eq!(
+            subject.store.list_memory(&owner.key).await.unwrap().len(),
+            1
+        );
         assert!(subject.append(&owner.key, "c").await.duplicate);
         assert_eq!(owner.commit("z").await.others.len(), 2);
     }

@@ -70,7 +70,10 @@ pub async fn parking_with_an_unhandled_command_keeps_the_lease(subject: &Subject
     let until = parked.now_unix_ms + i64::from(LEASE);
     assert_eq!(parked.lease_until_unix_ms, Some(until));
     assert_eq!(subject.claimed("two").await, [""; 0]);
-    assert_eq!(subject.journal(&owner.key).await, "1:made 2:first 3:c 4:parked");
+    assert_eq!(
+        subject.journal(&owner.key).await,
+        "1:made 2:first 3:c 4:parked"
+    );
     owner.commit("x").await;
 }
 
@@ -101,7 +104,10 @@ pub async fn a_repeated_parking_says_that_it_let_go(subject: &Subject) {
 }
 
 pub async fn renewing_keeps_leases(subject: &Subject) {
-    let owners = [subject.owned("a", "one").await, subject.owned("b", "one").await];
+    let owners = [
+        subject.owned("a", "one").await,
+        subject.owned("b", "one").await,
+    ];
     subject.pass(600).await;
     let renewed = renew(subject, "one", owners.iter().map(owned).collect()).await;
     assert!(renewed.lost.is_empty() && renewed.woken.is_empty());

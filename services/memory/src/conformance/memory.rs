@@ -104,9 +104,7 @@ pub async fn each_change_of_memory_is_an_event(subject: &Subject) {
     let [one, two, three] = &events[..] else {
         panic!("{events:?}");
     };
-    assert!(
-        matches!(&one.kind, Some(Kind::MemorySet(set)) if set.key == "k" && set.value == "1")
-    );
+    assert!(matches!(&one.kind, Some(Kind::MemorySet(set)) if set.key == "k" && set.value == "1"));
     assert!(matches!(&two.kind, Some(Kind::MemoryRemoved(removed)) if removed.key == "k"));
     assert!(matches!(&three.kind, Some(Kind::MemoryCleared(_))));
 }
@@ -126,7 +124,10 @@ pub async fn an_owners_memory_writes_come_with_its_commit(subject: &Subject) {
     };
     owner.make(commit).await.unwrap();
     assert_eq!(subject.memory(&owner.key).await, "y=4");
-    assert_eq!(subject.journal(&owner.key).await, "1:made 2:first 3:changed");
+    assert_eq!(
+        subject.journal(&owner.key).await,
+        "1:made 2:first 3:changed"
+    );
     let stale = Commit {
         version: 9,
         memory_writes: vec![set("y", "5")],
@@ -163,25 +164,41 @@ pub async fn memory_does_not_wake_or_hinder_anybody(subject: &Subject) {
 pub async fn memory_is_limited_in_keys(subject: &Subject) {
     let session = subject.parked("a").await;
     for name in 0..8 {
-        subject.remember(&session, set(&name.to_string(), "1")).await;
+        subject
+            .remember(&session, set(&name.to_string(), "1"))
+            .await;
     }
     let refused = subject.store.write_memory(&session, set("more", "1")).await;
     assert_eq!(refused, Err(StoreError::limit(Limit::MemoryKeys, 8)));
     subject.remember(&session, set("7", "2")).await;
     subject.remember(&session, remove("7")).await;
     subject.remember(&session, set("more", "1")).await;
-    let last = subject.store.read(&session, u64::MAX, 1).await.unwrap().last_seq;
+    let last = subject
+        .store
+        .read(&session, u64::MAX, 1)
+        .await
+        .unwrap()
+        .last_seq;
     assert_eq!(last, 2 + 8 + 3);
 }
 
 pub async fn memory_is_limited_in_bytes(subject: &Subject) {
     let session = subject.parked("a").await;
     let largest = "x".repeat(64 << 10);
-    let refused = subject.store.write_memory(&session, set("k", &format!("{largest}x"))).await;
+    let refused = subject
+        .store
+        .write_memory(&session, set("k", &format!("{largest}x")))
+        .await;
     assert_eq!(refused, Err(StoreError::limit(Limit::ValueBytes, 64 << 10)));
     subject.remember(&session, set("k", &largest)).await;
-    let refused = subject.store.write_memory(&session, set("l", &largest)).await;
-    assert_eq!(refused, Err(StoreError::limit(Limit::MemoryBytes, 128 << 10)));
+    let refused = subject
+        .store
+        .write_memory(&session, set("l", &largest))
+        .await;
+    assert_eq!(
+        refused,
+        Err(StoreError::limit(Limit::MemoryBytes, 128 << 10))
+    );
     // Overwriting counts what goes as well as what comes.
     subject.remember(&session, set("k", &largest)).await;
     subject.remember(&session, set("k", "small")).await;
@@ -193,7 +210,9 @@ pub async fn memory_is_limited_in_bytes(subject: &Subject) {
 pub async fn a_transition_may_make_room_in_memory(subject: &Subject) {
     let mut owner = subject.owned("a", "one").await;
     for name in 0..8 {
-        subject.remember(&owner.key, set(&name.to_string(), "1")).await;
+        subject
+            .remember(&owner.key, set(&name.to_string(), "1"))
+            .await;
     }
     let mut full = owner.next("x");
     full.memory_writes = vec![set("more", "1")];
@@ -201,5 +220,8 @@ pub async fn a_transition_may_make_room_in_memory(subject: &Subject) {
     assert_eq!(owner.error(full.clone()).await, refused);
     full.memory_writes = vec![set("more", "1"), remove("0")];
     owner.make(full).await.unwrap();
-    assert_eq!(subject.store.list_memory(&owner.key).await.unwrap().len(), 8);
+    assert_eq!(
+        subject.store.list_memory(&owner.key).await.unwrap().len(),
+        8
+    );
 }

@@ -94,7 +94,10 @@ pub async fn a_session_set_aside_takes_commands_and_is_not_claimed(subject: &Sub
     subject.append(&key, "please").await;
     subject.outlive_leases().await;
     assert_eq!(subject.claimed("two").await, [""; 0]);
-    assert_eq!(subject.journal(&key).await, "1:made 2:first 3:wake 4:please");
+    assert_eq!(
+        subject.journal(&key).await,
+        "1:made 2:first 3:wake 4:please"
+    );
 }
 
 pub async fn a_session_set_aside_is_released_by_hand(subject: &Subject) {

@@ -26,7 +26,12 @@ pub async fn a_page_may_begin_inside_a_transition(subject: &Subject) {
     let mut owner = subject.owned("a", "one").await;
     owner.commit("u v w").await;
     owner.commit("x").await;
-    for (after, want) in [(3, "4:v 5:w 6:x"), (4, "5:w 6:x"), (5, "6:x"), (2, "3:u 4:v 5:w 6:x")] {
+    for (after, want) in [
+        (3, "4:v 5:w 6:x"),
+        (4, "5:w 6:x"),
+        (5, "6:x"),
+        (2, "3:u 4:v 5:w 6:x"),
+    ] {
         let page = subject.store.read(&owner.key, after, 10).await.unwrap();
         assert_eq!(shown(&page.events), want);
     }

@@ -17,7 +17,15 @@ pub async fn an_event_is_limited_in_bytes(subject: &Subject) {
     let mut large = command(&owner.key, "c");
     large.event = vec![1; (65 << 10) + 1].into();
     assert_eq!(subject.store.append_command(large).await, Err(refused));
-    assert_eq!(subject.store.read(&owner.key, 2, 10).await.unwrap().last_seq, 4);
+    assert_eq!(
+        subject
+            .store
+            .read(&owner.key, 2, 10)
+            .await
+            .unwrap()
+            .last_seq,
+        4
+    );
 }
 
 pub async fn a_transition_is_limited_in_events(subject: &Subject) {
@@ -40,13 +48,20 @@ async fn fill_reserve(subject: &Subject, owner: &mut Owner, what: Limit, event: 
         from_reserve,
         ..owner.next("")
     };
-    let is_limit = |error: StoreError| matches!(error, StoreError::Limit { what: w, .. } if w == what);
+    let is_limit =
+        |error: StoreError| matches!(error, StoreError::Limit { what: w, .. } if w == what);
     assert!(is_limit(owner.error(with(owner, false)).await));
     let set = MemoryWrite::Set {
         key: "k".to_owned(),
         value: "x".repeat(event.len()),
     };
-    assert!(is_limit(subject.store.write_memory(&owner.key, set).await.unwrap_err()));
+    assert!(is_limit(
+        subject
+            .store
+            .write_memory(&owner.key, set)
+            .await
+            .unwrap_err()
+    ));
     let mut commands = 0;
     loop {
         let mut command = command(&owner.key, &format!("c{commands}"));
@@ -144,7 +159,10 @@ pub async fn what_an_owner_has_not_seen_is_limited(subject: &Subject) {
         key: "k".to_owned(),
         value: "x".repeat(60 << 10),
     };
-    assert_eq!(subject.store.write_memory(&owner.key, set).await, Err(refused));
+    assert_eq!(
+        subject.store.write_memory(&owner.key, set).await,
+        Err(refused)
+    );
     // The owner's next transition is not in the way of anybody, and makes room.
     let seen = owner.clone();
     assert_eq!(owner.commit("x").await.others.len(), 4);

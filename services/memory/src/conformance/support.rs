@@ -50,7 +50,10 @@ pub fn limits() -> Limits {
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "names and numbers alike are given")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "names and numbers alike are given"
+)]
 pub(super) fn key(session: impl ToString) -> SessionKey {
     SessionKey::new(SPACE, session.to_string())
 }
@@ -66,9 +69,8 @@ pub(super) fn events(words: &str) -> Vec<Bytes> {
 
 /// Events as text: `1:a 2:b`.
 pub(super) fn shown(events: &[StoredEvent]) -> String {
-    let show = |stored: &StoredEvent| {
-        format!("{}:{}", stored.seq, String::from_utf8_lossy(&stored.event))
-    };
+    let show =
+        |stored: &StoredEvent| format!("{}:{}", stored.seq, String::from_utf8_lossy(&stored.event));
     events.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
@@ -161,7 +163,10 @@ impl Subject {
     /// What can be claimed now, by id; it is claimed by this.
     pub(super) async fn claimed(&self, owner: &str) -> Vec<String> {
         let claims = self.claims(owner).await.claims;
-        claims.iter().map(|claim| claim.key.session().to_owned()).collect()
+        claims
+            .iter()
+            .map(|claim| claim.key.session().to_owned())
+            .collect()
     }
 
     /// Claims the one session that can be claimed, and reads what its new owner has to know.

@@ -114,9 +114,7 @@ pub(super) fn lease_change(change: i32, due_unix_ms: i64) -> Result<LeaseChange,
         Ok(pb::LeaseChange::Park) => Ok(LeaseChange::Park {
             due_unix_ms: Some(due_unix_ms).filter(|&due| due > 0),
         }),
-        Err(_) => {
-            Err(RpcError::invalid("lease_change", format!("is {change}")).allowed("0 to 2"))
-        }
+        Err(_) => Err(RpcError::invalid("lease_change", format!("is {change}")).allowed("0 to 2")),
     }
 }
 
@@ -173,12 +171,7 @@ pub(super) fn events(events: Vec<StoredEvent>) -> Vec<pb::StoredEvent> {
 }
 
 /// A number that must not be larger than something else in the request.
-pub(super) fn at_most(
-    field: &str,
-    value: u64,
-    most: u64,
-    what: &str,
-) -> Result<(), RpcError> {
+pub(super) fn at_most(field: &str, value: u64, most: u64, what: &str) -> Result<(), RpcError> {
     if value <= most {
         return Ok(());
     }

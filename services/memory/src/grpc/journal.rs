@@ -111,7 +111,11 @@ impl JournalService for Journal {
             request: convert::request_id(request.request_id, request.request_digest)?,
             event: request.event,
         };
-        let appended = self.store.append_command(command).await.map_err(about(&key))?;
+        let appended = self
+            .store
+            .append_command(command)
+            .await
+            .map_err(about(&key))?;
         Ok(Response::new(pb::AppendCommandResponse {
             duplicate: appended.duplicate,
             seq: appended.seq,
@@ -132,7 +136,11 @@ impl JournalService for Journal {
             0 => DEFAULT_EVENTS,
             max => usize::try_from(max).unwrap_or(usize::MAX),
         };
-        let page = self.store.read(&key, after_seq, max).await.map_err(about(&key))?;
+        let page = self
+            .store
+            .read(&key, after_seq, max)
+            .await
+            .map_err(about(&key))?;
         Ok(Response::new(pb::ReadEventsResponse {
             events: convert::events(page.events),
             last_seq: page.last_seq,
@@ -149,7 +157,11 @@ impl JournalService for Journal {
     ) -> Result<Response<Self::FollowEventsStream>, Status> {
         let key = convert::session_key(&request, &request.get_ref().session)?;
         let after_seq = request.get_ref().after_seq;
-        let events = self.store.follow(&key, after_seq).await.map_err(about(&key))?;
+        let events = self
+            .store
+            .follow(&key, after_seq)
+            .await
+            .map_err(about(&key))?;
         let messages = events.map(move |batch| match batch {
             Ok(events) => Ok(pb::FollowEventsResponse {
                 events: convert::events(events),
@@ -198,10 +210,14 @@ impl JournalService for Journal {
                 .allowed("64 characters of 0-9 and a-f")
                 .into());
         }
-        let data = self.store.get_blob(&key, &digest).await.map_err(|error| match error {
-            StoreError::NotFound => RpcError::not_found("blob", &digest),
-            error => about(&key)(error),
-        })?;
+        let data = self
+            .store
+            .get_blob(&key, &digest)
+            .await
+            .map_err(|error| match error {
+                StoreError::NotFound => RpcError::not_found("blob", &digest),
+                error => about(&key)(error),
+            })?;
         Ok(Response::new(pb::GetBlobResponse { data }))
     }
 }
@@ -217,7 +233,12 @@ fn create(request: Request<pb::CreateSessionRequest>) -> Result<Create, RpcError
     let header = convert::header(request.header)?;
     let events = "the number of events";
     convert::at_most("last_command_seq", request.last_command_seq, count, events)?;
-    convert::at_most("header.handled_through", header.handled_through, count, events)?;
+    convert::at_most(
+        "header.handled_through",
+        header.handled_through,
+        count,
+        events,
+    )?;
     let (mut operation_id, mut lease) = (request.operation_id, None);
     if !request.owner.is_empty() {
         operation_id = convert::operation_id(operation_id)?;

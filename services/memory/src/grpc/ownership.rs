@@ -73,7 +73,10 @@ impl OwnershipService for Ownership {
         request: Request<pb::ReleaseQuarantineRequest>,
     ) -> Result<Response<pb::ReleaseQuarantineResponse>, Status> {
         let key = convert::session_key(&request, &request.get_ref().session)?;
-        self.store.release_quarantine(&key).await.map_err(about(&key))?;
+        self.store
+            .release_quarantine(&key)
+            .await
+            .map_err(about(&key))?;
         Ok(Response::new(pb::ReleaseQuarantineResponse {}))
     }
 }

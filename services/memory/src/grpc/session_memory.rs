@@ -30,12 +30,18 @@ impl SessionMemoryService for SessionMemory {
         request: Request<pb::SetMemoryRequest>,
     ) -> Result<Response<pb::SetMemoryResponse>, Status> {
         let key = session_key(&request, &request.get_ref().session)?;
-        let pb::SetMemoryRequest { key: name, value, .. } = request.into_inner();
+        let pb::SetMemoryRequest {
+            key: name, value, ..
+        } = request.into_inner();
         let change = MemoryWrite::Set {
             key: memory_key("key", name)?,
             value,
         };
-        let seq = self.store.write_memory(&key, change).await.map_err(about(&key))?;
+        let seq = self
+            .store
+            .write_memory(&key, change)
+            .await
+            .map_err(about(&key))?;
         Ok(Response::new(pb::SetMemoryResponse { seq }))
     }
 
@@ -45,7 +51,11 @@ impl SessionMemoryService for SessionMemory {
     ) -> Result<Response<pb::GetMemoryResponse>, Status> {
         let key = session_key(&request, &request.get_ref().session)?;
         let name = memory_key("key", request.into_inner().key)?;
-        let value = self.store.get_memory(&key, &name).await.map_err(about(&key))?;
+        let value = self
+            .store
+            .get_memory(&key, &name)
+            .await
+            .map_err(about(&key))?;
         Ok(Response::new(pb::GetMemoryResponse { value }))
     }
 
@@ -56,7 +66,11 @@ impl SessionMemoryService for SessionMemory {
         let key = session_key(&request, &request.get_ref().session)?;
         let name = memory_key("key", request.into_inner().key)?;
         let change = MemoryWrite::Remove { key: name };
-        let seq = self.store.write_memory(&key, change).await.map_err(about(&key))?;
+        let seq = self
+            .store
+            .write_memory(&key, change)
+            .await
+            .map_err(about(&key))?;
         Ok(Response::new(pb::RemoveMemoryResponse { seq }))
     }
 
@@ -66,7 +80,11 @@ impl SessionMemoryService for SessionMemory {
     ) -> Result<Response<pb::ClearMemoryResponse>, Status> {
         let key = session_key(&request, &request.get_ref().session)?;
         let change = MemoryWrite::Clear;
-        let seq = self.store.write_memory(&key, change).await.map_err(about(&key))?;
+        let seq = self
+            .store
+            .write_memory(&key, change)
+            .await
+            .map_err(about(&key))?;
         Ok(Response::new(pb::ClearMemoryResponse { seq }))
     }
 
@@ -92,7 +110,9 @@ impl SessionMemoryService for SessionMemory {
         if text.len() > MAX_MESSAGE_BYTES - FRAME_BYTES {
             // Escaping makes text longer, so what can be stored need not fit here.
             let message = format!("the snapshot has {} bytes, more than a message", text.len());
-            return Err(RpcError::exhausted(message).reason(crate::error::LIMIT).into());
+            return Err(RpcError::exhausted(message)
+                .reason(crate::error::LIMIT)
+                .into());
         }
         Ok(Response::new(pb::SnapshotMemoryResponse { text }))
     }

@@ -104,7 +104,11 @@ impl Feed {
 
 impl Ring {
     fn push(&mut self, first_seq: u64, events: &[Bytes]) {
-        if self.events.back().is_some_and(|last| last.seq + 1 != first_seq) {
+        if self
+            .events
+            .back()
+            .is_some_and(|last| last.seq + 1 != first_seq)
+        {
             // A hint was lost on the way: what is left would look as if it were whole.
             self.events.clear();
             self.bytes = 0;

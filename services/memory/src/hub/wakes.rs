@@ -94,9 +94,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         let mut wakes = locked(&self.hub.wakes);
-        let last = |owner: &Owner| {
-            owner.sessions.is_empty() && owner.changed.receiver_count() <= 1
-        };
+        let last = |owner: &Owner| owner.sessions.is_empty() && owner.changed.receiver_count() <= 1;
         if wakes.owners.get(&self.owner).is_some_and(last) {
             wakes.owners.remove(&self.owner);
         }
@@ -107,21 +105,21 @@ impl Drop for Listener {
 mod tests {
     use super::*;
 
-    fn key(id: impl ToString) -> SessionKey {
+    fn key(id: &impl ToString) -> SessionKey {
         SessionKey::new("n", id.to_string())
     }
 
     #[tokio::test]
     async fn a_hint_given_before_or_after_listening_arrives_once() {
         let hub = Arc::new(Hub::new());
-        hub.wake("o", &key("a"));
-        hub.wake("o", &key("a"));
+        hub.wake("o", &key(&"a"));
+        hub.wake("o", &key(&"a"));
         let mut listener = Listener::new(&hub, "o");
-        assert_eq!(listener.take(), [key("a")]);
+        assert_eq!(listener.take(), [key(&"a")]);
         assert!(listener.take().is_empty());
-        hub.wake("o", &key("b"));
+        hub.wake("o", &key(&"b"));
         listener.changed().await;
-        assert_eq!(listener.take(), [key("b")]);
+        assert_eq!(listener.take(), [key(&"b")]);
         hub.work();
         listener.changed().await;
     }
@@ -130,7 +128,7 @@ mod tests {
     fn nothing_is_kept_for_an_owner_that_was_told() {
         let hub = Arc::new(Hub::new());
         let mut listener = Listener::new(&hub, "o");
-        hub.wake("o", &key("a"));
+        hub.wake("o", &key(&"a"));
         listener.take();
         drop(listener);
         assert!(locked(&hub.wakes).owners.is_empty());
@@ -140,7 +138,7 @@ mod tests {
     fn owners_that_never_ask_do_not_fill_the_memory() {
         let hub = Arc::new(Hub::new());
         for number in 0..3 * MAX_PENDING {
-            hub.wake(&format!("gone-{number}"), &key(number));
+            hub.wake(&format!("gone-{number}"), &key(&number));
         }
         let wakes = locked(&hub.wakes);
         assert!(wakes.pending <= MAX_PENDING);

@@ -29,7 +29,11 @@ impl Operation for PutBlobOp {
             return Ok(self.digest.clone());
         }
         let bytes = session.blob_bytes + u64::try_from(self.data.len()).unwrap_or(u64::MAX);
-        at_most(bytes, tx.limits().session_blob_bytes, Limit::SessionBlobBytes)?;
+        at_most(
+            bytes,
+            tx.limits().session_blob_bytes,
+            Limit::SessionBlobBytes,
+        )?;
         tx.conn
             .prepare_cached("INSERT INTO blob (sid, digest, data) VALUES (?1, ?2, ?3)")?
             .execute(params![session.sid, self.digest, &self.data[..]])?;

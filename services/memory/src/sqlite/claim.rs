@@ -9,11 +9,15 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 /// Claims without progress after which a session is set aside.
 const MAX_CLAIMS: u64 = 5;
 
-const EXPIRED: &str = "SELECT sid, namespace, id, epoch, claims, holder_dead FROM session \
+pub(super) const EXPIRED: &str = "SELECT sid, namespace, id, epoch, claims, holder_dead FROM session \
     WHERE owner IS NOT NULL AND lease_until_ms <= ?1 ORDER BY lease_until_ms LIMIT ?2";
 
-const DUE: &str = "SELECT sid, namespace, id, epoch, claims, holder_dead FROM session \
+pub(super) const DUE: &str = "SELECT sid, namespace, id, epoch, claims, holder_dead FROM session \
     WHERE due_ms IS NOT NULL AND due_ms <= ?1 ORDER BY due_ms LIMIT ?2";
+
+pub(super) const NEXT_DUE: &str = "SELECT min(due_ms) FROM session WHERE due_ms IS NOT NULL";
+
+pub(super) const NEXT_END: &str = "SELECT min(lease_until_ms) FROM session WHERE owner IS NOT NULL";
 
 /// One attempt of [`Store::claim`](crate::port::Store::claim), without waiting.
 pub(super) struct ClaimOp {
@@ -59,12 +63,13 @@ impl Operation for ClaimOp {
         let mut claims = Vec::new();
         if tx.lease_floor.get() <= tx.now {
             self.claim_from(EXPIRED, tx, &mut claims)?;
-            tx.lease_floor.set(earliest_end(tx.conn)?.unwrap_or(i64::MAX));
+            tx.lease_floor
+                .set(earliest_end(tx.conn)?.unwrap_or(i64::MAX));
         }
         self.claim_from(DUE, tx, &mut claims)?;
         let due: Option<i64> = tx
             .conn
-            .prepare_cached("SELECT min(due_ms) FROM session WHERE due_ms IS NOT NULL")?
+            .prepare_cached(NEXT_DUE)?
             .query_row([], |row| row.get(0))?;
         let ends = Some(tx.lease_floor.get()).filter(|&end| end < i64::MAX);
         Ok(Attempt {
@@ -147,7 +152,7 @@ impl ClaimOp {
 
 fn earliest_end(conn: &Connection) -> rusqlite::Result<Option<i64>> {
     let end = conn
-        .prepare_cached("SELECT min(lease_until_ms) FROM session WHERE owner IS NOT NULL")?
+        .prepare_cached(NEXT_END)?
         .query_row([], |row| row.get(0))
         .optional()?;
     Ok(end.flatten())

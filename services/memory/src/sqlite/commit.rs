@@ -11,13 +11,12 @@ use crate::port::{Commit, Committed, LeaseChange, Room, SessionKey, StoreError, 
 use rusqlite::params;
 
 /// Touches no indexed column: the common transition changes two pages.
-const UPDATE: &str = "UPDATE session SET updated_ms = ?2, status = ?3, version = ?4, \
+pub(super) const UPDATE: &str = "UPDATE session SET updated_ms = ?2, status = ?3, version = ?4, \
     last_seq = ?5, journal_bytes = ?6, handled_through = ?7, floor_seq = ?5, unseen_bytes = 0, \
     op_id = ?8, op_first_seq = ?9, lease_until_ms = ?10, claims = ?11, memory_keys = ?12, memory_bytes = ?13 \
     WHERE sid = ?1";
 
-const LET_GO: &str =
-    "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, due_ms = ?2 WHERE sid = ?1";
+const LET_GO: &str = "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, due_ms = ?2 WHERE sid = ?1";
 
 /// See [`Store::commit`](crate::port::Store::commit).
 pub(super) struct CommitOp {
@@ -163,7 +162,12 @@ impl Operation for CommitOp {
         let Some(happened) = &self.happened else {
             return;
         };
-        announce_events(hub, &self.commit.key, happened.first_seq, &self.commit.events);
+        announce_events(
+            hub,
+            &self.commit.key,
+            happened.first_seq,
+            &self.commit.events,
+        );
         if happened.queued {
             hub.work();
         }
@@ -197,11 +201,12 @@ fn duplicate(tx: &Tx<'_>, commit: &Commit, session: &Session) -> Result<Committe
 
 /// What others appended after `seen` and up to `last`. They fit in one answer, because nobody may
 /// append more than a little above what an owner has seen.
-fn others(
-    tx: &Tx<'_>,
-    session: &Session,
-    seen: u64,
-    last: u64,
-) -> Result<Vec<StoredEvent>, Stop> {
-    journal::read(tx.conn, session.sid, (seen + 1, last), usize::MAX, usize::MAX)
+fn others(tx: &Tx<'_>, session: &Session, seen: u64, last: u64) -> Result<Vec<StoredEvent>, Stop> {
+    journal::read(
+        tx.conn,
+        session.sid,
+        (seen + 1, last),
+        usize::MAX,
+        usize::MAX,
+    )
 }

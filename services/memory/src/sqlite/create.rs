@@ -15,6 +15,9 @@ const INSERT: &str = "INSERT INTO session (namespace, id, created_ms, updated_ms
     epoch, owner, holder, lease_until_ms, due_ms) \
     VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?5, ?9, 1, ?10, ?11, ?12, ?13, ?14)";
 
+pub(super) const FORGET: &str = "DELETE FROM session WHERE sid IN \
+    (SELECT sid FROM session WHERE deleted_ms IS NOT NULL AND deleted_ms < ?1 LIMIT 64)";
+
 /// How long a deleted session is remembered.
 const TOMBSTONE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 
@@ -103,7 +106,13 @@ impl Operation for CreateOp {
         let sid = tx.conn.last_insert_rowid();
         journal::append(tx.conn, sid, 1, &self.packed)?;
         let seq = create.last_command_seq;
-        keep_request(tx.conn, sid, &create.request.id, &create.request.digest, seq)?;
+        keep_request(
+            tx.conn,
+            sid,
+            &create.request.id,
+            &create.request.digest,
+            seq,
+        )?;
         tx.step();
         self.happened = true;
         Ok(Created {
@@ -136,7 +145,10 @@ impl Operation for DeleteOp {
         if session.deleted {
             return Ok(false);
         }
-        let (sid, rows) = (session.sid, (position(session.sid, 0), position(session.sid, u64::MAX)));
+        let (sid, rows) = (
+            session.sid,
+            (position(session.sid, 0), position(session.sid, u64::MAX)),
+        );
         for table in ["journal", "checkpoint"] {
             tx.conn
                 .prepare_cached(&format!("DELETE FROM {table} WHERE pos BETWEEN ?1 AND ?2"))?
@@ -166,10 +178,6 @@ impl Operation for DeleteOp {
 /// Removes the marks of sessions that were deleted long ago; a few at a time, so that nobody
 /// waits for it.
 pub(super) fn forget_tombstones(conn: &Connection, now: i64) -> rusqlite::Result<()> {
-    conn.prepare_cached(
-        "DELETE FROM session WHERE sid IN \
-         (SELECT sid FROM session WHERE deleted_ms IS NOT NULL AND deleted_ms < ?1 LIMIT 64)",
-    )?
-    .execute([now - TOMBSTONE_MS])?;
+    conn.prepare_cached(FORGET)?.execute([now - TOMBSTONE_MS])?;
     Ok(())
 }

@@ -38,11 +38,14 @@ pub(super) fn read(
         .prepare_cached(
             "SELECT pos FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos DESC LIMIT 1",
         )?
-        .query_row(params![position(sid, 0), position(sid, from)], |row| row.get(0))
+        .query_row(params![position(sid, 0), position(sid, from)], |row| {
+            row.get(0)
+        })
         .optional()?
         .unwrap_or_else(|| position(sid, from));
-    let mut select = conn
-        .prepare_cached("SELECT pos, events FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos")?;
+    let mut select = conn.prepare_cached(
+        "SELECT pos, events FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos",
+    )?;
     let mut rows = select.query(params![start, position(sid, to)])?;
     let mut bytes = 0;
     while let Some(row) = rows.next()? {

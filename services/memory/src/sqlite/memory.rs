@@ -41,7 +41,9 @@ impl Operation for MemoryOp {
         let appending = append_unowned(tx, &session, event, Room::Normal)?;
         write(tx.conn, session.sid, &self.change)?;
         tx.conn
-            .prepare_cached("UPDATE session SET memory_keys = ?2, memory_bytes = ?3 WHERE sid = ?1")?
+            .prepare_cached(
+                "UPDATE session SET memory_keys = ?2, memory_bytes = ?3 WHERE sid = ?1",
+            )?
             .execute(params![session.sid, to_i64(size.keys), to_i64(size.bytes)])?;
         let seq = appending.seq;
         self.happened = Some(appending);
@@ -50,7 +52,11 @@ impl Operation for MemoryOp {
 
     fn announce(&self, hub: &Hub) {
         if let Some(happened) = &self.happened {
-            hub.appended(&self.key, happened.seq, std::slice::from_ref(&happened.event));
+            hub.appended(
+                &self.key,
+                happened.seq,
+                std::slice::from_ref(&happened.event),
+            );
         }
     }
 }
@@ -195,5 +201,7 @@ pub(super) fn read_all(conn: &Connection, key: &SessionKey) -> Result<Vec<Memory
             value: row.get(1)?,
         })
     };
-    Ok(select.query_map([session.sid], entry)?.collect::<Result<_, _>>()?)
+    Ok(select
+        .query_map([session.sid], entry)?
+        .collect::<Result<_, _>>()?)
 }

@@ -103,7 +103,11 @@ pub(super) struct Opened {
 }
 
 /// Opens a file, and makes it if there is none.
-pub(super) fn open_file(path: &Path, now: i64, max_pages: Option<u32>) -> Result<Opened, OpenError> {
+pub(super) fn open_file(
+    path: &Path,
+    now: i64,
+    max_pages: Option<u32>,
+) -> Result<Opened, OpenError> {
     check_sqlite()?;
     let path = prepare(path)?;
     let lock = Lock::take(&path)?;
@@ -222,7 +226,9 @@ fn prepare(path: &Path) -> Result<PathBuf, OpenError> {
                 _ => Path::new("."),
             };
             fs::create_dir_all(folder).map_err(io(folder))?;
-            let name = path.file_name().ok_or_else(|| OpenError::NotAFile { path: path.into() })?;
+            let name = path
+                .file_name()
+                .ok_or_else(|| OpenError::NotAFile { path: path.into() })?;
             fs::canonicalize(folder).map_err(io(folder))?.join(name)
         }
     };

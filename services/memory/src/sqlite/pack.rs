@@ -39,7 +39,11 @@ impl Packed {
     fn push(&mut self, events: &[Bytes]) {
         let bytes: usize = events.iter().map(Bytes::len).sum();
         let mut row = Vec::with_capacity(1 + 4 * events.len() + bytes);
-        row.push(if self.rows.is_empty() { STARTS } else { CONTINUES });
+        row.push(if self.rows.is_empty() {
+            STARTS
+        } else {
+            CONTINUES
+        });
         for event in events {
             // An event is far shorter than 4 GiB: its limit was checked.
             let length = u32::try_from(event.len()).unwrap_or(u32::MAX);
@@ -78,7 +82,10 @@ pub(super) fn unpack(first_seq: u64, row: Vec<u8>) -> Result<Vec<StoredEvent>, D
     rest.advance(1);
     let mut events = Vec::new();
     while !rest.is_empty() {
-        let length = rest.try_get_u32_le().ok().and_then(|l| usize::try_from(l).ok());
+        let length = rest
+            .try_get_u32_le()
+            .ok()
+            .and_then(|l| usize::try_from(l).ok());
         let Some(length) = length.filter(|&length| length <= rest.len()) else {
             return Err(damaged);
         };
@@ -96,7 +103,8 @@ mod tests {
 
     fn unpack_all(first_seq: u64, packed: Packed) -> Vec<StoredEvent> {
         let rows = packed.rows.into_iter();
-        rows.flat_map(|(place, row)| unpack(first_seq + place, row).unwrap()).collect()
+        rows.flat_map(|(place, row)| unpack(first_seq + place, row).unwrap())
+            .collect()
     }
 
     proptest! {
@@ -134,7 +142,10 @@ mod tests {
     fn a_cut_row_is_damaged() {
         let (_, row) = Packed::new(&[Bytes::from_static(b"event")]).rows.remove(0);
         for length in [0, 2, row.len() - 1] {
-            assert_eq!(unpack(3, row[..length].to_vec()), Err(Damaged { first_seq: 3 }));
+            assert_eq!(
+                unpack(3, row[..length].to_vec()),
+                Err(Damaged { first_seq: 3 })
+            );
         }
     }
 }

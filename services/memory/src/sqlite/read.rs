@@ -7,6 +7,10 @@ use super::schema::{position, seq_of, to_i64, to_u64};
 use crate::port::{Checkpoint, EventPage, PageToken, SessionEntry, SessionKey, SessionPage};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+pub(super) const SESSIONS: &str = "SELECT sid, id, status, created_ms, updated_ms, last_seq, \
+    quarantined FROM session WHERE namespace = ?1 AND deleted_ms IS NULL AND sid < ?2 \
+    ORDER BY sid DESC LIMIT ?3";
+
 /// About where a page of events stops.
 const PAGE_BYTES: usize = 1 << 20;
 
@@ -34,7 +38,10 @@ pub(super) fn checkpoint(
     at_or_before_seq: u64,
 ) -> Result<Option<Checkpoint>, Stop> {
     let session = Session::living(conn, key)?;
-    let rows = params![position(session.sid, 0), position(session.sid, at_or_before_seq)];
+    let rows = params![
+        position(session.sid, 0),
+        position(session.sid, at_or_before_seq)
+    ];
     let checkpoint = |row: &Row<'_>| {
         let state: Vec<u8> = row.get(1)?;
         Ok(Checkpoint {
@@ -62,10 +69,7 @@ pub(super) fn sessions(
     // Sessions are numbered in the order of their creation.
     let below = from.map_or(i64::MAX, |PageToken(sid)| to_i64(sid));
     let one_more = i64::try_from(max).unwrap_or(i64::MAX).saturating_add(1);
-    let mut select = conn.prepare_cached(
-        "SELECT sid, id, status, created_ms, updated_ms, last_seq, quarantined FROM session \
-         WHERE namespace = ?1 AND deleted_ms IS NULL AND sid < ?2 ORDER BY sid DESC LIMIT ?3",
-    )?;
+    let mut select = conn.prepare_cached(SESSIONS)?;
     let mut rows = select.query(params![namespace, below, one_more])?;
     let mut page = SessionPage::default();
     let mut last = 0;

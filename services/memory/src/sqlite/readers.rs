@@ -50,7 +50,9 @@ impl Target {
 
 /// A path as a part of a URI.
 fn escape(path: &str) -> String {
-    path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+    path.replace('%', "%25")
+        .replace('?', "%3f")
+        .replace('#', "%23")
 }
 
 impl Pool {
@@ -98,7 +100,9 @@ impl Readers {
                     drop(permit);
                     answer
                 };
-                tokio::task::spawn_blocking(work).await.map_err(StoreError::unavailable)?
+                tokio::task::spawn_blocking(work)
+                    .await
+                    .map_err(StoreError::unavailable)?
             }
             Self::Writer(sender) => through_writer(sender, read).await?,
         };

@@ -6,7 +6,7 @@ use super::schema::{to_i64, to_u64};
 use crate::port::{Header, Lease, SessionKey, SessionStatus, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-const LOAD: &str = "SELECT sid, deleted_ms IS NOT NULL, status, version, last_seq, journal_bytes, \
+pub(super) const LOAD: &str = "SELECT sid, deleted_ms IS NOT NULL, status, version, last_seq, journal_bytes, \
     handled_through, last_command_seq, floor_seq, unseen_bytes, op_id, op_first_seq, epoch, owner, \
     lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes \
     FROM session WHERE namespace = ?1 AND id = ?2";
@@ -114,7 +114,9 @@ pub(super) fn find_request(
     id: &str,
 ) -> rusqlite::Result<Option<(Vec<u8>, u64)>> {
     conn.prepare_cached("SELECT digest, seq FROM request WHERE sid = ?1 AND id = ?2")?
-        .query_row(params![sid, id], |row| Ok((row.get(0)?, to_u64(row.get(1)?))))
+        .query_row(params![sid, id], |row| {
+            Ok((row.get(0)?, to_u64(row.get(1)?)))
+        })
         .optional()
 }
 

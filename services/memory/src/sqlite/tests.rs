@@ -98,13 +98,16 @@ async fn a_fault_hurts_only_itself(fault: Fault) {
     }
     let bad = send(&store, Faulty(fault)).await;
     let late = send(&store, super::create::CreateOp::new(creation("e"))).await;
-    let refused = send(&store, super::create::CreateOp::new(Create {
-        request: RequestId {
-            id: "another".to_owned(),
-            digest: Bytes::new(),
-        },
-        ..creation("a")
-    }))
+    let refused = send(
+        &store,
+        super::create::CreateOp::new(Create {
+            request: RequestId {
+                id: "another".to_owned(),
+                digest: Bytes::new(),
+            },
+            ..creation("a")
+        }),
+    )
     .await;
     drop(release);
     held.await.unwrap().unwrap();
@@ -113,11 +116,17 @@ async fn a_fault_hurts_only_itself(fault: Fault) {
     }
     let error = bad.await.unwrap().unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
-    assert_eq!(refused.await.unwrap().unwrap_err(), StoreError::RequestMismatch);
+    assert_eq!(
+        refused.await.unwrap().unwrap_err(),
+        StoreError::RequestMismatch
+    );
     let page = store.list("space", None, 10).await.unwrap();
     assert_eq!(page.sessions.len(), 5);
     let untouched = |entry: &crate::port::SessionEntry| entry.status == Default::default();
-    assert!(page.sessions.iter().all(untouched), "the faulty operation left something");
+    assert!(
+        page.sessions.iter().all(untouched),
+        "the faulty operation left something"
+    );
 }
 
 #[tokio::test]
@@ -154,7 +163,10 @@ async fn what_waits_is_made_durable_together() {
         answer.await.unwrap().unwrap();
     }
     let commits = commits.load(std::sync::atomic::Ordering::SeqCst);
-    assert!((3..=4).contains(&commits), "150 creations in {commits} groups of at most 64");
+    assert!(
+        (3..=4).contains(&commits),
+        "150 creations in {commits} groups of at most 64"
+    );
 }
 
 #[tokio::test]
@@ -167,4 +179,59 @@ async fn a_dropped_caller_does_not_stop_its_operation() {
     held.await.unwrap().unwrap();
     let key = SessionKey::new("space", "a");
     assert_eq!(store.read(&key, 0, 10).await.unwrap().last_seq, 1);
+}
+
+/// Opcodes of a statement's program, or its query plan.
+fn explained(what: &str, sql: &str) -> Vec<String> {
+    let conn = rusqlite::Connection::open_in_memory().unwrap();
+    super::schema::create(&conn).unwrap();
+    let mut explain = conn.prepare(&format!("{what} {sql}")).unwrap();
+    let parameters = explain.parameter_count();
+    let nulls = rusqlite::params_from_iter(vec![rusqlite::types::Null; parameters]);
+    let column = if what == "EXPLAIN" { 1 } else { 3 };
+    let rows = explain.query_map(nulls, |row| row.get(column)).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+#[test]
+fn the_common_transition_changes_no_index() {
+    let program = explained("EXPLAIN", super::commit::UPDATE);
+    assert!(program.iter().any(|opcode| opcode == "Insert"));
+    assert!(
+        !program.iter().any(|opcode| opcode.starts_with("Idx")),
+        "{program:?}"
+    );
+}
+
+#[test]
+fn nothing_looks_at_all_sessions() {
+    use super::{claim, create, read, row};
+    for sql in [
+        row::LOAD,
+        claim::EXPIRED,
+        claim::DUE,
+        claim::NEXT_DUE,
+        claim::NEXT_END,
+        read::SESSIONS,
+        create::FORGET,
+    ] {
+        let plan = explained("EXPLAIN QUERY PLAN", sql);
+        let all = |step: &&String| step.contains("SCAN session") && !step.contains("USING");
+        assert_eq!(plan.iter().find(all), None, "{sql}");
+        assert!(plan.iter().any(|step| step.contains("session")), "{plan:?}");
+    }
+}
+
+#[test]
+fn a_frozen_file_is_read_whatever_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("100% #1 ?.db");
+    drop(SqliteStore::open(&path, SqliteOptions::default()).unwrap());
+    let before = std::fs::read_dir(folder.path()).unwrap().count();
+    let conn = super::readers::Target::Frozen(path).open().unwrap();
+    let sessions: i64 = conn
+        .query_row("SELECT count(*) FROM session", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(sessions, 0);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), before);
 }

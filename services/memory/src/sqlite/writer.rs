@@ -217,7 +217,11 @@ mod tests {
         assert_eq!(perhaps_written(&failure(ffi::SQLITE_FULL)), full);
         let busy = perhaps_written(&failure(ffi::SQLITE_BUSY));
         assert!(matches!(busy, StoreError::Unavailable { .. }), "{busy}");
-        for code in [ffi::SQLITE_IOERR, ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_NOMEM] {
+        for code in [
+            ffi::SQLITE_IOERR,
+            ffi::SQLITE_IOERR_FSYNC,
+            ffi::SQLITE_NOMEM,
+        ] {
             let before = not_written(&failure(code));
             assert!(matches!(before, StoreError::Unavailable { .. }), "{before}");
             let at = perhaps_written(&failure(code));

@@ -111,7 +111,7 @@ async fn plan_with(answers: &[Answer]) -> (MakePlanResponse, Vec<ChatRequest>) {
     }
     let response = tokio::select! {
         response = &mut planning => response.expect("no panic").expect("a response"),
-        _ = asked.recv() => panic!("the model is asked again"),
+        Some(_) = asked.recv() => panic!("the model is asked again"),
     };
     (response.into_inner(), requests)
 }

@@ -70,9 +70,10 @@ impl Decision<'_> {
         };
         let last = running.turns.last();
         let mut open = last.into_iter().flat_map(|turn| turn.calls.iter().zip(0..));
-        let is_open = open.any(|(call, index)| {
-            let has_result = results.iter().any(|result| result.call.index == index);
-            !call.is_finished() && !(has_result && call.status.phase() != CallPhase::InDoubt)
+        let is_open = open.any(|(call, index)| match call.status.phase() {
+            CallPhase::Finished => false,
+            CallPhase::InDoubt => true,
+            _ => !results.iter().any(|result| result.call.index == index),
         });
         let is_next = reply.tool_turn as usize == running.turns.len();
         if is_open || !is_next || self.is_tool_step(attempt) {

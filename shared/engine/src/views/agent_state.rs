@@ -52,9 +52,12 @@ pub fn of_session(session: &Session) -> Value {
 /// The state of one run of `session`.
 pub fn of_run(session: &Session, run: &Run) -> Value {
     let steps = || run.plan.iter().flat_map(|plan| &plan.steps);
-    let is_active = !run.status.is_terminal();
-    let pending = is_active.then(|| pending(session)).unwrap_or_default();
-    let pending: Vec<String> = pending.iter().map(|open| open.id.to_string()).collect();
+    let open = if run.status.is_terminal() {
+        Vec::new()
+    } else {
+        pending(session)
+    };
+    let pending: Vec<String> = open.iter().map(|open| open.id.to_string()).collect();
     let notes = steps().map(|step| step.notes.as_str());
     let notes: Vec<&str> = notes.filter(|notes| !notes.is_empty()).collect();
     let usage = run.usage;

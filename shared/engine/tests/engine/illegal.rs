@@ -1,6 +1,5 @@
 //! Events that do not fit are refused, and the refusal names what is wrong.
 
-use crate::play::{Op, ops};
 use crate::world::{
     World, chain, complete, finished, fold, graph, look, model_step, send, tool_step,
 };
@@ -10,7 +9,6 @@ use cairn_engine::event::{AttemptRef, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::plan::PlanDraft;
 use cairn_engine::state::Session;
-use proptest::prelude::*;
 
 /// The refusal of an event in a state.
 fn refusal(session: &Session, kind: EventKind) -> String {
@@ -365,110 +363,4 @@ fn a_plan_that_is_none_is_refused_with_its_fault() {
     };
     let text = refusal(&world.session, plan);
     assert_eq!(text, "illegal event: a plan needs at least one step");
-}
-
-/// The events that would say something else of the same thing, and something of nothing.
-fn mutants(kind: &EventKind) -> Vec<EventKind> {
-    let mut mutants = Vec::new();
-    let changes: [fn(&mut AttemptRef); 4] = [
-        |it| it.run += 9,
-        |it| it.step += 100,
-        |it| it.step = 0,
-        |it| it.attempt += 1,
-    ];
-    for change in changes {
-        let mut mutant = kind.clone();
-        if let Some(attempt) = attempt_of(&mut mutant) {
-            change(attempt);
-            mutants.push(mutant);
-        }
-    }
-    let changes: [fn(&mut CallRef); 2] = [|it| it.tool_turn += 1, |it| it.index += 50];
-    for change in changes {
-        let mut mutant = kind.clone();
-        if let Some(call) = call_of(&mut mutant) {
-            change(call);
-            mutants.push(mutant);
-        }
-    }
-    if let EventKind::ReplyReceived(reply) = kind {
-        let mut reply = reply.clone();
-        reply.tool_turn += 1;
-        mutants.push(EventKind::ReplyReceived(reply));
-    }
-    mutants
-}
-
-fn attempt_of(kind: &mut EventKind) -> Option<&mut AttemptRef> {
-    match kind {
-        EventKind::StepStarted { attempt, .. }
-        | EventKind::AttemptContinued { attempt }
-        | EventKind::StepCompleted { attempt, .. }
-        | EventKind::StepFailed { attempt, .. }
-        | EventKind::SubGoalAdded { attempt, .. }
-        | EventKind::SubGoalFocused { attempt, .. }
-        | EventKind::SubGoalCompleted { attempt, .. }
-        | EventKind::ScratchpadWritten { attempt, .. } => Some(attempt),
-        EventKind::ReplyReceived(reply) => Some(&mut reply.attempt),
-        other => call_of(other).map(|call| &mut call.attempt),
-    }
-}
-
-fn call_of(kind: &mut EventKind) -> Option<&mut CallRef> {
-    match kind {
-        EventKind::CallFinished(finished) => Some(&mut finished.call),
-        EventKind::CallIntended { call, .. }
-        | EventKind::CallInDoubt { call, .. }
-        | EventKind::Decided { call, .. }
-        | EventKind::CallSettled { call, .. } => Some(call),
-        _ => None,
-    }
-}
-
-/// Kinds of which a second one, right after the first, says nothing that can be.
-fn happens_once(kind: &EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::SessionCreated { .. }
-            | EventKind::RunStarted { .. }
-            | EventKind::PlanApplied { .. }
-            | EventKind::RunWaiting { .. }
-            | EventKind::RunResumed { .. }
-            | EventKind::RunCompleted { .. }
-            | EventKind::RunFailed { .. }
-            | EventKind::RunCancelled { .. }
-            | EventKind::StepStarted { .. }
-            | EventKind::StepCompleted { .. }
-            | EventKind::StepFailed { .. }
-            | EventKind::StepSkipped { .. }
-            | EventKind::SubGoalAdded { .. }
-            | EventKind::SubGoalCompleted { .. }
-            | EventKind::ReplyReceived(_)
-            | EventKind::CallFinished(_)
-            | EventKind::CallInDoubt { .. }
-            | EventKind::CallSettled { .. }
-            | EventKind::Decided { .. }
-    )
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn a_journal_that_was_tampered_with_is_refused(ops in ops()) {
-        let mut world = World::new();
-        ops.iter().for_each(|op: &Op| world.play(op));
-        let mut session = Session::default();
-        for (event, seq) in world.journal.iter().zip(1..) {
-            for kind in mutants(&event.kind) {
-                let mutant = Event { at: event.at, kind };
-                prop_assert!(session.clone().apply(seq, &mutant).is_err(), "taken: {mutant:?}");
-            }
-            session.apply(seq, event).unwrap();
-            if happens_once(&event.kind) {
-                let again = session.clone().apply(seq + 1, event);
-                prop_assert!(again.is_err(), "taken twice: {event:?}");
-            }
-        }
-    }
 }

@@ -140,7 +140,7 @@ fn a_call_key_names_one_call() {
         tool_turn: 4,
         index: 5,
     };
-    let mut others = vec![call; 5];
+    let mut others = [call; 5];
     others[0].attempt.run = 2;
     others[1].attempt.step = 3;
     others[2].attempt.attempt = 4;

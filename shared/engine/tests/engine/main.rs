@@ -23,6 +23,7 @@ mod properties;
 mod report;
 mod safe;
 mod state_tools;
+mod tampering;
 mod transitions;
 mod tree;
 mod usage;

@@ -284,7 +284,7 @@ impl World {
         let open = pending(&self.session);
         let id = match picked(&open, question) {
             Some(open) => open.id.to_string(),
-            None if question % 8 == 0 => "call-1.1.1.0.0".to_owned(),
+            None if question.is_multiple_of(8) => "call-1.1.1.0.0".to_owned(),
             None => return,
         };
         self.answer(&id, some_settlement(how));

@@ -23,16 +23,16 @@ fn a_finished_run_is_told_from_goal_to_usage() {
     let expected = "\
 # Report
 
-## Goal
-
-Change the configuration
-
 - Run: 1
 - Status: completed
 - Steps: 4 of 4 completed
 - Tool turns: 8, tool calls: 10
 - Tokens: 850 in, 80 out; cost: $0.0200
 - Time: 2024-01-15 14:30:25 to 2024-01-15 14:31:29 UTC, 1 min 4 s
+
+## Goal
+
+Change the configuration
 
 ## Answer
 
@@ -55,7 +55,7 @@ The file is src/config.
 
 **Tool calls**
 
-1. `look` `{\"path\":\"notes.md\"}` → `15 files (+ 1 lines)` (50 ms)
+1. `look` `{\"path\":\"notes.md\"}` → `15 files (+1 line)` (50 ms)
 2. `send` `{\"to\":\"ops\",\"lines\":3,\"tags\":[\"a\"]}` → **failed** (ExecutionFailed): `it went wrong` (50 ms)
 ";
     assert!(text.starts_with(expected), "{text}");

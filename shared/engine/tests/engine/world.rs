@@ -1,18 +1,24 @@
 //! A session with its journal, and short words for what happens to it.
 
+mod reading;
+mod words;
+
 use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, StartRun};
-use cairn_engine::decide::{Facts, Input, Reply, ToolFacts};
+use cairn_engine::decide::{Facts, Input, ToolFacts};
 use cairn_engine::event::{AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::Failure;
-use cairn_engine::message::{ToolCall, Usage};
+use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
-use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
+use cairn_engine::plan::PlanDraft;
 use cairn_engine::state::{Run, Session, StepStatus};
 use cairn_engine::transitions::IllegalTransition;
-use cairn_engine::views::log::Log;
-use cairn_engine::views::tree::Tree;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+pub(crate) use reading::{explored, fold, kinds, log, run_of, tree};
+pub(crate) use words::{
+    after, chain, complete, finished, graph, look, model_step, report_reply, send, step_call,
+    tool_call, tool_step,
+};
 
 /// How long after now a call may still be sent.
 pub(crate) const LEASE: u64 = 12_000;
@@ -223,215 +229,4 @@ impl World {
     pub(crate) fn folded(&self) -> Session {
         fold(&self.journal)
     }
-}
-
-/// Folds a journal from its start.
-pub(crate) fn fold(journal: &[Event]) -> Session {
-    let mut session = Session::default();
-    for (event, seq) in journal.iter().zip(1..) {
-        session.apply(seq, event).unwrap();
-    }
-    session
-}
-
-pub(crate) fn report_reply(
-    attempt: AttemptRef,
-    tool_turn: u32,
-    text: &str,
-    calls: &[ToolCall],
-) -> Input {
-    Input::Report {
-        attempt,
-        results: Vec::new(),
-        reply: Some(Reply {
-            tool_turn,
-            text: text.to_owned(),
-            calls: calls.to_vec(),
-            usage: Usage {
-                input_tokens: 100,
-                output_tokens: 10,
-                cost_nano_usd: 2_500_000,
-                model_calls: 1,
-            },
-            model: "test-model".to_owned(),
-            duration_ms: 700,
-        }),
-        failure: None,
-    }
-}
-
-/// An empty reason makes a result that tells of no failure.
-pub(crate) fn finished(call: CallRef, output: &str, reason: &str) -> CallFinished {
-    CallFinished {
-        call,
-        output: output.to_owned(),
-        is_error: !reason.is_empty(),
-        reason: reason.to_owned(),
-        duration_ms: 50,
-    }
-}
-
-pub(crate) fn tool_call(name: &str, arguments: &Value) -> ToolCall {
-    ToolCall {
-        id: format!("id-{name}"),
-        name: name.to_owned(),
-        arguments: arguments.to_string(),
-    }
-}
-
-pub(crate) fn step_call(arguments: &Value) -> ToolCall {
-    tool_call("step", arguments)
-}
-
-pub(crate) fn complete(summary: &str) -> ToolCall {
-    step_call(&json!({"complete": true, "summary": summary}))
-}
-
-pub(crate) fn look() -> ToolCall {
-    tool_call("look", &json!({"path": "notes.md"}))
-}
-
-pub(crate) fn send() -> ToolCall {
-    tool_call("send", &json!({"to": "somebody"}))
-}
-
-/// A step for the model.
-pub(crate) fn model_step(title: &str) -> StepDraft {
-    StepDraft {
-        title: title.to_owned(),
-        description: format!("Do {title}."),
-        ..StepDraft::default()
-    }
-}
-
-/// A step that is one call.
-pub(crate) fn tool_step(title: &str, tool: &str) -> StepDraft {
-    StepDraft {
-        title: title.to_owned(),
-        tool: Some(ToolInvocation {
-            name: tool.to_owned(),
-            arguments: r#"{"path":"notes.md"}"#.to_owned(),
-        }),
-        ..StepDraft::default()
-    }
-}
-
-pub(crate) fn after(mut step: StepDraft, depends_on: &[&str]) -> StepDraft {
-    step.depends_on = depends_on.iter().map(|&id| id.to_owned()).collect();
-    step
-}
-
-pub(crate) fn chain(steps: Vec<StepDraft>) -> PlanDraft {
-    PlanDraft {
-        order: Order::Chain,
-        steps,
-    }
-}
-
-pub(crate) fn graph(steps: Vec<StepDraft>) -> PlanDraft {
-    PlanDraft {
-        order: Order::Graph,
-        steps,
-    }
-}
-
-/// The names of the events' kinds, as far as they matter for their order.
-pub(crate) fn kinds(events: &[Event]) -> Vec<String> {
-    let name = |event: &Event| {
-        let text = format!("{:?}", event.kind);
-        let end = text.find([' ', '(', '{']).unwrap_or(text.len());
-        text[..end].to_owned()
-    };
-    events.iter().map(name).collect()
-}
-
-/// The run that an event is about; none for what concerns the session.
-pub(crate) fn run_of(event: &Event) -> Option<u32> {
-    use EventKind as E;
-    match &event.kind {
-        E::RunStarted { run, .. }
-        | E::PlanApplied { run, .. }
-        | E::RunWaiting { run, .. }
-        | E::RunResumed { run }
-        | E::BudgetRaised { run, .. }
-        | E::RunCompleted { run, .. }
-        | E::RunFailed { run, .. }
-        | E::RunCancelled { run, .. }
-        | E::StepSkipped { run, .. } => Some(*run),
-        E::StepStarted { attempt, .. }
-        | E::AttemptContinued { attempt }
-        | E::StepCompleted { attempt, .. }
-        | E::StepFailed { attempt, .. }
-        | E::SubGoalAdded { attempt, .. }
-        | E::SubGoalFocused { attempt, .. }
-        | E::SubGoalCompleted { attempt, .. }
-        | E::ScratchpadWritten { attempt, .. } => Some(attempt.run),
-        E::ReplyReceived(reply) => Some(reply.attempt.run),
-        E::CallFinished(finished) => Some(finished.call.attempt.run),
-        E::CallIntended { call, .. }
-        | E::CallInDoubt { call, .. }
-        | E::Decided { call, .. }
-        | E::CallSettled { call, .. } => Some(call.attempt.run),
-        _ => None,
-    }
-}
-
-/// The views of a world's journal.
-pub(crate) fn tree(world: &World) -> Tree {
-    let mut tree = Tree::default();
-    for (event, seq) in world.journal.iter().zip(1..) {
-        tree.apply(seq, event);
-    }
-    tree
-}
-
-pub(crate) fn log(world: &World) -> Log {
-    let mut log = Log::default();
-    for (event, seq) in world.journal.iter().zip(1..) {
-        log.apply(seq, event);
-    }
-    log
-}
-
-/// A run that shows everything: a planner, thoughts, parallel calls, parts of a step, a tool step,
-/// and a step that is still under way.
-pub(crate) fn explored() -> World {
-    let mut world = World::new();
-    world.command(Command::StartRun(StartRun {
-        goal: "Change the configuration".to_owned(),
-        ..StartRun::default()
-    }));
-    world.now += 1_000;
-    world.planned(Ok(chain(vec![
-        model_step("Explore"),
-        tool_step("Count", "look"),
-        model_step("Change"),
-        model_step("Test"),
-    ])));
-    world.now += 1_000;
-    let send = tool_call("send", &json!({"to": "ops", "lines": 3, "tags": ["a"]}));
-    world.reply(1, "I need the layout first. Then more.", &[look(), send]);
-    world.now += 1_000;
-    world.result(1, 0, "15 files\nsrc/main.rs");
-    world.error(1, 1, "ExecutionFailed");
-    world.reply(
-        1,
-        "",
-        &[step_call(&json!({"plan": ["Read it"], "focus": "Read it"}))],
-    );
-    world.reply(1, "", &[look()]);
-    world.result(1, 0, "host = db");
-    world.reply(
-        1,
-        "",
-        &[step_call(
-            &json!({"complete": true, "summary": "The host is db."}),
-        )],
-    );
-    world.now += 1_000;
-    world.reply(1, "All is known.", &[complete("The file is src/config.")]);
-    world.now += 500;
-    world.result(2, 0, "31 lines");
-    world.reply(3, "Now I change it.", &[look()]);
-    world
 }

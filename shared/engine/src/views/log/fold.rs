@@ -68,6 +68,13 @@ impl Log {
                     step_ended(StepPhase::Skipped, reason),
                 );
             }
+            other => self.apply_to_call(other, origin),
+        }
+    }
+
+    fn apply_to_call(&mut self, event: &EventKind, origin: Origin) {
+        use EventKind as E;
+        match event {
             E::ReplyReceived(reply) => self.reply(reply, origin),
             E::CallFinished(finished) => {
                 let kind = EntryKind::Result {

@@ -16,11 +16,8 @@ const MOST_OF_INPUT: usize = 200;
 const MOST_OF_OUTPUT: usize = 200;
 
 pub(super) fn render(facts: &Facts<'_>) -> String {
-    let mut blocks = vec![
-        "# Report".to_owned(),
-        section("Goal", &text_or(facts.goal, "(none)")),
-    ];
-    blocks.push(overview(facts));
+    let goal = section("Goal", &text_or(facts.goal, "(none)"));
+    let mut blocks = vec!["# Report".to_owned(), overview(facts), goal];
     blocks.extend(outcome(facts));
     if !facts.steps.is_empty() {
         blocks.push(section("Plan", &plan(facts)));
@@ -135,7 +132,10 @@ fn step_section(step: &StepFacts<'_>, number: u32) -> String {
     if step.continued > 0 {
         let _ = write!(text, ", continued {} time(s) after a loss", step.continued);
     }
-    let _ = write!(text, ". {}.", used(&step.usage, step.tool_turns));
+    text.push('.');
+    if step.tool_turns > 0 {
+        let _ = write!(text, " {}.", used(&step.usage, step.tool_turns));
+    }
     if !step.outcome.trim().is_empty() {
         let name = match step.phase {
             StepPhase::Failed => "Failure",
@@ -195,7 +195,8 @@ fn brief(output: &str) -> String {
     let first = cut(first_line(output).unwrap_or("(empty)"), MOST_OF_OUTPUT);
     match lines {
         0 | 1 => first,
-        more => format!("{first} (+ {} lines)", more - 1),
+        2 => format!("{first} (+1 line)"),
+        more => format!("{first} (+{} lines)", more - 1),
     }
 }
 

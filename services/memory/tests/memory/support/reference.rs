@@ -56,7 +56,10 @@ impl Session {
         let numbered = (1..).zip(&self.events);
         numbered
             .filter(|(seq, _)| (after + 1..=through).contains(seq))
-            .map(|(seq, event)| StoredEvent { seq, event: event.clone() })
+            .map(|(seq, event)| StoredEvent {
+                seq,
+                event: event.clone(),
+            })
             .collect()
     }
 
@@ -91,7 +94,13 @@ impl Reference {
 
     pub(crate) fn create(&mut self, create: &Create) -> StoreResult<Created> {
         let now = self.now;
-        let answer = |duplicate, lease| Ok(Created { duplicate, lease, now_unix_ms: now });
+        let answer = |duplicate, lease| {
+            Ok(Created {
+                duplicate,
+                lease,
+                now_unix_ms: now,
+            })
+        };
         let asked = create.lease.as_ref();
         match self.living(&create.key) {
             Err(StoreError::NotFound) => {}
@@ -102,11 +111,18 @@ impl Reference {
                     return Err(StoreError::RequestMismatch);
                 }
                 let same = session.version == 0 && session.operation.0 == create.operation_id;
-                let owner = session.owner.clone().filter(|(name, _)| {
-                    same && asked.is_some_and(|asked| asked.owner == *name)
-                });
+                let owner = session
+                    .owner
+                    .clone()
+                    .filter(|(name, _)| same && asked.is_some_and(|asked| asked.owner == *name));
                 let epoch = session.epoch;
-                return answer(true, owner.map(|(_, until_unix_ms)| Lease { epoch, until_unix_ms }));
+                return answer(
+                    true,
+                    owner.map(|(_, until_unix_ms)| Lease {
+                        epoch,
+                        until_unix_ms,
+                    }),
+                );
             }
         }
         self.created += 1;
@@ -121,7 +137,9 @@ impl Reference {
             floor: create.events.len() as u64,
             operation: (create.operation_id.clone(), 1),
             epoch: u64::from(lease.is_some()),
-            owner: asked.zip(lease).map(|(a, lease)| (a.owner.clone(), lease.until_unix_ms)),
+            owner: asked
+                .zip(lease)
+                .map(|(a, lease)| (a.owner.clone(), lease.until_unix_ms)),
             created_at: now,
             updated_at: now,
             rank: self.created,
@@ -130,7 +148,8 @@ impl Reference {
         session.due = (lease.is_none() && session.unhandled()).then_some(now);
         let request = (create.request.digest.clone(), create.last_command_seq);
         session.requests.insert(create.request.id.clone(), request);
-        self.sessions.insert(create.key.session().to_owned(), session);
+        self.sessions
+            .insert(create.key.session().to_owned(), session);
         answer(false, lease)
     }
 
@@ -162,7 +181,10 @@ impl Reference {
         committed.first_seq = session.last() + 1;
         committed.others = session.between(commit.seen_seq, session.last());
         session.events.extend(commit.events.iter().cloned());
-        commit.memory_writes.iter().for_each(|change| session.change(change));
+        commit
+            .memory_writes
+            .iter()
+            .for_each(|change| session.change(change));
         session.version += 1;
         session.header = commit.header;
         session.floor = session.last();
@@ -191,7 +213,10 @@ impl Reference {
         let session = self.living(&command.key)?;
         if let Some((digest, seq)) = session.requests.get(&request.id) {
             return match *digest == request.digest {
-                true => Ok(Appended { duplicate: true, seq: *seq }),
+                true => Ok(Appended {
+                    duplicate: true,
+                    seq: *seq,
+                }),
                 false => Err(StoreError::RequestMismatch),
             };
         }
@@ -199,7 +224,9 @@ impl Reference {
         session.updated_at = now;
         let seq = session.last();
         session.last_command = seq;
-        session.requests.insert(request.id.clone(), (request.digest.clone(), seq));
+        session
+            .requests
+            .insert(request.id.clone(), (request.digest.clone(), seq));
         let mut wake = None;
         match &session.owner {
             _ if session.quarantined => {}
@@ -211,7 +238,10 @@ impl Reference {
             let id = command.key.session().to_owned();
             self.wakes.entry(owner).or_default().insert(id);
         }
-        Ok(Appended { duplicate: false, seq })
+        Ok(Appended {
+            duplicate: false,
+            seq,
+        })
     }
 
     /// Claims all that there is; sorted by id.
@@ -222,7 +252,10 @@ impl Reference {
             ..Claims::default()
         };
         for (id, session) in &mut self.sessions {
-            let expired = session.owner.as_ref().is_some_and(|(_, until)| *until <= self.now);
+            let expired = session
+                .owner
+                .as_ref()
+                .is_some_and(|(_, until)| *until <= self.now);
             let due = session.due.is_some_and(|due| due <= self.now);
             if !expired && !due {
                 continue;
@@ -239,13 +272,19 @@ impl Reference {
             session.floor = session.last();
             claims.claims.push(Claim {
                 key: SessionKey::new("space", id.as_str()),
-                lease: Lease { epoch: session.epoch, until_unix_ms },
+                lease: Lease {
+                    epoch: session.epoch,
+                    until_unix_ms,
+                },
                 previous_holder_dead: std::mem::take(&mut session.holder_dead),
             });
         }
         for id in self.wakes.remove(owner).unwrap_or_default() {
             let session = &self.sessions[&id];
-            let mine = session.owner.as_ref().is_some_and(|(name, _)| name == owner);
+            let mine = session
+                .owner
+                .as_ref()
+                .is_some_and(|(name, _)| name == owner);
             if mine && session.unhandled() && !session.deleted {
                 claims.woken.push(SessionKey::new("space", id));
             }
@@ -266,7 +305,9 @@ impl Reference {
                 None => renewed.lost.push(key.clone()),
                 Some(session) => {
                     session.owner = Some((request.owner.clone(), until));
-                    renewed.woken.extend(session.unhandled().then(|| key.clone()));
+                    renewed
+                        .woken
+                        .extend(session.unhandled().then(|| key.clone()));
                 }
             }
         }
@@ -298,7 +339,11 @@ impl Reference {
         Ok(())
     }
 
-    pub(crate) fn write_memory(&mut self, key: &SessionKey, change: &MemoryWrite) -> StoreResult<u64> {
+    pub(crate) fn write_memory(
+        &mut self,
+        key: &SessionKey,
+        change: &MemoryWrite,
+    ) -> StoreResult<u64> {
         let at_unix_ms = self.now;
         let session = self.living(key)?;
         session.change(change);
@@ -307,7 +352,9 @@ impl Reference {
             MemoryWrite::Remove { key } => Kind::MemoryRemoved(MemoryRemoved { key }),
             MemoryWrite::Clear => Kind::MemoryCleared(MemoryCleared {}),
         });
-        session.events.push(Event { at_unix_ms, kind }.encode_to_vec().into());
+        session
+            .events
+            .push(Event { at_unix_ms, kind }.encode_to_vec().into());
         session.updated_at = at_unix_ms;
         Ok(session.last())
     }
@@ -330,7 +377,11 @@ impl Reference {
     pub(crate) fn reopen(&mut self, local: &str) {
         self.wakes.clear();
         for session in self.sessions.values_mut() {
-            if session.owner.as_ref().is_some_and(|(owner, _)| owner == local) {
+            if session
+                .owner
+                .as_ref()
+                .is_some_and(|(owner, _)| owner == local)
+            {
                 session.owner = None;
                 session.due = Some(self.now);
                 session.holder_dead = true;

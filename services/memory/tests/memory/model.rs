@@ -1,116 +1,19 @@
 //! Random operations, repeated, stale and out of order, on a store and on a reference: every
 //! answer and everything that can be read must be the same.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
-
-#[path = "support/reference.rs"]
-mod reference;
-#[path = "support/remote.rs"]
-mod remote;
-
+use crate::support::ops::{Body, LEASE, Op, SESSIONS, What, change, key, name, ops};
+use crate::support::reference::Reference;
+use crate::support::remote::RemoteStore;
 use bytes::Bytes;
 use cairn_memory::Memory;
 use cairn_memory::port::*;
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_rpc::{Exposure, ManualClock, ServerBuilder};
 use proptest::prelude::*;
-use reference::Reference;
-use remote::RemoteStore;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-const LEASE: u32 = 1000;
-const OWNERS: [&str; 3] = ["local", "remote-1", "remote-2"];
-const SESSIONS: u8 = 3;
-
-#[derive(Debug, Clone)]
-enum Op {
-    Create { session: u8, request: u8, owner: Option<u8>, command: bool },
-    Commit { session: u8, owner: u8, what: What, body: Body },
-    Append { session: u8, request: u8, digest: bool },
-    Claim { owner: u8 },
-    Renew { owner: u8 },
-    Release { session: u8, owner: u8 },
-    ReleaseQuarantine { session: u8 },
-    WriteMemory { session: u8, change: u8 },
-    Delete { session: u8 },
-    Pass { ms: u16 },
-    Reopen,
-}
-
-/// Which transition an owner sends.
-#[derive(Debug, Clone, Copy)]
-enum What {
-    Next,
-    Repeat,
-    Older,
-    WrongVersion,
-    SeenLess,
-    SeenMore,
-}
-
-#[derive(Debug, Clone)]
-struct Body {
-    events: u8,
-    memory: Vec<u8>,
-    handles: bool,
-    park: Option<Option<u16>>,
-    no_progress: bool,
-}
-
-fn body() -> impl Strategy<Value = Body> {
-    let park = prop_oneof![
-        3 => Just(None),
-        1 => Just(Some(None)),
-        1 => (0..2000_u16).prop_map(|ms| Some(Some(ms))),
-    ];
-    let memory = proptest::collection::vec(any::<u8>(), 0..3);
-    (0..4_u8, memory, any::<bool>(), park, any::<bool>()).prop_map(
-        |(events, memory, handles, park, no_progress)| Body {
-            events,
-            memory,
-            handles,
-            park,
-            no_progress,
-        },
-    )
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let session = 0..SESSIONS;
-    let owner = 0..3_u8;
-    let what = prop_oneof![
-        8 => Just(What::Next),
-        2 => Just(What::Repeat),
-        1 => Just(What::Older),
-        1 => Just(What::WrongVersion),
-        1 => Just(What::SeenLess),
-        1 => Just(What::SeenMore),
-    ];
-    prop_oneof![
-        3 => (session.clone(), 0..2_u8, proptest::option::of(owner.clone()), any::<bool>()).prop_map(
-            |(session, request, owner, command)| Op::Create { session, request, owner, command }
-        ),
-        12 => (session.clone(), owner.clone(), what, body()).prop_map(
-            |(session, owner, what, body)| Op::Commit { session, owner, what, body }
-        ),
-        4 => (session.clone(), 0..6_u8, proptest::bool::weighted(0.9)).prop_map(
-            |(session, request, digest)| Op::Append { session, request, digest }
-        ),
-        6 => owner.clone().prop_map(|owner| Op::Claim { owner }),
-        2 => owner.clone().prop_map(|owner| Op::Renew { owner }),
-        1 => (session.clone(), owner).prop_map(|(session, owner)| Op::Release { session, owner }),
-        1 => session.clone().prop_map(|session| Op::ReleaseQuarantine { session }),
-        2 => (session.clone(), any::<u8>()).prop_map(
-            |(session, change)| Op::WriteMemory { session, change }
-        ),
-        1 => session.prop_map(|session| Op::Delete { session }),
-        5 => (0..1500_u16).prop_map(|ms| Op::Pass { ms }),
-        1 => Just(Op::Reopen),
-    ]
-}
 
 /// What an owner believes of a session.
 #[derive(Debug, Clone, Default)]
@@ -135,26 +38,6 @@ struct Run {
     reference: Reference,
     beliefs: HashMap<(u8, u8), Belief>,
     numbers: u64,
-}
-
-fn key(session: u8) -> SessionKey {
-    SessionKey::new("space", format!("s{session}"))
-}
-
-fn name(owner: u8) -> String {
-    OWNERS[usize::from(owner)].to_owned()
-}
-
-fn change(number: u8) -> MemoryWrite {
-    let key = format!("k{}", number % 3);
-    match number / 64 {
-        0 => MemoryWrite::Clear,
-        1 => MemoryWrite::Remove { key },
-        _ => MemoryWrite::Set {
-            key,
-            value: number.to_string(),
-        },
-    }
 }
 
 impl Run {
@@ -202,40 +85,40 @@ impl Run {
     async fn apply(&mut self, op: Op) {
         let store = self.store();
         match op {
-            Op::Create { session, request, owner, command } => {
+            Op::Create {
+                session,
+                request,
+                owner,
+                command,
+            } => {
                 self.create(session, request, owner, command).await;
             }
-            Op::Commit { session, owner, what, body } => {
+            Op::Commit {
+                session,
+                owner,
+                what,
+                body,
+            } => {
                 self.commit((owner, session), what, &body).await;
             }
-            Op::Append { session, request, digest } => {
-                let command = AppendCommand {
-                    key: key(session),
-                    request: RequestId {
-                        id: format!("r{request}"),
-                        digest: Bytes::from(if digest { "digest" } else { "other" }),
-                    },
-                    event: Bytes::from(format!("command {}", self.unique())),
-                };
-                let want = self.reference.append(&command);
-                assert_eq!(store.append_command(command).await, want);
+            Op::Append {
+                session,
+                request,
+                digest,
+            } => {
+                self.append(session, request, digest).await;
             }
             Op::Claim { owner } => self.claim(owner).await,
             Op::Renew { owner } => self.renew(owner).await,
-            Op::Release { session, owner } => {
-                let request = ReleaseRequest {
-                    key: key(session),
-                    owner: name(owner),
-                    epoch: self.belief((owner, session)).epoch,
-                };
-                let want = self.reference.release(&request);
-                assert_eq!(store.release(request).await, want);
-            }
+            Op::Release { session, owner } => self.release(session, owner).await,
             Op::ReleaseQuarantine { session } => {
                 let want = self.reference.release_quarantine(&key(session));
                 assert_eq!(store.release_quarantine(&key(session)).await, want);
             }
-            Op::WriteMemory { session, change: number } => {
+            Op::WriteMemory {
+                session,
+                change: number,
+            } => {
                 let change = change(number);
                 let want = self.reference.write_memory(&key(session), &change);
                 assert_eq!(store.write_memory(&key(session), change).await, want);
@@ -256,6 +139,29 @@ impl Run {
             }
             Op::Reopen => {}
         }
+    }
+
+    async fn append(&mut self, session: u8, request: u8, digest: bool) {
+        let command = AppendCommand {
+            key: key(session),
+            request: RequestId {
+                id: format!("r{request}"),
+                digest: Bytes::from(if digest { "digest" } else { "other" }),
+            },
+            event: Bytes::from(format!("command {}", self.unique())),
+        };
+        let want = self.reference.append(&command);
+        assert_eq!(self.store().append_command(command).await, want);
+    }
+
+    async fn release(&mut self, session: u8, owner: u8) {
+        let request = ReleaseRequest {
+            key: key(session),
+            owner: name(owner),
+            epoch: self.belief((owner, session)).epoch,
+        };
+        let want = self.reference.release(&request);
+        assert_eq!(self.store().release(request).await, want);
     }
 
     fn belief(&mut self, whose: (u8, u8)) -> &mut Belief {
@@ -281,7 +187,13 @@ impl Run {
         let want = self.reference.create(&create);
         let got = self.store().create(create).await;
         assert_eq!(got, want);
-        if let (Some(owner), Ok(Created { lease: Some(lease), .. })) = (owner, got) {
+        if let (
+            Some(owner),
+            Ok(Created {
+                lease: Some(lease), ..
+            }),
+        ) = (owner, got)
+        {
             let belief = self.belief((owner, session));
             (belief.epoch, belief.version, belief.seen) = (lease.epoch, 0, 2);
         }
@@ -306,7 +218,9 @@ impl Run {
             version,
             operation_id: format!("operation-{number}"),
             seen_seq: seen,
-            events: (0..body.events).map(|i| Bytes::from(format!("event {number}.{i}"))).collect(),
+            events: (0..body.events)
+                .map(|i| Bytes::from(format!("event {number}.{i}")))
+                .collect(),
             memory_writes: body.memory.iter().map(|&number| change(number)).collect(),
             header: Header {
                 status: SessionStatus::Running,
@@ -395,10 +309,19 @@ impl Run {
             let page = store.read(&key, 0, 10_000).await.unwrap();
             let events: Vec<_> = page.events.into_iter().map(|stored| stored.event).collect();
             assert_eq!(events, session.events);
-            assert_eq!((page.version, page.header), (session.version, session.header));
+            assert_eq!(
+                (page.version, page.header),
+                (session.version, session.header)
+            );
             let memory = store.list_memory(&key).await.unwrap();
-            let memory: Vec<_> = memory.into_iter().map(|entry| (entry.key, entry.value)).collect();
-            assert_eq!(memory, session.memory.clone().into_iter().collect::<Vec<_>>());
+            let memory: Vec<_> = memory
+                .into_iter()
+                .map(|entry| (entry.key, entry.value))
+                .collect();
+            assert_eq!(
+                memory,
+                session.memory.clone().into_iter().collect::<Vec<_>>()
+            );
             let entry = SessionEntry {
                 session: id.clone(),
                 status: session.header.status,
@@ -411,12 +334,18 @@ impl Run {
         }
         listed.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
         let listed: Vec<_> = listed.into_iter().map(|(_, entry)| entry).collect();
-        assert_eq!(store.list("space", None, 10).await.unwrap().sessions, listed);
+        assert_eq!(
+            store.list("space", None, 10).await.unwrap().sessions,
+            listed
+        );
     }
 }
 
 fn check(place: Place, ops: Vec<Op>) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
     runtime.unwrap().block_on(async {
         let mut run = Run::new(place).await;
         for op in ops {
@@ -424,10 +353,6 @@ fn check(place: Place, ops: Vec<Op>) {
             run.compare().await;
         }
     });
-}
-
-fn ops() -> impl Strategy<Value = Vec<Op>> {
-    proptest::collection::vec(op(), 1..80)
 }
 
 proptest! {

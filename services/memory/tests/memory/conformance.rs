@@ -1,16 +1,11 @@
 //! The conformance suite on the embedded store: on disk, in memory, and through gRPC.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
-
-#[path = "support/remote.rs"]
-mod remote;
-
+use crate::support::remote::RemoteStore;
 use cairn_memory::Memory;
 use cairn_memory::conformance::{Subject, limits};
 use cairn_memory::port::Store;
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_rpc::{Exposure, ManualClock, ServerBuilder};
-use remote::RemoteStore;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +20,11 @@ fn clock() -> (Arc<ManualClock>, SqliteOptions) {
 }
 
 /// A subject whose time passes on `clock`; `kept` lives as long as it does.
-fn subject(store: Arc<dyn Store>, clock: Arc<ManualClock>, kept: impl Send + Sync + 'static) -> Subject {
+fn subject(
+    store: Arc<dyn Store>,
+    clock: Arc<ManualClock>,
+    kept: impl Send + Sync + 'static,
+) -> Subject {
     let pass = move |ms| {
         let _ = &kept;
         clock.advance(Duration::from_millis(ms));

@@ -1,19 +1,19 @@
 //! The port over the generated clients: what a service on the other side of a link sees.
 
+use super::wire::{
+    about, commit_request, header, in_namespace, keys, reference, refused, session, status, stored,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
-use cairn_memory::error::{
-    CONFLICT, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN, REQUEST_MISMATCH, TERMINAL,
-};
 use cairn_memory::grpc::MAX_JOURNAL_MESSAGE_BYTES;
 use cairn_memory::port::*;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
-use cairn_rpc::{Link, Namespace, RpcError, with_namespace};
+use cairn_rpc::Link;
 use futures::StreamExt as _;
-use tonic::{Code, Request, Status};
+use tonic::Status;
 
 /// A store behind a link.
 pub(crate) struct RemoteStore {
@@ -33,119 +33,6 @@ impl RemoteStore {
     }
 }
 
-fn in_namespace<T>(namespace: &str, message: T) -> Request<T> {
-    let namespace: Namespace = namespace.parse().unwrap();
-    with_namespace(Request::new(message), &namespace)
-}
-
-fn about<T>(key: &SessionKey, message: T) -> Request<T> {
-    in_namespace(key.namespace(), message)
-}
-
-fn session(key: &SessionKey) -> String {
-    key.session().to_owned()
-}
-
-/// The closed list of results, from what the contracts say about errors.
-#[allow(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
-fn refused(status: Status) -> StoreError {
-    let error = RpcError::from_status(&status);
-    match (status.code(), error.reason_name()) {
-        (Code::Aborted, FENCED) => StoreError::Fenced,
-        (Code::FailedPrecondition, TERMINAL) => StoreError::Terminal,
-        (Code::AlreadyExists, REQUEST_MISMATCH) => StoreError::RequestMismatch,
-        (Code::NotFound, _) => StoreError::NotFound,
-        (Code::Aborted, CONFLICT) => StoreError::Conflict,
-        // What the message alone shows to be wrong is named by field.
-        (Code::InvalidArgument, _) if error.violations()[0].allowed.contains("seen_seq") => {
-            StoreError::Conflict
-        }
-        (Code::ResourceExhausted, LIMIT) => StoreError::Limit {
-            what: Limit::from_name(error.metadata("limit").unwrap()).unwrap(),
-            allowed: error.metadata("allowed").unwrap().parse().unwrap(),
-        },
-        (Code::Unavailable, NOT_WRITTEN) => StoreError::unavailable(error),
-        (Code::Unavailable, OUTCOME_UNKNOWN) => StoreError::unknown(error),
-        (code, reason) => panic!("{code:?} {reason}: {error}"),
-    }
-}
-
-fn header(header: Header) -> Option<pb::Header> {
-    let status = match header.status {
-        SessionStatus::Idle => pb::SessionStatus::Idle,
-        SessionStatus::Running => pb::SessionStatus::Running,
-        SessionStatus::Waiting => pb::SessionStatus::Waiting,
-    };
-    Some(pb::Header {
-        status: status.into(),
-        handled_through: header.handled_through,
-    })
-}
-
-fn status(number: i32) -> SessionStatus {
-    match pb::SessionStatus::try_from(number).unwrap() {
-        pb::SessionStatus::Running => SessionStatus::Running,
-        pb::SessionStatus::Waiting => SessionStatus::Waiting,
-        _ => SessionStatus::Idle,
-    }
-}
-
-fn stored(events: Vec<pb::StoredEvent>) -> Vec<StoredEvent> {
-    let convert = |pb::StoredEvent { seq, event }| StoredEvent { seq, event };
-    events.into_iter().map(convert).collect()
-}
-
-fn keys(sessions: Vec<pb::SessionRef>) -> Vec<SessionKey> {
-    let convert = |pb::SessionRef { namespace, session }| SessionKey::new(namespace, session);
-    sessions.into_iter().map(convert).collect()
-}
-
-fn reference(key: &SessionKey) -> Option<pb::SessionRef> {
-    Some(pb::SessionRef {
-        namespace: key.namespace().to_owned(),
-        session: session(key),
-    })
-}
-
-fn memory_write(change: MemoryWrite) -> pb::MemoryWrite {
-    use pb::memory_write::{Change, Set};
-    let change = match change {
-        MemoryWrite::Set { key, value } => Change::Set(Set { key, value }),
-        MemoryWrite::Remove { key } => Change::Remove(key),
-        MemoryWrite::Clear => Change::Clear(true),
-    };
-    pb::MemoryWrite {
-        change: Some(change),
-    }
-}
-
-fn commit_request(commit: Commit) -> pb::CommitRequest {
-    let (lease_change, due_unix_ms) = match commit.lease {
-        LeaseChange::Renew => (pb::LeaseChange::Renew, 0),
-        LeaseChange::Park { due_unix_ms } => (pb::LeaseChange::Park, due_unix_ms.unwrap_or(0)),
-    };
-    pb::CommitRequest {
-        session: session(&commit.key),
-        owner: commit.owner,
-        epoch: commit.epoch,
-        version: commit.version,
-        operation_id: commit.operation_id,
-        seen_seq: commit.seen_seq,
-        events: commit.events,
-        memory_writes: commit.memory_writes.into_iter().map(memory_write).collect(),
-        header: header(commit.header),
-        lease_change: lease_change.into(),
-        lease_ms: commit.lease_ms,
-        due_unix_ms,
-        checkpoint: commit.checkpoint.map(|checkpoint| pb::Checkpoint {
-            through_seq: checkpoint.through_seq,
-            state: checkpoint.state,
-        }),
-        from_reserve: commit.from_reserve,
-        no_progress: commit.no_progress,
-    }
-}
-
 #[async_trait]
 impl Store for RemoteStore {
     async fn now(&self) -> StoreResult<i64> {
@@ -162,11 +49,18 @@ impl Store for RemoteStore {
             events: create.events,
             last_command_seq: create.last_command_seq,
             header: header(create.header),
-            owner: lease.as_ref().map(|lease| lease.owner.clone()).unwrap_or_default(),
+            owner: lease
+                .as_ref()
+                .map(|lease| lease.owner.clone())
+                .unwrap_or_default(),
             lease_ms: lease.map_or(0, |lease| lease.lease_ms),
             operation_id: create.operation_id,
         };
-        let answer = self.journal.clone().create_session(about(&create.key, message)).await;
+        let answer = self
+            .journal
+            .clone()
+            .create_session(about(&create.key, message))
+            .await;
         let answer = answer.map_err(refused)?.into_inner();
         let lease = Lease {
             epoch: answer.epoch,
@@ -183,7 +77,11 @@ impl Store for RemoteStore {
         let message = pb::DeleteSessionRequest {
             session: session(key),
         };
-        let answer = self.journal.clone().delete_session(about(key, message)).await;
+        let answer = self
+            .journal
+            .clone()
+            .delete_session(about(key, message))
+            .await;
         Ok(answer.map_err(refused)?.into_inner().deleted)
     }
 
@@ -195,9 +93,15 @@ impl Store for RemoteStore {
     ) -> StoreResult<SessionPage> {
         let message = pb::ListSessionsRequest {
             page_size: u32::try_from(max).unwrap(),
-            page_token: from.map(|PageToken(place)| place.to_string()).unwrap_or_default(),
+            page_token: from
+                .map(|PageToken(place)| place.to_string())
+                .unwrap_or_default(),
         };
-        let answer = self.journal.clone().list_sessions(in_namespace(namespace, message)).await;
+        let answer = self
+            .journal
+            .clone()
+            .list_sessions(in_namespace(namespace, message))
+            .await;
         let answer = answer.map_err(refused)?.into_inner();
         let entry = |entry: pb::SessionEntry| SessionEntry {
             session: entry.session,
@@ -216,7 +120,11 @@ impl Store for RemoteStore {
 
     async fn commit(&self, commit: Commit) -> StoreResult<Committed> {
         let key = commit.key.clone();
-        let answer = self.journal.clone().commit(about(&key, commit_request(commit))).await;
+        let answer = self
+            .journal
+            .clone()
+            .commit(about(&key, commit_request(commit)))
+            .await;
         let answer = answer.map_err(refused)?.into_inner();
         assert_eq!(answer.owned, answer.lease_until_unix_ms != 0);
         Ok(Committed {
@@ -235,7 +143,11 @@ impl Store for RemoteStore {
             request_digest: command.request.digest,
             event: command.event,
         };
-        let answer = self.journal.clone().append_command(about(&command.key, message)).await;
+        let answer = self
+            .journal
+            .clone()
+            .append_command(about(&command.key, message))
+            .await;
         let answer = answer.map_err(refused)?.into_inner();
         Ok(Appended {
             duplicate: answer.duplicate,
@@ -268,7 +180,11 @@ impl Store for RemoteStore {
             session: session(key),
             after_seq,
         };
-        let answer = self.journal.clone().follow_events(about(key, message)).await;
+        let answer = self
+            .journal
+            .clone()
+            .follow_events(about(key, message))
+            .await;
         let messages = answer.map_err(refused)?.into_inner();
         let batch = |message: Result<pb::FollowEventsResponse, Status>| match message {
             Ok(message) => Ok(stored(message.events)),
@@ -286,7 +202,11 @@ impl Store for RemoteStore {
             session: session(key),
             at_or_before_seq,
         };
-        let answer = self.journal.clone().get_checkpoint(about(key, message)).await;
+        let answer = self
+            .journal
+            .clone()
+            .get_checkpoint(about(key, message))
+            .await;
         let found = answer.map_err(refused)?.into_inner().checkpoint;
         Ok(found.map(|found| Checkpoint {
             through_seq: found.through_seq,
@@ -362,7 +282,11 @@ impl Store for RemoteStore {
             owner: request.owner,
             epoch: request.epoch,
         };
-        let answer = self.ownership.clone().release_session(about(&request.key, message)).await;
+        let answer = self
+            .ownership
+            .clone()
+            .release_session(about(&request.key, message))
+            .await;
         answer.map(drop).map_err(refused)
     }
 
@@ -370,7 +294,11 @@ impl Store for RemoteStore {
         let message = pb::ReleaseQuarantineRequest {
             session: session(key),
         };
-        let answer = self.ownership.clone().release_quarantine(about(key, message)).await;
+        let answer = self
+            .ownership
+            .clone()
+            .release_quarantine(about(key, message))
+            .await;
         answer.map(drop).map_err(refused)
     }
 
@@ -384,15 +312,24 @@ impl Store for RemoteStore {
                     key: name,
                     value,
                 };
-                client.set_memory(about(key, key_value)).await.map(|a| a.into_inner().seq)
+                client
+                    .set_memory(about(key, key_value))
+                    .await
+                    .map(|a| a.into_inner().seq)
             }
             MemoryWrite::Remove { key: name } => {
                 let name = pb::RemoveMemoryRequest { session, key: name };
-                client.remove_memory(about(key, name)).await.map(|a| a.into_inner().seq)
+                client
+                    .remove_memory(about(key, name))
+                    .await
+                    .map(|a| a.into_inner().seq)
             }
             MemoryWrite::Clear => {
                 let all = pb::ClearMemoryRequest { session };
-                client.clear_memory(about(key, all)).await.map(|a| a.into_inner().seq)
+                client
+                    .clear_memory(about(key, all))
+                    .await
+                    .map(|a| a.into_inner().seq)
             }
         };
         seq.map_err(refused)
@@ -413,6 +350,12 @@ impl Store for RemoteStore {
         };
         let answer = self.memory.clone().list_memory(about(key, message)).await;
         let entry = |pb::MemoryEntry { key, value }| MemoryEntry { key, value };
-        Ok(answer.map_err(refused)?.into_inner().entries.into_iter().map(entry).collect())
+        Ok(answer
+            .map_err(refused)?
+            .into_inner()
+            .entries
+            .into_iter()
+            .map(entry)
+            .collect())
     }
 }

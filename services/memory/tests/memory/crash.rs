@@ -1,32 +1,31 @@
 //! Death around a commit: what was answered is there, what was not is whole or absent, and a
 //! repeat finds out which.
 
-#![cfg(debug_assertions)]
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
-
-#[path = "support/work.rs"]
-mod work;
-
+use crate::support::work::{creation, key, transition};
 use cairn_memory::port::*;
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore, When};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
-use work::{creation, key, transition};
 
 /// Tells a child where its store is and when it dies: `<commit> <before|after> <path>`.
 const ORDERS: &str = "CAIRN_MEMORY_TEST_CRASH";
 
+#[allow(clippy::print_stdout, reason = "the parent listens")]
+fn say_answered() {
+    println!("answered");
+}
+
 /// Creates a session, makes transitions and appends a command; says what was answered.
 async fn work(store: &dyn Store) {
     store.create(creation("a", Some("one"))).await.unwrap();
-    println!("answered");
+    say_answered();
     for version in 0..3 {
         store.commit(transition("a", "one", version)).await.unwrap();
-        println!("answered");
+        say_answered();
     }
     store.append_command(command()).await.unwrap();
-    println!("answered");
+    say_answered();
 }
 
 fn command() -> AppendCommand {
@@ -42,7 +41,10 @@ fn command() -> AppendCommand {
 
 /// Not a test of its own: the process that dies.
 #[tokio::test]
-#[allow(clippy::disallowed_methods, reason = "the only way to give orders to a test process")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the only way to give orders to a test process"
+)]
 async fn child() {
     let Ok(orders) = std::env::var(ORDERS) else {
         return;
@@ -68,14 +70,16 @@ async fn child() {
 fn die(path: &Path, number: u64, when: &str) -> usize {
     let orders = format!("{number} {when} {}", path.display());
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--nocapture"])
+        .args(["--exact", "crash::child", "--nocapture"])
         .env(ORDERS, orders)
         .stderr(Stdio::null())
         .output()
         .unwrap();
     assert!(!output.status.success(), "it was to die at {number} {when}");
     let said = String::from_utf8_lossy(&output.stdout);
-    said.lines().filter(|line| line.contains("answered")).count()
+    said.lines()
+        .filter(|line| line.contains("answered"))
+        .count()
 }
 
 #[tokio::test]
@@ -135,8 +139,14 @@ async fn commits_are_counted_by_what_they_make_durable() {
     store.commit(transition("a", "one", 0)).await.unwrap();
     store.commit(transition("a", "one", 7)).await.unwrap_err();
     store.create(creation("a", Some("one"))).await.unwrap();
-    store.write_memory(&key("a"), MemoryWrite::Clear).await.unwrap();
-    store.claim(work::claim("two")).await.unwrap();
+    store
+        .write_memory(&key("a"), MemoryWrite::Clear)
+        .await
+        .unwrap();
+    store
+        .claim(crate::support::work::claim("two"))
+        .await
+        .unwrap();
     store.read(&key("a"), 0, 10).await.unwrap();
     store.append_command(command()).await.unwrap();
     store.append_command(command()).await.unwrap();

@@ -1,0 +1,16 @@
+//! The service over local links, and its store where the conformance suite leaves off.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "tests fail by panicking, their helpers included"
+)]
+
+mod conformance;
+#[cfg(debug_assertions)]
+mod crash;
+mod grpc;
+mod holding;
+mod model;
+mod opening;
+mod support;
+mod validation;

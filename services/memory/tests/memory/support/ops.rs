@@ -1,0 +1,149 @@
+//! Random operations: fresh, repeated, stale and out of order.
+
+use cairn_memory::port::{MemoryWrite, SessionKey};
+use proptest::prelude::*;
+
+pub(crate) const LEASE: u32 = 1000;
+const OWNERS: [&str; 3] = ["local", "remote-1", "remote-2"];
+pub(crate) const SESSIONS: u8 = 3;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Op {
+    Create {
+        session: u8,
+        request: u8,
+        owner: Option<u8>,
+        command: bool,
+    },
+    Commit {
+        session: u8,
+        owner: u8,
+        what: What,
+        body: Body,
+    },
+    Append {
+        session: u8,
+        request: u8,
+        digest: bool,
+    },
+    Claim {
+        owner: u8,
+    },
+    Renew {
+        owner: u8,
+    },
+    Release {
+        session: u8,
+        owner: u8,
+    },
+    ReleaseQuarantine {
+        session: u8,
+    },
+    WriteMemory {
+        session: u8,
+        change: u8,
+    },
+    Delete {
+        session: u8,
+    },
+    Pass {
+        ms: u16,
+    },
+    Reopen,
+}
+
+/// Which transition an owner sends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum What {
+    Next,
+    Repeat,
+    Older,
+    WrongVersion,
+    SeenLess,
+    SeenMore,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Body {
+    pub(crate) events: u8,
+    pub(crate) memory: Vec<u8>,
+    pub(crate) handles: bool,
+    pub(crate) park: Option<Option<u16>>,
+    pub(crate) no_progress: bool,
+}
+
+fn body() -> impl Strategy<Value = Body> {
+    let park = prop_oneof![
+        3 => Just(None),
+        1 => Just(Some(None)),
+        1 => (0..2000_u16).prop_map(|ms| Some(Some(ms))),
+    ];
+    let memory = proptest::collection::vec(any::<u8>(), 0..3);
+    (0..4_u8, memory, any::<bool>(), park, any::<bool>()).prop_map(
+        |(events, memory, handles, park, no_progress)| Body {
+            events,
+            memory,
+            handles,
+            park,
+            no_progress,
+        },
+    )
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let session = 0..SESSIONS;
+    let owner = 0..3_u8;
+    let what = prop_oneof![
+        8 => Just(What::Next),
+        2 => Just(What::Repeat),
+        1 => Just(What::Older),
+        1 => Just(What::WrongVersion),
+        1 => Just(What::SeenLess),
+        1 => Just(What::SeenMore),
+    ];
+    prop_oneof![
+        3 => (session.clone(), 0..2_u8, proptest::option::of(owner.clone()), any::<bool>()).prop_map(
+            |(session, request, owner, command)| Op::Create { session, request, owner, command }
+        ),
+        12 => (session.clone(), owner.clone(), what, body()).prop_map(
+            |(session, owner, what, body)| Op::Commit { session, owner, what, body }
+        ),
+        4 => (session.clone(), 0..6_u8, proptest::bool::weighted(0.9)).prop_map(
+            |(session, request, digest)| Op::Append { session, request, digest }
+        ),
+        6 => owner.clone().prop_map(|owner| Op::Claim { owner }),
+        2 => owner.clone().prop_map(|owner| Op::Renew { owner }),
+        1 => (session.clone(), owner).prop_map(|(session, owner)| Op::Release { session, owner }),
+        1 => session.clone().prop_map(|session| Op::ReleaseQuarantine { session }),
+        2 => (session.clone(), any::<u8>()).prop_map(
+            |(session, change)| Op::WriteMemory { session, change }
+        ),
+        1 => session.prop_map(|session| Op::Delete { session }),
+        5 => (0..1500_u16).prop_map(|ms| Op::Pass { ms }),
+        1 => Just(Op::Reopen),
+    ]
+}
+
+pub(crate) fn key(session: u8) -> SessionKey {
+    SessionKey::new("space", format!("s{session}"))
+}
+
+pub(crate) fn name(owner: u8) -> String {
+    OWNERS[usize::from(owner)].to_owned()
+}
+
+pub(crate) fn change(number: u8) -> MemoryWrite {
+    let key = format!("k{}", number % 3);
+    match number / 64 {
+        0 => MemoryWrite::Clear,
+        1 => MemoryWrite::Remove { key },
+        _ => MemoryWrite::Set {
+            key,
+            value: number.to_string(),
+        },
+    }
+}
+
+pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
+    proptest::collection::vec(op(), 1..80)
+}

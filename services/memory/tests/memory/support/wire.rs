@@ -1,0 +1,122 @@
+//! Between the port's types and messages, on the side of the client.
+
+use cairn_memory::error::{
+    CONFLICT, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN, REQUEST_MISMATCH, TERMINAL,
+};
+use cairn_memory::port::*;
+use cairn_proto::memory as pb;
+use cairn_rpc::{Namespace, RpcError, with_namespace};
+use tonic::{Code, Request, Status};
+
+pub(crate) fn in_namespace<T>(namespace: &str, message: T) -> Request<T> {
+    let namespace: Namespace = namespace.parse().unwrap();
+    with_namespace(Request::new(message), &namespace)
+}
+
+pub(crate) fn about<T>(key: &SessionKey, message: T) -> Request<T> {
+    in_namespace(key.namespace(), message)
+}
+
+pub(crate) fn session(key: &SessionKey) -> String {
+    key.session().to_owned()
+}
+
+/// The closed list of results, from what the contracts say about errors.
+#[allow(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+pub(crate) fn refused(status: Status) -> StoreError {
+    let error = RpcError::from_status(&status);
+    match (status.code(), error.reason_name()) {
+        (Code::Aborted, FENCED) => StoreError::Fenced,
+        (Code::FailedPrecondition, TERMINAL) => StoreError::Terminal,
+        (Code::AlreadyExists, REQUEST_MISMATCH) => StoreError::RequestMismatch,
+        (Code::NotFound, _) => StoreError::NotFound,
+        (Code::Aborted, CONFLICT) => StoreError::Conflict,
+        // What the message alone shows to be wrong is named by field.
+        (Code::InvalidArgument, _) if error.violations()[0].allowed.contains("seen_seq") => {
+            StoreError::Conflict
+        }
+        (Code::ResourceExhausted, LIMIT) => StoreError::Limit {
+            what: Limit::from_name(error.metadata("limit").unwrap()).unwrap(),
+            allowed: error.metadata("allowed").unwrap().parse().unwrap(),
+        },
+        (Code::Unavailable, NOT_WRITTEN) => StoreError::unavailable(error),
+        (Code::Unavailable, OUTCOME_UNKNOWN) => StoreError::unknown(error),
+        (code, reason) => panic!("{code:?} {reason}: {error}"),
+    }
+}
+
+pub(crate) fn header(header: Header) -> Option<pb::Header> {
+    let status = match header.status {
+        SessionStatus::Idle => pb::SessionStatus::Idle,
+        SessionStatus::Running => pb::SessionStatus::Running,
+        SessionStatus::Waiting => pb::SessionStatus::Waiting,
+    };
+    Some(pb::Header {
+        status: status.into(),
+        handled_through: header.handled_through,
+    })
+}
+
+pub(crate) fn status(number: i32) -> SessionStatus {
+    match pb::SessionStatus::try_from(number).unwrap() {
+        pb::SessionStatus::Running => SessionStatus::Running,
+        pb::SessionStatus::Waiting => SessionStatus::Waiting,
+        _ => SessionStatus::Idle,
+    }
+}
+
+pub(crate) fn stored(events: Vec<pb::StoredEvent>) -> Vec<StoredEvent> {
+    let convert = |pb::StoredEvent { seq, event }| StoredEvent { seq, event };
+    events.into_iter().map(convert).collect()
+}
+
+pub(crate) fn keys(sessions: Vec<pb::SessionRef>) -> Vec<SessionKey> {
+    let convert = |pb::SessionRef { namespace, session }| SessionKey::new(namespace, session);
+    sessions.into_iter().map(convert).collect()
+}
+
+pub(crate) fn reference(key: &SessionKey) -> Option<pb::SessionRef> {
+    Some(pb::SessionRef {
+        namespace: key.namespace().to_owned(),
+        session: session(key),
+    })
+}
+
+pub(crate) fn memory_write(change: MemoryWrite) -> pb::MemoryWrite {
+    use pb::memory_write::{Change, Set};
+    let change = match change {
+        MemoryWrite::Set { key, value } => Change::Set(Set { key, value }),
+        MemoryWrite::Remove { key } => Change::Remove(key),
+        MemoryWrite::Clear => Change::Clear(true),
+    };
+    pb::MemoryWrite {
+        change: Some(change),
+    }
+}
+
+pub(crate) fn commit_request(commit: Commit) -> pb::CommitRequest {
+    let (lease_change, due_unix_ms) = match commit.lease {
+        LeaseChange::Renew => (pb::LeaseChange::Renew, 0),
+        LeaseChange::Park { due_unix_ms } => (pb::LeaseChange::Park, due_unix_ms.unwrap_or(0)),
+    };
+    pb::CommitRequest {
+        session: session(&commit.key),
+        owner: commit.owner,
+        epoch: commit.epoch,
+        version: commit.version,
+        operation_id: commit.operation_id,
+        seen_seq: commit.seen_seq,
+        events: commit.events,
+        memory_writes: commit.memory_writes.into_iter().map(memory_write).collect(),
+        header: header(commit.header),
+        lease_change: lease_change.into(),
+        lease_ms: commit.lease_ms,
+        due_unix_ms,
+        checkpoint: commit.checkpoint.map(|checkpoint| pb::Checkpoint {
+            through_seq: checkpoint.through_seq,
+            state: checkpoint.state,
+        }),
+        from_reserve: commit.from_reserve,
+        no_progress: commit.no_progress,
+    }
+}

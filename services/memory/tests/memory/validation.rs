@@ -1,0 +1,225 @@
+//! What is wrong with a request is named by field.
+
+use crate::support::clients::{Clients, clients, creation, field, from, transition};
+use cairn_memory::{Config, Deps, StoreConfig, build};
+use cairn_proto::memory as pb;
+
+#[tokio::test]
+async fn a_wrong_creation_is_refused_by_field() {
+    let clients = clients().await;
+    type Fault = fn(&mut pb::CreateSessionRequest);
+    let faults: [(&str, Fault); 13] = [
+        ("session", |r| r.session = String::new()),
+        ("session", |r| r.session = "a/b".to_owned()),
+        ("request_id", |r| r.request_id = " ".to_owned()),
+        ("request_digest", |r| r.request_digest = vec![0; 65].into()),
+        ("request_digest", |r| r.request_digest = Default::default()),
+        ("events", |r| r.events.clear()),
+        ("events[0]", |r| r.events = vec![Default::default()]),
+        ("last_command_seq", |r| r.last_command_seq = 2),
+        ("header.status", |r| {
+            r.header = Some(pb::Header {
+                status: 9,
+                handled_through: 0,
+            })
+        }),
+        ("header.handled_through", |r| {
+            r.header = Some(pb::Header {
+                status: 1,
+                handled_through: 2,
+            })
+        }),
+        ("owner", |r| r.owner = "x".repeat(129)),
+        ("lease_ms", |r| r.lease_ms = 99),
+        ("operation_id", |r| r.operation_id = String::new()),
+    ];
+    for (want, fault) in faults {
+        let mut request = creation();
+        fault(&mut request);
+        let refused = clients
+            .journal
+            .clone()
+            .create_session(from("a", request))
+            .await;
+        assert_eq!(field(refused.unwrap_err()), want);
+    }
+    clients
+        .journal
+        .clone()
+        .create_session(from("a", creation()))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_wrong_transition_is_refused_by_field() {
+    let clients = clients().await;
+    clients
+        .journal
+        .clone()
+        .create_session(from("a", creation()))
+        .await
+        .unwrap();
+    type Fault = fn(&mut pb::CommitRequest);
+    let set = |key: String| pb::MemoryWrite {
+        change: Some(pb::memory_write::Change::Set(pb::memory_write::Set {
+            key,
+            value: String::new(),
+        })),
+    };
+    let faults: [(&str, Fault); 12] = [
+        ("session", |r| r.session = "ä".to_owned()),
+        ("owner", |r| r.owner = String::new()),
+        ("operation_id", |r| r.operation_id = String::new()),
+        ("operation_id", |r| r.operation_id = "x".repeat(65)),
+        ("events[1]", |r| r.events.push(Default::default())),
+        ("memory_writes[0].change", |r| {
+            r.memory_writes = vec![pb::MemoryWrite::default()]
+        }),
+        ("header.handled_through", |r| {
+            r.header = Some(pb::Header {
+                status: 0,
+                handled_through: 2,
+            })
+        }),
+        ("lease_change", |r| r.lease_change = 7),
+        ("lease_ms", |r| r.lease_ms = 600_001),
+        ("due_unix_ms", |r| (r.lease_change, r.due_unix_ms) = (2, -1)),
+        ("checkpoint.through_seq", |r| {
+            r.checkpoint = Some(pb::Checkpoint::default())
+        }),
+        ("checkpoint.through_seq", |r| {
+            r.checkpoint = Some(pb::Checkpoint {
+                through_seq: 2,
+                state: "x".into(),
+            });
+        }),
+    ];
+    for (want, fault) in faults {
+        let mut request = transition();
+        fault(&mut request);
+        let refused = clients.journal.clone().commit(from("a", request)).await;
+        assert_eq!(field(refused.unwrap_err()), want);
+    }
+    for key in [String::new(), "a\nb".to_owned(), "x".repeat(129)] {
+        let mut request = transition();
+        request.memory_writes = vec![set(key)];
+        let refused = clients.journal.clone().commit(from("a", request)).await;
+        assert_eq!(field(refused.unwrap_err()), "memory_writes[0].set.key");
+    }
+    clients
+        .journal
+        .clone()
+        .commit(from("a", transition()))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn other_wrong_requests_are_refused_by_field() {
+    let Clients {
+        mut journal,
+        mut memory,
+        ..
+    } = clients().await;
+    let list = pb::ListSessionsRequest {
+        page_size: 1001,
+        ..Default::default()
+    };
+    assert_eq!(
+        field(journal.list_sessions(from("a", list)).await.unwrap_err()),
+        "page_size"
+    );
+    let list = pb::ListSessionsRequest {
+        page_token: "x".to_owned(),
+        ..Default::default()
+    };
+    assert_eq!(
+        field(journal.list_sessions(from("a", list)).await.unwrap_err()),
+        "page_token"
+    );
+    let append = pb::AppendCommandRequest {
+        session: "s".to_owned(),
+        ..Default::default()
+    };
+    assert_eq!(
+        field(journal.append_command(from("a", append)).await.unwrap_err()),
+        "event"
+    );
+    let blob = pb::GetBlobRequest {
+        session: "s".to_owned(),
+        digest: "A".repeat(64),
+    };
+    assert_eq!(
+        field(journal.get_blob(from("a", blob)).await.unwrap_err()),
+        "digest"
+    );
+    let set = pb::SetMemoryRequest {
+        session: "s".to_owned(),
+        ..Default::default()
+    };
+    assert_eq!(
+        field(memory.set_memory(from("a", set)).await.unwrap_err()),
+        "key"
+    );
+}
+
+#[tokio::test]
+async fn wrong_claims_and_renewals_are_refused_by_field() {
+    let mut ownership = clients().await.ownership;
+    let claim = |max_sessions, lease_ms, wait_ms| pb::ClaimSessionsRequest {
+        owner: "one".to_owned(),
+        max_sessions,
+        lease_ms,
+        wait_ms,
+    };
+    for (request, want) in [
+        (claim(0, 1000, 0), "max_sessions"),
+        (claim(1, 0, 0), "lease_ms"),
+        (claim(1, 1000, 30_001), "wait_ms"),
+    ] {
+        assert_eq!(
+            field(ownership.claim_sessions(request).await.unwrap_err()),
+            want
+        );
+    }
+    let renew = |session| pb::RenewLeasesRequest {
+        owner: "one".to_owned(),
+        sessions: vec![pb::OwnedSession { session, epoch: 1 }],
+        lease_ms: 1000,
+    };
+    let refused = ownership.renew_leases(renew(None)).await.unwrap_err();
+    assert_eq!(field(refused), "sessions[0].session");
+    let foreign = pb::SessionRef {
+        namespace: "A b".to_owned(),
+        session: "s".to_owned(),
+    };
+    let refused = ownership
+        .renew_leases(renew(Some(foreign)))
+        .await
+        .unwrap_err();
+    assert_eq!(field(refused), "sessions[0].session.namespace");
+}
+
+#[test]
+fn limits_that_make_no_sense_are_refused() {
+    let mut config = Config {
+        store: StoreConfig::Memory,
+        ..Config::default()
+    };
+    config.limits.journal_events = u64::from(u32::MAX);
+    let error = build(config.clone(), Deps::default()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("limits.journal_events is 4294967295"),
+        "{error}"
+    );
+    config.limits.journal_events = 10;
+    config.limits.unseen_bytes = 64 << 20;
+    let error = build(config, Deps::default()).unwrap_err();
+    assert!(
+        error.to_string().starts_with("limits.unseen_bytes"),
+        "{error}"
+    );
+}

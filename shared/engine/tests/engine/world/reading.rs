@@ -1,0 +1,120 @@
+//! What a journal says: its state, its views, its events by name.
+
+use super::World;
+use super::words::{chain, complete, look, model_step, step_call, tool_call, tool_step};
+use cairn_engine::command::{Command, StartRun};
+use cairn_engine::event::{Event, EventKind};
+use cairn_engine::state::Session;
+use cairn_engine::views::log::Log;
+use cairn_engine::views::tree::Tree;
+use serde_json::json;
+
+/// Folds a journal from its start.
+pub(crate) fn fold(journal: &[Event]) -> Session {
+    let mut session = Session::default();
+    for (event, seq) in journal.iter().zip(1..) {
+        session.apply(seq, event).unwrap();
+    }
+    session
+}
+
+/// The names of the events' kinds, as far as they matter for their order.
+pub(crate) fn kinds(events: &[Event]) -> Vec<String> {
+    let name = |event: &Event| {
+        let text = format!("{:?}", event.kind);
+        let end = text.find([' ', '(', '{']).unwrap_or(text.len());
+        text[..end].to_owned()
+    };
+    events.iter().map(name).collect()
+}
+
+/// The run that an event is about; none for what concerns the session.
+pub(crate) fn run_of(event: &Event) -> Option<u32> {
+    use EventKind as E;
+    match &event.kind {
+        E::RunStarted { run, .. }
+        | E::PlanApplied { run, .. }
+        | E::RunWaiting { run, .. }
+        | E::RunResumed { run }
+        | E::BudgetRaised { run, .. }
+        | E::RunCompleted { run, .. }
+        | E::RunFailed { run, .. }
+        | E::RunCancelled { run, .. }
+        | E::StepSkipped { run, .. } => Some(*run),
+        E::StepStarted { attempt, .. }
+        | E::AttemptContinued { attempt }
+        | E::StepCompleted { attempt, .. }
+        | E::StepFailed { attempt, .. }
+        | E::SubGoalAdded { attempt, .. }
+        | E::SubGoalFocused { attempt, .. }
+        | E::SubGoalCompleted { attempt, .. }
+        | E::ScratchpadWritten { attempt, .. } => Some(attempt.run),
+        E::ReplyReceived(reply) => Some(reply.attempt.run),
+        E::CallFinished(finished) => Some(finished.call.attempt.run),
+        E::CallIntended { call, .. }
+        | E::CallInDoubt { call, .. }
+        | E::Decided { call, .. }
+        | E::CallSettled { call, .. } => Some(call.attempt.run),
+        _ => None,
+    }
+}
+
+/// The views of a world's journal.
+pub(crate) fn tree(world: &World) -> Tree {
+    let mut tree = Tree::default();
+    for (event, seq) in world.journal.iter().zip(1..) {
+        tree.apply(seq, event);
+    }
+    tree
+}
+
+pub(crate) fn log(world: &World) -> Log {
+    let mut log = Log::default();
+    for (event, seq) in world.journal.iter().zip(1..) {
+        log.apply(seq, event);
+    }
+    log
+}
+
+/// A run that shows everything: a planner, thoughts, parallel calls, parts of a step, a tool step,
+/// and a step that is still under way.
+pub(crate) fn explored() -> World {
+    let mut world = World::new();
+    world.command(Command::StartRun(StartRun {
+        goal: "Change the configuration".to_owned(),
+        ..StartRun::default()
+    }));
+    world.now += 1_000;
+    world.planned(Ok(chain(vec![
+        model_step("Explore"),
+        tool_step("Count", "look"),
+        model_step("Change"),
+        model_step("Test"),
+    ])));
+    world.now += 1_000;
+    let send = tool_call("send", &json!({"to": "ops", "lines": 3, "tags": ["a"]}));
+    world.reply(1, "I need the layout first. Then more.", &[look(), send]);
+    world.now += 1_000;
+    world.result(1, 0, "15 files\nsrc/main.rs");
+    world.error(1, 1, "ExecutionFailed");
+    world.reply(
+        1,
+        "",
+        &[step_call(&json!({"plan": ["Read it"], "focus": "Read it"}))],
+    );
+    world.reply(1, "", &[look()]);
+    world.result(1, 0, "host = db");
+    world.reply(
+        1,
+        "",
+        &[step_call(
+            &json!({"complete": true, "summary": "The host is db."}),
+        )],
+    );
+    world.now += 1_000;
+    world.reply(1, "All is known.", &[complete("The file is src/config.")]);
+    world.now += 500;
+    world.result(2, 0, "31 lines");
+    world.reply(3, "Now I change it.", &[look()]);
+    world
+}

@@ -1,0 +1,108 @@
+//! Calls, results, replies and plans in few words.
+
+use cairn_engine::decide::{Input, Reply};
+use cairn_engine::event::{AttemptRef, CallFinished, CallRef};
+use cairn_engine::message::{ToolCall, Usage};
+use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
+use serde_json::{Value, json};
+
+pub(crate) fn report_reply(
+    attempt: AttemptRef,
+    tool_turn: u32,
+    text: &str,
+    calls: &[ToolCall],
+) -> Input {
+    Input::Report {
+        attempt,
+        results: Vec::new(),
+        reply: Some(Reply {
+            tool_turn,
+            text: text.to_owned(),
+            calls: calls.to_vec(),
+            usage: Usage {
+                input_tokens: 100,
+                output_tokens: 10,
+                cost_nano_usd: 2_500_000,
+                model_calls: 1,
+            },
+            model: "test-model".to_owned(),
+            duration_ms: 700,
+        }),
+        failure: None,
+    }
+}
+
+/// An empty reason makes a result that tells of no failure.
+pub(crate) fn finished(call: CallRef, output: &str, reason: &str) -> CallFinished {
+    CallFinished {
+        call,
+        output: output.to_owned(),
+        is_error: !reason.is_empty(),
+        reason: reason.to_owned(),
+        duration_ms: 50,
+    }
+}
+
+pub(crate) fn tool_call(name: &str, arguments: &Value) -> ToolCall {
+    ToolCall {
+        id: format!("id-{name}"),
+        name: name.to_owned(),
+        arguments: arguments.to_string(),
+    }
+}
+
+pub(crate) fn step_call(arguments: &Value) -> ToolCall {
+    tool_call("step", arguments)
+}
+
+pub(crate) fn complete(summary: &str) -> ToolCall {
+    step_call(&json!({"complete": true, "summary": summary}))
+}
+
+pub(crate) fn look() -> ToolCall {
+    tool_call("look", &json!({"path": "notes.md"}))
+}
+
+pub(crate) fn send() -> ToolCall {
+    tool_call("send", &json!({"to": "somebody"}))
+}
+
+/// A step for the model.
+pub(crate) fn model_step(title: &str) -> StepDraft {
+    StepDraft {
+        title: title.to_owned(),
+        description: format!("Do {title}."),
+        ..StepDraft::default()
+    }
+}
+
+/// A step that is one call.
+pub(crate) fn tool_step(title: &str, tool: &str) -> StepDraft {
+    StepDraft {
+        title: title.to_owned(),
+        tool: Some(ToolInvocation {
+            name: tool.to_owned(),
+            arguments: r#"{"path":"notes.md"}"#.to_owned(),
+        }),
+        ..StepDraft::default()
+    }
+}
+
+pub(crate) fn after(mut step: StepDraft, depends_on: &[&str]) -> StepDraft {
+    step.depends_on = depends_on.iter().map(|&id| id.to_owned()).collect();
+    step
+}
+
+pub(crate) fn chain(steps: Vec<StepDraft>) -> PlanDraft {
+    PlanDraft {
+        order: Order::Chain,
+        steps,
+    }
+}
+
+pub(crate) fn graph(steps: Vec<StepDraft>) -> PlanDraft {
+    PlanDraft {
+        order: Order::Graph,
+        steps,
+    }
+}
