@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use cairn::node::{Node, Parts};
-use cairn_memory::sqlite::When;
 use cairn_model::ModelRegistry;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
@@ -13,6 +12,7 @@ use cairn_rpc::Link;
 use cairn_tools::{Call, Effect, Output, Tool, ToolError, ToolSpec};
 use std::path::Path;
 use std::sync::Arc;
+#[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub type Client = OrchestratorServiceClient<Link>;
@@ -70,7 +70,9 @@ pub fn parts(folder: &Path, models: ModelRegistry) -> Parts {
 }
 
 /// Counts the store's commits of a node that is made of `parts`.
+#[cfg(debug_assertions)]
 pub fn count_commits(parts: &mut Parts) -> Arc<AtomicU64> {
+    use cairn_memory::sqlite::When;
     let commits = Arc::new(AtomicU64::new(0));
     let counter = commits.clone();
     parts.memory_deps.commit_hook = Some(Arc::new(move |_, when| {
