@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-const ROUNDS: usize = 10;
-const SINGLE: usize = 500;
+const ROUNDS: usize = 40;
+const SINGLE: usize = 100;
 const SESSIONS: usize = 64;
-const GROUPS: usize = 50;
+const GROUPS: usize = 15;
 /// Bytes of a transition's one event.
 const PAYLOAD: usize = 1024;
 

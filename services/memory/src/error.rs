@@ -1,6 +1,6 @@
 //! The store's results as errors of the RPCs, and what can go wrong when the service is built.
 
-use crate::port::{SessionKey, StoreError};
+use crate::port::{Limit, SessionKey, StoreError};
 use crate::sqlite::OpenError;
 use cairn_rpc::{ErrorKind, RpcError};
 use std::time::Duration;
@@ -49,10 +49,17 @@ impl From<StoreError> for RpcError {
             StoreError::RequestMismatch => {
                 Self::new(ErrorKind::AlreadyExists, text).reason(REQUEST_MISMATCH)
             }
-            StoreError::Limit { what, allowed } => Self::exhausted(text)
-                .reason(LIMIT)
-                .meta("limit", what.name())
-                .meta("allowed", allowed.to_string()),
+            StoreError::Limit { what, allowed } => {
+                let error = Self::exhausted(text)
+                    .reason(LIMIT)
+                    .meta("limit", what.name())
+                    .meta("allowed", allowed.to_string());
+                match what {
+                    // The owner's next transition makes room.
+                    Limit::UnseenBytes => error.retry_after(RETRY_AFTER),
+                    _ => error,
+                }
+            }
             // What SQLite says is for the log: it names files of this machine.
             StoreError::Unavailable { reason } => {
                 tracing::warn!(reason, "the store is unavailable");

@@ -3,7 +3,7 @@
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
 use crate::session::{Message, Ownership, header};
-use crate::store::{Loaded, for_session};
+use crate::store::{LARGEST_INLINE_EVENT, Loaded, for_session};
 use cairn_engine::command::Command;
 use cairn_engine::decide::{Facts, Input};
 use cairn_engine::event::{Event, EventKind};
@@ -30,8 +30,9 @@ pub(crate) enum Answer {
     Decided,
 }
 
-/// Number and seq of the run that a session is made with: SessionCreated, CommandReceived, RunStarted.
-pub(crate) const FIRST_RUN: (u32, u64) = (1, 3);
+/// The answer for a run that a session is made with: its events are SessionCreated,
+/// CommandReceived and RunStarted.
+const FIRST_RUN: Answer = Answer::RunStarted { run: 1, seq: 3 };
 
 /// What a new session is made with.
 #[derive(Debug)]
@@ -41,6 +42,35 @@ pub(crate) struct NewSession {
     pub(crate) request_id: String,
     pub(crate) title: String,
     pub(crate) command: Option<Command>,
+}
+
+/// Starts a run in a session of its own. The session's id, and so the answer to a repeat, follows
+/// from the request.
+///
+/// A command that fits into the journal is part of the operation that makes the session. A larger
+/// one has to be stored apart, which takes a session: it is submitted to the empty one, and a
+/// client whose answer was lost in between repeats its request.
+pub(crate) async fn start_in_new_session(
+    deps: &Arc<Deps>,
+    namespace: &Namespace,
+    request_id: String,
+    command: Command,
+) -> Result<(SessionKey, Answer), RpcError> {
+    let is_small = encoded_command(&command).len() < LARGEST_INLINE_EVENT / 2;
+    let mut new = NewSession {
+        id: String::new(),
+        request_id,
+        title: String::new(),
+        command: None,
+    };
+    if is_small {
+        new.command = Some(command);
+        return Ok((create(deps, namespace, new).await?, FIRST_RUN));
+    }
+    let request_id = format!("start-{}", derived_session_id(namespace, &new.request_id));
+    let key = create(deps, namespace, new).await?;
+    let answer = submit(deps, &key, &request_id, command).await?;
+    Ok((key, answer))
 }
 
 /// Makes a session and, with a command that starts a run, owns it from the same operation on.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tonic::{Request, Streaming};
 
 /// Larger events are kept as blobs, so that the journal stays cheap to read.
-const LARGEST_INLINE_EVENT: usize = 64 * 1024;
+pub(crate) const LARGEST_INLINE_EVENT: usize = 64 * 1024;
 
 /// Checkpoints and pages of events travel in one message between services.
 const MAX_INTERNAL_MESSAGE: usize = 80 * 1024 * 1024;

@@ -59,6 +59,9 @@ impl Candidate {
 impl Operation for ClaimOp {
     type Answer = Attempt;
 
+    /// A caller that hung up would keep the sessions from everybody else for a whole lease.
+    const ONLY_IF_AWAITED: bool = true;
+
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Attempt, Stop> {
         let mut claims = Vec::new();
         if tx.lease_floor.get() <= tx.now {

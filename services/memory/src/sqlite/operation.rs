@@ -100,6 +100,9 @@ pub(super) trait Operation: Send + 'static {
     /// What it answers.
     type Answer: Send + 'static;
 
+    /// Not worth doing once nobody waits for the answer any more.
+    const ONLY_IF_AWAITED: bool = false;
+
     /// Checks, and then writes; once it has written it is not refused any more. May be called
     /// again after the transaction was rolled back.
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Self::Answer, Stop>;
@@ -147,6 +150,10 @@ impl Task {
 
 impl<O: Operation> Job for Pending<O> {
     fn apply(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
+        self.answer = None;
+        if O::ONLY_IF_AWAITED && self.reply.is_closed() {
+            return Ok(());
+        }
         let before = tx.conn.total_changes();
         self.answer = match self.operation.apply(tx) {
             Ok(answer) => Some(Ok(answer)),

@@ -82,6 +82,7 @@ pub(super) fn set_up_writer(conn: &Connection) -> rusqlite::Result<String> {
          PRAGMA fullfsync = ON;
          PRAGMA checkpoint_fullfsync = ON;
          PRAGMA journal_size_limit = 67108864;
+         PRAGMA cache_size = -8192;
          PRAGMA trusted_schema = OFF;
          PRAGMA temp_store = MEMORY;",
     )?;

@@ -181,6 +181,30 @@ async fn a_dropped_caller_does_not_stop_its_operation() {
     assert_eq!(store.read(&key, 0, 10).await.unwrap().last_seq, 1);
 }
 
+#[tokio::test]
+async fn a_claimer_that_hung_up_gets_nothing() {
+    let store = store();
+    let (release, held) = mpsc::channel();
+    let create = Create {
+        last_command_seq: 1,
+        ..creation("a")
+    };
+    store.create(create).await.unwrap();
+    let claim = || super::claim::ClaimOp {
+        owner: "one".to_owned(),
+        max_sessions: 1,
+        lease_ms: 10_000,
+        woken: Vec::new(),
+    };
+    let held = send(&store, Held(held)).await;
+    drop(send(&store, claim()).await);
+    let claimed = send(&store, claim()).await;
+    drop(release);
+    held.await.unwrap().unwrap();
+    let claims = claimed.await.unwrap().unwrap().claims.claims;
+    assert_eq!((claims.len(), claims[0].lease.epoch), (1, 1));
+}
+
 /// Opcodes of a statement's program, or its query plan.
 fn explained(what: &str, sql: &str) -> Vec<String> {
     let conn = rusqlite::Connection::open_in_memory().unwrap();

@@ -1,7 +1,7 @@
 //! Requests that change a session.
 
 use super::{Answer, key_of};
-use crate::commands::{self, Answer as Outcome, NewSession, create, submit};
+use crate::commands::{Answer as Outcome, start_in_new_session, submit};
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::{ms, pending_messages};
@@ -38,21 +38,15 @@ pub(super) async fn start_run(
     let run = StartRun::try_from(run).map_err(|error| invalid("run", &error))?;
     check_run(&run)?;
     let command = Command::StartRun(run);
-    let (key, run, seq) = match key {
-        Some(key) => match submit(deps, &key, &asked.request_id, command).await? {
-            Outcome::RunStarted { run, seq } => (key, run, seq),
-            other => return Err(contradiction(&other).into()),
-        },
-        None => {
-            let new = NewSession {
-                id: String::new(),
-                request_id: asked.request_id,
-                title: String::new(),
-                command: Some(command),
-            };
-            let (run, seq) = commands::FIRST_RUN;
-            (create(deps, &namespace, new).await?, run, seq)
+    let (key, outcome) = match key {
+        Some(key) => {
+            let outcome = submit(deps, &key, &asked.request_id, command).await?;
+            (key, outcome)
         }
+        None => start_in_new_session(deps, &namespace, asked.request_id, command).await?,
+    };
+    let Outcome::RunStarted { run, seq } = outcome else {
+        return Err(contradiction(&outcome).into());
     };
     Ok(Response::new(pb::StartRunResponse {
         session: key.id.to_string(),

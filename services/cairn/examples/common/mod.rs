@@ -1,0 +1,191 @@
+//! What the examples share: a node in this process over a temporary folder, and its clients.
+
+#![allow(dead_code, reason = "each example uses a part of it")]
+#![allow(unreachable_pub, reason = "a module of each example, not of a library")]
+
+use anyhow::{Context as _, Result};
+use cairn::node::{Node, Parts};
+use cairn_model::{Model, ModelRegistry, Recorded};
+use cairn_proto::event as wire;
+use cairn_proto::event::event::Kind;
+use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
+use cairn_proto::orchestrator as pb;
+use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
+use cairn_rpc::Link;
+use cairn_tools::Tool;
+use std::path::Path;
+use std::sync::Arc;
+
+pub type Client = OrchestratorServiceClient<Link>;
+pub type MemoryClient = SessionMemoryServiceClient<Link>;
+
+/// The parts of a node: its store is `cairn.db` in the folder, its tools read `files` and write
+/// to `cairn-out`, and its only model is the one given.
+pub fn parts(folder: &Path, model: Arc<dyn Model>, tools: Vec<Arc<dyn Tool>>) -> Result<Parts> {
+    let workspace = folder.join("files");
+    std::fs::create_dir_all(&workspace)?;
+    let mut models = ModelRegistry::new();
+    models.insert(model.describe().name, model);
+    Ok(Parts {
+        memory: cairn_memory::Config {
+            store: cairn_memory::StoreConfig::Sqlite {
+                path: folder.join("cairn.db"),
+            },
+            ..cairn_memory::Config::default()
+        },
+        memory_deps: cairn_memory::Deps::default(),
+        tools: cairn_tools::Config {
+            workspace,
+            output: folder.join("cairn-out"),
+            ..cairn_tools::Config::default()
+        },
+        environment: std::collections::BTreeMap::new(),
+        more_tools: tools,
+        models: Arc::new(models),
+        executor: cairn_executor::Config::default(),
+        planner: cairn_planner::Config::default(),
+        orchestrator: cairn_orchestrator::Config::default(),
+    })
+}
+
+/// A running node made of [`parts`].
+pub async fn node(
+    folder: &Path,
+    model: Arc<dyn Model>,
+    tools: Vec<Arc<dyn Tool>>,
+) -> Result<Node> {
+    let parts = parts(folder, model, tools)?;
+    Box::pin(Node::start(parts))
+        .await
+        .context("the node does not start")
+}
+
+/// A model that answers with these exchanges; see `cairn_model::recorded`.
+pub fn recorded(exchanges: &[serde_json::Value]) -> Result<Arc<dyn Model>> {
+    let lines: Vec<String> = exchanges.iter().map(ToString::to_string).collect();
+    Ok(Arc::new(Recorded::parse("recorded", &lines.join("\n"))?))
+}
+
+pub fn client(node: &Node) -> Client {
+    OrchestratorServiceClient::new(node.link())
+}
+
+pub fn memory(node: &Node) -> MemoryClient {
+    SessionMemoryServiceClient::new(node.link())
+}
+
+/// A run that plans by itself.
+pub fn goal(goal: &str) -> wire::StartRun {
+    wire::StartRun {
+        goal: goal.to_owned(),
+        ..wire::StartRun::default()
+    }
+}
+
+/// A run that carries out these steps, one after the other.
+pub fn chain(steps: Vec<wire::PlanStep>) -> wire::StartRun {
+    let order = wire::Order::Chain.into();
+    wire::StartRun {
+        plan: Some(wire::Plan { order, steps }),
+        ..wire::StartRun::default()
+    }
+}
+
+/// A step for the model.
+pub fn model_step(title: &str, description: &str) -> wire::PlanStep {
+    wire::PlanStep {
+        title: title.to_owned(),
+        description: description.to_owned(),
+        ..wire::PlanStep::default()
+    }
+}
+
+/// A step that is one call of a tool.
+pub fn tool_step(title: &str, tool: &str, arguments: &serde_json::Value) -> wire::PlanStep {
+    wire::PlanStep {
+        title: title.to_owned(),
+        tool: Some(wire::ToolInvocation {
+            name: tool.to_owned(),
+            arguments_json: arguments.to_string(),
+        }),
+        ..wire::PlanStep::default()
+    }
+}
+
+/// Starts a run, in a session of its own if none is named.
+pub async fn start(
+    client: &mut Client,
+    session: &str,
+    request_id: &str,
+    run: wire::StartRun,
+) -> Result<pb::StartRunResponse> {
+    let request = pb::StartRunRequest {
+        session: session.to_owned(),
+        request_id: request_id.to_owned(),
+        run: Some(run),
+    };
+    Ok(client.start_run(request).await?.into_inner())
+}
+
+/// Shows each event after a cursor until `on_event` says that it has seen enough, or a run ends.
+/// The number of the last event seen.
+pub async fn watch(
+    client: &mut Client,
+    session: &str,
+    after_seq: u64,
+    mut on_event: impl FnMut(u64, &Kind) -> bool,
+) -> Result<u64> {
+    let request = pb::WatchSessionRequest {
+        session: session.to_owned(),
+        after_seq,
+    };
+    let mut events = client.watch_session(request).await?.into_inner();
+    while let Some(message) = events.message().await? {
+        let Some(kind) = message.event.and_then(|event| event.kind) else {
+            continue;
+        };
+        if on_event(message.seq, &kind) || has_ended(&kind) {
+            return Ok(message.seq);
+        }
+    }
+    anyhow::bail!("the session was deleted")
+}
+
+fn has_ended(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::RunCompleted(_) | Kind::RunFailed(_) | Kind::RunCancelled(_)
+    )
+}
+
+/// Waits for the end of a run that has to end well, and returns its answer.
+pub async fn answer(client: &mut Client, started: &pb::StartRunResponse) -> Result<String> {
+    watch(client, &started.session, started.seq - 1, |_, _| false).await?;
+    let request = pb::GetRunRequest {
+        session: started.session.clone(),
+        run: started.run,
+    };
+    let run = client.get_run(request).await?.into_inner().run;
+    let run = run.context("a run")?;
+    let is_completed = run.status() == pb::RunStatus::Completed;
+    anyhow::ensure!(is_completed, "the run did not complete: {:?}", run.failure);
+    Ok(run.answer)
+}
+
+/// The plan of the latest run with the state of each step.
+pub async fn plan(client: &mut Client, session: &str) -> Result<Vec<pb::PlannedStep>> {
+    let request = pb::GetPlanRequest {
+        session: session.to_owned(),
+        run: 0,
+    };
+    Ok(client.get_plan(request).await?.into_inner().steps)
+}
+
+/// At most `most` characters of a text, on one line.
+pub fn short(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
