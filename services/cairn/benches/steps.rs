@@ -20,6 +20,10 @@ use std::time::{Duration, Instant};
 use support::watch_to_end;
 use support::{chain, check_completed, client, model_step, node, parts, start, tool_step};
 
+/// As in the program itself.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How often a case and its raw limit are alternated; medians are shown.
 const ROUNDS: usize = 5;
 /// Bytes of the events of a transition between two tool steps.

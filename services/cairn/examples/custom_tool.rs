@@ -58,11 +58,11 @@ impl Tool for BoxOffice {
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
         let name = call.arguments["name"].as_str().unwrap_or_default();
         let seats = call.arguments["seats"].as_u64().unwrap_or_default();
-        let taken = self.taken();
         let mut sold = self.sold.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, ticket)) = sold.get(&call.key) {
             return Ok(Output::text(ticket));
         }
+        let taken: u64 = sold.values().map(|(_, seats, _)| seats).sum();
         if taken + seats > SEATS {
             let message = format!("{} seats are left", SEATS - taken);
             return Err(ToolError::ExecutionFailed(message));
@@ -88,8 +88,15 @@ async fn main() -> Result<()> {
     let mut client = client(&node);
 
     let run = chain(vec![
-        tool_step("Ada's seats", "reserve", &json!({"name": "Ada", "seats": 2})),
-        model_step("Grace's seats", "Reserve as many seats for Grace as you may."),
+        tool_step(
+            "Ada's seats",
+            "reserve",
+            &json!({"name": "Ada", "seats": 2}),
+        ),
+        model_step(
+            "Grace's seats",
+            "Reserve as many seats for Grace as you may.",
+        ),
     ]);
     let started = start(&mut client, "", "theatre", run).await?;
     println!("answer: {}\n", answer(&mut client, &started).await?);
@@ -111,10 +118,21 @@ async fn main() -> Result<()> {
     assert!(calls[1].output.starts_with("InvalidArguments"));
     assert_eq!(office.taken(), 5, "nine seats were refused by the schema");
 
+    keys(&office, &started.session).await?;
+    node.drain().await;
+    Ok(())
+}
+
+/// What the key of a call is for.
+async fn keys(office: &BoxOffice, session: &str) -> Result<()> {
     println!("\nwhat the box office has, by key:");
-    let sold = office.sold.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let sold = office
+        .sold
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone();
     for (key, (_, _, ticket)) in &sold {
-        println!("  {}…  {ticket}", short(key, 24));
+        println!("  {}  {ticket}", short(key, 24));
     }
     assert_eq!(sold.len(), 2, "each call has a key of its own");
 
@@ -122,16 +140,21 @@ async fn main() -> Result<()> {
     for (key, (name, seats, ticket)) in &sold {
         let again = Call {
             key: key.clone(),
-            session: started.session.clone(),
+            session: session.to_owned(),
             arguments: json!({"name": name, "seats": seats}),
             stop: tokio_util::sync::CancellationToken::new(),
             permit: cairn_tools::Permit::unlimited(),
         };
-        let output = office.call(&again).await.map_err(|e| anyhow::anyhow!("{e:?}"))?;
+        let output = office
+            .call(&again)
+            .await
+            .map_err(|e| anyhow::anyhow!("{e:?}"))?;
         assert_eq!(&output.text, ticket);
     }
-    println!("\nboth calls again with their keys: still {} seats taken", office.taken());
+    println!(
+        "\nboth calls again with their keys: still {} seats taken",
+        office.taken()
+    );
     assert_eq!(office.taken(), 5);
-    node.drain().await;
     Ok(())
 }

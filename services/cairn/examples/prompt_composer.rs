@@ -8,7 +8,9 @@
 use anyhow::Result;
 use cairn_engine::message::{Message, Role};
 use cairn_model::prompt::builtin;
-use cairn_model::{PromptComposer, PromptError, PromptTemplate, TemplateContext};
+use cairn_model::{
+    PromptComposer, PromptError, PromptTemplate, PromptTemplateRegistry, TemplateContext,
+};
 use serde_json::json;
 
 const WAITER: &str = "\
@@ -62,13 +64,17 @@ fn main() -> Result<()> {
     println!("{unknown}\n");
     assert!(unknown.to_string().contains("guest"));
 
+    conversation(&registry, &sunday)
+}
+
+fn conversation(registry: &PromptTemplateRegistry, sunday: &TemplateContext) -> Result<()> {
     println!("── the messages of a conversation ──");
     // A guest who writes like a template stays a guest: values are inserted as they are.
     let wish = TemplateContext::new()
         .with("table", 4)
         .with("wish", "{restaurant}? {% if hungry %} The trout, please.");
     let messages = PromptComposer::new()
-        .system_template(waiter, &sunday)?
+        .system_template(registry.get("waiter")?, sunday)?
         .system("Never promise what the kitchen has not got.")
         .user_template(registry.get("guest")?, &wish)?
         .assistant("One trout for table 4!", Vec::new())
@@ -79,8 +85,15 @@ fn main() -> Result<()> {
         println!("{:>10}  {text}", format!("{:?}", message.role));
     }
     let roles: Vec<Role> = messages.iter().map(|message| message.role).collect();
-    assert_eq!(roles, [Role::System, Role::User, Role::Assistant, Role::User]);
-    assert!(messages[0].text.ends_with("\n\nNever promise what the kitchen has not got."));
+    assert_eq!(
+        roles,
+        [Role::System, Role::User, Role::Assistant, Role::User]
+    );
+    assert!(
+        messages[0]
+            .text
+            .ends_with("\n\nNever promise what the kitchen has not got.")
+    );
     let guest = Message::user("Table 4: {restaurant}? {% if hungry %} The trout, please.");
     assert_eq!(messages[1], guest);
     Ok(())

@@ -64,7 +64,10 @@ async fn a_reply(model: &dyn Model) -> Result<()> {
     let Err(error) = chat_streamed(model, &asked("broken"), |_| {}).await else {
         anyhow::bail!("the error was lost");
     };
-    println!("error          {error} (worth another try: {})\n", error.is_retryable());
+    println!(
+        "error          {error} (worth another try: {})\n",
+        error.is_retryable()
+    );
     assert!(error.is_retryable());
     Ok(())
 }

@@ -84,8 +84,18 @@ impl fmt::Display for CliError {
 
 impl std::error::Error for CliError {}
 
+/// What helps when the store takes no more.
+const NO_ROOM: &str = "make room where the store lies (its path: cairn check-config), or raise \
+    store.max_pages if it is set\nnothing is lost; then go on with: cairn resume";
+
 impl From<RpcError> for CliError {
     fn from(error: RpcError) -> Self {
+        if error.reason_name() == "LIMIT" && error.metadata("limit") == Some("disk") {
+            return Self {
+                reason: error.reason_name().to_owned(),
+                ..Self::new("the store is full: there is no room on its disk").hint(NO_ROOM)
+            };
+        }
         let message = error.to_string();
         let fields: Vec<String> = error.violations().iter().map(ToString::to_string).collect();
         let fields = fields.join("\n");

@@ -7,6 +7,10 @@ use clap::Parser as _;
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
 
+/// Most of what a step costs is small messages between services, made and dropped.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     cairn_http::install_crypto_provider();
     let cli = match Cli::try_parse() {

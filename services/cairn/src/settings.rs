@@ -24,8 +24,10 @@ use crate::cli::Global;
 use crate::error::CliError;
 use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig};
 use cairn_tools::CommandConfig;
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -120,6 +122,7 @@ pub struct SessionSettings {
 #[serde(default)]
 pub struct ServeSettings {
     /// Address and port of the public API.
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     /// How long running calls may take to end when it stops.
     #[serde(with = "cairn_boot::config::duration")]
@@ -260,4 +263,22 @@ fn without_store(environment: &Environment) -> Environment {
                 .filter(|(name, _)| *name != STORE_VARIABLE),
         ),
     }
+}
+
+/// Reads an address; says what one looks like if it is none.
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    struct Text;
+    impl Visitor<'_> for Text {
+        type Value = SocketAddr;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an IP address with a port, such as 127.0.0.1:7878")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<SocketAddr, E> {
+            let parsed = text.parse();
+            parsed.map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+        }
+    }
+    deserializer.deserialize_str(Text)
 }

@@ -3,8 +3,8 @@
 //! # The contract
 //!
 //! **Durable on return.** When a method that writes returns `Ok`, what it wrote survives the death
-//! of every process and, as far as the disk keeps its word, of the machine. Text about "the
-//! session" below always means journal, header, session memory, lease and queue entry together.
+//! of every process and, as far as the disk keeps its word, of the machine. A session here is its
+//! journal, header, session memory, lease and place in the queue, all together.
 //!
 //! **Atomic.** Each method is one operation: everything it says happens, or nothing. All checks
 //! come before the first write, so a refused operation leaves no trace. Concurrent operations on a

@@ -1,8 +1,10 @@
 //! The embedded backend: one SQLite file, or memory for tests.
 //!
-//! One thread writes ([`writer`]), in groups that share an fsync; reads go to connections of their
-//! own. The log is synced at each commit (WAL, synchronous FULL), so what was answered survives.
-//! Only one process holds a file ([`holder`]); others may read it.
+//! One thread writes (`writer`), in groups that share an fsync; reads go to connections of their
+//! own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
+//! survives. Only one process holds a file (`holder`); others may read it. What can be asked of the
+//! store is one file an operation: `create`, `commit`, `append`, `claim`, `lease`, `memory`, `blob`
+//! change it, and `read` reads it.
 
 mod append;
 mod blob;

@@ -3,6 +3,7 @@
 //! It sits on the service and not on the server, so that it holds on a local link as well.
 
 mod body;
+mod transport;
 
 use crate::deadline::{Deadline, serving_time, timeout_of};
 use crate::error::{ErrorKind, RpcError};
@@ -174,6 +175,9 @@ where
         let status = match catch_unwind(AssertUnwindSafe(|| inner.poll(cx))) {
             Err(panic) => panicked(this.path, &*panic),
             Ok(Poll::Ready(Ok(response))) => {
+                if let Some(status) = transport::in_own_words(response.headers()) {
+                    return Poll::Ready(Ok(status.into_http()));
+                }
                 let (path, sleep) = (Arc::clone(this.path), this.sleep.take());
                 let response = response.map(|body| Body::new(GuardedBody::new(body, sleep, path)));
                 return Poll::Ready(Ok(response));

@@ -49,15 +49,9 @@ pub fn parts(folder: &Path, model: Arc<dyn Model>, tools: Vec<Arc<dyn Tool>>) ->
 }
 
 /// A running node made of [`parts`].
-pub async fn node(
-    folder: &Path,
-    model: Arc<dyn Model>,
-    tools: Vec<Arc<dyn Tool>>,
-) -> Result<Node> {
-    let parts = parts(folder, model, tools)?;
-    Box::pin(Node::start(parts))
-        .await
-        .context("the node does not start")
+pub async fn node(folder: &Path, model: Arc<dyn Model>, tools: Vec<Arc<dyn Tool>>) -> Result<Node> {
+    let node = Box::pin(Node::start(parts(folder, model, tools)?));
+    node.await.context("the node does not start")
 }
 
 /// A model that answers with these exchanges; see `cairn_model::recorded`.
@@ -144,18 +138,15 @@ pub async fn watch(
         let Some(kind) = message.event.and_then(|event| event.kind) else {
             continue;
         };
-        if on_event(message.seq, &kind) || has_ended(&kind) {
+        let has_ended = matches!(
+            kind,
+            Kind::RunCompleted(_) | Kind::RunFailed(_) | Kind::RunCancelled(_)
+        );
+        if on_event(message.seq, &kind) || has_ended {
             return Ok(message.seq);
         }
     }
     anyhow::bail!("the session was deleted")
-}
-
-fn has_ended(kind: &Kind) -> bool {
-    matches!(
-        kind,
-        Kind::RunCompleted(_) | Kind::RunFailed(_) | Kind::RunCancelled(_)
-    )
 }
 
 /// Waits for the end of a run that has to end well, and returns its answer.
@@ -165,8 +156,8 @@ pub async fn answer(client: &mut Client, started: &pb::StartRunResponse) -> Resu
         session: started.session.clone(),
         run: started.run,
     };
-    let run = client.get_run(request).await?.into_inner().run;
-    let run = run.context("a run")?;
+    let run = client.get_run(request).await?.into_inner();
+    let run = run.run.context("a run")?;
     let is_completed = run.status() == pb::RunStatus::Completed;
     anyhow::ensure!(is_completed, "the run did not complete: {:?}", run.failure);
     Ok(run.answer)
@@ -179,6 +170,23 @@ pub async fn plan(client: &mut Client, session: &str) -> Result<Vec<pb::PlannedS
         run: 0,
     };
     Ok(client.get_plan(request).await?.into_inner().steps)
+}
+
+/// The report of a run, from its execution log.
+pub async fn report(client: &mut Client, session: &str, run: u32) -> Result<String> {
+    let session = session.to_owned();
+    let request = pb::GetReportRequest { session, run };
+    Ok(client.get_report(request).await?.into_inner().markdown)
+}
+
+/// Writes files for the tools to read.
+pub fn write_files(folder: &Path, files: &[(&str, &str)]) -> Result<()> {
+    for (name, text) in files {
+        let path = folder.join("files").join(name);
+        std::fs::create_dir_all(path.parent().context("a folder")?)?;
+        std::fs::write(path, text)?;
+    }
+    Ok(())
 }
 
 /// At most `most` characters of a text, on one line.

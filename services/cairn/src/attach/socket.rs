@@ -33,7 +33,8 @@ impl Socket {
     /// Serves on the path, in the place of a stale socket. The caller has the store's lock.
     pub(super) fn serve(path: &Path, server: Server) -> Result<Self, CliError> {
         let (listener, file) = bind(path).map_err(|error| {
-            let hint = "a socket's path may have about 100 bytes; give a shorter one with --store";
+            let hint = "nothing but a socket or a file may lie there, and its path may have about 100 \
+                        bytes; give a shorter one with --store";
             CliError::new(format!("cannot listen on {}: {error}", path.display())).hint(hint)
         })?;
         let stop = CancellationToken::new();
@@ -82,10 +83,17 @@ fn bind(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
         _ => {}
     }
     let listener = UnixListener::bind(&own)?;
-    fs::set_permissions(&own, Permissions::from_mode(0o600))?;
-    let file = identity(&own)?;
-    fs::rename(&own, path)?;
-    Ok((listener, file))
+    let moved = fs::set_permissions(&own, Permissions::from_mode(0o600))
+        .and_then(|()| identity(&own))
+        .and_then(|file| fs::rename(&own, path).map(|()| file));
+    match moved {
+        Ok(file) => Ok((listener, file)),
+        Err(error) => {
+            // Where it cannot be taken away either, the first error says more.
+            let _ = fs::remove_file(&own);
+            Err(error)
+        }
+    }
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {

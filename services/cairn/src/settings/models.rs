@@ -98,7 +98,10 @@ impl ProviderSettings {
         match (self.provider, &self.path) {
             (Provider::Openai, _) => {
                 let model = OpenAi::new(self.openai());
-                let model = model.map_err(|e| fault("", format!("is wrong: {}", e.message), ""))?;
+                let model = model.map_err(|failure| {
+                    let setting = faulty(&failure.message);
+                    fault(setting, format!("is wrong: {}", failure.message), "")
+                })?;
                 registry.insert(name, Arc::new(model));
             }
             (Provider::Recorded, None) => {
@@ -112,6 +115,20 @@ impl ProviderSettings {
             }
         }
         Ok(())
+    }
+}
+
+/// The setting that a refusal of the model speaks of; without one, the model as a whole.
+fn faulty(message: &str) -> &'static str {
+    let speaks_of = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    if speaks_of(&["URL", "plain HTTP"]) {
+        ".base_url"
+    } else if speaks_of(&["model's key", "model key"]) {
+        ".api_key"
+    } else if speaks_of(&["model name"]) {
+        ".model"
+    } else {
+        ""
     }
 }
 

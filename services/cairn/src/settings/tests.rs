@@ -112,7 +112,7 @@ x = 1";
         "cairn.toml:2: store.max_pages is too small (allowed: 256 or more)",
         "run.max_turns is 0 (allowed: 1 to 100000)",
         "models.tape.path is missing",
-        "models.far is wrong: the model's key would travel over plain HTTP",
+        "models.far.base_url is wrong: the model's key would travel over plain HTTP",
         "tools.commands[0].name 'no name' is not allowed",
         "tools.commands[0].argv missing program",
         "surprise is not a setting",

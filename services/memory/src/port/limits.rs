@@ -111,9 +111,11 @@ impl Limits {
             Room::Command => reserve / 2,
             Room::Reserve => reserve,
         };
-        let most = self.journal_events + share(self.reserve_events);
+        let most = self
+            .journal_events
+            .saturating_add(share(self.reserve_events));
         at_most(events, most, Limit::JournalEvents)?;
-        let most = self.journal_bytes + share(self.reserve_bytes);
+        let most = self.journal_bytes.saturating_add(share(self.reserve_bytes));
         at_most(bytes, most, Limit::JournalBytes)
     }
 

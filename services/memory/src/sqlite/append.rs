@@ -103,16 +103,18 @@ impl Operation for AppendOp {
         })
     }
 
+    fn hint(&self, hub: &Hub) {
+        match self.happened.as_ref().map(|happened| &happened.wake) {
+            Some(Wake::Owner(owner)) => hub.wake(owner, &self.command.key),
+            Some(Wake::Claimers) => hub.work(),
+            Some(Wake::Nobody) | None => {}
+        }
+    }
+
     fn announce(&self, hub: &Hub) {
-        let Some(happened) = &self.happened else {
-            return;
-        };
         let AppendCommand { key, event, .. } = &self.command;
-        hub.appended(key, happened.seq, std::slice::from_ref(event));
-        match &happened.wake {
-            Wake::Owner(owner) => hub.wake(owner, key),
-            Wake::Claimers => hub.work(),
-            Wake::Nobody => {}
+        if let Some(happened) = &self.happened {
+            hub.appended(key, happened.seq, std::slice::from_ref(event));
         }
     }
 }

@@ -107,7 +107,11 @@ pub(super) trait Operation: Send + 'static {
     /// again after the transaction was rolled back.
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Self::Answer, Stop>;
 
-    /// Tells who waits, now that it is durable.
+    /// Leaves hints, now that it is durable. Comes before the answer: whoever asks after it finds
+    /// them.
+    fn hint(&self, _hub: &Hub) {}
+
+    /// Tells who waits. Comes after the answer, so that nobody's answer waits for it.
     fn announce(&self, _hub: &Hub) {}
 }
 
@@ -171,6 +175,9 @@ impl<O: Operation> Job for Pending<O> {
             return;
         };
         let happened = answer.is_ok();
+        if happened {
+            self.operation.hint(hub);
+        }
         // Nobody may wait any more; it happened all the same.
         let _ = self.reply.send(answer);
         if happened {

@@ -82,6 +82,9 @@ fn check_steps(plan: &cairn_engine::plan::PlanDraft) -> Result<(), RpcError> {
         check_text(&field("id"), &step.id, 128)?;
         check_text(&field("title"), &step.title, 1024)?;
         check_text(&field("description"), &step.description, MAX_GOAL)?;
+        for (j, capability) in step.capabilities.iter().enumerate() {
+            check_text(&field(&format!("capabilities[{j}]")), capability, 128)?;
+        }
         if let Some(tool) = &step.tool {
             check_required_text(&field("tool.name"), &tool.name, 64)?;
             check_text(&field("tool.arguments_json"), &tool.arguments, 256 * 1024)?;

@@ -8,12 +8,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The origin of a setting: its own, that of the table it was given in, or that of a part of it.
+/// The origin of a setting: its own, that of a part of it, or that of the table it was given in.
 pub(super) fn origin<'a>(origins: &'a BTreeMap<String, Origin>, path: &str) -> &'a Origin {
     const DEFAULT: &Origin = &Origin::Default;
-    let around = origins.iter().rev().find(|(p, _)| is_within(path, p));
-    let inside = || origins.iter().find(|(p, _)| is_within(p, path));
-    around.or_else(inside).map_or(DEFAULT, |(_, origin)| origin)
+    // The setting itself comes before its parts in the order of the map.
+    let inside = origins.iter().find(|(p, _)| is_within(p, path));
+    let around = || origins.iter().rev().find(|(p, _)| is_within(path, p));
+    inside.or_else(around).map_or(DEFAULT, |(_, origin)| origin)
 }
 
 pub(super) fn show(config: &impl Serialize, origins: &BTreeMap<String, Origin>) -> String {

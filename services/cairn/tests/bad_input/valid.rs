@@ -1,0 +1,144 @@
+//! Valid requests of the public services; faults are put into these.
+
+use cairn_proto::event as wire;
+use cairn_proto::memory as memory_pb;
+use cairn_proto::orchestrator as pb;
+use prost::Message;
+
+/// Valid requests of a method of the public services, encoded. `n` makes what must be unique;
+/// `session` has a run that has ended. Empty if the method is not known here.
+pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
+    let session = session.to_owned();
+    match method {
+        "CreateSession" => one(&pb::CreateSessionRequest {
+            session: format!("new-{n}"),
+            request_id: format!("create-{n}"),
+            title: "A title".to_owned(),
+        }),
+        "GetSession" => one(&pb::GetSessionRequest { session }),
+        "ListSessions" => one(&pb::ListSessionsRequest {
+            page_size: 1,
+            page_token: String::new(),
+        }),
+        "DeleteSession" => one(&pb::DeleteSessionRequest {
+            session: format!("gone-{n}"),
+        }),
+        "ExportSession" => one(&pb::ExportSessionRequest { session }),
+        "StartRun" => vec![start_run(n, Some(plan())), start_run(n, None)],
+        "GetRun" => one(&pb::GetRunRequest { session, run: 1 }),
+        "ListRuns" => one(&pb::ListRunsRequest { session }),
+        "CancelRun" => one(&pb::CancelRunRequest {
+            session,
+            run: 1,
+            reason: "enough".to_owned(),
+            request_id: format!("cancel-{n}"),
+        }),
+        "WatchSession" => one(&pb::WatchSessionRequest {
+            session,
+            after_seq: 1,
+        }),
+        "ListPending" => one(&pb::ListPendingRequest { session }),
+        "Decide" => vec![
+            decide(
+                n,
+                &session,
+                wire::settlement::Outcome::Done(wire::settlement::Done {
+                    output: "done".to_owned(),
+                }),
+            ),
+            decide(
+                n,
+                &session,
+                wire::settlement::Outcome::Retry(wire::settlement::Retry {}),
+            ),
+        ],
+        "GetPlan" => one(&pb::GetPlanRequest { session, run: 1 }),
+        "GetTree" => one(&pb::GetTreeRequest {
+            session,
+            run: 1,
+            view: pb::TreeView::Text.into(),
+        }),
+        "GetReport" => one(&pb::GetReportRequest { session, run: 1 }),
+        "GetExecutionLog" => one(&pb::GetExecutionLogRequest {
+            session,
+            after_seq: 1,
+            max_entries: 1,
+        }),
+        "GetState" => one(&pb::GetStateRequest { session, at_seq: 1 }),
+        "SetMemory" => one(&memory_pb::SetMemoryRequest {
+            session,
+            key: "key".to_owned(),
+            value: "value".to_owned(),
+        }),
+        "GetMemory" | "RemoveMemory" => one(&memory_pb::GetMemoryRequest {
+            session,
+            key: "key".to_owned(),
+        }),
+        "ClearMemory" | "ListMemory" | "SnapshotMemory" => {
+            one(&memory_pb::ListMemoryRequest { session })
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn one(message: &impl Message) -> Vec<Vec<u8>> {
+    vec![message.encode_to_vec()]
+}
+
+/// A plan that uses every field.
+fn plan() -> wire::Plan {
+    let step = |id: &str, depends_on: &[&str]| wire::PlanStep {
+        id: id.to_owned(),
+        title: "look".to_owned(),
+        description: "Look.".to_owned(),
+        tool: Some(wire::ToolInvocation {
+            name: "pure".to_owned(),
+            arguments_json: "{}".to_owned(),
+        }),
+        depends_on: depends_on.iter().map(|&id| id.to_owned()).collect(),
+        capabilities: Vec::new(),
+    };
+    wire::Plan {
+        order: wire::Order::Graph.into(),
+        steps: vec![step("b", &["a"]), step("a", &[])],
+    }
+}
+
+fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
+    let limits = wire::LimitOverrides {
+        max_tool_turns: 2,
+        max_turns: 2,
+        max_parallel_steps: 2,
+    };
+    let run = wire::StartRun {
+        goal: "Look.".to_owned(),
+        plan,
+        limits: Some(limits),
+        model: String::new(),
+    };
+    let request = pb::StartRunRequest {
+        session: String::new(),
+        request_id: format!("start-{n}"),
+        run: Some(run),
+    };
+    request.encode_to_vec()
+}
+
+/// A plan whose steps wait for each other.
+pub(crate) fn circular(n: usize) -> Vec<u8> {
+    let mut plan = plan();
+    plan.steps[1].depends_on = vec!["b".to_owned()];
+    start_run(n, Some(plan))
+}
+
+fn decide(n: usize, session: &str, outcome: wire::settlement::Outcome) -> Vec<u8> {
+    let request = pb::DecideRequest {
+        session: session.to_owned(),
+        pending_id: "question".to_owned(),
+        settlement: Some(wire::Settlement {
+            outcome: Some(outcome),
+        }),
+        request_id: format!("decide-{n}"),
+    };
+    request.encode_to_vec()
+}

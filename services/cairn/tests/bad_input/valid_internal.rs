@@ -1,0 +1,201 @@
+//! Valid requests of the services that only Cairn itself calls.
+
+use cairn_proto::event as wire;
+use cairn_proto::executor as executor_pb;
+use cairn_proto::memory as pb;
+use cairn_proto::planner as planner_pb;
+use cairn_proto::tools as tools_pb;
+use prost::Message;
+
+fn one(message: &impl Message) -> Vec<Vec<u8>> {
+    vec![message.encode_to_vec()]
+}
+
+/// Valid requests of a method, encoded. Empty if the method is not known here.
+pub(crate) fn internal(service: &str, method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
+    match service {
+        "JournalService" => journal(method, n, session.to_owned()),
+        "OwnershipService" => ownership(method, session.to_owned()),
+        _ => workers(method, session.to_owned()),
+    }
+}
+
+/// A session made by the service itself.
+pub(crate) fn session(id: &str) -> pb::CreateSessionRequest {
+    pb::CreateSessionRequest {
+        session: id.to_owned(),
+        request_id: format!("create-{id}"),
+        request_digest: vec![1; 32].into(),
+        events: vec![vec![1].into(), vec![2].into()],
+        last_command_seq: 2,
+        header: Some(header()),
+        owner: "owner".to_owned(),
+        lease_ms: 600_000,
+        operation_id: format!("operation-{id}"),
+    }
+}
+
+fn header() -> pb::Header {
+    pb::Header {
+        status: pb::SessionStatus::Running.into(),
+        handled_through: 2,
+    }
+}
+
+fn commit(n: usize, session: String, change: pb::memory_write::Change) -> Vec<u8> {
+    let request = pb::CommitRequest {
+        session,
+        owner: "owner".to_owned(),
+        epoch: 1,
+        operation_id: format!("commit-{n}"),
+        seen_seq: 2,
+        events: vec![vec![3].into()],
+        memory_writes: vec![pb::MemoryWrite {
+            change: Some(change),
+        }],
+        header: Some(header()),
+        lease_change: pb::LeaseChange::Renew.into(),
+        lease_ms: 600_000,
+        checkpoint: Some(pb::Checkpoint {
+            through_seq: 2,
+            state: vec![4].into(),
+        }),
+        ..pb::CommitRequest::default()
+    };
+    request.encode_to_vec()
+}
+
+fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
+    match method {
+        "CreateSession" => one(&self::session(&format!("new-{n}"))),
+        "DeleteSession" => one(&pb::DeleteSessionRequest {
+            session: format!("gone-{n}"),
+        }),
+        "ListSessions" => one(&pb::ListSessionsRequest {
+            page_size: 1,
+            page_token: String::new(),
+        }),
+        "GetTime" => vec![Vec::new()],
+        "Commit" => {
+            let set = pb::memory_write::Set {
+                key: "key".to_owned(),
+                value: "value".to_owned(),
+            };
+            vec![commit(n, session, pb::memory_write::Change::Set(set))]
+        }
+        "AppendCommand" => one(&pb::AppendCommandRequest {
+            session,
+            request_id: format!("command-{n}"),
+            request_digest: vec![1; 32].into(),
+            event: vec![5].into(),
+        }),
+        "ReadEvents" => one(&pb::ReadEventsRequest {
+            session,
+            after_seq: 1,
+            max_events: 1,
+        }),
+        "FollowEvents" => one(&pb::FollowEventsRequest {
+            session,
+            after_seq: 1,
+        }),
+        "GetCheckpoint" => one(&pb::GetCheckpointRequest {
+            session,
+            at_or_before_seq: 2,
+        }),
+        "PutBlob" => one(&pb::PutBlobRequest {
+            session,
+            data: vec![6].into(),
+            ..pb::PutBlobRequest::default()
+        }),
+        "GetBlob" => one(&pb::GetBlobRequest {
+            session,
+            digest: "00".repeat(32),
+        }),
+        _ => Vec::new(),
+    }
+}
+
+fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
+    let owner = "owner".to_owned();
+    match method {
+        "ClaimSessions" => one(&pb::ClaimSessionsRequest {
+            owner: "other".to_owned(),
+            max_sessions: 1,
+            lease_ms: 1000,
+            wait_ms: 1,
+        }),
+        "RenewLeases" => one(&pb::RenewLeasesRequest {
+            owner,
+            sessions: vec![pb::OwnedSession {
+                session: Some(pb::SessionRef {
+                    namespace: "default".to_owned(),
+                    session,
+                }),
+                epoch: 1,
+            }],
+            lease_ms: 600_000,
+        }),
+        "ReleaseSession" => one(&pb::ReleaseSessionRequest {
+            session,
+            owner,
+            epoch: 1,
+        }),
+        "ReleaseQuarantine" => one(&pb::ReleaseQuarantineRequest { session }),
+        _ => Vec::new(),
+    }
+}
+
+fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
+    match method {
+        "ListTools" => vec![Vec::new()],
+        "InvokeTool" => one(&tools_pb::InvokeToolRequest {
+            name: "pure".to_owned(),
+            arguments_json: "{}".to_owned(),
+            call_key: "key".to_owned(),
+            session,
+            not_after_unix_ms: 0,
+        }),
+        "MakePlan" => one(&planner_pb::MakePlanRequest {
+            session,
+            run: 1,
+            goal: "Look.".to_owned(),
+            prompt_layers: vec!["Be brief.".to_owned()],
+            model: String::new(),
+        }),
+        "RunStep" => vec![attempt(session)],
+        _ => Vec::new(),
+    }
+}
+
+/// The start of an attempt that uses every field.
+fn attempt(session: String) -> Vec<u8> {
+    let attempt = wire::AttemptRef {
+        run: 1,
+        step: 1,
+        attempt: 1,
+    };
+    let start = executor_pb::AttemptStart {
+        session,
+        attempt: Some(attempt),
+        prompt_layers: vec!["Be brief.".to_owned()],
+        step_context: "Look.".to_owned(),
+        transcript: vec![wire::Message {
+            role: wire::Role::User.into(),
+            text: "Go on.".to_owned(),
+            ..wire::Message::default()
+        }],
+        tools: vec![executor_pb::OfferedTool {
+            name: "pure".to_owned(),
+            description: "does nothing".to_owned(),
+            parameters_json: "{\"type\": \"object\"}".to_owned(),
+            effect: wire::Effect::Pure.into(),
+        }],
+        max_tool_turns: 2,
+        lease_until_unix_ms: i64::MAX,
+        ..executor_pb::AttemptStart::default()
+    };
+    let request = executor_pb::RunStepRequest {
+        message: Some(executor_pb::run_step_request::Message::Start(start)),
+    };
+    request.encode_to_vec()
+}

@@ -1,0 +1,98 @@
+//! What may be answered to a request with a fault.
+
+use super::raw::Answer;
+use cairn_rpc::RpcError;
+use cairn_rpc::text::is_hidden;
+use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, MethodDescriptor};
+use tonic::Code;
+
+/// What an error may say; a conflict only between services.
+const CODES: [Code; 7] = [
+    Code::InvalidArgument,
+    Code::NotFound,
+    Code::AlreadyExists,
+    Code::FailedPrecondition,
+    Code::OutOfRange,
+    Code::ResourceExhausted,
+    Code::Aborted,
+];
+/// Statuses travel in headers.
+const LONGEST_MESSAGE: usize = 1100;
+
+/// What is wrong with an answer, if anything.
+pub(crate) fn wrong(
+    method: &MethodDescriptor,
+    must_fail: bool,
+    is_public: bool,
+    answer: &Answer,
+) -> Option<String> {
+    match answer {
+        Answer::Late => Some("no answer in time".to_owned()),
+        Answer::Message(_) | Answer::Open if must_fail => Some(format!("accepted: {answer:.200?}")),
+        Answer::Open | Answer::Message(None) => None,
+        Answer::Message(Some(bytes)) => DynamicMessage::decode(method.output(), bytes.clone())
+            .err()
+            .map(|error| format!("an answer that cannot be read: {error}")),
+        Answer::Refused(status) => {
+            let faults = of_status(&method.input(), is_public, status);
+            (!faults.is_empty()).then(|| {
+                let (code, message) = (status.code(), status.message());
+                format!("{}: {code:?} {message:?}", faults.join(", "))
+            })
+        }
+    }
+}
+
+fn of_status(
+    request: &MessageDescriptor,
+    is_public: bool,
+    status: &tonic::Status,
+) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut check = |holds: bool, fault: &str| {
+        if !holds {
+            faults.push(fault.to_owned());
+        }
+    };
+    let (code, message) = (status.code(), status.message());
+    let allowed = CODES.contains(&code) && !(is_public && code == Code::Aborted);
+    check(allowed, "a code that is not allowed");
+    check(!message.is_empty(), "says nothing");
+    check(!message.starts_with(char::is_uppercase), "begins with a capital");
+    check(!message.ends_with('.'), "ends with a full stop");
+    check(!message.contains(is_hidden), "shows hidden characters");
+    check(!message.contains("internal error"), "is an internal error");
+    check(!message.contains("panicked"), "tells of a panic");
+    check(message.len() <= LONGEST_MESSAGE, "is too long");
+    let error = RpcError::from_status(status);
+    check(!error.reason_name().is_empty(), "has no reason");
+    if code == Code::InvalidArgument && error.reason_name() != "MALFORMED_MESSAGE" {
+        check(!error.violations().is_empty(), "names no field");
+        for violation in error.violations() {
+            check(!violation.problem.is_empty(), "does not say what is wrong");
+            let known = exists(request, &violation.field);
+            check(known, &format!("names {:?}, which is no field", violation.field));
+        }
+    }
+    faults
+}
+
+/// Whether a path such as `run.plan.steps[3].tool` leads to a field of the request, or to a choice
+/// of fields.
+fn exists(request: &MessageDescriptor, path: &str) -> bool {
+    let mut message = Some(request.clone());
+    for part in path.split('.') {
+        let name = part.split('[').next().unwrap_or_default();
+        let Some(outer) = message else {
+            return false;
+        };
+        let Some(field) = outer.get_field_by_name(name) else {
+            return outer.oneofs().any(|choice| choice.name() == name);
+        };
+        message = match field.kind() {
+            Kind::Message(inner) => Some(inner),
+            _ => None,
+        };
+    }
+    true
+}
