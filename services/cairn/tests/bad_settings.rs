@@ -3,6 +3,13 @@
 //! The settings are found by walking what the program itself prints, so a new one is covered as
 //! soon as it is there.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot set up its world is over"
+)]
+
 use cairn::cli::Global;
 use cairn::settings::{ProviderSettings, Settings, load};
 use cairn_boot::Environment;
@@ -75,7 +82,15 @@ fn faults(path: &str, value: &Value) -> Vec<Fault> {
     match value {
         _ if path == OPEN => return vec![must("17"), must("\"x\""), must("{ type = 17 }")],
         Value::Number(number) => {
-            for text in ["-1", "99999999999999999999", "\"many\"", "true", "[]", "\"\"", "1e300"] {
+            for text in [
+                "-1",
+                "99999999999999999999",
+                "\"many\"",
+                "true",
+                "[]",
+                "\"\"",
+                "1e300",
+            ] {
                 found.push(must(text));
             }
             found.push(Fault("1.5".to_owned(), !number.is_f64()));
@@ -95,8 +110,14 @@ fn faults(path: &str, value: &Value) -> Vec<Fault> {
             found.push(Fault("\"\\u0000\"".to_owned(), !is_free));
             if duration::parse(text).is_some() {
                 found.extend(
-                    ["\"-1s\"", "\"10\"", "\"1000d\"", "\"99999999999999999999d\"", "\"1.5s\""]
-                        .map(must),
+                    [
+                        "\"-1s\"",
+                        "\"10\"",
+                        "\"1000d\"",
+                        "\"99999999999999999999d\"",
+                        "\"1.5s\"",
+                    ]
+                    .map(must),
                 );
             }
         }
@@ -114,8 +135,10 @@ fn file(wrong: &[(&str, &str)]) -> (String, Vec<usize>) {
         lines.retain(|(known, _)| known != path);
         lines.push(((*path).to_owned(), (*value).to_owned()));
     }
-    let mut text: Vec<String> =
-        lines.iter().map(|(path, value)| format!("{path} = {value}")).collect();
+    let mut text: Vec<String> = lines
+        .iter()
+        .map(|(path, value)| format!("{path} = {value}"))
+        .collect();
     let mut command = vec![
         ("name".to_owned(), "\"count\"".to_owned()),
         ("description".to_owned(), "\"counts\"".to_owned()),
@@ -127,10 +150,16 @@ fn file(wrong: &[(&str, &str)]) -> (String, Vec<usize>) {
         command.push((name.to_owned(), (*value).to_owned()));
     }
     text.push("[[tools.commands]]".to_owned());
-    text.extend(command.iter().map(|(name, value)| format!("{name} = {value}")));
+    text.extend(
+        command
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}")),
+    );
     let line = |path: &str| {
         let name = path.strip_prefix("tools.commands[0].").unwrap_or(path);
-        let found = text.iter().position(|line| line.starts_with(&format!("{name} = ")));
+        let found = text
+            .iter()
+            .position(|line| line.starts_with(&format!("{name} = ")));
         found.map_or(0, |index| index + 1)
     };
     let places = wrong.iter().map(|(path, _)| line(path)).collect();
@@ -172,15 +201,34 @@ fn wrong(
         }
     };
     check(!text.contains("canary"), "shows a secret");
-    check(!text.contains(|c| is_hidden(c) && c != '\n'), "shows hidden characters");
+    check(
+        !text.contains(|c| is_hidden(c) && c != '\n'),
+        "shows hidden characters",
+    );
     match told {
         Ok(_) => check(!must_fail, "is accepted"),
         Err(text) => {
             check(text.contains(path), "does not name the setting");
             check(text.contains(place), "does not name the place");
-            let says = ["allowed", "give", "use ", "is outside", "missing", "no usable", "empty", "is wrong", "NUL"];
-            check(says.iter().any(|word| text.contains(word)), "does not say what is allowed");
-            check(text.starts_with("cairn: the configuration has "), "begins otherwise");
+            let says = [
+                "allowed",
+                "give",
+                "use ",
+                "is outside",
+                "missing",
+                "no usable",
+                "empty",
+                "is wrong",
+                "NUL",
+            ];
+            check(
+                says.iter().any(|word| text.contains(word)),
+                "does not say what is allowed",
+            );
+            check(
+                text.starts_with("cairn: the configuration has "),
+                "begins otherwise",
+            );
         }
     }
     faults
@@ -217,8 +265,16 @@ fn every_setting_says_what_is_wrong_with_it_in_a_file() {
             bad.push(format!("{typo} {fault}: {told:?}"));
         }
     }
-    println!("settings in files: {cases} faults in {} settings", settings().len());
-    assert!(bad.is_empty(), "{} are wrong:\n{}", bad.len(), bad.join("\n"));
+    println!(
+        "settings in files: {cases} faults in {} settings",
+        settings().len()
+    );
+    assert!(
+        bad.is_empty(),
+        "{} are wrong:\n{}",
+        bad.len(),
+        bad.join("\n")
+    );
 }
 
 #[test]
@@ -255,7 +311,12 @@ fn every_setting_says_what_is_wrong_with_it_in_a_variable() {
         }
     }
     println!("settings in variables: {cases} faults");
-    assert!(bad.is_empty(), "{} are wrong:\n{}", bad.len(), bad.join("\n"));
+    assert!(
+        bad.is_empty(),
+        "{} are wrong:\n{}",
+        bad.len(),
+        bad.join("\n")
+    );
 }
 
 /// One wrong value for every setting that has one, all in one file.
@@ -279,35 +340,42 @@ fn all_faults_of_a_file_are_told_at_once() {
     println!("{} faults of one file are told at once", wrong.len());
 }
 
+/// Arguments, variables, and what is named.
+type Sample<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
+
+#[rustfmt::skip]
+const SAMPLES: [Sample<'_>; 11] = [
+    (&["check-config"], &[("CAIRN_RUN__MAX_TURNS", "0")], "run.max_turns"),
+    (&["check-config"], &[("CAIRN_RUN__MAX_TURN", "5")], "run.max_turn"),
+    (&["check-config"], &[("CAIRN_STORE", "")], "store.path"),
+    (&["check-config"], &[("OPENAI_API_KEY", CANARY), ("OPENAI_BASE_URL", "nowhere")], "models.openai"),
+    (&["check-config"], &[("OPENAI_API_KEY", CANARY), ("CAIRN_MODELS__OPENAI__API_KEYS", CANARY)], "api_keys"),
+    (&["check-config", "--log", "loud"], &[], "flag --log: log.level"),
+    (&["check-config", "--config", "none.toml"], &[], "none.toml"),
+    (&["serve", "--listen", "here"], &[], "flag --listen: serve.listen"),
+    (&["serve", "--grace", "soon"], &[], "flag --grace: serve.grace"),
+    (&["run", "--pace", "slow", "x"], &[], "flag --pace: model.pace"),
+    (&["run", "--model", "\x1b[31m", "x"], &[], "flag --model: model.default"),
+];
+
 /// The program itself, with a sample: file, variable, flag.
 #[test]
 fn the_program_ends_with_2_and_says_why() {
     let site = Site::new(CAIRN);
-    let key = ("OPENAI_API_KEY", CANARY);
-    let samples: [(&[&str], &[(&str, &str)], &str); 11] = [
-        (&["check-config"], &[("CAIRN_RUN__MAX_TURNS", "0")], "run.max_turns"),
-        (&["check-config"], &[("CAIRN_RUN__MAX_TURN", "5")], "run.max_turn"),
-        (&["check-config"], &[("CAIRN_STORE", "")], "store.path"),
-        (&["check-config"], &[key, ("OPENAI_BASE_URL", "nowhere")], "models.openai"),
-        (&["check-config"], &[key, ("CAIRN_MODELS__OPENAI__API_KEYS", CANARY)], "api_keys"),
-        (&["check-config", "--log", "loud"], &[], "flag --log: log.level"),
-        (&["check-config", "--config", "none.toml"], &[], "none.toml"),
-        (&["serve", "--listen", "here"], &[], "flag --listen: serve.listen"),
-        (&["serve", "--grace", "soon"], &[], "flag --grace: serve.grace"),
-        (&["run", "--pace", "slow", "x"], &[], "flag --pace: model.pace"),
-        (&["run", "--model", "\x1b[31m", "x"], &[], "flag --model: model.default"),
-    ];
-    for (arguments, variables, named) in samples {
+    for (arguments, variables, named) in SAMPLES {
         let done = site.run_with(arguments, variables);
         let text = format!("{arguments:?} {variables:?}: {done:?}");
         assert_eq!(done.code, Some(2), "{text}");
         assert!(done.err.starts_with("cairn: "), "{text}");
         assert!(done.err.contains(named), "{text}");
         let all = format!("{}{}", done.out, done.err);
-        assert!(!all.contains("panicked") && !all.contains("canary"), "{text}");
+        assert!(
+            !all.contains("panicked") && !all.contains("canary"),
+            "{text}"
+        );
         assert!(!all.contains(|c| is_hidden(c) && c != '\n'), "{text}");
     }
     let nothing = !site.path().join(".cairn").exists();
     assert!(nothing, "a store was made in spite of faults");
-    println!("the program: {} samples", samples.len());
+    println!("the program: {} samples", SAMPLES.len());
 }

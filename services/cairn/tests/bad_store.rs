@@ -2,6 +2,13 @@
 //!
 //! Each ends with a clear error and the right exit code, and leaves nothing half done.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot set up its world is over"
+)]
+
 use cairn_testkit::{Output, Site};
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -43,7 +50,9 @@ fn used_site() -> Site {
 fn names(site: &Site, folder: &str) -> Vec<String> {
     let entries = fs::read_dir(site.path().join(folder)).expect("a folder");
     let names = entries.map(|entry| entry.expect("an entry").file_name());
-    let mut names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    let mut names: Vec<_> = names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }
@@ -51,7 +60,10 @@ fn names(site: &Site, folder: &str) -> Vec<String> {
 #[test]
 fn a_full_disk_stops_a_run_and_more_room_lets_it_go_on() {
     let site = Site::new(CAIRN);
-    site.write("docs/long.md", &format!("{}\n", "y".repeat(1000)).repeat(55));
+    site.write(
+        "docs/long.md",
+        &format!("{}\n", "y".repeat(1000)).repeat(55),
+    );
     let step = r#"{"tool": "read_file", "arguments": {"path": "docs/long.md"}}"#;
     let steps = [step; 24].join(",");
     site.write("plan.json", &format!("{{\"steps\": [{steps}]}}"));
@@ -64,7 +76,10 @@ fn a_full_disk_stops_a_run_and_more_room_lets_it_go_on() {
     journal.check();
     let before = journal.of_kind("step_completed").len();
     assert!((1..24).contains(&before), "{before} steps");
-    assert!(journal.of_kind("run_failed").is_empty(), "a full disk is no failure of the run");
+    assert!(
+        journal.of_kind("run_failed").is_empty(),
+        "a full disk is no failure of the run"
+    );
 
     check_failed(&site.run_with(&["resume", "big"], &small), 1, &says);
     check_done(&site.run(&["resume", "big"]));
@@ -78,7 +93,10 @@ fn a_full_disk_stops_a_run_and_more_room_lets_it_go_on() {
 #[test]
 fn a_path_that_can_be_no_store_is_refused_and_nothing_is_touched() {
     let site = used_site();
-    site.write("notes.txt", "no database, but longer than the header of one\n");
+    site.write(
+        "notes.txt",
+        "no database, but longer than the header of one\n",
+    );
     site.write("noise.db", &"noise".repeat(2000));
     let store = fs::read(site.path().join(".cairn/cairn.db")).expect("a store");
     let mut newer = store.clone();
@@ -118,7 +136,11 @@ fn a_path_that_can_be_no_store_is_refused_and_nothing_is_touched() {
         ] {
             let output = site.run(arguments);
             // A reader finds a path below a file or in a missing folder to hold nothing.
-            let says = if output.err.contains("there is no store at") { &[][..] } else { says };
+            let says = if output.err.contains("there is no store at") {
+                &[][..]
+            } else {
+                says
+            };
             check_failed(&output, 1, says);
             count += 1;
         }
@@ -132,8 +154,18 @@ fn a_path_that_can_be_no_store_is_refused_and_nothing_is_touched() {
 #[test]
 fn a_store_that_is_not_there_is_not_made_by_looking() {
     let site = Site::new(CAIRN);
-    for arguments in [&["sessions"][..], &["tree"], &["export", "s"], &["watch", "s"], &["pending"]] {
-        check_failed(&site.run(arguments), 1, &["there is no store", "begin with"]);
+    for arguments in [
+        &["sessions"][..],
+        &["tree"],
+        &["export", "s"],
+        &["watch", "s"],
+        &["pending"],
+    ] {
+        check_failed(
+            &site.run(arguments),
+            1,
+            &["there is no store", "begin with"],
+        );
     }
     assert!(!site.path().join(".cairn").exists());
 }
@@ -142,7 +174,11 @@ fn a_store_that_is_not_there_is_not_made_by_looking() {
 fn a_second_holder_is_refused_and_other_commands_attach() {
     let site = Site::new(CAIRN);
     let first = site.start(&SERVE, &[]);
-    assert!(first.first_line.contains("listening"), "{}", first.first_line);
+    assert!(
+        first.first_line.contains("listening"),
+        "{}",
+        first.first_line
+    );
     let second = site.run(&SERVE);
     check_failed(&second, 1, &["another process holds the store", "--store"]);
     check_done(&look(&site));
@@ -166,8 +202,15 @@ fn what_lies_at_the_place_of_the_socket_does_not_matter() {
     assert_eq!(site.sessions().len(), 3);
     fs::create_dir(&socket).expect("a folder");
     check_failed(&look(&site), 1, &["cannot listen on", "cairn.sock"]);
-    assert_eq!(names(&site, ".cairn"), ["cairn.db", "cairn.db.lock", "cairn.sock"]);
-    assert_eq!(site.sessions().len(), 3, "a run began in spite of the error");
+    assert_eq!(
+        names(&site, ".cairn"),
+        ["cairn.db", "cairn.db.lock", "cairn.sock"]
+    );
+    assert_eq!(
+        site.sessions().len(),
+        3,
+        "a run began in spite of the error"
+    );
 }
 
 #[test]
@@ -176,7 +219,11 @@ fn a_store_whose_socket_has_too_long_a_path_is_refused() {
     site.write("plan.json", LOOK);
     let store = format!("{}/x.db", "long".repeat(30));
     let output = site.run(&["run", "--plan", "plan.json", "--store", &store]);
-    check_failed(&output, 1, &["cannot listen on", "give a shorter one with --store"]);
+    check_failed(
+        &output,
+        1,
+        &["cannot listen on", "give a shorter one with --store"],
+    );
 }
 
 #[test]
@@ -201,9 +248,21 @@ const BAD_PLANS: [(&str, &str, &str); 16] = [
     ("no steps", "{\"steps\": []}", "at least one step"),
     ("steps of a wrong type", "{\"steps\": 3}", "steps"),
     ("a step of a wrong type", "{\"steps\": [3]}", "steps[0]"),
-    ("an empty step", "{\"steps\": [{\"title\": \"a\"}]}", "lacks 'description'"),
-    ("a wrong order", "{\"order\": \"tree\", \"steps\": [{\"description\": \"a\"}]}", "order"),
-    ("a slip of the pen", "{\"steps\": [{\"descripton\": \"a\"}]}", "descripton"),
+    (
+        "an empty step",
+        "{\"steps\": [{\"title\": \"a\"}]}",
+        "lacks 'description'",
+    ),
+    (
+        "a wrong order",
+        "{\"order\": \"tree\", \"steps\": [{\"description\": \"a\"}]}",
+        "order",
+    ),
+    (
+        "a slip of the pen",
+        "{\"steps\": [{\"descripton\": \"a\"}]}",
+        "descripton",
+    ),
     (
         "arguments that are no object",
         "{\"steps\": [{\"tool\": \"list_files\", \"arguments\": 3}]}",
@@ -248,15 +307,29 @@ fn a_plan_with_faults_is_told_what_they_are() {
     }
     let deep = "[".repeat(100_000) + &"]".repeat(100_000);
     let step = format!("{{\"steps\": [{{\"tool\": \"list_files\", \"arguments\": {deep}}}]}}");
-    let many = format!("{{\"steps\": [{}]}}", ["{\"description\": \"a\"}"; 10_001].join(","));
+    let many = format!(
+        "{{\"steps\": [{}]}}",
+        ["{\"description\": \"a\"}"; 10_001].join(",")
+    );
     for text in [step, many, "x".repeat(4 << 20), "\u{1b}[31m\0".to_owned()] {
         site.write("bad.json", &text);
         check_failed(&site.run(&["run", "--plan", "bad.json"]), 2, &["bad.json"]);
     }
     fs::write(site.path().join("bad.json"), [0xFF, 0xFE, 0x00]).expect("a file");
-    check_failed(&site.run(&["run", "--plan", "bad.json"]), 2, &["bad.json", "UTF-8"]);
+    check_failed(
+        &site.run(&["run", "--plan", "bad.json"]),
+        2,
+        &["bad.json", "UTF-8"],
+    );
     for path in ["nowhere.json", "docs", "docs/one.md/x", "/proc/none"] {
-        check_failed(&site.run(&["run", "--plan", path]), 2, &["cannot read the plan", path]);
+        check_failed(
+            &site.run(&["run", "--plan", path]),
+            2,
+            &["cannot read the plan", path],
+        );
     }
-    assert!(!site.path().join(".cairn").exists(), "a store was made for a plan with faults");
+    assert!(
+        !site.path().join(".cairn").exists(),
+        "a store was made for a plan with faults"
+    );
 }

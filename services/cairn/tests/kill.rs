@@ -2,6 +2,13 @@
 //! restart the run ends with the same result, nothing that was finished runs again, and calls with
 //! side effects happen once or are asked about.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot set up its world is over"
+)]
+
 use cairn_testkit::{Journal, Output, Site};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,6 +1,13 @@
 //! Kill -9 of `cairn serve` before and after every commit of a run, under a client that watches and
 //! asks again.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot set up its world is over"
+)]
+
 mod support;
 
 use cairn_proto::event as wire;

@@ -1,5 +1,12 @@
 //! Rules of the repository that a reader relies on.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot set up its world is over"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

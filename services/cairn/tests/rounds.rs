@@ -1,5 +1,11 @@
 //! Durable rounds: what a run costs in commits, with a model and tools that take no time.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot set up its world is over"
+)]
 #![cfg(debug_assertions)]
 
 mod support;
@@ -93,5 +99,5 @@ async fn independent_steps_share_commits() {
         }),
         ..wire::StartRun::default()
     };
-    assert!(commits_of("pure", graph).await <= 9);
+    assert!(commits_of("pure", graph).await < 9);
 }

@@ -1,5 +1,12 @@
 //! Watching and asking again: nothing missed, nothing twice, nothing started twice.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot set up its world is over"
+)]
+
 mod support;
 
 use cairn_model::ModelRegistry;

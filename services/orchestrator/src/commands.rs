@@ -2,7 +2,7 @@
 
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
-use crate::session::{Message, Ownership, header};
+use crate::session::{Checkpointer, Message, Ownership, header};
 use crate::store::{LARGEST_INLINE_EVENT, Loaded, for_session};
 use cairn_engine::command::Command;
 use cairn_engine::decide::{Facts, Input};
@@ -125,6 +125,7 @@ pub(crate) async fn create(
             loaded: Loaded {
                 session,
                 version: 0,
+                checkpoints: Checkpointer::default(),
             },
         };
         deps.owners.begin(deps, ownership, None);
@@ -147,6 +148,7 @@ fn first_events(
         not_after: now + u64::from(deps.config.lease_ms()) * 4 / 5,
         tools: &catalogue.facts,
         limits: deps.config.limits,
+        starts: true,
     };
     let command = command.map(|command| (request_id.to_owned(), command));
     let events = session.decide(Input::Create { title, command }, &facts);

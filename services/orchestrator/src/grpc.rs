@@ -266,6 +266,21 @@ impl OrchestratorService for Orchestrator {
         commands::decide(&self.deps, request).await
     }
 
+    async fn release_quarantine(
+        &self,
+        request: Request<pb::ReleaseQuarantineRequest>,
+    ) -> Answer<pb::ReleaseQuarantineResponse> {
+        let key = key_of(&request, &request.get_ref().session)?;
+        let release = memory_pb::ReleaseQuarantineRequest {
+            session: key.id.to_string(),
+        };
+        let mut ownership = self.deps.store.ownership();
+        ownership
+            .release_quarantine(for_session(&key, release))
+            .await?;
+        Ok(Response::new(pb::ReleaseQuarantineResponse {}))
+    }
+
     async fn get_plan(&self, request: Request<pb::GetPlanRequest>) -> Answer<pb::GetPlanResponse> {
         let key = key_of(&request, &request.get_ref().session)?;
         let session = self.session(&key).await?;

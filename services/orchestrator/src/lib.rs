@@ -53,7 +53,9 @@ pub struct Links {
 #[derive(Debug)]
 pub struct Running {
     deps: Arc<Deps>,
+    claiming: TaskTracker,
     background: TaskTracker,
+    stop_claiming: CancellationToken,
     stop: CancellationToken,
 }
 
@@ -69,13 +71,14 @@ pub async fn build(
     let deps = deps(config, &links, catalogue).await?;
     let running = Running {
         deps: deps.clone(),
+        claiming: TaskTracker::new(),
         background: TaskTracker::new(),
+        stop_claiming: CancellationToken::new(),
         stop: CancellationToken::new(),
     };
     let stop = || running.stop.clone();
-    running
-        .background
-        .spawn(owners::claim(deps.clone(), stop()));
+    let claim = owners::claim(deps.clone(), running.stop_claiming.clone());
+    running.claiming.spawn(claim);
     running
         .background
         .spawn(owners::renew(deps.clone(), stop()));
@@ -127,6 +130,9 @@ impl Running {
     /// Takes no new sessions, lets calls with side effects end, and gives all sessions back, so
     /// that another orchestrator goes on at once. Bound it by a deadline: a call may take long.
     pub async fn drain(&self) {
+        self.stop_claiming.cancel();
+        self.claiming.close();
+        self.claiming.wait().await;
         self.deps.owners.drain().await;
         self.stop.cancel();
         self.background.close();

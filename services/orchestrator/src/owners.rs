@@ -8,6 +8,7 @@ use cairn_engine::decide::Input;
 use cairn_proto::memory as pb;
 use cairn_rpc::{Link, RpcError};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -18,6 +19,8 @@ use tokio_util::task::TaskTracker;
 const CLAIM_WAIT_MS: u32 = 10_000;
 /// Most sessions claimed with one question.
 const CLAIM_BATCH: u32 = 32;
+/// Most leases renewed with one request.
+const RENEW_BATCH: usize = 1024;
 /// Pause after a question that failed.
 const CLAIM_PAUSE: Duration = Duration::from_millis(500);
 /// How old the catalogue of tools may become.
@@ -27,6 +30,8 @@ const CATALOGUE_AGE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     running: Mutex<HashMap<SessionKey, Running>>,
+    /// The process is about to end: whoever begins now is told so at once.
+    is_draining: AtomicBool,
     tasks: TaskTracker,
 }
 
@@ -41,6 +46,10 @@ impl Owners {
     pub(crate) fn begin(&self, deps: &Arc<Deps>, ownership: Ownership, first: Option<Input>) {
         let (to_owner, inbox) = mpsc::unbounded_channel();
         let (key, epoch) = (ownership.key.clone(), ownership.epoch);
+        if self.is_draining.load(Ordering::SeqCst) {
+            // The receiver is right here.
+            let _ = to_owner.send(Message::Stop);
+        }
         let running = Running { epoch, to_owner };
         // An owner of an earlier epoch finds out by itself that it is none any more.
         self.lock().insert(key.clone(), running);
@@ -60,6 +69,17 @@ impl Owners {
     /// Sends to the owner of a session, if it is here.
     pub(crate) fn tell(&self, key: &SessionKey, message: Message) {
         if let Some(running) = self.lock().get(key) {
+            let _ = running.to_owner.send(message);
+        }
+    }
+
+    /// Sends to the owner of a session, if it still is the owner of that epoch.
+    fn tell_epoch(&self, key: &SessionKey, epoch: u64, message: Message) {
+        if let Some(running) = self
+            .lock()
+            .get(key)
+            .filter(|running| running.epoch == epoch)
+        {
             let _ = running.to_owner.send(message);
         }
     }
@@ -88,6 +108,7 @@ impl Owners {
 
     /// Asks all owners to let go, and waits until they have.
     pub(crate) async fn drain(&self) {
+        self.is_draining.store(true, Ordering::SeqCst);
         for (key, _) in self.all() {
             self.tell(&key, Message::Stop);
         }
@@ -96,14 +117,19 @@ impl Owners {
     }
 }
 
-/// Claims sessions that need an owner, until stopped.
+/// Claims sessions that need an owner, until stopped. What was claimed is taken over, whatever
+/// happens: nobody else may before the lease ends.
 pub(crate) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
     loop {
-        let claimed = tokio::select! {
+        let answer = tokio::select! {
             () = stop.cancelled() => return,
-            claimed = claim_once(&deps) => claimed,
+            answer = ask_for_claims(&deps) => answer,
         };
-        if let Err(error) = claimed {
+        let taken = match answer {
+            Ok(answer) => take_answer(&deps, answer).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = taken {
             tracing::warn!(%error, "no sessions could be claimed");
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -113,25 +139,29 @@ pub(crate) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
     }
 }
 
-async fn claim_once(deps: &Arc<Deps>) -> Result<(), RpcError> {
-    let room = deps.config.max_sessions.saturating_sub(deps.owners.count());
-    let room = u32::try_from(room).unwrap_or(CLAIM_BATCH).min(CLAIM_BATCH);
-    if room == 0 {
+async fn ask_for_claims(deps: &Arc<Deps>) -> Result<pb::ClaimSessionsResponse, RpcError> {
+    let room = loop {
+        let room = deps.config.max_sessions.saturating_sub(deps.owners.count());
+        if room > 0 {
+            break u32::try_from(room).unwrap_or(CLAIM_BATCH).min(CLAIM_BATCH);
+        }
         tokio::time::sleep(CLAIM_PAUSE).await;
-        return Ok(());
-    }
+    };
     let request = pb::ClaimSessionsRequest {
         owner: deps.config.owner.clone(),
         max_sessions: room,
         lease_ms: deps.config.lease_ms(),
         wait_ms: CLAIM_WAIT_MS,
     };
-    let answer = deps
+    Ok(deps
         .store
         .ownership()
         .claim_sessions(request)
         .await?
-        .into_inner();
+        .into_inner())
+}
+
+async fn take_answer(deps: &Arc<Deps>, answer: pb::ClaimSessionsResponse) -> Result<(), RpcError> {
     deps.store.clock.take(answer.store_time_unix_ms);
     for session in &answer.woken {
         deps.owners
@@ -178,17 +208,15 @@ pub(crate) async fn renew(deps: Arc<Deps>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             _ = ticks.tick() => {}
         }
-        if let Err(error) = renew_once(&deps).await {
-            tracing::warn!(%error, "leases could not be renewed");
+        for owned in deps.owners.all().chunks(RENEW_BATCH) {
+            if let Err(error) = renew_batch(&deps, owned).await {
+                tracing::warn!(%error, "leases could not be renewed");
+            }
         }
     }
 }
 
-async fn renew_once(deps: &Arc<Deps>) -> Result<(), RpcError> {
-    let owned = deps.owners.all();
-    if owned.is_empty() {
-        return Ok(());
-    }
+async fn renew_batch(deps: &Arc<Deps>, owned: &[(SessionKey, u64)]) -> Result<(), RpcError> {
     let sessions = owned.iter().map(|(key, epoch)| pb::OwnedSession {
         session: Some(key.to_ref()),
         epoch: *epoch,
@@ -207,13 +235,13 @@ async fn renew_once(deps: &Arc<Deps>) -> Result<(), RpcError> {
     deps.store.clock.take(answer.store_time_unix_ms);
     let lost: Result<Vec<_>, _> = answer.lost.iter().map(SessionKey::from_ref).collect();
     let lost = lost?;
-    for (key, _) in owned {
-        let message = if lost.contains(&key) {
+    for (key, epoch) in owned {
+        let message = if lost.contains(key) {
             Message::Lost
         } else {
             Message::Renewed(answer.lease_until_unix_ms)
         };
-        deps.owners.tell(&key, message);
+        deps.owners.tell_epoch(key, *epoch, message);
     }
     for session in &answer.woken {
         deps.owners

@@ -19,7 +19,7 @@ use cairn_engine::transitions::IllegalTransition;
 use cairn_proto::executor::RunStepResponse;
 use cairn_proto::planner::MakePlanResponse;
 use cairn_rpc::RpcError;
-use checkpoint::Checkpointer;
+pub(crate) use checkpoint::Checkpointer;
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, SelectAll};
 use perform::Active;
@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 /// Most messages that one transition takes in.
-const LARGEST_BATCH: usize = 256;
+const LARGEST_BATCH: usize = 128;
 
 /// What reaches an owner.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl Owner {
             active: HashMap::new(),
             reported: HashMap::new(),
             next_stream: 0,
-            checkpoints: Checkpointer::default(),
+            checkpoints: ownership.loaded.checkpoints,
             failures: HashMap::new(),
             is_stopping: false,
         }
@@ -156,18 +156,34 @@ impl Owner {
 
     fn decide_all(&mut self, inputs: Vec<Input>) -> Result<Vec<Event>, IllegalTransition> {
         let catalogue = self.deps.catalogue();
-        let lease = i64::from(self.deps.config.lease_ms());
         let facts = Facts {
             now: self.deps.store.clock.now(),
-            not_after: u64::try_from(self.lease_until - lease / 5).unwrap_or(0),
+            not_after: u64::try_from(self.not_after()).unwrap_or(0),
             tools: &catalogue.facts,
             limits: self.deps.config.limits,
+            starts: !self.is_stopping,
         };
         let mut events = Vec::new();
         for input in inputs {
-            events.append(&mut self.session.decide(input, &facts)?);
+            let reported = match &input {
+                Input::Report { attempt, .. } => Some(*attempt),
+                _ => None,
+            };
+            match (self.session.decide(input, &facts), reported) {
+                (Ok(mut decided), _) => events.append(&mut decided),
+                // A report that contradicts the state was not taken: its executor goes, not the
+                // session.
+                (Err(illegal), Some(attempt)) => {
+                    tracing::error!(session = %self.key, %illegal, "a report is dropped");
+                    self.active.remove(&Work::RunStep(attempt));
+                    self.reported.remove(&attempt);
+                    let lost = Input::AttemptLost { attempt };
+                    events.append(&mut self.session.decide(lost, &facts)?);
+                }
+                (Err(illegal), None) => return Err(illegal),
+            }
         }
-        while !self.session.commands.is_empty() {
+        while !self.is_stopping && !self.session.commands.is_empty() {
             events.append(&mut self.session.decide(Input::HandleCommand, &facts)?);
         }
         Ok(events)
@@ -198,6 +214,12 @@ impl Owner {
             self.read_others().await?;
         }
         Ok(inputs)
+    }
+
+    /// No call with side effects may begin after this, by the store's clock: the lease's end, less a
+    /// fifth.
+    fn not_after(&self) -> i64 {
+        self.lease_until - i64::from(self.deps.config.lease_ms()) / 5
     }
 
     /// How long work may go on without a renewal: executors are to stop before others may begin.

@@ -2,6 +2,7 @@
 
 use crate::clock::StoreClock;
 use crate::key::SessionKey;
+use crate::session::Checkpointer;
 use bytes::Bytes;
 use cairn_engine::event::Event;
 use cairn_engine::state::Session;
@@ -34,6 +35,8 @@ pub(crate) struct Loaded {
     pub(crate) session: Session,
     /// The number of the owner's transitions.
     pub(crate) version: u64,
+    /// How far the journal is from its next checkpoint.
+    pub(crate) checkpoints: Checkpointer,
 }
 
 impl Store {
@@ -158,7 +161,8 @@ impl Store {
         key: &SessionKey,
         at_seq: Option<u64>,
     ) -> Result<Loaded, RpcError> {
-        let mut session = self.checkpoint(key, at_seq).await?.unwrap_or_default();
+        let (mut session, size) = self.checkpoint(key, at_seq).await?.unwrap_or_default();
+        let mut folded = 0;
         let until = at_seq.unwrap_or(u64::MAX);
         loop {
             let page = self.read(key, session.seq).await?;
@@ -170,11 +174,15 @@ impl Store {
                 if stored.seq > until {
                     break;
                 }
+                folded += stored.event.len();
                 self.fold(key, &mut session, &stored).await?;
             }
             if is_last || session.seq >= until {
-                let version = page.version;
-                return Ok(Loaded { session, version });
+                return Ok(Loaded {
+                    session,
+                    version: page.version,
+                    checkpoints: Checkpointer::resumed(folded, size),
+                });
             }
         }
     }
@@ -205,7 +213,7 @@ impl Store {
         &self,
         key: &SessionKey,
         at_seq: Option<u64>,
-    ) -> Result<Option<Session>, RpcError> {
+    ) -> Result<Option<(Session, usize)>, RpcError> {
         let request = pb::GetCheckpointRequest {
             session: key.id.to_string(),
             at_or_before_seq: at_seq.unwrap_or(0),
@@ -215,9 +223,10 @@ impl Store {
             .get_checkpoint(for_session(key, request))
             .await?
             .into_inner();
-        Ok(found
-            .checkpoint
-            .and_then(|checkpoint| Session::from_checkpoint(&checkpoint.state)))
+        Ok(found.checkpoint.and_then(|checkpoint| {
+            let session = Session::from_checkpoint(&checkpoint.state)?;
+            Some((session, checkpoint.state.len()))
+        }))
     }
 
     /// A page of events after a cursor.

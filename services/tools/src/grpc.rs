@@ -1,6 +1,6 @@
 //! `cairn.tools.v1.ToolsService`: convert, call, convert.
 
-use crate::invoke::{Invoker, Outcome, Request as CallRequest};
+use crate::invoke::{GRACE, Invoker, Outcome, Request as CallRequest};
 use crate::tool::{Effect, ToolSpec};
 use cairn_proto::event;
 use cairn_proto::tools as proto;
@@ -82,7 +82,8 @@ fn spec(spec: &ToolSpec) -> proto::ToolSpec {
         description: spec.description.clone(),
         parameters_json: spec.parameters.to_string(),
         effect: effect.into(),
-        time_limit_ms: millis(spec.time_limit),
+        // A call that is stopped may still hand over an answer that it has.
+        time_limit_ms: millis(spec.time_limit + GRACE),
         in_process: spec.in_process,
     }
 }

@@ -109,6 +109,8 @@ pub struct Facts<'a> {
     pub tools: &'a BTreeMap<String, ToolFacts>,
     /// Limits of a run that names none.
     pub limits: RunLimits,
+    /// Steps may begin. An owner that is about to let go leaves them to the next.
+    pub starts: bool,
 }
 
 impl Session {

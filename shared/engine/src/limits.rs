@@ -8,6 +8,8 @@ pub const MAX_SUB_GOALS: usize = 100;
 pub const MAX_MEMORY_KEY: usize = 128;
 /// Most bytes of a value of session memory.
 pub const MAX_MEMORY_VALUE: usize = 64 * 1024;
+/// Most bytes of all keys and values of a session's memory.
+pub const MAX_MEMORY_BYTES: usize = 2 * 1024 * 1024;
 /// Most keys of a session's memory.
 pub const MAX_MEMORY_KEYS: usize = 1024;
 /// Most bytes of a goal.

@@ -10,13 +10,18 @@ pub struct Journal(pub Vec<Value>);
 impl Journal {
     /// Reads lines of JSON.
     pub fn read(lines: &str) -> Self {
-        let events = lines.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
+        let events = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a line of JSON"));
         Self(events.collect())
     }
 
     /// The events of a kind.
     pub fn of_kind(&self, kind: &str) -> Vec<&Value> {
-        self.0.iter().filter(|event| event["kind"] == kind).collect()
+        self.0
+            .iter()
+            .filter(|event| event["kind"] == kind)
+            .collect()
     }
 
     /// The summaries of completed steps, by step.
@@ -26,7 +31,10 @@ impl Journal {
             .into_iter()
             .map(|event| {
                 let step = event["attempt"]["step"].as_u64().expect("a step");
-                (step, event["summary"].as_str().unwrap_or_default().to_owned())
+                (
+                    step,
+                    event["summary"].as_str().unwrap_or_default().to_owned(),
+                )
             })
             .collect();
         found.sort();
@@ -37,12 +45,19 @@ impl Journal {
     /// its end, and no call has two results.
     pub fn check(&self) {
         for (event, expected) in self.0.iter().zip(1u64..) {
-            assert_eq!(event["seq"].as_u64(), Some(expected), "a gap in the journal");
+            assert_eq!(
+                event["seq"].as_u64(),
+                Some(expected),
+                "a gap in the journal"
+            );
         }
         let mut ended = BTreeSet::new();
         let mut finished = BTreeSet::new();
         for event in &self.0 {
-            let step = (event["attempt"]["run"].to_string(), event["attempt"]["step"].to_string());
+            let step = (
+                event["attempt"]["run"].to_string(),
+                event["attempt"]["step"].to_string(),
+            );
             match event["kind"].as_str().expect("a kind") {
                 "step_started" => assert!(!ended.contains(&step), "{step:?} began again"),
                 "step_completed" | "step_failed" => {

@@ -56,7 +56,10 @@ impl Site {
         site.write("cairn.toml", SETTINGS);
         site.write("record.sh", TOOL_SCRIPT);
         site.write("docs/one.md", "# One\nRedis is a store.\nNothing else.\n");
-        site.write("docs/two.md", "# Two\nSQLite is a store.\nRedis is another.\n");
+        site.write(
+            "docs/two.md",
+            "# Two\nSQLite is a store.\nRedis is another.\n",
+        );
         site
     }
 
@@ -70,6 +73,12 @@ impl Site {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
         fs::write(path, text).expect("a file");
+    }
+
+    /// Adds to a file.
+    pub fn append(&self, name: &str, text: &str) {
+        let before = self.read(name).unwrap_or_default();
+        self.write(name, &(before + text));
     }
 
     /// Reads a file.
@@ -115,6 +124,8 @@ impl Site {
     }
 
     /// Starts a command, waits until it has printed a line, and leaves it running.
+    ///
+    /// Everything else that it prints must fit into a pipe.
     pub fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
         let mut command = self.command(arguments);
         command.envs(variables.iter().copied());
@@ -162,6 +173,19 @@ pub struct Running {
 }
 
 impl Running {
+    /// Sends it an interrupt, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        let sent = Command::new("kill")
+            .args(["-INT", &self.child.id().to_string()])
+            .status();
+        assert!(sent.expect("kill can be started").success());
+    }
+
+    /// Waits for its end and tells its exit code.
+    pub fn wait_for_code(&mut self) -> Option<i32> {
+        self.child.wait().expect("its end").code()
+    }
+
     /// Waits for its end and tells the signal that ended it.
     pub fn wait_for_signal(&mut self) -> Option<i32> {
         self.child.wait().expect("its end").signal()

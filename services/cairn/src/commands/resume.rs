@@ -8,7 +8,9 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
 use cairn_proto::event::event::Kind;
-use cairn_proto::orchestrator::{GetSessionRequest, RunStatus, Session, SessionStatus};
+use cairn_proto::orchestrator::{
+    GetSessionRequest, ReleaseQuarantineRequest, RunStatus, Session, SessionStatus,
+};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -88,6 +90,11 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         tree_dir: args.tree_dir,
     };
     let mut client = Client::attach(context, Access::Hold).await?;
+    // Somebody asks for it, so it is not to stay aside.
+    let release = ReleaseQuarantineRequest {
+        session: what.session.clone(),
+    };
+    client.orchestrator().release_quarantine(release).await?;
     let followed = follow::follow(&mut client, &what).await;
     client.finish().await;
     followed

@@ -12,6 +12,9 @@ const MANY: usize = 10_001;
 /// More than a message may have.
 const HUGE: usize = 5 << 20;
 
+/// Encodes a valid request with a fault in it.
+type Encode = Box<dyn Fn(&DynamicMessage) -> Vec<u8>>;
+
 /// A valid request with one fault.
 pub(crate) struct Fault {
     /// Field and fault, for people.
@@ -19,7 +22,7 @@ pub(crate) struct Fault {
     /// Whether nothing but an error will do.
     pub(crate) must_fail: bool,
     /// Puts it in.
-    pub(crate) bytes: Box<dyn Fn(&DynamicMessage) -> Vec<u8>>,
+    pub(crate) bytes: Encode,
 }
 
 /// All faults of a request.
@@ -133,7 +136,11 @@ fn values(field: &FieldDescriptor) -> Vec<(String, bool, Value)> {
             texts
                 .map(|(name, must_fail, text)| {
                     let may_be_any = name == "NUL" && ANY_TEXT.contains(&field.full_name());
-                    (name.to_owned(), must_fail && !may_be_any, Value::String(text))
+                    (
+                        name.to_owned(),
+                        must_fail && !may_be_any,
+                        Value::String(text),
+                    )
                 })
                 .collect()
         }
@@ -173,7 +180,11 @@ fn texts() -> Vec<(&'static str, bool, String)> {
         ("blank", false, " \t \u{a0}".to_owned()),
         ("unknown", false, "no-such-thing".to_owned()),
         ("line breaks", false, "a\r\nb".to_owned()),
-        ("terminal codes", false, "\x1b[31mred\x1b]0;t\x07".to_owned()),
+        (
+            "terminal codes",
+            false,
+            "\x1b[31mred\x1b]0;t\x07".to_owned(),
+        ),
         ("NUL", true, "a\0b".to_owned()),
         ("bidi", false, "user\u{202e}nimda\u{2066}".to_owned()),
         ("no width", false, "a\u{200b}b\u{feff}".to_owned()),
@@ -182,13 +193,25 @@ fn texts() -> Vec<(&'static str, bool, String)> {
         ("path upwards", false, "../../etc/passwd".to_owned()),
         ("absolute path", false, "/etc/passwd".to_owned()),
         ("dots", false, "..".to_owned()),
-        ("format string", false, "%s%n{}{0}${HOME}$(id)`id`".to_owned()),
+        (
+            "format string",
+            false,
+            "%s%n{}{0}${HOME}$(id)`id`".to_owned(),
+        ),
         ("SQL", false, "x'; DROP TABLE session; --".to_owned()),
         ("JSON that is no object", false, "[1, null]".to_owned()),
         ("half of JSON", false, "{\"a\": ".to_owned()),
         ("deep lists", false, deep("[", "]")),
-        ("deep objects", false, deep("{\"a\":", "}").replace(":}", ":0}")),
-        ("a large number", false, format!("{{\"n\": {}}}", "9".repeat(400))),
+        (
+            "deep objects",
+            false,
+            deep("{\"a\":", "}").replace(":}", ":0}"),
+        ),
+        (
+            "a large number",
+            false,
+            format!("{{\"n\": {}}}", "9".repeat(400)),
+        ),
         ("129 bytes", false, "x".repeat(129)),
         ("65,537 bytes", false, "x".repeat(65_537)),
         ("300,000 bytes", false, "ü".repeat(150_000)),
@@ -200,23 +223,43 @@ fn texts() -> Vec<(&'static str, bool, String)> {
 fn of_bytes(whole: &[u8], faults: &mut Vec<Fault>) {
     let mut add = |name: String, must_fail, bytes: Vec<u8>| {
         let bytes = Box::new(move |_: &DynamicMessage| bytes.clone());
-        faults.push(Fault { name, must_fail, bytes });
+        faults.push(Fault {
+            name,
+            must_fail,
+            bytes,
+        });
     };
     let appended = |more: &[u8]| [whole, more].concat();
     // Field 1000 with wire types 0 and 2.
     add("unknown number".into(), false, appended(&[0xC0, 0x3E, 7]));
-    add("unknown text".into(), false, appended(&[0xC2, 0x3E, 2, b'h', b'i']));
+    add(
+        "unknown text".into(),
+        false,
+        appended(&[0xC2, 0x3E, 2, b'h', b'i']),
+    );
     add("field number 0".into(), true, appended(&[0x00, 0x00]));
     add("wire type 7".into(), true, appended(&[0x0F]));
     add("endless number".into(), true, appended(&[0xFF; 16]));
-    add("length beyond the end".into(), true, appended(&[0xC2, 0x3E, 0xFF, 0xFF, 0x03]));
-    add("deep groups".into(), true, appended(&[0xC3, 0x3E].repeat(100_000)));
-    add("text that is not UTF-8".into(), false, appended(&[0x0A, 2, 0xC3, 0x28]));
+    add(
+        "length beyond the end".into(),
+        true,
+        appended(&[0xC2, 0x3E, 0xFF, 0xFF, 0x03]),
+    );
+    add(
+        "deep groups".into(),
+        true,
+        appended(&[0xC3, 0x3E].repeat(100_000)),
+    );
+    add(
+        "text that is not UTF-8".into(),
+        false,
+        appended(&[0x0A, 2, 0xC3, 0x28]),
+    );
     add("everything twice".into(), false, appended(whole));
     for length in 1..whole.len().min(48) {
         add(format!("cut at {length}"), false, whole[..length].to_vec());
     }
-    for bit in 0..(whole.len() * 8).min(256) {
+    for bit in 0..(whole.len() * 8).min(160) {
         let mut bytes = whole.to_vec();
         bytes[bit / 8] ^= 1 << (bit % 8);
         add(format!("bit {bit} turned"), false, bytes);
@@ -224,7 +267,9 @@ fn of_bytes(whole: &[u8], faults: &mut Vec<Fault>) {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     for number in 0..64 {
         let bytes = (0..number).map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             u8::try_from(state >> 56).expect("eight bits")
         });
         add(format!("random bytes {number}"), false, bytes.collect());

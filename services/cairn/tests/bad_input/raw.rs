@@ -65,7 +65,11 @@ impl Decoder for Raw {
 }
 
 /// Sends a request to a method in the namespace `default`, and waits for the first message.
-pub(crate) async fn call(link: &cairn_rpc::Link, method: &MethodDescriptor, bytes: Vec<u8>) -> Answer {
+pub(crate) async fn call(
+    link: &cairn_rpc::Link,
+    method: &MethodDescriptor,
+    bytes: Vec<u8>,
+) -> Answer {
     let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
     let path = PathAndQuery::try_from(path).expect("a path");
     let mut grpc = tonic::client::Grpc::new(link.clone()).max_decoding_message_size(64 << 20);

@@ -25,8 +25,8 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         }),
         "ExportSession" => one(&pb::ExportSessionRequest { session }),
         "StartRun" => vec![start_run(n, Some(plan())), start_run(n, None)],
+        "ListRuns" | "ReleaseQuarantine" => one(&pb::ListRunsRequest { session }),
         "GetRun" => one(&pb::GetRunRequest { session, run: 1 }),
-        "ListRuns" => one(&pb::ListRunsRequest { session }),
         "CancelRun" => one(&pb::CancelRunRequest {
             session,
             run: 1,
@@ -38,20 +38,7 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
             after_seq: 1,
         }),
         "ListPending" => one(&pb::ListPendingRequest { session }),
-        "Decide" => vec![
-            decide(
-                n,
-                &session,
-                wire::settlement::Outcome::Done(wire::settlement::Done {
-                    output: "done".to_owned(),
-                }),
-            ),
-            decide(
-                n,
-                &session,
-                wire::settlement::Outcome::Retry(wire::settlement::Retry {}),
-            ),
-        ],
+        "Decide" => decisions(n, &session),
         "GetPlan" => one(&pb::GetPlanRequest { session, run: 1 }),
         "GetTree" => one(&pb::GetTreeRequest {
             session,
@@ -65,19 +52,7 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
             max_entries: 1,
         }),
         "GetState" => one(&pb::GetStateRequest { session, at_seq: 1 }),
-        "SetMemory" => one(&memory_pb::SetMemoryRequest {
-            session,
-            key: "key".to_owned(),
-            value: "value".to_owned(),
-        }),
-        "GetMemory" | "RemoveMemory" => one(&memory_pb::GetMemoryRequest {
-            session,
-            key: "key".to_owned(),
-        }),
-        "ClearMemory" | "ListMemory" | "SnapshotMemory" => {
-            one(&memory_pb::ListMemoryRequest { session })
-        }
-        _ => Vec::new(),
+        _ => session_memory(method, session),
     }
 }
 
@@ -141,4 +116,31 @@ fn decide(n: usize, session: &str, outcome: wire::settlement::Outcome) -> Vec<u8
         request_id: format!("decide-{n}"),
     };
     request.encode_to_vec()
+}
+
+fn session_memory(method: &str, session: String) -> Vec<Vec<u8>> {
+    match method {
+        "SetMemory" => one(&memory_pb::SetMemoryRequest {
+            session,
+            key: "key".to_owned(),
+            value: "value".to_owned(),
+        }),
+        "GetMemory" | "RemoveMemory" => one(&memory_pb::GetMemoryRequest {
+            session,
+            key: "key".to_owned(),
+        }),
+        "ClearMemory" | "ListMemory" | "SnapshotMemory" => {
+            one(&memory_pb::ListMemoryRequest { session })
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn decisions(n: usize, session: &str) -> Vec<Vec<u8>> {
+    use wire::settlement::{Done, Outcome, Retry};
+    let done = Done {
+        output: "done".to_owned(),
+    };
+    let outcomes = [Outcome::Done(done), Outcome::Retry(Retry {})];
+    outcomes.map(|outcome| decide(n, session, outcome)).into()
 }

@@ -105,7 +105,6 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
         "PutBlob" => one(&pb::PutBlobRequest {
             session,
             data: vec![6].into(),
-            ..pb::PutBlobRequest::default()
         }),
         "GetBlob" => one(&pb::GetBlobRequest {
             session,
@@ -179,11 +178,7 @@ fn attempt(session: String) -> Vec<u8> {
         attempt: Some(attempt),
         prompt_layers: vec!["Be brief.".to_owned()],
         step_context: "Look.".to_owned(),
-        transcript: vec![wire::Message {
-            role: wire::Role::User.into(),
-            text: "Go on.".to_owned(),
-            ..wire::Message::default()
-        }],
+        transcript: transcript(),
         tools: vec![executor_pb::OfferedTool {
             name: "pure".to_owned(),
             description: "does nothing".to_owned(),
@@ -198,4 +193,26 @@ fn attempt(session: String) -> Vec<u8> {
         message: Some(executor_pb::run_step_request::Message::Start(start)),
     };
     request.encode_to_vec()
+}
+
+/// One reply with one call, and its result.
+fn transcript() -> Vec<wire::Message> {
+    let call = wire::ToolCall {
+        id: "call".to_owned(),
+        name: "pure".to_owned(),
+        arguments_json: "{}".to_owned(),
+    };
+    let reply = wire::Message {
+        role: wire::Role::Assistant.into(),
+        text: "I look.".to_owned(),
+        tool_calls: vec![call],
+        ..wire::Message::default()
+    };
+    let result = wire::Message {
+        role: wire::Role::Tool.into(),
+        text: "nothing".to_owned(),
+        tool_call_id: "call".to_owned(),
+        ..wire::Message::default()
+    };
+    vec![reply, result]
 }

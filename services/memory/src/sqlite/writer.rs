@@ -21,7 +21,7 @@ const GROUP: usize = 64;
 
 /// How long the thread looks for more before it goes to sleep. An owner's next transition often
 /// follows at once, and to wake a thread takes about as long.
-const LINGER: Duration = Duration::from_micros(60);
+const LINGER: Duration = Duration::from_micros(50);
 
 /// What the thread works with. The connection goes before the lock: nobody else may open the
 /// store while this one still writes.

@@ -6,8 +6,8 @@ use crate::key::SessionKey;
 use cairn_engine::context::step_context;
 use cairn_engine::event::{AttemptRef, CallRef, Effect};
 use cairn_engine::key::call_key;
-use cairn_engine::message::Message;
-use cairn_engine::state::{Attempt, Call, CallStatus, Session};
+use cairn_engine::state::{Call, CallStatus, Session};
+use cairn_engine::views::transcript;
 use cairn_proto::event as wire;
 use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
 
@@ -26,7 +26,7 @@ pub(super) fn attempt_start(
     for (call_name, call) in attempt.calls(name) {
         if call.is_finished() {
             told.results.insert((call_name.tool_turn, call_name.index));
-        } else if call.effect != Effect::State {
+        } else if may_be_sent(call) {
             told.permitted.insert(permission(call_name, call));
             open.push(permitted(key, call_name, call, not_after));
         }
@@ -42,7 +42,10 @@ pub(super) fn attempt_start(
         start.tool_step = open.pop();
     } else {
         start.step_context = step_context(session, name)?;
-        start.transcript = transcript(attempt);
+        start.transcript = transcript::messages(attempt)
+            .into_iter()
+            .map(Into::into)
+            .collect();
         start.open_calls = open;
         start.tools.clone_from(&catalogue.offered);
     }
@@ -88,7 +91,8 @@ pub(super) fn step_progress(
                 }
             }
             // Pure calls began when they were asked for.
-            (CallStatus::Requested, Effect::Pure | Effect::State) => {}
+            (CallStatus::Requested, Effect::Pure) => {}
+            _ if !may_be_sent(call) => {}
             _ => {
                 if told.permitted.insert(permission(call_name, call)) {
                     ack.permitted_calls
@@ -97,6 +101,15 @@ pub(super) fn step_progress(
             }
         }
     }
+}
+
+/// An effectful call needs its intent; one in doubt needs a person's word.
+fn may_be_sent(call: &Call) -> bool {
+    matches!(
+        (&call.status, call.effect),
+        (CallStatus::Requested, Effect::Pure | Effect::Idempotent)
+            | (CallStatus::Intended { .. }, _)
+    )
 }
 
 fn permission(name: CallRef, call: &Call) -> (u32, u32, u32) {
@@ -121,23 +134,4 @@ fn permitted(key: &SessionKey, name: CallRef, call: &Call, not_after: i64) -> Pe
         not_after_unix_ms: not_after,
         effect: wire::Effect::from(call.effect).into(),
     }
-}
-
-/// Replies and results so far, as the model saw them.
-fn transcript(attempt: &Attempt) -> Vec<wire::Message> {
-    let mut messages = Vec::new();
-    for turn in &attempt.turns {
-        let calls = turn.calls.iter().map(|call| call.call.clone()).collect();
-        messages.push(Message::assistant(turn.text.clone(), calls).into());
-        for call in &turn.calls {
-            if let CallStatus::Finished {
-                output, is_error, ..
-            } = &call.status
-            {
-                let result = Message::tool(call.call.id.clone(), output.clone(), *is_error);
-                messages.push(result.into());
-            }
-        }
-    }
-    messages
 }

@@ -13,13 +13,23 @@ const MOST_BYTES: usize = 60 * 1024 * 1024;
 /// Makes a checkpoint whenever as many bytes of events were written as the last one had, so that
 /// all checkpoints of a journal together are not larger than twice the journal.
 #[derive(Debug, Default)]
-pub(super) struct Checkpointer {
+pub(crate) struct Checkpointer {
     written: usize,
     last_size: usize,
     next: Option<Checkpoint>,
 }
 
 impl Checkpointer {
+    /// Goes on where the journal stands: bytes of events since its last checkpoint, and the size of
+    /// that.
+    pub(crate) fn resumed(written: usize, last_size: usize) -> Self {
+        Self {
+            written,
+            last_size,
+            next: None,
+        }
+    }
+
     /// Takes note of a transition that is durable now; `session` is the state after it.
     pub(super) fn written(&mut self, events: &[Bytes], session: &Session) {
         self.written += events.iter().map(Bytes::len).sum::<usize>();

@@ -12,7 +12,7 @@ use cairn_proto::event as wire;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest, RunStepResponse};
 use cairn_proto::planner::{MakePlanRequest, MakePlanResponse};
-use cairn_rpc::{ErrorKind, RpcError, with_namespace};
+use cairn_rpc::{RpcError, with_namespace};
 use futures::future::{AbortHandle, FutureExt as _};
 use futures::stream::{self, StreamExt as _};
 use std::collections::HashSet;
@@ -23,6 +23,12 @@ use tonic::{Request, Status};
 
 /// A planner that cannot be reached is asked this often before the run fails.
 const MOST_PLANNING_TRIES: u32 = 6;
+
+/// An attempt whose executor is lost this often in a row fails.
+const MOST_BREAKS: u32 = 8;
+
+/// Most bytes of one reply, its calls included: more is not a reply, and no journal takes it.
+const LARGEST_REPLY: usize = 1024 * 1024;
 
 /// Longest pause before something is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -123,8 +129,7 @@ impl Owner {
     fn start_attempt(&mut self, work: Work, attempt: AttemptRef, pause: Option<Duration>) {
         let catalogue = self.deps.catalogue();
         let layers = self.prompt_layers();
-        let lease = i64::from(self.deps.config.lease_ms());
-        let not_after = self.lease_until - lease / 5;
+        let not_after = self.not_after();
         let Some((mut start, told)) =
             attempt_start(&self.session, &self.key, attempt, &catalogue, not_after)
         else {
@@ -193,9 +198,11 @@ impl Owner {
 
     /// Tells executors what has become durable of what they reported.
     pub(super) fn acknowledge(&mut self) {
+        let wanted = self.session.outstanding();
+        let not_after = self.not_after();
         for (attempt, through_number) in std::mem::take(&mut self.reported) {
             let work = Work::RunStep(attempt);
-            let is_wanted = self.session.outstanding().contains(&work);
+            let is_wanted = wanted.contains(&work);
             let Some(active) = self.active.get_mut(&work) else {
                 continue;
             };
@@ -206,8 +213,6 @@ impl Owner {
                 ..Acknowledgement::default()
             };
             if is_wanted {
-                let lease = i64::from(self.deps.config.lease_ms());
-                let not_after = self.lease_until - lease / 5;
                 step_progress(
                     &self.session,
                     &self.key,
@@ -282,6 +287,19 @@ impl Owner {
         let reply = report.reply.map(Reply::try_from).transpose();
         let failure = report.failure.map(Failure::from);
         match (results, reply) {
+            (Ok(results), Ok(Some(reply))) if size_of(&reply) > LARGEST_REPLY => {
+                let message = format!(
+                    "the reply has {} bytes; at most {LARGEST_REPLY} are allowed",
+                    size_of(&reply)
+                );
+                let kind = FailureKind::LimitExceeded;
+                Some(Input::Report {
+                    attempt,
+                    results,
+                    reply: None,
+                    failure: Some(Failure::new(kind, "reply_too_large", message)),
+                })
+            }
             (Ok(results), Ok(reply)) => Some(Input::Report {
                 attempt,
                 results,
@@ -310,11 +328,26 @@ impl Owner {
             .filter(|active| active.stream == stream)?;
         self.active.remove(&work);
         self.reported.remove(&attempt);
-        *self.failures.entry(work).or_default() += 1;
+        let failures = self.failures.entry(work).or_default();
+        *failures += 1;
+        let failures = *failures;
         let error = status.map(RpcError::from_status);
         tracing::warn!(session = %self.key, ?attempt, ?error, "attempt lost its executor");
-        let was_refused = error.is_some_and(|e| e.kind() == ErrorKind::ResourceExhausted);
-        (!was_refused).then_some(Input::AttemptLost { attempt })
+        let has_no_slot = |error: &RpcError| error.reason_name() == "NO_FREE_SLOT";
+        if error.as_ref().is_some_and(has_no_slot) {
+            return None;
+        }
+        if failures < MOST_BREAKS {
+            return Some(Input::AttemptLost { attempt });
+        }
+        let cause = error.map_or_else(|| "it ended early".to_owned(), |error| error.to_string());
+        let message = format!("the executor was lost {failures} times in a row: {cause}");
+        Some(Input::Report {
+            attempt,
+            results: Vec::new(),
+            reply: None,
+            failure: Some(Failure::new(FailureKind::Other, "ExecutorLost", message)),
+        })
     }
 }
 
@@ -359,6 +392,14 @@ fn read_plan(run: u32, answer: MakePlanResponse) -> Input {
         usage: usage.into(),
         duration_ms: answer.duration_ms,
     }
+}
+
+fn size_of(reply: &Reply) -> usize {
+    let calls = reply
+        .calls
+        .iter()
+        .map(|call| call.name.len() + call.arguments.len());
+    reply.text.len() + calls.sum::<usize>()
 }
 
 fn pause_after(failures: u32) -> Duration {

@@ -29,7 +29,8 @@ impl Owner {
         batch: &mut Vec<Message>,
     ) -> Result<(), End> {
         self.drop_unwanted();
-        let parks = self.is_done();
+        // An owner that is stopping has begun nothing new: it lets go, and the next one begins.
+        let parks = self.is_done() && !self.is_stopping;
         if events.is_empty() && !parks {
             return self.release_if_stopping().await;
         }
@@ -231,7 +232,9 @@ fn only_ends(event: &EventKind) -> bool {
     matches!(
         event,
         E::CommandRefused { .. }
+            | E::AttemptContinued { .. }
             | E::RunWaiting { .. }
+            | E::RunResumed { .. }
             | E::RunCompleted { .. }
             | E::RunFailed { .. }
             | E::RunCancelled { .. }

@@ -43,7 +43,7 @@ impl Decision<'_> {
     /// The next step to start, if the run may start one. After a failure nothing new begins.
     fn next_step(&self, number: u32) -> Option<u32> {
         let run = self.session.run(number)?;
-        if run.status.is_terminal() || run.failing.is_some() {
+        if !self.facts.starts || run.status.is_terminal() || run.failing.is_some() {
             return None;
         }
         let plan = run.plan.as_ref()?;

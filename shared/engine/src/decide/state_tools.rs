@@ -2,7 +2,9 @@
 
 use super::Decision;
 use crate::event::{AttemptRef, CallRef, EventKind};
-use crate::limits::{MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, MAX_NOTES};
+use crate::limits::{
+    MAX_MEMORY_BYTES, MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, MAX_NOTES,
+};
 use crate::message::ToolCall;
 use crate::transitions::IllegalTransition;
 use crate::views::todo;
@@ -217,6 +219,16 @@ impl Decision<'_> {
         let is_new = !self.session.memory.contains_key(&key);
         if is_new && self.session.memory.len() >= MAX_MEMORY_KEYS {
             let message = format!("session memory is full: at most {MAX_MEMORY_KEYS} keys");
+            return Ok(Err(complain(message)));
+        }
+        let others = self
+            .session
+            .memory
+            .iter()
+            .filter(|(other, _)| **other != key);
+        let others: usize = others.map(|(key, value)| key.len() + value.len()).sum();
+        if others + key.len() + value.len() > MAX_MEMORY_BYTES {
+            let message = format!("session memory is full: at most {MAX_MEMORY_BYTES} bytes");
             return Ok(Err(complain(message)));
         }
         let told = format!("'{key}' is set");

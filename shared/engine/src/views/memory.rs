@@ -1,5 +1,7 @@
 //! Session memory as the text that a system prompt gets.
 
+use std::fmt::Write as _;
+
 /// Renders entries, sorted by key, as `<session-context>` text; empty without entries.
 ///
 /// Line breaks and angle brackets are escaped, so that no key and no value can end the text early
@@ -27,6 +29,10 @@ fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
+            '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
             other => out.push(other),
         }
     }

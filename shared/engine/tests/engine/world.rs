@@ -93,6 +93,7 @@ impl World {
             not_after: self.now + LEASE,
             tools: &self.tools,
             limits: self.limits,
+            starts: true,
         };
         let events = self.session.decide(input, &facts)?;
         self.journal.extend(events.iter().cloned());

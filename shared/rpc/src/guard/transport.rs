@@ -21,7 +21,10 @@ pub(super) fn in_own_words(headers: &HeaderMap) -> Option<Status> {
         .reason("MESSAGE_TOO_LARGE"),
         Code::Internal if is_malformed(text) => RpcError::new(
             ErrorKind::InvalidArgument,
-            format!("the request is no message of its type: {}", text.trim_end_matches('.')),
+            format!(
+                "the request is no message of its type: {}",
+                text.trim_end_matches('.')
+            ),
         )
         .reason("MALFORMED_MESSAGE"),
         _ => return None,
