@@ -33,7 +33,7 @@ echo passed
 "#;
 
 const PLAN: &str = r#"{"steps": [
-  {"title": "Wait", "tool": "gate"},
+  {"title": "Wait", "tool": "gate", "arguments": {}},
   {"title": "Record", "tool": "record", "arguments": {"what": "two"}}
 ]}"#;
 
@@ -48,6 +48,10 @@ fn an_interrupt_lets_the_call_end_and_begins_no_other() {
         assert!(made.expect("mkfifo can be started").success());
     }
     let mut run = site.start(&["run", "--plan", "plan.json", "--json"], &[]);
+    assert!(
+        run.first_line.contains("run_started"),
+        "the run did not start: {run:?}"
+    );
     // Opening a pipe waits for the other side: the call is under way now.
     let begun = fs::read_to_string(site.path().join("begun")).expect("the call begins");
     assert_eq!(begun, "begun\n");

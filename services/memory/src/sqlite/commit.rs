@@ -125,7 +125,8 @@ impl Operation for CommitOp {
         self.happened = None;
         let commit = &self.commit;
         let session = Session::living(tx.conn, &commit.key)?;
-        let last = session.version == commit.version + 1 && session.op_id == commit.operation_id;
+        let last = Some(session.version) == commit.version.checked_add(1)
+            && session.op_id == commit.operation_id;
         if last {
             return duplicate(tx, commit, &session);
         }
