@@ -6,6 +6,12 @@
 //! cargo bench -p cairn --bench steps -- chain   those whose name has "chain" in it
 //! ```
 
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and is over when its world cannot be set up"
+)]
+
 #[path = "../tests/support/mod.rs"]
 mod support;
 
@@ -34,7 +40,16 @@ fn main() {
         .skip(1)
         .filter(|a| !a.starts_with('-'))
         .collect();
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let workers: usize = wanted
+        .iter()
+        .find_map(|word| word.strip_prefix("workers=")?.parse().ok())
+        .unwrap_or(2);
+    let wanted: Vec<String> = wanted.into_iter().filter(|w| !w.contains('=')).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     println!(
         "{:<34} {:>12} {:>12} {:>10} {:>8}",
         "case", "per second", "raw", "p50", "ratio"

@@ -53,6 +53,8 @@ fn names(site: &Site, folder: &str) -> Vec<String> {
     let mut names: Vec<_> = names
         .map(|name| name.to_string_lossy().into_owned())
         .collect();
+    // Files of SQLite that a closed store need not leave.
+    names.retain(|name| !name.ends_with("-shm") && !name.ends_with("-wal"));
     names.sort();
     names
 }

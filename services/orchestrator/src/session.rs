@@ -4,6 +4,7 @@
 mod attempt;
 mod checkpoint;
 mod perform;
+mod reports;
 mod transition;
 
 pub(crate) use transition::header;

@@ -24,7 +24,7 @@ pub fn line(text: &str) -> Result<(), CliError> {
 /// Writes a JSON document as one line.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`line()`].
 pub fn json(value: &Value) -> Result<(), CliError> {
     line(&super::text::json(value))
 }

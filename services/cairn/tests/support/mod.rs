@@ -1,6 +1,12 @@
 //! A node in the test's own process, with a recorded model and tools that do nothing.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_debug_implementations,
+    clippy::expect_used,
+    reason = "each test uses a part of it"
+)]
 
 use cairn::node::{Node, Parts};
 use cairn_model::ModelRegistry;

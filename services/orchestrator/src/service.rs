@@ -1,0 +1,118 @@
+//! From settings and links to a running service.
+
+use crate::config::Config;
+use crate::deps::Deps;
+use crate::grpc::Orchestrator;
+use crate::{catalogue, owners, store};
+use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
+use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
+use cairn_proto::planner::planner_service_client::PlannerServiceClient;
+use cairn_rpc::{Link, MAX_MESSAGE_BYTES, RpcError};
+use std::sync::{Arc, RwLock};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The services that the orchestrator calls.
+#[derive(Debug, Clone)]
+pub struct Links {
+    /// Journals and leases.
+    pub memory: Link,
+    /// The catalogue.
+    pub tools: Link,
+    /// Attempts.
+    pub executor: Link,
+    /// Plans.
+    pub planner: Link,
+}
+
+/// The orchestrator at work: it claims and renews until it is stopped.
+#[derive(Debug)]
+pub struct Running {
+    deps: Arc<Deps>,
+    claiming: TaskTracker,
+    background: TaskTracker,
+    stop_claiming: CancellationToken,
+    stop: CancellationToken,
+}
+
+/// Builds the public service and begins to take sessions.
+///
+/// # Errors
+/// The memory or the tools service cannot be reached.
+pub async fn build(
+    config: Config,
+    links: Links,
+) -> Result<(OrchestratorServiceServer<Orchestrator>, Running), RpcError> {
+    let catalogue = catalogue::Catalogue::read(&links.tools).await?;
+    let deps = deps(config, &links, catalogue).await?;
+    let running = Running {
+        deps: deps.clone(),
+        claiming: TaskTracker::new(),
+        background: TaskTracker::new(),
+        stop_claiming: CancellationToken::new(),
+        stop: CancellationToken::new(),
+    };
+    let stop = || running.stop.clone();
+    let claim = owners::claim(deps.clone(), running.stop_claiming.clone());
+    running.claiming.spawn(claim);
+    running
+        .background
+        .spawn(owners::renew(deps.clone(), stop()));
+    let refresh = owners::refresh_catalogue(deps.clone(), links.tools, stop());
+    running.background.spawn(refresh);
+    Ok((service(deps), running))
+}
+
+/// Builds the public service over a store that is only read: whatever would change a session is
+/// refused by the store, and nothing is claimed.
+///
+/// # Errors
+/// The memory service cannot be reached.
+pub async fn build_reader(
+    memory: &Link,
+) -> Result<OrchestratorServiceServer<Orchestrator>, RpcError> {
+    let links = Links {
+        memory: memory.clone(),
+        tools: memory.clone(),
+        executor: memory.clone(),
+        planner: memory.clone(),
+    };
+    let catalogue = catalogue::Catalogue::default();
+    Ok(service(deps(Config::default(), &links, catalogue).await?))
+}
+
+fn service(deps: Arc<Deps>) -> OrchestratorServiceServer<Orchestrator> {
+    OrchestratorServiceServer::new(Orchestrator::new(deps))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+async fn deps(
+    config: Config,
+    links: &Links,
+    catalogue: catalogue::Catalogue,
+) -> Result<Arc<Deps>, RpcError> {
+    Ok(Arc::new(Deps {
+        config,
+        store: store::Store::connect(&links.memory).await?,
+        planner: PlannerServiceClient::new(links.planner.clone()),
+        executor: ExecutorServiceClient::new(links.executor.clone()),
+        owners: owners::Owners::default(),
+        stalled: broadcast::channel(64).0,
+        catalogue: RwLock::new(Arc::new(catalogue)),
+    }))
+}
+
+impl Running {
+    /// Takes no new sessions, lets calls with side effects end, and gives all sessions back, so
+    /// that another orchestrator goes on at once. Bound it by a deadline: a call may take long.
+    pub async fn drain(&self) {
+        self.stop_claiming.cancel();
+        self.claiming.close();
+        self.claiming.wait().await;
+        self.deps.owners.drain().await;
+        self.stop.cancel();
+        self.background.close();
+        self.background.wait().await;
+    }
+}
