@@ -7,7 +7,7 @@
 //! | [`config`] | defaults < file < environment < flags into one validated struct, or all faults at once |
 //! | [`logs`] | one event, one line, on standard error |
 //! | [`signals`] | the first signal asks to stop, the second insists |
-//! | [`drain`] | lets running work end, but not for ever |
+//! | [`mod@drain`] | lets running work end, but not for ever |
 
 pub mod config;
 pub mod drain;

@@ -11,9 +11,9 @@
 //! | [`link`] | [`Link`]: one transport for the generated clients, local or remote |
 //! | [`address`] | [`Address`]: where a link leads and where a listener waits |
 //! | [`server`] | [`ServerBuilder`], [`Server`], [`serve`]: health, reflection, limits |
-//! | [`identity`] | [`Namespace`], [`Identity`], [`Authenticate`]: who calls |
+//! | [`mod@identity`] | [`Namespace`], [`Identity`], [`Authenticate`]: who calls |
 //! | [`id`] | checks of ids and texts from clients |
-//! | [`deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
+//! | [`mod@deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
 //! | [`clock`] | [`Clock`], [`SystemClock`], [`ManualClock`]: time as a parameter |
 //! | [`text`] | escaping of untrusted text |
 
