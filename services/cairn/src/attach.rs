@@ -29,6 +29,8 @@ const QUIET: Duration = Duration::from_millis(700);
 const ANSWER: Duration = Duration::from_secs(3);
 /// How long calls with side effects may take to end before a command leaves them behind.
 pub const GRACE: Duration = Duration::from_secs(10);
+/// How long the store may take to close.
+const CLOSE: Duration = Duration::from_secs(5);
 
 /// What a command wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +119,11 @@ impl Attached {
                 tracing::warn!(?grace, "left work behind that did not end in time");
             }
             socket.close(Duration::from_millis(200)).await;
+            if timeout(CLOSE, node.close()).await.is_err() {
+                tracing::warn!(
+                    "the store was not closed in time; its log is taken up when it is opened"
+                );
+            }
         }
     }
 }

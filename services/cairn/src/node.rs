@@ -60,6 +60,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Node {
     public: Server,
+    memory: Memory,
     tools: cairn_tools::Tools,
     orchestrator: cairn_orchestrator::Running,
 }
@@ -95,6 +96,7 @@ impl Node {
         let public = memory.register_public(public).build().await?;
         Ok(Self {
             public,
+            memory,
             tools,
             orchestrator,
         })
@@ -114,6 +116,12 @@ impl Node {
     pub async fn drain(&self) {
         self.orchestrator.drain().await;
         self.tools.drain().await;
+    }
+
+    /// Closes the store: what was asked of it is done, and its file is whole and free. Whatever
+    /// still runs in this process gets nothing written from then on. Bound it by a deadline.
+    pub async fn close(&self) {
+        self.memory.store().close().await;
     }
 }
 

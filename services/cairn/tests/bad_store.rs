@@ -43,6 +43,8 @@ fn check_done(output: &Output) {
 fn used_site() -> Site {
     let site = Site::new(CAIRN);
     check_done(&look(&site));
+    let log = site.path().join(".cairn/cairn.db-wal");
+    assert!(!log.exists(), "a command left before its store was whole");
     site
 }
 

@@ -75,6 +75,10 @@ use bytes::Bytes;
 /// what a request alone shows (the size of an event) are checked before anything else.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
+    /// Does what was asked before, and lets go of all that the store holds: files, locks,
+    /// connections. What is asked later is answered `Unavailable`. Further calls do nothing.
+    async fn close(&self);
+
     /// The store's time.
     async fn now(&self) -> StoreResult<i64>;
 

@@ -189,7 +189,7 @@ fn shared(options: SqliteOptions, holder: Vec<u8>) -> Shared {
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.shared.hub.closed();
-        self.readers.close();
+        self.readers.close_now();
         drop(self.tasks.take());
         if let Some(thread) = self.thread.take() {
             // A panic there was reported there.
@@ -208,6 +208,17 @@ impl fmt::Debug for SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
+    async fn close(&self) {
+        self.shared.hub.closed();
+        self.readers.close().await;
+        if let Some(tasks) = &self.tasks {
+            let (told, closed) = tokio::sync::oneshot::channel();
+            if tasks.send(Task::Close(told)).await.is_ok() {
+                let _ = closed.await;
+            }
+        }
+    }
+
     async fn now(&self) -> StoreResult<i64> {
         Ok(self.shared.now())
     }

@@ -136,6 +136,8 @@ pub(super) struct Pending<O: Operation> {
 pub(super) enum Task {
     Write(Box<dyn Job>),
     Read(Box<dyn FnOnce(&Connection) + Send>),
+    /// Do what was sent before, give up the file, and say so.
+    Close(oneshot::Sender<()>),
 }
 
 impl Task {

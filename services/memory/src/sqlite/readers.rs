@@ -20,6 +20,8 @@ pub(super) enum Readers {
 /// Connections to a file. Each read gets one for itself, on a thread that may block.
 pub(super) struct Pool {
     target: Target,
+    connections: u32,
+    /// Closed with the store.
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
 }
@@ -57,9 +59,13 @@ fn escape(path: &str) -> String {
 
 impl Pool {
     pub(super) fn new(target: Target, connections: usize) -> Self {
+        let connections = u32::try_from(connections)
+            .unwrap_or(u32::MAX)
+            .clamp(1, 1024);
         Self {
             target,
-            permits: Arc::new(Semaphore::new(connections.max(1))),
+            connections,
+            permits: Arc::new(Semaphore::new(connections as usize)),
             idle: Mutex::default(),
         }
     }
@@ -73,10 +79,22 @@ impl Pool {
         let snapshot = conn.unchecked_transaction()?;
         let answer = read(&snapshot);
         drop(snapshot);
-        if !matches!(answer, Err(Stop::Sql(_))) {
+        if !matches!(answer, Err(Stop::Sql(_))) && !self.permits.is_closed() {
             self.idle().push(conn);
         }
         answer
+    }
+
+    /// Waits for the reads that go on.
+    async fn close(&self) {
+        let all = self.permits.acquire_many(self.connections).await;
+        self.close_now();
+        drop(all);
+    }
+
+    fn close_now(&self) {
+        self.permits.close();
+        self.idle().clear();
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
@@ -94,6 +112,7 @@ impl Readers {
         let answer = match self {
             Self::Pool(pool) => {
                 let permit = pool.permits.clone().acquire_owned().await;
+                let permit = permit.map_err(|_| closed())?;
                 let pool = pool.clone();
                 let work = move || {
                     let answer = pool.run(read);
@@ -112,12 +131,23 @@ impl Readers {
         })
     }
 
-    /// Gives back what is not in use.
-    pub(super) fn close(&self) {
+    /// Lets the reads that go on end, admits no more and closes the connections.
+    pub(super) async fn close(&self) {
         if let Self::Pool(pool) = self {
-            pool.idle().clear();
+            pool.close().await;
         }
     }
+
+    /// Closes what is not in use, and admits no more.
+    pub(super) fn close_now(&self) {
+        if let Self::Pool(pool) = self {
+            pool.close_now();
+        }
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::unavailable("the store is closed")
 }
 
 async fn through_writer<T, F>(
@@ -128,7 +158,6 @@ where
     T: Send + 'static,
     F: FnOnce(&Connection) -> Result<T, Stop> + Send + 'static,
 {
-    let closed = || StoreError::unavailable("the store is closed");
     let (reply, answer) = oneshot::channel();
     let task = Task::Read(Box::new(move |conn| {
         let _ = reply.send(read(conn));

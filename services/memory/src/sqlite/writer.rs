@@ -14,7 +14,7 @@ use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Most operations that share a transaction.
 const GROUP: usize = 64;
@@ -39,9 +39,11 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Works until every sender is gone and everything that was sent is done.
+    /// Works until it is told to close, or every sender is gone, and everything that was sent
+    /// before is done.
     pub(super) fn run(mut self) {
         let mut waiting = Vec::with_capacity(GROUP);
+        let mut closing = None;
         while let Some(first) = self.next() {
             waiting.push(first);
             while waiting.len() < GROUP {
@@ -50,10 +52,16 @@ impl Writer {
                     Err(_) => break,
                 }
             }
-            self.process(&mut waiting);
+            if let Some(told) = self.process(&mut waiting) {
+                closing = Some(told);
+                break;
+            }
         }
         drop(self.conn);
         drop(self.lock);
+        if let Some(told) = closing {
+            let _ = told.send(());
+        }
     }
 
     fn next(&mut self) -> Option<Task> {
@@ -67,7 +75,9 @@ impl Writer {
         self.tasks.blocking_recv()
     }
 
-    fn process(&mut self, tasks: &mut Vec<Task>) {
+    /// Answers whom to tell once the file is given up, if that is asked for.
+    fn process(&mut self, tasks: &mut Vec<Task>) -> Option<oneshot::Sender<()>> {
+        let mut closing = None;
         let mut group = Vec::with_capacity(tasks.len());
         for task in tasks.drain(..) {
             match task {
@@ -77,9 +87,14 @@ impl Writer {
                     self.write(std::mem::take(&mut group));
                     read(&self.conn);
                 }
+                Task::Close(told) => {
+                    closing = Some(told);
+                    break;
+                }
             }
         }
         self.write(group);
+        closing
     }
 
     fn write(&mut self, mut group: Vec<Box<dyn Job>>) {

@@ -43,6 +43,43 @@ async fn what_was_answered_is_there_when_the_store_is_opened_anew() {
     store.commit(transition("a", "one", 1)).await.unwrap();
 }
 
+#[tokio::test]
+async fn a_closed_store_gives_up_its_file_whole_while_others_still_hold_the_value() {
+    let (_folder, path) = in_folder();
+    let store = Arc::new(open(&path).unwrap());
+    store.create(creation("a", Some("one"))).await.unwrap();
+    let mut followed = store.follow(&key("a"), 0).await.unwrap();
+    followed.next().await.unwrap().unwrap();
+    let committing = store.clone();
+    let committed = async move { committing.commit(transition("a", "one", 0)).await };
+    let (committed, ()) = tokio::join!(committed, store.close());
+    committed.unwrap();
+    store.close().await;
+
+    let alone = std::fs::read(&path).unwrap();
+    assert!(
+        !path.with_extension("db-wal").exists(),
+        "the log was not taken up"
+    );
+    let refused = store.commit(transition("a", "one", 1)).await.unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Unavailable { .. }),
+        "{refused}"
+    );
+    let refused = store.read(&key("a"), 0, 10).await.unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Unavailable { .. }),
+        "{refused}"
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), alone);
+
+    let copy = path.with_file_name("copy.db");
+    std::fs::write(&copy, alone).unwrap();
+    let copied = open(&copy).unwrap();
+    assert_eq!(copied.read(&key("a"), 0, 10).await.unwrap().last_seq, 2);
+    open(&path).unwrap();
+}
+
 #[test]
 fn a_store_has_one_holder() {
     let (_folder, path) = in_folder();

@@ -35,6 +35,9 @@ impl RemoteStore {
 
 #[async_trait]
 impl Store for RemoteStore {
+    /// The store behind the link is not the client's to close.
+    async fn close(&self) {}
+
     async fn now(&self) -> StoreResult<i64> {
         let answer = self.journal.clone().get_time(pb::GetTimeRequest {}).await;
         Ok(answer.map_err(refused)?.into_inner().store_time_unix_ms)
