@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
+        .codec_path("crate::codec::Codec")
         // Journals are bytes on their way between wire and disk: slices of the request, no copies.
         .bytes(".cairn.memory.v1.CreateSessionRequest")
         .bytes(".cairn.memory.v1.CommitRequest")

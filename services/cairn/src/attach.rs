@@ -13,7 +13,6 @@ use cairn_memory::sqlite::OpenError;
 use cairn_rpc::{Address, Link, Server};
 use socket::Socket;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tonic_health::pb::HealthCheckRequest;
@@ -106,18 +105,8 @@ impl Attached {
             // New clients find no socket and wait for the lock, while those that are here see
             // how their calls end.
             socket.remove();
-            let drained = async {
-                let mut drain = pin!(node.drain());
-                tokio::select! {
-                    () = &mut drain => return,
-                    () = sleep(QUIET) => {}
-                }
-                tracing::warn!("letting running calls end; a second Ctrl-C stops at once");
-                drain.await;
-            };
-            if timeout(grace, drained).await.is_err() {
-                tracing::warn!(?grace, "left work behind that did not end in time");
-            }
+            // What it leaves behind is durable.
+            let _ = cairn_boot::drain(node.drain(), grace).await;
             socket.close(Duration::from_millis(200)).await;
             if timeout(CLOSE, node.close()).await.is_err() {
                 tracing::warn!(

@@ -25,6 +25,7 @@ use crate::error::CliError;
 use crate::settings;
 use cairn_boot::{Environment, LogConfig, Origin};
 use std::io::{IsTerminal as _, Write as _};
+use std::pin::Pin;
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
 
@@ -61,13 +62,29 @@ pub fn context(
     })
 }
 
+/// The flags of the command that were given and set a setting.
 fn flags(command: &Command) -> Vec<Flag> {
-    match command {
-        Command::Run(args) => args.flags(),
-        Command::Resume(args) => args.flags(),
-        Command::Serve(args) => args.flags(),
-        _ => Vec::new(),
-    }
+    let no = &None;
+    let (workspace, pace, model, listen, grace) = match command {
+        Command::Run(args) => (&args.workspace, &args.pace, &args.model, no, no),
+        Command::Resume(args) => (&args.workspace, &args.pace, no, no, no),
+        Command::Serve(args) => {
+            let (listen, grace) = (&args.listen, &args.grace);
+            (&args.workspace, &args.pace, &args.model, listen, grace)
+        }
+        _ => return Vec::new(),
+    };
+    let workspace = workspace.as_ref();
+    let workspace = workspace.map(|path| path.to_string_lossy().into_owned());
+    let given = |flag, setting, value: &Option<String>| Some((flag, setting, value.clone()?));
+    let flags = [
+        given("--in", "workspace.path", &workspace),
+        given("--pace", "model.pace", pace),
+        given("--model", "model.default", model),
+        given("--listen", "serve.listen", listen),
+        given("--grace", "serve.grace", grace),
+    ];
+    flags.into_iter().flatten().collect()
 }
 
 /// How much is logged: beside a display only what a person should know, unless they ask for more.
@@ -80,29 +97,30 @@ pub fn log_config(command: &Command, context: &Context) -> LogConfig {
     log
 }
 
-/// Carries out the command.
-///
-/// # Errors
-/// The command's.
-pub async fn dispatch(command: Command, context: &Context) -> Result<ExitCode, CliError> {
+/// What a command does, until its exit code. Boxed here, so that it is compiled with this library
+/// and not once more with each program that runs it.
+pub type Running<'a> = Pin<Box<dyn Future<Output = Result<ExitCode, CliError>> + 'a>>;
+
+/// Carries out the command. Fails as the command does.
+pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
     match command {
-        Command::Run(args) => Box::pin(run::run(args, context)).await,
-        Command::Resume(args) => Box::pin(resume::run(args, context)).await,
-        Command::Watch(args) => Box::pin(watch::run(args, context)).await,
-        Command::Tree(args) => Box::pin(tree::run(args, context)).await,
-        Command::Report(args) => Box::pin(report::run(args, context)).await,
-        Command::Sessions(args) => Box::pin(sessions::run(args, context)).await,
-        Command::Show(args) => Box::pin(show::run(args, context)).await,
-        Command::Pending(args) => Box::pin(pending::run(args, context)).await,
-        Command::Decide(args) => Box::pin(decide::run(args, context)).await,
-        Command::Log(args) => Box::pin(log::run(args, context)).await,
-        Command::State(args) => Box::pin(state::run(args, context)).await,
-        Command::Memory(args) => Box::pin(memory::run(args, context)).await,
-        Command::Cancel(args) => Box::pin(cancel::run(args, context)).await,
-        Command::Export(args) => Box::pin(export::run(args, context)).await,
-        Command::Serve(args) => Box::pin(serve::run(args, context)).await,
-        Command::CheckConfig(args) => Box::pin(check_config::run(args, context)).await,
-        Command::Completions(args) => Box::pin(completions::run(args, context)).await,
+        Command::Run(args) => Box::pin(run::run(args, context)),
+        Command::Resume(args) => Box::pin(resume::run(args, context)),
+        Command::Watch(args) => Box::pin(watch::run(args, context)),
+        Command::Tree(args) => Box::pin(tree::run(args, context)),
+        Command::Report(args) => Box::pin(report::run(args, context)),
+        Command::Sessions(args) => Box::pin(sessions::run(args, context)),
+        Command::Show(args) => Box::pin(show::run(args, context)),
+        Command::Pending(args) => Box::pin(pending::run(args, context)),
+        Command::Decide(args) => Box::pin(decide::run(args, context)),
+        Command::Log(args) => Box::pin(log::run(args, context)),
+        Command::State(args) => Box::pin(state::run(args, context)),
+        Command::Memory(args) => Box::pin(memory::run(args, context)),
+        Command::Cancel(args) => Box::pin(cancel::run(args, context)),
+        Command::Export(args) => Box::pin(export::run(args, context)),
+        Command::Serve(args) => Box::pin(serve::run(args, context)),
+        Command::CheckConfig(args) => Box::pin(check_config::run(args, context)),
+        Command::Completions(args) => Box::pin(completions::run(args, context)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a command says when it cannot do what was asked.
 
+use cairn_proto::orchestrator::RunStatus;
 use cairn_rpc::text::escape;
 use cairn_rpc::{ErrorKind, RpcError};
 use std::fmt;
@@ -25,6 +26,18 @@ pub const USAGE: u8 = 2;
 pub const WAITING: u8 = 3;
 /// Somebody pressed Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
+
+/// The exit code that says how it stands with a run: the same one wherever a run is followed.
+pub fn run_code(status: RunStatus) -> u8 {
+    match status {
+        RunStatus::Failed | RunStatus::Cancelled => FAILURE,
+        RunStatus::Waiting => WAITING,
+        RunStatus::Completed
+        | RunStatus::Planning
+        | RunStatus::Running
+        | RunStatus::Unspecified => 0,
+    }
+}
 
 impl CliError {
     /// A failure.
@@ -84,16 +97,27 @@ impl fmt::Display for CliError {
 
 impl std::error::Error for CliError {}
 
-/// What helps when the store takes no more.
-const NO_ROOM: &str = "make room where the store lies (its path: cairn check-config), or raise \
-    store.max_pages if it is set\nnothing is lost; then go on with: cairn resume";
+/// What helps when the disk takes no more.
+const NO_ROOM: &str = "make room where the store lies (its path: cairn check-config)\n\
+    nothing is lost; then go on with: cairn resume";
+/// What helps when the store's file may not grow any more.
+const NO_PAGES: &str = "raise store.max_pages (where it is set: cairn check-config)\n\
+    nothing is lost; then go on with: cairn resume";
 
 impl From<RpcError> for CliError {
     fn from(error: RpcError) -> Self {
         if error.reason_name() == "LIMIT" && error.metadata("limit") == Some("disk") {
+            let pages = error.metadata("allowed").filter(|pages| *pages != "0");
+            let full = match pages {
+                Some(pages) => Self::new(format!(
+                    "the store is full: its file may have {pages} pages of 4 KiB"
+                ))
+                .hint(NO_PAGES),
+                None => Self::new("the store is full: there is no room on its disk").hint(NO_ROOM),
+            };
             return Self {
                 reason: error.reason_name().to_owned(),
-                ..Self::new("the store is full: there is no room on its disk").hint(NO_ROOM)
+                ..full
             };
         }
         let message = error.to_string();

@@ -69,8 +69,10 @@ impl Node {
     /// Opens the store and starts all services.
     ///
     /// # Errors
-    /// See [`StartError`]; nothing runs then.
+    /// See [`StartError`]; nothing runs then, and no store is made for tools that cannot be set up.
     pub async fn start(mut parts: Parts) -> Result<Self, StartError> {
+        // A store that is opened is made if there is none.
+        cairn_tools::check(&parts.tools, &parts.more_tools)?;
         let owner = parts.orchestrator.owner.clone();
         parts.memory_deps.local_owners.push(owner);
         let memory = cairn_memory::build(parts.memory, parts.memory_deps)?;

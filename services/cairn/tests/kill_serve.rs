@@ -10,13 +10,13 @@
 
 mod support;
 
+use cairn::ui::event_json::event_json;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::settlement::{Done, Outcome, Retry};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{Address, Link};
 use cairn_testkit::{Journal, Site};
-use prost::Message as _;
 use support::{Client, chain};
 use tonic::Status;
 
@@ -56,7 +56,7 @@ struct Watcher {
 
 impl Watcher {
     /// Starts the run, or finds it started, and watches until it ends or the server is gone.
-    async fn go_on(&mut self, site: &Site) -> Result<(), Status> {
+    async fn go_on(&mut self, site: &Site, reference: &Journal) -> Result<(), Status> {
         let socket = site.path().join(".cairn/cairn.sock");
         let mut client = Client::new(Link::remote(&Address::unix(socket)));
         let request = pb::StartRunRequest {
@@ -77,7 +77,7 @@ impl Watcher {
             let kind = event.kind.clone();
             self.events.push((message.seq, event));
             match kind {
-                Some(Kind::RunWaiting(_)) => self.settle(site, &mut client).await?,
+                Some(Kind::RunWaiting(_)) => self.settle(site, &mut client, reference).await?,
                 Some(Kind::RunCompleted(_)) => {
                     self.has_ended = true;
                     return Ok(());
@@ -89,16 +89,21 @@ impl Watcher {
         Ok(())
     }
 
-    /// Answers what is asked by what the ledger says.
-    async fn settle(&self, site: &Site, client: &mut Client) -> Result<(), Status> {
+    /// Answers what is asked by what the ledger says, with the output that the call gives in a run
+    /// that nobody disturbs.
+    async fn settle(
+        &self,
+        site: &Site,
+        client: &mut Client,
+        reference: &Journal,
+    ) -> Result<(), Status> {
         let request = pb::ListPendingRequest {
             session: self.session.clone(),
         };
         for open in client.list_pending(request).await?.into_inner().pending {
             let outcome = if site.ledger().has(&open.call_key) {
-                Outcome::Done(Done {
-                    output: "recorded".to_owned(),
-                })
+                let output = reference.recorded_in(&open.step.into());
+                Outcome::Done(Done { output })
             } else {
                 Outcome::Retry(Retry {})
             };
@@ -116,20 +121,20 @@ impl Watcher {
     }
 }
 
-async fn commits_of_a_run() -> usize {
+/// The journal of a run that nobody disturbs, and its commits.
+async fn undisturbed() -> (Journal, usize) {
     let site = Site::new(CAIRN);
     let count = site.path().join("commits");
     let count = format!("count:{}", count.display());
     let _server = site.start(&SERVE, &[("CAIRN_FAIL_COMMIT", &count)]);
     let mut watcher = watcher();
-    watcher
-        .go_on(&site)
-        .await
-        .expect("a run that nobody disturbs");
-    site.read("commits")
-        .expect("commits are counted")
-        .lines()
-        .count()
+    let nothing = Journal(Vec::new());
+    let ended = watcher.go_on(&site, &nothing).await;
+    ended.expect("a run that nobody disturbs");
+    let commits = site.read("commits").expect("commits are counted");
+    let journal = site.journal(&watcher.session);
+    check_watched(&watcher, &journal, 0, "undisturbed");
+    (journal, commits.lines().count())
 }
 
 fn watcher() -> Watcher {
@@ -142,12 +147,12 @@ fn watcher() -> Watcher {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_served_run_survives_a_kill_at_every_commit() {
-    let commits = commits_of_a_run().await;
+    let (reference, commits) = undisturbed().await;
     assert_eq!(commits, 5, "four tool steps");
     let mut doubts = 0;
     for commit in 1..=commits {
         for side in ["before", "after"] {
-            doubts += kill_once(&format!("{side}:{commit}")).await;
+            doubts += kill_once(&format!("{side}:{commit}"), &reference).await;
         }
         println!("commit {commit}: killed 1 before, 1 after");
     }
@@ -159,25 +164,26 @@ async fn a_served_run_survives_a_kill_at_every_commit() {
 }
 
 /// Returns how many calls were in doubt.
-async fn kill_once(fail: &str) -> usize {
+async fn kill_once(fail: &str, reference: &Journal) -> usize {
     let site = Site::new(CAIRN);
     let mut watcher = watcher();
     let mut server = site.start(&SERVE, &[("CAIRN_FAIL_COMMIT", fail)]);
     // The server dies under it, or has just served it to the end.
-    let _ = watcher.go_on(&site).await;
+    let _ = watcher.go_on(&site, reference).await;
     assert_eq!(server.wait_for_signal(), Some(SIGKILL), "{fail}");
     let seen = watcher.events.len();
 
     let _server = site.start(&SERVE, &[]);
     while !watcher.has_ended {
         watcher
-            .go_on(&site)
+            .go_on(&site, reference)
             .await
             .unwrap_or_else(|status| panic!("{fail}: {status:?}"));
     }
     let journal = site.journal(&watcher.session);
     journal.check();
     check_watched(&watcher, &journal, seen, fail);
+    journal.check_like(reference);
     let uses = site.ledger().uses();
     assert_eq!(uses.len(), 2, "{fail}: {uses:?}");
     assert!(
@@ -187,21 +193,12 @@ async fn kill_once(fail: &str) -> usize {
     journal.of_kind("call_in_doubt").len()
 }
 
-/// What was watched, before the kill and after it, is the journal: no gap, nothing twice.
+/// What was watched, before the kill and after it, is the journal: no gap, nothing twice, and every
+/// event whole.
 fn check_watched(watcher: &Watcher, journal: &Journal, seen: usize, fail: &str) {
-    let seqs: Vec<u64> = watcher.events.iter().map(|(seq, _)| *seq).collect();
-    assert_eq!(
-        seqs,
-        (1..=journal.0.len() as u64).collect::<Vec<_>>(),
-        "{fail}, {seen} before"
-    );
-    let kinds = watcher.events.iter().map(|(_, event)| event.encoded_len());
-    assert!(kinds.into_iter().all(|length| length > 0), "{fail}");
-    for ((_, event), stored) in watcher.events.iter().zip(&journal.0) {
-        let at = stored["at"].as_str().expect("a time");
-        assert!(
-            at.ends_with(&format!(".{:03}Z", event.at_unix_ms % 1000)),
-            "{fail}: {stored}"
-        );
-    }
+    let watched = watcher.events.iter();
+    let watched: Vec<_> = watched
+        .map(|(seq, event)| event_json(*seq, event))
+        .collect();
+    assert_eq!(watched, journal.0, "{fail}, {seen} before");
 }

@@ -1,8 +1,7 @@
 //! Calls of the tools service.
 
 use crate::owner::HOLD;
-use crate::turn::NOT_SENT;
-use cairn_engine::event::{CallRef, Effect};
+use cairn_engine::event::{CallFinished, CallRef, Effect};
 use cairn_engine::key::call_key;
 use cairn_engine::message::ToolCall;
 use cairn_proto::executor::{CallResult, PermittedCall};
@@ -20,6 +19,9 @@ const RETRY_DELAYS: [Duration; 3] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
 ];
+
+/// Reason of an error by which a tools service says that it did not begin a call.
+const NOT_BEGUN: &str = "NOT_SENT";
 
 /// A call that may be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +112,9 @@ impl Tools {
         let outcome = self.send(call).await.map(|response| {
             let took = started.elapsed();
             Ended {
-                urgent: effect == Effect::Effectful || took > HOLD || response.reason == NOT_SENT,
+                urgent: effect == Effect::Effectful
+                    || took > HOLD
+                    || response.reason == CallFinished::NOT_SENT,
                 result: CallResult {
                     call: Some(at.into()),
                     output: response.output,
@@ -142,12 +146,17 @@ impl Tools {
                 Err(status) => status,
             };
             let fault = Fault::of(&status);
-            match delays.next().filter(|_| fault.may_repeat(repeatable)) {
-                Some(delay) => sleep(delay).await,
-                None if fault == Fault::NotSent && !repeatable => return Ok(not_sent(&status)),
-                None if fault == Fault::Refused && repeatable => return Ok(refused(&status)),
-                None => return Err(lost(at, status)),
+            if let Some(delay) = delays.next().filter(|_| fault.may_repeat(repeatable)) {
+                sleep(delay).await;
+                continue;
             }
+            return match fault {
+                Fault::NotBegun => Ok(not_sent(&status)),
+                Fault::NotSent if !repeatable => Ok(not_sent(&status)),
+                Fault::Refused => Ok(refused(&status)),
+                Fault::Failed if repeatable => Ok(refused(&status)),
+                Fault::NotSent | Fault::Failed | Fault::Lost => Err(lost(at, status)),
+            };
         }
     }
 
@@ -169,27 +178,40 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 enum Fault {
     /// There was no connection: for certain, nothing was done.
     NotSent,
+    /// The tools service says that it did not begin, as when it is too late: certain as well, and
+    /// the owner may give another time.
+    NotBegun,
+    /// It does not take this call: for certain, nothing was done, now or later.
+    Refused,
+    /// It will give no result, whether it carried the call out or not.
+    Failed,
     /// The tools service did not answer; it may when it is asked again.
     Lost,
-    /// It will never take this call.
-    Refused,
 }
 
 impl Fault {
     fn of(status: &Status) -> Self {
+        let error = RpcError::from_status(status);
         match status.code() {
-            Code::Unavailable
-                if RpcError::from_status(status).reason_name() == Link::NOT_CONNECTED =>
-            {
-                Self::NotSent
-            }
+            Code::Unavailable if error.reason_name() == Link::NOT_CONNECTED => Self::NotSent,
+            Code::FailedPrecondition if error.reason_name() == NOT_BEGUN => Self::NotBegun,
+            Code::InvalidArgument
+            | Code::NotFound
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::FailedPrecondition
+            | Code::Unimplemented => Self::Refused,
+            // The transport's own words for a message that is too large, the result included, and
+            // for a connection that it gives up.
+            Code::OutOfRange | Code::ResourceExhausted | Code::DataLoss => Self::Failed,
             Code::Unavailable
             | Code::DeadlineExceeded
             | Code::Cancelled
             | Code::Aborted
             | Code::Unknown
-            | Code::Internal => Self::Lost,
-            _ => Self::Refused,
+            | Code::Internal
+            | Code::Ok => Self::Lost,
         }
     }
 
@@ -197,23 +219,25 @@ impl Fault {
         match self {
             Self::NotSent => true,
             Self::Lost => repeatable,
-            Self::Refused => false,
+            Self::NotBegun | Self::Refused | Self::Failed => false,
         }
     }
 }
 
-/// The result of an effectful call that never left: the owner decides whether it is tried again.
+/// The result of a call that never began: the owner decides whether it is tried again.
 fn not_sent(status: &Status) -> InvokeToolResponse {
-    error_result(NOT_SENT, "the call was not sent", status)
+    error_result(CallFinished::NOT_SENT, "the call was not sent", status)
 }
 
-/// The result of a call that the tools service will never take, and that did no harm if it did.
+/// The result of a call that the tools service will never take, or that did no harm if it did.
 fn refused(status: &Status) -> InvokeToolResponse {
-    error_result(
-        "ExecutionFailed",
-        "the tools service refused the call",
-        status,
-    )
+    let reason = match status.code() {
+        Code::InvalidArgument => "InvalidArguments",
+        Code::NotFound => "NotFound",
+        Code::PermissionDenied | Code::Unauthenticated => "Denied",
+        _ => "ExecutionFailed",
+    };
+    error_result(reason, "the tools service refused the call", status)
 }
 
 fn error_result(reason: &str, what: &str, status: &Status) -> InvokeToolResponse {

@@ -3,15 +3,12 @@
 use crate::error::invalid;
 use crate::messages::LastCall;
 use crate::tools::Call;
-use cairn_engine::event::{AttemptRef, CallRef};
+use cairn_engine::event::{AttemptRef, CallFinished, CallRef};
 use cairn_engine::message::{Message, ToolCall};
 use cairn_proto::convert::required;
 use cairn_proto::event;
 use cairn_proto::executor::{Acknowledgement, CallResult, PermittedCall};
 use cairn_rpc::RpcError;
-
-/// The reason of a result that says for certain that nothing was done.
-pub(crate) const NOT_SENT: &str = "NotSent";
 
 /// What the model is told of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +27,7 @@ impl Answer {
         Self {
             output: result.output.clone(),
             is_error: result.is_error,
-            not_sent: result.reason == NOT_SENT,
+            not_sent: result.reason == CallFinished::NOT_SENT,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What can be configured.
 
 use crate::error::BuildError;
-use crate::port::Limits;
+use crate::port::{Limits, OWNER_BYTES, OWNER_KEYS};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -53,6 +53,8 @@ impl Config {
             journal_events,
             reserve_events,
             memory_bytes,
+            owner_memory_keys,
+            owner_memory_bytes,
             unseen_bytes,
             blob_bytes,
             ..
@@ -69,6 +71,16 @@ impl Config {
             let allowed = "less than 2^32 together with reserve_events";
             return refuse("journal_events", journal_events, allowed);
         }
+        // What an owner's decision may set, the store takes.
+        if owner_memory_keys < OWNER_KEYS {
+            let allowed = "1024 or more, which owners may set";
+            return refuse("owner_memory_keys", owner_memory_keys, allowed);
+        }
+        if owner_memory_bytes < OWNER_BYTES {
+            let allowed = "2 MiB or more, which owners may set";
+            return refuse("owner_memory_bytes", owner_memory_bytes, allowed);
+        }
+        let memory_bytes = memory_bytes.saturating_add(owner_memory_bytes);
         // Each of these travels in one message, and a message has 4 MiB.
         for (field, value) in [
             ("event_bytes", event_bytes),

@@ -143,6 +143,8 @@ macro_rules! conformance {
             memory_does_not_wake_or_hinder_anybody
             memory_is_limited_in_keys
             memory_is_limited_in_bytes
+            clients_fill_memory_and_owners_still_set_theirs
+            a_transition_is_limited_in_memory_too
             a_transition_may_make_room_in_memory
 
             events_are_read_in_pages

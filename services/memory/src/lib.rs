@@ -19,13 +19,11 @@ pub mod error;
 pub mod grpc;
 mod hub;
 pub mod port;
-mod snapshot;
 pub mod sqlite;
 
 pub use config::{Config, StoreConfig};
 pub use error::BuildError;
 pub use grpc::Memory;
-pub use snapshot::snapshot;
 
 use cairn_rpc::{Clock, SystemClock};
 use sqlite::{SqliteOptions, SqliteStore};

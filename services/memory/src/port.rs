@@ -31,8 +31,13 @@
 //! [`StoreError::Fenced`], however late it wakes up. A lease that ran out still admits its
 //! owner's writes until somebody claims: the epoch decides, not the time.
 //!
-//! **Without ownership** a living session takes only commands and changes of session memory.
-//! Neither can make an owner's next transition fail; the owner gets them in its answer.
+//! **Without ownership** a living session takes only commands and changes of session memory. The
+//! owner gets them in its answer. Neither can make its next transition fail: what it has not seen
+//! is bounded (`unseen_bytes`), and clients fill session memory to a part of what it may hold. The
+//! rest is for owners; one that sets nothing by which memory, as far as it has seen that, would
+//! grow beyond `owner_memory_keys` or `owner_memory_bytes` is never refused for what it sets. The
+//! limits of the journal are no different for having been reached by others: a transition beyond
+//! them needs its reserve.
 //!
 //! **Time** is the store's, in milliseconds since 1970, and never runs backwards while the store
 //! is open. Callers' clocks play no part.
@@ -51,7 +56,7 @@ mod write;
 
 pub use error::{Limit, StoreError, StoreResult};
 pub use limits::Limits;
-pub(crate) use limits::{Room, at_most};
+pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_KEYS, Room, at_most};
 pub use ownership::{
     Claim, ClaimRequest, Claims, Lease, LeaseRequest, OwnedSession, ReleaseRequest, RenewRequest,
     Renewed,
@@ -177,7 +182,7 @@ pub trait Store: Send + Sync + 'static {
     /// event's number. Taking out an absent key is a change, too.
     ///
     /// # Errors
-    /// `Limit`.
+    /// `Limit`, also for what an owner's transition could still set.
     async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64>;
 
     /// Reads one key of session memory; an absent one is `None`.

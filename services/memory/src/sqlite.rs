@@ -1,7 +1,7 @@
 //! The embedded backend: one SQLite file, or memory for tests.
 //!
-//! One thread writes (`writer`), in groups that share an fsync; reads go to connections of their
-//! own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
+//! One connection writes (`writer`), in groups that share an fsync, on a thread of its own or its
+//! caller's (`turn`); reads go to connections of their own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
 //! survives. Only one process holds a file (`holder`); others may read it. What can be asked of the
 //! store is one file an operation: `create`, `commit`, `append`, `claim`, `lease`, `memory`, `blob`
 //! change it, and `read` reads it.
@@ -27,6 +27,7 @@ mod row;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod writer;
 
 pub use open::OpenError;
@@ -57,6 +58,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use turn::Turn;
 use writer::Writer;
 
 /// Operations that may wait for the writer's thread before callers have to wait themselves.
@@ -75,6 +77,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub struct SqliteStore {
     /// `None` if the store is open for reading only.
     tasks: Option<mpsc::Sender<Task>>,
+    /// `None` with the tasks.
+    turn: Option<Arc<Turn>>,
     thread: Option<JoinHandle<()>>,
     readers: Readers,
     shared: Arc<Shared>,
@@ -117,6 +121,7 @@ impl SqliteStore {
         let pool = Pool::new(open_target(path.as_ref())?, options.readers);
         Ok(Self {
             tasks: None,
+            turn: None,
             thread: None,
             readers: Readers::Pool(Arc::new(pool)),
             shared: Arc::new(shared(options, Vec::new())),
@@ -128,28 +133,32 @@ impl SqliteStore {
         options: SqliteOptions,
         readers: impl FnOnce(&mpsc::Sender<Task>) -> Readers,
     ) -> Result<Self, OpenError> {
-        let (sender, tasks) = mpsc::channel(QUEUE);
+        let (sender, queue) = mpsc::channel(QUEUE);
         let readers = readers(&sender);
         #[cfg(debug_assertions)]
         let hook = options.commit_hook.clone();
+        let max_pages = options.max_pages;
         let shared = Arc::new(shared(options, opened.holder));
         let writer = Writer {
             conn: opened.conn,
-            lock: opened.lock,
-            tasks,
+            _lock: opened.lock,
             shared: shared.clone(),
+            max_pages,
             lease_floor: Cell::new(i64::MIN),
             #[cfg(debug_assertions)]
             hook,
             #[cfg(debug_assertions)]
             commits: 0,
         };
+        let turn = Arc::new(Turn::new(writer));
+        let its_turn = turn.clone();
         let thread = std::thread::Builder::new()
             .name("cairn-store".to_owned())
-            .spawn(move || writer.run())
+            .spawn(move || its_turn.serve(queue))
             .map_err(|source| OpenError::Thread { source })?;
         Ok(Self {
             tasks: Some(sender),
+            turn: Some(turn),
             thread: Some(thread),
             readers,
             shared,
@@ -157,13 +166,15 @@ impl SqliteStore {
     }
 
     async fn write<O: Operation>(&self, operation: O) -> StoreResult<O::Answer> {
-        let Some(tasks) = &self.tasks else {
+        let (Some(tasks), Some(turn)) = (&self.tasks, &self.turn) else {
             return Err(StoreError::unavailable(
                 "the store is open for reading only",
             ));
         };
-        let (task, answer) = Task::write(operation);
-        if tasks.send(task).await.is_err() {
+        let (job, answer) = operation::pending(operation);
+        if let Some(job) = turn.write_now(job, tasks)
+            && tasks.send(Task::Write(job)).await.is_err()
+        {
             return Err(StoreError::unavailable("the store is closed"));
         }
         let lost = |_| StoreError::unknown("the store closed before it answered");

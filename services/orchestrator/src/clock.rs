@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// The latest reading of the store's clock.
 ///

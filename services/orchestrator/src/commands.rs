@@ -2,7 +2,7 @@
 
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
-use crate::session::{Checkpointer, Message, Ownership, header};
+use crate::session::{Beginning, Checkpointer, Notice, Ownership, header};
 use crate::store::{LARGEST_INLINE_EVENT, Loaded, for_session};
 use cairn_engine::command::Command;
 use cairn_engine::decide::{Facts, Input};
@@ -13,7 +13,14 @@ use cairn_rpc::{ErrorKind, Namespace, RpcError};
 use prost::Message as _;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
+
+/// A command that nobody has answered for so long may never be: then the client is told why.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// How often this is looked at again.
+const LATER_LOOKS: Duration = Duration::from_secs(5);
 
 /// The event that answers a command.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,13 +129,13 @@ pub(crate) async fn create(
             key: key.clone(),
             epoch: answer.epoch,
             lease_until: answer.lease_until_unix_ms,
-            loaded: Loaded {
+            beginning: Beginning::Created(Box::new(Loaded {
                 session,
                 version: 0,
                 checkpoints: Checkpointer::default(),
-            },
+            })),
         };
-        deps.owners.begin(deps, ownership, None);
+        deps.owners.begin(deps, ownership);
     }
     Ok(key)
 }
@@ -184,7 +191,7 @@ pub(crate) async fn submit(
         .await?;
     let seq = appended.into_inner().seq;
     // The store wakes the owner wherever it is; this only saves the way there and back.
-    deps.owners.tell(key, Message::Woken);
+    deps.owners.tell(key, Notice::Woken);
     wait_for_answer(deps, key, seq).await
 }
 
@@ -195,9 +202,17 @@ async fn wait_for_answer(
 ) -> Result<Answer, RpcError> {
     let mut stalled = deps.stalled.subscribe();
     let mut events = deps.store.follow(key, command_seq).await?;
+    let mut looks = tokio::time::interval_at(Instant::now() + FIRST_LOOK, LATER_LOOKS);
     loop {
         let page = tokio::select! {
             page = events.next() => page,
+            _ = looks.tick() => {
+                // A look that fails says nothing.
+                if matches!(is_set_aside(deps, key).await, Ok(true)) {
+                    return Err(set_aside(key));
+                }
+                continue;
+            }
             Ok((stalled, error)) = stalled.recv() => {
                 if stalled == *key {
                     return Err(error);
@@ -214,6 +229,21 @@ async fn wait_for_answer(
             }
         }
     }
+}
+
+/// Whether nobody may work on the session before an operator releases it. One that is worked on
+/// here was not set aside.
+pub(crate) async fn is_set_aside(deps: &Deps, key: &SessionKey) -> Result<bool, RpcError> {
+    Ok(!deps.owners.has(key) && deps.store.is_set_aside(key).await?)
+}
+
+fn set_aside(key: &SessionKey) -> RpcError {
+    let id = &key.id;
+    let message = format!(
+        "session \"{id}\" was set aside, because its owners died on it five times; this request is \
+         stored, and answered once ReleaseQuarantine lets the session be worked on again"
+    );
+    RpcError::precondition(message).reason("SESSION_QUARANTINED")
 }
 
 /// Whether the event answers the command, and how.

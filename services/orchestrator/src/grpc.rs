@@ -1,30 +1,26 @@
 //! The public service: convert, call, convert.
 
 mod commands;
+mod listing;
+mod log;
 mod streams;
 mod views;
 
-use crate::commands::{NewSession, create};
+use crate::commands::{NewSession, create, is_set_aside};
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::{pending_messages, plan_message, run_message, run_of, session_message};
 use crate::store::for_session;
-use cairn_engine::event::EventKind;
 use cairn_engine::state::Session;
-use cairn_engine::text::cut;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorService;
-use cairn_rpc::{
-    RpcError, check_request_id, check_session_id, check_text, identity, with_namespace,
-};
+use cairn_rpc::{RpcError, check_request_id, check_session_id, check_text, identity};
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
 /// Most bytes of a session's title.
 const MAX_TITLE: usize = 256;
-/// Longest title in a listing, in characters.
-const LISTED_TITLE: usize = 200;
 
 /// The public service.
 #[derive(Debug, Clone)]
@@ -41,36 +37,6 @@ impl Orchestrator {
 
     async fn session(&self, key: &SessionKey) -> Result<Session, RpcError> {
         Ok(self.deps.store.load(key, None).await?.session)
-    }
-
-    /// The goal of a session's first run, or its title; never the whole journal.
-    async fn listed_title(&self, key: &SessionKey) -> Result<String, RpcError> {
-        let request = memory_pb::ReadEventsRequest {
-            session: key.id.to_string(),
-            after_seq: 0,
-            max_events: 8,
-        };
-        let page = self
-            .deps
-            .store
-            .journal()
-            .read_events(for_session(key, request))
-            .await?;
-        let mut title = String::new();
-        for stored in page.into_inner().events {
-            match self
-                .deps
-                .store
-                .decode(key, &stored.event)
-                .await?
-                .map(|event| event.kind)
-            {
-                Some(EventKind::RunStarted { goal, .. }) => return Ok(cut(&goal, LISTED_TITLE)),
-                Some(EventKind::SessionCreated { title: given }) => title = given,
-                _ => {}
-            }
-        }
-        Ok(title)
     }
 }
 
@@ -112,8 +78,11 @@ impl OrchestratorService for Orchestrator {
     ) -> Answer<pb::GetSessionResponse> {
         let key = key_of(&request, &request.get_ref().session)?;
         let session = self.session(&key).await?;
+        // A session that has nothing to do is never claimed, and so never set aside.
+        let is_set_aside =
+            !session.outstanding().is_empty() && is_set_aside(&self.deps, &key).await?;
         Ok(Response::new(pb::GetSessionResponse {
-            session: Some(session_message(&key.id, &session)),
+            session: Some(session_message(&key.id, &session, is_set_aside)),
         }))
     }
 
@@ -121,46 +90,7 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::ListSessionsRequest>,
     ) -> Answer<pb::ListSessionsResponse> {
-        let namespace = identity(&request)?.namespace().clone();
-        let asked = request.into_inner();
-        if asked.page_size > 1000 {
-            let error = RpcError::invalid("page_size", format!("is {}", asked.page_size));
-            return Err(error.allowed("0 to 1000").into());
-        }
-        let listing = memory_pb::ListSessionsRequest {
-            page_size: asked.page_size,
-            page_token: asked.page_token,
-        };
-        let listing = with_namespace(Request::new(listing), &namespace);
-        let page = self
-            .deps
-            .store
-            .journal()
-            .list_sessions(listing)
-            .await?
-            .into_inner();
-        let mut sessions = Vec::with_capacity(page.sessions.len());
-        for entry in page.sessions {
-            let key = SessionKey::new(&namespace, &entry.session);
-            let status = match (entry.quarantined, entry.status()) {
-                (true, _) => pb::SessionStatus::Quarantined,
-                (_, memory_pb::SessionStatus::Running) => pb::SessionStatus::Running,
-                (_, memory_pb::SessionStatus::Waiting) => pb::SessionStatus::Waiting,
-                _ => pb::SessionStatus::Idle,
-            };
-            sessions.push(pb::SessionSummary {
-                title: self.listed_title(&key).await.unwrap_or_default(),
-                id: entry.session,
-                status: status.into(),
-                created_unix_ms: entry.created_unix_ms,
-                updated_unix_ms: entry.updated_unix_ms,
-                last_seq: entry.last_seq,
-            });
-        }
-        Ok(Response::new(pb::ListSessionsResponse {
-            sessions,
-            next_page_token: page.next_page_token,
-        }))
+        listing::sessions(&self.deps, request).await
     }
 
     async fn delete_session(
@@ -180,7 +110,7 @@ impl OrchestratorService for Orchestrator {
             .await?
             .into_inner();
         // Its owner may be anywhere, and will find out; one that is here need not try first.
-        self.deps.owners.tell(&key, crate::session::Message::Lost);
+        self.deps.owners.tell(&key, crate::session::Notice::Lost);
         Ok(Response::new(pb::DeleteSessionResponse {
             deleted: answer.deleted,
         }))
@@ -252,7 +182,7 @@ impl OrchestratorService for Orchestrator {
         let mut pending = Vec::new();
         if request.get_ref().session.is_empty() {
             let namespace = identity(&request)?.namespace();
-            for key in commands::waiting_sessions(&self.deps, namespace).await? {
+            for key in listing::waiting(&self.deps, namespace).await? {
                 pending.extend(pending_messages(&key, &self.session(&key).await?));
             }
         } else {
@@ -303,7 +233,7 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::GetExecutionLogRequest>,
     ) -> Answer<pb::GetExecutionLogResponse> {
-        views::execution_log(&self.deps, request).await
+        log::page(&self.deps, request).await
     }
 
     async fn get_state(

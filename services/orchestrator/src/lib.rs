@@ -8,6 +8,7 @@
 //! | `owners` | the sessions that this process owns: claimed, renewed, given back |
 //! | `session` | the owner of one session: decide, make durable, perform |
 //! | `reading` | what can be seen of a session, as views of its journal |
+//! | `status` | what a session is doing, in one word |
 //! | `store` | the memory service in the words of the engine |
 //! | `catalogue` | the tools that may be called |
 
@@ -22,6 +23,7 @@ mod owners;
 mod reading;
 mod service;
 mod session;
+mod status;
 mod store;
 
 pub use config::Config;

@@ -3,20 +3,23 @@
 use crate::catalogue::Catalogue;
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::session::{End, Message, Owner, Ownership};
-use cairn_engine::decide::Input;
+use crate::session::{Beginning, End, Notice, Ownership, own};
+use crate::store::within;
 use cairn_proto::memory as pb;
 use cairn_rpc::{Link, RpcError};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic::Request;
 
 /// How long one question for work waits at the store.
 const CLAIM_WAIT_MS: u32 = 10_000;
+/// How long the answer to it is waited for.
+const CLAIM_TIME: Duration = Duration::from_secs(15);
 /// Most sessions claimed with one question.
 const CLAIM_BATCH: u32 = 32;
 /// Most leases renewed with one request.
@@ -38,25 +41,24 @@ pub(crate) struct Owners {
 #[derive(Debug)]
 struct Running {
     epoch: u64,
-    to_owner: mpsc::UnboundedSender<Message>,
+    to_owner: mpsc::UnboundedSender<Notice>,
 }
 
 impl Owners {
     /// Begins to own a session, in a task of its own.
-    pub(crate) fn begin(&self, deps: &Arc<Deps>, ownership: Ownership, first: Option<Input>) {
-        let (to_owner, inbox) = mpsc::unbounded_channel();
+    pub(crate) fn begin(&self, deps: &Arc<Deps>, ownership: Ownership) {
+        let (to_owner, notices) = mpsc::unbounded_channel();
         let (key, epoch) = (ownership.key.clone(), ownership.epoch);
         if self.is_draining.load(Ordering::SeqCst) {
             // The receiver is right here.
-            let _ = to_owner.send(Message::Stop);
+            let _ = to_owner.send(Notice::Stop);
         }
         let running = Running { epoch, to_owner };
-        // An owner of an earlier epoch finds out by itself that it is none any more.
+        // An owner of an earlier epoch loses its place, and so knows that it is none any more.
         self.lock().insert(key.clone(), running);
-        let owner = Owner::new(deps.clone(), ownership, inbox);
         let deps = deps.clone();
         self.tasks.spawn(async move {
-            let end = owner.run(first).await;
+            let end = own(deps.clone(), ownership, notices).await;
             deps.owners.ended(&key, epoch);
             if let End::Stalled(error) = end {
                 tracing::error!(session = %key, %error, "session cannot go on");
@@ -67,20 +69,25 @@ impl Owners {
     }
 
     /// Sends to the owner of a session, if it is here.
-    pub(crate) fn tell(&self, key: &SessionKey, message: Message) {
+    pub(crate) fn tell(&self, key: &SessionKey, notice: Notice) {
         if let Some(running) = self.lock().get(key) {
-            let _ = running.to_owner.send(message);
+            let _ = running.to_owner.send(notice);
         }
     }
 
+    /// Whether the owner of a session is here.
+    pub(crate) fn has(&self, key: &SessionKey) -> bool {
+        self.lock().contains_key(key)
+    }
+
     /// Sends to the owner of a session, if it still is the owner of that epoch.
-    fn tell_epoch(&self, key: &SessionKey, epoch: u64, message: Message) {
+    fn tell_epoch(&self, key: &SessionKey, epoch: u64, notice: Notice) {
         if let Some(running) = self
             .lock()
             .get(key)
             .filter(|running| running.epoch == epoch)
         {
-            let _ = running.to_owner.send(message);
+            let _ = running.to_owner.send(notice);
         }
     }
 
@@ -110,7 +117,7 @@ impl Owners {
     pub(crate) async fn drain(&self) {
         self.is_draining.store(true, Ordering::SeqCst);
         for (key, _) in self.all() {
-            self.tell(&key, Message::Stop);
+            self.tell(&key, Notice::Stop);
         }
         self.tasks.close();
         self.tasks.wait().await;
@@ -125,10 +132,7 @@ pub(crate) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             answer = ask_for_claims(&deps) => answer,
         };
-        let taken = match answer {
-            Ok(answer) => take_answer(&deps, answer).await,
-            Err(error) => Err(error),
-        };
+        let taken = answer.and_then(|answer| take_answer(&deps, &answer));
         if let Err(error) = taken {
             tracing::warn!(%error, "no sessions could be claimed");
             tokio::select! {
@@ -153,50 +157,32 @@ async fn ask_for_claims(deps: &Arc<Deps>) -> Result<pb::ClaimSessionsResponse, R
         lease_ms: deps.config.lease_ms(),
         wait_ms: CLAIM_WAIT_MS,
     };
-    Ok(deps
-        .store
-        .ownership()
-        .claim_sessions(request)
-        .await?
-        .into_inner())
+    let request = within(CLAIM_TIME, Request::new(request));
+    let answer = deps.store.ownership().claim_sessions(request).await?;
+    Ok(answer.into_inner())
 }
 
-async fn take_answer(deps: &Arc<Deps>, answer: pb::ClaimSessionsResponse) -> Result<(), RpcError> {
+/// Takes over what was claimed. An owner reads its session itself: one that takes long keeps no
+/// other waiting, and its lease is renewed meanwhile.
+fn take_answer(deps: &Arc<Deps>, answer: &pb::ClaimSessionsResponse) -> Result<(), RpcError> {
     deps.store.clock.take(answer.store_time_unix_ms);
+    for claim in &answer.claims {
+        let session = claim.session.as_ref();
+        let ownership = Ownership {
+            key: SessionKey::from_ref(session.ok_or_else(|| RpcError::missing("session"))?)?,
+            epoch: claim.epoch,
+            lease_until: claim.lease_until_unix_ms,
+            beginning: Beginning::TakenOver {
+                holder_dead: claim.previous_holder_dead,
+            },
+        };
+        deps.owners.begin(deps, ownership);
+    }
     for session in &answer.woken {
         deps.owners
-            .tell(&SessionKey::from_ref(session)?, Message::Woken);
-    }
-    for claim in answer.claims {
-        take_over(deps, claim).await;
+            .tell(&SessionKey::from_ref(session)?, Notice::Woken);
     }
     Ok(())
-}
-
-/// Folds a claimed session and goes on with it. One that cannot be folded is left to its lease:
-/// after five claims without progress the store sets it aside.
-async fn take_over(deps: &Arc<Deps>, claim: pb::Claim) {
-    let Some(Ok(key)) = claim.session.as_ref().map(SessionKey::from_ref) else {
-        return;
-    };
-    let loaded = match deps.store.load(&key, None).await {
-        Ok(loaded) => loaded,
-        Err(error) => {
-            tracing::error!(session = %key, %error, "session cannot be read");
-            let _ = deps.stalled.send((key, error));
-            return;
-        }
-    };
-    let ownership = Ownership {
-        key,
-        epoch: claim.epoch,
-        lease_until: claim.lease_until_unix_ms,
-        loaded,
-    };
-    let first = Input::TakenOver {
-        holder_dead: claim.previous_holder_dead,
-    };
-    deps.owners.begin(deps, ownership, Some(first));
 }
 
 /// Renews the leases of all owners, three times in each lease, until stopped.
@@ -226,26 +212,24 @@ async fn renew_batch(deps: &Arc<Deps>, owned: &[(SessionKey, u64)]) -> Result<()
         sessions: sessions.collect(),
         lease_ms: deps.config.lease_ms(),
     };
-    let answer = deps
-        .store
-        .ownership()
-        .renew_leases(request)
-        .await?
-        .into_inner();
+    // The next renewal is a third of a lease away.
+    let request = within(deps.config.lease / 3, Request::new(request));
+    let answer = deps.store.ownership().renew_leases(request).await?;
+    let answer = answer.into_inner();
     deps.store.clock.take(answer.store_time_unix_ms);
-    let lost: Result<Vec<_>, _> = answer.lost.iter().map(SessionKey::from_ref).collect();
+    let lost: Result<HashSet<_>, _> = answer.lost.iter().map(SessionKey::from_ref).collect();
     let lost = lost?;
     for (key, epoch) in owned {
-        let message = if lost.contains(key) {
-            Message::Lost
+        let notice = if lost.contains(key) {
+            Notice::Lost
         } else {
-            Message::Renewed(answer.lease_until_unix_ms)
+            Notice::Renewed(answer.lease_until_unix_ms)
         };
-        deps.owners.tell_epoch(key, *epoch, message);
+        deps.owners.tell_epoch(key, *epoch, notice);
     }
     for session in &answer.woken {
         deps.owners
-            .tell(&SessionKey::from_ref(session)?, Message::Woken);
+            .tell(&SessionKey::from_ref(session)?, Notice::Woken);
     }
     Ok(())
 }

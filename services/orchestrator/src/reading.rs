@@ -1,6 +1,7 @@
 //! What can be seen of a session: its state, and views of its journal.
 
 use crate::key::SessionKey;
+use crate::status::{public_status, status_of};
 use cairn_engine::event::WaitReason;
 use cairn_engine::key::call_key;
 use cairn_engine::pending::{Pending, PendingId, pending};
@@ -18,16 +19,11 @@ pub(crate) fn run_of(session: &Session, number: u32) -> Result<&Run, RpcError> {
     found.ok_or_else(|| RpcError::not_found("run", number.to_string()).reason("NO_SUCH_RUN"))
 }
 
-pub(crate) fn session_message(id: &str, session: &Session) -> pb::Session {
-    let status = match session.active_run().map(|run| run.status) {
-        None => pb::SessionStatus::Idle,
-        Some(RunStatus::Waiting(_)) => pb::SessionStatus::Waiting,
-        Some(_) => pb::SessionStatus::Running,
-    };
+pub(crate) fn session_message(id: &str, session: &Session, is_set_aside: bool) -> pb::Session {
     pb::Session {
         id: id.to_owned(),
         title: session.title.clone(),
-        status: status.into(),
+        status: public_status(status_of(session), is_set_aside).into(),
         created_unix_ms: ms(session.created_at),
         updated_unix_ms: ms(session.updated_at),
         last_seq: session.seq,

@@ -7,11 +7,19 @@ use crate::{catalogue, owners, store};
 use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
-use cairn_rpc::{Link, MAX_MESSAGE_BYTES, RpcError};
+use cairn_rpc::{Deadlines, Link, MAX_MESSAGE_BYTES, RpcError};
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+/// Most time for an answer of memory or tools. Long polls say themselves how long they take, and
+/// streams last as long as they last.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// Most time for a plan: two answers of a model, each tried again for minutes.
+const PLANNING_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// The services that the orchestrator calls.
 #[derive(Debug, Clone)]
@@ -24,6 +32,22 @@ pub struct Links {
     pub executor: Link,
     /// Plans.
     pub planner: Link,
+}
+
+impl Links {
+    /// The same links, on which no answer is waited for without end.
+    fn with_deadlines(self) -> Result<Self, RpcError> {
+        let within = |time, link: Link| {
+            let deadlines = Deadlines::new(time, &[cairn_proto::DESCRIPTORS])?;
+            Ok::<_, RpcError>(link.with_deadlines(deadlines))
+        };
+        Ok(Self {
+            memory: within(ANSWER_TIME, self.memory)?,
+            tools: within(ANSWER_TIME, self.tools)?,
+            executor: self.executor,
+            planner: within(PLANNING_TIME, self.planner)?,
+        })
+    }
 }
 
 /// The orchestrator at work: it claims and renews until it is stopped.
@@ -44,6 +68,7 @@ pub async fn build(
     config: Config,
     links: Links,
 ) -> Result<(OrchestratorServiceServer<Orchestrator>, Running), RpcError> {
+    let links = links.with_deadlines()?;
     let catalogue = catalogue::Catalogue::read(&links.tools).await?;
     let deps = deps(config, &links, catalogue).await?;
     let running = Running {
@@ -78,6 +103,7 @@ pub async fn build_reader(
         executor: memory.clone(),
         planner: memory.clone(),
     };
+    let links = links.with_deadlines()?;
     let catalogue = catalogue::Catalogue::default();
     Ok(service(deps(Config::default(), &links, catalogue).await?))
 }

@@ -3,10 +3,14 @@
 
 mod attempt;
 mod checkpoint;
+mod outstanding;
 mod perform;
 mod reports;
+mod tenure;
 mod transition;
 
+pub(crate) use checkpoint::Checkpointer;
+pub(crate) use tenure::Notice;
 pub(crate) use transition::header;
 
 use crate::deps::Deps;
@@ -20,30 +24,19 @@ use cairn_engine::transitions::IllegalTransition;
 use cairn_proto::executor::RunStepResponse;
 use cairn_proto::planner::MakePlanResponse;
 use cairn_rpc::RpcError;
-pub(crate) use checkpoint::Checkpointer;
-use futures::StreamExt as _;
-use futures::stream::{BoxStream, SelectAll};
+use outstanding::Outstanding;
 use perform::Active;
-use std::collections::HashMap;
+use reports::Failures;
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use tenure::Tenure;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-/// Most messages that one transition takes in.
-const LARGEST_BATCH: usize = 128;
-
-/// What reaches an owner.
+/// What an owner's work brings.
 #[derive(Debug)]
-pub(crate) enum Message {
-    /// There may be commands that it has not seen.
-    Woken,
-    /// The lease was renewed until then, by the store's clock.
-    Renewed(i64),
-    /// The session is somebody else's, or gone.
-    Lost,
-    /// The process is about to end: begin nothing, and let go.
-    Stop,
+enum Message {
     /// The planner answered.
     Planned {
         run: u32,
@@ -79,79 +72,96 @@ pub(crate) enum End {
 }
 
 /// The owner of one session.
-pub(crate) struct Owner {
+struct Owner {
     deps: Arc<Deps>,
     key: SessionKey,
     epoch: u64,
     version: u64,
     session: Session,
-    lease_until: i64,
-    inbox: mpsc::UnboundedReceiver<Message>,
-    work: SelectAll<BoxStream<'static, Message>>,
+    tenure: Tenure,
     active: HashMap<Work, Active>,
     /// Attempts whose executors wait for an acknowledgement, with the last number reported.
     reported: HashMap<AttemptRef, u64>,
     next_stream: u64,
     checkpoints: Checkpointer,
     /// Failures in a row of each piece of work, for waiting longer each time.
-    failures: HashMap<Work, u32>,
-    is_stopping: bool,
+    failures: HashMap<Work, Failures>,
 }
 
 /// What an owner begins with.
 pub(crate) struct Ownership {
     pub(crate) key: SessionKey,
     pub(crate) epoch: u64,
+    /// End of the lease by the store's clock.
     pub(crate) lease_until: i64,
-    pub(crate) loaded: Loaded,
+    pub(crate) beginning: Beginning,
+}
+
+/// How a session comes to its owner.
+pub(crate) enum Beginning {
+    /// It has just been made here.
+    Created(Box<Loaded>),
+    /// It was claimed after a crash or a hand-over, and is still to be read.
+    TakenOver {
+        /// The owner before is proven dead, together with the tools that ran in its process.
+        holder_dead: bool,
+    },
+}
+
+/// Owns a session until it sleeps, is lost or is given back.
+pub(crate) async fn own(
+    deps: Arc<Deps>,
+    ownership: Ownership,
+    notices: mpsc::UnboundedReceiver<Notice>,
+) -> End {
+    let Err(end) = match Owner::begin(deps, ownership, notices).await {
+        Ok((mut owner, first)) => owner.go_on(first).await,
+        Err(end) => Err(end),
+    };
+    end
 }
 
 impl Owner {
-    pub(crate) fn new(
+    /// Reads the session if need be. The input is what has to be decided before anything else.
+    async fn begin(
         deps: Arc<Deps>,
         ownership: Ownership,
-        inbox: mpsc::UnboundedReceiver<Message>,
-    ) -> Self {
-        Self {
+        notices: mpsc::UnboundedReceiver<Notice>,
+    ) -> Result<(Self, Option<Input>), End> {
+        let (key, until) = (ownership.key, ownership.lease_until);
+        let clock = deps.store.clock.clone();
+        let mut tenure = Tenure::new(clock, deps.config.lease, until, notices);
+        let (loaded, first) = match ownership.beginning {
+            Beginning::Created(loaded) => (*loaded, None),
+            Beginning::TakenOver { holder_dead } => {
+                let loaded = tenure.insist(|_| deps.store.load(&key, None)).await?;
+                (loaded, Some(Input::TakenOver { holder_dead }))
+            }
+        };
+        let owner = Self {
             deps,
-            key: ownership.key,
+            key,
             epoch: ownership.epoch,
-            version: ownership.loaded.version,
-            session: ownership.loaded.session,
-            lease_until: ownership.lease_until,
-            inbox,
-            work: SelectAll::new(),
+            version: loaded.version,
+            session: loaded.session,
+            tenure,
             active: HashMap::new(),
             reported: HashMap::new(),
             next_stream: 0,
-            checkpoints: ownership.loaded.checkpoints,
+            checkpoints: loaded.checkpoints,
             failures: HashMap::new(),
-            is_stopping: false,
-        }
+        };
+        Ok((owner, first))
     }
 
-    /// Owns the session until it sleeps, is lost or is given back. `first` is what the owner has
-    /// to decide before anything else: nothing for a session that it has just created.
-    pub(crate) async fn run(mut self, first: Option<Input>) -> End {
-        let mut batch = Vec::new();
-        let mut inputs: Vec<Input> = first.into_iter().collect();
+    async fn go_on(&mut self, first: Option<Input>) -> Result<Infallible, End> {
+        let mut inputs = Vec::from_iter(first);
         loop {
-            let events = match self.decide_all(inputs) {
-                Ok(events) => events,
-                Err(illegal) => return End::Stalled(RpcError::internal(illegal)),
-            };
-            if let Err(end) = self.make_durable(events, &mut batch).await {
-                if matches!(end, End::Parked) {
-                    self.acknowledge();
-                }
-                return end;
-            }
-            self.perform();
-            self.acknowledge();
-            inputs = match self.next_inputs(&mut batch).await {
-                Ok(inputs) => inputs,
-                Err(end) => return end,
-            };
+            let events = self.decide_all(inputs).map_err(stalled)?;
+            let left = self.make_durable(events).await?;
+            self.perform(&left);
+            self.acknowledge(&left);
+            inputs = self.next_inputs(&left).await?;
         }
     }
 
@@ -159,101 +169,83 @@ impl Owner {
         let catalogue = self.deps.catalogue();
         let facts = Facts {
             now: self.deps.store.clock.now(),
-            not_after: u64::try_from(self.not_after()).unwrap_or(0),
+            not_after: u64::try_from(self.tenure.not_after()).unwrap_or(0),
             tools: &catalogue.facts,
             limits: self.deps.config.limits,
-            starts: !self.is_stopping,
+            starts: !self.tenure.is_stopping(),
         };
         let mut events = Vec::new();
+        let mut dropped = HashSet::new();
         for input in inputs {
-            let reported = match &input {
-                Input::Report { attempt, .. } => Some(*attempt),
-                _ => None,
+            let Input::Report { attempt, .. } = input else {
+                events.append(&mut self.session.decide(input, &facts)?);
+                continue;
             };
-            match (self.session.decide(input, &facts), reported) {
-                (Ok(mut decided), _) => events.append(&mut decided),
+            if dropped.contains(&attempt) {
+                continue;
+            }
+            match self.session.decide(input, &facts) {
+                Ok(mut decided) => {
+                    events.append(&mut decided);
+                    self.failures.remove(&Work::RunStep(attempt));
+                }
                 // A report that contradicts the state was not taken: its executor goes, not the
                 // session.
-                (Err(illegal), Some(attempt)) => {
+                Err(illegal) => {
                     tracing::error!(session = %self.key, %illegal, "a report is dropped");
-                    self.active.remove(&Work::RunStep(attempt));
-                    self.reported.remove(&attempt);
-                    let lost = Input::AttemptLost { attempt };
+                    dropped.insert(attempt);
+                    let lost = self.lost(attempt, &illegal);
                     events.append(&mut self.session.decide(lost, &facts)?);
                 }
-                (Err(illegal), None) => return Err(illegal),
             }
         }
-        while !self.is_stopping && !self.session.commands.is_empty() {
+        while self.answers_commands() {
             events.append(&mut self.session.decide(Input::HandleCommand, &facts)?);
         }
         Ok(events)
     }
 
+    /// Commands are there, and are not left to the next owner.
+    fn answers_commands(&self) -> bool {
+        !self.session.commands.is_empty() && !self.tenure.is_stopping()
+    }
+
     /// Waits for messages and says what they mean. Empty if only the state has to be looked at.
-    async fn next_inputs(&mut self, batch: &mut Vec<Message>) -> Result<Vec<Input>, End> {
-        if batch.is_empty() && self.session.commands.is_empty() && !self.is_done() {
-            let lease_left = self.lease_left();
-            tokio::select! {
-                Some(message) = self.work.next(), if !self.work.is_empty() => batch.push(message),
-                Some(message) = self.inbox.recv() => batch.push(message),
-                () = tokio::time::sleep(lease_left) => return Err(End::Fenced),
-            }
-        }
-        while batch.len() < LARGEST_BATCH
-            && let Ok(message) = self.inbox.try_recv()
-        {
-            batch.push(message);
+    async fn next_inputs(&mut self, left: &Outstanding) -> Result<Vec<Input>, End> {
+        if !self.answers_commands() && !left.is_done() {
+            self.tenure.wait().await?;
         }
         let mut inputs = Vec::new();
-        let mut may_be_behind = false;
-        for message in batch.drain(..) {
-            may_be_behind |= matches!(message, Message::Woken);
-            inputs.extend(self.interpret(message)?);
+        for message in self.tenure.take_messages() {
+            self.interpret(message, &mut inputs);
         }
-        if may_be_behind {
+        if self.tenure.take_woken() {
             self.read_others().await?;
         }
         Ok(inputs)
     }
 
-    /// No call with side effects may begin after this, by the store's clock: the lease's end, less a
-    /// fifth.
-    fn not_after(&self) -> i64 {
-        self.lease_until - i64::from(self.deps.config.lease_ms()) / 5
-    }
-
-    /// How long work may go on without a renewal: executors are to stop before others may begin.
-    fn lease_left(&self) -> Duration {
-        let until = u64::try_from(self.lease_until).unwrap_or(0);
-        let left = Duration::from_millis(until.saturating_sub(self.deps.store.clock.now()));
-        left.saturating_sub(self.deps.config.lease / 10)
-    }
-
-    fn interpret(&mut self, message: Message) -> Result<Option<Input>, End> {
+    fn interpret(&mut self, message: Message, inputs: &mut Vec<Input>) {
         match message {
-            Message::Woken => Ok(None),
-            Message::Renewed(until) => {
-                self.lease_until = self.lease_until.max(until);
-                Ok(None)
-            }
-            Message::Lost => Err(End::Fenced),
-            Message::Stop => {
-                self.is_stopping = true;
-                Ok(None)
-            }
-            Message::Tick => Ok(Some(Input::Tick)),
-            Message::Planned { run, outcome } => Ok(self.planned(run, *outcome)),
+            // What becomes due is for the next owner.
+            Message::Tick if self.tenure.is_stopping() => {}
+            Message::Tick => inputs.push(Input::Tick),
+            Message::Planned { run, outcome } => inputs.extend(self.planned(run, *outcome)),
             Message::Report {
                 attempt,
                 stream,
                 report,
-            } => Ok(self.reported(attempt, stream, *report)),
+            } => self.reported(attempt, stream, *report, inputs),
             Message::Broken {
                 attempt,
                 stream,
                 status,
-            } => Ok(self.broken(attempt, stream, status.as_ref())),
+            } => inputs.extend(self.broken(attempt, stream, status.as_ref())),
         }
     }
+}
+
+/// A fault of the program, or a journal that was tampered with.
+fn stalled(illegal: IllegalTransition) -> End {
+    End::Stalled(RpcError::internal(illegal))
 }

@@ -10,9 +10,10 @@ use cairn_proto::convert::{Decoded, decode_event, encode_event};
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
-use cairn_rpc::{ErrorKind, Link, RpcError, with_namespace};
+use cairn_rpc::{Link, RpcError, with_namespace};
 use prost::Message as _;
 use std::sync::Arc;
+use std::time::Duration;
 use tonic::{Request, Streaming};
 
 /// Larger events are kept as blobs, so that the journal stays cheap to read.
@@ -175,7 +176,9 @@ impl Store {
                     break;
                 }
                 folded += stored.event.len();
-                self.fold(key, &mut session, &stored).await?;
+                let event = self.event(key, &stored).await?;
+                let folded = session.apply(stored.seq, &event);
+                folded.map_err(RpcError::internal)?;
             }
             if is_last || session.seq >= until {
                 return Ok(Loaded {
@@ -187,26 +190,18 @@ impl Store {
         }
     }
 
-    /// Folds one stored event.
-    pub(crate) async fn fold(
+    /// Decodes a stored event that cannot be left out.
+    pub(crate) async fn event(
         &self,
         key: &SessionKey,
-        session: &mut Session,
         stored: &pb::StoredEvent,
-    ) -> Result<(), RpcError> {
-        let event = self.decode(key, &stored.event).await?.ok_or_else(|| {
-            RpcError::new(
-                ErrorKind::FailedPrecondition,
-                format!(
-                    "event {} of session {key} was written by a newer version",
-                    stored.seq
-                ),
-            )
-            .reason("NEWER_VERSION")
-        })?;
-        session
-            .apply(stored.seq, &event)
-            .map_err(RpcError::internal)
+    ) -> Result<Event, RpcError> {
+        let event = self.decode(key, &stored.event).await?;
+        event.ok_or_else(|| {
+            let seq = stored.seq;
+            let message = format!("event {seq} of session {key} was written by a newer version");
+            RpcError::precondition(message).reason("NEWER_VERSION")
+        })
     }
 
     async fn checkpoint(
@@ -269,6 +264,31 @@ impl Store {
         }
     }
 
+    /// Whether the session was set aside, because its owners died on it. The store tells it in
+    /// listings only: this walks through one.
+    pub(crate) async fn is_set_aside(&self, key: &SessionKey) -> Result<bool, RpcError> {
+        let mut page_token = String::new();
+        loop {
+            let request = pb::ListSessionsRequest {
+                page_size: 1000,
+                page_token,
+            };
+            let page = self
+                .journal()
+                .list_sessions(for_session(key, request))
+                .await?;
+            let page = page.into_inner();
+            let found = page.sessions.iter().find(|entry| *entry.session == *key.id);
+            if let Some(entry) = found {
+                return Ok(entry.quarantined);
+            }
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return Ok(false);
+            }
+        }
+    }
+
     /// Events after a cursor, and then those that come.
     pub(crate) async fn follow(
         &self,
@@ -285,6 +305,12 @@ impl Store {
             .await?
             .into_inner())
     }
+}
+
+/// A request whose answer is waited for no longer than that.
+pub(crate) fn within<T>(time: Duration, mut request: Request<T>) -> Request<T> {
+    request.set_timeout(time);
+    request
 }
 
 /// A request that is made for the tenant whose session this is.

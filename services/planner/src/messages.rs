@@ -2,18 +2,19 @@
 
 use cairn_engine::message::Message;
 
-/// The conversation that asks for a plan: the planning prompt, then the goal with whatever
-/// describes the surroundings (workspace, tools) after it, separated by blank lines.
+/// The conversation that asks for a plan. The system prompt is the planner's own and then the
+/// owner's layers (agent, environment, session memory), separated by blank lines; the goal alone
+/// is the first message, so that nothing else can be taken for it.
 pub(crate) fn ask_for_plan(prompt: &str, goal: &str, layers: &[String]) -> Vec<Message> {
     let layers = layers.iter().map(String::as_str);
-    let requirement: Vec<&str> = std::iter::once(goal)
+    let system: Vec<&str> = std::iter::once(prompt)
         .chain(layers)
         .map(str::trim_end)
-        .filter(|part| !part.is_empty())
+        .filter(|layer| !layer.is_empty())
         .collect();
     vec![
-        Message::system(prompt.trim_end()),
-        Message::user(requirement.join("\n\n")),
+        Message::system(system.join("\n\n")),
+        Message::user(goal.trim_end()),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! Why a call gave no output, in words that the model can act on.
 
+use cairn_engine::event::CallFinished;
 use std::fmt;
 
 /// A call that ended without an output. Every variant holds what happened, what was wrong and what
@@ -35,7 +36,7 @@ impl ToolError {
             Self::NotFound(_) => "NotFound",
             Self::InvalidArguments(_) => "InvalidArguments",
             Self::Denied(_) => "Denied",
-            Self::NotSent(_) => "NotSent",
+            Self::NotSent(_) => CallFinished::NOT_SENT,
             Self::Timeout(_) => "Timeout",
             Self::ExecutionFailed(_) => "ExecutionFailed",
             Self::TooLarge(_) => "TooLarge",

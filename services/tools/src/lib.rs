@@ -38,6 +38,6 @@ pub use gate::{BootClock, BoxError, Gate, Monotonic, Permit, StoreClock, StoreTi
 pub use invoke::{Invoker, Outcome, Request};
 pub use permission::Permissions;
 pub use registry::ToolRegistry;
-pub use service::{Deps, Tools, build};
+pub use service::{Deps, Tools, build, check};
 pub use store_time::MemoryTime;
 pub use tool::{Call, Effect, Output, Tool, ToolSpec};

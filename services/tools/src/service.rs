@@ -86,19 +86,7 @@ impl Tools {
 /// # Errors
 /// Every fault of the settings at once; else the first thing that cannot be opened or registered.
 pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
-    config.validate().map_err(BuildError::Config)?;
-    let folders = Folders::check(&config)?;
-    let mut registry = ToolRegistry::new();
-    let file_tools = files::tools(&folders.workspace, &folders.output, &config.limits);
-    let file_tools = file_tools.map_err(|source| workspace_error(&config, source))?;
-    for tool in file_tools.into_iter().chain(deps.tools) {
-        registry.register(tool)?;
-    }
-    for command in config.commands {
-        let tool = CommandTool::new(command, &folders.workspace, &deps.environment);
-        registry.register(Arc::new(tool))?;
-    }
-    check_lists(&registry, config.allow.as_deref(), &config.deny)?;
+    let registry = assemble(&config, &deps.tools, &deps.environment)?;
     let clock = Arc::new(StoreClock::new(deps.store_time, deps.monotonic));
     let invoker = Invoker::new(
         registry,
@@ -110,6 +98,36 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
         invoker: Arc::new(invoker),
         _refresher: clock.keep_fresh(),
     })
+}
+
+/// Finds every fault that [`build`] would find, and begins nothing: for whoever has more to begin
+/// that should not be there if this fails.
+///
+/// # Errors
+/// Those of [`build`].
+pub fn check(config: &Config, tools: &[Arc<dyn Tool>]) -> Result<(), BuildError> {
+    assemble(config, tools, &BTreeMap::new()).map(|_| ())
+}
+
+fn assemble(
+    config: &Config,
+    tools: &[Arc<dyn Tool>],
+    environment: &BTreeMap<String, String>,
+) -> Result<ToolRegistry, BuildError> {
+    config.validate().map_err(BuildError::Config)?;
+    let folders = Folders::check(config)?;
+    let mut registry = ToolRegistry::new();
+    let file_tools = files::tools(&folders.workspace, &folders.output, &config.limits);
+    let file_tools = file_tools.map_err(|source| workspace_error(config, source))?;
+    for tool in file_tools.into_iter().chain(tools.iter().cloned()) {
+        registry.register(tool)?;
+    }
+    for command in &config.commands {
+        let tool = CommandTool::new(command.clone(), &folders.workspace, environment);
+        registry.register(Arc::new(tool))?;
+    }
+    check_lists(&registry, config.allow.as_deref(), &config.deny)?;
+    Ok(registry)
 }
 
 /// The two folders as absolute paths, so that a later change of the process's folder means nothing.

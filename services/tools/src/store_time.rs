@@ -37,6 +37,7 @@ impl StoreTime for MemoryTime {
 mod tests {
     use super::*;
     use cairn_proto::memory::GetTimeResponse;
+    use cairn_rpc::{Exposure, ServerBuilder};
     use std::convert::Infallible;
     use std::future::{Ready, ready};
     use std::pin::Pin;
@@ -44,7 +45,6 @@ mod tests {
     use tonic::body::Body;
     use tonic::codegen::{Service, http};
     use tonic::server::{Grpc, NamedService, UnaryService};
-    use tonic::service::Routes;
     use tonic_prost::ProstCodec;
 
     /// The one method that is needed of the journal service.
@@ -89,9 +89,15 @@ mod tests {
         }
     }
 
+    async fn link_to(journal: Journal) -> Link {
+        let builder = ServerBuilder::new(Exposure::Internal);
+        let builder = builder.register(journal, cairn_proto::DESCRIPTORS);
+        builder.build().await.unwrap().link()
+    }
+
     #[tokio::test]
     async fn the_time_is_what_memory_says() {
-        let link = Link::local(Routes::new(Journal(1_700_000_000_123)));
+        let link = link_to(Journal(1_700_000_000_123)).await;
         assert_eq!(
             MemoryTime::new(link).read().await.unwrap(),
             1_700_000_000_123
@@ -101,7 +107,7 @@ mod tests {
     #[tokio::test]
     async fn a_time_that_is_none_is_an_error() {
         for none in [0, -1, i64::MIN] {
-            let link = Link::local(Routes::new(Journal(none)));
+            let link = link_to(Journal(none)).await;
             let error = MemoryTime::new(link).read().await.unwrap_err();
             assert!(error.to_string().contains(&none.to_string()), "{error}");
         }
@@ -109,7 +115,8 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_memory_service_there_is_no_time() {
-        let link = Link::local(Routes::default());
+        let server = ServerBuilder::new(Exposure::Internal).build().await.unwrap();
+        let link = server.link();
         assert!(MemoryTime::new(link).read().await.is_err());
     }
 }

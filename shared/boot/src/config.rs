@@ -115,12 +115,6 @@ impl Checks {
         );
     }
 
-    /// A fault if the text is empty or blank.
-    pub fn not_empty(&mut self, name: &str, value: &str) {
-        let holds = !value.trim().is_empty();
-        self.require(holds, name, "is empty", "a text that says something");
-    }
-
     /// Checks the settings of a part, such as `memory` or `command[2]`; its faults are named with
     /// the part's name in front.
     pub fn nested(&mut self, name: &str, part: &impl Settings) {

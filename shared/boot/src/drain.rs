@@ -1,7 +1,11 @@
 //! Lets running work end, but not for ever.
 
+use std::pin::pin;
 use std::time::Duration;
-use tokio_util::task::TaskTracker;
+use tokio::time::{sleep, timeout};
+
+/// What takes longer than this is explained to whoever waits for the end of the process.
+const QUIET: Duration = Duration::from_millis(700);
 
 /// How a drain ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,59 +13,52 @@ use tokio_util::task::TaskTracker;
 pub enum Drained {
     /// Everything has ended.
     Completely,
-    /// Time was up, and this many tasks were still running.
-    Late {
-        /// How many.
-        running: usize,
-    },
+    /// Time was up before that.
+    Late,
 }
 
-/// Waits until the tracked tasks have ended, for at most `limit`.
+/// Waits until the work has ended, for at most `limit`, and warns when that takes a while.
 ///
-/// The tasks must have been told to stop already; this only waits. What still runs afterwards is
+/// The work must have been told to stop, or be what tells it. What still runs when time is up is
 /// left alone: the process is about to leave it behind.
-pub async fn drain(tasks: &TaskTracker, limit: Duration) -> Drained {
-    tasks.close();
-    if tokio::time::timeout(limit, tasks.wait()).await.is_ok() {
-        return Drained::Completely;
+pub async fn drain(work: impl Future<Output = ()>, limit: Duration) -> Drained {
+    let explained = async {
+        let mut work = pin!(work);
+        tokio::select! {
+            () = &mut work => return,
+            () = sleep(QUIET) => {}
+        }
+        tracing::warn!("letting running calls end; a second Ctrl-C stops at once");
+        work.await;
+    };
+    match timeout(limit, explained).await {
+        Ok(()) => Drained::Completely,
+        Err(_) => {
+            tracing::warn!(?limit, "left work behind that did not end in time");
+            Drained::Late
+        }
     }
-    let running = tasks.len();
-    tracing::warn!(
-        running,
-        ?limit,
-        "leaving tasks behind that did not end in time"
-    );
-    Drained::Late { running }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio_util::sync::CancellationToken;
+    use std::future::pending;
 
-    const LONG: Duration = Duration::from_secs(60);
-
-    #[tokio::test]
-    async fn tasks_that_end_are_waited_for() {
-        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        for _ in 0..3 {
-            tasks.spawn(stop.clone().cancelled_owned());
+    #[tokio::test(start_paused = true)]
+    async fn work_that_ends_is_waited_for() {
+        for needs in [Duration::ZERO, QUIET * 2] {
+            let drained = drain(sleep(needs), QUIET * 3).await;
+            assert_eq!(drained, Drained::Completely, "{needs:?}");
         }
-        let told = async {
-            tokio::task::yield_now().await;
-            stop.cancel();
-        };
-        let (drained, ()) = tokio::join!(drain(&tasks, LONG), told);
-        assert_eq!(drained, Drained::Completely);
-        assert_eq!(drain(&tasks, LONG).await, Drained::Completely);
     }
 
-    #[tokio::test]
-    async fn tasks_that_do_not_end_are_left_behind() {
-        let tasks = TaskTracker::new();
-        tasks.spawn(async {});
-        tasks.spawn(std::future::pending::<()>());
-        let drained = drain(&tasks, Duration::from_millis(20)).await;
-        assert_eq!(drained, Drained::Late { running: 1 });
+    #[tokio::test(start_paused = true)]
+    async fn work_that_does_not_end_is_left_behind_in_time() {
+        for limit in [Duration::ZERO, QUIET / 2, QUIET * 3] {
+            let start = tokio::time::Instant::now();
+            assert_eq!(drain(pending(), limit).await, Drained::Late);
+            assert!(start.elapsed() <= limit + Duration::from_millis(2));
+        }
     }
 }

@@ -226,3 +226,8 @@ pub struct CallFinished {
     /// From sending to result.
     pub duration_ms: u64,
 }
+
+impl CallFinished {
+    /// The reason that says for certain that nothing was done, so that the call may be sent again.
+    pub const NOT_SENT: &str = "NotSent";
+}

@@ -6,6 +6,22 @@ pub fn brief(text: &str, limit: usize) -> String {
     cut(line, limit)
 }
 
+/// What an output is about, on one line: the first line that says something, cut to `limit`
+/// characters, and how many more lines say something.
+pub fn gist(output: &str, limit: usize) -> String {
+    let mut lines = output.lines().filter(|line| !line.trim().is_empty());
+    let Some(first) = lines.next() else {
+        return "no output".to_owned();
+    };
+    let words: Vec<_> = first.split_whitespace().collect();
+    let first = cut(&words.join(" "), limit);
+    match lines.count() {
+        0 => first,
+        1 => format!("{first} (+1 line)"),
+        more => format!("{first} (+{more} lines)"),
+    }
+}
+
 /// The first line that says something, without white space around it.
 pub fn first_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).find(|line| !line.is_empty())
@@ -30,5 +46,25 @@ pub fn cut(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gist_says_how_much_it_leaves_out() {
+        for (output, expected) in [
+            ("", "no output"),
+            (" \n\t\n", "no output"),
+            ("\n  one\ttwo  \n\n", "one two"),
+            ("one\ntwo", "one (+1 line)"),
+            ("\none\n\ntwo\n \nthree\n", "one (+2 lines)"),
+            ("123456789\nmore", "12345678… (+1 line)"),
+            ("äöüäöüäöü", "äöüäöüäö…"),
+        ] {
+            assert_eq!(gist(output, 8), expected);
+        }
     }
 }

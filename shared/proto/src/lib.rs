@@ -2,6 +2,7 @@
 //!
 //! The `.proto` files are the reference; what they say is not repeated here.
 
+pub mod codec;
 pub mod convert;
 
 /// Generated code, one module a package.

@@ -1,6 +1,6 @@
 //! One transport for the generated clients, whether the service is in this process or elsewhere.
 //!
-//! A local link calls the prepared routes directly: no socket, no serialisation of HTTP, a few
+//! A local link calls the services directly: no socket, no serialisation of HTTP, a few
 //! microseconds a call. A remote link is a connection that is made when it is first needed and
 //! made again when it broke. The same client, the same errors and the same streams on both; a
 //! caller cannot tell them apart but by speed.
@@ -11,6 +11,7 @@ pub use remote::RemoteOptions;
 
 use crate::address::Address;
 use crate::deadline::{Deadlines, TIMEOUT_HEADER};
+use crate::server::{LocalCall, LocalServices};
 use http::{Extensions, Request, Response};
 use remote::RemoteFuture;
 use std::fmt;
@@ -19,7 +20,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tonic::Status;
 use tonic::body::Body;
-use tonic::service::Routes;
 use tonic::transport::Channel;
 use tower::Service;
 
@@ -38,7 +38,7 @@ pub struct Link {
 
 #[derive(Clone)]
 enum Transport {
-    Local(Routes),
+    Local(LocalServices),
     Remote(Channel),
 }
 
@@ -48,10 +48,10 @@ impl Link {
     /// Reason of an error: the connection broke, and the call may have been carried out.
     pub const BROKEN: &'static str = "LINK_BROKEN";
 
-    /// A link to services in this process.
-    pub fn local(routes: Routes) -> Self {
+    /// A link to a server's services in this process.
+    pub(crate) fn local(services: LocalServices) -> Self {
         Self {
-            transport: Transport::Local(routes.prepare()),
+            transport: Transport::Local(services),
             deadlines: None,
         }
     }
@@ -111,11 +111,11 @@ impl Service<Request<Body>> for Link {
             request.headers_mut().insert(TIMEOUT_HEADER, timeout);
         }
         LinkFuture(match &mut self.transport {
-            Transport::Local(routes) => {
+            Transport::Local(services) => {
                 // What a caller keeps in its extensions does not travel on a wire, and must not
                 // reach the service here either.
                 *request.extensions_mut() = Extensions::new();
-                Inner::Local(routes.call(request))
+                Inner::Local(services.call(request))
             }
             Transport::Remote(channel) => Inner::Remote(RemoteFuture::new(channel.call(request))),
         })
@@ -125,12 +125,8 @@ impl Service<Request<Body>> for Link {
 /// A call over a [`Link`].
 pub struct LinkFuture(Inner);
 
-#[allow(
-    clippy::large_enum_variant,
-    reason = "the large variant is the fast one: a box would cost each local call an allocation"
-)]
 enum Inner {
-    Local(<Routes as Service<Request<Body>>>::Future),
+    Local(LocalCall),
     Remote(RemoteFuture),
 }
 

@@ -7,10 +7,12 @@
 mod connection;
 mod health;
 mod listener;
+mod local;
 
 pub use connection::Peer;
 pub use health::Health;
 pub use listener::{Listener, ServeError, serve};
+pub(crate) use local::{LocalCall, LocalServices};
 
 use crate::error::{ErrorKind, RpcError};
 use crate::guard::Guarded;
@@ -69,6 +71,7 @@ pub enum BuildError {
 pub struct ServerBuilder {
     exposure: Exposure,
     routes: Routes,
+    local: LocalServices,
     names: Vec<&'static str>,
     descriptor_sets: Vec<&'static [u8]>,
     registered_twice: Option<&'static str>,
@@ -79,10 +82,11 @@ impl ServerBuilder {
     pub fn new(exposure: Exposure) -> Self {
         let mut routes = Routes::default();
         let router = std::mem::take(routes.axum_router_mut());
-        *routes.axum_router_mut() = router.fallback_service(service_fn(unknown_service));
+        *routes.axum_router_mut() = router.fallback_service(service_fn(unrouted));
         Self {
             exposure,
             routes,
+            local: LocalServices::default(),
             names: Vec::new(),
             descriptor_sets: Vec::new(),
             registered_twice: None,
@@ -111,15 +115,29 @@ impl ServerBuilder {
             self.descriptor_sets.push(descriptor_set);
         }
         let guarded = Guarded::new(service, self.exposure.clone());
-        self.routes = self.routes.add_service(guarded);
+        self.add(guarded);
         self
+    }
+
+    fn add<S>(&mut self, service: Guarded<S>)
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send + 'static,
+    {
+        self.local.add(S::NAME, service.clone());
+        self.routes = std::mem::take(&mut self.routes).add_service(service);
     }
 
     /// Adds health and reflection to what was registered.
     ///
     /// # Errors
     /// A service that was registered twice, or a descriptor set that cannot be read.
-    pub async fn build(self) -> Result<Server, BuildError> {
+    pub async fn build(mut self) -> Result<Server, BuildError> {
         if let Some(name) = self.registered_twice {
             return Err(BuildError::RegisteredTwice(name));
         }
@@ -130,17 +148,18 @@ impl ServerBuilder {
         let v1alpha = self
             .reflection("grpc.reflection.v1alpha.ServerReflection")
             .build_v1alpha();
-        let routes = self
-            .routes
-            .add_service(Guarded::without_identity(health_service))
-            .add_service(Guarded::without_identity(
-                v1.map_err(BuildError::Descriptors)?,
-            ))
-            .add_service(Guarded::without_identity(
-                v1alpha.map_err(BuildError::Descriptors)?,
-            ))
-            .prepare();
-        Ok(Server { routes, health })
+        let (v1, v1alpha) = (
+            v1.map_err(BuildError::Descriptors)?,
+            v1alpha.map_err(BuildError::Descriptors)?,
+        );
+        self.add(Guarded::without_identity(health_service));
+        self.add(Guarded::without_identity(v1));
+        self.add(Guarded::without_identity(v1alpha));
+        Ok(Server {
+            routes: self.routes.prepare(),
+            local: self.local,
+            health,
+        })
     }
 
     /// Reflection over the registered services alone, even where a descriptor set has more.
@@ -163,18 +182,14 @@ impl ServerBuilder {
 #[derive(Debug, Clone)]
 pub struct Server {
     routes: Routes,
+    local: LocalServices,
     health: Health,
 }
 
 impl Server {
     /// A link to the services, without a socket.
     pub fn link(&self) -> Link {
-        Link::local(self.routes.clone())
-    }
-
-    /// The services as routes.
-    pub fn routes(&self) -> Routes {
-        self.routes.clone()
+        Link::local(self.local.clone())
     }
 
     /// What the health service says.
@@ -203,8 +218,12 @@ impl Server {
     }
 }
 
+async fn unrouted(request: Request<AxumBody>) -> Result<Response<Body>, Infallible> {
+    Ok(unknown_service(&request))
+}
+
 /// What nobody registered: gRPC clients get a status, anybody else a plain 404.
-async fn unknown_service(request: Request<AxumBody>) -> Result<Response<Body>, Infallible> {
+fn unknown_service<B>(request: &Request<B>) -> Response<Body> {
     let is_grpc = request
         .headers()
         .get(header::CONTENT_TYPE)
@@ -215,9 +234,9 @@ async fn unknown_service(request: Request<AxumBody>) -> Result<Response<Body>, I
             ErrorKind::Unimplemented,
             format!("this server has no method {method}"),
         );
-        return Ok(Status::from(error).into_http());
+        return Status::from(error).into_http();
     }
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NOT_FOUND;
-    Ok(response)
+    response
 }

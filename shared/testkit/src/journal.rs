@@ -1,6 +1,6 @@
 //! Journals, and what must hold of any.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// An exported journal: one JSON object an event, in order.
@@ -24,21 +24,74 @@ impl Journal {
             .collect()
     }
 
-    /// The summaries of completed steps, by step.
-    pub fn summaries(&self) -> Vec<(u64, String)> {
-        let mut found: Vec<_> = self
-            .of_kind("step_completed")
-            .into_iter()
-            .map(|event| {
-                let step = event["attempt"]["step"].as_u64().expect("a step");
-                (
-                    step,
-                    event["summary"].as_str().unwrap_or_default().to_owned(),
-                )
-            })
-            .collect();
-        found.sort();
-        found
+    /// Panics unless the run is like another of the same request, however often either was killed.
+    ///
+    /// Events are compared whole, but for their numbers and times, and without those by which a
+    /// run is taken up again. A call that was settled as done has ended with the output that was
+    /// given.
+    pub fn check_like(&self, reference: &Self) {
+        let (mine, theirs) = (self.essence(), reference.essence());
+        for (mine, theirs) in mine.iter().zip(&theirs) {
+            assert_eq!(mine, theirs, "an event differs from that of another run");
+        }
+        let (mine, theirs) = (mine.iter(), theirs.iter());
+        let more: Vec<_> = mine.clone().skip(theirs.len()).collect();
+        let fewer: Vec<_> = theirs.skip(mine.len()).collect();
+        assert!(more.is_empty(), "events that another run has not: {more:?}");
+        assert!(
+            fewer.is_empty(),
+            "events of another run are missing: {fewer:?}"
+        );
+    }
+
+    fn essence(&self) -> Vec<Value> {
+        let mut intended = BTreeSet::new();
+        let mut essence: Vec<Value> = Vec::new();
+        for event in &self.0 {
+            let mut event = match event["kind"].as_str().expect("a kind") {
+                "attempt_continued" | "call_in_doubt" | "run_waiting" | "run_resumed"
+                | "decided" => continue,
+                "command_received" if event["command"]["decide"].is_object() => continue,
+                // A call that certainly was not made is intended anew.
+                "call_intended" if !intended.insert(event["call"].to_string()) => continue,
+                "call_settled" => match &event["settlement"]["done"]["output"] {
+                    Value::String(output) => json!({
+                        "kind": "call_finished", "call": event["call"], "output": output,
+                        "is_error": false, "reason": "",
+                    }),
+                    _ => continue,
+                },
+                _ => event.clone(),
+            };
+            let fields = event.as_object_mut().expect("an object");
+            for field in [
+                "seq",
+                "at",
+                "duration_ms",
+                "not_after_unix_ms",
+                "command_seq",
+            ] {
+                fields.remove(field);
+            }
+            essence.push(event);
+        }
+        // Calls of one turn end in any order.
+        let is_result = |event: &Value| event["kind"] == "call_finished";
+        for results in essence.chunk_by_mut(|a, b| is_result(a) && is_result(b)) {
+            results.sort_by_key(|event| event["call"].to_string());
+        }
+        essence
+    }
+
+    /// What the tool `record` answered in a step.
+    pub fn recorded_in(&self, step: &Value) -> String {
+        let results = self.of_kind("call_finished").into_iter();
+        let mut results = results.filter(|event| &event["call"]["attempt"]["step"] == step);
+        let recorded = results.find_map(|event| {
+            let output = event["output"].as_str().expect("an output");
+            output.starts_with("recorded").then(|| output.to_owned())
+        });
+        recorded.expect("a call of record in this step")
     }
 
     /// Panics unless the numbers run from 1 without gaps, no step ended twice or began again after

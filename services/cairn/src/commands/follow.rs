@@ -35,6 +35,8 @@ pub(super) struct Following {
     pub(super) seen_before: u64,
     /// Where the execution tree is dumped after every change.
     pub(super) tree_dir: Option<PathBuf>,
+    /// Tell everything, where nothing moves on a terminal.
+    pub(super) verbose: bool,
 }
 
 /// Follows the run until it ends, waits for a person, or Ctrl-C is pressed.
@@ -46,7 +48,7 @@ pub(super) async fn follow(
     what: &Following,
 ) -> Result<ExitCode, CliError> {
     let context = client.context();
-    let mut display = Display::new(context);
+    let mut display = Display::new(context, what.verbose);
     display.header(&header(client, what))?;
     let followed = watch(client, what, &mut display).await;
     display.end();

@@ -1,6 +1,5 @@
 //! `cairn resume`: go on with what was interrupted.
 
-use super::Flag;
 use super::follow::{self, Following};
 use crate::attach::Access;
 use crate::client::{Client, Watched};
@@ -22,10 +21,10 @@ pub struct Args {
     session: Option<String>,
     /// The folder that tools read and commands run in: the one of the run [default: the current]
     #[arg(long = "in", value_name = "DIR")]
-    workspace: Option<PathBuf>,
+    pub(super) workspace: Option<PathBuf>,
     /// How long the rehearsal waits before each reply, such as 400ms, so that you can follow
     #[arg(long, value_name = "TIME")]
-    pace: Option<String>,
+    pub(super) pace: Option<String>,
     /// Write the execution tree into tree.txt and tree.json after every change [DIR: .trace]
     #[arg(
         long,
@@ -35,6 +34,10 @@ pub struct Args {
         default_missing_value = ".trace"
     )]
     tree_dir: Option<PathBuf>,
+    /// Also tell what the model does to its own state: notes, parts of steps, session memory. On a
+    /// terminal nothing is told but the plan as it moves on
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -44,24 +47,6 @@ Examples:
 
 Whatever else is unfinished in the store goes on too, for as long as this command runs. Finished
 steps are kept and not done again.";
-
-impl Args {
-    /// The settings that these arguments set.
-    pub(super) fn flags(&self) -> Vec<Flag> {
-        let workspace = self
-            .workspace
-            .as_ref()
-            .map(|path| path.to_string_lossy().into_owned());
-        let flags = [
-            ("--in", "workspace.path", workspace),
-            ("--pace", "model.pace", self.pace.clone()),
-        ];
-        let flags = flags.into_iter();
-        flags
-            .filter_map(|(flag, path, value)| Some((flag, path, value?)))
-            .collect()
-    }
-}
 
 /// Goes on with a session and follows its latest run.
 ///
@@ -88,6 +73,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         after: 0,
         seen_before: before.last_seq,
         tree_dir: args.tree_dir,
+        verbose: args.verbose,
     };
     let mut client = Client::attach(context, Access::Hold).await?;
     // Somebody asks for it, so it is not to stay aside.

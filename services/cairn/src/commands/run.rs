@@ -2,7 +2,6 @@
 
 mod plan;
 
-use super::Flag;
 use super::follow::{self, Following};
 use crate::attach::Access;
 use crate::client::Client;
@@ -23,16 +22,16 @@ pub struct Args {
     goal: Option<String>,
     /// The folder that tools read and commands run in [default: the current one]
     #[arg(long = "in", value_name = "DIR")]
-    workspace: Option<PathBuf>,
+    pub(super) workspace: Option<PathBuf>,
     /// Carry out this plan instead of making one: a JSON file, or - for standard input
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// The model, by its name in the settings [default: openai if it is configured, else rehearsal]
     #[arg(long, value_name = "NAME")]
-    model: Option<String>,
+    pub(super) model: Option<String>,
     /// How long the rehearsal waits before each reply, such as 400ms, so that you can follow
     #[arg(long, value_name = "TIME")]
-    pace: Option<String>,
+    pub(super) pace: Option<String>,
     /// Run in this session, which is made if it is not there [default: a new one]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
@@ -57,6 +56,10 @@ pub struct Args {
     /// Most steps of a graph that run at the same time
     #[arg(long, value_name = "N")]
     max_parallel_steps: Option<u32>,
+    /// Also tell what the model does to its own state: notes, parts of steps, session memory. On a
+    /// terminal nothing is told but the plan as it moves on
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -69,25 +72,6 @@ Examples:
 Once it has begun, a run survives Ctrl-C, kill -9 and power cuts: cairn resume goes on with it.
 With --json, each event of the run is one line, as in cairn export.
 Exit codes: 0 completed, 1 failed or cancelled, 3 it waits for a person, 130 interrupted.";
-
-impl Args {
-    /// The settings that these arguments set.
-    pub(super) fn flags(&self) -> Vec<Flag> {
-        let workspace = self
-            .workspace
-            .as_ref()
-            .map(|path| path.to_string_lossy().into_owned());
-        let flags = [
-            ("--in", "workspace.path", workspace),
-            ("--model", "model.default", self.model.clone()),
-            ("--pace", "model.pace", self.pace.clone()),
-        ];
-        let flags = flags.into_iter();
-        flags
-            .filter_map(|(flag, path, value)| Some((flag, path, value?)))
-            .collect()
-    }
-}
 
 /// Starts a run and follows it.
 ///
@@ -117,7 +101,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         }),
     };
     let mut client = Client::attach(context, Access::Hold).await?;
-    let followed = start_and_follow(&mut client, request, args.tree_dir).await;
+    let followed = start_and_follow(&mut client, request, args).await;
     client.finish().await;
     followed
 }
@@ -125,7 +109,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 async fn start_and_follow(
     client: &mut Client<'_>,
     request: StartRunRequest,
-    tree_dir: Option<PathBuf>,
+    args: Args,
 ) -> Result<ExitCode, CliError> {
     let started = start(client, request).await?;
     let what = Following {
@@ -133,7 +117,8 @@ async fn start_and_follow(
         run: started.run,
         after: started.seq.saturating_sub(1),
         seen_before: 0,
-        tree_dir,
+        tree_dir: args.tree_dir,
+        verbose: args.verbose,
     };
     follow::follow(client, &what).await
 }

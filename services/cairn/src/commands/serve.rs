@@ -1,6 +1,5 @@
 //! `cairn serve`: all services in this process, for other programs.
 
-use super::Flag;
 use crate::attach::{Access, Attached, attach};
 use crate::context::Context;
 use crate::error::CliError;
@@ -24,23 +23,23 @@ const MOMENT: Duration = Duration::from_millis(500);
 pub struct Args {
     /// Address and port of the public gRPC API; port 0 takes a free one [default: 127.0.0.1:7878]
     #[arg(long, value_name = "ADDRESS")]
-    listen: Option<String>,
+    pub(super) listen: Option<String>,
     /// Allow an address that other machines reach. There is no TLS and no login: whoever reaches
     /// the port may start runs, read every session and have every allowed tool called
     #[arg(long)]
     allow_remote: bool,
     /// How long running calls may take to end after Ctrl-C [default: 10s]
     #[arg(long, value_name = "TIME")]
-    grace: Option<String>,
+    pub(super) grace: Option<String>,
     /// The folder that tools read and commands run in [default: the current one]
     #[arg(long = "in", value_name = "DIR")]
-    workspace: Option<std::path::PathBuf>,
+    pub(super) workspace: Option<std::path::PathBuf>,
     /// The default model, by its name in the settings
     #[arg(long, value_name = "NAME")]
-    model: Option<String>,
+    pub(super) model: Option<String>,
     /// How long the rehearsal waits before each reply
     #[arg(long, value_name = "TIME")]
-    pace: Option<String>,
+    pub(super) pace: Option<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -51,27 +50,6 @@ Examples:
 
 Health and reflection are on. Unfinished sessions go on by themselves. Commands such as cairn watch
 work beside it, through the socket next to the store. Ctrl-C stops gracefully, a second one at once.";
-
-impl Args {
-    /// The settings that these arguments set.
-    pub(super) fn flags(&self) -> Vec<Flag> {
-        let workspace = self
-            .workspace
-            .as_ref()
-            .map(|path| path.to_string_lossy().into_owned());
-        let flags = [
-            ("--listen", "serve.listen", self.listen.clone()),
-            ("--grace", "serve.grace", self.grace.clone()),
-            ("--in", "workspace.path", workspace),
-            ("--model", "model.default", self.model.clone()),
-            ("--pace", "model.pace", self.pace.clone()),
-        ];
-        let flags = flags.into_iter();
-        flags
-            .filter_map(|(flag, path, value)| Some((flag, path, value?)))
-            .collect()
-    }
-}
 
 /// Serves until it is told to stop.
 ///

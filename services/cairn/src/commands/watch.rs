@@ -3,7 +3,7 @@
 use crate::attach::Access;
 use crate::client::{Client, Watched};
 use crate::context::Context;
-use crate::error::{CliError, INTERRUPTED};
+use crate::error::{CliError, INTERRUPTED, run_code};
 use crate::ui::event_json::event_json;
 use crate::ui::event_line::{EventLine, Mark, Narrator};
 use crate::ui::style::Style;
@@ -21,6 +21,10 @@ Nothing is missed and nothing comes twice, even if the process that does the wor
 takes over meanwhile; go on from any event later with --after. Ends when the run ends.
 
 With --json one event a line, as cairn export writes it: seq, at, kind, and the event's fields.
+
+Exit codes, as those of cairn run, tell of the latest run: 0 completed, 1 failed or cancelled, 130
+interrupted. With --no-follow also 3 it waits for a person, and 0 while it goes on. A session that is
+deleted meanwhile is an error, 1.
 
 Examples:
   cairn watch
@@ -42,10 +46,10 @@ pub struct Args {
     no_follow: bool,
 }
 
-/// Writes each event as it comes.
+/// Writes each event as it comes; the exit code tells of the latest run.
 ///
 /// # Errors
-/// No such session, or nobody to read it from.
+/// No such session, or nobody to read it from; a session that is deleted meanwhile.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Read).await?;
     let session = client.resolve(args.session.as_deref()).await?;
@@ -72,20 +76,17 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         if args.follow || !is_caught_up || !is_news {
             continue;
         }
-        if args.no_follow {
-            return Ok(ExitCode::SUCCESS);
-        }
         let state = session_of(watch.client_mut(), &session).await?;
         is_ended = !has_active_run(&state);
         // What came after the run's end is shown too.
-        if is_ended && state.last_seq <= shown.cursor {
-            return Ok(ExitCode::SUCCESS);
+        if args.no_follow || is_ended && state.last_seq <= shown.cursor {
+            return Ok(ExitCode::from(run_code(latest(&state))));
         }
     }
-    Ok(match context.stop.is_cancelled() {
-        true => ExitCode::from(INTERRUPTED),
-        false => ExitCode::SUCCESS,
-    })
+    match context.stop.is_cancelled() {
+        true => Ok(ExitCode::from(INTERRUPTED)),
+        false => Err(CliError::new(format!("session {session} was deleted"))),
+    }
 }
 
 /// The session as it is now. The process that did the work often ends right after the run.
@@ -102,10 +103,15 @@ async fn session_of(client: &mut Client<'_>, id: &str) -> Result<Session, CliErr
     Ok(answer.session.unwrap_or_default())
 }
 
+/// How it stands with the latest run, if there is one.
+fn latest(session: &Session) -> RunStatus {
+    let run = session.latest_run.as_ref();
+    run.map_or(RunStatus::Unspecified, |run| run.status())
+}
+
 fn has_active_run(session: &Session) -> bool {
-    let status = session.latest_run.as_ref().map(|run| run.status());
     let active = [RunStatus::Planning, RunStatus::Running, RunStatus::Waiting];
-    status.is_some_and(|status| active.contains(&status))
+    active.contains(&latest(session))
 }
 
 fn ends_run(event: &Event) -> bool {

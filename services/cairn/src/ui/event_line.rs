@@ -1,17 +1,18 @@
 //! One line of text for each kind of event.
 
+mod brief;
 mod words;
 
 pub use words::{failure_text, step_name, waits_for};
 
 use super::event_json::order;
-use super::time::{clock, span};
+use super::time::clock;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_rpc::text::clip;
 use std::collections::HashMap;
 use std::fmt;
-use words::{PIECE, after_colon, command_text, gist, settlement_text};
+use words::{PIECE, after_colon, command_text, result, settlement_text};
 
 /// What a line tells at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +68,15 @@ type PartKey = (u32, u32, u32, u32);
 #[derive(Debug, Default)]
 pub struct Narrator {
     steps: HashMap<StepKey, String>,
-    calls: HashMap<CallKey, String>,
+    calls: HashMap<CallKey, Called>,
     parts: HashMap<PartKey, String>,
+}
+
+/// A call as it was asked for.
+#[derive(Debug, Default)]
+struct Called {
+    name: String,
+    arguments: String,
 }
 
 impl Narrator {
@@ -122,8 +130,11 @@ impl Narrator {
                 for (number, step) in (1..).zip(steps) {
                     self.steps.insert((e.run, number), step_name(step));
                     if let Some(tool) = &step.tool {
-                        let call = (e.run, number, 1, 0, 0);
-                        self.calls.insert(call, tool.name.clone());
+                        let called = Called {
+                            name: tool.name.clone(),
+                            arguments: tool.arguments_json.clone(),
+                        };
+                        self.calls.insert((e.run, number, 1, 0, 0), called);
                     }
                 }
             }
@@ -131,8 +142,11 @@ impl Narrator {
                 let at = e.attempt.unwrap_or_default();
                 for (index, call) in (0..).zip(&e.calls) {
                     let key = (at.run, at.step, at.attempt, e.tool_turn, index);
-                    let name = call.call.as_ref().map(|call| call.name.clone());
-                    self.calls.insert(key, name.unwrap_or_default());
+                    let called = call.call.as_ref().map(|call| Called {
+                        name: call.name.clone(),
+                        arguments: call.arguments_json.clone(),
+                    });
+                    self.calls.insert(key, called.unwrap_or_default());
                 }
             }
             Kind::SubGoalAdded(e) => {
@@ -215,11 +229,7 @@ impl Narrator {
         let (mark, call, text) = match kind {
             Kind::CallIntended(e) => (Mark::Plain, e.call.as_ref(), "is sent".to_owned()),
             Kind::CallFinished(e) => {
-                let (mark, verb) = match e.is_error {
-                    true => (Mark::Bad, "failed"),
-                    false => (Mark::Plain, "gave"),
-                };
-                let text = format!("{verb}{} ({})", gist(&e.output), span(e.duration_ms));
+                let (mark, text) = result(e);
                 (mark, e.call.as_ref(), text)
             }
             Kind::CallInDoubt(e) => {
@@ -253,13 +263,17 @@ impl Narrator {
     }
 
     fn call(&self, call: &wire::CallRef) -> String {
+        let number = || format!("call {}.{}", call.tool_turn, call.index);
+        let called = self.called(call);
+        called.map_or_else(number, |called| clip(&called.name, PIECE))
+    }
+
+    fn called(&self, call: &wire::CallRef) -> Option<&Called> {
         let at = call.attempt.unwrap_or_default();
         let key = (at.run, at.step, at.attempt, call.tool_turn, call.index);
         // Of a tool step, every attempt makes the same call.
         let first = (at.run, at.step, 1, call.tool_turn, call.index);
-        let name = self.calls.get(&key).or_else(|| self.calls.get(&first));
-        let number = || format!("call {}.{}", call.tool_turn, call.index);
-        name.map_or_else(number, |name| clip(name, PIECE))
+        self.calls.get(&key).or_else(|| self.calls.get(&first))
     }
 
     fn part(&self, attempt: Option<&wire::AttemptRef>, index: u32) -> String {

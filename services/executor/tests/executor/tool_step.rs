@@ -7,9 +7,9 @@ use cairn_model::ModelRegistry;
 use cairn_proto::event::Effect;
 use cairn_proto::executor::AttemptStart;
 use cairn_proto::tools::InvokeToolResponse;
-use cairn_rpc::{Address, ErrorKind, Link};
+use cairn_rpc::{Address, ErrorKind, Link, RpcError};
 use std::time::Duration;
-use tonic::Status;
+use tonic::{Code, Status};
 
 fn tool_step(effect: Effect) -> AttemptStart {
     AttemptStart {
@@ -98,9 +98,15 @@ async fn a_repeatable_call_that_is_never_answered_breaks_the_stream() {
 #[tokio::test(start_paused = true)]
 async fn an_effectful_call_without_an_answer_is_never_repeated() {
     for code in [
-        tonic::Code::Unavailable,
-        tonic::Code::DeadlineExceeded,
-        tonic::Code::NotFound,
+        Code::Unavailable,
+        Code::DeadlineExceeded,
+        Code::Cancelled,
+        Code::Unknown,
+        Code::Internal,
+        Code::Aborted,
+        // The result may have been too large, or the connection was given up in the middle.
+        Code::OutOfRange,
+        Code::ResourceExhausted,
     ] {
         let mut bench = Bench::new().await;
         let mut owner = bench.start(tool_step(Effect::Effectful)).await;
@@ -114,6 +120,52 @@ async fn an_effectful_call_without_an_answer_is_never_repeated() {
             (ErrorKind::Unavailable, "CALL_LOST")
         );
         bench.is_quiet().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certain_refusal_is_a_result_and_leaves_no_doubt() {
+    for (code, reason) in [
+        (Code::InvalidArgument, "InvalidArguments"),
+        (Code::NotFound, "NotFound"),
+        (Code::PermissionDenied, "Denied"),
+        (Code::Unauthenticated, "Denied"),
+        (Code::FailedPrecondition, "ExecutionFailed"),
+        (Code::Unimplemented, "ExecutionFailed"),
+    ] {
+        for effect in [Effect::Effectful, Effect::Idempotent] {
+            let mut bench = Bench::new().await;
+            let mut owner = bench.start(tool_step(effect)).await;
+            let refusal = Status::new(code, "certainly not");
+            bench.called().await.answer(Err(refusal));
+            let report = owner.report().await;
+            let result = &report.results[0];
+            assert_eq!((result.is_error, result.reason.as_str()), (true, reason));
+            assert!(
+                result.output.ends_with("certainly not"),
+                "{}",
+                result.output
+            );
+            owner.end(1).await;
+            bench.is_quiet().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_not_begun_may_be_permitted_anew() {
+    for effect in [Effect::Effectful, Effect::Idempotent] {
+        let mut bench = Bench::new().await;
+        let mut owner = bench.start(tool_step(effect)).await;
+        let late = RpcError::precondition("the call was not begun: too late");
+        let late = Status::from(late.reason("NOT_SENT"));
+        bench.called().await.answer(Err(late));
+        assert_eq!(owner.report().await.results[0].reason, "NotSent");
+        let anew = permit(call_ref(0, 0), "send", r#"{"to":"x"}"#, effect);
+        owner.ack_with(1, vec![anew], Vec::new());
+        bench.called().await.output("done");
+        assert_eq!(outputs(&owner.report().await), [(0, "done")]);
+        owner.end(2).await;
     }
 }
 

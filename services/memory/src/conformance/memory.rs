@@ -207,6 +207,68 @@ pub async fn memory_is_limited_in_bytes(subject: &Subject) {
     assert_eq!(value, Some(largest));
 }
 
+/// The owner decides by what it has seen. Clients then fill memory as far as they may, and what
+/// the owner has decided finds room all the same.
+pub async fn clients_fill_memory_and_owners_still_set_theirs(subject: &Subject) {
+    // Half of what the owner may set has been there before, and a client takes it out.
+    let mut owner = subject.owned("a", "one").await;
+    let share = "x".repeat((16 << 10) - 1);
+    let mine = ["a", "b", "c", "d"].map(|name| set(name, &share));
+    let early = Commit {
+        memory_writes: mine[..2].to_vec(),
+        ..owner.next("early")
+    };
+    owner.make(early).await.unwrap();
+    let late = Commit {
+        memory_writes: mine.to_vec(),
+        ..owner.next("late")
+    };
+    subject.remember(&owner.key, MemoryWrite::Clear).await;
+    for name in 0..8 {
+        let value = "x".repeat((16 << 10) - 1);
+        subject
+            .remember(&owner.key, set(&name.to_string(), &value))
+            .await;
+    }
+    let refused = subject
+        .store
+        .write_memory(&owner.key, set("more", ""))
+        .await;
+    assert_eq!(refused, Err(StoreError::limit(Limit::MemoryKeys, 8)));
+    let committed = owner.make(late).await.unwrap();
+    assert_eq!(committed.others.len(), 9);
+    let names = subject.store.list_memory(&owner.key).await.unwrap();
+    let names: Vec<_> = names.iter().map(|entry| entry.key.as_str()).collect();
+    assert_eq!(names.concat(), "01234567abcd");
+}
+
+pub async fn a_transition_is_limited_in_memory_too(subject: &Subject) {
+    let mut owner = subject.owned("a", "one").await;
+    let many = |count: usize| (0..count).map(|name| set(&name.to_string(), "1"));
+    let mut full = owner.next("x");
+    full.memory_writes = many(13).collect();
+    let refused = StoreError::limit(Limit::MemoryKeys, 12);
+    assert_eq!(owner.error(full.clone()).await, refused);
+    assert_eq!(subject.memory(&owner.key).await, "");
+    full.memory_writes = many(12).collect();
+    owner.make(full).await.unwrap();
+    let value = "x".repeat(64 << 10);
+    let large = |names: &[&str]| names.iter().map(|name| set(name, &value)).collect();
+    let mut full = owner.next("y");
+    full.memory_writes = large(&["0", "1", "2"]);
+    let refused = StoreError::limit(Limit::MemoryBytes, 192 << 10);
+    assert_eq!(owner.error(full.clone()).await, refused);
+    full.memory_writes = large(&["0", "1"]);
+    owner.make(full).await.unwrap();
+    // Clients have no part in this room: they may only lessen what is there.
+    for (change, allowed) in [(set("2", "11"), false), (set("0", "1"), true)] {
+        let done = subject.store.write_memory(&owner.key, change).await;
+        assert_eq!(done.is_ok(), allowed, "{done:?}");
+    }
+    let refused = subject.store.write_memory(&owner.key, set("z", "")).await;
+    assert_eq!(refused, Err(StoreError::limit(Limit::MemoryKeys, 8)));
+}
+
 pub async fn a_transition_may_make_room_in_memory(subject: &Subject) {
     let mut owner = subject.owned("a", "one").await;
     for name in 0..8 {
@@ -215,13 +277,16 @@ pub async fn a_transition_may_make_room_in_memory(subject: &Subject) {
             .await;
     }
     let mut full = owner.next("x");
+    full.memory_writes = ["a", "b", "c", "d"].map(|name| set(name, "1")).to_vec();
+    owner.make(full).await.unwrap();
+    let mut full = owner.next("x");
     full.memory_writes = vec![set("more", "1")];
-    let refused = StoreError::limit(Limit::MemoryKeys, 8);
+    let refused = StoreError::limit(Limit::MemoryKeys, 12);
     assert_eq!(owner.error(full.clone()).await, refused);
     full.memory_writes = vec![set("more", "1"), remove("0")];
     owner.make(full).await.unwrap();
     assert_eq!(
         subject.store.list_memory(&owner.key).await.unwrap().len(),
-        8
+        12
     );
 }

@@ -42,6 +42,8 @@ pub fn limits() -> Limits {
         reserve_bytes: 256 << 10,
         memory_keys: 8,
         memory_bytes: 128 << 10,
+        owner_memory_keys: 4,
+        owner_memory_bytes: 64 << 10,
         checkpoint_bytes: 1 << 20,
         blob_bytes: 256 << 10,
         session_blob_bytes: 512 << 10,

@@ -3,7 +3,7 @@
 use super::convert::{memory_key, session_key};
 use crate::error::about;
 use crate::port::{MemoryEntry, MemoryWrite, Store};
-use crate::snapshot;
+use cairn_engine::views::memory::snapshot;
 use cairn_proto::memory::{self as pb, session_memory_service_server::SessionMemoryService};
 use cairn_rpc::{MAX_MESSAGE_BYTES, RpcError};
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl SessionMemoryService for SessionMemory {
     ) -> Result<Response<pb::SnapshotMemoryResponse>, Status> {
         let key = session_key(&request, &request.get_ref().session)?;
         let entries = self.store.list_memory(&key).await.map_err(about(&key))?;
-        let text = snapshot(&entries);
+        let text = snapshot(entries.iter().map(|entry| (&entry.key, &entry.value)));
         if text.len() > MAX_MESSAGE_BYTES - FRAME_BYTES {
             // Escaping makes text longer, so what can be stored need not fit here.
             let message = format!("the snapshot has {} bytes, more than a message", text.len());

@@ -25,7 +25,7 @@ pub enum StoreError {
     #[error("the request id, or the session's id, was used for another request")]
     RequestMismatch,
     /// Too large, too many, or no room on the disk. Nothing was written.
-    #[error("{what}: at most {allowed}")]
+    #[error("{}", limited(*what, *allowed))]
     Limit {
         /// Which limit.
         what: Limit,
@@ -67,6 +67,18 @@ impl StoreError {
     }
 }
 
+fn limited(what: Limit, allowed: u64) -> String {
+    match (what, allowed) {
+        (Limit::Disk, 0) => format!("the store is full: {what}"),
+        (Limit::Disk, pages) => {
+            format!(
+                "the store is full: its file has at most {pages} pages of 4 KiB (store.max_pages)"
+            )
+        }
+        _ => format!("{what}: at most {allowed}"),
+    }
+}
+
 /// The limits that an operation can meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
@@ -92,7 +104,7 @@ pub enum Limit {
     SessionBlobBytes,
     /// Bytes appended by others since the owner's last transition; its next one makes room.
     UnseenBytes,
-    /// The room on the disk.
+    /// The room on the disk, or the pages that the store's file may have there if that is limited.
     Disk,
 }
 
@@ -151,7 +163,35 @@ impl fmt::Display for Limit {
             Self::BlobBytes => "a blob is too large in bytes",
             Self::SessionBlobBytes => "the session's blobs are too large in bytes",
             Self::UnseenBytes => "too many bytes wait for the session's owner",
-            Self::Disk => "there is no room on the disk",
+            Self::Disk => "there is no room on its disk",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_tells_what_is_allowed_if_anything_is() {
+        for (what, allowed, says) in [
+            (
+                Limit::MemoryKeys,
+                8,
+                "the session's memory has too many keys: at most 8",
+            ),
+            (
+                Limit::Disk,
+                0,
+                "the store is full: there is no room on its disk",
+            ),
+            (
+                Limit::Disk,
+                300,
+                "the store is full: its file has at most 300 pages of 4 KiB (store.max_pages)",
+            ),
+        ] {
+            assert_eq!(StoreError::limit(what, allowed).to_string(), says);
+        }
     }
 }

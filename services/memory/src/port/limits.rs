@@ -2,7 +2,13 @@
 
 use super::{AppendCommand, Commit, Create, Limit, MemoryWrite, StoreError, StoreResult};
 use bytes::Bytes;
+use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEYS};
 use serde::Deserialize;
+
+/// Keys to which an owner's decisions fill session memory, as far as it sees that.
+pub(crate) const OWNER_KEYS: u64 = MAX_MEMORY_KEYS as u64;
+/// The same in bytes.
+pub(crate) const OWNER_BYTES: u64 = MAX_MEMORY_BYTES as u64;
 
 /// How large things may get.
 ///
@@ -23,10 +29,19 @@ pub struct Limits {
     pub reserve_events: u64,
     /// Bytes above the journal's limit.
     pub reserve_bytes: u64,
-    /// Keys of session memory.
+    /// Keys up to which clients may fill session memory.
     pub memory_keys: u64,
-    /// Bytes of all keys and values of session memory, so that a listing is one message.
+    /// Bytes of all keys and values up to which clients may fill session memory.
     pub memory_bytes: u64,
+    /// Keys of session memory that an owner's transitions may add to those of clients.
+    ///
+    /// The owner holds to a limit of its own before it decides, but without the latest writes of
+    /// clients. Here is room for both, so that no client can make its transition fail: at least
+    /// what the owner may fill by its own limit.
+    pub owner_memory_keys: u64,
+    /// The same in bytes of keys and values. With `memory_bytes` it fits into one message, so that
+    /// a listing does.
+    pub owner_memory_bytes: u64,
     /// Bytes of a value of session memory.
     pub value_bytes: u64,
     /// Bytes of a checkpoint.
@@ -51,8 +66,10 @@ impl Default for Limits {
             journal_bytes: 256 * MIB,
             reserve_events: 4096,
             reserve_bytes: 16 * MIB,
-            memory_keys: 1024,
-            memory_bytes: 2 * MIB,
+            memory_keys: 512,
+            memory_bytes: MIB,
+            owner_memory_keys: OWNER_KEYS,
+            owner_memory_bytes: OWNER_BYTES,
             value_bytes: 64 * KIB,
             checkpoint_bytes: 64 * MIB,
             blob_bytes: 3 * MIB,
@@ -71,6 +88,15 @@ pub(crate) enum Room {
     Command,
     /// What settles, pauses, cancels or ends: all of the reserve.
     Reserve,
+}
+
+/// Who changes session memory, which decides how far it may fill it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemoryWriter {
+    /// Without ownership.
+    Client,
+    /// In its transition.
+    Owner,
 }
 
 impl Limits {
@@ -98,6 +124,18 @@ impl Limits {
             }
             MemoryWrite::Remove { .. } | MemoryWrite::Clear => Ok(()),
         }
+    }
+
+    /// Keys and bytes that session memory may grow to.
+    pub(crate) fn memory_room(&self, writer: MemoryWriter) -> (u64, u64) {
+        let (keys, bytes) = match writer {
+            MemoryWriter::Client => (0, 0),
+            MemoryWriter::Owner => (self.owner_memory_keys, self.owner_memory_bytes),
+        };
+        (
+            self.memory_keys.saturating_add(keys),
+            self.memory_bytes.saturating_add(bytes),
+        )
     }
 
     pub(crate) fn check_blob(&self, data: &[u8]) -> StoreResult<()> {

@@ -7,7 +7,9 @@ use super::row::{Session, status_number};
 use super::schema::{position, to_i64};
 use super::{journal, memory};
 use crate::hub::Hub;
-use crate::port::{Commit, Committed, LeaseChange, Room, SessionKey, StoreError, StoredEvent};
+use crate::port::{
+    Commit, Committed, LeaseChange, MemoryWriter, Room, SessionKey, StoreError, StoredEvent,
+};
 use rusqlite::params;
 
 /// Touches no indexed column: the common transition changes two pages.
@@ -131,7 +133,11 @@ impl Operation for CommitOp {
             return duplicate(tx, commit, &session);
         }
         self.check(tx, &session)?;
-        let size = MemoryPlan::new(tx.conn, &session).after(&commit.memory_writes, tx.limits())?;
+        let size = MemoryPlan::new(tx.conn, &session).after(
+            &commit.memory_writes,
+            tx.limits(),
+            MemoryWriter::Owner,
+        )?;
         let others = others(tx, &session, commit.seen_seq, session.last_seq)?;
 
         let unhandled = session.last_command_seq > commit.header.handled_through;

@@ -2,44 +2,162 @@
 
 use super::open::OpenError;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The lock on a store; ends with this value, and with the process at the latest.
 ///
 /// It lies on a file of its own: SQLite's locks on the database would be dropped if anybody else
-/// in the process opened and closed that file.
+/// in the process opened and closed that file. The same forbids a look at the database's header
+/// before the lock is taken, so what turns out to be no store has got a lock by then, and
+/// [`Lock::undo`] takes it away again.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    path: PathBuf,
+    file: File,
+    is_new: bool,
 }
 
 impl Lock {
     /// Takes the lock without waiting.
     pub(super) fn take(store: &Path) -> Result<Self, OpenError> {
         let path = lock_path(store);
-        let open = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path);
-        let file = open.map_err(|source| OpenError::Io { path, source })?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(OpenError::Held {
-                path: store.to_owned(),
-            }),
-            Err(TryLockError::Error(source)) => Err(OpenError::Io {
-                path: lock_path(store),
-                source,
-            }),
+        let io = |source| OpenError::Io {
+            path: path.clone(),
+            source,
+        };
+        loop {
+            let (file, is_new) = open(&path).map_err(io)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let path = store.to_owned();
+                    return Err(OpenError::Held { path });
+                }
+                Err(TryLockError::Error(source)) => return Err(io(source)),
+            }
+            // A lock on a file that was taken away meanwhile keeps nobody out.
+            if is_at(&file, &path).map_err(io)? {
+                return Ok(Self { path, file, is_new });
+            }
         }
     }
+
+    /// Ends the lock and leaves no file that was not there before.
+    ///
+    /// The file goes while it is still locked. Whoever has it open by then finds out that it is
+    /// gone once the lock is theirs, so two holders cannot come of it.
+    pub(super) fn undo(self) {
+        // Without a way to tell files apart nobody would find out.
+        if cfg!(unix)
+            && self.is_new
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(%error, path = %self.path.display(), "cannot remove the lock");
+        }
+        drop(self.file);
+    }
+}
+
+/// The file, and whether it was made just now.
+fn open(path: &Path) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    loop {
+        match options.clone().create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|file| (file, true)),
+        }
+        match options.open(path) {
+            // It was taken away between the two.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened.map(|file| (file, false)),
+        }
+    }
+}
+
+/// Whether the path still leads to the file.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    match fs::metadata(path) {
+        Ok(found) => Ok(identity(found) == identity(file.metadata()?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> io::Result<bool> {
+    Ok(true)
 }
 
 fn lock_path(store: &Path) -> PathBuf {
     let mut name = OsString::from(store);
     name.push(".lock");
     name.into()
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+
+    fn in_folder() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("cairn.db");
+        let lock = lock_path(&store);
+        (folder, store, lock)
+    }
+
+    #[test]
+    fn undoing_leaves_only_what_was_there() {
+        let (_folder, store, path) = in_folder();
+        Lock::take(&store).unwrap().undo();
+        assert!(!path.exists());
+        drop(Lock::take(&store).unwrap());
+        assert!(path.exists());
+        Lock::take(&store).unwrap().undo();
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_lock_on_a_file_that_is_gone_is_none() {
+        let (_folder, store, path) = in_folder();
+        let first = Lock::take(&store).unwrap();
+        // Another process has opened the file and is about to lock it.
+        let (late, is_new) = open(&path).unwrap();
+        assert!(!is_new && is_at(&late, &path).unwrap());
+        first.undo();
+        late.try_lock().unwrap();
+        assert!(!is_at(&late, &path).unwrap());
+        // A third one makes a new file, and that is the lock.
+        let _third = Lock::take(&store).unwrap();
+        assert!(!is_at(&late, &path).unwrap());
+        assert!(matches!(Lock::take(&store), Err(OpenError::Held { .. })));
+    }
+
+    #[test]
+    fn locks_that_come_and_go_keep_others_out() {
+        let (_folder, store, _) = in_folder();
+        let inside = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let Ok(lock) = Lock::take(&store) else {
+                            continue;
+                        };
+                        let others = inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                        assert_eq!(others, 0, "two hold the store");
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                        lock.undo();
+                    }
+                });
+            }
+        });
+    }
 }

@@ -5,7 +5,9 @@ use super::operation::{Operation, Stop, Tx};
 use super::row::Session;
 use super::schema::{to_i64, to_u64};
 use crate::hub::Hub;
-use crate::port::{Limit, Limits, MemoryEntry, MemoryWrite, Room, SessionKey, at_most};
+use crate::port::{
+    Limit, Limits, MemoryEntry, MemoryWrite, MemoryWriter, Room, SessionKey, at_most,
+};
 use bytes::Bytes;
 use cairn_proto::event::{Event, MemoryCleared, MemoryRemoved, MemorySet, event::Kind};
 use prost::Message as _;
@@ -35,8 +37,11 @@ impl Operation for MemoryOp {
     fn apply(&mut self, tx: &Tx<'_>) -> Result<u64, Stop> {
         self.happened = None;
         let session = Session::living(tx.conn, &self.key)?;
-        let size = MemoryPlan::new(tx.conn, &session)
-            .after(std::slice::from_ref(&self.change), tx.limits())?;
+        let size = MemoryPlan::new(tx.conn, &session).after(
+            std::slice::from_ref(&self.change),
+            tx.limits(),
+            MemoryWriter::Client,
+        )?;
         let event = event_of(&self.change, tx.now);
         let appending = append_unowned(tx, &session, event, Room::Normal)?;
         write(tx.conn, session.sid, &self.change)?;
@@ -108,6 +113,7 @@ impl<'a> MemoryPlan<'a> {
         mut self,
         changes: &'a [MemoryWrite],
         limits: &Limits,
+        writer: MemoryWriter,
     ) -> Result<MemorySize, Stop> {
         let before = self.size;
         for change in changes {
@@ -122,11 +128,12 @@ impl<'a> MemoryPlan<'a> {
             }
         }
         let after = self.size;
+        let (keys, bytes) = limits.memory_room(writer);
         if after.keys > before.keys {
-            at_most(after.keys, limits.memory_keys, Limit::MemoryKeys)?;
+            at_most(after.keys, keys, Limit::MemoryKeys)?;
         }
         if after.bytes > before.bytes {
-            at_most(after.bytes, limits.memory_bytes, Limit::MemoryBytes)?;
+            at_most(after.bytes, bytes, Limit::MemoryBytes)?;
         }
         Ok(after)
     }

@@ -111,15 +111,35 @@ pub(super) fn open_file(
     check_sqlite()?;
     let path = prepare(path)?;
     let lock = Lock::take(&path)?;
-    let sql = |source| sql_error(&path, source);
-    make_private(&path)?;
-    let conn = Connection::open(&path).map_err(sql)?;
-    if conn.is_readonly("main").map_err(sql)? {
-        return Err(OpenError::ReadOnly { path });
+    match open_locked(&path, now, max_pages) {
+        Ok((conn, holder)) => Ok(Opened {
+            conn,
+            lock: Some(lock),
+            path,
+            holder,
+        }),
+        Err(error) => {
+            lock.undo();
+            Err(error)
+        }
     }
-    let fresh = check_format(&conn, &path)?;
+}
+
+fn open_locked(
+    path: &Path,
+    now: i64,
+    max_pages: Option<u32>,
+) -> Result<(Connection, Vec<u8>), OpenError> {
+    let sql = |source| sql_error(path, source);
+    make_private(path)?;
+    let conn = Connection::open(path).map_err(sql)?;
+    if conn.is_readonly("main").map_err(sql)? {
+        return Err(OpenError::ReadOnly { path: path.into() });
+    }
+    let fresh = check_format(&conn, path)?;
     let mode = set_up_writer(&conn).map_err(sql)?;
     if mode != "wal" {
+        let path = path.into();
         return Err(OpenError::NoLog { path, mode });
     }
     limit_pages(&conn, max_pages).map_err(sql)?;
@@ -127,12 +147,7 @@ pub(super) fn open_file(
         create(&conn).map_err(sql)?;
     }
     let holder = begin(&conn, now).map_err(sql)?;
-    Ok(Opened {
-        conn,
-        lock: Some(lock),
-        path,
-        holder,
-    })
+    Ok((conn, holder))
 }
 
 /// Opens an empty store in memory.

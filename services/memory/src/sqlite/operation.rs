@@ -140,18 +140,17 @@ pub(super) enum Task {
     Close(oneshot::Sender<()>),
 }
 
-impl Task {
-    pub(super) fn write<O: Operation>(
-        operation: O,
-    ) -> (Self, oneshot::Receiver<StoreResult<O::Answer>>) {
-        let (reply, answer) = oneshot::channel();
-        let pending = Pending {
-            operation,
-            answer: None,
-            reply,
-        };
-        (Self::Write(Box::new(pending)), answer)
-    }
+/// An operation to be carried out, and where its answer will be.
+pub(super) fn pending<O: Operation>(
+    operation: O,
+) -> (Box<dyn Job>, oneshot::Receiver<StoreResult<O::Answer>>) {
+    let (reply, answer) = oneshot::channel();
+    let pending = Pending {
+        operation,
+        answer: None,
+        reply,
+    };
+    (Box::new(pending), answer)
 }
 
 impl<O: Operation> Job for Pending<O> {

@@ -25,7 +25,7 @@ pub struct SqliteOptions {
     pub commit_hook: Option<CommitHook>,
 }
 
-/// A fail point on the writer's thread: gets the number of the COMMIT, from 1, and whether it is
+/// A fail point: gets the number of the COMMIT, from 1, and whether it is
 /// about to happen or has just happened. Nobody has been answered yet in either case.
 #[cfg(debug_assertions)]
 pub type CommitHook = Arc<dyn Fn(u64, When) + Send + Sync>;

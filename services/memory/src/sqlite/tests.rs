@@ -28,6 +28,8 @@ enum Fault {
     Statement,
     /// Everything goes well until the COMMIT.
     Commit,
+    /// The operation panics after it has written.
+    Panic,
 }
 
 /// An operation that SQLite cannot do.
@@ -41,6 +43,7 @@ impl Operation for Faulty {
         match self.0 {
             Fault::Statement => tx.conn.execute("INSERT INTO nowhere VALUES (1)", [])?,
             Fault::Commit => tx.conn.execute("INSERT INTO child VALUES (99)", [])?,
+            Fault::Panic => panic!("on purpose"),
         };
         Ok(())
     }
@@ -82,8 +85,9 @@ async fn send<O: Operation>(
     store: &SqliteStore,
     operation: O,
 ) -> tokio::sync::oneshot::Receiver<StoreResult<O::Answer>> {
-    let (task, answer) = Task::write(operation);
-    store.tasks.as_ref().unwrap().send(task).await.unwrap();
+    let (job, answer) = super::operation::pending(operation);
+    let tasks = store.tasks.as_ref().unwrap();
+    tasks.send(Task::Write(job)).await.unwrap();
     answer
 }
 
@@ -140,6 +144,40 @@ async fn a_commit_that_fails_is_rolled_back_and_its_operations_are_tried_alone()
 }
 
 #[tokio::test]
+async fn a_panic_is_rolled_back_and_the_thread_goes_on() {
+    a_fault_hurts_only_itself(Fault::Panic).await;
+}
+
+#[tokio::test]
+async fn whoever_panics_alone_is_told_so_each_time() {
+    let store = store();
+    for id in ["a", "b"] {
+        let error = send(&store, Faulty(Fault::Panic)).await.await.unwrap();
+        let error = error.unwrap_err();
+        let StoreError::Unavailable { reason } = &error else {
+            panic!("{error}");
+        };
+        assert!(reason.contains("on purpose"), "{reason}");
+        store.create(creation(id)).await.unwrap();
+    }
+    let page = store.list("space", None, 10).await.unwrap();
+    assert_eq!(page.sessions.len(), 2);
+}
+
+#[tokio::test]
+async fn a_read_that_panics_hurts_nobody_else() {
+    let store = store();
+    store.create(creation("a")).await.unwrap();
+    let read = store
+        .readers
+        .read(|_| -> Result<(), Stop> { panic!("on purpose") });
+    let error = read.await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    let key = SessionKey::new("space", "a");
+    assert_eq!(store.read(&key, 0, 10).await.unwrap().last_seq, 1);
+}
+
+#[tokio::test]
 async fn what_waits_is_made_durable_together() {
     let (release, held) = mpsc::channel();
     let commits = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
@@ -167,6 +205,34 @@ async fn what_waits_is_made_durable_together() {
         (3..=4).contains(&commits),
         "150 creations in {commits} groups of at most 64"
     );
+}
+
+/// Tells on which thread it was done.
+struct Where;
+
+impl Operation for Where {
+    type Answer = std::thread::ThreadId;
+
+    fn apply(&mut self, _tx: &Tx<'_>) -> Result<Self::Answer, Stop> {
+        Ok(std::thread::current().id())
+    }
+}
+
+#[tokio::test]
+async fn a_caller_alone_writes_itself_and_others_let_the_thread_do_it() {
+    let store = store();
+    let here = std::thread::current().id();
+    assert_eq!(store.write(Where).await.unwrap(), here);
+    let (release, held) = mpsc::channel();
+    let held = send(&store, Held(held)).await;
+    let waiting = store.write(Where);
+    tokio::pin!(waiting);
+    assert!(futures::poll!(waiting.as_mut()).is_pending());
+    drop(release);
+    held.await.unwrap().unwrap();
+    assert_ne!(waiting.await.unwrap(), here);
+    store.close().await;
+    assert!(store.write(Where).await.is_err());
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
-//! The one thread that writes, with group commit.
+//! The one connection that writes, with group commit.
 //!
-//! It takes whatever waits, up to [`GROUP`] operations, into one SQL transaction, so that they
-//! share one fsync. An operation does its checks before its first write, so a refused one leaves
+//! Operations that come together go into one SQL transaction, so that they share one fsync. An operation does its checks before its first write, so a refused one leaves
 //! nothing behind and its neighbours alone. If SQLite fails, everything is rolled back and each
-//! operation is tried by itself, so that one that cannot be done does not take others with it.
+//! operation is tried by itself, so that one that cannot be done does not take others with it. A
+//! panic in an operation is such a failure, and not the end of the store.
 
 use super::holder::Lock;
 use super::operation::{Job, Shared, Task, Tx};
@@ -12,24 +12,18 @@ use super::options::{CommitHook, When};
 use crate::port::{Limit, StoreError};
 use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
-/// Most operations that share a transaction.
-const GROUP: usize = 64;
-
-/// How long the thread looks for more before it goes to sleep. An owner's next transition often
-/// follows at once, and to wake a thread takes about as long.
-const LINGER: Duration = Duration::from_micros(50);
-
-/// What the thread works with. The connection goes before the lock: nobody else may open the
-/// store while this one still writes.
+/// What writes. The connection goes before the lock: nobody else may open the store while this one
+/// still writes.
 pub(super) struct Writer {
     pub(super) conn: Connection,
-    pub(super) lock: Option<Lock>,
-    pub(super) tasks: mpsc::Receiver<Task>,
+    pub(super) _lock: Option<Lock>,
     pub(super) shared: Arc<Shared>,
+    /// Most pages that the file may have, if that is limited.
+    pub(super) max_pages: Option<u32>,
     /// No lease ends before this: saves looking for one that has.
     pub(super) lease_floor: Cell<i64>,
     #[cfg(debug_assertions)]
@@ -39,44 +33,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Works until it is told to close, or every sender is gone, and everything that was sent
-    /// before is done.
-    pub(super) fn run(mut self) {
-        let mut waiting = Vec::with_capacity(GROUP);
-        let mut closing = None;
-        while let Some(first) = self.next() {
-            waiting.push(first);
-            while waiting.len() < GROUP {
-                match self.tasks.try_recv() {
-                    Ok(task) => waiting.push(task),
-                    Err(_) => break,
-                }
-            }
-            if let Some(told) = self.process(&mut waiting) {
-                closing = Some(told);
-                break;
-            }
-        }
-        drop(self.conn);
-        drop(self.lock);
-        if let Some(told) = closing {
-            let _ = told.send(());
-        }
-    }
-
-    fn next(&mut self) -> Option<Task> {
-        let start = Instant::now();
-        while start.elapsed() < LINGER {
-            if let Ok(task) = self.tasks.try_recv() {
-                return Some(task);
-            }
-            std::thread::yield_now();
-        }
-        self.tasks.blocking_recv()
-    }
-
     /// Answers whom to tell once the file is given up, if that is asked for.
-    fn process(&mut self, tasks: &mut Vec<Task>) -> Option<oneshot::Sender<()>> {
+    pub(super) fn process(&mut self, tasks: &mut Vec<Task>) -> Option<oneshot::Sender<()>> {
         let mut closing = None;
         let mut group = Vec::with_capacity(tasks.len());
         for task in tasks.drain(..) {
@@ -85,7 +43,8 @@ impl Writer {
                 Task::Read(read) => {
                     // A read must not see what its neighbours have not made durable yet.
                     self.write(std::mem::take(&mut group));
-                    read(&self.conn);
+                    // A read that panics answers nobody; the next one finds the store as it was.
+                    let _ = caught(|| read(&self.conn));
                 }
                 Task::Close(told) => {
                     closing = Some(told);
@@ -97,11 +56,10 @@ impl Writer {
         closing
     }
 
-    fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
+    /// Carries out some operations and answers them.
+    pub(super) fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
         let Err(together) = self.attempt(&mut group) else {
-            for job in group {
-                job.answer(&self.shared.hub);
-            }
+            group.into_iter().for_each(|job| self.answer(job));
             return;
         };
         tracing::warn!(operations = group.len(), error = %together, "a group was rolled back");
@@ -110,10 +68,15 @@ impl Writer {
         }
         for mut job in group {
             match self.attempt(std::slice::from_mut(&mut job)) {
-                Ok(()) => job.answer(&self.shared.hub),
+                Ok(()) => self.answer(job),
                 Err(alone) => job.fail(less_certain(&together, alone)),
             }
         }
+    }
+
+    /// It is durable by now: a panic here leaves its caller without an answer, and no more.
+    fn answer(&self, job: Box<dyn Job>) {
+        let _ = caught(|| job.answer(&self.shared.hub));
     }
 
     /// One SQL transaction. Nothing of it is left if this fails, unless the error is `Unknown`.
@@ -121,8 +84,12 @@ impl Writer {
         if jobs.is_empty() {
             return Ok(());
         }
-        let applied = self.apply(jobs).map_err(|error| not_written(&error));
-        let outcome = applied.and_then(|steps| self.commit(steps));
+        let outcome = match caught(|| self.apply(jobs)) {
+            Ok(Ok(steps)) => caught(|| self.commit(steps))
+                .unwrap_or_else(|panicked| Err(StoreError::unknown(panicked))),
+            Ok(Err(error)) => Err(not_written(&error, self.max_pages)),
+            Err(panicked) => Err(StoreError::unavailable(panicked)),
+        };
         if let Err(error) = &outcome {
             self.roll_back();
             if matches!(error, StoreError::Limit { .. }) {
@@ -186,10 +153,30 @@ impl Writer {
     }
 }
 
+/// Does what may panic, and tells of it if it does.
+///
+/// What is left half done is thrown away: a transaction is rolled back, and an operation begins
+/// anew whenever it is applied.
+fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let panicked = format!(
+            "an operation panicked: {}",
+            text.unwrap_or("without a text")
+        );
+        tracing::error!(panicked, "a fault of this program in the store's thread");
+        panicked
+    })
+}
+
 /// Why a transaction failed before its COMMIT.
-pub(super) fn not_written(error: &rusqlite::Error) -> StoreError {
+///
+/// A file with a limit of pages meets it here, where pages are taken; a full disk is met where the
+/// log is written, which is at the COMMIT.
+fn not_written(error: &rusqlite::Error, max_pages: Option<u32>) -> StoreError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::limit(Limit::Disk, 0),
+        Some(ErrorCode::DiskFull) => StoreError::limit(Limit::Disk, max_pages.map_or(0, u64::from)),
         _ => StoreError::unavailable(error),
     }
 }
@@ -203,7 +190,7 @@ fn perhaps_written(error: &rusqlite::Error) -> StoreError {
             | ErrorCode::DatabaseBusy
             | ErrorCode::DatabaseLocked
             | ErrorCode::ConstraintViolation,
-        ) => not_written(error),
+        ) => not_written(error, None),
         _ => StoreError::unknown(error),
     }
 }
@@ -228,8 +215,10 @@ mod tests {
     #[test]
     fn a_failed_commit_is_certain_only_where_sqlite_is() {
         let full = StoreError::limit(Limit::Disk, 0);
-        assert_eq!(not_written(&failure(ffi::SQLITE_FULL)), full);
+        assert_eq!(not_written(&failure(ffi::SQLITE_FULL), None), full);
         assert_eq!(perhaps_written(&failure(ffi::SQLITE_FULL)), full);
+        let limited = not_written(&failure(ffi::SQLITE_FULL), Some(300));
+        assert_eq!(limited, StoreError::limit(Limit::Disk, 300));
         let busy = perhaps_written(&failure(ffi::SQLITE_BUSY));
         assert!(matches!(busy, StoreError::Unavailable { .. }), "{busy}");
         for code in [
@@ -237,7 +226,7 @@ mod tests {
             ffi::SQLITE_IOERR_FSYNC,
             ffi::SQLITE_NOMEM,
         ] {
-            let before = not_written(&failure(code));
+            let before = not_written(&failure(code), Some(300));
             assert!(matches!(before, StoreError::Unavailable { .. }), "{before}");
             let at = perhaps_written(&failure(code));
             assert!(matches!(at, StoreError::Unknown { .. }), "{at}");

@@ -114,7 +114,7 @@ async fn a_snapshot_that_fits_no_message_is_refused() {
         ..
     } = clients().await;
     journal.create_session(from("a", creation())).await.unwrap();
-    for number in 0..30 {
+    for number in 0..17 {
         let set = pb::SetMemoryRequest {
             session: "s-1".to_owned(),
             key: format!("k{number}"),
@@ -139,7 +139,7 @@ async fn a_snapshot_that_fits_no_message_is_refused() {
         .unwrap()
         .into_inner()
         .entries;
-    assert_eq!(entries.len(), 30);
+    assert_eq!(entries.len(), 17);
 }
 
 #[tokio::test]

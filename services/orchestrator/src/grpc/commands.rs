@@ -3,18 +3,13 @@
 use super::{Answer, key_of};
 use crate::commands::{Answer as Outcome, start_in_new_session, submit};
 use crate::deps::Deps;
-use crate::key::SessionKey;
 use crate::reading::{ms, pending_messages};
 use cairn_engine::command::{Command, Settlement, StartRun};
 use cairn_engine::limits::MAX_GOAL;
 use cairn_engine::plan::Plan;
 use cairn_proto::convert::ConvertError;
-use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{
-    Namespace, RpcError, check_request_id, check_required_text, check_text, identity,
-    with_namespace,
-};
+use cairn_rpc::{RpcError, check_request_id, check_required_text, check_text, identity};
 use std::sync::Arc;
 use tonic::{Request, Response};
 
@@ -154,35 +149,6 @@ pub(super) async fn decide(
             }))
         }
         other => Err(contradiction(&other).into()),
-    }
-}
-
-/// The sessions of a tenant that wait for a person.
-pub(super) async fn waiting_sessions(
-    deps: &Deps,
-    namespace: &Namespace,
-) -> Result<Vec<SessionKey>, RpcError> {
-    let mut waiting = Vec::new();
-    let mut page_token = String::new();
-    loop {
-        let request = memory_pb::ListSessionsRequest {
-            page_size: 1000,
-            page_token,
-        };
-        let request = with_namespace(Request::new(request), namespace);
-        let page = deps
-            .store
-            .journal()
-            .list_sessions(request)
-            .await?
-            .into_inner();
-        let found = page.sessions.iter();
-        let found = found.filter(|entry| entry.status() == memory_pb::SessionStatus::Waiting);
-        waiting.extend(found.map(|entry| SessionKey::new(namespace, &entry.session)));
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
-            return Ok(waiting);
-        }
     }
 }
 

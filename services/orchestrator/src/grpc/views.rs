@@ -4,17 +4,12 @@ use super::{Answer, key_of};
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::{ms, run_of};
-use cairn_engine::event::CallRef;
-use cairn_engine::views::log::{Entry, EntryKind, Log};
+use cairn_engine::views::log::Log;
 use cairn_engine::views::tree::{Node, NodeKind, NodeStatus, Tree};
 use cairn_engine::views::{agent_state, dump, history, report as report_view, todo};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
-use std::collections::HashMap;
 use tonic::{Request, Response};
-
-/// Entries of an execution log in one answer, unless fewer are asked for.
-const LOG_PAGE: u32 = 1000;
 
 pub(super) async fn state(
     deps: &Deps,
@@ -156,82 +151,4 @@ pub(super) async fn report(
     Ok(Response::new(pb::GetReportResponse {
         markdown: report_view::markdown(&log, run).unwrap_or_default(),
     }))
-}
-
-pub(super) async fn execution_log(
-    deps: &Deps,
-    request: Request<pb::GetExecutionLogRequest>,
-) -> Answer<pb::GetExecutionLogResponse> {
-    let key = key_of(&request, &request.get_ref().session)?;
-    let asked = request.into_inner();
-    let most = if asked.max_entries == 0 {
-        LOG_PAGE
-    } else {
-        asked.max_entries
-    };
-    let log = folded_log(deps, &key).await?;
-    let mut inputs = HashMap::new();
-    let mut answer = pb::GetExecutionLogResponse::default();
-    for entry in log.entries() {
-        let Some(message) = log_message(entry, &mut inputs) else {
-            continue;
-        };
-        if message.seq <= asked.after_seq {
-            continue;
-        }
-        // A page ends between events, so that the next one misses nothing of the same event.
-        let last = answer.entries.last().map(|last| last.seq);
-        if answer.entries.len() >= most as usize && last != Some(message.seq) {
-            answer.next_after_seq = last.unwrap_or(0);
-            break;
-        }
-        answer.entries.push(message);
-    }
-    Ok(Response::new(answer))
-}
-
-/// What a client is shown of an entry: texts of the model, and calls once they are over or in
-/// doubt.
-fn log_message(entry: &Entry, inputs: &mut HashMap<CallRef, String>) -> Option<pb::LogEntry> {
-    let mut message = pb::LogEntry {
-        seq: entry.seq,
-        at_unix_ms: ms(entry.at),
-        run: entry.run,
-        step: entry.step,
-        ..pb::LogEntry::default()
-    };
-    match &entry.kind {
-        EntryKind::Reply {
-            text, duration_ms, ..
-        } if !text.is_empty() => {
-            message.output.clone_from(text);
-            message.duration_ms = *duration_ms;
-        }
-        EntryKind::Call { call, input, .. } => {
-            inputs.insert(*call, input.clone());
-            return None;
-        }
-        EntryKind::Result {
-            call,
-            tool,
-            output,
-            is_error,
-            duration_ms,
-            ..
-        } => {
-            message.input = inputs.remove(call).unwrap_or_default();
-            message.tool.clone_from(tool);
-            message.output.clone_from(output);
-            message.is_error = *is_error;
-            message.duration_ms = duration_ms.unwrap_or(0);
-        }
-        EntryKind::InDoubt { call, tool } => {
-            message.input = inputs.get(call).cloned().unwrap_or_default();
-            message.tool.clone_from(tool);
-            message.output = "in doubt: it had begun, and nobody knows how it ended".to_owned();
-            message.is_error = true;
-        }
-        _ => return None,
-    }
-    Some(message)
 }

@@ -6,7 +6,7 @@ use crate::key::SessionKey;
 use cairn_engine::context::step_context;
 use cairn_engine::event::{AttemptRef, CallRef, Effect};
 use cairn_engine::key::call_key;
-use cairn_engine::state::{Call, CallStatus, Session};
+use cairn_engine::state::{Attempt, Call, CallStatus, Session};
 use cairn_engine::views::transcript;
 use cairn_proto::event as wire;
 use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
@@ -21,13 +21,23 @@ pub(super) fn attempt_start(
 ) -> Option<(AttemptStart, Told)> {
     let (run, step) = (session.run(name.run)?, session.step(name)?);
     let attempt = session.attempt(name)?;
-    let mut told = Told::default();
+    let (tool_turn, calls) = last_turn(attempt);
+    let mut told = Told {
+        tool_turn,
+        ..Told::default()
+    };
     let mut open = Vec::new();
-    for (call_name, call) in attempt.calls(name) {
+    // A reply comes when the calls of the turn before it are over.
+    for (call, index) in calls.iter().zip(0..) {
+        let call_name = CallRef {
+            attempt: name,
+            tool_turn,
+            index,
+        };
         if call.is_finished() {
-            told.results.insert((call_name.tool_turn, call_name.index));
+            told.results.insert(index);
         } else if may_be_sent(call) {
-            told.permitted.insert(permission(call_name, call));
+            told.permitted.insert((index, times_intended(call)));
             open.push(permitted(key, call_name, call, not_after));
         }
     }
@@ -65,12 +75,19 @@ pub(super) fn step_progress(
     let Some(attempt) = session.attempt(name) else {
         return;
     };
-    let last = attempt.turns.len().saturating_sub(1) as u32;
-    for (call_name, call) in attempt
-        .calls(name)
-        .filter(|(call, _)| call.tool_turn == last)
-    {
-        let place = (call_name.tool_turn, call_name.index);
+    let (tool_turn, calls) = last_turn(attempt);
+    if told.tool_turn != tool_turn {
+        *told = Told {
+            tool_turn,
+            ..Told::default()
+        };
+    }
+    for (call, index) in calls.iter().zip(0..) {
+        let call_name = CallRef {
+            attempt: name,
+            tool_turn,
+            index,
+        };
         match (&call.status, call.effect) {
             (
                 CallStatus::Finished {
@@ -80,7 +97,7 @@ pub(super) fn step_progress(
                 },
                 effect,
             ) => {
-                if told.results.insert(place) && effect == Effect::State {
+                if told.results.insert(index) && effect == Effect::State {
                     ack.results.push(CallResult {
                         call: Some(call_name.into()),
                         output: output.clone(),
@@ -94,13 +111,20 @@ pub(super) fn step_progress(
             (CallStatus::Requested, Effect::Pure) => {}
             _ if !may_be_sent(call) => {}
             _ => {
-                if told.permitted.insert(permission(call_name, call)) {
+                if told.permitted.insert((index, times_intended(call))) {
                     ack.permitted_calls
                         .push(permitted(key, call_name, call, not_after));
                 }
             }
         }
     }
+}
+
+/// The last tool turn with its calls.
+pub(super) fn last_turn(attempt: &Attempt) -> (u32, &[Call]) {
+    let number = attempt.turns.len().saturating_sub(1);
+    let calls = attempt.turns.last().map_or(&[][..], |turn| &turn.calls);
+    (u32::try_from(number).unwrap_or(u32::MAX), calls)
 }
 
 /// An effectful call needs its intent; one in doubt needs a person's word.
@@ -112,12 +136,11 @@ fn may_be_sent(call: &Call) -> bool {
     )
 }
 
-fn permission(name: CallRef, call: &Call) -> (u32, u32, u32) {
-    let times = match call.status {
+fn times_intended(call: &Call) -> u32 {
+    match call.status {
         CallStatus::Intended { times, .. } => times,
         _ => 0,
-    };
-    (name.tool_turn, name.index, times)
+    }
 }
 
 fn permitted(key: &SessionKey, name: CallRef, call: &Call, not_after: i64) -> PermittedCall {

@@ -1,9 +1,10 @@
 //! Does what the committed state leaves outstanding, and what is done already goes on.
 
-use super::attempt::{attempt_start, step_progress};
-use super::{Message, Owner};
+use super::attempt::{attempt_start, last_turn, step_progress};
+use super::{Message, Outstanding, Owner};
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
+use cairn_engine::state::CallStatus;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest, RunStepResponse};
 use cairn_proto::planner::MakePlanRequest;
@@ -16,9 +17,6 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Request;
 
-/// Longest pause before something is tried again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
 /// Work that is being done.
 #[derive(Debug)]
 pub(super) struct Active {
@@ -30,13 +28,15 @@ pub(super) struct Active {
     pub(super) told: Told,
 }
 
-/// What an executor has been told of its calls.
+/// What an executor has been told of the calls of its last tool turn; those before it are over.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// Calls that it may send: tool turn, index, how often intended.
-    pub(super) permitted: HashSet<(u32, u32, u32)>,
-    /// Calls whose results it has: tool turn, index.
-    pub(super) results: HashSet<(u32, u32)>,
+    /// The turn that the rest is about.
+    pub(super) tool_turn: u32,
+    /// Calls that it may send: index, how often intended.
+    pub(super) permitted: HashSet<(u32, u32)>,
+    /// Calls whose results it has: index.
+    pub(super) results: HashSet<u32>,
 }
 
 impl Drop for Active {
@@ -47,25 +47,22 @@ impl Drop for Active {
 
 impl Owner {
     /// Ends what the state no longer asks for.
-    pub(super) fn drop_unwanted(&mut self) {
-        let wanted = self.session.outstanding();
+    pub(super) fn drop_unwanted(&mut self, left: &Outstanding) {
         let reported = &self.reported;
         self.active.retain(|work, _| match work {
             // One that has just ended is told so once that is durable.
-            Work::RunStep(name) => wanted.contains(work) || reported.contains_key(name),
-            _ => wanted.contains(work),
+            Work::RunStep(name) => left.contains(work) || reported.contains_key(name),
+            _ => left.contains(work),
         });
     }
 
-    pub(super) fn perform(&mut self) {
-        for work in self.session.outstanding() {
-            if self.is_stopping || self.active.contains_key(&work) {
+    pub(super) fn perform(&mut self, left: &Outstanding) {
+        for work in left.iter() {
+            if self.active.contains_key(&work) || !self.may_begin(work) {
                 continue;
             }
-            let pause = self
-                .failures
-                .get(&work)
-                .map(|&failures| pause_after(failures));
+            let failures = self.failures.get(&work);
+            let pause = failures.map(|failures| failures.pause());
             match work {
                 Work::HandleCommand => {}
                 Work::Plan { run } => self.ask_planner(work, run, pause),
@@ -77,10 +74,26 @@ impl Owner {
                         tokio::time::sleep(wait).await;
                         Message::Tick
                     };
-                    self.begin(work, stream::once(tick), None, Told::default());
+                    self.begin_work(work, stream::once(tick), None, Told::default());
                 }
             }
         }
+    }
+
+    /// An owner that is stopping begins nothing but what it alone knows: that a call whose intent
+    /// is durable has not been sent. For the next owner it would be in doubt.
+    fn may_begin(&self, work: Work) -> bool {
+        !self.tenure.is_stopping() || self.has_intended_call(work)
+    }
+
+    /// The work is an attempt with a call that is durable as intended, and to be sent or under way.
+    pub(super) fn has_intended_call(&self, work: Work) -> bool {
+        let Work::RunStep(name) = work else {
+            return false;
+        };
+        let attempt = self.session.attempt(name).into_iter();
+        let mut calls = attempt.flat_map(|attempt| last_turn(attempt).1);
+        calls.any(|call| matches!(call.status, CallStatus::Intended { .. }))
     }
 
     fn ask_planner(&mut self, work: Work, run: u32, pause: Option<Duration>) {
@@ -109,20 +122,20 @@ impl Owner {
                 outcome: Box::new(outcome),
             }
         };
-        self.begin(work, stream::once(ask), None, Told::default());
+        self.begin_work(work, stream::once(ask), None, Told::default());
     }
 
     fn start_attempt(&mut self, work: Work, attempt: AttemptRef, pause: Option<Duration>) {
         let catalogue = self.deps.catalogue();
         let layers = self.prompt_layers();
-        let not_after = self.not_after();
+        let not_after = self.tenure.not_after();
         let Some((mut start, told)) =
             attempt_start(&self.session, &self.key, attempt, &catalogue, not_after)
         else {
             return;
         };
         start.prompt_layers = layers;
-        start.lease_until_unix_ms = self.lease_until;
+        start.lease_until_unix_ms = self.tenure.until();
         let (to_executor, from_owner) = mpsc::unbounded_channel();
         let first = RunStepRequest {
             message: Some(ToExecutor::Start(start)),
@@ -149,10 +162,10 @@ impl Owner {
                 }
             }
         };
-        self.begin(work, reports.flatten_stream(), Some(to_executor), told);
+        self.begin_work(work, reports.flatten_stream(), Some(to_executor), told);
     }
 
-    fn begin(
+    fn begin_work(
         &mut self,
         work: Work,
         messages: impl stream::Stream<Item = Message> + Send + 'static,
@@ -162,7 +175,7 @@ impl Owner {
         let (messages, abort) = stream::abortable(messages);
         let stream = self.next_stream;
         self.next_stream += 1;
-        self.work.push(messages.boxed());
+        self.tenure.listen(messages);
         let active = Active {
             stream,
             abort,
@@ -183,19 +196,18 @@ impl Owner {
     }
 
     /// Tells executors what has become durable of what they reported.
-    pub(super) fn acknowledge(&mut self) {
-        let wanted = self.session.outstanding();
-        let not_after = self.not_after();
+    pub(super) fn acknowledge(&mut self, left: &Outstanding) {
+        let not_after = self.tenure.not_after();
         for (attempt, through_number) in std::mem::take(&mut self.reported) {
             let work = Work::RunStep(attempt);
-            let is_wanted = wanted.contains(&work);
+            let is_wanted = left.contains(&work);
             let Some(active) = self.active.get_mut(&work) else {
                 continue;
             };
             let mut ack = Acknowledgement {
                 through_number,
                 ended: !is_wanted,
-                lease_until_unix_ms: self.lease_until,
+                lease_until_unix_ms: self.tenure.until(),
                 ..Acknowledgement::default()
             };
             if is_wanted {
@@ -243,8 +255,4 @@ fn reports(
         },
     });
     messages.chain(stream::once(async { ended }))
-}
-
-fn pause_after(failures: u32) -> Duration {
-    Duration::from_millis(50u64 << failures.min(8)).min(LONGEST_PAUSE)
 }

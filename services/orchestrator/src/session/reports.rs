@@ -7,11 +7,17 @@ use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Usage;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
+use cairn_proto::convert::ConvertError;
 use cairn_proto::event as wire;
 use cairn_proto::executor::RunStepResponse;
 use cairn_proto::planner::MakePlanResponse;
-use cairn_rpc::RpcError;
+use cairn_rpc::{ErrorKind, RpcError};
+use std::fmt::Display;
+use std::time::Duration;
 use tonic::Status;
+
+/// Longest pause before something is tried again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A planner that cannot be reached is asked this often before the run fails.
 const MOST_PLANNING_TRIES: u32 = 6;
@@ -22,6 +28,23 @@ const MOST_BREAKS: u32 = 8;
 /// Most bytes of one reply, its calls included: more is not a reply, and no journal takes it.
 const LARGEST_REPLY: usize = 1024 * 1024;
 
+/// How often a piece of work could not be done, in a row.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Failures {
+    /// Whoever was to do it was lost, or could not be reached.
+    lost: u32,
+    /// Nobody had room for it: that is no failure, but something to wait for.
+    refused: u32,
+}
+
+impl Failures {
+    /// How long to wait before the next try.
+    pub(super) fn pause(self) -> Duration {
+        let times = self.lost.saturating_add(self.refused);
+        Duration::from_millis(50u64 << times.min(8)).min(LONGEST_PAUSE)
+    }
+}
+
 impl Owner {
     pub(super) fn planned(
         &mut self,
@@ -30,31 +53,34 @@ impl Owner {
     ) -> Option<Input> {
         let work = Work::Plan { run };
         self.active.remove(&work);
-        match outcome {
+        let error = match outcome {
             Ok(answer) => {
                 self.failures.remove(&work);
-                Some(read_plan(run, answer))
+                return Some(read_plan(run, answer));
             }
-            Err(status) => {
-                let tries = self.failures.entry(work).or_default();
-                *tries += 1;
-                tracing::warn!(session = %self.key, error = %status, "planning is tried again");
-                if *tries < MOST_PLANNING_TRIES {
-                    return None;
-                }
-                let message = format!("the planner cannot be reached: {}", status.message());
-                Some(Input::Planned {
-                    run,
-                    outcome: Err(Failure::new(
-                        FailureKind::Other,
-                        "PlannerUnavailable",
-                        message,
-                    )),
-                    usage: Usage::default(),
-                    duration_ms: 0,
-                })
-            }
+            Err(status) => RpcError::from_status(&status),
+        };
+        let failures = self.failures.entry(work).or_default();
+        if has_no_slot(&error) {
+            failures.refused += 1;
+            return None;
         }
+        failures.lost += 1;
+        if failures.lost < MOST_PLANNING_TRIES && !is_final(&error) {
+            tracing::warn!(session = %self.key, %error, "planning is tried again");
+            return None;
+        }
+        let message = format!("the planner cannot be asked: {error}");
+        Some(Input::Planned {
+            run,
+            outcome: Err(Failure::new(
+                FailureKind::Other,
+                "PlannerUnavailable",
+                message,
+            )),
+            usage: Usage::default(),
+            duration_ms: 0,
+        })
     }
 
     pub(super) fn reported(
@@ -62,46 +88,17 @@ impl Owner {
         attempt: AttemptRef,
         stream: u64,
         report: RunStepResponse,
-    ) -> Option<Input> {
-        let work = Work::RunStep(attempt);
-        self.active
-            .get(&work)
-            .filter(|active| active.stream == stream)?;
-        self.failures.remove(&work);
+        inputs: &mut Vec<Input>,
+    ) {
+        if !self.is_from(attempt, stream) {
+            return;
+        }
         self.reported.insert(attempt, report.number);
-        let results: Result<Vec<CallFinished>, _> = report
-            .results
-            .into_iter()
-            .map(CallFinished::try_from)
-            .collect();
-        let reply = report.reply.map(Reply::try_from).transpose();
-        let failure = report.failure.map(Failure::from);
-        match (results, reply) {
-            (Ok(results), Ok(Some(reply))) if size_of(&reply) > LARGEST_REPLY => {
-                let message = format!(
-                    "the reply has {} bytes; at most {LARGEST_REPLY} are allowed",
-                    size_of(&reply)
-                );
-                let kind = FailureKind::LimitExceeded;
-                Some(Input::Report {
-                    attempt,
-                    results,
-                    reply: None,
-                    failure: Some(Failure::new(kind, "reply_too_large", message)),
-                })
-            }
-            (Ok(results), Ok(reply)) => Some(Input::Report {
-                attempt,
-                results,
-                reply,
-                failure,
-            }),
-            (results, reply) => {
-                let error = results.err().or(reply.err());
-                tracing::error!(session = %self.key, ?error, "report of an executor is dropped");
-                self.reported.remove(&attempt);
-                self.active.remove(&work);
-                Some(Input::AttemptLost { attempt })
+        match read_report(attempt, report) {
+            Ok(read) => inputs.extend(read),
+            Err(error) => {
+                tracing::error!(session = %self.key, %error, "report of an executor is dropped");
+                inputs.push(self.lost(attempt, &error));
             }
         }
     }
@@ -112,33 +109,98 @@ impl Owner {
         stream: u64,
         status: Option<&Status>,
     ) -> Option<Input> {
+        if !self.is_from(attempt, stream) {
+            return None;
+        }
+        let Some(error) = status.map(RpcError::from_status) else {
+            return Some(self.lost(attempt, &"it ended early"));
+        };
+        if has_no_slot(&error) {
+            let work = Work::RunStep(attempt);
+            self.active.remove(&work);
+            self.failures.entry(work).or_default().refused += 1;
+            return None;
+        }
+        if is_final(&error) {
+            let message = format!("the step cannot be told to an executor, or by it: {error}");
+            let kind = FailureKind::LimitExceeded;
+            self.active.remove(&Work::RunStep(attempt));
+            return Some(failed(attempt, kind, "message_too_large", message));
+        }
+        Some(self.lost(attempt, &error))
+    }
+
+    /// An executor is lost or of no use. The attempt goes on with another one, unless that has
+    /// happened too often.
+    pub(super) fn lost(&mut self, attempt: AttemptRef, cause: &dyn Display) -> Input {
         let work = Work::RunStep(attempt);
-        self.active
-            .get(&work)
-            .filter(|active| active.stream == stream)?;
         self.active.remove(&work);
         self.reported.remove(&attempt);
         let failures = self.failures.entry(work).or_default();
-        *failures += 1;
-        let failures = *failures;
-        let error = status.map(RpcError::from_status);
-        tracing::warn!(session = %self.key, ?attempt, ?error, "attempt lost its executor");
-        let has_no_slot = |error: &RpcError| error.reason_name() == "NO_FREE_SLOT";
-        if error.as_ref().is_some_and(has_no_slot) {
-            return None;
+        failures.lost += 1;
+        tracing::warn!(session = %self.key, ?attempt, %cause, "attempt lost its executor");
+        if failures.lost < MOST_BREAKS {
+            return Input::AttemptLost { attempt };
         }
-        if failures < MOST_BREAKS {
-            return Some(Input::AttemptLost { attempt });
-        }
-        let cause = error.map_or_else(|| "it ended early".to_owned(), |error| error.to_string());
-        let message = format!("the executor was lost {failures} times in a row: {cause}");
-        Some(Input::Report {
-            attempt,
-            results: Vec::new(),
-            reply: None,
-            failure: Some(Failure::new(FailureKind::Other, "ExecutorLost", message)),
-        })
+        let times = failures.lost;
+        let message = format!("the executor was lost {times} times in a row: {cause}");
+        failed(attempt, FailureKind::Other, "ExecutorLost", message)
     }
+
+    /// The stream is the one that carries the attempt now.
+    fn is_from(&self, attempt: AttemptRef, stream: u64) -> bool {
+        let active = self.active.get(&Work::RunStep(attempt));
+        active.is_some_and(|active| active.stream == stream)
+    }
+}
+
+/// Nobody has room now.
+fn has_no_slot(error: &RpcError) -> bool {
+    error.reason_name() == "NO_FREE_SLOT"
+}
+
+/// What does not fit into a message, or is wrong in itself, will be so the next time.
+fn is_final(error: &RpcError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::OutOfRange | ErrorKind::InvalidArgument
+    )
+}
+
+fn failed(attempt: AttemptRef, kind: FailureKind, reason: &str, message: String) -> Input {
+    Input::Report {
+        attempt,
+        results: Vec::new(),
+        reply: None,
+        failure: Some(Failure::new(kind, reason, message)),
+    }
+}
+
+/// A report in the words of the engine. One with a reply that no journal takes is two: the reply
+/// without its content, so that it is paid for, and the failure.
+fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Vec<Input>, ConvertError> {
+    let results = report.results.into_iter().map(CallFinished::try_from);
+    let results = results.collect::<Result<_, _>>()?;
+    let mut reply = report.reply.map(Reply::try_from).transpose()?;
+    let mut then = None;
+    if let Some(reply) = reply
+        .as_mut()
+        .filter(|reply| size_of(reply) > LARGEST_REPLY)
+    {
+        let bytes = size_of(reply);
+        let message = format!("the reply has {bytes} bytes; at most {LARGEST_REPLY} are allowed");
+        let kind = FailureKind::LimitExceeded;
+        then = Some(failed(attempt, kind, "reply_too_large", message));
+        reply.text.clear();
+        reply.calls.clear();
+    }
+    let first = Input::Report {
+        attempt,
+        results,
+        reply,
+        failure: report.failure.map(Failure::from),
+    };
+    Ok([first].into_iter().chain(then).collect())
 }
 
 fn read_plan(run: u32, answer: MakePlanResponse) -> Input {

@@ -1,65 +1,49 @@
 //! Makes what was decided durable.
 
-use super::{End, LARGEST_BATCH, Message, Owner};
-use crate::store::for_session;
+use super::{End, Outstanding, Owner, stalled};
+use crate::status::status_of;
+use crate::store::{for_session, within};
 use bytes::Bytes;
 use cairn_engine::event::{Event, EventKind};
-use cairn_engine::outstanding::Work;
-use cairn_engine::state::RunStatus;
+use cairn_engine::state::Session;
 use cairn_proto::memory as pb;
-use cairn_rpc::{ErrorKind, RpcError};
-use futures::StreamExt as _;
-use std::time::{Duration, Instant};
-
-/// First pause before a transition of unknown outcome is sent again.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
 impl Owner {
-    /// Nothing is left to be done before a time to come, if at all: the session may sleep.
-    pub(super) fn is_done(&self) -> bool {
-        let is_wake = |work: &Work| matches!(work, Work::Wake { .. });
-        self.session.outstanding().iter().all(is_wake)
-    }
-
     /// Commits the events, folds what others appended before them, and lets the session sleep if
-    /// nothing is left to do. Messages that arrive meanwhile go into `batch`.
-    pub(super) async fn make_durable(
-        &mut self,
-        events: Vec<Event>,
-        batch: &mut Vec<Message>,
-    ) -> Result<(), End> {
-        self.drop_unwanted();
+    /// nothing is left to do. Says what is left.
+    pub(super) async fn make_durable(&mut self, events: Vec<Event>) -> Result<Outstanding, End> {
+        let left = Outstanding::of(&self.session);
+        self.drop_unwanted(&left);
         // An owner that is stopping has begun nothing new: it lets go, and the next one begins.
-        let parks = self.is_done() && !self.is_stopping;
-        if events.is_empty() && !parks {
-            return self.release_if_stopping().await;
+        let parks = left.is_done() && !self.tenure.is_stopping();
+        if !events.is_empty() || parks {
+            let encoded = self.encode(&events).await?;
+            let request = self.request(&events, encoded.clone(), parks, &left);
+            let answer = self.commit(request).await?;
+            self.take_answer(answer, &events, &encoded, &left).await?;
         }
-        let encoded = self
-            .deps
-            .store
-            .encode(&self.key, &events)
-            .await
-            .map_err(End::Stalled)?;
-        let request = self.request(&events, encoded.clone(), parks);
-        let answer = self.commit(request, batch).await?;
-        self.take_answer(answer, &events, &encoded).await?;
-        self.release_if_stopping().await
+        self.release_if_stopping(&left).await?;
+        Ok(left)
     }
 
-    fn request(&mut self, events: &[Event], encoded: Vec<Bytes>, parks: bool) -> pb::CommitRequest {
+    async fn encode(&mut self, events: &[Event]) -> Result<Vec<Bytes>, End> {
+        let (store, key) = (&self.deps.store, &self.key);
+        self.tenure.insist(|_| store.encode(key, events)).await
+    }
+
+    fn request(
+        &mut self,
+        events: &[Event],
+        encoded: Vec<Bytes>,
+        parks: bool,
+        left: &Outstanding,
+    ) -> pb::CommitRequest {
         let change = if parks {
             pb::LeaseChange::Park
         } else {
             pb::LeaseChange::Renew
         };
-        let due = self
-            .session
-            .outstanding()
-            .into_iter()
-            .find_map(|work| match work {
-                Work::Wake { at } => i64::try_from(at).ok(),
-                _ => None,
-            });
+        let due = left.wakes_at().filter(|_| parks).unwrap_or(0);
         pb::CommitRequest {
             session: self.key.id.to_string(),
             owner: self.deps.config.owner.clone(),
@@ -75,60 +59,21 @@ impl Owner {
             header: Some(header(&self.session)),
             lease_change: change.into(),
             lease_ms: self.deps.config.lease_ms(),
-            due_unix_ms: if parks { due.unwrap_or(0) } else { 0 },
+            due_unix_ms: i64::try_from(due).unwrap_or(0),
             checkpoint: self.checkpoints.take(),
         }
     }
 
     /// Sends the transition until its outcome is known: a repeat of one that was made answers as
-    /// the first would have. Gives up when the lease must have ended.
-    async fn commit(
-        &mut self,
-        request: pb::CommitRequest,
-        batch: &mut Vec<Message>,
-    ) -> Result<pb::CommitResponse, End> {
-        let began = Instant::now();
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let error = match self.commit_once(request.clone(), batch).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            match error.kind() {
-                ErrorKind::Conflict | ErrorKind::NotFound => return Err(End::Fenced),
-                ErrorKind::FailedPrecondition => return Err(End::Fenced),
-                ErrorKind::ResourceExhausted | ErrorKind::InvalidArgument => {
-                    return Err(End::Stalled(error));
-                }
-                _ if began.elapsed() > self.deps.config.lease => return Err(End::Stalled(error)),
-                _ => {}
-            }
-            tracing::warn!(session = %self.key, %error, "commit is tried again");
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
-        }
-    }
-
-    async fn commit_once(
-        &mut self,
-        request: pb::CommitRequest,
-        batch: &mut Vec<Message>,
-    ) -> Result<pb::CommitResponse, RpcError> {
-        let mut journal = self.deps.store.journal();
-        let request = for_session(&self.key, request);
-        let commit = journal.commit(request);
-        tokio::pin!(commit);
-        loop {
-            let has_room = batch.len() < LARGEST_BATCH;
-            tokio::select! {
-                biased;
-                answer = &mut commit => return Ok(answer?.into_inner()),
-                Some(message) = self.work.next(), if has_room && !self.work.is_empty() => {
-                    batch.push(message);
-                }
-                Some(message) = self.inbox.recv(), if has_room => batch.push(message),
-            }
-        }
+    /// the first would have.
+    async fn commit(&mut self, request: pb::CommitRequest) -> Result<pb::CommitResponse, End> {
+        let (store, key) = (&self.deps.store, &self.key);
+        let commit = |time| {
+            let request = within(time, for_session(key, request.clone()));
+            let mut journal = store.journal();
+            async move { Ok(journal.commit(request).await?.into_inner()) }
+        };
+        self.tenure.insist(commit).await
     }
 
     async fn take_answer(
@@ -136,27 +81,26 @@ impl Owner {
         answer: pb::CommitResponse,
         events: &[Event],
         encoded: &[Bytes],
+        left: &Outstanding,
     ) -> Result<(), End> {
         self.deps.store.clock.take(answer.store_time_unix_ms);
+        self.tenure.renewed(answer.lease_until_unix_ms);
         self.version += 1;
         if !answer.others.is_empty() {
             let mut others = Vec::with_capacity(answer.others.len());
             for stored in &answer.others {
-                let event = self.deps.store.decode(&self.key, &stored.event).await;
-                others.extend(
-                    event
-                        .map_err(End::Stalled)?
-                        .map(|event| (stored.seq, event)),
-                );
+                others.push((stored.seq, self.read_event(stored).await?));
             }
-            let rebased = self.session.rebase(&others, events);
-            rebased.map_err(|illegal| End::Stalled(RpcError::internal(illegal)))?;
+            // Commands and session memory: what else is to be done stays the same.
+            self.session.rebase(&others, events).map_err(stalled)?;
         }
         if !answer.owned {
-            let is_parked = self.is_done();
-            return Err(if is_parked { End::Parked } else { End::Fenced });
+            if !left.is_done() {
+                return Err(End::Fenced);
+            }
+            self.acknowledge(left);
+            return Err(End::Parked);
         }
-        self.lease_until = self.lease_until.max(answer.lease_until_unix_ms);
         self.checkpoints.written(encoded, &self.session);
         Ok(())
     }
@@ -164,15 +108,11 @@ impl Owner {
     /// Reads what others have appended.
     pub(super) async fn read_others(&mut self) -> Result<(), End> {
         loop {
-            let page = self.deps.store.read(&self.key, self.session.seq).await;
-            let page = page.map_err(End::Stalled)?;
+            let (store, key, seen) = (&self.deps.store, &self.key, self.session.seq);
+            let page = self.tenure.insist(|_| store.read(key, seen)).await?;
             for stored in &page.events {
-                let folded = self
-                    .deps
-                    .store
-                    .fold(&self.key, &mut self.session, stored)
-                    .await;
-                folded.map_err(End::Stalled)?;
+                let event = self.read_event(stored).await?;
+                self.session.apply(stored.seq, &event).map_err(stalled)?;
             }
             if self.session.seq >= page.last_seq {
                 return Ok(());
@@ -180,10 +120,18 @@ impl Owner {
         }
     }
 
-    /// A process that ends gives the session to others as soon as no call with side effects is
-    /// under way.
-    async fn release_if_stopping(&mut self) -> Result<(), End> {
-        if !self.is_stopping || self.has_intended_calls() {
+    async fn read_event(&mut self, stored: &pb::StoredEvent) -> Result<Event, End> {
+        let (store, key) = (&self.deps.store, &self.key);
+        self.tenure.insist(|_| store.event(key, stored)).await
+    }
+
+    /// A process that ends gives the session to others as soon as what has arrived is durable and
+    /// no call with side effects is under way.
+    async fn release_if_stopping(&mut self, left: &Outstanding) -> Result<(), End> {
+        if !self.tenure.is_stopping() || self.tenure.has_messages() {
+            return Ok(());
+        }
+        if left.iter().any(|work| self.has_intended_call(work)) {
             return Ok(());
         }
         let request = pb::ReleaseSessionRequest {
@@ -191,37 +139,23 @@ impl Owner {
             owner: self.deps.config.owner.clone(),
             epoch: self.epoch,
         };
-        let mut ownership = self.deps.store.ownership();
-        if let Err(status) = ownership
-            .release_session(for_session(&self.key, request))
-            .await
-        {
-            tracing::warn!(session = %self.key, error = %status, "lease is left to run out");
+        let (store, key) = (&self.deps.store, &self.key);
+        let release = |time| {
+            let request = within(time, for_session(key, request.clone()));
+            let mut ownership = store.ownership();
+            async move { Ok(ownership.release_session(request).await?) }
+        };
+        if let Err(end) = self.tenure.insist(release).await {
+            tracing::warn!(session = %self.key, ?end, "lease is left to run out");
         }
         Err(End::Released)
-    }
-
-    fn has_intended_calls(&self) -> bool {
-        use cairn_engine::state::CallStatus;
-        let run = self.session.active_run();
-        let mut attempts = run.into_iter().flat_map(|run| run.running_attempts());
-        attempts.any(|(name, _, attempt)| {
-            let mut calls = attempt.calls(name);
-            let is_active = self.active.contains_key(&Work::RunStep(name));
-            is_active && calls.any(|(_, c)| matches!(c.status, CallStatus::Intended { .. }))
-        })
     }
 }
 
 /// The owner's notes that go with a state.
-pub(crate) fn header(session: &cairn_engine::state::Session) -> pb::Header {
-    let status = match session.active_run().map(|run| run.status) {
-        None => pb::SessionStatus::Idle,
-        Some(RunStatus::Waiting(_)) => pb::SessionStatus::Waiting,
-        Some(_) => pb::SessionStatus::Running,
-    };
+pub(crate) fn header(session: &Session) -> pb::Header {
     pb::Header {
-        status: status.into(),
+        status: status_of(session).into(),
         handled_through: session.handled_through,
     }
 }

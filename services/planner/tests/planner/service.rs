@@ -138,12 +138,18 @@ async fn a_good_plan_is_returned_with_its_usage_and_duration() {
     assert_eq!((usage.input_tokens, usage.output_tokens), (10, 3));
     assert_eq!((usage.cost_nano_usd, usage.model_calls), (7, 1));
     assert_eq!(response.duration_ms, 30);
+    assert!(requests[0].tools.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn layers_belong_to_the_system_prompt_and_the_goal_stands_alone() {
+    let (_, requests) = plan_with(&[reply(GOOD)]).await;
+    let planning = cairn_model::prompt::PLANNING.trim_end();
     let want = [
-        Message::system(cairn_model::prompt::PLANNING.trim_end()),
-        Message::user("count the files\n\nWorkspace: .\n\nTools: none"),
+        Message::system(format!("{planning}\n\nWorkspace: .\n\nTools: none")),
+        Message::user("count the files"),
     ];
     assert_eq!(requests[0].messages, want);
-    assert!(requests[0].tools.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -94,7 +94,9 @@ impl Settings for All {
     fn check(&self, checks: &mut Checks) {
         checks.nested("memory", &self.memory);
         for (index, command) in self.tools.command.iter().enumerate() {
-            checks.not_empty(&format!("tools.command[{index}].name"), &command.name);
+            let name = format!("tools.command[{index}].name");
+            let holds = !command.name.trim().is_empty();
+            checks.require(holds, &name, "is empty", "a text that says something");
         }
     }
 }

@@ -8,18 +8,14 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind};
 use crate::message::ToolCall;
 use crate::state::{Call, CallStatus};
-use crate::text::brief;
+use crate::text::gist;
 use crate::transitions::{CallPhase, IllegalTransition};
 
 /// A call that was certainly not sent is intended anew; after so many times it is a failure.
 const MOST_INTENTS: u32 = 5;
 
-/// Longest summary that is made from a tool step's output, in characters.
-const BRIEF_LENGTH: usize = 240;
-
-fn was_not_sent(result: &CallFinished) -> bool {
-    result.reason == "NotSent"
-}
+/// Longest line of a tool step's output that becomes its summary, in characters.
+const GIST_LENGTH: usize = 120;
 
 impl Decision<'_> {
     pub(super) fn report(
@@ -95,7 +91,7 @@ impl Decision<'_> {
     ) -> Result<(), IllegalTransition> {
         let call = self.session.call(result.call);
         let call = call.ok_or_else(|| IllegalTransition::missing(format!("{:?}", result.call)))?;
-        let may_be_sent = was_not_sent(&result) && !is_final;
+        let may_be_sent = result.reason == CallFinished::NOT_SENT && !is_final;
         match call.status {
             CallStatus::Finished { .. } | CallStatus::InDoubt { .. } => Ok(()),
             // It is certain that the call was not sent: it may be, with the same key.
@@ -234,7 +230,7 @@ impl Decision<'_> {
         self.emit(EventKind::StepCompleted {
             attempt,
             response: String::new(),
-            summary: brief(output, BRIEF_LENGTH),
+            summary: gist(output, GIST_LENGTH),
         })
     }
 

@@ -216,8 +216,10 @@ impl Decision<'_> {
                 "a value has at most {MAX_MEMORY_VALUE} bytes"
             ))));
         }
+        // Both sums as they would be: the store has room for what is set within these limits,
+        // whatever clients have set meanwhile.
         let is_new = !self.session.memory.contains_key(&key);
-        if is_new && self.session.memory.len() >= MAX_MEMORY_KEYS {
+        if self.session.memory.len() + usize::from(is_new) > MAX_MEMORY_KEYS {
             let message = format!("session memory is full: at most {MAX_MEMORY_KEYS} keys");
             return Ok(Err(complain(message)));
         }

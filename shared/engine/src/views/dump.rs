@@ -7,11 +7,6 @@ use crate::text::cut;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-/// Where a dump goes by default, relative to the folder of the program.
-pub const TEXT_PATH: &str = ".trace/tree.txt";
-/// Where a dump as JSON goes by default.
-pub const JSON_PATH: &str = ".trace/tree.json";
-
 /// Longest value in the text; the JSON has it whole.
 const MOST: usize = 200;
 

@@ -2,10 +2,22 @@
 
 use std::fmt::Write as _;
 
-/// Renders entries, sorted by key, as `<session-context>` text; empty without entries.
+/// Renders entries: a line `key: value` for each, in the order given (by key, as session memory is
+/// read), between `<session-context>` and `</session-context>`; nothing at all without entries.
 ///
-/// Line breaks and angle brackets are escaped, so that no key and no value can end the text early
-/// or look like another entry.
+/// Neither a key nor a value can end its line or the text: `&`, `<` and `>` are written `&amp;`,
+/// `&lt;` and `&gt;`, and every line break as its two-character escape `\n` or `\r` (other
+/// characters that some programs take for a line break as `\u{…}`).
+///
+/// ```
+/// use cairn_engine::views::memory::snapshot;
+///
+/// let (key, value) = ("note".to_owned(), "1 < 2\nyes".to_owned());
+/// assert_eq!(
+///     snapshot([(&key, &value)]),
+///     "<session-context>\nnote: 1 &lt; 2\\nyes\n</session-context>"
+/// );
+/// ```
 pub fn snapshot<'a>(entries: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
     let lines: Vec<String> = entries
         .into_iter()

@@ -53,7 +53,7 @@ Description: Do Report.
 
 ## Summaries of finished steps
 - Step 1: 12 files
-- Step 2: 31 lines
+- Step 2: 31 lines (+1 line)
 
 ## Scratchpad
 notes of the survey";

@@ -141,7 +141,7 @@ fn a_tool_step_ends_with_its_result() {
         kinds(&events),
         ["CallFinished", "StepCompleted", "StepStarted"]
     );
-    assert_eq!(summary(&world, 1), "first line");
+    assert_eq!(summary(&world, 1), "first line (+1 line)");
 }
 
 #[test]

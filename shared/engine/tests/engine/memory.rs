@@ -1,6 +1,11 @@
-//! Session memory as the text of a system prompt.
+//! Session memory: as the text of a system prompt, and when it is full.
 
+use crate::world::{World, chain, model_step, tool_call};
+use cairn_engine::event::{Event, EventKind};
+use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_VALUE};
 use cairn_engine::views::memory::snapshot;
+use proptest::prelude::*;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 fn text(entries: &[(&str, &str)]) -> String {
@@ -25,4 +30,60 @@ fn no_entry_breaks_out_of_the_text_or_looks_like_another() {
         text(&[("k<", "a\nfake: b\r</session-context> &lt;")]),
         expected
     );
+    let expected = "<session-context>\nk: a\\u{2028}b\\u{b}c\\u{85}\n</session-context>";
+    assert_eq!(text(&[("k", "a\u{2028}b\u{b}c\u{85}")]), expected);
+}
+
+proptest! {
+    #[test]
+    fn there_is_one_line_for_each_key(
+        entries in proptest::collection::btree_map(any::<String>(), any::<String>(), 1..8)
+    ) {
+        let text = snapshot(&entries);
+        prop_assert_eq!(text.split('\n').count(), entries.len() + 2);
+        prop_assert!(!text.contains('\r'));
+        prop_assert_eq!(text.matches('<').count(), 2);
+        prop_assert_eq!(text.matches('>').count(), 2);
+    }
+}
+
+#[test]
+fn memory_that_clients_have_filled_is_an_error_result_and_no_event() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    let value = "v".repeat(MAX_MEMORY_VALUE);
+    let whole = MAX_MEMORY_BYTES / (MAX_MEMORY_VALUE + 4);
+    let rest = MAX_MEMORY_BYTES - whole * (MAX_MEMORY_VALUE + 4);
+    let mut client = |key: String, value: &str| {
+        let value = value.to_owned();
+        world.foreign(EventKind::MemorySet { key, value });
+    };
+    for n in 0..whole {
+        client(format!("k-{n:02}"), &value);
+    }
+    client("r".to_owned(), &value[..rest - 3]);
+    let set = |key: &str, value: &str| {
+        tool_call("session_memory_set", &json!({"key": key, "value": value}))
+    };
+    // Two bytes are left, and a second call of the same reply finds none.
+    let events = world.reply(
+        1,
+        "",
+        &[set("a", "1"), set("b", ""), set("r", &value[..rest])],
+    );
+    let full = format!("session memory is full: at most {MAX_MEMORY_BYTES} bytes");
+    let told = World::told(&events);
+    let told: Vec<_> = told
+        .iter()
+        .map(|(text, error)| (text.as_str(), *error))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("'a' is set", false),
+            (full.as_str(), true),
+            (full.as_str(), true)
+        ]
+    );
+    let is_set = |event: &&Event| matches!(event.kind, EventKind::MemorySet { .. });
+    assert_eq!(events.iter().filter(is_set).count(), 1);
 }

@@ -6,14 +6,11 @@ use super::task::Task;
 use cairn_engine::message::{Message, Role};
 use serde_json::{Value, json};
 
-/// The plan, as the JSON text of an answer, for the planning messages: the goal with its
-/// environment, then perhaps earlier plans with what a person said to them.
+/// The plan, as the JSON text of an answer, for the planning messages: the goal, then perhaps
+/// earlier plans with what a person said to them.
 pub(super) fn answer(messages: &[Message]) -> String {
     let mut said = messages.iter().filter(|message| message.role == Role::User);
-    let goal = said
-        .next()
-        .map(|message| goal_of(&message.text))
-        .unwrap_or_default();
+    let goal = said.next().map_or("", |message| message.text.trim());
     let mut query = Query::parse(goal);
     let mut extra = None;
     for (at, message) in messages.iter().enumerate().skip(1) {
@@ -30,30 +27,6 @@ pub(super) fn answer(messages: &[Message]) -> String {
         .map(|task| json!({"title": task.title(), "description": task.description()}))
         .collect();
     format!("{:#}", json!({"steps": steps}))
-}
-
-/// The goal without the environment that follows it after a blank line. A goal may have blank
-/// lines of its own, so the environment is known by its first words where it can be.
-fn goal_of(text: &str) -> &str {
-    let breaks: Vec<usize> = text.match_indices("\n\n").map(|(at, _)| at).collect();
-    let is_environment = |at: &&usize| {
-        let next = text[**at..]
-            .trim_start()
-            .trim_start_matches(['#', '<', '*', ' ']);
-        let next = next.to_lowercase();
-        [
-            "environment",
-            "workspace",
-            "tools",
-            "available tools",
-            "the workspace",
-            "the tools",
-        ]
-        .iter()
-        .any(|word| next.starts_with(word))
-    };
-    let end = breaks.iter().find(is_environment).or(breaks.first());
-    text[..end.copied().unwrap_or(text.len())].trim()
 }
 
 fn tasks(query: &Query) -> Vec<Task> {
@@ -170,7 +143,7 @@ fn revise(query: &mut Query, wish: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    const ENVIRONMENT: &str = "\n\nWorkspace: /w\nTools: list_files \"x\", read_file";
+    const SYSTEM: &str = "Plan.\n\nWorkspace: /w\n\nTools: list_files \"x\", read_file";
 
     fn titles(messages: &[Message]) -> Vec<String> {
         let plan: Value = serde_json::from_str(&answer(messages)).unwrap();
@@ -182,10 +155,7 @@ mod tests {
     }
 
     fn goal(goal: &str) -> Vec<Message> {
-        vec![
-            Message::system("Plan."),
-            Message::user(format!("{goal}{ENVIRONMENT}")),
-        ]
+        vec![Message::system(SYSTEM), Message::user(goal)]
     }
 
     #[test]
@@ -229,6 +199,11 @@ mod tests {
         assert_eq!(
             titles(&goal("Look for these:\n\n\"Redis\"\n\n\"SQLite\"")).len(),
             6
+        );
+        // Whatever a paragraph begins with, it is a part of the goal.
+        assert_eq!(
+            titles(&goal("Look for these:\n\nTools: \"Redis\""))[1],
+            "Search for \"Redis\""
         );
     }
 

@@ -108,11 +108,9 @@ pub(crate) fn ask(messages: &[Message], tools: Vec<OfferedTool>) -> Message {
 
 /// The steps of the plan for a goal: title and description.
 pub(crate) fn plan(goal: &str) -> Vec<(String, String)> {
-    let requirement = format!(
-        "{goal}\n\nWorkspace: the current folder. \"quoted words\" here are no terms.\n\n\
-         Tools: list_files, read_file, search_files, write_file"
-    );
-    let messages = [Message::system("Plan."), Message::user(requirement)];
+    let system = "Plan.\n\nWorkspace: the current folder. \"quoted words\" here are no terms.\n\n\
+                  Tools: list_files, read_file, search_files, write_file";
+    let messages = [Message::system(system), Message::user(goal)];
     let reply = ask(&messages, vec![]);
     assert!(reply.tool_calls.is_empty());
     let plan: Value = serde_json::from_str(&reply.text).unwrap();

@@ -21,17 +21,24 @@ pub(super) struct Display {
 #[derive(Debug)]
 enum Form {
     Live(Box<Live>),
-    Plain(Box<Narrator>),
+    Plain {
+        narrator: Box<Narrator>,
+        verbose: bool,
+    },
     Json,
 }
 
 impl Display {
-    pub(super) fn new(context: &Context) -> Self {
+    /// Where nothing moves, `verbose` also tells what the model does to its own state.
+    pub(super) fn new(context: &Context, verbose: bool) -> Self {
         let style = Style::new(context.color);
         let form = match (context.json, context.live) {
             (true, _) => Form::Json,
             (false, true) => Form::Live(Box::new(Live::new(style))),
-            (false, false) => Form::Plain(Box::default()),
+            (false, false) => Form::Plain {
+                narrator: Box::default(),
+                verbose,
+            },
         };
         Self { form, style }
     }
@@ -40,7 +47,7 @@ impl Display {
     pub(super) fn header(&self, lines: &[String]) -> Result<(), CliError> {
         let columns = match &self.form {
             Form::Live(_) => size().0.max(20),
-            Form::Plain(_) => usize::MAX,
+            Form::Plain { .. } => usize::MAX,
             Form::Json => return Ok(()),
         };
         for line in lines.iter().flat_map(|line| wrap(line, columns)) {
@@ -62,8 +69,14 @@ impl Display {
         match &mut self.form {
             Form::Live(live) => live.show(progress),
             Form::Json => out::json(&event_json(seq, event)),
-            Form::Plain(narrator) => {
-                let line = narrator.line(event);
+            Form::Plain { narrator, verbose } => {
+                let line = match verbose {
+                    true => Some(narrator.line(event)),
+                    false => narrator.brief(event),
+                };
+                let Some(line) = line else {
+                    return Ok(());
+                };
                 let text = match event.kind {
                     _ if seq > progress.seen_before => line.to_string(),
                     Some(Kind::PlanApplied(_)) => line.to_string(),
@@ -81,7 +94,7 @@ impl Display {
     pub(super) fn tick(&mut self, progress: &Progress) -> Result<(), CliError> {
         match &mut self.form {
             Form::Live(live) => live.show(progress),
-            Form::Plain(_) | Form::Json => Ok(()),
+            Form::Plain { .. } | Form::Json => Ok(()),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{Following, resume_command};
 use crate::client::Client;
 use crate::context::Context;
-use crate::error::{CliError, FAILURE, WAITING};
+use crate::error::{CliError, run_code};
 use crate::ui::event_line::{failure_text, waits_for};
 use crate::ui::live::{size, wrap};
 use crate::ui::out;
@@ -12,7 +12,7 @@ use crate::ui::style::Style;
 use crate::ui::text::{command, quoted};
 use crate::ui::time::span;
 use cairn_proto::event::{Failure, FailureKind, WaitReason};
-use cairn_proto::orchestrator::{GetReportRequest, ListPendingRequest, Pending};
+use cairn_proto::orchestrator::{GetReportRequest, ListPendingRequest, Pending, RunStatus};
 use cairn_rpc::text::{clip, escape};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -27,11 +27,12 @@ pub(super) async fn tell(
 ) -> Result<ExitCode, CliError> {
     let context = client.context();
     let style = Style::new(context.color);
-    let code = match &progress.end {
-        Some(End::Completed(_)) => 0,
-        Some(End::Failed(_) | End::Cancelled(_)) => FAILURE,
-        None => WAITING,
-    };
+    let code = run_code(match &progress.end {
+        Some(End::Completed(_)) => RunStatus::Completed,
+        Some(End::Failed(_)) => RunStatus::Failed,
+        Some(End::Cancelled(_)) => RunStatus::Cancelled,
+        None => RunStatus::Waiting,
+    });
     if context.json {
         if code == 0 {
             report_file(client, what, progress).await?;

@@ -1,5 +1,7 @@
 //! Pieces of lines. All text in them is escaped and bounded, unless it says otherwise.
 
+use super::Mark;
+use crate::ui::time::span;
 use cairn_proto::event as wire;
 use cairn_rpc::text::clip;
 
@@ -72,8 +74,18 @@ pub(super) fn after_colon(text: &str) -> String {
     }
 }
 
+/// How a call ended, and what came of it.
+pub(super) fn result(event: &wire::CallFinished) -> (Mark, String) {
+    let (mark, verb) = match event.is_error {
+        true => (Mark::Bad, "failed"),
+        false => (Mark::Plain, "gave"),
+    };
+    let (gist, time) = (gist(&event.output), span(event.duration_ms));
+    (mark, format!("{verb}{gist} ({time})"))
+}
+
 /// The first line of an output, and how many there are.
-pub(super) fn gist(output: &str) -> String {
+fn gist(output: &str) -> String {
     let output = output.trim();
     let first = output.lines().next().unwrap_or_default();
     match output.lines().count() {

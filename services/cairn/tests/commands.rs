@@ -1,0 +1,200 @@
+//! What commands answer to other programs: exit codes, and sessions found by a part of their id.
+
+#![allow(
+    clippy::expect_used,
+    reason = "a test that cannot set up its world is over"
+)]
+
+use cairn_testkit::{Journal, Output, Site};
+
+const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
+const GOAL: &str = "Which files under docs mention Redis?";
+const GOOD: &str = r#"{"steps": [{"tool": "list_files", "arguments": {"path": "docs"}}]}"#;
+const BAD: &str = r#"{"steps": [{"tool": "read_file", "arguments": {"path": "nowhere"}}]}"#;
+
+fn site() -> Site {
+    let site = Site::new(CAIRN);
+    site.write("good.json", GOOD);
+    site.write("bad.json", BAD);
+    site
+}
+
+fn run_plan(site: &Site, session: &str, plan: &str) -> Output {
+    site.run(&["run", "--session", session, "--plan", plan])
+}
+
+/// A run that waits: it has used up its tool turns.
+fn run_out_of_turns(site: &Site, session: &str) -> Output {
+    site.run(&["run", "--session", session, "--max-turns", "1", GOAL])
+}
+
+#[test]
+fn watch_ends_as_the_run_ended() {
+    let site = site();
+    let watch = |session: &str| site.run(&["watch", session]).code;
+    let glance = |session: &str| site.run(&["watch", session, "--no-follow"]).code;
+    assert_eq!(run_plan(&site, "good", "good.json").code, Some(0));
+    assert_eq!((watch("good"), glance("good")), (Some(0), Some(0)));
+    assert_eq!(run_plan(&site, "bad", "bad.json").code, Some(1));
+    assert_eq!((watch("bad"), glance("bad")), (Some(1), Some(1)));
+    let waits = run_out_of_turns(&site, "waits");
+    assert_eq!(waits.code, Some(3), "{waits:?}");
+    assert_eq!(glance("waits"), Some(3));
+    let cancelled = site.run(&["cancel", "waits"]);
+    assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
+    assert_eq!((watch("waits"), glance("waits")), (Some(1), Some(1)));
+    // The latest run counts, whatever an earlier one did.
+    assert_eq!(run_plan(&site, "bad", "good.json").code, Some(0));
+    assert_eq!((watch("bad"), glance("bad")), (Some(0), Some(0)));
+    // From the last event on too, when nothing is left to be shown.
+    let last = site.journal("waits").0.len().to_string();
+    let end = site.run(&["watch", "waits", "--after", &last]);
+    assert_eq!((end.code, end.out.as_str()), (Some(1), ""));
+}
+
+#[test]
+fn an_interrupted_watch_says_so() {
+    let site = site();
+    assert_eq!(run_out_of_turns(&site, "waits").code, Some(3));
+    let mut watch = site.start(&["watch", "waits"], &[]);
+    assert!(
+        watch.first_line.contains("session created"),
+        "{}",
+        watch.first_line
+    );
+    watch.interrupt();
+    assert_eq!(watch.wait_for_code(), Some(130));
+}
+
+#[test]
+fn a_session_is_found_by_a_beginning_that_only_it_has() {
+    let site = site();
+    for session in ["alpha-1", "alpha-2", "alpha-22", "beta"] {
+        assert_eq!(run_plan(&site, session, "good.json").code, Some(0));
+    }
+    let resolved = |given: &str| {
+        let output = site.run(&["show", given, "--json"]);
+        assert_eq!(output.code, Some(0), "{given}: {output:?}");
+        let line = output.out.lines().next().expect("a line");
+        let shown: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        shown["session"]["id"].as_str().expect("an id").to_owned()
+    };
+    for (given, found) in [
+        ("b", "beta"),
+        ("beta", "beta"),
+        ("alpha-1", "alpha-1"),
+        ("alpha-22", "alpha-22"),
+        // A whole id is meant even if another one begins with it.
+        ("alpha-2", "alpha-2"),
+    ] {
+        assert_eq!(resolved(given), found, "{given}");
+    }
+    // Without any the latest.
+    let latest = site.run(&["show", "--json"]);
+    assert!(latest.out.contains("\"beta\""), "{latest:?}");
+}
+
+#[test]
+fn a_beginning_of_several_ids_or_of_none_is_refused_everywhere() {
+    let site = site();
+    for session in ["alpha-1", "alpha-2"] {
+        assert_eq!(run_plan(&site, session, "good.json").code, Some(0));
+    }
+    let before = site.journal("alpha-1");
+    for command in [
+        &["show"][..],
+        &["watch"],
+        &["tree"],
+        &["report"],
+        &["log"],
+        &["state"],
+        &["export"],
+        &["pending"],
+        &["resume"],
+        &["cancel"],
+        &["memory", "list", "--session"],
+    ] {
+        // It is wrong use of the command line, and nothing is guessed.
+        let several = site.run(&[command, &["alpha"]].concat());
+        assert_eq!(several.code, Some(2), "{command:?}: {several:?}");
+        for says in ["2 sessions begin with alpha", "cairn sessions"] {
+            assert!(several.err.contains(says), "{command:?}: {several:?}");
+        }
+        let none = site.run(&[command, &["gamma"]].concat());
+        assert_eq!(none.code, Some(1), "{command:?}: {none:?}");
+        for says in ["no session is called gamma", "cairn sessions"] {
+            assert!(none.err.contains(says), "{command:?}: {none:?}");
+        }
+        assert!(several.out.is_empty() && none.out.is_empty());
+    }
+    // A run that names a session by a part of several ids makes no third one.
+    let run = run_plan(&site, "alpha", "good.json");
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert_eq!(site.sessions().len(), 2);
+    assert_eq!(site.journal("alpha-1"), before);
+}
+
+#[test]
+fn a_run_in_a_log_tells_steps_and_tools_and_no_more() {
+    let site = site();
+    let output = site.run(&["run", "--session", "brief", GOAL]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let journal = site.journal("brief");
+    let has = |text: &str| {
+        output
+            .out
+            .lines()
+            .filter(|line| line.contains(text))
+            .count()
+    };
+    let steps = journal.of_kind("step_completed").len();
+    assert_eq!(
+        (has("→ step "), has("✓ step ")),
+        (steps, steps),
+        "{}",
+        output.out
+    );
+    let replies = journal.of_kind("reply_received");
+    let calls = replies
+        .iter()
+        .flat_map(|reply| reply["calls"].as_array().expect("calls"));
+    let of_tools = calls.filter(|call| call["effect"] != "state").count();
+    assert!(of_tools >= 5, "{of_tools} calls");
+    assert_eq!(has(" gave: "), of_tools, "{}", output.out);
+    let search = r#"step 2: search_files {"pattern":"Redis""#;
+    assert_eq!(has(search), 1, "{}", output.out);
+    for noise in ["scratchpad", "notes", "to do: ", "turns to: ", "step gave"] {
+        assert_eq!(has(noise), 0, "{noise}: {}", output.out);
+    }
+}
+
+#[test]
+fn a_verbose_run_tells_everything_and_json_is_complete_anyway() {
+    let site = site();
+    let verbose = site.run(&["run", "--verbose", "--session", "verbose", GOAL]);
+    assert_eq!(verbose.code, Some(0), "{verbose:?}");
+    for told in ["scratchpad gave: ", "notes: ", "to do: ", "turns to: "] {
+        assert!(verbose.out.contains(told), "{told}: {}", verbose.out);
+    }
+    let json = site.run(&["run", "--json", "--session", "json", GOAL]);
+    assert_eq!(json.code, Some(0), "{json:?}");
+    let told = Journal::read(&json.out).0;
+    let first = usize::try_from(told[0]["seq"].as_u64().expect("a seq")).expect("a small one");
+    assert_eq!(told[0]["kind"], "run_started");
+    assert_eq!(told, site.journal("json").0[first - 1..]);
+}
+
+#[test]
+fn the_summary_of_a_tool_step_says_how_much_it_leaves_out() {
+    let site = site();
+    let text = format!("\n{}\nsecond\nthird\n", "first ".repeat(40));
+    site.write("docs/long.md", &text);
+    let plan = r#"{"steps": [{"tool": "record", "arguments": {"what": "x"}}, {"tool": "read_file", "arguments": {"path": "docs/long.md"}}]}"#;
+    site.write("plan.json", plan);
+    assert_eq!(run_plan(&site, "s", "plan.json").code, Some(0));
+    let journal = site.journal("s");
+    let steps = journal.of_kind("step_completed");
+    let summaries: Vec<_> = steps.iter().map(|step| step["summary"].as_str()).collect();
+    let read = "docs/long.md lines 1-4 of 4 (+4 lines)";
+    assert_eq!(summaries, [Some(r#"recorded {"what":"x"}"#), Some(read)]);
+}

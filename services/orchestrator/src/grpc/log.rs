@@ -1,0 +1,105 @@
+//! The execution log, page by page.
+
+use super::{Answer, key_of};
+use crate::deps::Deps;
+use crate::reading::ms;
+use cairn_engine::event::{CallRef, Event, EventKind};
+use cairn_engine::state::Session;
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::RpcError;
+use tonic::{Request, Response};
+
+/// Entries of one answer, unless fewer are asked for.
+const PAGE: u32 = 1000;
+
+/// An answer ends with the entry that makes its texts this long, so that it fits into a message.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+/// Reads a page. The fold of the events before it comes from the nearest checkpoint: a page costs
+/// what it shows, and not what the journal holds.
+pub(super) async fn page(
+    deps: &Deps,
+    request: Request<pb::GetExecutionLogRequest>,
+) -> Answer<pb::GetExecutionLogResponse> {
+    let key = key_of(&request, &request.get_ref().session)?;
+    let asked = request.into_inner();
+    let most = match asked.max_entries {
+        0 => PAGE,
+        asked => asked,
+    };
+    let mut session = match asked.after_seq {
+        0 => Session::default(),
+        seq => deps.store.load(&key, Some(seq)).await?.session,
+    };
+    let mut answer = pb::GetExecutionLogResponse::default();
+    let mut bytes = 0;
+    loop {
+        let page = deps.store.read(&key, session.seq).await?;
+        for stored in &page.events {
+            let event = deps.store.event(&key, stored).await?;
+            if let Some(entry) = entry_of(&session, stored.seq, &event) {
+                if answer.entries.len() >= most as usize || bytes >= PAGE_BYTES {
+                    answer.next_after_seq = answer.entries.last().map_or(0, |last| last.seq);
+                    return Ok(Response::new(answer));
+                }
+                bytes += entry.input.len() + entry.output.len();
+                answer.entries.push(entry);
+            }
+            let folded = session.apply(stored.seq, &event);
+            folded.map_err(RpcError::internal)?;
+        }
+        if session.seq >= page.last_seq {
+            return Ok(Response::new(answer));
+        }
+    }
+}
+
+/// What a client is shown of an event: texts of the model, and calls once they are over or in
+/// doubt. `before` is the state that the event found.
+fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
+    let mut entry = match &event.kind {
+        EventKind::ReplyReceived(reply) if !reply.text.is_empty() => pb::LogEntry {
+            run: reply.attempt.run,
+            step: reply.attempt.step,
+            output: reply.text.clone(),
+            duration_ms: reply.duration_ms,
+            ..pb::LogEntry::default()
+        },
+        EventKind::CallFinished(finished) => pb::LogEntry {
+            output: finished.output.clone(),
+            is_error: finished.is_error,
+            duration_ms: finished.duration_ms,
+            ..of_call(before, finished.call)
+        },
+        EventKind::CallInDoubt { call, .. } => pb::LogEntry {
+            output: "in doubt: it had begun, and nobody knows how it ended".to_owned(),
+            is_error: true,
+            ..of_call(before, *call)
+        },
+        // Unless the call is sent again, a person's word is its result.
+        EventKind::CallSettled { call, settlement } => {
+            let (output, is_error) = settlement.result()?;
+            pb::LogEntry {
+                output,
+                is_error,
+                ..of_call(before, *call)
+            }
+        }
+        _ => return None,
+    };
+    entry.seq = seq;
+    entry.at_unix_ms = ms(event.at);
+    Some(entry)
+}
+
+fn of_call(before: &Session, name: CallRef) -> pb::LogEntry {
+    let call = before.call(name).map(|call| call.call.clone());
+    let (tool, input) = call.map_or_else(Default::default, |call| (call.name, call.arguments));
+    pb::LogEntry {
+        run: name.attempt.run,
+        step: name.attempt.step,
+        tool,
+        input,
+        ..pb::LogEntry::default()
+    }
+}

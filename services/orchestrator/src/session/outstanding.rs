@@ -1,0 +1,36 @@
+//! What a state leaves to be done, computed once for each transition.
+
+use cairn_engine::outstanding::Work;
+use cairn_engine::state::Session;
+use std::collections::BTreeSet;
+
+/// What is to be done next.
+pub(super) struct Outstanding(BTreeSet<Work>);
+
+impl Outstanding {
+    pub(super) fn of(session: &Session) -> Self {
+        Self(session.outstanding().into_iter().collect())
+    }
+
+    pub(super) fn contains(&self, work: &Work) -> bool {
+        self.0.contains(work)
+    }
+
+    /// Steps in the order of their plan.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Work> {
+        self.0.iter().copied()
+    }
+
+    /// Nothing is to be done before a time to come, if at all: the session may sleep.
+    pub(super) fn is_done(&self) -> bool {
+        self.iter().all(|work| matches!(work, Work::Wake { .. }))
+    }
+
+    /// When the state has to be looked at again, in milliseconds since 1970 by the store's clock.
+    pub(super) fn wakes_at(&self) -> Option<u64> {
+        self.iter().find_map(|work| match work {
+            Work::Wake { at } => Some(at),
+            _ => None,
+        })
+    }
+}

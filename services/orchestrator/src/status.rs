@@ -1,0 +1,24 @@
+//! What a session is doing, in one word.
+
+use cairn_engine::state::{RunStatus, Session};
+use cairn_proto::memory::SessionStatus as Noted;
+use cairn_proto::orchestrator::SessionStatus;
+
+/// What the owner notes for listings.
+pub(crate) fn status_of(session: &Session) -> Noted {
+    match session.active_run().map(|run| run.status) {
+        None => Noted::Idle,
+        Some(RunStatus::Waiting(_)) => Noted::Waiting,
+        Some(_) => Noted::Running,
+    }
+}
+
+/// What clients are told of a session, given what its owner noted.
+pub(crate) fn public_status(noted: Noted, is_set_aside: bool) -> SessionStatus {
+    match noted {
+        _ if is_set_aside => SessionStatus::Quarantined,
+        Noted::Running => SessionStatus::Running,
+        Noted::Waiting => SessionStatus::Waiting,
+        Noted::Idle | Noted::Unspecified => SessionStatus::Idle,
+    }
+}

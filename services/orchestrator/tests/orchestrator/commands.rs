@@ -1,0 +1,198 @@
+//! Commands of clients: when they come, and when nobody may act on them.
+
+use crate::support::{Kind, World, chain, count, model_step, names, reply, tool_step};
+use cairn_proto::event as wire;
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{ErrorKind, RpcError};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tonic::{Response, Status};
+
+type Cancelling = JoinHandle<Result<Response<pb::CancelRunResponse>, Status>>;
+
+fn cancel(world: &World, session: &str) -> Cancelling {
+    let cancellation = world.cancellation(session);
+    let mut client = world.client.clone();
+    tokio::spawn(async move { client.cancel_run(cancellation).await })
+}
+
+/// The command comes in the answer to the transition that was under way, which stands.
+#[tokio::test(start_paused = true)]
+async fn a_command_that_comes_during_a_commit_is_answered_after_it() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("think")])).await;
+    let mut attempt = world.attempt().await;
+    let mut held = world.faults.hold("Commit");
+    attempt.reply(reply(0, "hm", &[("pure", "{}")]));
+    held.reached().await;
+    let cancelling = cancel(&world, &session);
+    world.settle().await;
+    world.settle().await;
+    held.release();
+    assert_eq!(cancelling.await.unwrap().unwrap().into_inner().run, 1);
+    attempt.dropped().await;
+    let events = world.journal.events(&session).await;
+    let names = names(&events);
+    let at = |name: &str| names.iter().rposition(|other| other == name).unwrap();
+    assert!(at("CommandReceived") < at("ReplyReceived"), "{names:?}");
+    assert!(at("ReplyReceived") < at("RunCancelled"), "{names:?}");
+}
+
+/// A session that would sleep stays awake for a command that came with its last transition.
+#[tokio::test(start_paused = true)]
+async fn a_command_that_comes_with_the_end_of_a_run_is_answered() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![tool_step("pure")])).await;
+    let mut attempt = world.attempt().await;
+    let mut held = world.faults.hold("Commit");
+    attempt.report_result(0, 0, "made");
+    held.reached().await;
+    let request = pb::StartRunRequest {
+        session: session.clone(),
+        request_id: world.request_id(),
+        run: Some(chain(vec![tool_step("idempotent")])),
+    };
+    let mut client = world.client.clone();
+    let starting = tokio::spawn(async move { client.start_run(request).await });
+    world.settle().await;
+    world.settle().await;
+    held.release();
+    assert_eq!(starting.await.unwrap().unwrap().into_inner().run, 2);
+    assert!(attempt.settled().await);
+    let mut second = world.attempt().await;
+    second.report_result(0, 0, "made");
+    assert!(second.settled().await);
+}
+
+/// Many at once are all answered, in one order.
+#[tokio::test(start_paused = true)]
+async fn every_command_is_answered_once() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("think")])).await;
+    let _attempt = world.attempt().await;
+    let cancelling: Vec<_> = (0..5).map(|_| cancel(&world, &session)).collect();
+    let mut accepted = 0;
+    for answer in cancelling {
+        match world.until(answer).await.unwrap() {
+            Ok(_) => accepted += 1,
+            Err(status) => {
+                assert_eq!(RpcError::from_status(&status).reason_name(), "RUN_ENDED");
+            }
+        }
+    }
+    assert_eq!(accepted, 1);
+    let events = world.journal.events(&session).await;
+    assert_eq!(count(&events, "RunCancelled"), 1);
+    assert_eq!(count(&events, "CommandRefused"), 4);
+}
+
+/// An answer that was lost is found again by the same request.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_request_gets_the_same_answer() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("think")])).await;
+    let cancellation = world.cancellation(&session);
+    for _ in 0..2 {
+        let mut client = world.client.clone();
+        let answer = world.until(client.cancel_run(cancellation.clone())).await;
+        assert_eq!(answer.unwrap().into_inner().run, 1);
+    }
+    let events = world.journal.events(&session).await;
+    assert_eq!(count(&events, "RunCancelled"), 1);
+}
+
+/// Claims the session five times and lets go each time, as owners that die on it.
+async fn set_aside(world: &World) -> String {
+    let session = world.start(chain(vec![model_step("poison")])).await;
+    drop(world.attempt().await);
+    let draining = world.running.drain();
+    world.until(draining).await;
+    for _ in 0..5 {
+        assert_eq!(world.claim("mortal").await.len(), 1);
+        world.pass(Duration::from_secs(16)).await;
+    }
+    assert!(world.claim("mortal").await.is_empty());
+    session
+}
+
+fn reason(status: &Status) -> (ErrorKind, String, String) {
+    let error = RpcError::from_status(status);
+    let reason = error.reason_name().to_owned();
+    (error.kind(), reason, error.message().into_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_was_set_aside_says_so() {
+    let world = World::new().await;
+    let other = world.start(chain(vec![tool_step("pure")])).await;
+    world.attempt().await.report_result(0, 0, "made");
+    world.ended(&other).await;
+    let session = set_aside(&world).await;
+    assert_eq!(world.status(&session).await, pb::SessionStatus::Quarantined);
+    assert_eq!(world.status(&other).await, pb::SessionStatus::Idle);
+    let listed = world.listed(0).await;
+    let status: Vec<_> = listed.iter().map(pb::SessionSummary::status).collect();
+    let quarantined = pb::SessionStatus::Quarantined;
+    assert_eq!(status, [quarantined, pb::SessionStatus::Idle]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_to_a_session_that_was_set_aside_do_not_hang() {
+    let world = World::new().await;
+    let session = set_aside(&world).await;
+    let cancelling = cancel(&world, &session);
+    let refused = world.until(cancelling).await.unwrap().unwrap_err();
+    let (kind, reason, message) = reason(&refused);
+    assert_eq!(kind, ErrorKind::FailedPrecondition);
+    assert_eq!(reason, "SESSION_QUARANTINED");
+    assert!(message.contains("ReleaseQuarantine"), "{message}");
+}
+
+/// What was asked meanwhile is done before anything else, so that a session that kills its owners
+/// can be cancelled.
+#[tokio::test(start_paused = true)]
+async fn a_released_session_answers_what_was_asked_of_it() {
+    let world = World::new().await;
+    let session = set_aside(&world).await;
+    let refused = world.until(cancel(&world, &session)).await.unwrap();
+    assert!(refused.is_err());
+    let release = pb::ReleaseQuarantineRequest {
+        session: session.clone(),
+    };
+    let mut client = world.client.clone();
+    client.release_quarantine(release).await.unwrap();
+    let claims = world.claim("o-2").await;
+    assert_eq!(claims.len(), 1);
+    let events = world.journal.events(&session).await;
+    let last = events.last().map(|event| &event.kind);
+    assert!(matches!(last, Some(Kind::CommandReceived { .. })));
+}
+
+/// The status of a session is the same wherever it is told.
+#[tokio::test(start_paused = true)]
+async fn the_listing_and_the_session_agree() {
+    let world = World::new().await;
+    let limits = wire::LimitOverrides {
+        max_turns: 1,
+        ..wire::LimitOverrides::default()
+    };
+    let waiting = wire::StartRun {
+        limits: Some(limits),
+        ..chain(vec![model_step("long")])
+    };
+    let waiting = world.start(waiting).await;
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "hm", &[]));
+    attempt.dropped().await;
+    let running = world.start(chain(vec![model_step("think")])).await;
+    let _attempt = world.attempt().await;
+    let listed = world.listed(0).await;
+    for (session, status) in [
+        (&running, pb::SessionStatus::Running),
+        (&waiting, pb::SessionStatus::Waiting),
+    ] {
+        assert_eq!(world.status(session).await, status);
+        let entry = listed.iter().find(|entry| entry.id == *session).unwrap();
+        assert_eq!(entry.status(), status);
+    }
+}

@@ -1,0 +1,156 @@
+//! Executors that break, refuse, or talk nonsense.
+
+use crate::support::{Attempt, Kind, World, chain, count, model_step, names, reply};
+use cairn_engine::event::Event;
+use cairn_rpc::RpcError;
+use std::time::Duration;
+
+fn failure_of(events: &[Event]) -> &str {
+    match events.last().map(|event| &event.kind) {
+        Some(Kind::RunFailed { failure, .. }) => &failure.reason,
+        _ => panic!("{:?}", names(events)),
+    }
+}
+
+async fn begun() -> (World, String) {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("think")])).await;
+    (world, session)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_executor_that_breaks_seven_times_is_forgiven() {
+    let (world, session) = begun().await;
+    for _ in 0..7 {
+        drop(world.attempt().await);
+    }
+    let mut attempt = world.attempt().await;
+    attempt.complete(0);
+    assert!(attempt.settled().await);
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "RunCompleted"), 1);
+    assert_eq!(count(&events, "AttemptContinued"), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_executor_that_breaks_eight_times_fails_the_attempt() {
+    let (world, session) = begun().await;
+    for broken in 0..8 {
+        let attempt = world.attempt().await;
+        if broken % 2 == 0 {
+            attempt.break_with(RpcError::unavailable("the executor is gone").into());
+        }
+    }
+    let events = world.ended(&session).await;
+    assert_eq!(failure_of(&events), "ExecutorLost");
+    assert_eq!(count(&events, "AttemptContinued"), 7);
+}
+
+/// Eight in a row are meant, not eight in all.
+#[tokio::test(start_paused = true)]
+async fn a_report_in_between_begins_the_count_anew() {
+    let (world, session) = begun().await;
+    for turn in 0..3 {
+        for _ in 0..4 {
+            drop(world.attempt().await);
+        }
+        let mut attempt = world.attempt().await;
+        attempt.reply(reply(turn, "hm", &[]));
+        attempt.ack().await;
+    }
+    let mut attempt = world.attempt().await;
+    attempt.complete(3);
+    assert!(attempt.settled().await);
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "RunCompleted"), 1);
+}
+
+/// To wait for a slot is no failure, however often it takes, and counts for none beside it.
+#[tokio::test(start_paused = true)]
+async fn no_free_slot_waits_without_counting() {
+    let (world, session) = begun().await;
+    for _ in 0..7 {
+        drop(world.attempt().await);
+        world.slots.refuse(3);
+    }
+    let mut attempt = world.attempt().await;
+    assert_eq!(world.slots.refused(), 21);
+    attempt.complete(0);
+    assert!(attempt.settled().await);
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "RunCompleted"), 1);
+    assert_eq!(count(&events, "AttemptContinued"), 7);
+}
+
+/// The reply skips a turn.
+fn talk_nonsense(attempt: &mut Attempt) {
+    attempt.reply(reply(7, "nonsense", &[]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_that_contradicts_the_state_drops_the_executor_and_not_the_session() {
+    let (world, session) = begun().await;
+    let mut attempt = world.attempt().await;
+    talk_nonsense(&mut attempt);
+    world.until(attempt.dropped()).await;
+    let mut attempt = world.attempt().await;
+    attempt.complete(0);
+    assert!(attempt.settled().await);
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "RunCompleted"), 1);
+    assert_eq!(count(&events, "AttemptContinued"), 1);
+    assert_eq!(count(&events, "ReplyReceived"), 1);
+}
+
+/// What an executor says after it was dropped is not listened to, though it came with the rest.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_taken_of_an_executor_that_was_dropped() {
+    let (world, session) = begun().await;
+    let mut attempt = world.attempt().await;
+    // All of these join one transition.
+    let mut held = world.faults.hold("Commit");
+    attempt.reply(reply(0, "one", &[]));
+    held.reached().await;
+    talk_nonsense(&mut attempt);
+    attempt.reply(reply(1, "two", &[]));
+    world.settle().await;
+    held.release();
+    world.until(attempt.dropped()).await;
+    let mut attempt = world.attempt().await;
+    assert_eq!(attempt.start.transcript.len(), 1);
+    attempt.complete(1);
+    assert!(attempt.settled().await);
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "ReplyReceived"), 2);
+    assert_eq!(count(&events, "AttemptContinued"), 1);
+}
+
+/// One that never says anything else would keep the session busy for ever.
+#[tokio::test(start_paused = true)]
+async fn executors_that_talk_nonsense_eight_times_fail_the_attempt() {
+    let (world, session) = begun().await;
+    let began = tokio::time::Instant::now();
+    for _ in 0..8 {
+        let mut attempt = world.attempt().await;
+        talk_nonsense(&mut attempt);
+        world.until(attempt.dropped()).await;
+    }
+    let events = world.ended(&session).await;
+    assert_eq!(failure_of(&events), "ExecutorLost");
+    assert!(began.elapsed() > Duration::from_secs(5), "without a pause");
+}
+
+/// A report that cannot be read is worth as much.
+#[tokio::test(start_paused = true)]
+async fn a_report_that_cannot_be_read_drops_the_executor() {
+    let (world, session) = begun().await;
+    let mut attempt = world.attempt().await;
+    let mut result = attempt.result(0, 0, "of nothing");
+    result.call = None;
+    attempt.reply_with(vec![result], reply(0, "", &[]));
+    world.until(attempt.dropped()).await;
+    let mut attempt = world.attempt().await;
+    attempt.complete(0);
+    assert!(attempt.settled().await);
+    world.ended(&session).await;
+}

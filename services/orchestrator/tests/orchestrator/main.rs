@@ -1,0 +1,20 @@
+//! The orchestrator over the real memory service, with a store that lives in memory. The test
+//! plays the executors and the planner, and lays faults upon the way to the store.
+//!
+//! Time stands still until a test lets it pass, for the orchestrator and for the store alike.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, and not the helpers around them"
+)]
+
+mod commands;
+mod drain;
+mod executors;
+mod leases;
+mod planning;
+mod runs;
+mod store_faults;
+mod support;
+mod views;

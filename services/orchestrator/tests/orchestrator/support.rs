@@ -1,0 +1,15 @@
+//! What the tests play with.
+
+mod author;
+mod executor;
+mod faults;
+mod journal;
+mod planner;
+mod tools;
+mod world;
+
+pub(crate) use author::{Author, Line};
+pub(crate) use executor::{Attempt, reply};
+pub(crate) use faults::Fault;
+pub(crate) use journal::{Kind, count, names};
+pub(crate) use world::{World, chain, goal, graph, model_step, tool_step};

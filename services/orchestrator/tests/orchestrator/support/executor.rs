@@ -1,0 +1,224 @@
+//! An executor whose attempts are carried out by the test.
+
+use cairn_proto::event as wire;
+use cairn_proto::executor::executor_service_server::{ExecutorService, ExecutorServiceServer};
+use cairn_proto::executor::run_step_request::Message as ToExecutor;
+use cairn_proto::executor::{
+    Acknowledgement, AttemptStart, CallResult, Reply, RunStepRequest, RunStepResponse,
+};
+use cairn_rpc::{Exposure, Link, RpcError, ServerBuilder};
+use futures::stream::BoxStream;
+use std::sync::{Arc, Mutex};
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+type Report = Result<RunStepResponse, Status>;
+
+/// An attempt that the orchestrator has begun. Dropping it breaks its stream.
+pub(crate) struct Attempt {
+    pub(crate) start: AttemptStart,
+    from_owner: Streaming<RunStepRequest>,
+    reports: mpsc::UnboundedSender<Report>,
+    number: u64,
+}
+
+impl Attempt {
+    /// Step and attempt.
+    pub(crate) fn place(&self) -> (u32, u32) {
+        let name = self.start.attempt.unwrap();
+        (name.step, name.attempt)
+    }
+
+    pub(crate) fn call(&self, tool_turn: u32, index: u32) -> wire::CallRef {
+        wire::CallRef {
+            attempt: self.start.attempt,
+            tool_turn,
+            index,
+        }
+    }
+
+    /// Sends a report with the next number.
+    pub(crate) fn report(&mut self, report: RunStepResponse) {
+        self.number += 1;
+        let report = RunStepResponse {
+            number: self.number,
+            ..report
+        };
+        // The owner may have let go.
+        let _ = self.reports.send(Ok(report));
+    }
+
+    /// Reports a reply, and the results of the calls before it.
+    pub(crate) fn reply_with(&mut self, results: Vec<CallResult>, reply: Reply) {
+        self.report(RunStepResponse {
+            results,
+            reply: Some(reply),
+            ..RunStepResponse::default()
+        });
+    }
+
+    pub(crate) fn reply(&mut self, reply: Reply) {
+        self.reply_with(Vec::new(), reply);
+    }
+
+    /// Reports that the model ends the step.
+    pub(crate) fn complete(&mut self, tool_turn: u32) {
+        let end = r#"{"complete": true, "summary": "done"}"#;
+        self.reply(reply(tool_turn, "", &[("step", end)]));
+    }
+
+    pub(crate) fn result(&self, tool_turn: u32, index: u32, output: &str) -> CallResult {
+        CallResult {
+            call: Some(self.call(tool_turn, index)),
+            output: output.to_owned(),
+            duration_ms: 3,
+            ..CallResult::default()
+        }
+    }
+
+    pub(crate) fn report_result(&mut self, tool_turn: u32, index: u32, output: &str) {
+        let result = self.result(tool_turn, index, output);
+        self.report(RunStepResponse {
+            results: vec![result],
+            ..RunStepResponse::default()
+        });
+    }
+
+    /// The next acknowledgement.
+    pub(crate) async fn ack(&mut self) -> Acknowledgement {
+        let message = self.from_owner.message().await.expect("no error");
+        match message.expect("an acknowledgement").message {
+            Some(ToExecutor::Acknowledgement(ack)) => ack,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits for the acknowledgement of all that was reported, and says whether the attempt ended.
+    pub(crate) async fn settled(&mut self) -> bool {
+        loop {
+            let ack = self.ack().await;
+            if ack.ended || ack.through_number == self.number {
+                return ack.ended;
+            }
+        }
+    }
+
+    /// Waits until the owner has let go of the stream.
+    pub(crate) async fn dropped(mut self) {
+        while let Ok(Some(_)) = self.from_owner.message().await {}
+    }
+
+    /// Breaks the stream with an error.
+    pub(crate) fn break_with(self, status: Status) {
+        let _ = self.reports.send(Err(status));
+    }
+}
+
+/// A reply with calls, each a tool and its arguments.
+pub(crate) fn reply(tool_turn: u32, text: &str, calls: &[(&str, &str)]) -> Reply {
+    let calls = calls.iter().enumerate();
+    Reply {
+        tool_turn,
+        text: text.to_owned(),
+        tool_calls: calls
+            .map(|(at, (name, arguments))| wire::ToolCall {
+                id: format!("id-{tool_turn}-{at}"),
+                name: (*name).to_owned(),
+                arguments_json: (*arguments).to_owned(),
+            })
+            .collect(),
+        usage: Some(wire::Usage {
+            input_tokens: 5,
+            output_tokens: 2,
+            cost_nano_usd: 1,
+            model_calls: 1,
+        }),
+        model: "played-1".to_owned(),
+        duration_ms: 11,
+    }
+}
+
+/// The executor's slots.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Slots(Arc<Mutex<Refusals>>);
+
+#[derive(Debug, Default)]
+struct Refusals {
+    to_come: usize,
+    told: usize,
+}
+
+impl Slots {
+    /// The next attempts find no slot.
+    pub(crate) fn refuse(&self, times: usize) {
+        self.0.lock().unwrap().to_come += times;
+    }
+
+    /// A slot is free from now on.
+    pub(crate) fn free(&self) {
+        self.0.lock().unwrap().to_come = 0;
+    }
+
+    /// Attempts that found no slot.
+    pub(crate) fn refused(&self) -> usize {
+        self.0.lock().unwrap().told
+    }
+
+    fn take(&self) -> Result<(), Status> {
+        let mut refusals = self.0.lock().unwrap();
+        if refusals.to_come == 0 {
+            return Ok(());
+        }
+        refusals.to_come -= 1;
+        refusals.told += 1;
+        Err(RpcError::exhausted("all slots are taken")
+            .reason("NO_FREE_SLOT")
+            .into())
+    }
+}
+
+struct Played {
+    to_test: mpsc::UnboundedSender<Attempt>,
+    slots: Slots,
+}
+
+#[tonic::async_trait]
+impl ExecutorService for Played {
+    type RunStepStream = BoxStream<'static, Report>;
+
+    async fn run_step(
+        &self,
+        request: Request<Streaming<RunStepRequest>>,
+    ) -> Result<Response<Self::RunStepStream>, Status> {
+        self.slots.take()?;
+        let mut from_owner = request.into_inner();
+        let first = from_owner.message().await?.and_then(|first| first.message);
+        let Some(ToExecutor::Start(start)) = first else {
+            panic!("the first message is no start: {first:?}");
+        };
+        let (reports, to_owner) = mpsc::unbounded_channel();
+        // The test may be over.
+        let _ = self.to_test.send(Attempt {
+            start,
+            from_owner,
+            reports,
+            number: 0,
+        });
+        let reports = UnboundedReceiverStream::new(to_owner);
+        Ok(Response::new(Box::pin(reports.map(|report| report))))
+    }
+}
+
+pub(crate) async fn executor() -> (Link, mpsc::UnboundedReceiver<Attempt>, Slots) {
+    let (to_test, attempts) = mpsc::unbounded_channel();
+    let slots = Slots::default();
+    let service = ExecutorServiceServer::new(Played {
+        to_test,
+        slots: slots.clone(),
+    });
+    let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
+    let link = server.build().await.expect("a server").link();
+    (link, attempts, slots)
+}

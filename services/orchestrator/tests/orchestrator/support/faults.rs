@@ -1,0 +1,194 @@
+//! The way to the memory service, with faults that a test lays upon it.
+
+use cairn_proto::memory::journal_service_server::JournalServiceServer;
+use cairn_proto::memory::ownership_service_server::OwnershipServiceServer;
+use cairn_rpc::{Exposure, Link, RpcError, ServerBuilder};
+use futures::future::BoxFuture;
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use tokio::sync::oneshot;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::server::NamedService;
+
+/// What happens to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is refused, and nothing is done.
+    Refuse,
+    /// It is done, and the answer is lost.
+    LoseAnswer,
+    /// Nothing is done, and nobody answers.
+    Hang,
+}
+
+/// The faults of all methods, by their names.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Faults(Arc<Mutex<HashMap<String, Method>>>);
+
+#[derive(Debug, Default)]
+struct Method {
+    calls: usize,
+    next: VecDeque<Order>,
+    always: Option<Fault>,
+}
+
+#[derive(Debug)]
+enum Order {
+    Do(Fault),
+    Hold {
+        reached: oneshot::Sender<()>,
+        released: oneshot::Receiver<()>,
+    },
+}
+
+/// A call that is held until the test lets it go on.
+pub(crate) struct Held {
+    reached: oneshot::Receiver<()>,
+    release: oneshot::Sender<()>,
+}
+
+impl Held {
+    /// Waits until the call has come.
+    pub(crate) async fn reached(&mut self) {
+        (&mut self.reached).await.expect("a call");
+    }
+
+    /// Lets it go on, unless it was given up.
+    pub(crate) fn release(self) {
+        let _ = self.release.send(());
+    }
+}
+
+impl Faults {
+    /// The next `times` calls of a method.
+    pub(crate) fn next(&self, method: &str, fault: Fault, times: usize) {
+        let orders = (0..times).map(|_| Order::Do(fault));
+        self.with(method, |method| method.next.extend(orders));
+    }
+
+    /// All calls of a method from now on, or none.
+    pub(crate) fn always(&self, method: &str, fault: Option<Fault>) {
+        self.with(method, |method| method.always = fault);
+    }
+
+    /// Holds the next call of a method on its way to the store.
+    pub(crate) fn hold(&self, method: &str) -> Held {
+        let (to_test, reached) = oneshot::channel();
+        let (release, released) = oneshot::channel();
+        let order = Order::Hold {
+            reached: to_test,
+            released,
+        };
+        self.with(method, |method| method.next.push_back(order));
+        Held { reached, release }
+    }
+
+    /// Calls of a method so far.
+    pub(crate) fn calls(&self, method: &str) -> usize {
+        self.with(method, |method| method.calls)
+    }
+
+    /// Faults that no call has met yet.
+    pub(crate) fn are_used_up(&self, method: &str) -> bool {
+        self.with(method, |method| method.next.is_empty())
+    }
+
+    fn with<T>(&self, method: &str, change: impl FnOnce(&mut Method) -> T) -> T {
+        let mut methods = self.0.lock().unwrap();
+        change(methods.entry(method.to_owned()).or_default())
+    }
+
+    async fn meet(&self, method: &str) -> Option<Fault> {
+        let order = self.with(method, |method| {
+            method.calls += 1;
+            method.next.pop_front().or(method.always.map(Order::Do))
+        });
+        match order? {
+            Order::Do(fault) => Some(fault),
+            Order::Hold { reached, released } => {
+                // A test that has gone waits for nothing.
+                let _ = reached.send(());
+                let _ = released.await;
+                None
+            }
+        }
+    }
+}
+
+/// A link to the memory service that meets the faults.
+pub(crate) async fn faulty(memory: Link, faults: &Faults) -> Link {
+    let journal = Faulty::<JournalServiceServer<()>>::new(&memory, faults);
+    let ownership = Faulty::<OwnershipServiceServer<()>>::new(&memory, faults);
+    ServerBuilder::new(Exposure::Internal)
+        .register(journal, cairn_proto::DESCRIPTORS)
+        .register(ownership, cairn_proto::DESCRIPTORS)
+        .build()
+        .await
+        .expect("a server")
+        .link()
+}
+
+struct Faulty<N> {
+    link: Link,
+    faults: Faults,
+    name: PhantomData<fn() -> N>,
+}
+
+impl<N> Faulty<N> {
+    fn new(link: &Link, faults: &Faults) -> Self {
+        Self {
+            link: link.clone(),
+            faults: faults.clone(),
+            name: PhantomData,
+        }
+    }
+}
+
+impl<N> Clone for Faulty<N> {
+    fn clone(&self) -> Self {
+        Self::new(&self.link, &self.faults)
+    }
+}
+
+impl<N: NamedService> NamedService for Faulty<N> {
+    const NAME: &'static str = N::NAME;
+}
+
+impl<N> Service<http::Request<Body>> for Faulty<N> {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let (mut link, faults) = (self.link.clone(), self.faults.clone());
+        Box::pin(async move {
+            let path = request.uri().path().to_owned();
+            let fault = faults.meet(path.rsplit('/').next().unwrap()).await;
+            match fault {
+                Some(Fault::Refuse) => return Ok(unavailable("NOT_WRITTEN").into_http()),
+                Some(Fault::Hang) => std::future::pending().await,
+                Some(Fault::LoseAnswer) | None => {}
+            }
+            let answer = link.call(request).await.unwrap_or_else(Status::into_http);
+            Ok(match fault {
+                Some(_) => unavailable("OUTCOME_UNKNOWN").into_http(),
+                None => answer,
+            })
+        })
+    }
+}
+
+fn unavailable(reason: &'static str) -> Status {
+    RpcError::unavailable("a fault of the test")
+        .reason(reason)
+        .into()
+}

@@ -1,0 +1,48 @@
+//! A catalogue with the tools `pure`, `idempotent` and `effectful`; nobody calls them here.
+
+use cairn_proto::event::Effect;
+use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer};
+use cairn_proto::tools::{
+    InvokeToolRequest, InvokeToolResponse, ListToolsRequest, ListToolsResponse, ToolSpec,
+};
+use cairn_rpc::{Exposure, Link, ServerBuilder};
+use tonic::{Request, Response, Status};
+
+struct Listed;
+
+#[tonic::async_trait]
+impl ToolsService for Listed {
+    async fn list_tools(
+        &self,
+        _request: Request<ListToolsRequest>,
+    ) -> Result<Response<ListToolsResponse>, Status> {
+        let tool = |name: &str, effect: Effect| ToolSpec {
+            name: name.to_owned(),
+            description: format!("the tool {name}"),
+            parameters_json: r#"{"type":"object"}"#.to_owned(),
+            effect: effect.into(),
+            time_limit_ms: 1_000,
+            in_process: false,
+        };
+        Ok(Response::new(ListToolsResponse {
+            tools: vec![
+                tool("effectful", Effect::Effectful),
+                tool("idempotent", Effect::Idempotent),
+                tool("pure", Effect::Pure),
+            ],
+        }))
+    }
+
+    async fn invoke_tool(
+        &self,
+        _request: Request<InvokeToolRequest>,
+    ) -> Result<Response<InvokeToolResponse>, Status> {
+        Err(Status::unimplemented("the executors are played"))
+    }
+}
+
+pub(crate) async fn tools() -> Link {
+    let service = ToolsServiceServer::new(Listed);
+    let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
+    server.build().await.expect("a server").link()
+}

@@ -1,0 +1,325 @@
+//! An orchestrator with everything around it.
+
+use super::executor::{Attempt, Slots, executor};
+use super::faults::{Faults, faulty};
+use super::journal::{Journal, Kind, for_tenant};
+use super::planner::{Asked, planner};
+use super::tools::tools;
+use cairn_engine::event::Event;
+use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, StoreConfig};
+use cairn_orchestrator::{Config, Links, Running, build};
+use cairn_proto::event as wire;
+use cairn_proto::memory as memory_pb;
+use cairn_proto::memory::journal_service_client::JournalServiceClient;
+use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
+use cairn_proto::orchestrator as pb;
+use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
+use cairn_rpc::{DefaultNamespace, Exposure, Link, ManualClock, ServerBuilder};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc as std_mpsc};
+use std::time::Duration;
+use tokio::sync::{Mutex, mpsc};
+
+pub(crate) type Client = OrchestratorServiceClient<Link>;
+
+/// How far time goes on at once.
+const STEP: Duration = Duration::from_millis(250);
+
+pub(crate) struct World {
+    pub(crate) client: Client,
+    pub(crate) running: Running,
+    /// The way of the orchestrator to the store.
+    pub(crate) faults: Faults,
+    /// The way of the test.
+    pub(crate) journal: Journal,
+    pub(crate) ownership: OwnershipServiceClient<Link>,
+    pub(crate) slots: Slots,
+    attempts: Mutex<mpsc::UnboundedReceiver<Attempt>>,
+    plans: Mutex<mpsc::UnboundedReceiver<Asked>>,
+    clock: Arc<ManualClock>,
+    requests: AtomicU32,
+    /// While it is there, time stands still: a runtime with a blocking task does not move its
+    /// clock by itself.
+    _still: std_mpsc::Sender<()>,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let (still, end) = std_mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || end.recv());
+        let clock = Arc::new(ManualClock::at(1_700_000_000_000));
+        let memory = memory(clock.clone()).await;
+        let faults = Faults::default();
+        let (executor, attempts, slots) = executor().await;
+        let (planner, plans) = planner().await;
+        let links = Links {
+            memory: faulty(memory.clone(), &faults).await,
+            tools: tools().await,
+            executor,
+            planner,
+        };
+        let config = Config {
+            owner: "o-1".to_owned(),
+            ..Config::default()
+        };
+        let (service, running) = build(config, links).await.expect("an orchestrator");
+        let server = ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace)))
+            .register(service, cairn_proto::DESCRIPTORS);
+        let server = server.build().await.expect("a server");
+        Self {
+            client: Client::new(server.link()),
+            running,
+            faults,
+            journal: Journal(JournalServiceClient::new(memory.clone())),
+            ownership: OwnershipServiceClient::new(memory),
+            slots,
+            attempts: Mutex::new(attempts),
+            plans: Mutex::new(plans),
+            clock,
+            requests: AtomicU32::new(0),
+            _still: still,
+        }
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        i64::try_from(cairn_rpc::Clock::unix_ms(&*self.clock)).unwrap()
+    }
+
+    /// Lets time pass for everybody, and all that is due happen.
+    pub(crate) async fn pass(&self, time: Duration) {
+        let mut left = time;
+        while !left.is_zero() {
+            let step = left.min(STEP);
+            self.clock.advance(step);
+            tokio::time::advance(step).await;
+            self.settle().await;
+            left -= step;
+        }
+    }
+
+    /// Lets time pass for the store alone.
+    pub(crate) fn run_ahead(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+
+    /// What was asked of the store has been answered, and what followed from that as well.
+    pub(crate) async fn settle(&self) {
+        for _ in 0..4 {
+            let request = memory_pb::ReadEventsRequest {
+                session: "none".to_owned(),
+                ..memory_pb::ReadEventsRequest::default()
+            };
+            let read = self
+                .journal
+                .0
+                .clone()
+                .read_events(for_tenant(request))
+                .await;
+            read.expect_err("there is no such session");
+        }
+    }
+
+    /// Waits, while time passes.
+    pub(crate) async fn until<T>(&self, what: impl Future<Output = T>) -> T {
+        tokio::pin!(what);
+        for _ in 0..4 * 600 {
+            tokio::select! {
+                biased;
+                out = &mut what => return out,
+                () = self.settle() => {}
+            }
+            tokio::select! {
+                biased;
+                out = &mut what => return out,
+                () = self.pass(STEP) => {}
+            }
+        }
+        panic!("nothing came of it in ten minutes");
+    }
+
+    /// The next attempt that is begun, while time passes.
+    pub(crate) async fn attempt(&self) -> Attempt {
+        let begun = async { self.attempts.lock().await.recv().await };
+        self.until(begun).await.expect("an attempt")
+    }
+
+    /// Attempts that were begun and that nobody has looked at.
+    pub(crate) async fn other_attempts(&self) -> Vec<Attempt> {
+        self.settle().await;
+        let mut attempts = self.attempts.lock().await;
+        std::iter::from_fn(|| attempts.try_recv().ok()).collect()
+    }
+
+    /// The next goal that is to be planned, while time passes.
+    pub(crate) async fn asked(&self) -> Asked {
+        let asked = async { self.plans.lock().await.recv().await };
+        self.until(asked).await.expect("a goal")
+    }
+
+    /// Whether a goal is to be planned that nobody has looked at.
+    pub(crate) async fn is_asked(&self) -> bool {
+        self.settle().await;
+        self.plans.lock().await.try_recv().is_ok()
+    }
+
+    /// An id for a request that was not made before.
+    pub(crate) fn request_id(&self) -> String {
+        format!("request-{}", self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Starts a run in a session of its own.
+    pub(crate) async fn start(&self, run: wire::StartRun) -> String {
+        let request = pb::StartRunRequest {
+            session: String::new(),
+            request_id: self.request_id(),
+            run: Some(run),
+        };
+        let started = self.client.clone().start_run(request).await;
+        started.expect("the run starts").into_inner().session
+    }
+
+    /// Waits for an event, while time passes, and gives the journal up to then.
+    pub(crate) async fn seen(&self, session: &str, is_it: impl Fn(&Kind) -> bool) -> Vec<Event> {
+        let look = async {
+            loop {
+                let events = self.journal.events(session).await;
+                if events.iter().any(|event| is_it(&event.kind)) {
+                    return events;
+                }
+            }
+        };
+        self.until(look).await
+    }
+
+    /// Waits until the run has ended, and gives the journal.
+    pub(crate) async fn ended(&self, session: &str) -> Vec<Event> {
+        let is_end = |kind: &Kind| {
+            matches!(
+                kind,
+                Kind::RunCompleted { .. } | Kind::RunFailed { .. } | Kind::RunCancelled { .. }
+            )
+        };
+        self.seen(session, is_end).await
+    }
+
+    /// The run as the client sees it.
+    pub(crate) async fn run(&self, session: &str) -> pb::Run {
+        let request = pb::GetRunRequest {
+            session: session.to_owned(),
+            run: 0,
+        };
+        let answer = self.client.clone().get_run(request).await.expect("a run");
+        answer.into_inner().run.unwrap()
+    }
+
+    /// The session's status as the client sees it.
+    pub(crate) async fn status(&self, session: &str) -> pb::SessionStatus {
+        let request = pb::GetSessionRequest {
+            session: session.to_owned(),
+        };
+        let answer = self.client.clone().get_session(request).await;
+        let session = answer.expect("a session").into_inner().session;
+        session.unwrap().status()
+    }
+
+    /// All sessions as a listing shows them, newest first.
+    pub(crate) async fn listed(&self, page_size: u32) -> Vec<pb::SessionSummary> {
+        let mut sessions = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let request = pb::ListSessionsRequest {
+                page_size,
+                page_token,
+            };
+            let page = self.client.clone().list_sessions(request).await;
+            let page = page.expect("a page").into_inner();
+            sessions.extend(page.sessions);
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return sessions;
+            }
+        }
+    }
+
+    /// A wish to cancel the latest run.
+    pub(crate) fn cancellation(&self, session: &str) -> pb::CancelRunRequest {
+        pb::CancelRunRequest {
+            session: session.to_owned(),
+            run: 0,
+            reason: "no more".to_owned(),
+            request_id: self.request_id(),
+        }
+    }
+
+    /// Claims what can be claimed, in the name of another orchestrator.
+    pub(crate) async fn claim(&self, owner: &str) -> Vec<memory_pb::Claim> {
+        let request = memory_pb::ClaimSessionsRequest {
+            owner: owner.to_owned(),
+            max_sessions: 10,
+            lease_ms: 15_000,
+            wait_ms: 0,
+        };
+        let claimed = self.ownership.clone().claim_sessions(request).await;
+        claimed.expect("an answer").into_inner().claims
+    }
+}
+
+async fn memory(clock: Arc<ManualClock>) -> Link {
+    let config = MemoryConfig {
+        store: StoreConfig::Memory,
+        ..MemoryConfig::default()
+    };
+    let deps = MemoryDeps {
+        clock,
+        ..MemoryDeps::default()
+    };
+    let memory = cairn_memory::build(config, deps).expect("a store");
+    let internal = ServerBuilder::new(Exposure::Internal);
+    let server = memory.register_internal(internal).build().await;
+    server.expect("a server").link()
+}
+
+/// A step that is one call of a tool without arguments.
+pub(crate) fn tool_step(tool: &str) -> wire::PlanStep {
+    wire::PlanStep {
+        title: tool.to_owned(),
+        tool: Some(wire::ToolInvocation {
+            name: tool.to_owned(),
+            arguments_json: "{}".to_owned(),
+        }),
+        ..wire::PlanStep::default()
+    }
+}
+
+/// A step for the model.
+pub(crate) fn model_step(title: &str) -> wire::PlanStep {
+    wire::PlanStep {
+        title: title.to_owned(),
+        description: format!("Do {title}."),
+        ..wire::PlanStep::default()
+    }
+}
+
+pub(crate) fn chain(steps: Vec<wire::PlanStep>) -> wire::StartRun {
+    planned(wire::Order::Chain, steps)
+}
+
+pub(crate) fn graph(steps: Vec<wire::PlanStep>) -> wire::StartRun {
+    planned(wire::Order::Graph, steps)
+}
+
+fn planned(order: wire::Order, steps: Vec<wire::PlanStep>) -> wire::StartRun {
+    let order = order.into();
+    wire::StartRun {
+        plan: Some(wire::Plan { order, steps }),
+        ..wire::StartRun::default()
+    }
+}
+
+/// A goal that is to be planned first.
+pub(crate) fn goal(goal: &str) -> wire::StartRun {
+    wire::StartRun {
+        goal: goal.to_owned(),
+        ..wire::StartRun::default()
+    }
+}
