@@ -42,10 +42,10 @@ async fn all_leases_are_renewed_with_one_call() {
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_cannot_renew_stops_before_its_lease_ends() {
     let world = World::new().await;
-    let session = world.start(one_step()).await;
-    let attempt = world.attempt().await;
     world.faults.always("RenewLeases", Some(Fault::Refuse));
     let began = tokio::time::Instant::now();
+    let session = world.start(one_step()).await;
+    let attempt = world.attempt().await;
     world.until(attempt.dropped()).await;
     assert!(began.elapsed() < LEASE);
     world.faults.always("RenewLeases", None);

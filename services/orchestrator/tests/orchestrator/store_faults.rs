@@ -28,9 +28,12 @@ async fn play(world: &World, before: impl Fn()) -> Vec<String> {
     let mut attempt = world.attempt().await;
     before();
     attempt.report_result(0, 0, "made");
-    assert!(world.until(attempt.settled()).await);
+    let events = world.ended(&session).await;
+    // The end of the run is also the end of the lease: a renewal that finds it out before the
+    // answer comes leaves nobody to acknowledge.
+    world.until(attempt.dropped()).await;
     assert!(world.other_attempts().await.is_empty());
-    names(&world.ended(&session).await)
+    names(&events)
 }
 
 #[tokio::test(start_paused = true)]

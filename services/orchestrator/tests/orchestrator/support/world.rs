@@ -2,7 +2,7 @@
 
 use super::executor::{Attempt, Slots, executor};
 use super::faults::{Faults, faulty};
-use super::journal::{Journal, Kind, for_tenant};
+use super::journal::{Journal, Kind};
 use super::planner::{Asked, planner};
 use super::tools::tools;
 use cairn_engine::event::Event;
@@ -102,20 +102,20 @@ impl World {
         self.clock.advance(time);
     }
 
-    /// What was asked of the store has been answered, and what followed from that as well.
+    /// What was asked of the store has been answered, and what followed from that as well: every
+    /// task has had its turns, and the store answers writes in the order in which they came.
     pub(crate) async fn settle(&self) {
         for _ in 0..4 {
-            let request = memory_pb::ReadEventsRequest {
-                session: "none".to_owned(),
-                ..memory_pb::ReadEventsRequest::default()
+            for _ in 0..16 {
+                tokio::task::yield_now().await;
+            }
+            let request = memory_pb::RenewLeasesRequest {
+                owner: "nobody".to_owned(),
+                sessions: Vec::new(),
+                lease_ms: 15_000,
             };
-            let read = self
-                .journal
-                .0
-                .clone()
-                .read_events(for_tenant(request))
-                .await;
-            read.expect_err("there is no such session");
+            let renewed = self.ownership.clone().renew_leases(request).await;
+            renewed.expect("nothing to renew");
         }
     }
 
