@@ -8,7 +8,8 @@
 
 use cairn_testkit::Site;
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 
@@ -47,17 +48,25 @@ fn an_interrupt_lets_the_call_end_and_begins_no_other() {
         let made = Command::new("mkfifo").arg(site.path().join(pipe)).status();
         assert!(made.expect("mkfifo can be started").success());
     }
-    let mut run = site.start(&["run", "--plan", "plan.json", "--json"], &[]);
-    assert!(
-        run.first_line.contains("run_started"),
-        "the run did not start: {run:?}"
-    );
+    let mut run = site
+        .command(&["run", "--plan", "plan.json", "--json"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program can be started");
     // Opening a pipe waits for the other side: the call is under way now.
     let begun = fs::read_to_string(site.path().join("begun")).expect("the call begins");
     assert_eq!(begun, "begun\n");
-    run.interrupt();
+    let interrupt = ["-INT", &run.id().to_string()];
+    let sent = Command::new("kill").args(interrupt).status();
+    assert!(sent.expect("kill can be started").success());
+    // The interrupt is asynchronous: the call goes on once the program says that it waits for it.
+    let mut told = BufReader::new(run.stderr.take().expect("its errors")).lines();
+    let waits = |line: &String| line.contains("letting running calls end");
+    let told = told.by_ref().map_while(Result::ok).find(waits);
+    assert!(told.is_some(), "it does not wait");
     fs::write(site.path().join("go"), "go\n").expect("the call goes on");
-    assert_eq!(run.wait_for_code(), Some(130));
+    assert_eq!(run.wait().expect("its end").code(), Some(130));
 
     let session = site.sessions().into_iter().next().expect("a session");
     let stopped = site.journal(&session);

@@ -115,7 +115,10 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_memory_service_there_is_no_time() {
-        let server = ServerBuilder::new(Exposure::Internal).build().await.unwrap();
+        let server = ServerBuilder::new(Exposure::Internal)
+            .build()
+            .await
+            .unwrap();
         let link = server.link();
         assert!(MemoryTime::new(link).read().await.is_err());
     }

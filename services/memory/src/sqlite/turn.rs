@@ -130,10 +130,7 @@ mod tests {
             quick();
             pace.is_fast()
         });
-        assert!(
-            needed.is_some_and(|n| (20..100).contains(&n)),
-            "{needed:?}"
-        );
+        assert!(needed.is_some_and(|n| (20..100).contains(&n)), "{needed:?}");
         (0..100).for_each(|_| quick());
         pace.note(Duration::from_millis(2));
         assert!(pace.is_fast(), "one slow commit is not enough");
