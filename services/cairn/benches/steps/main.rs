@@ -4,6 +4,7 @@
 //! ```text
 //! cargo bench -p cairn --bench steps            all cases
 //! cargo bench -p cairn --bench steps -- chain   those whose name has "chain" in it
+//! cargo bench -p cairn --bench steps -- memory  long sessions: memory, fold, watch
 //! ```
 
 #![allow(
@@ -12,20 +13,20 @@
     reason = "a benchmark prints, and is over when its world cannot be set up"
 )]
 
-#[path = "../tests/support/mod.rs"]
+mod cases;
+mod counted;
+mod long;
+#[path = "../../tests/support/mod.rs"]
 mod support;
 
 use cairn_memory::sqlite::RawProbe;
-use cairn_model::ModelRegistry;
-use cairn_model::recorded::Recorded;
-use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
-use std::fs;
+use cases::{Case, cases, models};
+use counted::{Calls, Counted};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use support::watch_to_end;
-use support::{chain, check_completed, client, model_step, node, parts, start, tool_step};
+use std::time::Instant;
+use support::{client, node, parts, start};
 
 /// As in the program itself.
 #[global_allocator]
@@ -65,79 +66,8 @@ fn main() {
             .iter()
             .any(|word| "resume memory".contains(word.as_str()))
     {
-        runtime.block_on(resume_and_memory());
+        runtime.block_on(long::resume_and_memory());
     }
-}
-
-struct Case {
-    name: &'static str,
-    sessions: usize,
-    runs: usize,
-    run: wire::StartRun,
-    /// What is counted: steps, turns or runs of one run.
-    units: usize,
-    /// Transitions of one unit.
-    commits: f64,
-}
-
-fn cases() -> Vec<Case> {
-    let tools = |n: usize| chain(vec![tool_step("pure"); n]);
-    let turns = 9;
-    let model = |steps: usize| chain(vec![model_step("turns"); steps]);
-    vec![
-        case("chain of tool steps, 1 session", 1, 1, tools(1000), 1000),
-        case("chain of tool steps, 64 sessions", 64, 1, tools(150), 150),
-        case("agent loop, 1 session", 1, 1, limits(model(40)), 40 * turns),
-        case(
-            "agent loop, 64 sessions",
-            64,
-            1,
-            limits(model(6)),
-            6 * turns,
-        ),
-        Case {
-            commits: 2.0,
-            ..case("runs of one step, 64 at once", 64, 20, tools(1), 1)
-        },
-    ]
-}
-
-fn case(
-    name: &'static str,
-    sessions: usize,
-    runs: usize,
-    run: wire::StartRun,
-    units: usize,
-) -> Case {
-    Case {
-        name,
-        sessions,
-        runs,
-        run,
-        units,
-        commits: 1.0,
-    }
-}
-
-fn limits(mut run: wire::StartRun) -> wire::StartRun {
-    run.limits = Some(wire::LimitOverrides {
-        max_turns: 100_000,
-        ..wire::LimitOverrides::default()
-    });
-    run
-}
-
-/// Eight turns with a pure call, and one that ends the step.
-fn models() -> ModelRegistry {
-    let call = r#"{"tool_calls": [{"name": "pure", "arguments": {}}]}"#;
-    let end =
-        r#"{"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "done"}}]}"#;
-    let replies = [vec![call; 8], vec![end]].concat().join(", ");
-    let text = format!(r#"{{"match": {{"step": ""}}, "replies": [{replies}]}}"#);
-    let mut models = ModelRegistry::new();
-    let recorded = Recorded::parse("recorded", &text).expect("a recording");
-    models.insert("recorded", Arc::new(recorded));
-    models
 }
 
 async fn measure(case: &Case) {
@@ -200,19 +130,28 @@ fn raw(folder: &Path, sessions: usize) -> Speed {
     }
 }
 
-/// Units a second, and the time between the ends of two units of a session as a watcher sees them.
+/// Units a second, and the time between two units of a session: between two calls of its tool, or,
+/// if it is watched, between what the watcher gets.
 async fn ours_of(case: &Case, folder: &Path) -> Speed {
-    let node = node(parts(folder, models())).await;
+    let calls = Arc::new(Calls::default());
+    let mut parts = parts(folder, models());
+    parts.more_tools.push(Counted::new(calls.clone()));
+    let node = node(parts).await;
     let began = Instant::now();
     let mut tasks = Vec::new();
     for session in 0..case.sessions {
-        let (mut client, run, runs) = (client(&node), case.run.clone(), case.runs);
+        let (mut client, run, case) = (client(&node), case.run.clone(), case.clone());
+        let calls = calls.clone();
         tasks.push(tokio::spawn(async move {
             let mut times = Vec::new();
-            for repeat in 0..runs {
+            for repeat in 0..case.runs {
                 let request = format!("r-{session}-{repeat}");
                 let session = start(&mut client, &request, run.clone()).await;
-                times.append(&mut watch_units(&mut client, &session).await);
+                times.append(&mut if case.is_watched {
+                    watch_units(&mut client, &session).await
+                } else {
+                    calls.times(&session, case.calls).await
+                });
             }
             times
         }));
@@ -261,46 +200,3 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// A session of many steps: memory after it, the time to fold it and to watch it from the start.
-async fn resume_and_memory() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at_rest_node = node(parts(folder.path(), ModelRegistry::new())).await;
-    println!("{:<34} {:>9} KiB", "memory at rest", resident());
-    let mut one = client(&at_rest_node);
-    for steps in [2_500, 5_000, 10_000] {
-        let run = chain(vec![tool_step("pure"); steps]);
-        let began = Instant::now();
-        let session = start(&mut one, &format!("long-{steps}"), run).await;
-        let events = watch_to_end(&mut one, &session, 0).await;
-        check_completed(&events);
-        let ran = began.elapsed();
-        let began = Instant::now();
-        let again = watch_to_end(&mut one, &session, 0).await;
-        let watched = began.elapsed();
-        assert_eq!(again.len(), events.len());
-        let folded = time_of_state(&mut one, &session).await;
-        println!(
-            "{steps:>6} steps, {} events: run {ran:.1?}, watch {watched:.1?}, fold {folded:.1?}",
-            events.len()
-        );
-    }
-    drop(one);
-    println!("{:<34} {:>9} KiB", "memory after 17,500 steps", resident());
-    at_rest_node.drain().await;
-}
-
-async fn time_of_state(client: &mut support::Client, session: &str) -> Duration {
-    let request = cairn_proto::orchestrator::GetSessionRequest {
-        session: session.to_owned(),
-    };
-    let began = Instant::now();
-    client.get_session(request).await.expect("a session");
-    began.elapsed()
-}
-
-fn resident() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.trim().split(' ').next()?.parse().ok())
-        .unwrap_or(0)
-}
