@@ -31,9 +31,11 @@ fn main() -> ExitCode {
                 .build()?;
             let code = runtime.block_on(async {
                 let at_once = |code| std::process::exit(code);
+                // In a task of its own: a second Ctrl-C must be heard whatever the command is doing.
+                let signals = tokio::spawn(Signals::catch()?.obey(stop, at_once));
                 tokio::select! {
                     code = commands::dispatch(cli.command, &context) => code,
-                    () = Signals::catch()?.obey(stop, at_once) => Ok(ExitCode::FAILURE),
+                    _ = signals => Ok(ExitCode::FAILURE),
                 }
             });
             // What a stopped command left behind, such as a blocking read, is not waited for.

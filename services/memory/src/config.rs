@@ -1,7 +1,7 @@
 //! What can be configured.
 
 use crate::error::BuildError;
-use crate::port::{Limits, OWNER_BYTES, OWNER_KEYS};
+use crate::port::{Limits, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -50,6 +50,7 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         let Limits {
             event_bytes,
+            events_per_commit,
             journal_events,
             reserve_events,
             memory_bytes,
@@ -70,6 +71,11 @@ impl Config {
         if journal_events.saturating_add(reserve_events) > u64::from(u32::MAX) - 1 {
             let allowed = "less than 2^32 together with reserve_events";
             return refuse("journal_events", journal_events, allowed);
+        }
+        if events_per_commit < OWNER_EVENTS {
+            let allowed =
+                "as many as an owner's transition may have, which is the default, or more";
+            return refuse("events_per_commit", events_per_commit, allowed);
         }
         // What an owner's decision may set, the store takes.
         if owner_memory_keys < OWNER_KEYS {

@@ -56,7 +56,7 @@ mod write;
 
 pub use error::{Limit, StoreError, StoreResult};
 pub use limits::Limits;
-pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_KEYS, Room, at_most};
+pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS, Room, at_most};
 pub use ownership::{
     Claim, ClaimRequest, Claims, Lease, LeaseRequest, OwnedSession, ReleaseRequest, RenewRequest,
     Renewed,

@@ -47,13 +47,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use open::{Opened, open_file, open_memory, open_target};
-use operation::{Operation, Shared, Task};
+use operation::{Operation, Shared, Task, Time};
 use readers::{Pool, Readers};
 use std::cell::Cell;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -143,6 +142,8 @@ impl SqliteStore {
             conn: opened.conn,
             _lock: opened.lock,
             shared: shared.clone(),
+            took: None,
+            changes: 0,
             max_pages,
             lease_floor: Cell::new(i64::MIN),
             #[cfg(debug_assertions)]
@@ -189,8 +190,7 @@ fn unix_ms(options: &SqliteOptions) -> i64 {
 fn shared(options: SqliteOptions, holder: Vec<u8>) -> Shared {
     Shared {
         limits: options.limits,
-        clock: options.clock,
-        latest: AtomicI64::new(0),
+        time: Time::new(options.clock),
         hub: Arc::new(Hub::new()),
         holder,
         local_owners: options.local_owners.into_iter().collect(),

@@ -16,6 +16,8 @@ pub(crate) struct Catalogue {
     pub(crate) facts: BTreeMap<String, ToolFacts>,
     /// What models are offered, state tools included, sorted by name so that prompt caches hit.
     pub(crate) offered: Vec<OfferedTool>,
+    /// A layer of the planner's prompt: the tools that steps may name.
+    pub(crate) prompt: String,
 }
 
 impl Catalogue {
@@ -45,6 +47,8 @@ impl Catalogue {
                 parameters_json: tool.parameters_json,
             });
         }
+        catalogue.offered.sort_by(|a, b| a.name.cmp(&b.name));
+        catalogue.prompt = prompt(&catalogue.offered);
         catalogue
             .offered
             .extend(STATE_TOOLS.iter().map(|tool| OfferedTool {
@@ -55,5 +59,52 @@ impl Catalogue {
             }));
         catalogue.offered.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(catalogue)
+    }
+}
+
+/// What a planner is told of the tools: what each is for and what it takes.
+fn prompt(tools: &[OfferedTool]) -> String {
+    if tools.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        "# Tools\n\nThe tools that there are, each with the JSON Schema of its arguments:\n"
+            .to_owned();
+    for tool in tools {
+        let OfferedTool {
+            name,
+            description,
+            parameters_json,
+            ..
+        } = tool;
+        text.push_str(&format!(
+            "\n- `{name}`: {description} Arguments: `{parameters_json}`"
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planner_is_told_every_tool_with_its_arguments() {
+        let tool = |name: &str| OfferedTool {
+            name: name.to_owned(),
+            description: format!("Does {name}."),
+            parameters_json: r#"{"type":"object"}"#.to_owned(),
+            effect: 0,
+        };
+        let text = prompt(&[tool("count"), tool("weigh")]);
+        let lines: Vec<_> = text.lines().filter(|line| line.starts_with('-')).collect();
+        assert_eq!(
+            lines,
+            [
+                r#"- `count`: Does count. Arguments: `{"type":"object"}`"#,
+                r#"- `weigh`: Does weigh. Arguments: `{"type":"object"}`"#
+            ]
+        );
+        assert_eq!(prompt(&[]), "");
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 
-/// A command that nobody has answered for so long may never be: then the client is told why.
+/// The session of a command that nobody has answered for so long may have been set aside since.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often this is looked at again.
 const LATER_LOOKS: Duration = Duration::from_secs(5);
@@ -132,6 +132,7 @@ pub(crate) async fn create(
             beginning: Beginning::Created(Box::new(Loaded {
                 session,
                 version: 0,
+                is_set_aside: false,
                 checkpoints: Checkpointer::default(),
             })),
         };
@@ -155,7 +156,7 @@ fn first_events(
         not_after: now + u64::from(deps.config.lease_ms()) * 4 / 5,
         tools: &catalogue.facts,
         limits: deps.config.limits,
-        starts: true,
+        starts: !deps.owners.is_draining(),
     };
     let command = command.map(|command| (request_id.to_owned(), command));
     let events = session.decide(Input::Create { title, command }, &facts);
@@ -189,17 +190,17 @@ pub(crate) async fn submit(
         .journal()
         .append_command(for_session(key, request))
         .await?;
-    let seq = appended.into_inner().seq;
     // The store wakes the owner wherever it is; this only saves the way there and back.
     deps.owners.tell(key, Notice::Woken);
-    wait_for_answer(deps, key, seq).await
+    wait_for_answer(deps, key, &appended.into_inner()).await
 }
 
 async fn wait_for_answer(
     deps: &Arc<Deps>,
     key: &SessionKey,
-    command_seq: u64,
+    appended: &pb::AppendCommandResponse,
 ) -> Result<Answer, RpcError> {
+    let command_seq = appended.seq;
     let mut stalled = deps.stalled.subscribe();
     let mut events = deps.store.follow(key, command_seq).await?;
     let mut looks = tokio::time::interval_at(Instant::now() + FIRST_LOOK, LATER_LOOKS);
@@ -207,8 +208,10 @@ async fn wait_for_answer(
         let page = tokio::select! {
             page = events.next() => page,
             _ = looks.tick() => {
-                // A look that fails says nothing.
-                if matches!(is_set_aside(deps, key).await, Ok(true)) {
+                // A session that is worked on here was not set aside, and a look that fails says
+                // nothing.
+                let is_here = deps.owners.has(key);
+                if !is_here && matches!(deps.store.is_set_aside(key).await, Ok(true)) {
                     return Err(set_aside(key));
                 }
                 continue;
@@ -221,7 +224,12 @@ async fn wait_for_answer(
             }
         };
         let gone = || RpcError::not_found("session", &key.id);
-        for stored in page.ok_or_else(gone)??.events {
+        let page = page.ok_or_else(gone)??;
+        // The journal holds no answer (a repeated request may have one), and nobody makes one.
+        if page.events.is_empty() && appended.quarantined {
+            return Err(set_aside(key));
+        }
+        for stored in page.events {
             let event = deps.store.decode(key, &stored.event).await?;
             let answer = event.and_then(|event| answer_of(event.kind, stored.seq, command_seq));
             if let Some(answer) = answer {
@@ -229,12 +237,6 @@ async fn wait_for_answer(
             }
         }
     }
-}
-
-/// Whether nobody may work on the session before an operator releases it. One that is worked on
-/// here was not set aside.
-pub(crate) async fn is_set_aside(deps: &Deps, key: &SessionKey) -> Result<bool, RpcError> {
-    Ok(!deps.owners.has(key) && deps.store.is_set_aside(key).await?)
 }
 
 fn set_aside(key: &SessionKey) -> RpcError {

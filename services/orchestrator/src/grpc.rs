@@ -6,7 +6,7 @@ mod log;
 mod streams;
 mod views;
 
-use crate::commands::{NewSession, create, is_set_aside};
+use crate::commands::{NewSession, create};
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::{pending_messages, plan_message, run_message, run_of, session_message};
@@ -77,12 +77,13 @@ impl OrchestratorService for Orchestrator {
         request: Request<pb::GetSessionRequest>,
     ) -> Answer<pb::GetSessionResponse> {
         let key = key_of(&request, &request.get_ref().session)?;
-        let session = self.session(&key).await?;
-        // A session that has nothing to do is never claimed, and so never set aside.
-        let is_set_aside =
-            !session.outstanding().is_empty() && is_set_aside(&self.deps, &key).await?;
+        let loaded = self.deps.store.load(&key, None).await?;
         Ok(Response::new(pb::GetSessionResponse {
-            session: Some(session_message(&key.id, &session, is_set_aside)),
+            session: Some(session_message(
+                &key.id,
+                &loaded.session,
+                loaded.is_set_aside,
+            )),
         }))
     }
 

@@ -8,8 +8,7 @@ use crate::store::within;
 use cairn_proto::memory as pb;
 use cairn_rpc::{Link, RpcError};
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -32,10 +31,16 @@ const CATALOGUE_AGE: Duration = Duration::from_secs(10);
 /// The owners of this process, by session.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    running: Mutex<HashMap<SessionKey, Running>>,
-    /// The process is about to end: whoever begins now is told so at once.
-    is_draining: AtomicBool,
+    places: Mutex<Places>,
     tasks: TaskTracker,
+}
+
+/// Under one lock, so that an owner that begins and a drain that begins do not miss each other.
+#[derive(Debug, Default)]
+struct Places {
+    running: HashMap<SessionKey, Running>,
+    /// The process is about to end: whoever begins now is told so at once.
+    is_draining: bool,
 }
 
 #[derive(Debug)]
@@ -44,46 +49,83 @@ struct Running {
     to_owner: mpsc::UnboundedSender<Notice>,
 }
 
+/// An owner's place among the others. However its task ends, the lease is renewed no longer.
+struct Place {
+    deps: Arc<Deps>,
+    key: SessionKey,
+    epoch: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!(session = %self.key, "owner panicked; its lease is left to run out");
+        }
+        self.deps.owners.ended(&self.key, self.epoch);
+    }
+}
+
 impl Owners {
     /// Begins to own a session, in a task of its own.
     pub(crate) fn begin(&self, deps: &Arc<Deps>, ownership: Ownership) {
         let (to_owner, notices) = mpsc::unbounded_channel();
         let (key, epoch) = (ownership.key.clone(), ownership.epoch);
-        if self.is_draining.load(Ordering::SeqCst) {
-            // The receiver is right here.
-            let _ = to_owner.send(Notice::Stop);
-        }
-        let running = Running { epoch, to_owner };
-        // An owner of an earlier epoch loses its place, and so knows that it is none any more.
-        self.lock().insert(key.clone(), running);
+        self.insert(key.clone(), Running { epoch, to_owner });
         let deps = deps.clone();
+        let place = Place {
+            deps: deps.clone(),
+            key: key.clone(),
+            epoch,
+        };
         self.tasks.spawn(async move {
             let end = own(deps.clone(), ownership, notices).await;
-            deps.owners.ended(&key, epoch);
-            if let End::Stalled(error) = end {
-                tracing::error!(session = %key, %error, "session cannot go on");
-                // Nobody may be watching.
-                let _ = deps.stalled.send((key, error));
+            drop(place);
+            match end {
+                End::Stalled(error) => {
+                    tracing::error!(session = %key, %error, "session cannot go on");
+                    // Nobody may be watching.
+                    let _ = deps.stalled.send((key, error));
+                }
+                End::Fenced => {
+                    tracing::info!(session = %key, epoch, "session is not owned here any more");
+                }
+                End::Parked | End::Released => {}
             }
         });
     }
 
+    fn insert(&self, key: SessionKey, running: Running) {
+        let mut places = self.lock();
+        if places.is_draining {
+            // The owner has not begun, and holds the receiver.
+            let _ = running.to_owner.send(Notice::Stop);
+        }
+        // An owner of an earlier epoch loses its place, and so knows that it is none any more.
+        places.running.insert(key, running);
+    }
+
+    /// The process is about to end: nothing is to be begun.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.lock().is_draining
+    }
+
     /// Sends to the owner of a session, if it is here.
     pub(crate) fn tell(&self, key: &SessionKey, notice: Notice) {
-        if let Some(running) = self.lock().get(key) {
+        if let Some(running) = self.lock().running.get(key) {
             let _ = running.to_owner.send(notice);
         }
     }
 
     /// Whether the owner of a session is here.
     pub(crate) fn has(&self, key: &SessionKey) -> bool {
-        self.lock().contains_key(key)
+        self.lock().running.contains_key(key)
     }
 
     /// Sends to the owner of a session, if it still is the owner of that epoch.
     fn tell_epoch(&self, key: &SessionKey, epoch: u64, notice: Notice) {
         if let Some(running) = self
             .lock()
+            .running
             .get(key)
             .filter(|running| running.epoch == epoch)
         {
@@ -92,33 +134,40 @@ impl Owners {
     }
 
     fn ended(&self, key: &SessionKey, epoch: u64) {
-        let mut running = self.lock();
+        let running = &mut self.lock().running;
         if running.get(key).is_some_and(|owner| owner.epoch == epoch) {
             running.remove(key);
         }
     }
 
     fn count(&self) -> usize {
-        self.lock().len()
+        self.lock().running.len()
     }
 
     fn all(&self) -> Vec<(SessionKey, u64)> {
         self.lock()
+            .running
             .iter()
             .map(|(key, owner)| (key.clone(), owner.epoch))
             .collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionKey, Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop_all(&self) {
+        let mut places = self.lock();
+        places.is_draining = true;
+        for running in places.running.values() {
+            // One that has just ended hears nothing.
+            let _ = running.to_owner.send(Notice::Stop);
+        }
     }
 
     /// Asks all owners to let go, and waits until they have.
     pub(crate) async fn drain(&self) {
-        self.is_draining.store(true, Ordering::SeqCst);
-        for (key, _) in self.all() {
-            self.tell(&key, Notice::Stop);
-        }
+        self.stop_all();
         self.tasks.close();
         self.tasks.wait().await;
     }

@@ -13,11 +13,14 @@ pub(crate) use checkpoint::Checkpointer;
 pub(crate) use tenure::Notice;
 pub(crate) use transition::header;
 
+use crate::catalogue::Catalogue;
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::store::Loaded;
 use cairn_engine::decide::{Facts, Input};
 use cairn_engine::event::{AttemptRef, Event};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::limits::FULL_TRANSITION;
 use cairn_engine::outstanding::Work;
 use cairn_engine::state::Session;
 use cairn_engine::transitions::IllegalTransition;
@@ -27,7 +30,7 @@ use cairn_rpc::RpcError;
 use outstanding::Outstanding;
 use perform::Active;
 use reports::Failures;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use tenure::Tenure;
@@ -155,54 +158,108 @@ impl Owner {
     }
 
     async fn go_on(&mut self, first: Option<Input>) -> Result<Infallible, End> {
-        let mut inputs = Vec::from_iter(first);
+        let mut first = first;
         loop {
-            let events = self.decide_all(inputs).map_err(stalled)?;
-            let left = self.make_durable(events).await?;
+            self.tenure.hear()?;
+            let events = self.decide_all(first.take()).map_err(stalled)?;
+            let left = match self.make_durable(events).await {
+                Err(End::Stalled(error)) if is_limit(&error) => self.end_at_limit(error).await?,
+                left => left?,
+            };
+            // The answer may have been long on its way, or this process asleep.
+            if self.tenure.left().is_zero() {
+                return Err(End::Fenced);
+            }
+            self.drop_unwanted(&left);
             self.perform(&left);
             self.acknowledge(&left);
-            inputs = self.next_inputs(&left).await?;
+            self.drop_idle_if_stopping();
+            self.wait(&left).await?;
         }
     }
 
-    fn decide_all(&mut self, inputs: Vec<Input>) -> Result<Vec<Event>, IllegalTransition> {
+    /// Decides what follows from all that has arrived, as far as it fits into a transition.
+    fn decide_all(&mut self, first: Option<Input>) -> Result<Vec<Event>, IllegalTransition> {
         let catalogue = self.deps.catalogue();
-        let facts = Facts {
+        let facts = self.facts(&catalogue);
+        let mut events = Vec::new();
+        let mut inputs = Vec::from_iter(first);
+        loop {
+            for input in inputs.drain(..) {
+                if !self.decide_one(input, &facts, &mut events)? {
+                    break;
+                }
+            }
+            if events.len() >= FULL_TRANSITION {
+                return Ok(events);
+            }
+            match self.tenure.take_message() {
+                Some(message) => self.interpret(message, &mut inputs),
+                None if self.answers_commands() => inputs.push(Input::HandleCommand),
+                None => return Ok(events),
+            }
+        }
+    }
+
+    fn facts<'a>(&self, catalogue: &'a Catalogue) -> Facts<'a> {
+        Facts {
             now: self.deps.store.clock.now(),
             not_after: u64::try_from(self.tenure.not_after()).unwrap_or(0),
             tools: &catalogue.facts,
             limits: self.deps.config.limits,
             starts: !self.tenure.is_stopping(),
+        }
+    }
+
+    /// Says whether it was taken.
+    fn decide_one(
+        &mut self,
+        input: Input,
+        facts: &Facts<'_>,
+        events: &mut Vec<Event>,
+    ) -> Result<bool, IllegalTransition> {
+        let Input::Report { attempt, .. } = input else {
+            events.append(&mut self.session.decide(input, facts)?);
+            return Ok(true);
         };
-        let mut events = Vec::new();
-        let mut dropped = HashSet::new();
-        for input in inputs {
-            let Input::Report { attempt, .. } = input else {
-                events.append(&mut self.session.decide(input, &facts)?);
-                continue;
-            };
-            if dropped.contains(&attempt) {
-                continue;
+        match self.session.decide(input, facts) {
+            Ok(mut decided) => {
+                events.append(&mut decided);
+                self.failures.remove(&Work::RunStep(attempt));
+                Ok(true)
             }
-            match self.session.decide(input, &facts) {
-                Ok(mut decided) => {
-                    events.append(&mut decided);
-                    self.failures.remove(&Work::RunStep(attempt));
-                }
-                // A report that contradicts the state was not taken: its executor goes, not the
-                // session.
-                Err(illegal) => {
-                    tracing::error!(session = %self.key, %illegal, "a report is dropped");
-                    dropped.insert(attempt);
-                    let lost = self.lost(attempt, &illegal);
-                    events.append(&mut self.session.decide(lost, &facts)?);
-                }
+            // A report that contradicts the state was not taken: its executor goes, not the
+            // session. What else it said is no longer listened to.
+            Err(illegal) => {
+                tracing::error!(session = %self.key, %illegal, "a report is dropped");
+                let lost = self.lost(attempt, &illegal);
+                events.append(&mut self.session.decide(lost, facts)?);
+                Ok(false)
             }
         }
-        while self.answers_commands() {
-            events.append(&mut self.session.decide(Input::HandleCommand, &facts)?);
+    }
+
+    /// The session is as large as it may become: the run ends with that, in the room that the
+    /// journal reserves for it, instead of being taken up again and again.
+    async fn end_at_limit(&mut self, error: RpcError) -> Result<Outstanding, End> {
+        tracing::warn!(session = %self.key, %error, "a limit of the store ends the run");
+        let (store, key) = (&self.deps.store, &self.key);
+        // The state here holds what was refused.
+        let loaded = self.tenure.insist(|_| store.load(key, None)).await?;
+        self.session = loaded.session;
+        self.version = loaded.version;
+        self.checkpoints = loaded.checkpoints;
+        let limit = error.metadata("limit").unwrap_or_default();
+        let message = format!("the session cannot grow any more: {error}");
+        let failure = Failure::new(FailureKind::LimitExceeded, limit, message);
+        let catalogue = self.deps.catalogue();
+        let facts = self.facts(&catalogue);
+        let input = Input::LimitReached { failure };
+        let events = self.session.decide(input, &facts).map_err(stalled)?;
+        if events.is_empty() {
+            return Err(End::Stalled(error));
         }
-        Ok(events)
+        self.make_durable(events).await
     }
 
     /// Commands are there, and are not left to the next owner.
@@ -210,19 +267,15 @@ impl Owner {
         !self.session.commands.is_empty() && !self.tenure.is_stopping()
     }
 
-    /// Waits for messages and says what they mean. Empty if only the state has to be looked at.
-    async fn next_inputs(&mut self, left: &Outstanding) -> Result<Vec<Input>, End> {
+    /// Waits until something is to be decided, or the state has to be looked at.
+    async fn wait(&mut self, left: &Outstanding) -> Result<(), End> {
         if !self.answers_commands() && !left.is_done() {
             self.tenure.wait().await?;
-        }
-        let mut inputs = Vec::new();
-        for message in self.tenure.take_messages() {
-            self.interpret(message, &mut inputs);
         }
         if self.tenure.take_woken() {
             self.read_others().await?;
         }
-        Ok(inputs)
+        Ok(())
     }
 
     fn interpret(&mut self, message: Message, inputs: &mut Vec<Input>) {
@@ -243,6 +296,13 @@ impl Owner {
             } => inputs.extend(self.broken(attempt, stream, status.as_ref())),
         }
     }
+}
+
+/// The store refuses what is decided, and will refuse it from every owner. A full disk is another
+/// matter: it may have room again.
+fn is_limit(error: &RpcError) -> bool {
+    let limit = error.metadata("limit").filter(|limit| *limit != "disk");
+    error.reason_name() == "LIMIT" && limit.is_some()
 }
 
 /// A fault of the program, or a journal that was tampered with.

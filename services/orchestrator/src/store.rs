@@ -36,6 +36,8 @@ pub(crate) struct Loaded {
     pub(crate) session: Session,
     /// The number of the owner's transitions.
     pub(crate) version: u64,
+    /// Set aside, because its owners died on it.
+    pub(crate) is_set_aside: bool,
     /// How far the journal is from its next checkpoint.
     pub(crate) checkpoints: Checkpointer,
 }
@@ -184,6 +186,7 @@ impl Store {
                 return Ok(Loaded {
                     session,
                     version: page.version,
+                    is_set_aside: page.quarantined,
                     checkpoints: Checkpointer::resumed(folded, size),
                 });
             }
@@ -264,29 +267,10 @@ impl Store {
         }
     }
 
-    /// Whether the session was set aside, because its owners died on it. The store tells it in
-    /// listings only: this walks through one.
+    /// Whether the session was set aside, because its owners died on it.
     pub(crate) async fn is_set_aside(&self, key: &SessionKey) -> Result<bool, RpcError> {
-        let mut page_token = String::new();
-        loop {
-            let request = pb::ListSessionsRequest {
-                page_size: 1000,
-                page_token,
-            };
-            let page = self
-                .journal()
-                .list_sessions(for_session(key, request))
-                .await?;
-            let page = page.into_inner();
-            let found = page.sessions.iter().find(|entry| *entry.session == *key.id);
-            if let Some(entry) = found {
-                return Ok(entry.quarantined);
-            }
-            page_token = page.next_page_token;
-            if page_token.is_empty() {
-                return Ok(false);
-            }
-        }
+        // After the last of all events there are none to be read.
+        Ok(self.read(key, u64::MAX).await?.quarantined)
     }
 
     /// Events after a cursor, and then those that come.

@@ -29,10 +29,18 @@ impl Signals {
 
     /// On the first signal cancels `shutdown`; on the second calls `at_once` with the exit code
     /// 130 and ends. To be spawned; `at_once` is expected to leave the process.
-    pub async fn obey(mut self, shutdown: CancellationToken, at_once: impl FnOnce(i32)) {
-        obey(async || self.next().await, shutdown, at_once).await;
+    pub async fn obey(self, shutdown: CancellationToken, at_once: impl FnOnce(i32)) {
+        obey(self, shutdown, at_once).await;
     }
+}
 
+/// Where signals come from.
+trait Source {
+    /// Waits for the next one, and names it.
+    fn next(&mut self) -> impl Future<Output = &'static str> + Send;
+}
+
+impl Source for Signals {
     async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
@@ -41,15 +49,11 @@ impl Signals {
     }
 }
 
-async fn obey(
-    mut next: impl AsyncFnMut() -> &'static str,
-    shutdown: CancellationToken,
-    at_once: impl FnOnce(i32),
-) {
-    let signal = next().await;
+async fn obey(mut signals: impl Source, shutdown: CancellationToken, at_once: impl FnOnce(i32)) {
+    let signal = signals.next().await;
     tracing::info!(signal, "stopping; a second signal stops at once");
     shutdown.cancel();
-    let signal = next().await;
+    let signal = signals.next().await;
     tracing::warn!(signal, "stopping at once");
     at_once(EXIT_AT_ONCE);
 }
@@ -62,12 +66,17 @@ mod tests {
     use std::time::Duration;
     use tokio::sync::mpsc;
 
+    impl Source for mpsc::Receiver<&'static str> {
+        async fn next(&mut self) -> &'static str {
+            self.recv().await.unwrap()
+        }
+    }
+
     #[tokio::test]
     async fn the_second_signal_insists() {
-        let (send, mut signals) = mpsc::channel(1);
+        let (send, signals) = mpsc::channel(1);
         let shutdown = CancellationToken::new();
         let code = Cell::new(None);
-        let next = async || signals.recv().await.unwrap();
         let person = async {
             assert!(!shutdown.is_cancelled());
             send.send("SIGTERM").await.unwrap();
@@ -75,7 +84,10 @@ mod tests {
             assert_eq!(code.get(), None);
             send.send("SIGINT").await.unwrap();
         };
-        tokio::join!(obey(next, shutdown.clone(), |c| code.set(Some(c))), person);
+        tokio::join!(
+            obey(signals, shutdown.clone(), |c| code.set(Some(c))),
+            person
+        );
         assert_eq!(code.get(), Some(130));
     }
 

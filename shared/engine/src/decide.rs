@@ -68,6 +68,11 @@ pub enum Input {
     },
     /// Time has passed.
     Tick,
+    /// The journal takes nothing any more but what settles and ends.
+    LimitReached {
+        /// What the run ends with.
+        failure: Failure,
+    },
 }
 
 /// A model's reply as the executor reports it.
@@ -109,7 +114,8 @@ pub struct Facts<'a> {
     pub tools: &'a BTreeMap<String, ToolFacts>,
     /// Limits of a run that names none.
     pub limits: RunLimits,
-    /// Steps may begin. An owner that is about to let go leaves them to the next.
+    /// Steps and calls with side effects may begin. An owner that is about to let go leaves them to
+    /// the next.
     pub starts: bool,
 }
 
@@ -164,6 +170,7 @@ impl Decision<'_> {
             } => self.report(attempt, results, reply, failure),
             Input::AttemptLost { attempt } => self.attempt_lost(attempt),
             Input::Tick => self.settle_due(),
+            Input::LimitReached { failure } => self.end_at_limit(&failure),
         }
     }
 
@@ -223,7 +230,12 @@ impl Decision<'_> {
                 })?;
                 self.advance(run)
             }
-            Err(failure) => self.emit(EventKind::RunFailed { run, failure }),
+            Err(failure) => self.emit(EventKind::RunFailed {
+                run,
+                failure,
+                usage: Some(usage),
+                duration_ms,
+            }),
         }
     }
 

@@ -125,6 +125,8 @@ pub enum EventKind {
     RunFailed {
         run: u32,
         failure: Failure,
+        usage: Option<Usage>,
+        duration_ms: u64,
     },
     RunCancelled {
         run: u32,

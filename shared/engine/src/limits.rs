@@ -16,3 +16,18 @@ pub const MAX_MEMORY_BYTES: usize = 2 * 1024 * 1024;
 pub const MAX_MEMORY_KEYS: usize = 1024;
 /// Most bytes of a goal.
 pub const MAX_GOAL: usize = 64 * 1024;
+/// Most calls of one reply.
+pub const MAX_CALLS: usize = 64;
+/// Most steps that run at the same time, whatever a run's own limit says.
+pub const MAX_PARALLEL_STEPS: u32 = 256;
+/// A transition with so many events takes in nothing more.
+pub const FULL_TRANSITION: usize = 512;
+/// Most events about one attempt that follow from one input. The most have calls in doubt whose
+/// answers take effect when the attempt goes on: two for each call, one for going on, two for its
+/// end, and two for the start of the next step.
+pub const MAX_EVENTS_OF_ATTEMPT: usize = 2 * MAX_CALLS + 5;
+/// Most events of a transition: one that is almost full takes in one more input, which is about all
+/// attempts, commands and the run's status. The store takes as many by default, and is not to be
+/// set to take fewer.
+pub const MAX_TRANSITION: usize =
+    FULL_TRANSITION + MAX_PARALLEL_STEPS as usize * MAX_EVENTS_OF_ATTEMPT + 16;

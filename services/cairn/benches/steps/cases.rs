@@ -98,4 +98,3 @@ pub(crate) fn models() -> ModelRegistry {
     models.insert("recorded", Arc::new(recorded));
     models
 }
-

@@ -69,4 +69,3 @@ impl Tool for Counted {
         Ok(Output::text("nothing"))
     }
 }
-

@@ -72,7 +72,7 @@ fn fields(kind: &Kind) -> Value {
         Kind::RunWaiting(e) => json!({"run": e.run, "reason": wait_reason(e.reason)}),
         Kind::RunResumed(e) => json!({"run": e.run}),
         Kind::RunCompleted(e) => json!({"run": e.run, "answer": e.answer}),
-        Kind::RunFailed(e) => json!({"run": e.run, "failure": failure(e.failure.as_ref())}),
+        Kind::RunFailed(e) => run_failed(e),
         Kind::RunCancelled(e) => run_cancelled(e),
         Kind::StepStarted(e) => step_started(e),
         Kind::AttemptContinued(e) => json!({"attempt": attempt(e.attempt.as_ref())}),
@@ -255,6 +255,15 @@ fn plan_applied(e: &wire::PlanApplied) -> Value {
         "revision": e.revision,
         "plan": plan(e.plan.as_ref()),
         "usage": usage(e.usage.as_ref()),
+        "duration_ms": e.duration_ms,
+    })
+}
+
+fn run_failed(e: &wire::RunFailed) -> Value {
+    json!({
+        "run": e.run,
+        "failure": failure(e.failure.as_ref()),
+        "usage": e.usage.as_ref().map(|of_planning| usage(Some(of_planning))),
         "duration_ms": e.duration_ms,
     })
 }

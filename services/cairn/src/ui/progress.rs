@@ -139,6 +139,7 @@ impl Progress {
             Kind::RunResumed(_) => self.waits = None,
             Kind::RunCompleted(e) => self.end = Some(End::Completed(e.answer.clone())),
             Kind::RunFailed(e) => {
+                self.spend(e.usage.as_ref());
                 self.end = Some(End::Failed(e.failure.clone().unwrap_or_default()));
             }
             Kind::RunCancelled(e) => self.end = Some(End::Cancelled(e.reason.clone())),
@@ -277,4 +278,37 @@ fn call_text(tool: &str, arguments: &str) -> String {
         None => tool.to_owned(),
     };
     clip(&text, PIECE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planning_that_failed_was_paid_for() {
+        let usage = wire::Usage {
+            input_tokens: 700,
+            output_tokens: 40,
+            cost_nano_usd: 5,
+            model_calls: 2,
+        };
+        let started = wire::RunStarted {
+            run: 1,
+            ..wire::RunStarted::default()
+        };
+        let failed = wire::RunFailed {
+            run: 1,
+            usage: Some(usage),
+            ..wire::RunFailed::default()
+        };
+        let mut progress = Progress::new(1, 0);
+        for kind in [Kind::RunStarted(started), Kind::RunFailed(failed)] {
+            let event = wire::Event {
+                at_unix_ms: 0,
+                kind: Some(kind),
+            };
+            assert!(progress.apply(1, &event));
+        }
+        assert_eq!(progress.usage, usage);
+    }
 }

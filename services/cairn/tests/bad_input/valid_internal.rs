@@ -39,6 +39,7 @@ fn header() -> pb::Header {
     pb::Header {
         status: pb::SessionStatus::Running.into(),
         handled_through: 2,
+        title: "A title".to_owned(),
     }
 }
 

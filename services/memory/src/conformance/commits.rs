@@ -18,9 +18,10 @@ pub async fn a_commit_without_events_changes_the_header(subject: &Subject) {
     let header = Header {
         status: SessionStatus::Running,
         handled_through: 2,
+        title: "a goal".to_owned(),
     };
     let commit = Commit {
-        header,
+        header: header.clone(),
         ..owner.next("")
     };
     let committed = owner.make(commit).await.unwrap();
@@ -231,6 +232,7 @@ pub async fn a_refused_commit_leaves_nothing(subject: &Subject) {
         header: Header {
             status: SessionStatus::Waiting,
             handled_through: 1,
+            title: "refused".to_owned(),
         },
         ..owner.parking(Some(1))
     };

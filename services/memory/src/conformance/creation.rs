@@ -47,6 +47,7 @@ pub async fn creation_with_an_unhandled_command_queues_the_session(subject: &Sub
         header: Header {
             status: SessionStatus::Running,
             handled_through,
+            ..Header::default()
         },
         ..creation(&key(id))
     };
@@ -210,13 +211,18 @@ pub async fn a_refused_creation_leaves_nothing(subject: &Subject) {
 
 pub async fn sessions_are_listed_newest_first_in_pages(subject: &Subject) {
     for id in ["a", "b", "c", "d", "e"] {
-        subject.parked(id).await;
+        let mut create = creation(&key(id));
+        create.header.title = format!("title of {id}");
+        subject.store.create(create).await.unwrap();
         subject.pass(1).await;
     }
     let mut owner = subject.owned("f", "one").await;
-    let mut commit = owner.next("x y");
-    commit.header.status = SessionStatus::Waiting;
-    owner.make(commit).await.unwrap();
+    for title in ["early", "länger als vorher", "late"] {
+        let mut commit = owner.next("x");
+        commit.header.status = SessionStatus::Waiting;
+        commit.header.title = title.to_owned();
+        owner.make(commit).await.unwrap();
+    }
 
     let (mut from, mut pages) = (None, Vec::new());
     loop {
@@ -233,9 +239,10 @@ pub async fn sessions_are_listed_newest_first_in_pages(subject: &Subject) {
     let (newest, oldest) = (&page.sessions[0], &page.sessions[5]);
     assert_eq!(
         (newest.status, newest.last_seq),
-        (SessionStatus::Waiting, 4)
+        (SessionStatus::Waiting, 5)
     );
     assert_eq!((oldest.status, oldest.last_seq), (SessionStatus::Idle, 2));
+    assert_eq!((&*newest.title, &*oldest.title), ("late", "title of a"));
     assert!(oldest.created_unix_ms < newest.created_unix_ms);
     assert_eq!(oldest.created_unix_ms, oldest.updated_unix_ms);
     assert!(page.sessions.iter().all(|entry| !entry.quarantined));

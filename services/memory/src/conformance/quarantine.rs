@@ -11,9 +11,16 @@ async fn die(subject: &Subject, times: usize) {
     }
 }
 
+/// Whether the one session is set aside; the listing and its journal say the same.
 async fn is_set_aside(subject: &Subject) -> bool {
-    let page = subject.store.list(SPACE, None, 10).await.unwrap();
-    page.sessions[0].quarantined
+    let listed = subject.store.list(SPACE, None, 10).await.unwrap();
+    let entry = &listed.sessions[0];
+    let key = key(&entry.session);
+    for after_seq in [0, u64::MAX] {
+        let page = subject.store.read(&key, after_seq, 1).await.unwrap();
+        assert_eq!(page.quarantined, entry.quarantined);
+    }
+    entry.quarantined
 }
 
 async fn queued(subject: &Subject) -> crate::port::SessionKey {
@@ -91,7 +98,13 @@ pub async fn a_session_set_aside_takes_commands_and_is_not_claimed(subject: &Sub
     let key = queued(subject).await;
     die(subject, 5).await;
     subject.claimed("mortal").await;
-    subject.append(&key, "please").await;
+    for duplicate in [false, true] {
+        let appended = subject.append(&key, "please").await;
+        assert_eq!(
+            (appended.duplicate, appended.quarantined),
+            (duplicate, true)
+        );
+    }
     subject.outlive_leases().await;
     assert_eq!(subject.claimed("two").await, [""; 0]);
     assert_eq!(
@@ -108,8 +121,12 @@ pub async fn a_session_set_aside_is_released_by_hand(subject: &Subject) {
         subject.store.release_quarantine(&key).await.unwrap();
     }
     assert!(!is_set_aside(subject).await);
+    for id in ["wake", "again"] {
+        assert!(!subject.append(&key, id).await.quarantined);
+    }
     die(subject, 5).await;
     assert_eq!(subject.claimed("mortal").await, [""; 0]);
+    assert!(subject.append(&key, "wake").await.quarantined);
 }
 
 pub async fn releasing_a_healthy_session_from_quarantine_does_nothing(subject: &Subject) {

@@ -75,9 +75,10 @@ pub async fn a_page_tells_version_and_header(subject: &Subject) {
     let header = Header {
         status: SessionStatus::Waiting,
         handled_through: 2,
+        title: "a goal".to_owned(),
     };
     let commit = Commit {
-        header,
+        header: header.clone(),
         ..owner.next("x")
     };
     owner.make(commit).await.unwrap();

@@ -36,6 +36,7 @@ impl fmt::Debug for Subject {
 /// The limits that a subject's store is opened with: small enough to be reached.
 pub fn limits() -> Limits {
     Limits {
+        events_per_commit: 1024,
         journal_events: 2000,
         journal_bytes: 4 << 20,
         reserve_events: 20,

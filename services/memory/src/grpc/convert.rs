@@ -13,6 +13,7 @@ const LEASE_MS: std::ops::RangeInclusive<u32> = 100..=600_000;
 const MAX_OPERATION_ID: usize = 64;
 const MAX_DIGEST: usize = 64;
 const MAX_KEY: usize = 128;
+const MAX_TITLE: usize = 800;
 
 /// The session that a request names, in the caller's namespace.
 pub(super) fn session_key<T>(request: &Request<T>, session: &str) -> Result<SessionKey, RpcError> {
@@ -83,9 +84,14 @@ pub(super) fn header(header: Option<pb::Header>) -> Result<Header, RpcError> {
             return Err(RpcError::invalid("header.status", problem).allowed("0 to 3"));
         }
     };
+    if header.title.len() > MAX_TITLE {
+        let problem = format!("has {} bytes", header.title.len());
+        return Err(RpcError::invalid("header.title", problem).allowed("at most 800 bytes"));
+    }
     Ok(Header {
         status,
         handled_through: header.handled_through,
+        title: header.title,
     })
 }
 
@@ -93,6 +99,7 @@ pub(super) fn header_message(header: Header) -> pb::Header {
     pb::Header {
         status: status_number(header.status),
         handled_through: header.handled_through,
+        title: header.title,
     }
 }
 

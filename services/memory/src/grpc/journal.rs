@@ -119,6 +119,7 @@ impl JournalService for Journal {
         Ok(Response::new(pb::AppendCommandResponse {
             duplicate: appended.duplicate,
             seq: appended.seq,
+            quarantined: appended.quarantined,
         }))
     }
 
@@ -146,6 +147,7 @@ impl JournalService for Journal {
             last_seq: page.last_seq,
             version: page.version,
             header: Some(convert::header_message(page.header)),
+            quarantined: page.quarantined,
         }))
     }
 
@@ -316,5 +318,6 @@ fn entry(entry: SessionEntry) -> pb::SessionEntry {
         updated_unix_ms: entry.updated_unix_ms,
         last_seq: entry.last_seq,
         quarantined: entry.quarantined,
+        title: entry.title,
     }
 }

@@ -2,13 +2,16 @@
 
 use super::{AppendCommand, Commit, Create, Limit, MemoryWrite, StoreError, StoreResult};
 use bytes::Bytes;
-use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEYS};
+use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEYS, MAX_TRANSITION};
 use serde::Deserialize;
 
 /// Keys to which an owner's decisions fill session memory, as far as it sees that.
 pub(crate) const OWNER_KEYS: u64 = MAX_MEMORY_KEYS as u64;
 /// The same in bytes.
 pub(crate) const OWNER_BYTES: u64 = MAX_MEMORY_BYTES as u64;
+
+/// Events of the largest transition that an owner decides.
+pub(crate) const OWNER_EVENTS: u64 = MAX_TRANSITION as u64;
 
 /// How large things may get.
 ///
@@ -19,13 +22,14 @@ pub(crate) const OWNER_BYTES: u64 = MAX_MEMORY_BYTES as u64;
 pub struct Limits {
     /// Bytes of an event: 64 KiB of payload, and 1 KiB for what is around it.
     pub event_bytes: u64,
-    /// Events of one transition or creation.
+    /// Events of one transition or creation: at least what may follow from what an owner takes into
+    /// one (`cairn_engine::limits::MAX_TRANSITION`), which it has no way to commit otherwise.
     pub events_per_commit: u64,
     /// Events of a journal, without the reserve; the sum of both stays below 2^32.
     pub journal_events: u64,
     /// Bytes of the events of a journal, without the reserve.
     pub journal_bytes: u64,
-    /// Events above the journal's limit.
+    /// Events above the journal's limit. What commands leave of it holds a largest transition.
     pub reserve_events: u64,
     /// Bytes above the journal's limit.
     pub reserve_bytes: u64,
@@ -61,10 +65,10 @@ impl Default for Limits {
         const MIB: u64 = 1024 * KIB;
         Self {
             event_bytes: 65 * KIB,
-            events_per_commit: 1024,
+            events_per_commit: OWNER_EVENTS,
             journal_events: 100_000,
             journal_bytes: 256 * MIB,
-            reserve_events: 4096,
+            reserve_events: 2 * OWNER_EVENTS,
             reserve_bytes: 16 * MIB,
             memory_keys: 512,
             memory_bytes: MIB,

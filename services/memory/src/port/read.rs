@@ -24,6 +24,8 @@ pub struct EventPage {
     pub version: u64,
     /// The owner's notes.
     pub header: Header,
+    /// Set aside after five claims without progress.
+    pub quarantined: bool,
 }
 
 /// Batches of events as they come; an empty one says that the follower has caught up.
@@ -40,6 +42,8 @@ pub struct SessionEntry {
     pub session: String,
     /// As its owner noted it last.
     pub status: SessionStatus,
+    /// As its owner noted it last.
+    pub title: String,
     /// By the store's clock.
     pub created_unix_ms: i64,
     /// Time of the last change of the journal, by the store's clock.

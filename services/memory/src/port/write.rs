@@ -52,12 +52,14 @@ pub enum SessionStatus {
 }
 
 /// The owner's notes, replaced by each of its transitions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {
     /// For listings.
     pub status: SessionStatus,
     /// Every command up to this seq has been accepted or refused.
     pub handled_through: u64,
+    /// For listings; short, because it is written with each transition.
+    pub title: String,
 }
 
 /// A client's request, by which its repeats are known.
@@ -212,4 +214,6 @@ pub struct Appended {
     pub duplicate: bool,
     /// Its number.
     pub seq: u64,
+    /// The session is set aside: nobody answers the command before it is released.
+    pub quarantined: bool,
 }

@@ -89,8 +89,11 @@ impl Operation for AppendOp {
             if digest != request.digest {
                 return Err(StoreError::RequestMismatch.into());
             }
-            let duplicate = true;
-            return Ok(Appended { duplicate, seq });
+            return Ok(Appended {
+                duplicate: true,
+                seq,
+                quarantined: session.quarantined,
+            });
         }
         let seq = append_unowned(tx, &session, command.event.clone(), Room::Command)?.seq;
         keep_request(tx.conn, session.sid, &request.id, &request.digest, seq)?;
@@ -100,6 +103,7 @@ impl Operation for AppendOp {
         Ok(Appended {
             duplicate: false,
             seq,
+            quarantined: session.quarantined,
         })
     }
 

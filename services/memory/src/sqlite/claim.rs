@@ -69,6 +69,9 @@ impl Operation for ClaimOp {
             tx.lease_floor
                 .set(earliest_end(tx.conn)?.unwrap_or(i64::MAX));
         }
+        if tx.lease_floor.get() == i64::MAX {
+            tx.shared.time.set();
+        }
         self.claim_from(DUE, tx, &mut claims)?;
         let due: Option<i64> = tx
             .conn

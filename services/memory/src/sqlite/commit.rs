@@ -15,8 +15,11 @@ use rusqlite::params;
 /// Touches no indexed column: the common transition changes two pages.
 pub(super) const UPDATE: &str = "UPDATE session SET updated_ms = ?2, status = ?3, version = ?4, \
     last_seq = ?5, journal_bytes = ?6, handled_through = ?7, floor_seq = ?5, unseen_bytes = 0, \
-    op_id = ?8, op_first_seq = ?9, lease_until_ms = ?10, claims = ?11, memory_keys = ?12, memory_bytes = ?13 \
-    WHERE sid = ?1";
+    op_id = ?8, op_first_seq = ?9, lease_until_ms = ?10, claims = ?11, memory_keys = ?12, memory_bytes = ?13, \
+    title = ?14 WHERE sid = ?1";
+
+/// Most bytes of events of a transition that its owner may write itself.
+const SMALL_BYTES: u64 = 16 * 1024;
 
 const LET_GO: &str = "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, due_ms = ?2 WHERE sid = ?1";
 
@@ -106,6 +109,7 @@ impl CommitOp {
             to_i64(self.claims(session, park)),
             to_i64(size.keys),
             to_i64(size.bytes),
+            commit.header.title,
         ])?;
         Ok(lease_until)
     }
@@ -122,6 +126,10 @@ impl CommitOp {
 
 impl Operation for CommitOp {
     type Answer = Committed;
+
+    fn is_small(&self) -> bool {
+        self.commit.checkpoint.is_none() && self.packed.bytes <= SMALL_BYTES
+    }
 
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Committed, Stop> {
         self.happened = None;

@@ -12,8 +12,8 @@ use rusqlite::{Connection, params};
 
 const INSERT: &str = "INSERT INTO session (namespace, id, created_ms, updated_ms, status, \
     last_seq, journal_bytes, handled_through, last_command_seq, floor_seq, op_id, op_first_seq, \
-    epoch, owner, holder, lease_until_ms, due_ms) \
-    VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?5, ?9, 1, ?10, ?11, ?12, ?13, ?14)";
+    epoch, owner, holder, lease_until_ms, due_ms, title) \
+    VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?5, ?9, 1, ?10, ?11, ?12, ?13, ?14, ?15)";
 
 pub(super) const FORGET: &str = "DELETE FROM session WHERE sid IN \
     (SELECT sid FROM session WHERE deleted_ms IS NOT NULL AND deleted_ms < ?1 LIMIT 64)";
@@ -86,6 +86,7 @@ impl CreateOp {
             lease.and_then(|lease| tx.holder_of(&lease.owner)),
             granted.map_or(0, |lease| lease.until_unix_ms),
             waits.then_some(tx.now),
+            header.title,
         ])?;
         Ok(granted)
     }
@@ -162,7 +163,7 @@ impl Operation for DeleteOp {
         tx.conn
             .prepare_cached(
                 "UPDATE session SET deleted_ms = ?2, updated_ms = ?2, epoch = epoch + 1, \
-                 status = 0, last_seq = 0, journal_bytes = 0, op_id = '', owner = NULL, \
+                 status = 0, title = '', last_seq = 0, journal_bytes = 0, op_id = '', owner = NULL, \
                  holder = NULL, lease_until_ms = 0, due_ms = NULL WHERE sid = ?1",
             )?
             .execute(params![sid, tx.now])?;

@@ -9,13 +9,55 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 use tokio::sync::oneshot;
+
+/// The store's time: the time of day when it was opened, and what has been measured since.
+///
+/// The time of day itself may jump. A lease must not end because somebody set a clock, nor last an
+/// hour longer: so it is looked at again only while nobody holds one.
+pub(super) struct Time {
+    clock: Arc<dyn Clock>,
+    opened: Instant,
+    /// The time of day at `opened`, in milliseconds since 1970. Only grows.
+    base: AtomicI64,
+}
+
+impl Time {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        let time = Self {
+            opened: clock.instant(),
+            base: AtomicI64::new(i64::MIN),
+            clock,
+        };
+        time.set();
+        time
+    }
+
+    /// Milliseconds since 1970; never runs backwards.
+    pub(super) fn now(&self) -> i64 {
+        self.base
+            .load(Ordering::Relaxed)
+            .saturating_add(self.elapsed())
+    }
+
+    /// Catches up with the time of day, if that is ahead.
+    pub(super) fn set(&self) {
+        let now = i64::try_from(self.clock.unix_ms()).unwrap_or(i64::MAX);
+        let base = now.saturating_sub(self.elapsed());
+        self.base.fetch_max(base, Ordering::Relaxed);
+    }
+
+    fn elapsed(&self) -> i64 {
+        let elapsed = self.clock.instant().saturating_duration_since(self.opened);
+        i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+    }
+}
 
 /// What all operations of a store share.
 pub(super) struct Shared {
     pub(super) limits: Limits,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) latest: AtomicI64,
+    pub(super) time: Time,
     pub(super) hub: Arc<Hub>,
     /// Names this opening of the store.
     pub(super) holder: Vec<u8>,
@@ -24,10 +66,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The clock, made to never run backwards.
     pub(super) fn now(&self) -> i64 {
-        let now = i64::try_from(self.clock.unix_ms()).unwrap_or(i64::MAX);
-        self.latest.fetch_max(now, Ordering::Relaxed).max(now)
+        self.time.now()
     }
 }
 
@@ -103,6 +143,11 @@ pub(super) trait Operation: Send + 'static {
     /// Not worth doing once nobody waits for the answer any more.
     const ONLY_IF_AWAITED: bool = false;
 
+    /// Whether a caller may do it on its own thread: it takes hardly longer than its fsync.
+    fn is_small(&self) -> bool {
+        false
+    }
+
     /// Checks, and then writes; once it has written it is not refused any more. May be called
     /// again after the transaction was rolled back.
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Self::Answer, Stop>;
@@ -117,6 +162,8 @@ pub(super) trait Operation: Send + 'static {
 
 /// An operation on its way through the writer's thread, whatever it answers.
 pub(super) trait Job: Send {
+    /// See [`Operation::is_small`].
+    fn is_small(&self) -> bool;
     /// Applies the operation; fails only if the whole transaction has to be rolled back.
     fn apply(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()>;
     /// Sends the answer, and tells who waits.
@@ -154,6 +201,10 @@ pub(super) fn pending<O: Operation>(
 }
 
 impl<O: Operation> Job for Pending<O> {
+    fn is_small(&self) -> bool {
+        self.operation.is_small()
+    }
+
     fn apply(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         self.answer = None;
         if O::ONLY_IF_AWAITED && self.reply.is_closed() {

@@ -27,9 +27,9 @@ impl RawProbe {
             conn.execute(
                 "INSERT INTO session (sid, namespace, id, created_ms, updated_ms, status, \
                  last_seq, journal_bytes, handled_through, last_command_seq, floor_seq, op_id, \
-                 op_first_seq, epoch, owner, holder, lease_until_ms) \
+                 op_first_seq, epoch, owner, holder, lease_until_ms, title) \
                  VALUES (?1, 'default', ?2, 0, 0, 1, 0, 0, 0, 0, 0, '', 0, 1, \
-                 'an owner with a name of usual length', randomblob(16), 0)",
+                 'an owner with a name of usual length', randomblob(16), 0, '')",
                 params![number(session), format!("session-{session}")],
             )?;
         }
@@ -58,7 +58,7 @@ impl RawProbe {
                     "UPDATE session SET updated_ms = ?2, status = 1, version = ?2, \
                      last_seq = ?2, journal_bytes = ?2, handled_through = 0, floor_seq = ?2, \
                      unseen_bytes = 0, op_id = ?3, op_first_seq = ?2, lease_until_ms = ?2, \
-                     claims = 0, memory_keys = 0, memory_bytes = 0 WHERE sid = ?1",
+                     claims = 0, memory_keys = 0, memory_bytes = 0, title = '' WHERE sid = ?1",
                 )?
                 .execute(params![sid, count, format!("operation-{count}")])?;
         }

@@ -8,7 +8,7 @@ use crate::port::{Checkpoint, EventPage, PageToken, SessionEntry, SessionKey, Se
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 pub(super) const SESSIONS: &str = "SELECT sid, id, status, created_ms, updated_ms, last_seq, \
-    quarantined FROM session WHERE namespace = ?1 AND deleted_ms IS NULL AND sid < ?2 \
+    quarantined, title FROM session WHERE namespace = ?1 AND deleted_ms IS NULL AND sid < ?2 \
     ORDER BY sid DESC LIMIT ?3";
 
 /// About where a page of events stops.
@@ -27,7 +27,8 @@ pub(super) fn events(
         events: journal::read(conn, session.sid, wanted, max, PAGE_BYTES)?,
         last_seq: session.last_seq,
         version: session.version,
-        header: session.header(),
+        quarantined: session.quarantined,
+        header: session.into_header(),
     })
 }
 
@@ -92,5 +93,6 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<SessionEntry> {
         updated_unix_ms: row.get(4)?,
         last_seq: to_u64(row.get(5)?),
         quarantined: row.get(6)?,
+        title: row.get(7)?,
     })
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 pub(super) const LOAD: &str = "SELECT sid, deleted_ms IS NOT NULL, status, version, last_seq, journal_bytes, \
     handled_through, last_command_seq, floor_seq, unseen_bytes, op_id, op_first_seq, epoch, owner, \
-    lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes \
+    lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes, title \
     FROM session WHERE namespace = ?1 AND id = ?2";
 
 /// What `session` holds of one session.
@@ -37,6 +37,7 @@ pub(super) struct Session {
     pub(super) quarantined: bool,
     pub(super) memory: MemorySize,
     pub(super) blob_bytes: u64,
+    title: String,
 }
 
 impl Session {
@@ -81,6 +82,7 @@ impl Session {
                 bytes: number(18)?,
             },
             blob_bytes: number(19)?,
+            title: row.get(20)?,
         })
     }
 
@@ -88,10 +90,11 @@ impl Session {
         self.epoch == epoch && self.owner.as_deref() == Some(owner)
     }
 
-    pub(super) fn header(&self) -> Header {
+    pub(super) fn into_header(self) -> Header {
         Header {
             status: self.status,
             handled_through: self.handled_through,
+            title: self.title,
         }
     }
 

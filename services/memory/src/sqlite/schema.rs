@@ -40,7 +40,8 @@ CREATE TABLE session (
   holder_dead INTEGER NOT NULL DEFAULT 0,
   memory_keys INTEGER NOT NULL DEFAULT 0,
   memory_bytes INTEGER NOT NULL DEFAULT 0,
-  blob_bytes INTEGER NOT NULL DEFAULT 0
+  blob_bytes INTEGER NOT NULL DEFAULT 0,
+  title TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX session_name ON session (namespace, id);
 CREATE INDEX session_living ON session (namespace) WHERE deleted_ms IS NULL;

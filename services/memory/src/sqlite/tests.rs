@@ -213,12 +213,16 @@ struct Where;
 impl Operation for Where {
     type Answer = std::thread::ThreadId;
 
+    fn is_small(&self) -> bool {
+        true
+    }
+
     fn apply(&mut self, _tx: &Tx<'_>) -> Result<Self::Answer, Stop> {
         Ok(std::thread::current().id())
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_alone_writes_itself_and_others_let_the_thread_do_it() {
     let store = store();
     let here = std::thread::current().id();
@@ -245,6 +249,20 @@ async fn a_dropped_caller_does_not_stop_its_operation() {
     held.await.unwrap().unwrap();
     let key = SessionKey::new("space", "a");
     assert_eq!(store.read(&key, 0, 10).await.unwrap().last_seq, 1);
+}
+
+#[tokio::test]
+async fn the_mark_of_a_deleted_session_tells_nothing_of_it() {
+    let store = store();
+    let mut create = creation("a");
+    create.header.title = "a goal that nobody else is to know".to_owned();
+    store.create(create).await.unwrap();
+    let key = SessionKey::new("space", "a");
+    store.delete(&key).await.unwrap();
+    let select = |conn: &rusqlite::Connection| -> Result<String, Stop> {
+        Ok(conn.query_row("SELECT title FROM session", [], |row| row.get(0))?)
+    };
+    assert_eq!(store.readers.read(select).await, Ok(String::new()));
 }
 
 #[tokio::test]

@@ -1,32 +1,35 @@
 //! Whose turn it is to write: the writer's thread, or the caller itself.
 //!
-//! To hand an operation to another thread and the answer back takes half as long as the fsync that
-//! it waits for. So whoever finds nothing being written and nobody waiting does its operation
-//! itself, on its own thread. As soon as operations meet they go to the writer's thread, which
-//! makes groups of them.
+//! To hand an operation to another thread and the answer back takes about half as long as a quick
+//! fsync. So an owner that finds nothing being written and nobody waiting writes its transition
+//! itself. As soon as operations meet they go to the writer's thread, which makes groups of them.
 //!
-//! The caller's thread then waits for the disk, and with it whatever else it would do: that is right
-//! only for as long as the disk answers faster than threads change ([`FAST`]). Refused: to free
-//! the thread meanwhile (`block_in_place`), which wakes another one each time.
+//! The owner's thread then waits for the disk, and with it whatever else it would do. So it does
+//! this only for small transitions, only on a disk that has lately been quick ([`FAST`]), and only
+//! if the runtime has another thread. If the disk stalls all the same, nobody can claim the owner's
+//! session meanwhile: a claim is a write too. Refused: to free the thread for that time
+//! (`block_in_place`), which wakes another one each time.
 
 use super::operation::{Job, Task};
 use super::writer::Writer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 /// Most operations that share a transaction.
 const GROUP: usize = 64;
 
-/// Callers write themselves while commits take less than this.
-const FAST: Duration = Duration::from_millis(1);
+/// Owners write themselves while a COMMIT takes less than this.
+const FAST: Duration = Duration::from_micros(300);
 
 /// The writer, for whoever's turn it is.
 pub(super) struct Turn {
     /// Gone once the store is closed.
     writer: Mutex<Option<Writer>>,
     pace: Pace,
+    has_other_threads: bool,
 }
 
 impl Turn {
@@ -34,6 +37,8 @@ impl Turn {
         Self {
             writer: Mutex::new(Some(writer)),
             pace: Pace::default(),
+            has_other_threads: Handle::try_current()
+                .is_ok_and(|runtime| runtime.metrics().num_workers() > 1),
         }
     }
 
@@ -45,7 +50,7 @@ impl Turn {
         queue: &mpsc::Sender<Task>,
     ) -> Option<Box<dyn Job>> {
         let nobody_waits = queue.capacity() == queue.max_capacity();
-        if !self.pace.is_fast() || !nobody_waits {
+        if !self.has_other_threads || !job.is_small() || !self.pace.is_fast() || !nobody_waits {
             return Some(job);
         }
         let mut turn = match self.writer.try_lock() {
@@ -56,7 +61,8 @@ impl Turn {
         let Some(writer) = turn.as_mut() else {
             return Some(job);
         };
-        self.timed(|| writer.write(vec![job]));
+        writer.write(vec![job]);
+        self.pace.note(writer.took.take());
         None
     }
 
@@ -64,8 +70,8 @@ impl Turn {
     /// and everything that was sent before is done.
     pub(super) fn serve(&self, mut queue: mpsc::Receiver<Task>) {
         let mut waiting = Vec::with_capacity(GROUP);
-        let mut closing = None;
-        while closing.is_none()
+        let mut closing = Vec::new();
+        while closing.is_empty()
             && let Some(first) = queue.blocking_recv()
         {
             let mut turn = self.wait();
@@ -76,11 +82,12 @@ impl Turn {
                 waiting.push(task);
             }
             if let Some(writer) = turn.as_mut() {
-                closing = self.timed(|| writer.process(&mut waiting));
+                closing = writer.process(&mut waiting);
+                self.pace.note(writer.took.take());
             }
         }
         *self.wait() = None;
-        if let Some(told) = closing {
+        for told in closing {
             let _ = told.send(());
         }
     }
@@ -88,22 +95,18 @@ impl Turn {
     fn wait(&self) -> MutexGuard<'_, Option<Writer>> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
-        let result = work();
-        self.pace.note(began.elapsed());
-        result
-    }
 }
 
-/// What writing took lately, in nanoseconds: a mean that forgets.
+/// What a COMMIT took lately, in nanoseconds: a mean that forgets.
 #[derive(Default)]
 struct Pace(AtomicU64);
 
 impl Pace {
     /// Only whoever has the turn may.
-    fn note(&self, took: Duration) {
+    fn note(&self, took: Option<Duration>) {
+        let Some(took) = took else {
+            return;
+        };
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let before = self.0.load(Ordering::Relaxed);
         self.0
@@ -123,22 +126,22 @@ mod tests {
     fn a_disk_is_fast_until_it_is_not_and_again_after_a_while() {
         let pace = Pace::default();
         assert!(pace.is_fast());
-        pace.note(Duration::from_secs(2));
+        pace.note(Some(Duration::from_secs(2)));
         assert!(!pace.is_fast(), "one long stall is enough");
-        let quick = || pace.note(Duration::from_micros(100));
+        let quick = || pace.note(Some(Duration::from_micros(100)));
         let needed = (1..1000).find(|_| {
             quick();
             pace.is_fast()
         });
-        assert!(needed.is_some_and(|n| (20..100).contains(&n)), "{needed:?}");
+        assert!(needed.is_some_and(|n| (20..150).contains(&n)), "{needed:?}");
         (0..100).for_each(|_| quick());
-        pace.note(Duration::from_millis(2));
+        pace.note(Some(Duration::from_millis(1)));
         assert!(pace.is_fast(), "one slow commit is not enough");
         for _ in 0..20 {
-            pace.note(Duration::from_millis(2));
+            pace.note(Some(Duration::from_millis(1)));
         }
         assert!(!pace.is_fast());
-        pace.note(Duration::MAX);
-        pace.note(Duration::MAX);
+        pace.note(Some(Duration::MAX));
+        pace.note(Some(Duration::MAX));
     }
 }

@@ -14,6 +14,7 @@ use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// What writes. The connection goes before the lock: nobody else may open the store while this one
@@ -22,6 +23,10 @@ pub(super) struct Writer {
     pub(super) conn: Connection,
     pub(super) _lock: Option<Lock>,
     pub(super) shared: Arc<Shared>,
+    /// What the last COMMIT took that changed something, until somebody takes note of it.
+    pub(super) took: Option<Duration>,
+    /// Rows changed before the last COMMIT.
+    pub(super) changes: u64,
     /// Most pages that the file may have, if that is limited.
     pub(super) max_pages: Option<u32>,
     /// No lease ends before this: saves looking for one that has.
@@ -34,11 +39,14 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Answers whom to tell once the file is given up, if that is asked for.
-    pub(super) fn process(&mut self, tasks: &mut Vec<Task>) -> Option<oneshot::Sender<()>> {
-        let mut closing = None;
+    pub(super) fn process(&mut self, tasks: &mut Vec<Task>) -> Vec<oneshot::Sender<()>> {
+        let mut closing = Vec::new();
         let mut group = Vec::with_capacity(tasks.len());
         for task in tasks.drain(..) {
             match task {
+                Task::Write(job) if !closing.is_empty() => {
+                    job.fail(StoreError::unavailable("the store is closed"));
+                }
                 Task::Write(job) => group.push(job),
                 Task::Read(read) => {
                     // A read must not see what its neighbours have not made durable yet.
@@ -47,8 +55,7 @@ impl Writer {
                     let _ = caught(|| read(&self.conn));
                 }
                 Task::Close(told) => {
-                    closing = Some(told);
-                    break;
+                    closing.push(told);
                 }
             }
         }
@@ -134,9 +141,16 @@ impl Writer {
         self.commit_sql()
     }
 
-    fn commit_sql(&self) -> Result<(), StoreError> {
+    fn commit_sql(&mut self) -> Result<(), StoreError> {
+        let began = Instant::now();
         let commit = || self.conn.prepare_cached("COMMIT")?.execute([]);
-        match commit() {
+        let committed = commit();
+        let changes = self.conn.total_changes();
+        if changes != self.changes {
+            self.changes = changes;
+            self.took = Some(began.elapsed());
+        }
+        match committed {
             Ok(_) => Ok(()),
             Err(error) => Err(perhaps_written(&error)),
         }

@@ -217,6 +217,42 @@ async fn the_stores_time_never_runs_backwards() {
 }
 
 #[tokio::test]
+async fn leases_do_not_follow_a_clock_that_is_set() {
+    let clock = Arc::new(ManualClock::at(1_800_000_000_000));
+    let options = SqliteOptions {
+        clock: clock.clone(),
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::in_memory(options).unwrap();
+    let create = creation("a", Some("one"));
+    let lease = u64::from(create.lease.as_ref().unwrap().lease_ms);
+    let begin = store.create(create).await.unwrap().now_unix_ms;
+    let hour = 3_600_000;
+
+    clock.set_unix_ms(1_800_000_000_000 + hour);
+    let claimed = store.claim(claim("two")).await.unwrap();
+    assert!(claimed.claims.is_empty(), "the lease runs on");
+    clock.set_unix_ms(1_800_000_000_000 - hour);
+    clock.advance(Duration::from_millis(lease));
+    let claimed = store.claim(claim("two")).await.unwrap();
+    assert_eq!(claimed.claims.len(), 1, "the lease ends when it should");
+    assert_eq!(claimed.now_unix_ms, begin + lease as i64);
+
+    let release = ReleaseRequest {
+        key: key("a"),
+        owner: "two".to_owned(),
+        epoch: claimed.claims[0].lease.epoch,
+    };
+    clock.set_unix_ms(1_800_000_000_000 + hour);
+    clock.advance(Duration::from_millis(lease * 2));
+    store.release(release).await.unwrap();
+    let again = store.claim(claim("two")).await.unwrap();
+    assert_eq!(again.claims.len(), 1);
+    let now = 1_800_000_000_000 + (hour + 2 * lease) as i64;
+    assert_eq!(store.now().await, Ok(now), "nobody held one");
+}
+
+#[tokio::test]
 async fn a_reader_sees_what_the_holder_writes_and_changes_nothing() {
     let (_folder, path) = in_folder();
     let store = open(&path).unwrap();

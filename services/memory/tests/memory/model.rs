@@ -178,7 +178,10 @@ impl Run {
             operation_id: format!("create-{request}"),
             events: vec![Bytes::from("created"), Bytes::from("asked")],
             last_command_seq: if command { 2 } else { 0 },
-            header: Header::default(),
+            header: Header {
+                title: format!("made by {request}"),
+                ..Header::default()
+            },
             lease: owner.map(|owner| LeaseRequest {
                 owner: name(owner),
                 lease_ms: LEASE,
@@ -225,6 +228,7 @@ impl Run {
             header: Header {
                 status: SessionStatus::Running,
                 handled_through: if body.handles { seen } else { 0 },
+                title: format!("title {}", number % 3),
             },
             lease: match body.park {
                 None => LeaseChange::Renew,
@@ -310,8 +314,8 @@ impl Run {
             let events: Vec<_> = page.events.into_iter().map(|stored| stored.event).collect();
             assert_eq!(events, session.events);
             assert_eq!(
-                (page.version, page.header),
-                (session.version, session.header)
+                (page.version, &page.header, page.quarantined),
+                (session.version, &session.header, session.quarantined)
             );
             let memory = store.list_memory(&key).await.unwrap();
             let memory: Vec<_> = memory
@@ -325,6 +329,7 @@ impl Run {
             let entry = SessionEntry {
                 session: id.clone(),
                 status: session.header.status,
+                title: session.header.title.clone(),
                 created_unix_ms: session.created_at,
                 updated_unix_ms: session.updated_at,
                 last_seq: session.events.len() as u64,

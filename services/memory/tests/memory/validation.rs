@@ -8,7 +8,7 @@ use cairn_proto::memory as pb;
 async fn a_wrong_creation_is_refused_by_field() {
     let clients = clients().await;
     type Fault = fn(&mut pb::CreateSessionRequest);
-    let faults: [(&str, Fault); 13] = [
+    let faults: [(&str, Fault); 14] = [
         ("session", |r| r.session = String::new()),
         ("session", |r| r.session = "a/b".to_owned()),
         ("request_id", |r| r.request_id = " ".to_owned()),
@@ -20,13 +20,19 @@ async fn a_wrong_creation_is_refused_by_field() {
         ("header.status", |r| {
             r.header = Some(pb::Header {
                 status: 9,
-                handled_through: 0,
+                ..Default::default()
+            })
+        }),
+        ("header.title", |r| {
+            r.header = Some(pb::Header {
+                title: "ä".repeat(401),
+                ..Default::default()
             })
         }),
         ("header.handled_through", |r| {
             r.header = Some(pb::Header {
-                status: 1,
                 handled_through: 2,
+                ..Default::default()
             })
         }),
         ("owner", |r| r.owner = "x".repeat(129)),
@@ -43,10 +49,15 @@ async fn a_wrong_creation_is_refused_by_field() {
             .await;
         assert_eq!(field(refused.unwrap_err()), want);
     }
+    let mut longest = creation();
+    longest.header = Some(pb::Header {
+        title: "ä".repeat(400),
+        ..Default::default()
+    });
     clients
         .journal
         .clone()
-        .create_session(from("a", creation()))
+        .create_session(from("a", longest))
         .await
         .unwrap();
 }
@@ -61,13 +72,7 @@ async fn a_wrong_transition_is_refused_by_field() {
         .await
         .unwrap();
     type Fault = fn(&mut pb::CommitRequest);
-    let set = |key: String| pb::MemoryWrite {
-        change: Some(pb::memory_write::Change::Set(pb::memory_write::Set {
-            key,
-            value: String::new(),
-        })),
-    };
-    let faults: [(&str, Fault); 12] = [
+    let faults: [(&str, Fault); 13] = [
         ("session", |r| r.session = "ä".to_owned()),
         ("owner", |r| r.owner = String::new()),
         ("operation_id", |r| r.operation_id = String::new()),
@@ -78,8 +83,14 @@ async fn a_wrong_transition_is_refused_by_field() {
         }),
         ("header.handled_through", |r| {
             r.header = Some(pb::Header {
-                status: 0,
                 handled_through: 2,
+                ..Default::default()
+            })
+        }),
+        ("header.title", |r| {
+            r.header = Some(pb::Header {
+                title: "x".repeat(801),
+                ..Default::default()
             })
         }),
         ("lease_change", |r| r.lease_change = 7),
@@ -101,18 +112,29 @@ async fn a_wrong_transition_is_refused_by_field() {
         let refused = clients.journal.clone().commit(from("a", request)).await;
         assert_eq!(field(refused.unwrap_err()), want);
     }
-    for key in [String::new(), "a\nb".to_owned(), "x".repeat(129)] {
-        let mut request = transition();
-        request.memory_writes = vec![set(key)];
-        let refused = clients.journal.clone().commit(from("a", request)).await;
-        assert_eq!(field(refused.unwrap_err()), "memory_writes[0].set.key");
-    }
     clients
         .journal
         .clone()
         .commit(from("a", transition()))
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_wrong_key_in_a_transition_is_refused_by_field() {
+    let mut journal = clients().await.journal;
+    let set = |key: String| pb::MemoryWrite {
+        change: Some(pb::memory_write::Change::Set(pb::memory_write::Set {
+            key,
+            value: String::new(),
+        })),
+    };
+    for key in [String::new(), "a\nb".to_owned(), "x".repeat(129)] {
+        let mut request = transition();
+        request.memory_writes = vec![set(key)];
+        let refused = journal.commit(from("a", request)).await;
+        assert_eq!(field(refused.unwrap_err()), "memory_writes[0].set.key");
+    }
 }
 
 #[tokio::test]

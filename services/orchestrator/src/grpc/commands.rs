@@ -5,7 +5,7 @@ use crate::commands::{Answer as Outcome, start_in_new_session, submit};
 use crate::deps::Deps;
 use crate::reading::{ms, pending_messages};
 use cairn_engine::command::{Command, Settlement, StartRun};
-use cairn_engine::limits::MAX_GOAL;
+use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
 use cairn_engine::plan::Plan;
 use cairn_proto::convert::ConvertError;
 use cairn_proto::orchestrator as pb;
@@ -67,7 +67,7 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
     at_most(
         "run.limits.max_parallel_steps",
         limits.max_parallel_steps,
-        256,
+        MAX_PARALLEL_STEPS,
     )
 }
 

@@ -4,7 +4,7 @@ use super::attempt::{attempt_start, last_turn, step_progress};
 use super::{Message, Outstanding, Owner};
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
-use cairn_engine::state::CallStatus;
+use cairn_engine::state::{CallStatus, Session};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest, RunStepResponse};
 use cairn_proto::planner::MakePlanRequest;
@@ -56,6 +56,17 @@ impl Owner {
         });
     }
 
+    /// An owner that is stopping lets go of what the next one may take up at once. What it has
+    /// heard of that is decided first.
+    pub(super) fn drop_idle_if_stopping(&mut self) {
+        if !self.tenure.is_stopping() || self.tenure.has_messages() {
+            return;
+        }
+        let session = &self.session;
+        self.active
+            .retain(|work, _| has_intended_call(session, *work));
+    }
+
     pub(super) fn perform(&mut self, left: &Outstanding) {
         for work in left.iter() {
             if self.active.contains_key(&work) || !self.may_begin(work) {
@@ -83,28 +94,20 @@ impl Owner {
     /// An owner that is stopping begins nothing but what it alone knows: that a call whose intent
     /// is durable has not been sent. For the next owner it would be in doubt.
     fn may_begin(&self, work: Work) -> bool {
-        !self.tenure.is_stopping() || self.has_intended_call(work)
-    }
-
-    /// The work is an attempt with a call that is durable as intended, and to be sent or under way.
-    pub(super) fn has_intended_call(&self, work: Work) -> bool {
-        let Work::RunStep(name) = work else {
-            return false;
-        };
-        let attempt = self.session.attempt(name).into_iter();
-        let mut calls = attempt.flat_map(|attempt| last_turn(attempt).1);
-        calls.any(|call| matches!(call.status, CallStatus::Intended { .. }))
+        !self.tenure.is_stopping() || has_intended_call(&self.session, work)
     }
 
     fn ask_planner(&mut self, work: Work, run: u32, pause: Option<Duration>) {
         let Some(state) = self.session.run(run) else {
             return;
         };
+        let mut layers = self.prompt_layers();
+        layers.extend(Some(self.deps.catalogue().prompt.clone()).filter(|layer| !layer.is_empty()));
         let request = MakePlanRequest {
             session: self.key.id.to_string(),
             run,
             goal: state.goal.clone(),
-            prompt_layers: self.prompt_layers(),
+            prompt_layers: layers,
             model: state.model.clone(),
         };
         let request = with_namespace(Request::new(request), &self.key.namespace);
@@ -230,6 +233,16 @@ impl Owner {
             }
         }
     }
+}
+
+/// The work is an attempt with a call that is durable as intended, and to be sent or under way.
+pub(super) fn has_intended_call(session: &Session, work: Work) -> bool {
+    let Work::RunStep(name) = work else {
+        return false;
+    };
+    let attempt = session.attempt(name).into_iter();
+    let mut calls = attempt.flat_map(|attempt| last_turn(attempt).1);
+    calls.any(|call| matches!(call.status, CallStatus::Intended { .. }))
 }
 
 fn reports(

@@ -4,6 +4,7 @@ use super::Owner;
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, CallFinished};
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::limits::MAX_CALLS;
 use cairn_engine::message::Usage;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
@@ -122,10 +123,8 @@ impl Owner {
             return None;
         }
         if is_final(&error) {
-            let message = format!("the step cannot be told to an executor, or by it: {error}");
-            let kind = FailureKind::LimitExceeded;
             self.active.remove(&Work::RunStep(attempt));
-            return Some(failed(attempt, kind, "message_too_large", message));
+            return Some(refused(attempt, &error));
         }
         Some(self.lost(attempt, &error))
     }
@@ -167,6 +166,17 @@ fn is_final(error: &RpcError) -> bool {
     )
 }
 
+/// The attempt fails by what the way to the executor, or the executor itself, will always refuse.
+fn refused(attempt: AttemptRef, error: &RpcError) -> Input {
+    if error.kind() == ErrorKind::OutOfRange {
+        let message = format!("the step cannot be told to an executor, or by it: {error}");
+        let kind = FailureKind::LimitExceeded;
+        return failed(attempt, kind, "message_too_large", message);
+    }
+    let message = format!("the executor refuses the step: {error}");
+    failed(attempt, FailureKind::Other, error.reason_name(), message)
+}
+
 fn failed(attempt: AttemptRef, kind: FailureKind, reason: &str, message: String) -> Input {
     Input::Report {
         attempt,
@@ -183,14 +193,10 @@ fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Vec<Input
     let results = results.collect::<Result<_, _>>()?;
     let mut reply = report.reply.map(Reply::try_from).transpose()?;
     let mut then = None;
-    if let Some(reply) = reply
-        .as_mut()
-        .filter(|reply| size_of(reply) > LARGEST_REPLY)
+    if let Some(reply) = reply.as_mut()
+        && let Some((reason, message)) = fault_of(reply)
     {
-        let bytes = size_of(reply);
-        let message = format!("the reply has {bytes} bytes; at most {LARGEST_REPLY} are allowed");
-        let kind = FailureKind::LimitExceeded;
-        then = Some(failed(attempt, kind, "reply_too_large", message));
+        then = Some(failed(attempt, FailureKind::LimitExceeded, reason, message));
         reply.text.clear();
         reply.calls.clear();
     }
@@ -201,6 +207,20 @@ fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Vec<Input
         failure: report.failure.map(Failure::from),
     };
     Ok([first].into_iter().chain(then).collect())
+}
+
+/// Why no journal takes the reply, if none does.
+fn fault_of(reply: &Reply) -> Option<(&'static str, String)> {
+    let (bytes, calls) = (size_of(reply), reply.calls.len());
+    if bytes > LARGEST_REPLY {
+        let message = format!("the reply has {bytes} bytes; at most {LARGEST_REPLY} are allowed");
+        return Some(("reply_too_large", message));
+    }
+    if calls > MAX_CALLS {
+        let message = format!("the reply asks for {calls} calls; at most {MAX_CALLS} are allowed");
+        return Some(("too_many_calls", message));
+    }
+    None
 }
 
 fn read_plan(run: u32, answer: MakePlanResponse) -> Input {

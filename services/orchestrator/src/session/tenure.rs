@@ -5,9 +5,10 @@ use crate::clock::StoreClock;
 use cairn_rpc::{ErrorKind, RpcError};
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, SelectAll, Stream};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TryRecvError};
 
 /// Most messages that one transition takes in.
 const LARGEST_BATCH: usize = 128;
@@ -41,7 +42,7 @@ pub(super) struct Tenure {
     until: i64,
     notices: mpsc::UnboundedReceiver<Notice>,
     work: SelectAll<BoxStream<'static, Message>>,
-    batch: Vec<Message>,
+    batch: VecDeque<Message>,
     is_woken: bool,
     is_stopping: bool,
 }
@@ -59,7 +60,7 @@ impl Tenure {
             until,
             notices,
             work: SelectAll::new(),
-            batch: Vec::new(),
+            batch: VecDeque::new(),
             is_woken: false,
             is_stopping: false,
         }
@@ -82,7 +83,7 @@ impl Tenure {
     }
 
     /// How long work may go on without a renewal: executors are to stop before others may begin.
-    fn left(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         let until = u64::try_from(self.until).unwrap_or(0);
         let left = Duration::from_millis(until.saturating_sub(self.clock.now()));
         left.saturating_sub(self.lease / 10)
@@ -103,13 +104,25 @@ impl Tenure {
         !self.batch.is_empty()
     }
 
-    pub(super) fn take_messages(&mut self) -> Vec<Message> {
-        std::mem::take(&mut self.batch)
+    /// The oldest of them.
+    pub(super) fn take_message(&mut self) -> Option<Message> {
+        self.batch.pop_front()
     }
 
     /// Whether there may be commands that the owner has not seen.
     pub(super) fn take_woken(&mut self) -> bool {
         std::mem::take(&mut self.is_woken)
+    }
+
+    /// Takes in what the process has told already.
+    pub(super) fn hear(&mut self) -> Result<(), End> {
+        loop {
+            match self.notices.try_recv() {
+                Ok(notice) => self.heed(Some(notice))?,
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => return self.heed(None),
+            }
+        }
     }
 
     /// Waits until something arrives that the owner has to look at.
@@ -119,7 +132,7 @@ impl Tenure {
             let left = self.left();
             tokio::select! {
                 Some(message) = self.work.next(), if !self.work.is_empty() => {
-                    self.batch.push(message);
+                    self.batch.push_back(message);
                 }
                 notice = self.notices.recv() => self.heed(notice)?,
                 () = tokio::time::sleep(left) => return Err(End::Fenced),
@@ -183,7 +196,7 @@ impl Tenure {
                 output = &mut future => return Ok(output),
                 notice = self.notices.recv() => self.heed(notice)?,
                 Some(message) = self.work.next(), if has_room && !self.work.is_empty() => {
-                    self.batch.push(message);
+                    self.batch.push_back(message);
                 }
                 () = tokio::time::sleep(left) => return Err(End::Fenced),
             }
@@ -211,7 +224,8 @@ fn may_pass(error: &RpcError) -> bool {
 /// What an answer of the store that will not change means for the owner.
 fn end_of(error: RpcError) -> End {
     let is_gone = match error.kind() {
-        ErrorKind::Conflict => true,
+        // Any other conflict: what is known here is not what the journal holds.
+        ErrorKind::Conflict => error.reason_name() == "FENCED",
         ErrorKind::NotFound => error.metadata("resource") != Some("blob"),
         ErrorKind::FailedPrecondition => error.reason_name() == "TERMINAL",
         _ => false,

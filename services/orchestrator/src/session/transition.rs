@@ -1,19 +1,23 @@
 //! Makes what was decided durable.
 
+use super::perform::has_intended_call;
 use super::{End, Outstanding, Owner, stalled};
 use crate::status::status_of;
 use crate::store::{for_session, within};
 use bytes::Bytes;
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::state::Session;
+use cairn_engine::text::cut;
 use cairn_proto::memory as pb;
+
+/// Longest title in a listing, in characters.
+const LISTED_TITLE: usize = 200;
 
 impl Owner {
     /// Commits the events, folds what others appended before them, and lets the session sleep if
     /// nothing is left to do. Says what is left.
     pub(super) async fn make_durable(&mut self, events: Vec<Event>) -> Result<Outstanding, End> {
         let left = Outstanding::of(&self.session);
-        self.drop_unwanted(&left);
         // An owner that is stopping has begun nothing new: it lets go, and the next one begins.
         let parks = left.is_done() && !self.tenure.is_stopping();
         if !events.is_empty() || parks {
@@ -131,7 +135,10 @@ impl Owner {
         if !self.tenure.is_stopping() || self.tenure.has_messages() {
             return Ok(());
         }
-        if left.iter().any(|work| self.has_intended_call(work)) {
+        if left
+            .iter()
+            .any(|work| has_intended_call(&self.session, work))
+        {
             return Ok(());
         }
         let request = pb::ReleaseSessionRequest {
@@ -157,7 +164,16 @@ pub(crate) fn header(session: &Session) -> pb::Header {
     pb::Header {
         status: status_of(session).into(),
         handled_through: session.handled_through,
+        title: listed_title(session),
     }
+}
+
+/// The goal of the first run, or the title.
+fn listed_title(session: &Session) -> String {
+    let goal = session.runs.first().map(|run| run.goal.as_str());
+    let goal = goal.filter(|goal| !goal.is_empty());
+    // With the mark for what is left out they are 200, and so at most 800 bytes.
+    cut(goal.unwrap_or(&session.title), LISTED_TITLE - 1)
 }
 
 /// A journal at its limits still takes events that settle, pause, cancel or end.

@@ -1,6 +1,7 @@
 //! Commands of clients: when they come, and when nobody may act on them.
 
 use crate::support::{Kind, World, chain, count, model_step, names, reply, tool_step};
+use cairn_engine::command::Command;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
@@ -101,16 +102,35 @@ async fn a_repeated_request_gets_the_same_answer() {
     assert_eq!(count(&events, "RunCancelled"), 1);
 }
 
-/// Claims the session five times and lets go each time, as owners that die on it.
-async fn set_aside(world: &World) -> String {
-    let session = world.start(chain(vec![model_step("poison")])).await;
+/// Its first run is this one, and nobody works on it.
+async fn left_alone(world: &World, request: pb::StartRunRequest) -> String {
+    let mut client = world.client.clone();
+    let started = world.until(client.start_run(request)).await;
     drop(world.attempt().await);
     let draining = world.running.drain();
     world.until(draining).await;
+    started.unwrap().into_inner().session
+}
+
+/// Claims the session five times and lets go each time, as owners that die on it.
+async fn die_on_it(world: &World) {
     for _ in 0..5 {
         assert_eq!(world.claim("mortal").await.len(), 1);
         world.pass(Duration::from_secs(16)).await;
     }
+}
+
+fn poison(world: &World, session: &str) -> pb::StartRunRequest {
+    pb::StartRunRequest {
+        session: session.to_owned(),
+        request_id: world.request_id(),
+        run: Some(chain(vec![model_step("poison")])),
+    }
+}
+
+async fn set_aside(world: &World) -> String {
+    let session = left_alone(world, poison(world, "")).await;
+    die_on_it(world).await;
     assert!(world.claim("mortal").await.is_empty());
     session
 }
@@ -137,15 +157,58 @@ async fn a_session_that_was_set_aside_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commands_to_a_session_that_was_set_aside_do_not_hang() {
+async fn commands_to_a_session_that_was_set_aside_are_refused_at_once() {
     let world = World::new().await;
     let session = set_aside(&world).await;
+    let before = world.now();
     let cancelling = cancel(&world, &session);
     let refused = world.until(cancelling).await.unwrap().unwrap_err();
     let (kind, reason, message) = reason(&refused);
     assert_eq!(kind, ErrorKind::FailedPrecondition);
     assert_eq!(reason, "SESSION_QUARANTINED");
     assert!(message.contains("ReleaseQuarantine"), "{message}");
+    let took = world.now() - before;
+    assert!(took < 1_000, "{took} ms");
+}
+
+/// Also one that waits for its answer already.
+#[tokio::test(start_paused = true)]
+async fn a_command_is_refused_when_its_session_is_set_aside() {
+    let world = World::new().await;
+    let session = left_alone(&world, poison(&world, "")).await;
+    die_on_it(&world).await;
+    let cancelling = cancel(&world, &session);
+    world.seen(&session, is_cancellation).await;
+    assert!(!cancelling.is_finished());
+    assert!(world.claim("mortal").await.is_empty());
+    let refused = world.until(cancelling).await.unwrap().unwrap_err();
+    assert_eq!(reason(&refused).1, "SESSION_QUARANTINED");
+}
+
+fn is_cancellation(kind: &Kind) -> bool {
+    let Kind::CommandReceived { command, .. } = kind else {
+        return false;
+    };
+    matches!(command, Command::CancelRun { .. })
+}
+
+/// What was answered before is still known.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_request_is_answered_though_its_session_was_set_aside() {
+    let world = World::new().await;
+    let made = pb::CreateSessionRequest {
+        request_id: world.request_id(),
+        ..pb::CreateSessionRequest::default()
+    };
+    let made = world.client.clone().create_session(made).await;
+    let start = poison(&world, &made.unwrap().into_inner().session);
+    let session = left_alone(&world, start.clone()).await;
+    die_on_it(&world).await;
+    assert!(world.claim("mortal").await.is_empty());
+    assert_eq!(world.status(&session).await, pb::SessionStatus::Quarantined);
+    let mut client = world.client.clone();
+    let again = world.until(client.start_run(start)).await;
+    assert_eq!(again.unwrap().into_inner().run, 1);
 }
 
 /// What was asked meanwhile is done before anything else, so that a session that kills its owners

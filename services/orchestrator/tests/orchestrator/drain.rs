@@ -207,3 +207,84 @@ async fn nothing_is_claimed_any_more() {
     assert_eq!(world.claim("o-2").await.len(), 1);
     starting.abort();
 }
+
+/// A model's step beside a call with side effects is let go at once: its reply would begin more.
+#[tokio::test(start_paused = true)]
+async fn no_call_begins_beside_one_that_ends() {
+    let world = world().await;
+    let session = world
+        .start(graph(vec![model_step("act"), model_step("think")]))
+        .await;
+    let (mut acting, mut thinking) = (world.attempt().await, world.attempt().await);
+    acting.reply(reply(0, "", &[("effectful", "{}")]));
+    acting.ack().await;
+    let draining = Draining::of(&world).await;
+    thinking.reply(reply(0, "", &[("effectful", "{}")]));
+    assert!(thinking.rest().await.is_empty());
+    assert!(!draining.is_over());
+    acting.report_result(0, 0, "sent");
+    draining.over(&world).await;
+    let events = world.journal.events(&session).await;
+    assert_eq!(count(&events, "CallIntended"), 1);
+    assert_eq!(count(&events, "CallFinished"), 1);
+}
+
+/// The same if the reply has arrived before: it is kept, and its call is for the next owner.
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_arrived_before_is_kept_and_its_call_does_not_begin() {
+    let world = world().await;
+    let session = world
+        .start(graph(vec![model_step("act"), model_step("think")]))
+        .await;
+    let (mut acting, mut thinking) = (world.attempt().await, world.attempt().await);
+    acting.reply(reply(0, "", &[("effectful", "{}")]));
+    acting.ack().await;
+    let mut held = world.faults.hold("Commit");
+    thinking.reply(reply(0, "one", &[]));
+    held.reached().await;
+    thinking.reply(reply(1, "two", &[("effectful", "{}")]));
+    world.settle().await;
+    let draining = Draining::of(&world).await;
+    held.release();
+    let said = thinking.rest().await;
+    assert!(said.iter().all(|ack| ack.permitted_calls.is_empty()));
+    assert!(!draining.is_over());
+    acting.report_result(0, 0, "sent");
+    draining.over(&world).await;
+    let events = world.journal.events(&session).await;
+    assert_eq!(count(&events, "ReplyReceived"), 3);
+    assert_eq!(count(&events, "CallIntended"), 1);
+    assert_eq!(world.claim("o-2").await.len(), 1);
+}
+
+/// An owner that begins while the process ends begins nothing.
+#[tokio::test(start_paused = true)]
+async fn a_session_made_meanwhile_is_given_away_at_once() {
+    let world = world().await;
+    let mut held = world.faults.hold("CreateSession");
+    let starter = world.clone();
+    let starting = tokio::spawn(async move { starter.start(chain(vec![model_step("a")])).await });
+    held.reached().await;
+    let draining = Draining::of(&world).await;
+    held.release();
+    let session = starting.await.expect("it is made");
+    draining.over(&world).await;
+    assert!(world.other_attempts().await.is_empty());
+    assert_eq!(world.claim("o-2").await.len(), 1);
+    let events = world.journal.events(&session).await;
+    assert_eq!(count(&events, "StepStarted"), 1);
+}
+
+/// Nor does one whose session is made then; but the run is accepted.
+#[tokio::test(start_paused = true)]
+async fn a_session_made_afterwards_has_not_begun_its_steps() {
+    let world = world().await;
+    Draining::of(&world).await.over(&world).await;
+    let session = world.start(chain(vec![tool_step("effectful")])).await;
+    assert!(world.other_attempts().await.is_empty());
+    let events = world.journal.events(&session).await;
+    assert_eq!(count(&events, "RunStarted"), 1);
+    assert_eq!(count(&events, "StepStarted"), 0);
+    assert_eq!(count(&events, "CallIntended"), 0);
+    assert_eq!(world.claim("o-2").await.len(), 1);
+}

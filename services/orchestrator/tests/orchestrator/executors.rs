@@ -2,6 +2,7 @@
 
 use crate::support::{Attempt, Kind, World, chain, count, model_step, names, reply};
 use cairn_engine::event::Event;
+use cairn_engine::failure::FailureKind;
 use cairn_rpc::RpcError;
 use std::time::Duration;
 
@@ -153,4 +154,19 @@ async fn a_report_that_cannot_be_read_drops_the_executor() {
     attempt.complete(0);
     assert!(attempt.settled().await);
     world.ended(&session).await;
+}
+
+/// What an executor says is wrong is what the step fails with.
+#[tokio::test(start_paused = true)]
+async fn an_executor_that_refuses_the_step_is_quoted() {
+    let (world, session) = begun().await;
+    let attempt = world.attempt().await;
+    attempt.break_with(RpcError::missing("start.model").into());
+    let events = world.ended(&session).await;
+    assert_eq!(failure_of(&events), "FIELD_MISSING");
+    let Some(Kind::RunFailed { failure, .. }) = events.last().map(|event| &event.kind) else {
+        panic!("{:?}", names(&events));
+    };
+    assert_eq!(failure.kind, FailureKind::Other);
+    assert!(failure.message.contains("start.model"), "{failure}");
 }

@@ -278,3 +278,61 @@ async fn an_owner_that_is_fenced_lets_go() {
     attempt.dropped().await;
     assert!(nobody_can_claim(&world).await);
 }
+
+/// A panic ends an owner like any other end: its lease runs out, and the next one goes on.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_panics_does_not_keep_its_lease() {
+    let world = World::new().await;
+    let session = world.start(one_step()).await;
+    let mut attempt = world.attempt().await;
+    world.faults.next("Commit", Fault::Panic, 1);
+    attempt.reply(reply(0, "hm", &[]));
+    attempt.dropped().await;
+    let mut again = world.attempt().await;
+    again.complete(0);
+    assert!(again.settled().await);
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "AttemptContinued"), 1);
+    assert_eq!(count(&events, "ReplyReceived"), 1);
+}
+
+/// A process that was frozen while it waited for an answer: the session may be somebody else's.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_permitted_when_an_answer_comes_after_the_lease() {
+    let world = World::new().await;
+    let session = world.start(one_step()).await;
+    let mut attempt = world.attempt().await;
+    let mut answer = world.faults.hold_answer("Commit");
+    attempt.reply(reply(0, "", &[("effectful", "{}")]));
+    answer.reached().await;
+    // Everything happens at once when it wakes up.
+    answer.release();
+    world.run_ahead(2 * LEASE);
+    tokio::time::advance(2 * LEASE).await;
+    let said = attempt.rest().await;
+    assert!(said.is_empty(), "{said:?}");
+    let events = world.journal.events(&session).await;
+    assert_eq!(count(&events, "CallIntended"), 1);
+}
+
+/// What is not durable ends nothing: until then the step goes on.
+#[tokio::test(start_paused = true)]
+async fn work_goes_on_until_its_end_is_durable() {
+    let world = World::new().await;
+    let session = world.start(one_step()).await;
+    let mut attempt = world.attempt().await;
+    let mut held = world.faults.hold("Commit");
+    let cancellation = world.cancellation(&session);
+    let mut client = world.client.clone();
+    let cancelling = tokio::spawn(async move { client.cancel_run(cancellation).await });
+    held.reached().await;
+    world.settle().await;
+    assert!(attempt.is_held());
+    held.release();
+    attempt.dropped().await;
+    world
+        .until(cancelling)
+        .await
+        .unwrap()
+        .expect("it is cancelled");
+}

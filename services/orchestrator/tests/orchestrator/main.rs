@@ -13,6 +13,7 @@ mod commands;
 mod drain;
 mod executors;
 mod leases;
+mod limits;
 mod planning;
 mod runs;
 mod store_faults;

@@ -8,6 +8,13 @@ use cairn_rpc::RpcError;
 use std::time::Duration;
 use tonic::Status;
 
+const USAGE: wire::Usage = wire::Usage {
+    input_tokens: 700,
+    output_tokens: 40,
+    cost_nano_usd: 5,
+    model_calls: 2,
+};
+
 fn gone() -> Status {
     RpcError::unavailable("the planner is gone").into()
 }
@@ -123,10 +130,11 @@ async fn a_plan_that_comes_with_the_cancellation_is_too_late() {
     let mut client = world.client.clone();
     let cancelling = tokio::spawn(async move { client.cancel_run(cancellation).await });
     held.reached().await;
-    // The call was given up when the cancellation was decided.
-    asked.given_up().await;
+    // The cancellation is decided, but not durable.
+    asked.plan(vec![model_step("think")], USAGE);
+    world.settle().await;
     held.release();
-    cancelling.await.unwrap().expect("cancelled");
+    world.until(cancelling).await.unwrap().expect("cancelled");
     let events = world.journal.events(&session).await;
     assert_eq!(count(&events, "PlanApplied"), 0);
 }
@@ -142,13 +150,20 @@ async fn planning_that_fails_fails_the_run() {
             message: "no plan".to_owned(),
             recoverable: false,
         }),
+        usage: Some(USAGE),
+        duration_ms: 9,
         ..MakePlanResponse::default()
     }));
     let events = world.ended(&session).await;
     match events.last().map(|event| &event.kind) {
-        Some(Kind::RunFailed { failure, .. }) => assert_eq!(failure.message, "no plan"),
+        Some(Kind::RunFailed {
+            failure,
+            duration_ms,
+            ..
+        }) => assert_eq!((&*failure.message, *duration_ms), ("no plan", 9)),
         _ => panic!("{:?}", names(&events)),
     }
+    assert_eq!(world.run(&session).await.usage, Some(USAGE));
 }
 
 #[tokio::test(start_paused = true)]

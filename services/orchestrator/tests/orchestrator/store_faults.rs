@@ -1,7 +1,6 @@
 //! Faults on the way to the store: they end no owner, and lose or double nothing.
 
 use crate::support::{Fault, World, chain, count, model_step, names, reply, tool_step};
-use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 
 const FAULTS: [Fault; 2] = [Fault::Refuse, Fault::LoseAnswer];
@@ -134,22 +133,4 @@ async fn a_deleted_session_ends_its_owner() {
     attempt.dropped().await;
     held.release();
     assert!(world.claim("o-2").await.is_empty());
-}
-
-/// What fails for good is not tried again.
-#[tokio::test(start_paused = true)]
-async fn limits_of_the_store_end_the_owner_at_once() {
-    let world = World::new().await;
-    let session = world.start(chain(vec![model_step("think")])).await;
-    let mut attempt = world.attempt().await;
-    let before = world.faults.calls("Commit");
-    // More events than one transition may have.
-    let calls = vec![("scratchpad", r#"{"text": ""}"#); 1100];
-    attempt.reply(reply(0, "", &calls));
-    attempt.dropped().await;
-    assert_eq!(world.faults.calls("Commit"), before + 1);
-    let events = world.journal.events(&session).await;
-    assert_eq!(count(&events, "ReplyReceived"), 0);
-    let usage = wire::Usage::default();
-    assert_eq!(world.run(&session).await.usage, Some(usage));
 }

@@ -293,11 +293,46 @@ async fn sessions_are_listed_with_their_goals() {
             .start(crate::support::goal(&format!("goal {number}")))
             .await;
     }
+    let before = world.faults.calls("ReadEvents");
     let listed = world.listed(15).await;
+    assert_eq!(world.faults.calls("ReadEvents"), before);
     let titles: Vec<_> = listed.into_iter().map(|session| session.title).collect();
     let expected: Vec<_> = (0..40)
         .rev()
         .map(|number| format!("goal {number}"))
         .collect();
     assert_eq!(titles, expected);
+}
+
+/// A session is listed as it was called, until it has a goal.
+#[tokio::test(start_paused = true)]
+async fn the_goal_of_the_first_run_becomes_the_title() {
+    let long = "🚀".repeat(201);
+    let cut = "🚀".repeat(199) + "…";
+    for (goal, title) in [("", "given"), ("first", "first"), (&long, &cut)] {
+        let world = World::new().await;
+        let request = pb::CreateSessionRequest {
+            request_id: world.request_id(),
+            title: "given".to_owned(),
+            ..pb::CreateSessionRequest::default()
+        };
+        let made = world.client.clone().create_session(request).await;
+        let session = made.unwrap().into_inner().session;
+        assert_eq!(world.listed(0).await[0].title, "given");
+        for goal in [goal, "second"] {
+            let mut run = crate::support::chain(vec![crate::support::tool_step("pure")]);
+            run.goal = goal.to_owned();
+            let request = pb::StartRunRequest {
+                session: session.clone(),
+                request_id: world.request_id(),
+                run: Some(run),
+            };
+            let mut client = world.client.clone();
+            world.until(client.start_run(request)).await.expect("a run");
+            let mut attempt = world.attempt().await;
+            attempt.report_result(0, 0, "made");
+            assert!(attempt.settled().await);
+            assert_eq!(world.listed(0).await[0].title, title);
+        }
+    }
 }

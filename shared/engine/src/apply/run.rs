@@ -43,14 +43,28 @@ impl Session {
                 run.turn_allowance = run.turn_allowance.saturating_add(*turns);
                 self.answer_command(*command_seq);
             }
+            other => return self.end_run(other, at),
+        }
+        Ok(())
+    }
+
+    fn end_run(&mut self, event: &EventKind, at: u64) -> Result<(), IllegalTransition> {
+        use EventKind as E;
+        match event {
             E::RunCompleted { run, answer } => {
                 let run = self.run_mut(*run)?;
                 run.end(RunStatus::Completed, at)?;
                 run.answer.clone_from(answer);
             }
-            E::RunFailed { run, failure } => {
+            E::RunFailed {
+                run,
+                failure,
+                usage,
+                ..
+            } => {
                 let run = self.run_mut(*run)?;
                 run.end(RunStatus::Failed, at)?;
+                run.usage.add(&usage.unwrap_or_default());
                 run.failure = Some(failure.clone());
             }
             E::RunCancelled {

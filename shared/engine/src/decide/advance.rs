@@ -2,6 +2,7 @@
 
 use super::Decision;
 use crate::event::{AttemptRef, CallRef, Effect, EventKind};
+use crate::limits::MAX_PARALLEL_STEPS;
 use crate::state::{RunStatus, StepStatus};
 use crate::transitions::IllegalTransition;
 
@@ -25,6 +26,8 @@ impl Decision<'_> {
             return self.emit(EventKind::RunFailed {
                 run: number,
                 failure,
+                usage: None,
+                duration_ms: 0,
             });
         }
         if plan.open == 0 {
@@ -47,7 +50,8 @@ impl Decision<'_> {
             return None;
         }
         let plan = run.plan.as_ref()?;
-        if plan.running.len() >= run.limits.max_parallel_steps as usize {
+        let most = run.limits.max_parallel_steps.min(MAX_PARALLEL_STEPS);
+        if plan.running.len() >= most as usize {
             return None;
         }
         plan.ready.first().map(|position| position + 1)

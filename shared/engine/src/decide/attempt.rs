@@ -36,9 +36,7 @@ impl Decision<'_> {
         if self.session.attempt(attempt).is_some() {
             match (reply, failure) {
                 (Some(reply), _) => self.take_reply(attempt, reply)?,
-                (None, Some(failure)) => {
-                    self.emit(EventKind::StepFailed { attempt, failure })?;
-                }
+                (None, Some(failure)) => self.fail_step(attempt, failure)?,
                 (None, None) => {}
             }
         }
@@ -99,10 +97,12 @@ impl Decision<'_> {
                 let tool = call.call.name.clone();
                 self.intend(result.call, &tool)
             }
-            CallStatus::Requested if may_be_sent => {
+            CallStatus::Requested if may_be_sent && self.facts.starts => {
                 let tool = call.call.name.clone();
                 self.intend(result.call, &tool)
             }
+            // The next owner has it sent.
+            CallStatus::Requested if may_be_sent => Ok(()),
             _ => self.emit(EventKind::CallFinished(result)),
         }
     }
@@ -164,11 +164,11 @@ impl Decision<'_> {
                     let call = call.call.clone();
                     self.answer_state_call(name, &call)?;
                 }
-                Effect::Effectful => {
+                Effect::Effectful if self.facts.starts => {
                     let tool = call.call.name.clone();
                     self.intend(name, &tool)?;
                 }
-                Effect::Pure | Effect::Idempotent => {}
+                Effect::Effectful | Effect::Pure | Effect::Idempotent => {}
             }
         }
         Ok(())
@@ -177,61 +177,64 @@ impl Decision<'_> {
     /// Ends a tool step with its call, and a step whose completion waits for the other calls of
     /// its reply.
     pub(super) fn finish_turn(&mut self, attempt: AttemptRef) -> Result<(), IllegalTransition> {
-        let Some(running) = self.session.attempt(attempt) else {
-            return Ok(());
-        };
         if self.is_tool_step(attempt) {
-            let call = running.turns.first().and_then(|turn| turn.calls.first());
-            return match call.map(|call| &call.status) {
-                Some(CallStatus::Finished {
-                    output,
-                    is_error,
-                    reason,
-                }) => {
-                    let failed = is_error.then(|| reason.clone());
-                    let output = output.clone();
-                    self.end_tool_step(attempt, &output, failed)
-                }
-                _ => Ok(()),
-            };
+            return self.finish_tool_step(attempt);
         }
-        match step_tool::ending(running, attempt) {
-            Ending::None => Ok(()),
-            Ending::Refused { call, because } => {
-                self.answer(call, because, "NotCompleted")?;
-                // The reply may hold a second wish to end the step.
-                self.finish_turn(attempt)
-            }
-            Ending::Step {
-                call,
-                response,
-                summary,
-            } => {
-                self.answer(call, "step completed".to_owned(), "")?;
-                self.emit(EventKind::StepCompleted {
-                    attempt,
+        // A reply may hold more than one wish to end the step.
+        while let Some(running) = self.session.attempt(attempt) {
+            match step_tool::ending(running, attempt) {
+                Ending::None => return Ok(()),
+                Ending::Refused { call, because } => self.answer(call, because, "NotCompleted")?,
+                Ending::Step {
+                    call,
                     response,
                     summary,
-                })
+                } => {
+                    self.answer(call, "step completed".to_owned(), "")?;
+                    return self.emit(EventKind::StepCompleted {
+                        attempt,
+                        response,
+                        summary,
+                    });
+                }
             }
         }
+        Ok(())
     }
 
-    fn end_tool_step(
+    fn finish_tool_step(&mut self, attempt: AttemptRef) -> Result<(), IllegalTransition> {
+        let running = self.session.attempt(attempt);
+        let turn = running.and_then(|running| running.turns.first());
+        let call = turn.and_then(|turn| turn.calls.first());
+        let Some(CallStatus::Finished {
+            output,
+            is_error,
+            reason,
+        }) = call.map(|call| &call.status)
+        else {
+            return Ok(());
+        };
+        let end = if *is_error {
+            let failure = Failure::new(FailureKind::Tool, reason.clone(), output.clone());
+            EventKind::StepFailed { attempt, failure }
+        } else {
+            EventKind::StepCompleted {
+                attempt,
+                response: String::new(),
+                summary: gist(output, GIST_LENGTH),
+            }
+        };
+        self.emit(end)
+    }
+
+    /// A call that may have been sent is in doubt from then on, though nobody is asked any more.
+    pub(super) fn fail_step(
         &mut self,
         attempt: AttemptRef,
-        output: &str,
-        failed: Option<String>,
+        failure: Failure,
     ) -> Result<(), IllegalTransition> {
-        if let Some(reason) = failed {
-            let failure = Failure::new(FailureKind::Tool, reason, output);
-            return self.emit(EventKind::StepFailed { attempt, failure });
-        }
-        self.emit(EventKind::StepCompleted {
-            attempt,
-            response: String::new(),
-            summary: gist(output, GIST_LENGTH),
-        })
+        self.doubt_intended_calls(attempt, false)?;
+        self.emit(EventKind::StepFailed { attempt, failure })
     }
 
     /// Gives a call its result. A reason makes it an error.

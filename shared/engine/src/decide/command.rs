@@ -194,11 +194,38 @@ impl Decision<'_> {
         let of_models = attempts.filter(|(_, step, _)| step.plan.tool.is_none());
         let of_models: Vec<_> = of_models.map(|(name, ..)| name).collect();
         for attempt in of_models {
-            self.doubt_intended_calls(attempt, false)?;
-            let failure = failure.clone();
-            self.emit(EventKind::StepFailed { attempt, failure })?;
+            self.fail_step(attempt, failure.clone())?;
         }
         self.advance(number)
+    }
+
+    /// Nothing here makes room necessary: the run ends, and commands are answered with no.
+    pub(super) fn end_at_limit(&mut self, failure: &Failure) -> Result<(), IllegalTransition> {
+        if let Some(run) = self.session.active_run() {
+            let number = run.number;
+            let running: Vec<_> = run.running_attempts().map(|(name, ..)| name).collect();
+            for attempt in running {
+                self.fail_step(attempt, failure.clone())?;
+            }
+            self.emit(EventKind::RunFailed {
+                run: number,
+                failure: failure.clone(),
+                usage: None,
+                duration_ms: 0,
+            })?;
+        }
+        while let Some((&command_seq, command)) = self.session.commands.first_key_value() {
+            match command {
+                Command::StartRun(_) => self.emit(EventKind::CommandRefused {
+                    command_seq,
+                    reason: "LIMIT_EXCEEDED".to_owned(),
+                    message: failure.message.clone(),
+                })?,
+                // Without a run, these are refused.
+                _ => self.handle_command()?,
+            }
+        }
+        Ok(())
     }
 }
 

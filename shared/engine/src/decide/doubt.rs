@@ -4,7 +4,7 @@ use super::Decision;
 use crate::command::Settlement;
 use crate::event::{AttemptRef, CallRef, Effect, EventKind};
 use crate::failure::{Failure, FailureKind};
-use crate::state::CallStatus;
+use crate::state::{Call, CallStatus};
 use crate::transitions::IllegalTransition;
 
 impl Decision<'_> {
@@ -19,6 +19,7 @@ impl Decision<'_> {
         for attempt in running {
             self.emit(EventKind::AttemptContinued { attempt })?;
             self.doubt_intended_calls(attempt, holder_dead)?;
+            self.intend_requested_calls(attempt)?;
         }
         self.settle_due()?;
         self.reconcile_status(number)
@@ -31,6 +32,24 @@ impl Decision<'_> {
         self.emit(EventKind::AttemptContinued { attempt })?;
         self.doubt_intended_calls(attempt, false)?;
         self.reconcile_status(attempt.run)
+    }
+
+    /// An owner that was about to let go has left them.
+    fn intend_requested_calls(&mut self, attempt: AttemptRef) -> Result<(), IllegalTransition> {
+        let running = self.session.attempt(attempt).into_iter();
+        let is_left = |call: &Call| {
+            call.effect == Effect::Effectful && matches!(call.status, CallStatus::Requested)
+        };
+        let left = running
+            .flat_map(|running| running.calls(attempt))
+            .filter(|(_, call)| is_left(call) && self.facts.starts);
+        let left: Vec<_> = left
+            .map(|(name, call)| (name, call.call.name.clone()))
+            .collect();
+        for (name, tool) in left {
+            self.intend(name, &tool)?;
+        }
+        Ok(())
     }
 
     /// An answer counts once the call can no longer be running: at once if it died with its
@@ -106,7 +125,8 @@ impl Decision<'_> {
         match settlement {
             Settlement::Retry => {
                 let again = self.session.call(call);
-                let again = again.filter(|call| call.effect == Effect::Effectful);
+                let is_intended = |call: &&Call| call.effect == Effect::Effectful;
+                let again = again.filter(is_intended).filter(|_| self.facts.starts);
                 match again.map(|call| call.call.name.clone()) {
                     Some(tool) => self.intend(call, &tool),
                     None => Ok(()),
@@ -120,7 +140,7 @@ impl Decision<'_> {
             Settlement::Fail { reason } => {
                 let message = format!("a person decided that a call failed: {reason}");
                 let failure = Failure::new(FailureKind::Tool, "Decided", message);
-                self.emit(EventKind::StepFailed { attempt, failure })
+                self.fail_step(attempt, failure)
             }
             Settlement::Done { .. } | Settlement::Skip { .. } => self.finish_turn(attempt),
         }

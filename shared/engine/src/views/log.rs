@@ -60,8 +60,14 @@ pub enum EntryKind {
     RunResumed,
     /// The run may use more tool turns.
     BudgetRaised { turns: u32 },
-    /// The run ended. The text is its answer, its failure or why it was cancelled.
-    RunEnded { status: RunStatus, text: String },
+    /// The run ended. The text is its answer, its failure or why it was cancelled; the usage and
+    /// the duration are those of planning that failed.
+    RunEnded {
+        status: RunStatus,
+        text: String,
+        usage: Option<Usage>,
+        duration_ms: u64,
+    },
     /// An attempt began.
     StepStarted,
     /// An attempt went on after its owner or its executor was lost.

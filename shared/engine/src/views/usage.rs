@@ -59,6 +59,12 @@ impl UsageView {
                 usage,
                 duration_ms,
                 ..
+            }
+            | EventKind::RunFailed {
+                run,
+                usage: Some(usage),
+                duration_ms,
+                ..
             } => {
                 let run = self.runs.entry(*run).or_default();
                 run.total.add(usage);

@@ -1,6 +1,6 @@
 //! Commands: each is answered once, by the event that accepts or refuses it.
 
-use crate::world::{World, chain, graph, kinds, look, model_step, send, tool_step};
+use crate::world::{World, chain, graph, kinds, look, model_step, send, tool_step, with_goal};
 use cairn_engine::command::{Command, LimitOverrides, Settlement, StartRun};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{Event, EventKind, WaitReason};
@@ -21,13 +21,6 @@ fn refusal(events: &[Event]) -> (&str, &str) {
 fn cancel(world: &mut World, run: u32) -> Vec<Event> {
     let reason = "no longer needed".to_owned();
     world.command(Command::CancelRun { run, reason })
-}
-
-fn with_goal(goal: &str) -> Command {
-    Command::StartRun(StartRun {
-        goal: goal.to_owned(),
-        ..StartRun::default()
-    })
 }
 
 #[test]
@@ -80,6 +73,7 @@ fn a_run_without_a_plan_fails_with_the_planners_reason() {
     )));
     assert_eq!(world.run().status, RunStatus::Failed);
     assert_eq!(world.run().failure.as_ref().unwrap().reason, "BadJson");
+    assert_eq!(world.run().usage.input_tokens, 50, "planning was paid for");
 }
 
 #[test]
@@ -91,6 +85,7 @@ fn a_plan_that_cannot_be_carried_out_fails_the_run() {
     assert_eq!(failure.kind, FailureKind::PlanParse);
     assert_eq!(failure.message, "a plan needs at least one step");
     assert_eq!(world.run().status, RunStatus::Failed);
+    assert_eq!(world.run().usage.input_tokens, 50, "planning was paid for");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::world::{World, chain, graph, look, model_step, tool_step};
 use cairn_engine::command::LimitOverrides;
 use cairn_engine::event::Event;
+use cairn_engine::limits::MAX_PARALLEL_STEPS;
 use cairn_engine::state::RunStatus;
 use cairn_engine::views::log::Log;
 use cairn_engine::views::tree::Tree;
@@ -54,18 +55,22 @@ fn carrying_out_a_chain_costs_in_proportion_to_its_steps() {
 }
 
 #[test]
-fn starting_the_steps_of_a_graph_costs_in_proportion_to_them() {
-    let start = |&steps: &u32| {
+fn carrying_out_a_graph_costs_in_proportion_to_its_steps() {
+    let carry_out = |&steps: &u32| {
         let mut world = World::new();
         let limits = LimitOverrides {
             max_parallel_steps: steps,
             ..LimitOverrides::default()
         };
-        let draft = (0..steps).map(|n| model_step(&n.to_string())).collect();
-        world.start_with(graph(draft), limits);
-        assert_eq!(world.running().len(), steps as usize);
+        let draft = (0..steps).map(|n| tool_step(&n.to_string(), "look"));
+        world.start_with(graph(draft.collect()), limits);
+        assert_eq!(world.running().len(), MAX_PARALLEL_STEPS as usize);
+        for step in 1..=steps {
+            world.result(step, 0, "text");
+        }
+        assert_eq!(world.run().status, RunStatus::Completed);
     };
-    check_growth(|steps| steps, start);
+    check_growth(|steps| steps, carry_out);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::world::{
 use cairn_engine::command::Settlement;
 use cairn_engine::decide::Input;
 use cairn_engine::event::{EventKind, WaitReason};
+use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
 use cairn_engine::state::{CallStatus, RunStatus, StepStatus};
@@ -316,4 +317,27 @@ fn a_question_that_is_not_open_cannot_be_answered() {
     world.answer(TOOL_STEP, done());
     let events = world.answer(TOOL_STEP, done());
     assert_eq!(kinds(&events), ["CommandRefused"]);
+}
+
+/// Nobody is asked any more, but it may have been sent.
+#[test]
+fn a_call_of_a_step_that_fails_is_in_doubt_first() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    world.reply(1, "", &[look(), send()]);
+    let lost = Failure::new(FailureKind::Other, "ExecutorLost", "it was lost");
+    let events = world.fail(1, lost);
+    assert_eq!(kinds(&events), ["CallInDoubt", "StepFailed", "RunFailed"]);
+    assert_eq!(world.session, world.folded());
+}
+
+#[test]
+fn a_call_that_is_sent_again_is_in_doubt_when_another_fails_its_step() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    world.reply(1, "", &[send(), send()]);
+    lose(&mut world, 1);
+    world.now += LEASE + TIME_LIMIT;
+    world.answer("call-1.1.1.0.0", Settlement::Retry);
+    let events = world.answer("call-1.1.1.0.1", fail());
+    let expected = ["Decided", "CallSettled", "CallInDoubt", "StepFailed"];
+    assert_eq!(kinds(&events)[..4], expected);
 }

@@ -285,7 +285,12 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
             run: 1,
             answer: String::new(),
         },
-        EventKind::RunFailed { run: 1, failure },
+        EventKind::RunFailed {
+            run: 1,
+            failure,
+            usage: None,
+            duration_ms: 0,
+        },
         EventKind::RunCancelled {
             run: 1,
             reason: String::new(),

@@ -16,6 +16,8 @@ mod figures;
 mod history;
 mod illegal;
 mod keys;
+mod leaving;
+mod limits;
 mod log;
 mod memory;
 mod plans;

@@ -1,7 +1,7 @@
 //! The report of a run.
 
 use crate::world::{
-    World, chain, complete, explored, graph, log, look, model_step, send, tool_step,
+    World, chain, complete, explored, graph, log, look, model_step, send, tool_step, with_goal,
 };
 use cairn_engine::command::{Command, LimitOverrides, Settlement};
 use cairn_engine::decide::Input;
@@ -97,6 +97,19 @@ fn a_failed_run_says_why_and_what_was_not_begun() {
         "{text}"
     );
     assert!(!text.contains("## Step 2"), "{text}");
+}
+
+#[test]
+fn planning_that_failed_is_in_the_usage() {
+    let mut world = World::new();
+    world.command(with_goal("a goal"));
+    let failure = Failure::new(FailureKind::PlanParse, "BadJson", "no JSON");
+    world.planned(Err(failure));
+    let text = report(&world);
+    assert!(text.contains("## Failure\n\nno JSON\n"), "{text}");
+    assert!(text.contains("- Tokens: 50 in, 0 out"), "{text}");
+    let row = "| Planning (0.9 s) | 0 | 50 | 0 | $0.0000 |\n| Total | 0 | 50 | 0 | $0.0000 |\n";
+    assert!(text.ends_with(row), "{text}");
 }
 
 #[test]

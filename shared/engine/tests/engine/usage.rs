@@ -1,6 +1,8 @@
 //! Usage per tool turn, step, run and session.
 
-use crate::world::{World, chain, complete, explored, model_step};
+use crate::world::{World, chain, complete, explored, model_step, with_goal};
+use cairn_engine::event::EventKind;
+use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::views::usage::UsageView;
 
 fn usage(world: &World) -> UsageView {
@@ -34,6 +36,39 @@ fn turns_add_up_to_steps_and_steps_to_the_run() {
     );
     assert_eq!(turn.model, "test-model");
     assert_eq!(turn.usage.cost_nano_usd, 2_500_000);
+}
+
+#[test]
+fn planning_that_failed_is_charged_to_the_run() {
+    let mut world = World::new();
+    world.command(with_goal("a goal"));
+    let failure = Failure::new(FailureKind::PlanParse, "BadJson", "no JSON");
+    world.planned(Err(failure));
+    let view = usage(&world);
+    let run = view.run(1).unwrap();
+    assert_eq!((run.planning.input_tokens, run.planning_ms), (50, 900));
+    assert_eq!(run.total, run.planning);
+    assert_eq!(run.total, world.run().usage);
+}
+
+/// Its planning was charged with its plan.
+#[test]
+fn a_run_whose_step_fails_is_charged_nothing_more() {
+    let mut world = World::new();
+    world.command(with_goal("a goal"));
+    world.planned(Ok(chain(vec![model_step("one")])));
+    world.fail(1, Failure::new(FailureKind::Llm, "Refused", "no"));
+    let last = world.journal.last().map(|event| &event.kind);
+    let Some(EventKind::RunFailed {
+        usage: charged,
+        duration_ms,
+        ..
+    }) = last
+    else {
+        panic!("{last:?}");
+    };
+    assert_eq!((*charged, *duration_ms), (None, 0));
+    assert_eq!(usage(&world).total().input_tokens, 50);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub(crate) use reading::{explored, fold, kinds, log, run_of, tree};
 pub(crate) use words::{
     after, chain, complete, finished, graph, look, model_step, report_reply, send, step_call,
-    tool_call, tool_step,
+    tool_call, tool_step, with_goal,
 };
 
 /// How long after now a call may still be sent.
@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub(crate) now: u64,
     pub(crate) tools: BTreeMap<String, ToolFacts>,
     pub(crate) limits: RunLimits,
+    /// The owner is not about to let go.
+    pub(crate) starts: bool,
 }
 
 impl World {
@@ -55,6 +57,7 @@ impl World {
             now: 1_705_329_025_000,
             tools: tools.map(|(name, facts)| (name.to_owned(), facts)).into(),
             limits: RunLimits::default(),
+            starts: true,
         };
         world.decide(Input::Create {
             title: "test".to_owned(),
@@ -93,7 +96,7 @@ impl World {
             not_after: self.now + LEASE,
             tools: &self.tools,
             limits: self.limits,
-            starts: true,
+            starts: self.starts,
         };
         let events = self.session.decide(input, &facts)?;
         self.journal.extend(events.iter().cloned());

@@ -70,7 +70,7 @@ kinds! {
         run_waiting: RunWaiting { run, reason }
         run_resumed: RunResumed { run }
         run_completed: RunCompleted { run, answer }
-        run_failed: RunFailed { run, failure }
+        run_failed: RunFailed { run, failure, usage, duration_ms }
         run_cancelled: RunCancelled { run, reason, command_seq }
         step_started: StepStarted { attempt, tool_effect }
         attempt_continued: AttemptContinued { attempt }

@@ -55,6 +55,17 @@ where
     }
 }
 
+/// What only some have.
+impl OnWire<Option<crate::event::Usage>> for Option<cairn_engine::message::Usage> {
+    fn to_wire(self) -> Option<crate::event::Usage> {
+        self.map(Into::into)
+    }
+
+    fn from_wire(wire: Option<crate::event::Usage>, _field: &str) -> Result<Self, ConvertError> {
+        Ok(wire.map(Into::into))
+    }
+}
+
 /// Lists of messages.
 impl<E, W> OnWire<Vec<W>> for Vec<E>
 where

@@ -8,7 +8,12 @@ use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Value};
 
 /// Paths of messages that may be left out, as their ends.
-const OPTIONAL: [&str; 3] = ["start_run.plan", "start_run.limits", "].tool"];
+const OPTIONAL: [&str; 4] = [
+    "start_run.plan",
+    "start_run.limits",
+    "].tool",
+    "run_failed.usage",
+];
 
 /// A message in the field of another, or in its list.
 type Segment = (FieldDescriptor, Option<usize>);

@@ -111,7 +111,12 @@ fn runs() -> Kinds {
         "run_resumed": RunResumed { run: 2 }
         "budget_raised": BudgetRaised { run: 2, turns: 50, command_seq: 301 }
         "run_completed": RunCompleted { run: 2, answer: "5 of 12 files".into() }
-        "run_failed": RunFailed { run: 2, failure: failure }
+        "run_failed": RunFailed {
+            run: 2, failure: failure.clone(), usage: None, duration_ms: 0
+        }
+        "run_failed.planning": RunFailed {
+            run: 2, failure: failure, usage: Some(USAGE), duration_ms: 2_345
+        }
         "run_cancelled": RunCancelled {
             run: 2, reason: "no longer needed".into(), command_seq: 302
         }

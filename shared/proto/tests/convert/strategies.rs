@@ -246,7 +246,9 @@ kinds! {
     run_resumed: RunResumed { run: number() }
     budget_raised: BudgetRaised { run: number(), turns: number(), command_seq: seq() }
     run_completed: RunCompleted { run: number(), answer: text() }
-    run_failed: RunFailed { run: number(), failure: failure() }
+    run_failed: RunFailed {
+        run: number(), failure: failure(), usage: option::of(usage()), duration_ms: seq()
+    }
     run_cancelled: RunCancelled { run: number(), reason: text(), command_seq: seq() }
     step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()) }
     attempt_continued: AttemptContinued { attempt: attempt() }

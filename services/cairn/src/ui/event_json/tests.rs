@@ -91,14 +91,30 @@ fn an_event_of_a_newer_version_is_shown_as_unknown() {
     );
 }
 
-#[test]
-fn the_form_of_an_event_stays_as_it_is() {
+fn golden_json(name: &str, seq: u64) -> Value {
     let (_, _, event) = golden()
         .into_iter()
-        .find(|(name, ..)| name == "call_settled.skip")
+        .find(|(found, ..)| found == name)
         .unwrap();
+    event_json(seq, &event)
+}
+
+#[test]
+fn only_planning_that_failed_has_a_usage_with_the_failure() {
+    let json = golden_json("run_failed.planning", 4);
+    assert_eq!(json["usage"]["input_tokens"], 1200);
+    assert_eq!(json["duration_ms"], 2345);
+    let json = golden_json("run_failed", 4);
     assert_eq!(
-        event_json(12, &event),
+        (&json["usage"], &json["duration_ms"]),
+        (&json!(null), &json!(0))
+    );
+}
+
+#[test]
+fn the_form_of_an_event_stays_as_it_is() {
+    assert_eq!(
+        golden_json("call_settled.skip", 12),
         json!({
             "seq": 12,
             "at": "2025-10-09T08:53:20.001Z",

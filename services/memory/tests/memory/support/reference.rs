@@ -132,7 +132,7 @@ impl Reference {
         });
         let mut session = Session {
             events: create.events.clone(),
-            header: create.header,
+            header: create.header.clone(),
             last_command: create.last_command_seq,
             floor: create.events.len() as u64,
             operation: (create.operation_id.clone(), 1),
@@ -186,7 +186,7 @@ impl Reference {
             .iter()
             .for_each(|change| session.change(change));
         session.version += 1;
-        session.header = commit.header;
+        session.header = commit.header.clone();
         session.floor = session.last();
         session.operation = (commit.operation_id.clone(), committed.first_seq);
         session.updated_at = now;
@@ -216,13 +216,14 @@ impl Reference {
                 true => Ok(Appended {
                     duplicate: true,
                     seq: *seq,
+                    quarantined: session.quarantined,
                 }),
                 false => Err(StoreError::RequestMismatch),
             };
         }
         session.events.push(command.event.clone());
         session.updated_at = now;
-        let seq = session.last();
+        let (seq, quarantined) = (session.last(), session.quarantined);
         session.last_command = seq;
         session
             .requests
@@ -241,6 +242,7 @@ impl Reference {
         Ok(Appended {
             duplicate: false,
             seq,
+            quarantined,
         })
     }
 

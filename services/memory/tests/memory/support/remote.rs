@@ -109,6 +109,7 @@ impl Store for RemoteStore {
         let entry = |entry: pb::SessionEntry| SessionEntry {
             session: entry.session,
             status: status(entry.status),
+            title: entry.title,
             created_unix_ms: entry.created_unix_ms,
             updated_unix_ms: entry.updated_unix_ms,
             last_seq: entry.last_seq,
@@ -155,6 +156,7 @@ impl Store for RemoteStore {
         Ok(Appended {
             duplicate: answer.duplicate,
             seq: answer.seq,
+            quarantined: answer.quarantined,
         })
     }
 
@@ -174,7 +176,9 @@ impl Store for RemoteStore {
             header: Header {
                 status: status(header.status),
                 handled_through: header.handled_through,
+                title: header.title,
             },
+            quarantined: answer.quarantined,
         })
     }
 

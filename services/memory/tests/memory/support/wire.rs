@@ -54,6 +54,7 @@ pub(crate) fn header(header: Header) -> Option<pb::Header> {
     Some(pb::Header {
         status: status.into(),
         handled_through: header.handled_through,
+        title: header.title,
     })
 }
 

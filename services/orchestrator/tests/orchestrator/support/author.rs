@@ -164,6 +164,7 @@ impl Author {
         pb::Header {
             status: pb::SessionStatus::Running.into(),
             handled_through,
+            title: String::new(),
         }
     }
 }

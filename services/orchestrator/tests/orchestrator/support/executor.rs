@@ -7,6 +7,7 @@ use cairn_proto::executor::{
     Acknowledgement, AttemptStart, CallResult, Reply, RunStepRequest, RunStepResponse,
 };
 use cairn_rpc::{Exposure, Link, RpcError, ServerBuilder};
+use futures::FutureExt as _;
 use futures::stream::BoxStream;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
@@ -95,6 +96,11 @@ impl Attempt {
         }
     }
 
+    /// An acknowledgement that has come already.
+    pub(crate) fn heard(&mut self) -> Option<Acknowledgement> {
+        self.ack().now_or_never()
+    }
+
     /// Waits for the acknowledgement of all that was reported, and says whether the attempt ended.
     pub(crate) async fn settled(&mut self) -> bool {
         loop {
@@ -103,6 +109,22 @@ impl Attempt {
                 return ack.ended;
             }
         }
+    }
+
+    /// What the owner says until it lets go of the stream.
+    pub(crate) async fn rest(mut self) -> Vec<Acknowledgement> {
+        let mut said = Vec::new();
+        while let Ok(Some(message)) = self.from_owner.message().await {
+            if let Some(ToExecutor::Acknowledgement(ack)) = message.message {
+                said.push(ack);
+            }
+        }
+        said
+    }
+
+    /// The owner has not let go of the stream, and has said nothing new.
+    pub(crate) fn is_held(&mut self) -> bool {
+        self.from_owner.message().now_or_never().is_none()
     }
 
     /// Waits until the owner has let go of the stream.

@@ -24,6 +24,8 @@ pub(crate) enum Fault {
     LoseAnswer,
     /// Nothing is done, and nobody answers.
     Hang,
+    /// Whoever makes it panics.
+    Panic,
 }
 
 /// The faults of all methods, by their names.
@@ -40,10 +42,14 @@ struct Method {
 #[derive(Debug)]
 enum Order {
     Do(Fault),
-    Hold {
-        reached: oneshot::Sender<()>,
-        released: oneshot::Receiver<()>,
-    },
+    /// The call itself, or its answer.
+    Hold(What, oneshot::Sender<()>, oneshot::Receiver<()>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Call,
+    Answer,
 }
 
 /// A call that is held until the test lets it go on.
@@ -78,12 +84,18 @@ impl Faults {
 
     /// Holds the next call of a method on its way to the store.
     pub(crate) fn hold(&self, method: &str) -> Held {
+        self.hold_it(method, What::Call)
+    }
+
+    /// Holds the answer to the next call of a method on its way back.
+    pub(crate) fn hold_answer(&self, method: &str) -> Held {
+        self.hold_it(method, What::Answer)
+    }
+
+    fn hold_it(&self, method: &str, what: What) -> Held {
         let (to_test, reached) = oneshot::channel();
         let (release, released) = oneshot::channel();
-        let order = Order::Hold {
-            reached: to_test,
-            released,
-        };
+        let order = Order::Hold(what, to_test, released);
         self.with(method, |method| method.next.push_back(order));
         Held { reached, release }
     }
@@ -103,20 +115,11 @@ impl Faults {
         change(methods.entry(method.to_owned()).or_default())
     }
 
-    async fn meet(&self, method: &str) -> Option<Fault> {
-        let order = self.with(method, |method| {
+    fn meet(&self, method: &str) -> Option<Order> {
+        self.with(method, |method| {
             method.calls += 1;
             method.next.pop_front().or(method.always.map(Order::Do))
-        });
-        match order? {
-            Order::Do(fault) => Some(fault),
-            Order::Hold { reached, released } => {
-                // A test that has gone waits for nothing.
-                let _ = reached.send(());
-                let _ = released.await;
-                None
-            }
-        }
+        })
     }
 }
 
@@ -172,16 +175,29 @@ impl<N> Service<http::Request<Body>> for Faulty<N> {
         let (mut link, faults) = (self.link.clone(), self.faults.clone());
         Box::pin(async move {
             let path = request.uri().path().to_owned();
-            let fault = faults.meet(path.rsplit('/').next().unwrap()).await;
-            match fault {
-                Some(Fault::Refuse) => return Ok(unavailable("NOT_WRITTEN").into_http()),
-                Some(Fault::Hang) => std::future::pending().await,
-                Some(Fault::LoseAnswer) | None => {}
-            }
-            let answer = link.call(request).await.unwrap_or_else(Status::into_http);
-            Ok(match fault {
-                Some(_) => unavailable("OUTCOME_UNKNOWN").into_http(),
-                None => answer,
+            let order = faults.meet(path.rsplit('/').next().unwrap());
+            let call = async move || link.call(request).await.unwrap_or_else(Status::into_http);
+            Ok(match order {
+                Some(Order::Do(Fault::Refuse)) => unavailable("NOT_WRITTEN").into_http(),
+                Some(Order::Do(Fault::Hang)) => std::future::pending().await,
+                Some(Order::Do(Fault::Panic)) => panic!("a fault of the test"),
+                Some(Order::Do(Fault::LoseAnswer)) => {
+                    call().await;
+                    unavailable("OUTCOME_UNKNOWN").into_http()
+                }
+                Some(Order::Hold(What::Call, reached, released)) => {
+                    // A test that has gone waits for nothing.
+                    let _ = reached.send(());
+                    let _ = released.await;
+                    call().await
+                }
+                Some(Order::Hold(What::Answer, reached, released)) => {
+                    let answer = call().await;
+                    let _ = reached.send(());
+                    let _ = released.await;
+                    answer
+                }
+                None => call().await,
             })
         })
     }

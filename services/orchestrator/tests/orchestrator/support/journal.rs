@@ -41,6 +41,12 @@ impl Journal {
         }
     }
 
+    /// Commits whatever it is.
+    pub(crate) async fn commit(&self, request: pb::CommitRequest) {
+        let made = self.0.clone().commit(for_tenant(request)).await;
+        made.expect("it is written");
+    }
+
     async fn decode(&self, session: &str, bytes: &[u8]) -> Event {
         match decode_event(bytes).expect("an event") {
             Decoded::Event(event) => event,

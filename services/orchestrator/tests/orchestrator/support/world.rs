@@ -6,6 +6,7 @@ use super::journal::{Journal, Kind};
 use super::planner::{Asked, planner};
 use super::tools::tools;
 use cairn_engine::event::Event;
+use cairn_memory::port::Limits;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, StoreConfig};
 use cairn_orchestrator::{Config, Links, Running, build};
 use cairn_proto::event as wire;
@@ -45,10 +46,15 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::with_limits(Limits::default()).await
+    }
+
+    /// The store has these limits.
+    pub(crate) async fn with_limits(limits: Limits) -> Self {
         let (still, end) = std_mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || end.recv());
         let clock = Arc::new(ManualClock::at(1_700_000_000_000));
-        let memory = memory(clock.clone()).await;
+        let memory = memory(clock.clone(), limits).await;
         let faults = Faults::default();
         let (executor, attempts, slots) = executor().await;
         let (planner, plans) = planner().await;
@@ -264,9 +270,10 @@ impl World {
     }
 }
 
-async fn memory(clock: Arc<ManualClock>) -> Link {
+async fn memory(clock: Arc<ManualClock>, limits: Limits) -> Link {
     let config = MemoryConfig {
         store: StoreConfig::Memory,
+        limits,
         ..MemoryConfig::default()
     };
     let deps = MemoryDeps {

@@ -139,7 +139,20 @@ impl Log {
             E::RunResumed { run } => (run, EntryKind::RunResumed),
             E::BudgetRaised { run, turns, .. } => (run, EntryKind::BudgetRaised { turns: *turns }),
             E::RunCompleted { run, answer } => (run, run_ended(RunStatus::Completed, answer)),
-            E::RunFailed { run, failure } => (run, run_ended(RunStatus::Failed, &failure.message)),
+            E::RunFailed {
+                run,
+                failure,
+                usage,
+                duration_ms,
+            } => {
+                let kind = EntryKind::RunEnded {
+                    status: RunStatus::Failed,
+                    text: failure.message.clone(),
+                    usage: *usage,
+                    duration_ms: *duration_ms,
+                };
+                (run, kind)
+            }
             E::RunCancelled { run, reason, .. } => (run, run_ended(RunStatus::Cancelled, reason)),
             _ => return,
         };
@@ -240,8 +253,12 @@ fn step_ended(phase: StepPhase, text: &str) -> EntryKind {
 }
 
 fn run_ended(status: RunStatus, text: &str) -> EntryKind {
-    let text = text.to_owned();
-    EntryKind::RunEnded { status, text }
+    EntryKind::RunEnded {
+        status,
+        text: text.to_owned(),
+        usage: None,
+        duration_ms: 0,
+    }
 }
 
 fn labels(plan: &PlanDraft) -> Vec<String> {

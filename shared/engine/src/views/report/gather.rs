@@ -128,9 +128,16 @@ impl<'a> Facts<'a> {
             }
             EntryKind::RunResumed => self.status = RunStatus::Running,
             EntryKind::BudgetRaised { turns } if *turns > 0 => self.raised.push(*turns),
-            EntryKind::RunEnded { status, text } => {
+            EntryKind::RunEnded {
+                status,
+                text,
+                usage,
+                duration_ms,
+            } => {
                 self.status = *status;
                 self.outcome = text;
+                self.planning.add(&usage.unwrap_or_default());
+                self.planning_ms += duration_ms;
             }
             _ => {}
         }

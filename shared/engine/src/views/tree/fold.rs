@@ -68,7 +68,12 @@ impl Tree {
                 self.add_response(*run, answer, origin);
                 self.end_run(*run, RunStatus::Completed, origin);
             }
-            E::RunFailed { run, .. } => self.end_run(*run, RunStatus::Failed, origin),
+            E::RunFailed { run, usage, .. } => {
+                self.end_run(*run, RunStatus::Failed, origin);
+                if let (Some(root), Some(usage)) = (self.runs.get_mut(run), usage) {
+                    root.usage.add(usage);
+                }
+            }
             E::RunCancelled { run, .. } => self.end_run(*run, RunStatus::Cancelled, origin),
             other => self.apply_to_step(other, origin),
         }

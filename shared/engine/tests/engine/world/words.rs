@@ -1,5 +1,6 @@
 //! Calls, results, replies and plans in few words.
 
+use cairn_engine::command::{Command, StartRun};
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, CallFinished, CallRef};
 use cairn_engine::message::{ToolCall, Usage};
@@ -65,6 +66,14 @@ pub(crate) fn look() -> ToolCall {
 
 pub(crate) fn send() -> ToolCall {
     tool_call("send", &json!({"to": "somebody"}))
+}
+
+/// A run that is to be planned.
+pub(crate) fn with_goal(goal: &str) -> Command {
+    Command::StartRun(StartRun {
+        goal: goal.to_owned(),
+        ..StartRun::default()
+    })
 }
 
 /// A step for the model.

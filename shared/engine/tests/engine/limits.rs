@@ -1,0 +1,154 @@
+//! How large transitions get, and how a run ends whose journal takes no more.
+
+use crate::world::{LEASE, TIME_LIMIT, World, complete, graph, kinds, model_step, send, step_call};
+use crate::world::{chain, with_goal};
+use cairn_engine::command::{Command, LimitOverrides, Settlement};
+use cairn_engine::decide::Input;
+use cairn_engine::event::EventKind;
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::limits::{MAX_CALLS, MAX_EVENTS_OF_ATTEMPT, MAX_PARALLEL_STEPS, MAX_SUB_GOALS};
+use cairn_engine::message::ToolCall;
+use cairn_engine::pending::pending;
+use cairn_engine::state::RunStatus;
+use serde_json::json;
+
+const STEPS: u32 = 8;
+
+/// What is about the run and its commands, and not about an attempt.
+const BESIDE: usize = 16;
+
+/// As many calls with side effects under way as replies may ask for.
+fn sending() -> World {
+    let steps = (0..2 * STEPS).map(|_| model_step("send")).collect();
+    let mut world = World::with_plan(graph(steps));
+    for step in 1..=STEPS {
+        world.reply(step, "", &vec![send(); MAX_CALLS]);
+    }
+    world
+}
+
+fn check_size(events: usize, at_least: usize) {
+    let most = STEPS as usize * MAX_EVENTS_OF_ATTEMPT + BESIDE;
+    assert!((at_least..=most).contains(&events), "{events} of {most}");
+}
+
+fn taken_over(world: &mut World) -> usize {
+    let input = Input::TakenOver { holder_dead: false };
+    world.decide(input).len()
+}
+
+/// The same for all attempts that there may be at once is what the store takes by default.
+#[test]
+fn a_takeover_is_as_large_as_the_store_allows_for() {
+    let calls = STEPS as usize * MAX_CALLS;
+    for settlement in [
+        Settlement::Retry,
+        Settlement::Done {
+            output: String::new(),
+        },
+        Settlement::Fail {
+            reason: String::new(),
+        },
+    ] {
+        let mut world = sending();
+        check_size(taken_over(&mut world), calls);
+        for open in pending(&world.session) {
+            world.answer(&open.id.to_string(), settlement.clone());
+        }
+        world.now += LEASE + TIME_LIMIT;
+        let at_least = match settlement {
+            Settlement::Retry => 2 * calls,
+            Settlement::Fail { .. } => 3 * STEPS as usize,
+            _ => calls,
+        };
+        check_size(taken_over(&mut world), at_least);
+    }
+}
+
+#[test]
+fn a_cancelled_run_is_as_large_as_the_store_allows_for() {
+    let mut world = sending();
+    let reason = String::new();
+    let events = world.command(Command::CancelRun { run: 1, reason });
+    check_size(events.len(), STEPS as usize * MAX_CALLS);
+}
+
+/// However it is filled: no more than one attempt may have.
+#[test]
+fn a_reply_is_not_larger_than_an_input_may_be() {
+    let goals: Vec<_> = (0..MAX_SUB_GOALS).map(|goal| format!("g{goal}")).collect();
+    let mut calls = vec![step_call(&json!({"plan": goals, "focus": "g0"}))];
+    let next = |goal| json!({"complete": true, "summary": "", "focus": format!("g{goal}")});
+    calls.extend((1..MAX_CALLS).map(|goal| step_call(&next(goal))));
+    let mut world = World::with_plan(chain(vec![model_step("plan")]));
+    let events = world.reply(1, "", &calls).len();
+    let most = MAX_PARALLEL_STEPS as usize * MAX_EVENTS_OF_ATTEMPT;
+    assert!((3 * MAX_CALLS..most).contains(&events), "{events}");
+}
+
+#[test]
+fn no_more_steps_run_at_once_than_the_store_allows_for() {
+    let steps = (0..MAX_PARALLEL_STEPS + 8).map(|_| model_step("think"));
+    let mut world = World::new();
+    let limits = LimitOverrides {
+        max_parallel_steps: u32::MAX,
+        ..LimitOverrides::default()
+    };
+    world.start_with(graph(steps.collect()), limits);
+    assert_eq!(world.running().len(), MAX_PARALLEL_STEPS as usize);
+}
+
+/// Each wish but the last is refused, without a deeper and deeper stack.
+#[test]
+fn a_reply_may_wish_to_end_the_step_very_often() {
+    let mut world = World::with_plan(chain(vec![model_step("end")]));
+    let wishes: Vec<ToolCall> = vec![complete("done"); 6000];
+    let events = world.reply(1, "", &wishes);
+    assert_eq!(World::told(&events).len(), 6000);
+}
+
+fn full() -> Failure {
+    Failure::new(FailureKind::LimitExceeded, "journal_events", "it is full")
+}
+
+#[test]
+fn at_a_limit_the_run_ends_and_commands_are_refused() {
+    let mut world = World::with_plan(graph(vec![model_step("one"), model_step("two")]));
+    world.reply(1, "", &[send()]);
+    for command in [
+        with_goal("another"),
+        Command::CancelRun {
+            run: 1,
+            reason: String::new(),
+        },
+    ] {
+        let request_id = "late".to_owned();
+        world.foreign(EventKind::CommandReceived {
+            request_id,
+            command,
+        });
+    }
+    let events = world.decide(Input::LimitReached { failure: full() });
+    let expected = [
+        "CallInDoubt",
+        "StepFailed",
+        "StepFailed",
+        "RunFailed",
+        "CommandRefused",
+        "CommandRefused",
+    ];
+    assert_eq!(kinds(&events), expected);
+    assert_eq!(world.run().status, RunStatus::Failed);
+    assert_eq!(world.run().failure, Some(full()));
+    assert!(world.outstanding().is_empty());
+}
+
+#[test]
+fn at_a_limit_a_run_that_is_being_planned_ends_as_well() {
+    let mut world = World::new();
+    world.command(with_goal("plan this"));
+    let events = world.decide(Input::LimitReached { failure: full() });
+    assert_eq!(kinds(&events), ["RunFailed"]);
+    let events = world.decide(Input::LimitReached { failure: full() });
+    assert!(events.is_empty());
+}
