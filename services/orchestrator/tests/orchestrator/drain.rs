@@ -220,7 +220,7 @@ async fn no_call_begins_beside_one_that_ends() {
     acting.ack().await;
     let draining = Draining::of(&world).await;
     thinking.reply(reply(0, "", &[("effectful", "{}")]));
-    assert!(thinking.rest().await.is_empty());
+    assert!(world.until(thinking.rest()).await.is_empty());
     assert!(!draining.is_over());
     acting.report_result(0, 0, "sent");
     draining.over(&world).await;
@@ -246,7 +246,7 @@ async fn a_reply_that_arrived_before_is_kept_and_its_call_does_not_begin() {
     world.settle().await;
     let draining = Draining::of(&world).await;
     held.release();
-    let said = thinking.rest().await;
+    let said = world.until(thinking.rest()).await;
     assert!(said.iter().all(|ack| ack.permitted_calls.is_empty()));
     assert!(!draining.is_over());
     acting.report_result(0, 0, "sent");

@@ -1,6 +1,6 @@
 //! Leases: renewed, lost, and their ends.
 
-use crate::support::{Fault, World, chain, count, model_step, reply, tool_step};
+use crate::support::{Fault, World, chain, count, model_step, panic_at_error, reply, tool_step};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use std::time::Duration;
@@ -285,9 +285,13 @@ async fn an_owner_that_panics_does_not_keep_its_lease() {
     let world = World::new().await;
     let session = world.start(one_step()).await;
     let mut attempt = world.attempt().await;
-    world.faults.next("Commit", Fault::Panic, 1);
-    attempt.reply(reply(0, "hm", &[]));
-    attempt.dropped().await;
+    let (panicking, errors) = panic_at_error("a report is dropped");
+    // No turn of this attempt.
+    attempt.reply(reply(7, "hm", &[]));
+    world.until(attempt.dropped()).await;
+    drop(panicking);
+    let errors = errors.lock().unwrap().clone();
+    assert!(errors.contains("owner panicked"), "{errors}");
     let mut again = world.attempt().await;
     again.complete(0);
     assert!(again.settled().await);

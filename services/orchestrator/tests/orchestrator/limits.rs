@@ -65,10 +65,10 @@ async fn what_arrives_together_is_written_in_transitions_of_bounded_size() {
     let before = world.journal.read(&session, 0).await.last_seq;
     let mut second = world.faults.hold("Commit");
     held.release();
-    second.reached().await;
+    world.until(second.reached()).await;
     let mut third = world.faults.hold("Commit");
     second.release();
-    third.reached().await;
+    world.until(third.reached()).await;
     let after = world.journal.read(&session, 0).await.last_seq;
     assert_eq!(after - before, 1 + 6 * 102, "six replies join the second");
     let told = attempts.iter_mut().filter_map(|attempt| attempt.heard());

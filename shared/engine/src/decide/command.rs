@@ -199,7 +199,7 @@ impl Decision<'_> {
         self.advance(number)
     }
 
-    /// Nothing here makes room necessary: the run ends, and commands are answered with no.
+    /// The run ends, and commands are refused: all events of that may go into the reserve.
     pub(super) fn end_at_limit(&mut self, failure: &Failure) -> Result<(), IllegalTransition> {
         if let Some(run) = self.session.active_run() {
             let number = run.number;

@@ -24,8 +24,6 @@ pub(crate) enum Fault {
     LoseAnswer,
     /// Nothing is done, and nobody answers.
     Hang,
-    /// Whoever makes it panics.
-    Panic,
 }
 
 /// The faults of all methods, by their names.
@@ -180,7 +178,6 @@ impl<N> Service<http::Request<Body>> for Faulty<N> {
             Ok(match order {
                 Some(Order::Do(Fault::Refuse)) => unavailable("NOT_WRITTEN").into_http(),
                 Some(Order::Do(Fault::Hang)) => std::future::pending().await,
-                Some(Order::Do(Fault::Panic)) => panic!("a fault of the test"),
                 Some(Order::Do(Fault::LoseAnswer)) => {
                     call().await;
                     unavailable("OUTCOME_UNKNOWN").into_http()
