@@ -38,7 +38,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    pub(crate) fn new(calls: Arc<Calls>) -> Arc<dyn Tool> {
+    pub(crate) fn tool(calls: Arc<Calls>) -> Arc<dyn Tool> {
         let mut spec = ToolSpec::new(
             "counted",
             "does nothing",

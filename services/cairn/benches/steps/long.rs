@@ -15,7 +15,7 @@ pub(crate) async fn resume_and_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let calls = Arc::new(Calls::default());
     let mut parts = parts(folder.path(), ModelRegistry::new());
-    parts.more_tools.push(Counted::new(calls.clone()));
+    parts.more_tools.push(Counted::tool(calls.clone()));
     let node = node(parts).await;
     let mut client = client(&node);
     println!("{:<34} {:>9} KiB", "memory at rest", resident());

@@ -135,7 +135,7 @@ fn raw(folder: &Path, sessions: usize) -> Speed {
 async fn ours_of(case: &Case, folder: &Path) -> Speed {
     let calls = Arc::new(Calls::default());
     let mut parts = parts(folder, models());
-    parts.more_tools.push(Counted::new(calls.clone()));
+    parts.more_tools.push(Counted::tool(calls.clone()));
     let node = node(parts).await;
     let began = Instant::now();
     let mut tasks = Vec::new();
