@@ -5,11 +5,13 @@
 
 mod socket;
 
+use crate::client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{self, Node, StartError};
-use crate::settings;
+use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
+use cairn_proto::orchestrator::SessionStatus;
 use cairn_rpc::{Address, Link, Server};
 use socket::Socket;
 use std::path::{Path, PathBuf};
@@ -49,6 +51,8 @@ pub struct Attached {
     pub link: Link,
     /// The store's file.
     pub store: PathBuf,
+    /// The folder that whoever holds the store works in, or worked in last.
+    pub workspace: Option<PathBuf>,
     way: Way,
 }
 
@@ -121,7 +125,7 @@ impl Attached {
 ///
 /// # Errors
 /// No store to read; a store that cannot be opened; a store that another process holds without
-/// answering.
+/// answering; work of another folder than the one that this command is to work in.
 pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliError> {
     let store = context.config().store.path.clone();
     let path = socket::path(&store);
@@ -129,17 +133,23 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
     let mut is_told = false;
     loop {
         if let Some(link) = answering(&path).await {
+            let workspace = workspace::noted(&store);
+            if access == Access::Hold {
+                workspace::check_holder(context, workspace.as_deref())?;
+            }
             return Ok(Attached {
                 link,
                 store,
+                workspace,
                 way: Way::Remote,
             });
         }
         if access == Access::Read {
             return read(store).await;
         }
-        match Node::start(settings::parts(context)?).await {
-            Ok(node) => return hold(node, store, &path),
+        let workspace = workspace_for(context, access, &store).await?;
+        match Node::start(settings::parts(context, &workspace)?).await {
+            Ok(node) => return hold(node, store, &path, access, &workspace),
             Err(error) if is_held(&error) => {}
             Err(error) => return Err(start_error(&error, &store)),
         }
@@ -174,15 +184,58 @@ async fn read(store: PathBuf) -> Result<Attached, CliError> {
     let server = server.map_err(|error| start_error(&error, &store))?;
     Ok(Attached {
         link: server.link(),
+        workspace: workspace::noted(&store),
         store,
         way: Way::Reader { _server: server },
     })
 }
 
-fn hold(node: Node, store: PathBuf, path: &Path) -> Result<Attached, CliError> {
+/// The folder that a holder of the store works in. Whoever is there for one change only goes on
+/// with unfinished work for a moment too, so it does that where the work belongs.
+async fn workspace_for(
+    context: &Context,
+    access: Access,
+    store: &Path,
+) -> Result<PathBuf, CliError> {
+    let configured = context.config().workspace.path.clone();
+    let Some(noted) = workspace::elsewhere(context, store) else {
+        return Ok(configured);
+    };
+    if access != Access::Hold {
+        return Ok(if noted.is_dir() { noted } else { configured });
+    }
+    // Before anything is claimed.
+    let server = match node::read_only(store).await {
+        Ok(server) => server,
+        // A note without its store; one that cannot be opened is told when it is.
+        Err(StartError::ReadOnly(OpenError::Missing { .. })) => return Ok(configured),
+        Err(error) => return Err(start_error(&error, store)),
+    };
+    let sessions = client::sessions(&server.link()).await?;
+    let is_unfinished = |status| matches!(status, SessionStatus::Running | SessionStatus::Waiting);
+    match sessions.iter().find(|one| is_unfinished(one.status())) {
+        Some(one) => Err(workspace::belongs_elsewhere(context, &noted, &one.id)),
+        None => Ok(configured),
+    }
+}
+
+fn hold(
+    node: Node,
+    store: PathBuf,
+    path: &Path,
+    access: Access,
+    workspace: &Path,
+) -> Result<Attached, CliError> {
+    let noted = workspace::noted(&store);
+    // One change does not make its folder that of the work. Before the socket, so that whoever
+    // comes through it finds the note.
+    if access == Access::Hold || noted.is_none() {
+        workspace::note(&store, &std::fs::canonicalize(workspace)?)?;
+    }
     let socket = Socket::serve(path, node.public().clone())?;
     Ok(Attached {
         link: node.link(),
+        workspace: workspace::noted(&store),
         store,
         way: Way::Holder(Box::new(Holder { node, socket })),
     })

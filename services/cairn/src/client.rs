@@ -59,8 +59,7 @@ impl<'a> Client<'a> {
 
     /// Sessions and runs.
     pub fn orchestrator(&self) -> OrchestratorServiceClient<Link> {
-        OrchestratorServiceClient::new(self.attached.link.clone())
-            .max_decoding_message_size(MAX_ANSWER_BYTES)
+        orchestrator(&self.attached.link)
     }
 
     /// Session memory.
@@ -74,22 +73,7 @@ impl<'a> Client<'a> {
     /// # Errors
     /// The service's.
     pub async fn sessions(&self) -> Result<Vec<SessionSummary>, CliError> {
-        let mut orchestrator = self.orchestrator();
-        let mut sessions = Vec::new();
-        let mut page_token = String::new();
-        loop {
-            let page_size = 1000;
-            let request = ListSessionsRequest {
-                page_size,
-                page_token,
-            };
-            let page = orchestrator.list_sessions(request).await?.into_inner();
-            sessions.extend(page.sessions);
-            page_token = page.next_page_token;
-            if page_token.is_empty() {
-                return Ok(sessions);
-            }
-        }
+        sessions(&self.attached.link).await
     }
 
     /// The id of the session that is meant: a whole id, a beginning that only one has, or without
@@ -130,5 +114,32 @@ impl<'a> Client<'a> {
     /// Leaves. A process that holds the store lets running calls end first.
     pub async fn finish(self) {
         self.attached.finish().await;
+    }
+}
+
+fn orchestrator(link: &Link) -> OrchestratorServiceClient<Link> {
+    OrchestratorServiceClient::new(link.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
+}
+
+/// All sessions behind a link, newest first.
+///
+/// # Errors
+/// The service's.
+pub async fn sessions(link: &Link) -> Result<Vec<SessionSummary>, CliError> {
+    let mut orchestrator = orchestrator(link);
+    let mut sessions = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let page_size = 1000;
+        let request = ListSessionsRequest {
+            page_size,
+            page_token,
+        };
+        let page = orchestrator.list_sessions(request).await?.into_inner();
+        sessions.extend(page.sessions);
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return Ok(sessions);
+        }
     }
 }

@@ -10,7 +10,9 @@
 //! | [`commands`] | one file a command |
 //! | [`context`] | what every command has at hand |
 //! | [`error`] | what a command says when it fails; exit codes |
+//! | [`runtime`] | the threads of the process |
 //! | [`ui`] | what people see |
+//! | [`workspace`] | which folder the work of a store belongs to |
 
 pub mod attach;
 pub mod cli;
@@ -21,7 +23,9 @@ pub mod error;
 #[cfg(debug_assertions)]
 mod fail;
 pub mod node;
+pub mod runtime;
 pub mod settings;
 pub mod ui;
+pub mod workspace;
 
 pub use error::CliError;

@@ -26,9 +26,7 @@ fn main() -> ExitCode {
         commands::context(&cli, Environment::from_process(), stop.clone()).and_then(|context| {
             let log = commands::log_config(&cli.command, &context);
             logs::init(&log).map_err(|error| error::CliError::chain(&error))?;
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .enable_all()
-                .build()?;
+            let runtime = cairn::runtime::runtime()?;
             let code = runtime.block_on(async {
                 let at_once = |code| std::process::exit(code);
                 // In a task of its own: a second Ctrl-C must be heard whatever the command is doing.

@@ -41,6 +41,7 @@ pub enum BuildError {
 impl From<StoreError> for RpcError {
     fn from(error: StoreError) -> Self {
         let text = error.to_string();
+        let is_closed = error.is_closed();
         match error {
             StoreError::Fenced => Self::conflict(text).reason(FENCED),
             StoreError::Conflict => Self::conflict(text).reason(CONFLICT),
@@ -62,7 +63,11 @@ impl From<StoreError> for RpcError {
             }
             // What SQLite says is for the log: it names files of this machine.
             StoreError::Unavailable { reason } => {
-                tracing::warn!(reason, "the store is unavailable");
+                if is_closed {
+                    tracing::debug!(reason, "a call came to its end with the store");
+                } else {
+                    tracing::warn!(reason, "the store is unavailable");
+                }
                 Self::unavailable("the store is unavailable, and nothing was written")
                     .reason(NOT_WRITTEN)
                     .retry_after(RETRY_AFTER)
@@ -84,5 +89,46 @@ pub(crate) fn about(key: &SessionKey) -> impl Fn(StoreError) -> RpcError + '_ {
     move |error| match error {
         StoreError::NotFound => RpcError::not_found("session", key.session()),
         error => RpcError::from(error).meta("session", key.session()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Level, Metadata, Subscriber};
+
+    /// Keeps the levels of what is logged.
+    #[derive(Clone, Default)]
+    struct Levels(Arc<Mutex<Vec<Level>>>);
+
+    impl Subscriber for Levels {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            self.0.lock().unwrap().push(*event.metadata().level());
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn the_end_of_a_store_is_nothing_to_warn_of() {
+        for (error, level) in [
+            (StoreError::closed(), Level::DEBUG),
+            (StoreError::unavailable("disk I/O error"), Level::WARN),
+        ] {
+            let levels = Levels::default();
+            let told = tracing::subscriber::with_default(levels.clone(), || RpcError::from(error));
+            assert_eq!(told.kind(), ErrorKind::Unavailable);
+            assert_eq!(*levels.0.lock().unwrap(), [level]);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The embedded backend: one SQLite file, or memory for tests.
 //!
-//! One connection writes (`writer`), in groups that share an fsync, on a thread of its own or its
-//! caller's (`turn`); reads go to connections of their own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
+//! One thread writes (`writer`), in groups that share an fsync; reads go to connections of their
+//! own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
 //! survives. Only one process holds a file (`holder`); others may read it. What can be asked of the
 //! store is one file an operation: `create`, `commit`, `append`, `claim`, `lease`, `memory`, `blob`
 //! change it, and `read` reads it.
@@ -27,7 +27,6 @@ mod row;
 mod schema;
 #[cfg(test)]
 mod tests;
-mod turn;
 mod writer;
 
 pub use open::OpenError;
@@ -57,7 +56,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use turn::Turn;
 use writer::Writer;
 
 /// Operations that may wait for the writer's thread before callers have to wait themselves.
@@ -76,8 +74,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub struct SqliteStore {
     /// `None` if the store is open for reading only.
     tasks: Option<mpsc::Sender<Task>>,
-    /// `None` with the tasks.
-    turn: Option<Arc<Turn>>,
     thread: Option<JoinHandle<()>>,
     readers: Readers,
     shared: Arc<Shared>,
@@ -120,7 +116,6 @@ impl SqliteStore {
         let pool = Pool::new(open_target(path.as_ref())?, options.readers);
         Ok(Self {
             tasks: None,
-            turn: None,
             thread: None,
             readers: Readers::Pool(Arc::new(pool)),
             shared: Arc::new(shared(options, Vec::new())),
@@ -142,8 +137,6 @@ impl SqliteStore {
             conn: opened.conn,
             _lock: opened.lock,
             shared: shared.clone(),
-            took: None,
-            changes: 0,
             max_pages,
             lease_floor: Cell::new(i64::MIN),
             #[cfg(debug_assertions)]
@@ -151,15 +144,12 @@ impl SqliteStore {
             #[cfg(debug_assertions)]
             commits: 0,
         };
-        let turn = Arc::new(Turn::new(writer));
-        let its_turn = turn.clone();
         let thread = std::thread::Builder::new()
             .name("cairn-store".to_owned())
-            .spawn(move || its_turn.serve(queue))
+            .spawn(move || writer.run(queue))
             .map_err(|source| OpenError::Thread { source })?;
         Ok(Self {
             tasks: Some(sender),
-            turn: Some(turn),
             thread: Some(thread),
             readers,
             shared,
@@ -167,16 +157,14 @@ impl SqliteStore {
     }
 
     async fn write<O: Operation>(&self, operation: O) -> StoreResult<O::Answer> {
-        let (Some(tasks), Some(turn)) = (&self.tasks, &self.turn) else {
+        let Some(tasks) = &self.tasks else {
             return Err(StoreError::unavailable(
                 "the store is open for reading only",
             ));
         };
         let (job, answer) = operation::pending(operation);
-        if let Some(job) = turn.write_now(job, tasks)
-            && tasks.send(Task::Write(job)).await.is_err()
-        {
-            return Err(StoreError::unavailable("the store is closed"));
+        if tasks.send(Task::Write(job)).await.is_err() {
+            return Err(StoreError::closed());
         }
         let lost = |_| StoreError::unknown("the store closed before it answered");
         answer.await.map_err(lost)?

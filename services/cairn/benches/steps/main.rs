@@ -42,16 +42,12 @@ fn main() {
         .skip(1)
         .filter(|a| !a.starts_with('-'))
         .collect();
-    let workers: usize = wanted
+    let workers = wanted
         .iter()
-        .find_map(|word| word.strip_prefix("workers=")?.parse().ok())
-        .unwrap_or(2);
+        .find_map(|word| word.strip_prefix("workers=")?.parse().ok());
     let wanted: Vec<String> = wanted.into_iter().filter(|w| !w.contains('=')).collect();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = workers.map_or_else(cairn::runtime::runtime, cairn::runtime::with_workers);
+    let runtime = runtime.expect("a runtime");
     println!(
         "{:<34} {:>12} {:>12} {:>10} {:>8}",
         "case", "per second", "raw", "p50", "ratio"

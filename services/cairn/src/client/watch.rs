@@ -9,14 +9,19 @@ use cairn_proto::orchestrator::{
     WatchSessionResponse,
 };
 use cairn_rpc::{ErrorKind, RpcError};
+use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tonic::{Status, Streaming};
 
 /// Attempts in a row that bring no event before watching gives up.
 const MOST_TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(250);
+/// How long a store that nobody holds is not opened while its files stay as they are.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// What a watch gives.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +69,47 @@ impl Source {
             Message::Event(seq, Box::new(event))
         }))
     }
+}
+
+/// What a process that works on a store leaves in its folder. To look at it is cheap; to open a
+/// store is not.
+#[derive(Debug, PartialEq, Eq)]
+struct Traces {
+    store: PathBuf,
+    files: [Option<Trace>; 3],
+}
+
+/// Inode, bytes, seconds and nanoseconds of the last change.
+type Trace = (u64, u64, i64, i64);
+
+impl Traces {
+    fn of(store: &Path) -> Self {
+        let mut log = store.as_os_str().to_owned();
+        log.push("-wal");
+        let socket = store.with_file_name("cairn.sock");
+        Self {
+            store: store.to_owned(),
+            files: [store, Path::new(&log), &socket].map(trace),
+        }
+    }
+
+    /// Returns when something has changed, and after [`LONGEST`] in any case.
+    async fn change(self) {
+        let end = Instant::now() + LONGEST;
+        while Instant::now() < end {
+            sleep(PAUSE).await;
+            if Self::of(&self.store) != self {
+                return;
+            }
+        }
+    }
+}
+
+/// None for an empty log, too: whoever reads makes one.
+fn trace(path: &Path) -> Option<Trace> {
+    let file = fs::symlink_metadata(path).ok()?;
+    let is_there = file.len() > 0 || file.file_type().is_socket();
+    is_there.then(|| (file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
 }
 
 /// The events of a session after a cursor.
@@ -189,7 +235,8 @@ impl<'w, 'a> Watch<'w, 'a> {
     async fn wait_for_news(&mut self) -> Result<(), CliError> {
         self.tell();
         loop {
-            sleep(PAUSE).await;
+            // Looked at before the store is: what comes in between is seen the next time.
+            let traces = Traces::of(&self.client.attached().store);
             self.client.reattach().await?;
             let request = GetSessionRequest {
                 session: self.session.clone(),
@@ -205,6 +252,7 @@ impl<'w, 'a> Watch<'w, 'a> {
                 self.tell();
                 return Ok(());
             }
+            traces.change().await;
         }
     }
 

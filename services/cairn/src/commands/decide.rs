@@ -7,6 +7,7 @@ use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::text::command;
 use crate::ui::time::{clock, utc};
+use crate::workspace::resume_command;
 use cairn_proto::event::Settlement;
 use cairn_proto::event::settlement::{Done, Fail, Outcome, Retry, Skip};
 use cairn_proto::orchestrator::{DecideRequest, DecideResponse};
@@ -116,7 +117,7 @@ fn tell(
     })?;
     // A process that came only for this answer goes now, and with it whoever could go on.
     out::line(&match client.attached().is_holder() {
-        true => format!("go on  {}", command(context, &format!("resume {session}"))),
+        true => format!("go on  {}", resume_command(context, session)),
         false => format!("watch  {}", command(context, &format!("watch {session}"))),
     })
 }

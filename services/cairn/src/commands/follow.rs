@@ -9,8 +9,7 @@ use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
 use crate::settings::models::REHEARSAL;
 use crate::ui::progress::{Progress, StepState};
-use crate::ui::text::{command, quoted};
-use cairn_boot::Origin;
+use crate::workspace::resume_command;
 use cairn_proto::orchestrator::ListPendingRequest;
 use display::Display;
 use std::path::PathBuf;
@@ -146,27 +145,22 @@ fn interrupted(context: &Context, what: &Following) -> CliError {
     CliError::new(format!("interrupted; go on with: {resume}")).code(INTERRUPTED)
 }
 
-/// The command that goes on with a session in the same workspace.
-pub(super) fn resume_command(context: &Context, session: &str) -> String {
-    let workspace = &context.config().workspace.path;
-    let given = matches!(context.settings.origin("workspace.path"), Origin::Flag(_));
-    let place = match given {
-        true => format!(" --in {}", quoted(&workspace.display().to_string())),
-        false => String::new(),
-    };
-    command(context, &format!("resume {session}{place}"))
-}
-
 /// What a person should know before anything happens.
 fn header(client: &Client<'_>, what: &Following) -> Vec<String> {
     let context = client.context();
     let config = context.config();
     let mut lines = Vec::new();
     if client.attached().is_remote() {
-        lines.push(
-            "another process holds this store and does the work, with its own model and workspace"
+        let workspace = client.attached().workspace.as_deref();
+        lines.push(match workspace {
+            Some(folder) => format!(
+                "another process holds this store and does the work in {}, with its own model",
+                folder.display()
+            ),
+            None => "another process holds this store and does the work, with its own model and \
+                     workspace"
                 .to_owned(),
-        );
+        });
     } else if config.default_model() == REHEARSAL {
         lines.push(
             "rehearsal: rule-based, offline, no language model. Set OPENAI_API_KEY or --model for a \

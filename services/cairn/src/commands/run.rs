@@ -8,6 +8,7 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::text::command;
+use crate::workspace::resume_command;
 use cairn_proto::event::{LimitOverrides, StartRun};
 use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, StartRunResponse};
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ pub struct Args {
     /// How long the rehearsal waits before each reply, such as 400ms, so that you can follow
     #[arg(long, value_name = "TIME")]
     pub(super) pace: Option<String>,
-    /// Run in this session, which is made if it is not there [default: a new one]
+    /// Run in the session of this whole id, which is made if it is not there [default: a new one]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Names the start: the same one twice starts once
@@ -85,6 +86,10 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let goal = args.goal.clone().unwrap_or_default();
     if plan.is_none() && goal.trim().is_empty() {
         return Err(CliError::usage("the goal is empty").hint("say what is to be reached"));
+    }
+    if args.session.as_deref() == Some("") {
+        return Err(CliError::usage("the session's id is empty")
+            .hint("name the session, or leave --session out for a new one"));
     }
     let request = StartRunRequest {
         session: args.session.clone().unwrap_or_default(),
@@ -140,11 +145,11 @@ async fn start(
         .map_err(|error| refused(client.context(), &request, error))
 }
 
-/// The session that is named, by a part of its id too, or a new one of this name.
+/// The session of this id, or a new one. Never one whose id only begins like it: a run does things.
 async fn session(client: &Client<'_>, given: &str) -> Result<String, CliError> {
     let sessions = client.sessions().await?;
-    if sessions.iter().any(|session| session.id.starts_with(given)) {
-        return client.resolve(Some(given)).await;
+    if sessions.iter().any(|session| session.id == given) {
+        return Ok(given.to_owned());
     }
     let request = CreateSessionRequest {
         session: given.to_owned(),
@@ -159,7 +164,7 @@ fn refused(context: &Context, request: &StartRunRequest, error: CliError) -> Cli
     if error.reason != "RUN_ACTIVE" {
         return error;
     }
-    let resume = follow::resume_command(context, &request.session);
+    let resume = resume_command(context, &request.session);
     let cancel = command(context, &format!("cancel {}", request.session));
     error.hint(format!("go on with it: {resume}\nor end it: {cancel}"))
 }

@@ -4,7 +4,7 @@ use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::describe::session_status;
+use crate::ui::describe::{seen, session_status};
 use crate::ui::out;
 use crate::ui::table::{Column, Table};
 use crate::ui::text::command;
@@ -17,8 +17,8 @@ use std::process::ExitCode;
 /// What can be said to `cairn sessions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-With --json one session a line: id, status (idle, running, waiting, quarantined), title, created,
-updated, last_seq.
+With --json one session a line: id, status (idle, running, interrupted, waiting, quarantined), title,
+created, updated, last_seq. What nobody works on, such as after kill -9, is interrupted.
 
 Examples:
   cairn sessions
@@ -37,6 +37,7 @@ pub struct Args {
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let client = Client::attach(context, Access::Read).await?;
     let sessions = client.sessions().await?;
+    let is_held = !client.attached().is_reader();
     let limit = if args.limit == 0 {
         usize::MAX
     } else {
@@ -46,7 +47,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         for session in sessions.iter().take(limit) {
             out::json(&json!({
                 "id": session.id,
-                "status": session_status(session.status),
+                "status": seen(session_status(session.status), is_held),
                 "title": session.title,
                 "created": utc(session.created_unix_ms),
                 "updated": utc(session.updated_unix_ms),
@@ -60,7 +61,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     let now = i64::try_from(SystemClock.unix_ms()).unwrap_or(i64::MAX);
-    for line in table(sessions.iter().take(limit), now).lines(None) {
+    for line in table(sessions.iter().take(limit), is_held, now).lines(None) {
         out::line(&line)?;
     }
     if let Some(more) = sessions.len().checked_sub(limit).filter(|more| *more > 0) {
@@ -72,7 +73,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn table<'s>(sessions: impl Iterator<Item = &'s SessionSummary>, now: i64) -> Table {
+fn table<'s>(sessions: impl Iterator<Item = &'s SessionSummary>, is_held: bool, now: i64) -> Table {
     let mut table = Table::new([
         Column::Left("SESSION"),
         Column::Left("STATUS"),
@@ -83,7 +84,7 @@ fn table<'s>(sessions: impl Iterator<Item = &'s SessionSummary>, now: i64) -> Ta
     for session in sessions {
         table.row([
             &session.id,
-            &session_status(session.status),
+            &seen(session_status(session.status), is_held),
             &session.last_seq.to_string(),
             &age(session.updated_unix_ms, now),
             &session.title,

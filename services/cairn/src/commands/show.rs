@@ -5,8 +5,8 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::describe::{
-    painted, pending_json, pending_lines, run_status, session_json, session_status, step_json,
-    step_status, usage_text,
+    painted, pending_json, pending_lines, run_status, seen, session_json, session_status,
+    step_json, step_status, usage_text,
 };
 use crate::ui::event_json::order;
 use crate::ui::event_line::{failure_text, step_name};
@@ -14,16 +14,17 @@ use crate::ui::out;
 use crate::ui::style::Style;
 use crate::ui::text::{block, command};
 use crate::ui::time::{span, utc};
+use crate::workspace::resume_command;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 
 /// What can be said to `cairn show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 With --json one object: session (with latest_run), plan (revision, order, steps with their state),
-pending.
+pending. A session that nobody works on, such as after kill -9, is interrupted, and so is its run.
 
 Examples:
   cairn show
@@ -51,20 +52,21 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let client = Client::attach(context, Access::Read).await?;
     let id = client.resolve(args.session.as_deref()).await?;
     let shown = read(&client, id).await?;
+    let is_held = !client.attached().is_reader();
     if context.json {
         let plan = shown.plan.as_ref().map(|plan| {
             let steps: Vec<_> = plan.steps.iter().map(step_json).collect();
             json!({"revision": plan.revision, "order": order(plan.order), "steps": steps})
         });
         let pending: Vec<_> = shown.pending.iter().map(pending_json).collect();
-        let session = session_json(&shown.session);
+        let session = seen_json(&shown.session, is_held);
         out::json(&json!({"session": session, "plan": plan, "pending": pending}))?;
         return Ok(ExitCode::SUCCESS);
     }
     let style = Style::new(context.color);
-    let mut lines = session_lines(&shown.session, style);
+    let mut lines = session_lines(&shown.session, is_held, style);
     if let Some(run) = &shown.session.latest_run {
-        lines.extend(run_lines(run, style));
+        lines.extend(run_lines(run, is_held, style));
     }
     if let Some(plan) = shown.plan.as_ref().filter(|plan| !plan.steps.is_empty()) {
         let steps = counted(plan.steps.len(), "step");
@@ -77,7 +79,6 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         lines.extend(pending_lines(context, style, pending));
     }
     lines.push(String::new());
-    let is_held = client.attached().is_remote();
     lines.extend(go_on(context, &shown.session, is_held));
     out::line(&lines.join("\n"))?;
     Ok(ExitCode::SUCCESS)
@@ -123,8 +124,18 @@ fn counted(number: impl TryInto<u64>, name: &str) -> String {
     }
 }
 
-fn session_lines(session: &pb::Session, style: Style) -> Vec<String> {
-    let status = painted(&session_status(session.status), style);
+/// The session as JSON, as it looks from here.
+fn seen_json(session: &pb::Session, is_held: bool) -> Value {
+    let mut json = session_json(session);
+    json["status"] = seen(session_status(session.status), is_held).into();
+    if let Some(run) = &session.latest_run {
+        json["latest_run"]["status"] = seen(run_status(run.status), is_held).into();
+    }
+    json
+}
+
+fn session_lines(session: &pb::Session, is_held: bool, style: Style) -> Vec<String> {
+    let status = painted(&seen(session_status(session.status), is_held), style);
     let id = style.strong(&escape(&session.id));
     let mut lines = vec![format!("session  {id} · {status}")];
     if !session.title.is_empty() {
@@ -137,8 +148,8 @@ fn session_lines(session: &pb::Session, style: Style) -> Vec<String> {
     lines
 }
 
-fn run_lines(run: &pb::Run, style: Style) -> Vec<String> {
-    let status = painted(&run_status(run.status), style);
+fn run_lines(run: &pb::Run, is_held: bool, style: Style) -> Vec<String> {
+    let status = painted(&seen(run_status(run.status), is_held), style);
     let mut lines = vec![String::new(), format!("run {}    {status}", run.number)];
     if !run.goal.is_empty() {
         lines.push(format!("goal     {}", clip(&run.goal, 1000)));
@@ -193,12 +204,18 @@ fn step_lines(step: &pb::PlannedStep, style: Style) -> Vec<String> {
 /// The commands that lead on from here.
 fn go_on(context: &Context, session: &pb::Session, is_held: bool) -> Vec<String> {
     let id = &session.id;
-    let words: &[&str] = match session_status(session.status).as_str() {
-        "running" if is_held => &["watch", "cancel"],
-        "running" => &["resume", "cancel"],
+    let status = seen(session_status(session.status), is_held);
+    let mut lines = Vec::new();
+    let words: &[&str] = match status.as_str() {
+        "running" => &["watch", "cancel"],
+        "interrupted" => {
+            lines.push(format!("go on    {}", resume_command(context, id)));
+            &["watch", "cancel"]
+        }
         "waiting" => &["pending", "cancel"],
         _ => &["tree", "report", "log"],
     };
     let typed = |word: &&str| format!("look     {}", command(context, &format!("{word} {id}")));
-    words.iter().map(typed).collect()
+    lines.extend(words.iter().map(typed));
+    lines
 }

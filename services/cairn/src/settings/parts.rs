@@ -9,11 +9,11 @@ use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, StoreConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a node of this process is made of.
+/// What a node of this process is made of, to work in `workspace`.
 ///
 /// # Errors
 /// A fail point that cannot be read.
-pub fn parts(context: &Context) -> Result<Parts, CliError> {
+pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
     let settings = context.config();
     let environment = context.environment.iter();
     Ok(Parts {
@@ -25,7 +25,10 @@ pub fn parts(context: &Context) -> Result<Parts, CliError> {
             ..MemoryConfig::default()
         },
         memory_deps: memory_deps(context)?,
-        tools: tools(settings),
+        tools: cairn_tools::Config {
+            workspace: workspace.to_owned(),
+            ..tools(settings)
+        },
         environment: environment.map(|(n, v)| (n.into(), v.into())).collect(),
         more_tools: Vec::new(),
         models: Arc::new(settings.registry()),
@@ -38,7 +41,7 @@ pub fn parts(context: &Context) -> Result<Parts, CliError> {
                 max_turns: settings.run.max_turns,
                 max_parallel_steps: settings.run.max_parallel_steps,
             },
-            environment: surroundings(&settings.workspace.path),
+            environment: surroundings(workspace),
             ..cairn_orchestrator::Config::default()
         },
     })

@@ -17,6 +17,15 @@ pub fn session_status(number: i32) -> String {
     short(status.as_str_name(), "SESSION_STATUS_")
 }
 
+/// What a session or a run is doing, where it may be that nobody holds the store: what runs then
+/// does so on paper only, and is `interrupted`.
+pub fn seen(status: String, is_held: bool) -> String {
+    match status.as_str() {
+        "running" | "planning" if !is_held => "interrupted".to_owned(),
+        _ => status,
+    }
+}
+
 /// What a run is doing: `planning`, `running`, `waiting`, `completed`, `failed`, `cancelled`.
 pub fn run_status(number: i32) -> String {
     let status = pb::RunStatus::try_from(number).unwrap_or_default();
@@ -34,7 +43,7 @@ pub fn painted(status: &str, style: Style) -> String {
     match status {
         "completed" => style.good(status),
         "failed" | "cancelled" | "quarantined" => style.bad(status),
-        "waiting" => style.asks(status),
+        "waiting" | "interrupted" => style.asks(status),
         "running" | "planning" => style.active(status),
         _ => status.to_owned(),
     }
@@ -187,6 +196,19 @@ const fn answers(in_doubt: bool) -> &'static [(&'static str, &'static str)] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_runs_without_a_process_is_interrupted() {
+        for (status, alone) in [
+            ("running", "interrupted"),
+            ("planning", "interrupted"),
+            ("waiting", "waiting"),
+            ("completed", "completed"),
+        ] {
+            assert_eq!(seen(status.to_owned(), true), status);
+            assert_eq!(seen(status.to_owned(), false), alone);
+        }
+    }
 
     #[test]
     fn states_have_short_names() {

@@ -87,7 +87,7 @@ impl Follower {
             Since::Nothing => Ok(Some(Vec::new())),
             Since::Unknown => (self.read)(self.cursor).await.map(Some),
             Since::Ended => Ok(None),
-            Since::Closed => Err(StoreError::unavailable("the store is closing")),
+            Since::Closed => Err(StoreError::closed()),
         }
     }
 }

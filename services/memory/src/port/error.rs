@@ -46,7 +46,20 @@ pub enum StoreError {
     },
 }
 
+/// Why a store that ends does nothing more.
+const CLOSED: &str = "the store is closed";
+
 impl StoreError {
+    /// [`StoreError::Unavailable`], because the store is closed or about to be.
+    pub fn closed() -> Self {
+        Self::unavailable(CLOSED)
+    }
+
+    /// Whether it is [`StoreError::closed`]: whoever closed the store knows, and nothing is wrong.
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Unavailable { reason } if reason == CLOSED)
+    }
+
     /// [`StoreError::Unavailable`] for a reason.
     pub fn unavailable(reason: impl fmt::Display) -> Self {
         Self::Unavailable {

@@ -18,9 +18,6 @@ pub(super) const UPDATE: &str = "UPDATE session SET updated_ms = ?2, status = ?3
     op_id = ?8, op_first_seq = ?9, lease_until_ms = ?10, claims = ?11, memory_keys = ?12, memory_bytes = ?13, \
     title = ?14 WHERE sid = ?1";
 
-/// Most bytes of events of a transition that its owner may write itself.
-const SMALL_BYTES: u64 = 16 * 1024;
-
 const LET_GO: &str = "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, due_ms = ?2 WHERE sid = ?1";
 
 /// See [`Store::commit`](crate::port::Store::commit).
@@ -126,10 +123,6 @@ impl CommitOp {
 
 impl Operation for CommitOp {
     type Answer = Committed;
-
-    fn is_small(&self) -> bool {
-        self.commit.checkpoint.is_none() && self.packed.bytes <= SMALL_BYTES
-    }
 
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Committed, Stop> {
         self.happened = None;

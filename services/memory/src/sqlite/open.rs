@@ -21,7 +21,7 @@ pub enum OpenError {
         /// The store's file.
         path: PathBuf,
     },
-    /// There is no such file; only told when opening for reading.
+    /// There is no such file, or nothing was made in it yet; only told when opening for reading.
     #[error("there is no store at {path:?}")]
     Missing {
         /// The store's file.
@@ -201,7 +201,8 @@ pub(super) fn open_target(path: &Path) -> Result<Target, OpenError> {
 fn try_target(target: &Target, path: &Path) -> Result<(), OpenError> {
     let conn = target.open().map_err(|source| sql_error(path, source))?;
     match check_format(&conn, path)? {
-        true => Err(OpenError::Foreign { path: path.into() }),
+        // Whoever began to make it ended before it was one; the next holder makes it.
+        true => Err(OpenError::Missing { path: path.into() }),
         false => Ok(()),
     }
 }

@@ -143,11 +143,6 @@ pub(super) trait Operation: Send + 'static {
     /// Not worth doing once nobody waits for the answer any more.
     const ONLY_IF_AWAITED: bool = false;
 
-    /// Whether a caller may do it on its own thread: it takes hardly longer than its fsync.
-    fn is_small(&self) -> bool {
-        false
-    }
-
     /// Checks, and then writes; once it has written it is not refused any more. May be called
     /// again after the transaction was rolled back.
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Self::Answer, Stop>;
@@ -162,8 +157,6 @@ pub(super) trait Operation: Send + 'static {
 
 /// An operation on its way through the writer's thread, whatever it answers.
 pub(super) trait Job: Send {
-    /// See [`Operation::is_small`].
-    fn is_small(&self) -> bool;
     /// Applies the operation; fails only if the whole transaction has to be rolled back.
     fn apply(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()>;
     /// Sends the answer, and tells who waits.
@@ -201,10 +194,6 @@ pub(super) fn pending<O: Operation>(
 }
 
 impl<O: Operation> Job for Pending<O> {
-    fn is_small(&self) -> bool {
-        self.operation.is_small()
-    }
-
     fn apply(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         self.answer = None;
         if O::ONLY_IF_AWAITED && self.reply.is_closed() {

@@ -112,7 +112,7 @@ impl Readers {
         let answer = match self {
             Self::Pool(pool) => {
                 let permit = pool.permits.clone().acquire_owned().await;
-                let permit = permit.map_err(|_| closed())?;
+                let permit = permit.map_err(|_| StoreError::closed())?;
                 let pool = pool.clone();
                 let work = move || {
                     let answer = pool.run(read);
@@ -146,10 +146,6 @@ impl Readers {
     }
 }
 
-fn closed() -> StoreError {
-    StoreError::unavailable("the store is closed")
-}
-
 async fn through_writer<T, F>(
     sender: &mpsc::WeakSender<Task>,
     read: F,
@@ -162,8 +158,8 @@ where
     let task = Task::Read(Box::new(move |conn| {
         let _ = reply.send(read(conn));
     }));
-    let sender = sender.upgrade().ok_or_else(closed)?;
-    sender.send(task).await.map_err(|_| closed())?;
+    let sender = sender.upgrade().ok_or_else(StoreError::closed)?;
+    sender.send(task).await.map_err(|_| StoreError::closed())?;
     drop(sender);
-    answer.await.map_err(|_| closed())
+    answer.await.map_err(|_| StoreError::closed())
 }

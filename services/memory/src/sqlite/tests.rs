@@ -207,38 +207,6 @@ async fn what_waits_is_made_durable_together() {
     );
 }
 
-/// Tells on which thread it was done.
-struct Where;
-
-impl Operation for Where {
-    type Answer = std::thread::ThreadId;
-
-    fn is_small(&self) -> bool {
-        true
-    }
-
-    fn apply(&mut self, _tx: &Tx<'_>) -> Result<Self::Answer, Stop> {
-        Ok(std::thread::current().id())
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_alone_writes_itself_and_others_let_the_thread_do_it() {
-    let store = store();
-    let here = std::thread::current().id();
-    assert_eq!(store.write(Where).await.unwrap(), here);
-    let (release, held) = mpsc::channel();
-    let held = send(&store, Held(held)).await;
-    let waiting = store.write(Where);
-    tokio::pin!(waiting);
-    assert!(futures::poll!(waiting.as_mut()).is_pending());
-    drop(release);
-    held.await.unwrap().unwrap();
-    assert_ne!(waiting.await.unwrap(), here);
-    store.close().await;
-    assert!(store.write(Where).await.is_err());
-}
-
 #[tokio::test]
 async fn a_dropped_caller_does_not_stop_its_operation() {
     let store = store();

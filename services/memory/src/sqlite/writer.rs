@@ -1,9 +1,10 @@
-//! The one connection that writes, with group commit.
+//! The one thread that writes, with group commit.
 //!
-//! Operations that come together go into one SQL transaction, so that they share one fsync. An operation does its checks before its first write, so a refused one leaves
+//! It takes whatever waits, up to [`GROUP`] operations, into one SQL transaction, so that they
+//! share one fsync. An operation does its checks before its first write, so a refused one leaves
 //! nothing behind and its neighbours alone. If SQLite fails, everything is rolled back and each
 //! operation is tried by itself, so that one that cannot be done does not take others with it. A
-//! panic in an operation is such a failure, and not the end of the store.
+//! panic in an operation is such a failure, and not the end of the thread.
 
 use super::holder::Lock;
 use super::operation::{Job, Shared, Task, Tx};
@@ -14,19 +15,17 @@ use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
-/// What writes. The connection goes before the lock: nobody else may open the store while this one
-/// still writes.
+/// Most operations that share a transaction.
+const GROUP: usize = 64;
+
+/// What the thread works with. The connection goes before the lock: nobody else may open the store
+/// while this one still writes.
 pub(super) struct Writer {
     pub(super) conn: Connection,
     pub(super) _lock: Option<Lock>,
     pub(super) shared: Arc<Shared>,
-    /// What the last COMMIT took that changed something, until somebody takes note of it.
-    pub(super) took: Option<Duration>,
-    /// Rows changed before the last COMMIT.
-    pub(super) changes: u64,
     /// Most pages that the file may have, if that is limited.
     pub(super) max_pages: Option<u32>,
     /// No lease ends before this: saves looking for one that has.
@@ -38,14 +37,36 @@ pub(super) struct Writer {
 }
 
 impl Writer {
+    /// Works until it is told to close, or every sender is gone, and everything that was sent
+    /// before is done.
+    pub(super) fn run(mut self, mut queue: mpsc::Receiver<Task>) {
+        let mut waiting = Vec::with_capacity(GROUP);
+        let mut closing = Vec::new();
+        while closing.is_empty()
+            && let Some(first) = queue.blocking_recv()
+        {
+            waiting.push(first);
+            while waiting.len() < GROUP
+                && let Ok(task) = queue.try_recv()
+            {
+                waiting.push(task);
+            }
+            closing = self.process(&mut waiting);
+        }
+        drop(self);
+        for told in closing {
+            let _ = told.send(());
+        }
+    }
+
     /// Answers whom to tell once the file is given up, if that is asked for.
-    pub(super) fn process(&mut self, tasks: &mut Vec<Task>) -> Vec<oneshot::Sender<()>> {
+    fn process(&mut self, tasks: &mut Vec<Task>) -> Vec<oneshot::Sender<()>> {
         let mut closing = Vec::new();
         let mut group = Vec::with_capacity(tasks.len());
         for task in tasks.drain(..) {
             match task {
                 Task::Write(job) if !closing.is_empty() => {
-                    job.fail(StoreError::unavailable("the store is closed"));
+                    job.fail(StoreError::closed());
                 }
                 Task::Write(job) => group.push(job),
                 Task::Read(read) => {
@@ -63,8 +84,7 @@ impl Writer {
         closing
     }
 
-    /// Carries out some operations and answers them.
-    pub(super) fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
+    fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
         let Err(together) = self.attempt(&mut group) else {
             group.into_iter().for_each(|job| self.answer(job));
             return;
@@ -141,16 +161,9 @@ impl Writer {
         self.commit_sql()
     }
 
-    fn commit_sql(&mut self) -> Result<(), StoreError> {
-        let began = Instant::now();
+    fn commit_sql(&self) -> Result<(), StoreError> {
         let commit = || self.conn.prepare_cached("COMMIT")?.execute([]);
-        let committed = commit();
-        let changes = self.conn.total_changes();
-        if changes != self.changes {
-            self.changes = changes;
-            self.took = Some(began.elapsed());
-        }
-        match committed {
+        match commit() {
             Ok(_) => Ok(()),
             Err(error) => Err(perhaps_written(&error)),
         }

@@ -54,6 +54,36 @@ fn a_file_that_is_something_else_is_refused_and_left_alone() {
     }
 }
 
+/// What is left of a process that was killed while it made its store.
+#[test]
+fn a_store_that_was_not_made_yet_is_missing_to_readers_and_made_by_a_holder() {
+    type Begin = fn(&Path);
+    let empty: Begin = |path| std::fs::write(path, "").unwrap();
+    let with_log: Begin = |path| {
+        let conn = rusqlite::Connection::open(path).unwrap();
+        let set = conn.query_row("PRAGMA journal_mode = WAL", [], |row| {
+            row.get::<_, String>(0)
+        });
+        assert_eq!(set.unwrap(), "wal");
+    };
+    let rolled_back: Begin = |path| {
+        let conn = rusqlite::Connection::open(path).unwrap();
+        conn.execute_batch(
+            "CREATE TABLE session (sid INTEGER); DROP TABLE session; BEGIN IMMEDIATE; \
+             CREATE TABLE journal (pos INTEGER); PRAGMA application_id = 7; ROLLBACK",
+        )
+        .unwrap();
+    };
+    for begin in [empty, with_log, rolled_back] {
+        let (_folder, path) = in_folder();
+        begin(&path);
+        let error = SqliteStore::open_readonly(&path, SqliteOptions::default()).unwrap_err();
+        assert!(matches!(error, OpenError::Missing { .. }), "{error}");
+        drop(open(&path).unwrap());
+        SqliteStore::open_readonly(&path, SqliteOptions::default()).unwrap();
+    }
+}
+
 #[test]
 fn a_database_of_another_program_is_refused_and_left_alone() {
     let (folder, path) = in_folder();

@@ -139,7 +139,7 @@ fn many_matches_are_bounded_and_counted() {
         run.answer()
             .starts_with("40 of 40 files in the workspace mention")
     );
-    assert!(run.steps[2].sub_goals.len() == 5 && run.steps[2].turns == 7);
+    assert!(run.steps[2].sub_goals.len() == 3 && run.steps[2].turns == 8);
 }
 
 #[test]

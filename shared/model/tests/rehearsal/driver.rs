@@ -39,6 +39,8 @@ pub(crate) struct Played {
     pub messages: Vec<Message>,
     /// Sub-goals in the order in which they were completed.
     pub sub_goals: Vec<String>,
+    /// The files that were read, each with the sub-goal that was in focus when the reply came.
+    pub reads: Vec<(Option<String>, String)>,
     pub turns: usize,
 }
 
@@ -170,6 +172,7 @@ impl Stage {
                     notes: owner.notes,
                     messages,
                     sub_goals: owner.completed,
+                    reads: owner.reads,
                     turns: owner.turns,
                 };
             }
@@ -226,6 +229,7 @@ struct Owner {
     open: Vec<String>,
     focus: Option<String>,
     completed: Vec<String>,
+    reads: Vec<(Option<String>, String)>,
     ended: Option<String>,
     ids: Vec<String>,
     turns: usize,
@@ -260,7 +264,13 @@ impl Owner {
             reply.text
         );
         let mut results = Vec::new();
+        let focus = self.focus.clone();
         for call in &reply.tool_calls {
+            if call.name == "read_file" {
+                let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
+                let path = arguments["path"].as_str().unwrap();
+                self.reads.push((focus.clone(), path.to_owned()));
+            }
             assert!(!self.ids.contains(&call.id), "{} twice", call.id);
             self.ids.push(call.id.clone());
             let answer = self.call(stage, call);

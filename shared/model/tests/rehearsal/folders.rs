@@ -63,6 +63,11 @@ fn documents_with_one_term() {
         run.steps[2].sub_goals,
         ["Read docs/memory.md", "Read docs/deploy.md"]
     );
+    let reads = ["docs/memory.md", "docs/deploy.md"];
+    assert_eq!(
+        run.steps[2].reads,
+        reads.map(|path| (Some(format!("Read {path}")), path.to_owned()))
+    );
     for line in [
         "Below `## Storage` (`docs/memory.md:5`):",
         "- `Redis holds one namespace a session.` (`docs/memory.md:7`)",

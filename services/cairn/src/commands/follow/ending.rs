@@ -1,6 +1,6 @@
 //! What is said when a run has ended, or waits.
 
-use super::{Following, resume_command};
+use super::Following;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::{CliError, run_code};
@@ -11,6 +11,7 @@ use crate::ui::progress::{End, Progress, StepState};
 use crate::ui::style::Style;
 use crate::ui::text::{command, quoted};
 use crate::ui::time::span;
+use crate::workspace::resume_command;
 use cairn_proto::event::{Failure, FailureKind, WaitReason};
 use cairn_proto::orchestrator::{GetReportRequest, ListPendingRequest, Pending, RunStatus};
 use cairn_rpc::text::{clip, escape};

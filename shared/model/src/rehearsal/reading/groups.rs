@@ -1,12 +1,13 @@
 //! Reading several files: in parallel within a group, a sub-goal for each group.
 
-use crate::rehearsal::desk::{Answer, Desk, Reply, read_file, step};
+use crate::rehearsal::desk::{Answer, Call, Desk, Reply, read_file, step};
 use crate::rehearsal::results::{Excerpt, excerpt};
 use crate::rehearsal::text::{brief, plural, visible};
 use serde_json::json;
 
-/// Most sub-goals of one step; with the tool turns around them a step stays below its limit.
-const MAX_GROUPS: usize = 5;
+/// Most sub-goals of one step. Each takes two tool turns; with those around them a step stays
+/// below its limit.
+const MAX_GROUPS: usize = 3;
 
 /// Lines of a file that are to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,48 +18,63 @@ pub(super) struct Job {
 }
 
 /// Reads all jobs, group by group; the answers are in the order of the jobs.
+///
+/// Whatever a reply calls belongs to the sub-goal that was in focus before it. So a reply turns to
+/// a sub-goal, the next one reads, and the one after that completes.
 pub(super) fn read_all(desk: &Desk<'_>, jobs: &[Job]) -> Result<Vec<Answer>, Reply> {
-    let groups: Vec<&[Job]> = match jobs {
-        [] => Vec::new(),
-        jobs => jobs.chunks(jobs.len().div_ceil(MAX_GROUPS)).collect(),
-    };
+    let groups = groups(jobs);
+    let reading = format!("reading {}", plural(jobs.len() as u64, "file"));
+    if groups.len() < 2 {
+        return desk.ask(&reading, reads(jobs));
+    }
     let goals: Vec<String> = (1..)
         .zip(&groups)
         .map(|(n, group)| goal(n, group, &groups))
         .collect();
-    let mut answers: Vec<Answer> = Vec::new();
+    let opening = step(json!({"plan": goals, "focus": goals[0]}));
     // Sub-goals are only completed if they were accepted: else that would end the step itself.
-    let mut with_goals = groups.len() > 1;
-    let mut before: Option<String> = None;
-    for (at, group) in groups.iter().enumerate() {
-        let mut calls = Vec::new();
+    let with_goals = desk.ask_one(&reading, opening)?.is_ok();
+    let mut answers: Vec<Answer> = Vec::new();
+    for (done, group) in (1..).zip(&groups) {
+        let results = desk.ask("", reads(group))?;
         if with_goals {
-            calls.push(match &before {
-                None => step(json!({"plan": goals, "focus": goals[at]})),
-                Some(summary) => {
-                    step(json!({"complete": true, "summary": summary, "focus": goals[at]}))
-                }
-            });
+            let summary = group_summary(group, &results);
+            let (thought, closing) = match goals.get(done) {
+                Some(next) => (
+                    format!("{done} of {} done", groups.len()),
+                    json!({"complete": true, "summary": summary, "focus": next}),
+                ),
+                None => (
+                    "everything is read".to_owned(),
+                    json!({"complete": true, "summary": summary}),
+                ),
+            };
+            // Whatever the answer, the group is read.
+            let _ = desk.ask_one(&thought, step(closing))?;
         }
-        calls.extend(
-            group
-                .iter()
-                .map(|job| read_file(&job.path, job.from, job.to)),
-        );
-        let mut results = desk.ask(&thought(at, &groups, jobs.len()), calls)?;
-        if with_goals {
-            let accepted = results.remove(0).is_ok();
-            with_goals = at > 0 || accepted;
-        }
-        before = Some(group_summary(group, &results));
         answers.extend(results);
     }
-    if let Some(summary) = before.filter(|_| with_goals) {
-        let closing = step(json!({"complete": true, "summary": summary}));
-        // Whatever the answer, the reading is done.
-        let _ = desk.ask_one("everything is read", closing)?;
-    }
     Ok(answers)
+}
+
+/// At most [`MAX_GROUPS`] groups in order, as even as can be, the larger ones first.
+fn groups(jobs: &[Job]) -> Vec<&[Job]> {
+    let mut groups = Vec::new();
+    let mut rest = jobs;
+    while !rest.is_empty() {
+        let left = MAX_GROUPS - groups.len();
+        let (group, after) = rest.split_at(rest.len().div_ceil(left));
+        groups.push(group);
+        rest = after;
+    }
+    groups
+}
+
+fn reads(jobs: &[Job]) -> Vec<Call> {
+    let calls = jobs.iter();
+    calls
+        .map(|job| read_file(&job.path, job.from, job.to))
+        .collect()
 }
 
 fn goal(number: usize, group: &[Job], groups: &[&[Job]]) -> String {
@@ -73,13 +89,6 @@ fn goal(number: usize, group: &[Job], groups: &[&[Job]]) -> String {
             more - 1,
             groups.len()
         ),
-    }
-}
-
-fn thought(at: usize, groups: &[&[Job]], files: usize) -> String {
-    match at {
-        0 => format!("reading {}", plural(files as u64, "file")),
-        at => format!("{} of {} done", at, groups.len()),
     }
 }
 
