@@ -215,7 +215,12 @@ fn what_lies_at_the_place_of_the_socket_does_not_matter() {
     check_failed(&look(&site), 1, &["cannot listen on", "cairn.sock"]);
     assert_eq!(
         names(&site, ".cairn"),
-        ["cairn.db", "cairn.db.lock", "cairn.sock"]
+        [
+            "cairn.db",
+            "cairn.db.lock",
+            "cairn.db.workspace",
+            "cairn.sock"
+        ]
     );
     assert_eq!(
         site.sessions().len(),

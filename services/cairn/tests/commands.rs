@@ -6,6 +6,7 @@
 )]
 
 use cairn_testkit::{Journal, Output, Site};
+use std::fs;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 const GOAL: &str = "Which files under docs mention Redis?";
@@ -127,11 +128,26 @@ fn a_beginning_of_several_ids_or_of_none_is_refused_everywhere() {
         }
         assert!(several.out.is_empty() && none.out.is_empty());
     }
-    // A run that names a session by a part of several ids makes no third one.
-    let run = run_plan(&site, "alpha", "good.json");
-    assert_eq!(run.code, Some(2), "{run:?}");
     assert_eq!(site.sessions().len(), 2);
     assert_eq!(site.journal("alpha-1"), before);
+}
+
+#[test]
+fn a_run_names_its_session_by_the_whole_id() {
+    let site = site();
+    let empty = run_plan(&site, "", "good.json");
+    assert_eq!(empty.code, Some(2), "{empty:?}");
+    assert!(empty.err.contains("id is empty"), "{empty:?}");
+    assert!(!site.path().join(".cairn").exists(), "a store was made");
+    assert_eq!(run_plan(&site, "my-1", "good.json").code, Some(0));
+    let before = site.journal("my-1");
+    for _ in 0..2 {
+        let run = run_plan(&site, "my", "good.json");
+        assert_eq!(run.code, Some(0), "{run:?}");
+    }
+    assert_eq!(site.sessions(), ["my", "my-1"]);
+    assert_eq!(site.journal("my-1"), before);
+    assert_eq!(site.journal("my").of_kind("run_completed").len(), 2);
 }
 
 #[test]
@@ -197,4 +213,155 @@ fn the_summary_of_a_tool_step_says_how_much_it_leaves_out() {
     let summaries: Vec<_> = steps.iter().map(|step| step["summary"].as_str()).collect();
     let read = "docs/long.md lines 1-4 of 4 (+4 lines)";
     assert_eq!(summaries, [Some(r#"recorded {"what":"x"}"#), Some(read)]);
+}
+
+const READ_TWICE: &str = r#"{"steps": [{"tool": "read_file", "arguments": {"path": "a.md"}}, {"tool": "read_file", "arguments": {"path": "a.md"}}]}"#;
+
+/// A site with two folders whose files differ, and the whole path of the first.
+fn two_folders() -> (Site, String) {
+    let site = site();
+    site.write("plan.json", READ_TWICE);
+    site.write("proto/a.md", "the right one\n");
+    site.write("other/a.md", "another one\n");
+    let proto = fs::canonicalize(site.path().join("proto")).expect("a folder");
+    (site, proto.display().to_string())
+}
+
+fn run_in(site: &Site, folder: &str, session: &str) -> Output {
+    let plan = ["--session", session, "--plan", "plan.json"];
+    site.run(&[&["run", "--in", folder][..], &plan].concat())
+}
+
+/// A run in `proto` that was killed once its session was there, and it was accepted and begun.
+fn kill_in_proto(site: &Site) {
+    let arguments = "run --in proto --session s --plan plan.json";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let killed = site.run_with(&arguments, &[("CAIRN_FAIL_COMMIT", "after:3")]);
+    assert_eq!(killed.signal, Some(9), "{killed:?}");
+}
+
+/// Panics unless `read_file` gave this text in both steps.
+fn check_read(site: &Site, session: &str, text: &str) {
+    let journal = site.journal(session);
+    let calls = journal.of_kind("call_finished");
+    assert_eq!(calls.len(), 2);
+    for call in calls {
+        let given = call.to_string();
+        assert!(given.contains(text), "{given}");
+    }
+}
+
+fn check_refused(output: &Output, says: &[&str]) {
+    assert_eq!(output.code, Some(2), "{output:?}");
+    for says in says {
+        assert!(output.err.contains(says), "{says}: {output:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_goes_on_in_its_own_folder_only() {
+    let (site, proto) = two_folders();
+    kill_in_proto(&site);
+    let before = site.journal("s");
+    let here = fs::canonicalize(site.path()).expect("a folder");
+    let here = here.display().to_string();
+    let other = format!("{here}/other");
+    let hint = format!("cairn resume --in {proto}");
+    for (command, own) in [
+        (&["resume"][..], &here),
+        (&["resume", "s", "--in", "other"], &other),
+        (&["run", "--plan", "plan.json"], &here),
+        (&["run", "--in", "other", "--plan", "plan.json"], &other),
+        (&["serve", "--listen", "127.0.0.1:0"], &here),
+    ] {
+        let own = format!("on with it in {own}");
+        check_refused(
+            &site.run(command),
+            &[&proto, &own, &hint, "cancel s", "--store"],
+        );
+    }
+    assert_eq!(site.journal("s"), before, "something was claimed");
+    assert_eq!(site.sessions(), ["s"]);
+
+    let resumed = site.run(&["resume", "--in", "proto"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    check_read(&site, "s", "the right one");
+    // Nothing is unfinished any more, so that the store may serve another folder.
+    let next = run_in(&site, "other", "next");
+    assert_eq!(next.code, Some(0), "{next:?}");
+    check_read(&site, "next", "another one");
+}
+
+#[test]
+fn work_of_a_folder_that_was_moved_goes_on_where_it_is_said_to_be() {
+    let (site, proto) = two_folders();
+    kill_in_proto(&site);
+    fs::rename(&proto, site.path().join("moved")).expect("the folder moves");
+    check_refused(&site.run(&["resume"]), &[&proto, "gone", "resume --in"]);
+    let resumed = site.run(&["resume", "--in", "moved"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    check_read(&site, "s", "the right one");
+}
+
+#[test]
+fn a_killed_session_is_interrupted_until_somebody_goes_on() {
+    let (site, proto) = two_folders();
+    kill_in_proto(&site);
+    let sessions = site.run(&["sessions"]);
+    assert!(sessions.out.contains("interrupted"), "{sessions:?}");
+    let show = site.run(&["show", "s"]);
+    let resume = format!("go on    cairn resume s --in {proto}\n");
+    assert!(show.out.contains(&resume), "{show:?}");
+    assert!(!show.out.contains("running"), "{show:?}");
+    for command in [&["sessions", "--json"][..], &["show", "--json"]] {
+        let json = site.run(command);
+        let status = r#""status":"interrupted""#;
+        assert!(json.out.contains(status), "{json:?}");
+    }
+    assert_eq!(site.run(&["resume", "--in", "proto"]).code, Some(0));
+    let sessions = site.run(&["sessions"]);
+    assert!(!sessions.out.contains("interrupted"), "{sessions:?}");
+}
+
+#[test]
+fn a_run_beside_a_holder_works_in_its_folder_knowingly_or_not_at_all() {
+    let (site, proto) = two_folders();
+    let serve = "serve --listen 127.0.0.1:0 --in proto";
+    let serve: Vec<&str> = serve.split(' ').collect();
+    let _holder = site.start(&serve, &[]);
+    let says = format!("works in {proto}, not in");
+    check_refused(&run_in(&site, "other", "no"), &[&says, "--store"]);
+    let plan = ["run", "--session", "s", "--plan", "plan.json"];
+    let configured = site.run_with(&plan, &[("CAIRN_WORKSPACE__PATH", "other")]);
+    check_refused(&configured, &[&says]);
+    assert!(site.sessions().is_empty(), "something was begun");
+
+    let unsaid = run_plan(&site, "s", "plan.json");
+    assert_eq!(unsaid.code, Some(0), "{unsaid:?}");
+    let told = format!("does the work in {proto}");
+    assert!(unsaid.out.contains(&told), "{unsaid:?}");
+    check_read(&site, "s", "the right one");
+    let same = run_in(&site, "./other/../proto", "same");
+    assert_eq!(same.code, Some(0), "{same:?}");
+}
+
+#[test]
+fn an_answer_leaves_the_work_in_its_folder_and_says_how_to_go_on() {
+    let (site, proto) = two_folders();
+    site.write("proto/docs/one.md", "Redis is here.\n");
+    let run = "run --in proto --session s --max-turns 1";
+    let mut run: Vec<&str> = run.split(' ').collect();
+    run.push(GOAL);
+    assert_eq!(site.run(&run).code, Some(3));
+    let pending = site.run(&["pending", "s", "--json"]);
+    let pending: serde_json::Value = serde_json::from_str(pending.out.trim()).expect("JSON");
+    let id = pending["id"].as_str().expect("an id");
+    let decided = site.run(&["decide", "s", id, "retry"]);
+    assert_eq!(decided.code, Some(0), "{decided:?}");
+    let hint = format!("go on  cairn resume s --in {proto}\n");
+    assert!(decided.out.ends_with(&hint), "{decided:?}");
+    // It came for a moment, from another folder: the work stays where it is.
+    let noted = site.read(".cairn/cairn.db.workspace");
+    assert_eq!(noted, Some(proto));
+    check_refused(&site.run(&["resume"]), &["cairn resume --in"]);
 }
