@@ -171,7 +171,8 @@ fn nothing_is_left_for_later_in_silence() {
         }
         for stub in stubs {
             // Words that models and tests search for stand in quotes.
-            let is_stub = |line: &&str| line.contains(stub) && !line.contains('"');
+            let is_quoted = |line: &str| !stub.starts_with('#') && line.contains('"');
+            let is_stub = |line: &&str| line.contains(stub) && !is_quoted(line);
             let found = text.lines().find(is_stub);
             assert!(found.is_none(), "{}: {found:?}", path.display());
         }

@@ -1,6 +1,7 @@
 //! What can be seen of a session: its state, and views of its journal.
 
 use crate::key::SessionKey;
+use crate::session::listed_title;
 use crate::status::{public_status, status_of};
 use cairn_engine::event::WaitReason;
 use cairn_engine::key::call_key;
@@ -22,7 +23,7 @@ pub(crate) fn run_of(session: &Session, number: u32) -> Result<&Run, RpcError> {
 pub(crate) fn session_message(id: &str, session: &Session, is_set_aside: bool) -> pb::Session {
     pb::Session {
         id: id.to_owned(),
-        title: session.title.clone(),
+        title: title_of(session),
         status: public_status(status_of(session), is_set_aside).into(),
         created_unix_ms: ms(session.created_at),
         updated_unix_ms: ms(session.updated_at),
@@ -30,6 +31,14 @@ pub(crate) fn session_message(id: &str, session: &Session, is_set_aside: bool) -
         runs: session.runs.len() as u32,
         latest_run: session.runs.last().map(run_message),
     }
+}
+
+/// The title that was given, or what the session is listed under.
+fn title_of(session: &Session) -> String {
+    if session.title.is_empty() {
+        return listed_title(session);
+    }
+    session.title.clone()
 }
 
 pub(crate) fn run_message(run: &Run) -> pb::Run {

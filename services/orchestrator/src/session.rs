@@ -11,7 +11,7 @@ mod transition;
 
 pub(crate) use checkpoint::Checkpointer;
 pub(crate) use tenure::Notice;
-pub(crate) use transition::header;
+pub(crate) use transition::{header, listed_title};
 
 use crate::catalogue::Catalogue;
 use crate::deps::Deps;

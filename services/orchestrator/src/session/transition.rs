@@ -169,7 +169,7 @@ pub(crate) fn header(session: &Session) -> pb::Header {
 }
 
 /// The goal of the first run, or the title.
-fn listed_title(session: &Session) -> String {
+pub(crate) fn listed_title(session: &Session) -> String {
     let goal = session.runs.first().map(|run| run.goal.as_str());
     let goal = goal.filter(|goal| !goal.is_empty());
     // With the mark for what is left out they are 200, and so at most 800 bytes.

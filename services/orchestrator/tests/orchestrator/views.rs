@@ -336,3 +336,31 @@ async fn the_goal_of_the_first_run_becomes_the_title() {
         }
     }
 }
+
+/// Who asks for one session is told the title that it was given, or else its goal.
+#[tokio::test(start_paused = true)]
+async fn a_session_without_a_title_shows_its_goal() {
+    for (given, shown) in [("given", "given"), ("", "the goal")] {
+        let world = World::new().await;
+        let mut client = world.client.clone();
+        let request = pb::CreateSessionRequest {
+            request_id: world.request_id(),
+            title: given.to_owned(),
+            ..pb::CreateSessionRequest::default()
+        };
+        let made = client.create_session(request).await.unwrap().into_inner();
+        let mut run = crate::support::chain(vec![crate::support::tool_step("pure")]);
+        run.goal = "the goal".to_owned();
+        let request = pb::StartRunRequest {
+            session: made.session.clone(),
+            request_id: world.request_id(),
+            run: Some(run),
+        };
+        client.start_run(request).await.unwrap();
+        let request = pb::GetSessionRequest {
+            session: made.session,
+        };
+        let session = client.get_session(request).await.unwrap().into_inner();
+        assert_eq!(session.session.unwrap().title, shown);
+    }
+}
