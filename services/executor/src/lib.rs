@@ -13,9 +13,11 @@
 //! | `turn` | the calls of one reply, until each has its answer |
 //! | `tools` | one call of the tools service |
 //! | `messages` | what the model is told |
+//! | `deltas` | the text of a reply while it comes |
 
 mod attempt;
 mod config;
+mod deltas;
 mod error;
 mod grpc;
 mod messages;

@@ -202,7 +202,7 @@ async fn wait_for_answer(
 ) -> Result<Answer, RpcError> {
     let command_seq = appended.seq;
     let mut stalled = deps.stalled.subscribe();
-    let mut events = deps.store.follow(key, command_seq).await?;
+    let mut events = deps.store.follow(key, command_seq, false).await?;
     let mut looks = tokio::time::interval_at(Instant::now() + FIRST_LOOK, LATER_LOOKS);
     loop {
         let page = tokio::select! {
@@ -289,8 +289,14 @@ fn refusal(reason: &str, message: &str) -> RpcError {
     RpcError::precondition(message).reason(reason)
 }
 
+/// What a repeat of the request has to have in common with it.
 fn encoded_command(command: &Command) -> Vec<u8> {
-    cairn_proto::event::Command::from(command.clone()).encode_to_vec()
+    let mut command = command.clone();
+    if let Command::StartRun(start) = &mut command {
+        // A client that asks again may do so in another span.
+        start.trace_parent.clear();
+    }
+    cairn_proto::event::Command::from(command).encode_to_vec()
 }
 
 fn digest(parts: &[&[u8]]) -> Vec<u8> {

@@ -98,6 +98,7 @@ pub enum EventKind {
         limits: RunLimits,
         model: String,
         command_seq: u64,
+        trace_parent: String,
     },
     PlanApplied {
         run: u32,

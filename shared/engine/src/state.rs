@@ -67,6 +67,8 @@ pub struct Run {
     pub limits: RunLimits,
     /// The command that asked for it.
     pub command_seq: u64,
+    /// The trace that it belongs to.
+    pub trace_parent: String,
     /// What it is doing.
     pub status: RunStatus,
     /// The plan in force; none while planning.

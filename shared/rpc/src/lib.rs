@@ -16,6 +16,7 @@
 //! | [`mod@deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
 //! | [`clock`] | [`Clock`], [`SystemClock`], [`ManualClock`]: time as a parameter |
 //! | [`text`] | escaping of untrusted text |
+//! | [`trace`] | [`TraceParent`]: the trace that a call belongs to |
 
 pub mod address;
 pub mod clock;
@@ -27,6 +28,7 @@ pub mod identity;
 pub mod link;
 pub mod server;
 pub mod text;
+pub mod trace;
 
 pub use address::{Address, AddressError};
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -41,3 +43,4 @@ pub use server::{
     BuildError, Exposure, Health, Listener, MAX_MESSAGE_BYTES, Peer, ServeError, Server,
     ServerBuilder, serve,
 };
+pub use trace::{TRACE_HEADER, TraceParent};

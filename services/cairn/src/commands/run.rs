@@ -61,6 +61,10 @@ pub struct Args {
     /// terminal nothing is told but the plan as it moves on
     #[arg(short, long)]
     verbose: bool,
+    /// Also tell replies while the model writes them: whole lines, or with --json each part as a
+    /// line of the kind text_delta. On a terminal they are shown in any case
+    #[arg(long)]
+    deltas: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -103,6 +107,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
                 max_parallel_steps: args.max_parallel_steps.unwrap_or(0),
             }),
             model: context.config().default_model().to_owned(),
+            ..StartRun::default()
         }),
     };
     let mut client = Client::attach(context, Access::Hold).await?;
@@ -124,6 +129,7 @@ async fn start_and_follow(
         seen_before: 0,
         tree_dir: args.tree_dir,
         verbose: args.verbose,
+        deltas: args.deltas,
     };
     follow::follow(client, &what).await
 }

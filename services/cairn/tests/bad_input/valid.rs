@@ -36,6 +36,7 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         "WatchSession" => one(&pb::WatchSessionRequest {
             session,
             after_seq: 1,
+            ..pb::WatchSessionRequest::default()
         }),
         "ListPending" => one(&pb::ListPendingRequest { session }),
         "Decide" => decisions(n, &session),

@@ -89,6 +89,7 @@ impl Session {
             limits,
             model,
             command_seq,
+            trace_parent,
         } = event
         else {
             return Ok(());
@@ -106,6 +107,7 @@ impl Session {
             model: model.clone(),
             limits: *limits,
             command_seq: *command_seq,
+            trace_parent: trace_parent.clone(),
             status: RunStatus::Planning,
             plan: None,
             usage: crate::message::Usage::default(),

@@ -68,6 +68,7 @@ impl Decision<'_> {
             limits: self.facts.limits.with(start.limits),
             model: start.model,
             command_seq,
+            trace_parent: start.trace_parent,
         })?;
         if let Some(plan) = start.plan {
             self.emit(EventKind::PlanApplied {

@@ -65,7 +65,7 @@ kinds! {
         memory_set: MemorySet { key, value }
         memory_removed: MemoryRemoved { key }
         memory_cleared: MemoryCleared {}
-        run_started: RunStarted { run, goal, limits, model, command_seq }
+        run_started: RunStarted { run, goal, limits, model, command_seq, trace_parent }
         plan_applied: PlanApplied { run, revision, plan, usage, duration_ms }
         run_waiting: RunWaiting { run, reason }
         run_resumed: RunResumed { run }
