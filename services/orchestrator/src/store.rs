@@ -30,6 +30,8 @@ const PUBLISHING_TIME: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     journal: JournalServiceClient<Link>,
+    /// The same, for following.
+    journals: JournalServiceClient<Link>,
     ownership: OwnershipServiceClient<Link>,
     pub(crate) clock: Arc<StoreClock>,
 }
@@ -48,12 +50,15 @@ pub(crate) struct Loaded {
 
 impl Store {
     /// Connects, and reads the store's clock for the first time.
-    pub(crate) async fn connect(memory: &Link) -> Result<Self, RpcError> {
-        let mut journal = JournalServiceClient::new(memory.clone())
-            .max_decoding_message_size(MAX_INTERNAL_MESSAGE);
+    pub(crate) async fn connect(memory: &Link, journals: &Link) -> Result<Self, RpcError> {
+        let client = |link: &Link| {
+            JournalServiceClient::new(link.clone()).max_decoding_message_size(MAX_INTERNAL_MESSAGE)
+        };
+        let (mut journal, journals) = (client(memory), client(journals));
         let time = journal.get_time(pb::GetTimeRequest {}).await?.into_inner();
         Ok(Self {
             journal,
+            journals,
             ownership: OwnershipServiceClient::new(memory.clone()),
             clock: Arc::new(StoreClock::new(time.store_time_unix_ms)),
         })
@@ -303,11 +308,9 @@ impl Store {
             after_seq,
             with_deltas,
         };
-        Ok(self
-            .journal()
-            .follow_events(for_session(key, request))
-            .await?
-            .into_inner())
+        let mut journals = self.journals.clone();
+        let followed = journals.follow_events(for_session(key, request)).await?;
+        Ok(followed.into_inner())
     }
 }
 

@@ -31,6 +31,8 @@ DEADLINE = 5.0
 WATCH_DEADLINE = 30.0
 
 _CHANNEL_OPTIONS = [
+    # The tree of a run of thousands of steps is larger than the 4 MiB that gRPC takes by default.
+    ("grpc.max_receive_message_length", 64 << 20),
     # A peer that vanished without a word (power, network) is noticed by pings, also while a watch
     # has nothing to say.
     ("grpc.keepalive_time_ms", 10_000),

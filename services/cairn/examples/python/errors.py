@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import grpc
 from google.rpc import error_details_pb2
@@ -28,7 +29,9 @@ class CairnError(Exception):
     people.
     """
 
-    def __init__(self, error: grpc.RpcError) -> None:
+    def __init__(self, raised: grpc.RpcError) -> None:
+        # What grpcio raises is the failed call itself.
+        error = cast(grpc.Call, raised)
         self.code: grpc.StatusCode = error.code()
         self.message: str = error.details() or ""
         self.reason: str = ""
@@ -48,7 +51,7 @@ class CairnError(Exception):
         waits = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
         return self.code in waits or self.retry_after is not None
 
-    def _read_details(self, error: grpc.RpcError) -> None:
+    def _read_details(self, error: grpc.Call) -> None:
         # The details travel in the trailer grpc-status-details-bin. A status that was made on this
         # side of the wire has none.
         try:

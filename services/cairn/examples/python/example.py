@@ -114,25 +114,26 @@ def follow(client: Client, started: pb.StartRunResponse, cut_every: int) -> even
 
 def look(client: Client, started: pb.StartRunResponse) -> None:
     """The plan with the state of its steps, the execution tree, the report."""
-    of_run = {"session": started.session, "run": started.run}
-    plan = client.call(client.orchestrator.GetPlan, pb.GetPlanRequest(**of_run))
+    session, run = started.session, started.run
+    plan = client.call(client.orchestrator.GetPlan, pb.GetPlanRequest(session=session, run=run))
     print(f"plan      revision {plan.revision}, {plan_pb2.Order.Name(plan.order)}")
     for step in plan.steps:
         status = pb.StepStatus.Name(step.status).removeprefix("STEP_STATUS_").lower()
         print(f"          {step.number} {step.step.title}: {status}, {step.summary}")
         check(step.status == pb.STEP_STATUS_COMPLETED, f"step {step.number} is completed")
-    request = pb.GetTreeRequest(**of_run, view=pb.TREE_VIEW_NODES)
+    request = pb.GetTreeRequest(session=session, run=run, view=pb.TREE_VIEW_NODES)
     tree = client.call(client.orchestrator.GetTree, request)
     known: set[str] = {""}
     for node in tree.nodes:
         check(node.parent_id in known, "parents come before their children")
         known.add(node.id)
-    request = pb.GetTreeRequest(**of_run, view=pb.TREE_VIEW_TODO)
+    request = pb.GetTreeRequest(session=session, run=run, view=pb.TREE_VIEW_TODO)
     todo = client.call(client.orchestrator.GetTree, request)
     print(f"tree      {len(tree.nodes)} nodes; their goals:")
     for line in todo.text.splitlines():
         print(f"          {line}")
-    report = client.call(client.orchestrator.GetReport, pb.GetReportRequest(**of_run))
+    asked = pb.GetReportRequest(session=session, run=run)
+    report = client.call(client.orchestrator.GetReport, asked)
     lines = report.markdown.splitlines()
     check(len(lines) > 0, "there is a report")
     print(f"report    {len(lines)} lines; the first: {lines[0]}")
@@ -142,8 +143,7 @@ def remember(client: Client, session: str) -> None:
     """Session memory: what steps and clients of one session tell each other."""
     # No request_id here: a repeat sets the same value again.
     entry = {"key": "tea", "value": "green, <hot>\nand no sugar"}
-    request = memory_pb.SetMemoryRequest(session=session, **entry)
-    client.call(client.memory.SetMemory, request)
+    client.call(client.memory.SetMemory, memory_pb.SetMemoryRequest(session=session, **entry))
     request = memory_pb.GetMemoryRequest(session=session, key="tea")
     got = client.call(client.memory.GetMemory, request)
     check(got.value == entry["value"], "what was set is read")

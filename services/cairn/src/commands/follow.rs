@@ -158,7 +158,12 @@ fn header(client: &Client<'_>, what: &Following) -> Vec<String> {
     let context = client.context();
     let config = context.config();
     let mut lines = Vec::new();
-    if client.attached().is_remote() {
+    if let Some(server) = &config.client.server {
+        lines.push(format!(
+            "the services at {} do the work, with their own model and workspace",
+            server.0
+        ));
+    } else if client.attached().is_remote() {
         let workspace = client.attached().workspace.as_deref();
         lines.push(match workspace {
             Some(folder) => format!(

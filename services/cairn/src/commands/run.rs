@@ -106,7 +106,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
                 max_turns: args.max_turns.unwrap_or(0),
                 max_parallel_steps: args.max_parallel_steps.unwrap_or(0),
             }),
-            model: context.config().default_model().to_owned(),
+            model: model(&args, context),
             ..StartRun::default()
         }),
     };
@@ -114,6 +114,14 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let followed = start_and_follow(&mut client, request, args).await;
     client.finish().await;
     followed
+}
+
+/// Services elsewhere have a default of their own.
+fn model(args: &Args, context: &Context) -> String {
+    match context.config().client.server {
+        Some(_) => args.model.clone().unwrap_or_default(),
+        None => context.config().default_model().to_owned(),
+    }
 }
 
 async fn start_and_follow(

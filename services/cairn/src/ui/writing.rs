@@ -113,7 +113,7 @@ mod tests {
         );
         assert_eq!(writing.line(1).unwrap(), "fo");
         assert_eq!(
-            writing.take(&part(1, 0, 18, "ur\u{1b}[2J\n")),
+            writing.take(&part(1, 0, 16, "ur\u{1b}[2J\n")),
             [r"four\u{1b}[2J"]
         );
         writing.end(1);

@@ -90,7 +90,7 @@ fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
         goal: "Look.".to_owned(),
         plan,
         limits: Some(limits),
-        model: String::new(),
+        ..wire::StartRun::default()
     };
     let request = pb::StartRunRequest {
         session: String::new(),

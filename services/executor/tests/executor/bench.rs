@@ -269,7 +269,7 @@ pub(crate) async fn executor(
         models: Arc::new(models),
         tools,
     };
-    let service = cairn_executor::build(config, deps);
+    let (service, _) = cairn_executor::build(config, deps);
     let builder = ServerBuilder::new(Exposure::Internal);
     let server = builder
         .register(service, cairn_proto::DESCRIPTORS)

@@ -25,6 +25,8 @@ const DEADLINE = 5_000;
 const WATCH_DEADLINE = 30_000;
 
 const CHANNEL_OPTIONS: grpc.ChannelOptions = {
+  // The tree of a run of thousands of steps is larger than the 4 MiB that gRPC takes by default.
+  "grpc.max_receive_message_length": 64 << 20,
   // A peer that vanished without a word (power, network) is noticed by pings, also while a watch
   // has nothing to say.
   "grpc.keepalive_time_ms": 10_000,

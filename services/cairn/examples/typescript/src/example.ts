@@ -129,7 +129,8 @@ async function follow(client: Client, started: Started, cutEvery: number): Promi
     if (unread.length === 0) break;
   }
   const { cuts, losses } = watch;
-  say("watched", `${seen.length} events, ${cuts} cuts by us, ${losses} lost connections; none missed, none twice`);
+  const breaks = `${cuts} cuts by us, ${losses} lost connections`;
+  say("watched", `${seen.length} events, ${breaks}; none missed, none twice`);
   check(last !== undefined, "a run has events");
   return last;
 }
