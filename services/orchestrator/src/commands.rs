@@ -34,7 +34,10 @@ pub(crate) enum Answer {
     /// A run ended by this wish.
     RunCancelled { run: u32 },
     /// A decision was taken.
-    Decided,
+    Decided {
+        /// It takes effect from then on; 0 for at once.
+        settle_after: u64,
+    },
 }
 
 /// The answer for a run that a session is made with: its events are SessionCreated,
@@ -257,10 +260,13 @@ fn answer_of(event: EventKind, seq: u64, asked: u64) -> Option<Result<Answer, Rp
         EventKind::RunCancelled {
             run, command_seq, ..
         } if command_seq == asked => Some(Ok(Answer::RunCancelled { run })),
-        EventKind::Decided { command_seq, .. } | EventKind::BudgetRaised { command_seq, .. }
-            if command_seq == asked =>
-        {
-            Some(Ok(Answer::Decided))
+        EventKind::Decided {
+            command_seq,
+            settle_after,
+            ..
+        } if command_seq == asked => Some(Ok(Answer::Decided { settle_after })),
+        EventKind::BudgetRaised { command_seq, .. } if command_seq == asked => {
+            Some(Ok(Answer::Decided { settle_after: 0 }))
         }
         EventKind::CommandRefused {
             command_seq,

@@ -6,7 +6,7 @@ use crate::status::{public_status, status_of};
 use cairn_engine::event::WaitReason;
 use cairn_engine::key::call_key;
 use cairn_engine::message::Usage;
-use cairn_engine::pending::{Pending, PendingId, pending};
+use cairn_engine::pending::{Pending, Subject, pending};
 use cairn_engine::state::{Run, RunStatus, Session, Step, StepStatus};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
@@ -170,12 +170,12 @@ fn pending_message(key: &SessionKey, open: Pending) -> pb::Pending {
         answered: open.is_answered,
         ..pb::Pending::default()
     };
-    match open.id {
-        PendingId::Budget { run } => {
+    match open.id.subject {
+        Subject::Budget { run } => {
             message.reason = wire::WaitReason::from(WaitReason::Budget).into();
             message.run = run;
         }
-        PendingId::Call(call) => {
+        Subject::Call(call) => {
             message.reason = wire::WaitReason::from(WaitReason::InDoubt).into();
             message.run = call.attempt.run;
             message.step = call.attempt.step;

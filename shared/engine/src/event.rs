@@ -171,6 +171,7 @@ pub enum EventKind {
         command_seq: u64,
         call: CallRef,
         settlement: Settlement,
+        settle_after: u64,
     },
     CallSettled {
         call: CallRef,

@@ -358,6 +358,7 @@ fn decided(e: &wire::Decided) -> Value {
         "command_seq": e.command_seq,
         "call": call(e.call.as_ref()),
         "settlement": settlement(e.settlement.as_ref()),
+        "settle_after_unix_ms": e.settle_after_unix_ms,
     })
 }
 

@@ -4,7 +4,7 @@ use super::{Answer, key_of};
 use crate::commands::{Answer as Outcome, start_in_new_session, submit};
 use crate::deps::Deps;
 use crate::key::derived_trace;
-use crate::reading::{ms, pending_messages};
+use crate::reading::ms;
 use cairn_engine::command::{Command, Settlement, StartRun};
 use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
 use cairn_engine::plan::Plan;
@@ -147,21 +147,14 @@ pub(super) async fn decide(
         Settlement::Fail { reason } => check_text("settlement.fail.reason", reason, MAX_REASON)?,
         Settlement::Retry => {}
     }
-    let session = deps.store.load(&key, None).await?.session;
-    let open = pending_messages(&key, &session);
-    let settle_after = open.iter().find(|open| open.id == asked.pending_id);
-    let settle_after = settle_after.map_or(0, |open| open.settle_after_unix_ms);
     let command = Command::Decide {
         pending_id: asked.pending_id,
         settlement,
     };
     match submit(deps, &key, &asked.request_id, command).await? {
-        Outcome::Decided => {
-            let is_over = settle_after <= ms(deps.store.clock.now());
-            Ok(Response::new(pb::DecideResponse {
-                settle_after_unix_ms: if is_over { 0 } else { settle_after },
-            }))
-        }
+        Outcome::Decided { settle_after } => Ok(Response::new(pb::DecideResponse {
+            settle_after_unix_ms: ms(settle_after),
+        })),
         other => Err(contradiction(&other).into()),
     }
 }

@@ -41,6 +41,7 @@ impl Session {
             } => {
                 let run = self.run_mut(*run)?;
                 run.turn_allowance = run.turn_allowance.saturating_add(*turns);
+                run.raises += 1;
                 self.answer_command(*command_seq);
             }
             other => return self.end_run(other, at),
@@ -113,6 +114,7 @@ impl Session {
             usage: crate::message::Usage::default(),
             tool_turns: 0,
             turn_allowance: limits.max_turns,
+            raises: 0,
             in_doubt: 0,
             failing: None,
             ticks: 0,

@@ -200,7 +200,9 @@ fn settled() -> Kinds {
     };
     let fail = Settlement::Fail { reason };
     kinds! {
-        "decided": Decided { command_seq: 303, call: CALL, settlement: done.clone() }
+        "decided": Decided {
+            command_seq: 303, call: CALL, settlement: done.clone(), settle_after: 0
+        }
         "call_settled.done": CallSettled { call: CALL, settlement: done }
         "call_settled.retry": CallSettled { call: CALL, settlement: Settlement::Retry }
         "call_settled.skip": CallSettled { call: CALL, settlement: skip }

@@ -261,7 +261,9 @@ kinds! {
         call: call(), not_after: time(), time_limit_ms: seq(), in_process: any::<bool>()
     }
     call_in_doubt: CallInDoubt { call: call(), settle_after: time() }
-    decided: Decided { command_seq: seq(), call: call(), settlement: settlement() }
+    decided: Decided {
+        command_seq: seq(), call: call(), settlement: settlement(), settle_after: time()
+    }
     call_settled: CallSettled { call: call(), settlement: settlement() }
     sub_goal_added: SubGoalAdded { attempt: attempt(), index: number(), text: text() }
     sub_goal_focused: SubGoalFocused { attempt: attempt(), index: number() }
