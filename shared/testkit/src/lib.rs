@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`site`] | [`Site`]: a folder with files, settings, a store; commands run in it |
 //! | [`ledger`] | [`Ledger`]: what a tool with side effects did, written down outside of Cairn |
+//! | [`cluster`] | [`Cluster`]: the five services as five processes |
 //! | [`journal`] | [`Journal`]: an exported journal and what must hold of any |
 
 #![allow(
@@ -12,10 +13,12 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+pub mod cluster;
 pub mod journal;
 pub mod ledger;
 pub mod site;
 
+pub use cluster::Cluster;
 pub use journal::Journal;
 pub use ledger::Ledger;
 pub use site::{Output, Site};

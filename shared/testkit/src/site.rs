@@ -181,6 +181,11 @@ impl Running {
         assert!(sent.expect("kill can be started").success());
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for its end and tells its exit code.
     pub fn wait_for_code(&mut self) -> Option<i32> {
         self.child.wait().expect("its end").code()
