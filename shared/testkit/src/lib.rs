@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`site`] | [`Site`]: a folder with files, settings, a store; commands run in it |
 //! | [`ledger`] | [`Ledger`]: what a tool with side effects did, written down outside of Cairn |
+//! | [`changes`] | [`Changes`]: what happens to the files of a folder |
 //! | [`journal`] | [`Journal`]: an exported journal and what must hold of any |
 
 #![allow(
@@ -12,10 +13,14 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[cfg(target_os = "linux")]
+pub mod changes;
 pub mod journal;
 pub mod ledger;
 pub mod site;
 
+#[cfg(target_os = "linux")]
+pub use changes::{Change, Changes};
 pub use journal::Journal;
 pub use ledger::Ledger;
 pub use site::{Output, Site};
