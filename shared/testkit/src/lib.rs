@@ -6,6 +6,7 @@
 //! | [`ledger`] | [`Ledger`]: what a tool with side effects did, written down outside of Cairn |
 //! | [`changes`] | [`Changes`]: what happens to the files of a folder |
 //! | [`journal`] | [`Journal`]: an exported journal and what must hold of any |
+//! | [`model_server`] | [`ModelServer`]: a language model that answers as the test says |
 
 #![allow(
     clippy::unwrap_used,
@@ -17,10 +18,12 @@
 pub mod changes;
 pub mod journal;
 pub mod ledger;
+pub mod model_server;
 pub mod site;
 
 #[cfg(target_os = "linux")]
 pub use changes::{Change, Changes};
 pub use journal::Journal;
 pub use ledger::Ledger;
+pub use model_server::ModelServer;
 pub use site::{Output, Site};

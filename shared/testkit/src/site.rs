@@ -181,6 +181,12 @@ impl Running {
         assert!(sent.expect("kill can be started").success());
     }
 
+    /// Kills it, as `kill -9` does, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("its end");
+    }
+
     /// Waits for its end and tells its exit code.
     pub fn wait_for_code(&mut self) -> Option<i32> {
         self.child.wait().expect("its end").code()
