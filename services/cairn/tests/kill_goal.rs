@@ -299,8 +299,9 @@ const CALLS: [Held; 4] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_under_way_is_repeated_only_if_it_is_pure_and_the_model_is_not_asked_again() {
-    let reference = undisturbed().await;
-    for (held, replies, results, times, is_doubt) in CALLS {
+    let reference = &undisturbed().await;
+    // Each waits until its call in doubt can no longer be running: at the same time.
+    let cases = CALLS.map(async |(held, replies, results, times, is_doubt)| {
         let world = world();
         world.site.write("held", held);
         let moment = async |world: &World, session: &str| {
@@ -310,9 +311,10 @@ async fn a_call_under_way_is_repeated_only_if_it_is_pure_and_the_model_is_not_as
             world.site.write("held", "nothing");
             Some(begun.expect("a call begins").trim().to_owned())
         };
-        let journal = killed(&world, &reference, moment, held).await;
+        let journal = killed(&world, reference, moment, held).await;
         check_asked(&world, held, &[], times - 1);
         let doubts = journal.of_kind("call_in_doubt").len();
         assert_eq!(doubts, usize::from(is_doubt), "{held}");
-    }
+    });
+    futures::future::join_all(cases).await;
 }

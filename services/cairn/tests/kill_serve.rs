@@ -65,13 +65,14 @@ async fn undisturbed() -> (Journal, usize) {
 async fn a_served_run_survives_a_kill_at_every_commit() {
     let (reference, commits) = undisturbed().await;
     assert_eq!(commits, 5, "four tool steps");
-    let mut doubts = 0;
-    for commit in 1..=commits {
-        for side in ["before", "after"] {
-            doubts += kill_once(&format!("{side}:{commit}"), &reference).await;
-        }
-        println!("commit {commit}: killed 1 before, 1 after");
-    }
+    // Calls in doubt wait until they can no longer be running: all at the same time.
+    let points = (1..=commits).flat_map(|commit| ["before", "after"].map(|side| (side, commit)));
+    let kills = points.map(async |(side, commit)| {
+        let doubts = kill_once(&format!("{side}:{commit}"), &reference).await;
+        println!("commit {commit}: killed {side}");
+        doubts
+    });
+    let doubts: usize = futures::future::join_all(kills).await.iter().sum();
     println!(
         "{commits} commits, {} kills, {doubts} calls in doubt",
         commits * 2
