@@ -9,6 +9,9 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[path = "kill/doubt.rs"]
+mod doubt;
+
 use cairn_testkit::{Journal, Output, Site};
 use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -127,6 +130,7 @@ fn go_on(site: &Site, session: &str, reference: &Journal) -> u32 {
 /// one that it has not is made.
 fn settle(site: &Site, session: &str, reference: &Journal) -> u32 {
     let output = site.run(&["pending", session, "--json"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
     let mut settled = 0;
     for line in output.out.lines() {
         let pending: Value = serde_json::from_str(line).expect("a line of JSON");
@@ -150,12 +154,13 @@ fn settle(site: &Site, session: &str, reference: &Journal) -> u32 {
 /// Panics unless the run ended as if nobody had disturbed it, once.
 fn check_end(site: &Site, session: &str, reference: &Journal, seen: &Journal, case: Case) {
     let journal = check_journal(site, session, reference, case);
+    let questions = journal.of_kind("run_waiting").len() as u32;
     for event in &seen.0 {
         let seq = event["seq"].as_u64().expect("a seq");
         let stored = &journal.0[seq as usize - 1];
         assert_eq!(stored, event, "an acknowledged event was lost");
     }
-    check_looks(site, seen, case);
+    check_looks(site, seen, case, questions);
 }
 
 /// Panics unless the journal is as if nobody had disturbed the run, and each call with side effects
@@ -182,13 +187,14 @@ fn check_journal(site: &Site, session: &str, reference: &Journal, case: Case) ->
     journal
 }
 
-/// Panics unless each pure call was made once, or twice if the kill took its result: what was
-/// acknowledged is not asked again.
-fn check_looks(site: &Site, seen: &Journal, case: Case) {
+/// Panics unless each pure call was made once, and once more for each process that ended without its
+/// result: the one that was killed, and any that ended because of a question. What was acknowledged
+/// is not asked again.
+fn check_looks(site: &Site, seen: &Journal, case: Case, questions: u32) {
     let looks = site.looks();
     let uses = looks.uses();
     assert_eq!(uses.len(), case.calls, "a call has two keys: {uses:?}");
-    let is_fine = |times: &u32| (1..=2).contains(times);
+    let is_fine = |times: &u32| (1..=2 + questions).contains(times);
     assert!(
         uses.values().all(is_fine),
         "a pure call came too often: {uses:?}"
@@ -266,7 +272,7 @@ fn at_once<T: Sync, R: Send>(points: &[T], kill: impl Fn(&T) -> R + Sync) -> Vec
                 ends.push((at, kill(point)));
             }
         };
-        let workers: Vec<_> = (0..6).map(|_| scope.spawn(worker)).collect();
+        let workers: Vec<_> = (0..16).map(|_| scope.spawn(worker)).collect();
         let ends = workers.into_iter();
         let ends = ends.flat_map(|worker| worker.join().expect("a worker"));
         ends.collect::<Vec<_>>()
