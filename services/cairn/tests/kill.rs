@@ -9,34 +9,41 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[path = "kill/doubt.rs"]
+mod doubt;
+
 use cairn_testkit::{Journal, Output, Site};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 const SIGKILL: i32 = 9;
 
-/// Tool steps of all three effects; the calls of `record` must happen exactly once each.
+/// Tool steps of all three effects; the calls of `record` must happen exactly once each, and those
+/// of `look`, which is pure, once more for each kill that took their result.
 const PLAN: &str = r#"{"steps": [
   {"title": "Survey", "tool": "list_files", "arguments": {"path": "docs"}},
+  {"title": "Look", "tool": "look", "arguments": {"what": "around"}},
   {"title": "Record one", "tool": "record", "arguments": {"what": "one"}},
   {"title": "Search", "tool": "search_files", "arguments": {"pattern": "Redis", "path": "docs"}},
   {"title": "Write", "tool": "write_file", "arguments": {"path": "cairn-out/note.md", "content": "two mentions\n"}},
-  {"title": "Record two", "tool": "record", "arguments": {"what": "two"}}
+  {"title": "Record two", "tool": "record", "arguments": {"what": "two"}},
+  {"title": "Look back", "tool": "look", "arguments": {"what": "back"}}
 ]}"#;
 
 /// A model that was recorded: it plans two steps, and in each it has a line recorded.
 const PLAYED: &str = r#"
 {"match": {"contains": "Keep the books"}, "reply": {"text": "{\"steps\": [{\"title\": \"First\", \"description\": \"Record one.\"}, {\"title\": \"Second\", \"description\": \"Record two.\"}]}"}}
-{"match": {"step": "First"}, "replies": [{"text": "I look first.", "tool_calls": [{"name": "list_files", "arguments": {"path": "docs"}}, {"name": "record", "arguments": {"what": "one"}}, {"name": "search_files", "arguments": {"pattern": "Redis", "path": "docs"}}]}, {"tool_calls": [{"name": "session_memory_set", "arguments": {"key": "one", "value": "recorded"}}, {"name": "step", "arguments": {"complete": true, "summary": "One line."}}]}]}
-{"match": {"step": "Second"}, "replies": [{"tool_calls": [{"name": "write_file", "arguments": {"path": "cairn-out/books.md", "content": "two lines\n"}}, {"name": "record", "arguments": {"what": "two"}}]}, {"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "Another line."}}]}]}
+{"match": {"step": "First"}, "replies": [{"text": "I look first.", "tool_calls": [{"name": "look", "arguments": {"what": "around"}}, {"name": "record", "arguments": {"what": "one"}}, {"name": "search_files", "arguments": {"pattern": "Redis", "path": "docs"}}]}, {"tool_calls": [{"name": "session_memory_set", "arguments": {"key": "one", "value": "recorded"}}, {"name": "step", "arguments": {"complete": true, "summary": "One line."}}]}]}
+{"match": {"step": "Second"}, "replies": [{"tool_calls": [{"name": "look", "arguments": {"what": "back"}}]}, {"tool_calls": [{"name": "write_file", "arguments": {"path": "cairn-out/books.md", "content": "two lines\n"}}, {"name": "record", "arguments": {"what": "two"}}]}, {"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "Another line."}}]}]}
 "#;
 
 /// What is run, and killed.
 #[derive(Clone, Copy)]
 struct Case {
     arguments: &'static [&'static str],
-    /// Calls of `record`, one a step.
+    /// Calls of `record`, one a step, and of `look`.
     calls: usize,
 }
 
@@ -91,7 +98,10 @@ fn undisturbed_once(case: Case) -> (Journal, u64) {
     let commits = site.read("commits").expect("commits are counted");
     let journal = site.journal(&only_session(&site));
     journal.check();
-    assert_eq!(site.ledger().uses().len(), case.calls);
+    for ledger in [site.ledger(), site.looks()] {
+        let uses: Vec<u32> = ledger.uses().into_values().collect();
+        assert_eq!(uses, vec![1; case.calls]);
+    }
     (journal, commits.lines().count() as u64)
 }
 
@@ -120,6 +130,7 @@ fn go_on(site: &Site, session: &str, reference: &Journal) -> u32 {
 /// one that it has not is made.
 fn settle(site: &Site, session: &str, reference: &Journal) -> u32 {
     let output = site.run(&["pending", session, "--json"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
     let mut settled = 0;
     for line in output.out.lines() {
         let pending: Value = serde_json::from_str(line).expect("a line of JSON");
@@ -140,8 +151,21 @@ fn settle(site: &Site, session: &str, reference: &Journal) -> u32 {
     settled
 }
 
-/// Panics unless the run ended as if nobody had disturbed it.
+/// Panics unless the run ended as if nobody had disturbed it, once.
 fn check_end(site: &Site, session: &str, reference: &Journal, seen: &Journal, case: Case) {
+    let journal = check_journal(site, session, reference, case);
+    let questions = journal.of_kind("run_waiting").len() as u32;
+    for event in &seen.0 {
+        let seq = event["seq"].as_u64().expect("a seq");
+        let stored = &journal.0[seq as usize - 1];
+        assert_eq!(stored, event, "an acknowledged event was lost");
+    }
+    check_looks(site, seen, case, questions);
+}
+
+/// Panics unless the journal is as if nobody had disturbed the run, and each call with side effects
+/// happened once.
+fn check_journal(site: &Site, session: &str, reference: &Journal, case: Case) -> Journal {
     let journal = site.journal(session);
     journal.check();
     assert_eq!(
@@ -160,55 +184,101 @@ fn check_end(site: &Site, session: &str, reference: &Journal, seen: &Journal, ca
         case.calls,
         "a call is missing or was made up: {uses:?}"
     );
-    for event in &seen.0 {
-        let seq = event["seq"].as_u64().expect("a seq");
-        let stored = &journal.0[seq as usize - 1];
-        assert_eq!(stored, event, "an acknowledged event was lost");
+    journal
+}
+
+/// Panics unless each pure call was made once, and once more for each process that ended without its
+/// result: the one that was killed, and any that ended because of a question. What was acknowledged
+/// is not asked again.
+fn check_looks(site: &Site, seen: &Journal, case: Case, questions: u32) {
+    let looks = site.looks();
+    let uses = looks.uses();
+    assert_eq!(uses.len(), case.calls, "a call has two keys: {uses:?}");
+    let is_fine = |times: &u32| (1..=2 + questions).contains(times);
+    assert!(
+        uses.values().all(is_fine),
+        "a pure call came too often: {uses:?}"
+    );
+    for finished in seen.of_kind("call_finished") {
+        let output = finished["output"].as_str().expect("an output");
+        if let Some(given) = output.trim_end().strip_prefix("looked ") {
+            assert_eq!(looks.times(given), 1, "{given} had a result");
+        }
     }
+}
+
+/// How often pure calls were made again.
+fn repeats(site: &Site) -> u32 {
+    let uses = site.looks().uses();
+    uses.values().map(|times| times - 1).sum()
 }
 
 /// Kills the run before and after each of its commits.
 fn kill_everywhere(case: Case) {
     let (reference, commits) = undisturbed(case);
-    let mut kills: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
-    let mut doubts = 0;
-    for commit in 1..=commits {
-        for side in ["before", "after"] {
-            let site = site();
-            let output = begin(&site, case, &format!("{side}:{commit}"));
-            assert_eq!(output.signal, Some(SIGKILL), "{side} {commit}: {output:?}");
-            let count = kills.entry(commit).or_default();
-            if side == "before" {
-                count.0 += 1
-            } else {
-                count.1 += 1
-            }
-            if (commit, side) == (1, "before") {
-                // Nothing was accepted, so the client asks again.
-                let output = begin(&site, case, "");
-                assert!(matches!(output.code, Some(0)), "{output:?}");
-            }
-            let session = only_session(&site);
-            doubts += go_on(&site, &session, &reference);
-            let seen = Journal::read(whole_lines(&output.out));
-            check_end(&site, &session, &reference, &seen, case);
-        }
-    }
-    for (commit, (before, after)) in &kills {
-        println!("commit {commit}: killed {before} before, {after} after");
-        assert!(
-            *before > 0 && *after > 0,
-            "commit {commit} was not killed on both sides"
-        );
+    let points = (1..=commits).flat_map(|commit| [("before", commit), ("after", commit)]);
+    let points: Vec<_> = points.collect();
+    let ends = at_once(&points, |&(side, commit)| {
+        kill_and_go_on(case, &reference, side, commit)
+    });
+    let doubts: u32 = ends.iter().map(|(doubts, _)| doubts).sum();
+    let repeats: u32 = ends.iter().map(|(_, repeats)| repeats).sum();
+    for (side, commit) in &points {
+        println!("commit {commit}: killed {side}");
     }
     println!(
-        "{commits} commits, {} kills, {doubts} calls in doubt",
-        kills.len() * 2
+        "{commits} commits, {} kills, {doubts} calls in doubt, {repeats} pure calls made again",
+        points.len()
     );
     assert!(
         doubts as usize >= case.calls,
         "no call was killed on its way"
     );
+    assert!(
+        repeats as usize >= case.calls,
+        "no pure call lost its result"
+    );
+}
+
+/// Kills one run around one commit, and lets it go on to its end. Returns how many calls were in
+/// doubt, and how many pure ones were made again.
+fn kill_and_go_on(case: Case, reference: &Journal, side: &str, commit: u64) -> (u32, u32) {
+    let site = site();
+    let output = begin(&site, case, &format!("{side}:{commit}"));
+    assert_eq!(output.signal, Some(SIGKILL), "{side} {commit}: {output:?}");
+    if (commit, side) == (1, "before") {
+        // Nothing was accepted, so the client asks again.
+        let output = begin(&site, case, "");
+        assert!(matches!(output.code, Some(0)), "{output:?}");
+    }
+    let session = only_session(&site);
+    let doubts = go_on(&site, &session, reference);
+    let seen = Journal::read(whole_lines(&output.out));
+    check_end(&site, &session, reference, &seen, case);
+    (doubts, repeats(&site))
+}
+
+/// Calls in doubt wait until they can no longer be running: a few sites wait at the same time.
+fn at_once<T: Sync, R: Send>(points: &[T], kill: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (next, kill) = (AtomicUsize::new(0), &kill);
+    let mut ends = thread::scope(|scope| {
+        let worker = || {
+            let mut ends = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(point) = points.get(at) else {
+                    return ends;
+                };
+                ends.push((at, kill(point)));
+            }
+        };
+        let workers: Vec<_> = (0..16).map(|_| scope.spawn(worker)).collect();
+        let ends = workers.into_iter();
+        let ends = ends.flat_map(|worker| worker.join().expect("a worker"));
+        ends.collect::<Vec<_>>()
+    });
+    ends.sort_by_key(|(at, _)| *at);
+    ends.into_iter().map(|(_, end)| end).collect()
 }
 
 /// A process that is killed may leave half a line.
@@ -256,6 +326,7 @@ fn a_run_survives_kill_after_kill() {
     go_on(&site, &session, &reference);
     println!("{kills} kills");
     assert!(kills > 3);
-    let seen = Journal(Vec::new());
-    check_end(&site, &session, &reference, &seen, PLANNED);
+    check_journal(&site, &session, &reference, PLANNED);
+    // At most one more for each kill.
+    assert!(repeats(&site) <= kills, "{:?}", site.looks().uses());
 }

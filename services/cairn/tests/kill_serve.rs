@@ -10,15 +10,13 @@
 
 mod support;
 
-use cairn::ui::event_json::event_json;
+#[path = "kill_serve/watcher.rs"]
+mod watcher;
+
 use cairn_proto::event as wire;
-use cairn_proto::event::event::Kind;
-use cairn_proto::event::settlement::{Done, Outcome, Retry};
-use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Address, Link};
 use cairn_testkit::{Journal, Site};
-use support::{Client, chain};
-use tonic::Status;
+use support::chain;
+use watcher::Watcher;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 const SIGKILL: i32 = 9;
@@ -47,116 +45,34 @@ fn run() -> wire::StartRun {
     ])
 }
 
-/// A client that keeps its request, its session and its cursor over restarts of the server.
-struct Watcher {
-    session: String,
-    events: Vec<(u64, wire::Event)>,
-    has_ended: bool,
-}
-
-impl Watcher {
-    /// Starts the run, or finds it started, and watches until it ends or the server is gone.
-    async fn go_on(&mut self, site: &Site, reference: &Journal) -> Result<(), Status> {
-        let socket = site.path().join(".cairn/cairn.sock");
-        let mut client = Client::new(Link::remote(&Address::unix(socket)));
-        let request = pb::StartRunRequest {
-            session: String::new(),
-            request_id: "r-1".to_owned(),
-            run: Some(run()),
-        };
-        self.session = client.start_run(request).await?.into_inner().session;
-        let request = pb::WatchSessionRequest {
-            session: self.session.clone(),
-            after_seq: self.events.last().map_or(0, |(seq, _)| *seq),
-            ..pb::WatchSessionRequest::default()
-        };
-        let mut stream = client.watch_session(request).await?.into_inner();
-        while let Some(message) = stream.message().await? {
-            let Some(event) = message.event else {
-                continue;
-            };
-            let kind = event.kind.clone();
-            self.events.push((message.seq, event));
-            match kind {
-                Some(Kind::RunWaiting(_)) => self.settle(site, &mut client, reference).await?,
-                Some(Kind::RunCompleted(_)) => {
-                    self.has_ended = true;
-                    return Ok(());
-                }
-                Some(Kind::RunFailed(failed)) => panic!("{failed:?}"),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Answers what is asked by what the ledger says, with the output that the call gives in a run
-    /// that nobody disturbs.
-    async fn settle(
-        &self,
-        site: &Site,
-        client: &mut Client,
-        reference: &Journal,
-    ) -> Result<(), Status> {
-        let request = pb::ListPendingRequest {
-            session: self.session.clone(),
-        };
-        for open in client.list_pending(request).await?.into_inner().pending {
-            let outcome = if site.ledger().has(&open.call_key) {
-                let output = reference.recorded_in(&open.step.into());
-                Outcome::Done(Done { output })
-            } else {
-                Outcome::Retry(Retry {})
-            };
-            let request = pb::DecideRequest {
-                session: self.session.clone(),
-                request_id: format!("decide-{}", open.call_key),
-                pending_id: open.id,
-                settlement: Some(wire::Settlement {
-                    outcome: Some(outcome),
-                }),
-            };
-            client.decide(request).await?;
-        }
-        Ok(())
-    }
-}
-
 /// The journal of a run that nobody disturbs, and its commits.
 async fn undisturbed() -> (Journal, usize) {
     let site = Site::new(CAIRN);
     let count = site.path().join("commits");
     let count = format!("count:{}", count.display());
     let _server = site.start(&SERVE, &[("CAIRN_FAIL_COMMIT", &count)]);
-    let mut watcher = watcher();
+    let mut watcher = Watcher::of(run());
     let nothing = Journal(Vec::new());
     let ended = watcher.go_on(&site, &nothing).await;
     ended.expect("a run that nobody disturbs");
     let commits = site.read("commits").expect("commits are counted");
     let journal = site.journal(&watcher.session);
-    check_watched(&watcher, &journal, 0, "undisturbed");
+    watcher.check(&journal, "undisturbed");
     (journal, commits.lines().count())
-}
-
-fn watcher() -> Watcher {
-    Watcher {
-        session: String::new(),
-        events: Vec::new(),
-        has_ended: false,
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_served_run_survives_a_kill_at_every_commit() {
     let (reference, commits) = undisturbed().await;
     assert_eq!(commits, 5, "four tool steps");
-    let mut doubts = 0;
-    for commit in 1..=commits {
-        for side in ["before", "after"] {
-            doubts += kill_once(&format!("{side}:{commit}"), &reference).await;
-        }
-        println!("commit {commit}: killed 1 before, 1 after");
-    }
+    // Calls in doubt wait until they can no longer be running: all at the same time.
+    let points = (1..=commits).flat_map(|commit| ["before", "after"].map(|side| (side, commit)));
+    let kills = points.map(async |(side, commit)| {
+        let doubts = kill_once(&format!("{side}:{commit}"), &reference).await;
+        println!("commit {commit}: killed {side}");
+        doubts
+    });
+    let doubts: usize = futures::future::join_all(kills).await.iter().sum();
     println!(
         "{commits} commits, {} kills, {doubts} calls in doubt",
         commits * 2
@@ -167,12 +83,11 @@ async fn a_served_run_survives_a_kill_at_every_commit() {
 /// Returns how many calls were in doubt.
 async fn kill_once(fail: &str, reference: &Journal) -> usize {
     let site = Site::new(CAIRN);
-    let mut watcher = watcher();
+    let mut watcher = Watcher::of(run());
     let mut server = site.start(&SERVE, &[("CAIRN_FAIL_COMMIT", fail)]);
     // The server dies under it, or has just served it to the end.
     let _ = watcher.go_on(&site, reference).await;
     assert_eq!(server.wait_for_signal(), Some(SIGKILL), "{fail}");
-    let seen = watcher.events.len();
 
     let _server = site.start(&SERVE, &[]);
     while !watcher.has_ended {
@@ -183,7 +98,7 @@ async fn kill_once(fail: &str, reference: &Journal) -> usize {
     }
     let journal = site.journal(&watcher.session);
     journal.check();
-    check_watched(&watcher, &journal, seen, fail);
+    watcher.check(&journal, fail);
     journal.check_like(reference);
     let uses = site.ledger().uses();
     assert_eq!(uses.len(), 2, "{fail}: {uses:?}");
@@ -192,14 +107,4 @@ async fn kill_once(fail: &str, reference: &Journal) -> usize {
         "{fail}: a call happened twice: {uses:?}"
     );
     journal.of_kind("call_in_doubt").len()
-}
-
-/// What was watched, before the kill and after it, is the journal: no gap, nothing twice, and every
-/// event whole.
-fn check_watched(watcher: &Watcher, journal: &Journal, seen: usize, fail: &str) {
-    let watched = watcher.events.iter();
-    let watched: Vec<_> = watched
-        .map(|(seq, event)| event_json(*seq, event))
-        .collect();
-    assert_eq!(watched, journal.0, "{fail}, {seen} before");
 }

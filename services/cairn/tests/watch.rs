@@ -10,10 +10,13 @@
 mod support;
 
 use cairn_model::ModelRegistry;
+use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
 use std::collections::BTreeSet;
-use support::{chain, check_completed, client, node, parts, start, tool_step, watch_to_end};
+use support::{
+    Client, chain, check_completed, client, node, parts, start, tool_step, watch_to_end,
+};
 use tonic::Code;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,16 +43,35 @@ async fn a_watcher_that_reconnects_after_every_event_sees_each_once() {
                 continue;
             };
             cursor = message.seq;
-            seen.push(message.seq);
-            if matches!(event.kind, Some(Kind::RunCompleted(_))) {
+            let is_end = matches!(event.kind, Some(Kind::RunCompleted(_)));
+            seen.push((message.seq, event));
+            if is_end {
                 break 'watch;
             }
             break;
         }
     }
-    assert_eq!(seen, (1..=seen.len() as u64).collect::<Vec<_>>());
-    let whole = watch_to_end(&mut client, &session, 0).await;
-    assert_eq!(whole.len(), seen.len());
+    check_whole(&seen, 1);
+    assert_eq!(seen, watch_to_end(&mut client, &session, 0).await);
+    assert_eq!(seen, exported(&mut client, &session).await);
+}
+
+/// Panics unless the numbers follow each other from the first one on.
+fn check_whole(events: &[(u64, wire::Event)], first: u64) {
+    let numbers = events.iter().map(|(seq, _)| *seq);
+    assert!(numbers.eq(first..first + events.len() as u64), "{events:?}");
+}
+
+async fn exported(client: &mut Client, session: &str) -> Vec<(u64, wire::Event)> {
+    let session = session.to_owned();
+    let request = pb::ExportSessionRequest { session };
+    let stream = client.export_session(request).await.expect("a journal");
+    let mut stream = stream.into_inner();
+    let mut events = Vec::new();
+    while let Some(message) = stream.message().await.expect("an event") {
+        events.push((message.seq, message.event.expect("an event")));
+    }
+    events
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,16 +87,18 @@ async fn many_watchers_see_the_same() {
             watch_to_end(&mut client, &session, after).await
         }));
     }
-    for (after, watcher) in (0u64..).zip(watchers) {
+    let mut all = Vec::new();
+    for (after, watcher) in (0..).zip(watchers) {
         let events = watcher.await.expect("a watcher");
         check_completed(&events);
-        assert!(
-            events
-                .iter()
-                .map(|(seq, _)| *seq)
-                .eq(after + 1..=after + events.len() as u64)
-        );
+        if all.is_empty() {
+            check_whole(&events, 1);
+            all.clone_from(&events);
+        }
+        // Who begins later sees the same from there on.
+        assert_eq!(events, all[after..]);
     }
+    assert_eq!(all, exported(&mut starter, &session).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,34 +169,4 @@ async fn a_second_run_follows_the_first_and_not_beside_it() {
         .expect("the same answer")
         .into_inner();
     assert_eq!(again, second);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn views_agree_with_the_journal_at_every_event() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let node = node(parts(folder.path(), ModelRegistry::new())).await;
-    let mut client = client(&node);
-    let session = start(&mut client, "r-1", chain(vec![tool_step("pure"); 3])).await;
-    let events = watch_to_end(&mut client, &session, 0).await;
-    let last = events.last().map_or(0, |(seq, _)| *seq);
-    for at_seq in 1..=last {
-        let request = pb::GetStateRequest {
-            session: session.clone(),
-            at_seq,
-        };
-        let state = client
-            .get_state(request)
-            .await
-            .expect("a state")
-            .into_inner();
-        assert_eq!(state.seq, at_seq);
-        let json: serde_json::Value = serde_json::from_str(&state.json).expect("JSON");
-        assert!(json.is_object(), "{json}");
-    }
-    let beyond = pb::GetStateRequest {
-        session,
-        at_seq: last + 1,
-    };
-    let refused = client.get_state(beyond).await.expect_err("no such event");
-    assert_eq!(refused.code(), Code::InvalidArgument);
 }

@@ -50,7 +50,9 @@ impl<'a> Cluster<'a> {
             "orchestrator" => "--listen",
             _ => "--internal",
         };
-        let others = SERVICES.into_iter().filter(|other| *other != "orchestrator");
+        let others = SERVICES
+            .into_iter()
+            .filter(|other| *other != "orchestrator");
         let links: Vec<_> = others
             .map(|other| format!("--link={other}={}", self.address(other)))
             .collect();

@@ -1,4 +1,4 @@
-//! A tool with side effects that nobody can undo, and what it did.
+//! Tools that write down, outside of Cairn, that they were called.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +10,10 @@ set -eu
 arguments=$(cat)
 printf '%s %s\n' "$CAIRN_CALL_KEY" "$arguments" >>"$LEDGER"
 sync "$LEDGER"
-echo "recorded $arguments"
+echo "${VERB:-recorded} $arguments"
 "#;
 
-/// What the tool `record` did.
+/// What a tool did.
 #[derive(Debug)]
 pub struct Ledger(PathBuf);
 
@@ -30,6 +30,13 @@ impl Ledger {
             *uses.entry(key.to_owned()).or_default() += 1;
         }
         uses
+    }
+
+    /// How often a call with these arguments was carried out.
+    pub fn times(&self, arguments: &str) -> usize {
+        let lines = fs::read_to_string(&self.0).unwrap_or_default();
+        let given = lines.lines().filter_map(|line| line.split_once(' '));
+        given.filter(|(_, given)| *given == arguments).count()
     }
 
     /// Whether the call of this key was carried out.

@@ -5,7 +5,9 @@
 //! | [`site`] | [`Site`]: a folder with files, settings, a store; commands run in it |
 //! | [`ledger`] | [`Ledger`]: what a tool with side effects did, written down outside of Cairn |
 //! | [`cluster`] | [`Cluster`]: the five services as five processes |
+//! | [`changes`] | [`Changes`]: what happens to the files of a folder |
 //! | [`journal`] | [`Journal`]: an exported journal and what must hold of any |
+//! | [`model_server`] | [`ModelServer`]: a language model that answers as the test says |
 
 #![allow(
     clippy::unwrap_used,
@@ -13,12 +15,18 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[cfg(target_os = "linux")]
+pub mod changes;
 pub mod cluster;
 pub mod journal;
 pub mod ledger;
+pub mod model_server;
 pub mod site;
 
+#[cfg(target_os = "linux")]
+pub use changes::{Change, Changes};
 pub use cluster::Cluster;
 pub use journal::Journal;
 pub use ledger::Ledger;
+pub use model_server::ModelServer;
 pub use site::{Output, Site};

@@ -23,6 +23,15 @@ effect = "effectful"
 time_limit_ms = 1000
 env = ["LEDGER"]
 parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
+
+[[tools.commands]]
+name = "look"
+description = "Looks around, and writes down that it did."
+argv = ["sh", "-c", "LEDGER=$LOOKS VERB=looked . ./record.sh"]
+effect = "pure"
+time_limit_ms = 1000
+env = ["LOOKS"]
+parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
 "#;
 
 /// A folder with files, settings and a store; commands run in it and see nothing else.
@@ -91,6 +100,11 @@ impl Site {
         Ledger::at(self.path().join("ledger"))
     }
 
+    /// The ledger of the tool `look`, which is pure: it may be called again after a crash.
+    pub fn looks(&self) -> Ledger {
+        Ledger::at(self.path().join("looks"))
+    }
+
     /// A command that has not begun. Nothing of this process's environment reaches it.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
@@ -101,6 +115,7 @@ impl Site {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", self.path())
             .env("LEDGER", self.path().join("ledger"))
+            .env("LOOKS", self.path().join("looks"))
             .stdin(Stdio::null());
         command
     }
@@ -184,6 +199,12 @@ impl Running {
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Kills it, as `kill -9` does, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("its end");
     }
 
     /// Waits for its end and tells its exit code.

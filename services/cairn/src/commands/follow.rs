@@ -10,8 +10,11 @@ use crate::error::{CliError, INTERRUPTED};
 use crate::settings::models::REHEARSAL;
 use crate::ui::progress::{Progress, StepState};
 use crate::workspace::resume_command;
+use cairn_proto::event::Event;
+use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator::ListPendingRequest;
 use display::Display;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -66,6 +69,7 @@ async fn watch(
     let context = client.context();
     let mut progress = Progress::new(what.run, what.seen_before);
     let mut trace = what.tree_dir.clone().map(Trace::new).transpose()?;
+    let mut asked = Asked::default();
     let mut tick = tokio::time::interval(TICK);
     let mut events = client
         .watch(&what.session, what.after)
@@ -92,12 +96,13 @@ async fn watch(
                     what.session
                 )));
             }
-            Some(Watched::CaughtUp) => {}
+            Some(Watched::CaughtUp) => asked.is_caught_up = true,
             Some(Watched::Delta(delta)) => {
                 display.delta(&delta, &mut progress)?;
                 continue;
             }
             Some(Watched::Event { seq, event }) => {
+                asked.take(seq, &event);
                 if progress.apply(seq, &event) {
                     display.event(seq, &event, &progress)?;
                     trace.iter_mut().for_each(Trace::changed);
@@ -106,7 +111,9 @@ async fn watch(
         }
         let is_over = progress.end.is_some();
         if is_over
-            || (progress.waits.is_some() && is_stuck(&mut orchestrator, what, &progress).await?)
+            || (progress.waits.is_some()
+                && asked.is_settled()
+                && is_stuck(&mut orchestrator, what, &progress).await?)
         {
             if let Some(trace) = &mut trace {
                 trace.changed();
@@ -114,6 +121,36 @@ async fn watch(
             }
             return Ok(progress);
         }
+    }
+}
+
+/// What was asked of the session and has no answer yet: it may be what the run waits for.
+#[derive(Debug, Default)]
+struct Asked {
+    is_caught_up: bool,
+    open: BTreeSet<u64>,
+}
+
+impl Asked {
+    fn take(&mut self, seq: u64, event: &Event) {
+        let answered = match &event.kind {
+            Some(Kind::CommandReceived(_)) => {
+                self.open.insert(seq);
+                return;
+            }
+            Some(Kind::CommandRefused(refused)) => refused.command_seq,
+            Some(Kind::RunStarted(started)) => started.command_seq,
+            Some(Kind::RunCancelled(cancelled)) => cancelled.command_seq,
+            Some(Kind::Decided(decided)) => decided.command_seq,
+            Some(Kind::BudgetRaised(raised)) => raised.command_seq,
+            _ => return,
+        };
+        self.open.remove(&answered);
+    }
+
+    /// Whether the journal was read to its end, and everything in it was answered.
+    fn is_settled(&self) -> bool {
+        self.is_caught_up && self.open.is_empty()
     }
 }
 

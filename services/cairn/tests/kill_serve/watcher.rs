@@ -1,0 +1,111 @@
+//! A client that watches a run over restarts of its server.
+
+use super::support::Client;
+use cairn::ui::event_json::event_json;
+use cairn_proto::event as wire;
+use cairn_proto::event::event::Kind;
+use cairn_proto::event::settlement::{Done, Outcome, Retry};
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{Address, Link};
+use cairn_testkit::{Journal, Site};
+use tonic::Status;
+
+/// A client that keeps its request, its session and its cursor over restarts of the server.
+pub(crate) struct Watcher {
+    run: wire::StartRun,
+    pub(crate) session: String,
+    pub(crate) events: Vec<(u64, wire::Event)>,
+    pub(crate) has_ended: bool,
+}
+
+impl Watcher {
+    /// Of a run that has not been asked for.
+    pub(crate) fn of(run: wire::StartRun) -> Self {
+        Self {
+            run,
+            session: String::new(),
+            events: Vec::new(),
+            has_ended: false,
+        }
+    }
+
+    /// The server of a site.
+    pub(crate) fn client(site: &Site) -> Client {
+        let socket = site.path().join(".cairn/cairn.sock");
+        Client::new(Link::remote(&Address::unix(socket)))
+    }
+
+    /// Starts the run, or finds it started, and watches until it ends or the server is gone.
+    pub(crate) async fn go_on(&mut self, site: &Site, reference: &Journal) -> Result<(), Status> {
+        let mut client = Self::client(site);
+        let request = pb::StartRunRequest {
+            session: String::new(),
+            request_id: "r-1".to_owned(),
+            run: Some(self.run.clone()),
+        };
+        self.session = client.start_run(request).await?.into_inner().session;
+        let request = pb::WatchSessionRequest {
+            session: self.session.clone(),
+            after_seq: self.events.last().map_or(0, |(seq, _)| *seq),
+        };
+        let mut stream = client.watch_session(request).await?.into_inner();
+        while let Some(message) = stream.message().await? {
+            let Some(event) = message.event else {
+                continue;
+            };
+            let kind = event.kind.clone();
+            self.events.push((message.seq, event));
+            match kind {
+                Some(Kind::RunWaiting(_)) => self.settle(site, &mut client, reference).await?,
+                Some(Kind::RunCompleted(_)) => {
+                    self.has_ended = true;
+                    return Ok(());
+                }
+                Some(Kind::RunFailed(failed)) => panic!("{failed:?}"),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers what is asked by what the ledger says, with the output that the call gives in a run
+    /// that nobody disturbs.
+    async fn settle(
+        &self,
+        site: &Site,
+        client: &mut Client,
+        reference: &Journal,
+    ) -> Result<(), Status> {
+        let request = pb::ListPendingRequest {
+            session: self.session.clone(),
+        };
+        for open in client.list_pending(request).await?.into_inner().pending {
+            let outcome = if site.ledger().has(&open.call_key) {
+                let output = reference.recorded_in(&open.step.into());
+                Outcome::Done(Done { output })
+            } else {
+                Outcome::Retry(Retry {})
+            };
+            let request = pb::DecideRequest {
+                session: self.session.clone(),
+                request_id: format!("decide-{}", open.call_key),
+                pending_id: open.id,
+                settlement: Some(wire::Settlement {
+                    outcome: Some(outcome),
+                }),
+            };
+            client.decide(request).await?;
+        }
+        Ok(())
+    }
+
+    /// What was watched, before a kill and after it, is the journal: no gap, nothing twice, and
+    /// every event whole.
+    pub(crate) fn check(&self, journal: &Journal, fail: &str) {
+        let watched = self.events.iter();
+        let watched: Vec<_> = watched
+            .map(|(seq, event)| event_json(*seq, event))
+            .collect();
+        assert_eq!(watched, journal.0, "{fail}");
+    }
+}

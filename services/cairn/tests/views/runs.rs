@@ -1,0 +1,157 @@
+//! Runs, sessions and keys.
+
+use super::refold;
+use super::scene::{GOAL, Scene};
+use cairn_proto::event as wire;
+use cairn_proto::event::event::Kind;
+use cairn_proto::orchestrator as pb;
+use sha2::{Digest as _, Sha256};
+
+/// A digest of fields, each after its length in eight bytes.
+fn digest(fields: &[&[u8]]) -> Vec<u8> {
+    let mut digest = Sha256::new();
+    for field in fields {
+        digest.update((field.len() as u64).to_be_bytes());
+        digest.update(field);
+    }
+    digest.finalize().to_vec()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The keys of steps, and the one that the tool was given.
+pub(crate) async fn check_keys(scene: &mut Scene) {
+    let number = |n: u64| n.to_be_bytes();
+    let (zero, one, version) = (number(0), number(1), number(1));
+    let step: &[u8] = b"cairn.step";
+    let survey = digest(&[step, &version, b"Survey", b"Look at docs.", &zero, &zero]);
+    let arguments = br#"{"path":"docs","pattern":"Redis"}"#;
+    let find: [&[u8]; 9] = [
+        step,
+        &version,
+        b"Find",
+        b"",
+        &one,
+        b"search_files",
+        arguments,
+        &zero,
+        &survey,
+    ];
+    let find = digest(&find);
+    let tell: [&[u8]; 8] = [
+        step,
+        &version,
+        b"Tell",
+        b"Say what was found.",
+        &zero,
+        &zero,
+        &survey,
+        &find,
+    ];
+    let keys = [hex(&survey), hex(&find), hex(&digest(&tell))];
+    let plan = scene.plan(1).await;
+    let shown: Vec<_> = plan.steps.iter().map(|step| &step.key).collect();
+    assert_eq!(shown, keys.each_ref());
+
+    // Run 1, step 3, attempt 1, tool turn 1, index 0.
+    let place = [1, 3, 1, 1, 0].map(number);
+    let mut call: Vec<&[u8]> = vec![b"cairn.call", &version, b"default", b"both"];
+    call.extend(place.iter().map(|number| number.as_slice()));
+    let uses: Vec<_> = scene.site.ledger().uses().into_iter().collect();
+    assert_eq!(uses, [(hex(&digest(&call)), 1)]);
+}
+
+pub(crate) async fn check_runs(scene: &mut Scene) {
+    let session = scene.session.clone();
+    let request = pb::ListRunsRequest { session };
+    let runs = scene.client.list_runs(request).await.expect("runs");
+    let runs = runs.into_inner().runs;
+    let usage = wire::Usage {
+        input_tokens: 5500,
+        output_tokens: 270,
+        cost_nano_usd: 17_500_000,
+        model_calls: 10,
+    };
+    let time = |run: u32, is_end: bool| {
+        let events = scene.events_of(run);
+        let event = if is_end {
+            events.last()
+        } else {
+            events.first()
+        };
+        event.map_or(0, |(_, event)| event.at_unix_ms)
+    };
+    let first = pb::Run {
+        number: 1,
+        goal: GOAL.to_owned(),
+        status: pb::RunStatus::Completed.into(),
+        started_unix_ms: time(1, false),
+        ended_unix_ms: time(1, true),
+        answer: "Two lines name Redis: docs/one.md:2 and docs/two.md:3.".to_owned(),
+        usage: Some(usage),
+        tool_turns: 9,
+        steps: 3,
+        steps_done: 3,
+        ..pb::Run::default()
+    };
+    assert_eq!(refold::usage(&scene.events_of(1), None), usage);
+    let failure = scene
+        .events
+        .iter()
+        .find_map(|(_, event)| match &event.kind {
+            Some(Kind::StepFailed(failed)) => failed.failure.clone(),
+            _ => None,
+        });
+    let second = pb::Run {
+        number: 2,
+        status: pb::RunStatus::Failed.into(),
+        started_unix_ms: time(2, false),
+        ended_unix_ms: time(2, true),
+        failure,
+        usage: Some(wire::Usage::default()),
+        steps: 3,
+        steps_done: 1,
+        ..pb::Run::default()
+    };
+    let last = scene.events.last().expect("an event");
+    let seen = pb::Session {
+        id: "both".to_owned(),
+        title: "Stores".to_owned(),
+        status: pb::SessionStatus::Idle.into(),
+        created_unix_ms: scene.events[0].1.at_unix_ms,
+        updated_unix_ms: last.1.at_unix_ms,
+        last_seq: last.0,
+        runs: 2,
+        latest_run: Some(second.clone()),
+    };
+    assert_eq!(runs, [first.clone(), second.clone()]);
+    for (number, run) in [(1, &first), (2, &second), (0, &second)] {
+        let session = scene.session.clone();
+        let request = pb::GetRunRequest {
+            session,
+            run: number,
+        };
+        let answer = scene.client.get_run(request).await.expect("a run");
+        assert_eq!(answer.into_inner().run.as_ref(), Some(run));
+    }
+    let session = scene.session.clone();
+    let request = pb::GetSessionRequest { session };
+    let answer = scene.client.get_session(request).await.expect("a session");
+    assert_eq!(answer.into_inner().session, Some(seen));
+}
+
+pub(crate) async fn check_sessions(scene: &mut Scene) {
+    let request = pb::ListSessionsRequest::default();
+    let page = scene.client.list_sessions(request).await.expect("a page");
+    let page = page.into_inner();
+    assert_eq!(
+        (page.sessions.len(), page.next_page_token.as_str()),
+        (1, "")
+    );
+    let listed = &page.sessions[0];
+    assert_eq!((listed.id.as_str(), listed.title.as_str()), ("both", GOAL));
+    assert_eq!(listed.status(), pb::SessionStatus::Idle);
+    assert_eq!(listed.last_seq, scene.events.len() as u64);
+}
