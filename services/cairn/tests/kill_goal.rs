@@ -95,8 +95,8 @@ fn question(body: &Value) -> String {
     let turn = messages.iter().filter(|it| it["role"] == "assistant");
     let turn = turn.count();
     let texts = messages.iter().filter_map(|it| it["content"].as_str());
-    let current = texts.filter_map(|text| text.split_once("## Current step"));
-    match current.last() {
+    let mut current = texts.filter_map(|text| text.split_once("## Current step"));
+    match current.next_back() {
         Some((_, step)) if step.contains("Record one.") => format!("First {turn}"),
         Some(_) => format!("Second {turn}"),
         None => "plan".to_owned(),

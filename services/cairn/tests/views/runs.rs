@@ -63,40 +63,38 @@ pub(crate) async fn check_keys(scene: &mut Scene) {
     assert_eq!(uses, [(hex(&digest(&call)), 1)]);
 }
 
-pub(crate) async fn check_runs(scene: &mut Scene) {
-    let session = scene.session.clone();
-    let request = pb::ListRunsRequest { session };
-    let runs = scene.client.list_runs(request).await.expect("runs");
-    let runs = runs.into_inner().runs;
+/// When a run began and ended.
+fn times(scene: &Scene, run: u32) -> (i64, i64) {
+    let events = scene.events_of(run);
+    let at = |event: Option<&(u64, wire::Event)>| event.map_or(0, |(_, event)| event.at_unix_ms);
+    (at(events.first()), at(events.last()))
+}
+
+fn first_run(scene: &Scene) -> pb::Run {
     let usage = wire::Usage {
         input_tokens: 5500,
         output_tokens: 270,
         cost_nano_usd: 17_500_000,
         model_calls: 10,
     };
-    let time = |run: u32, is_end: bool| {
-        let events = scene.events_of(run);
-        let event = if is_end {
-            events.last()
-        } else {
-            events.first()
-        };
-        event.map_or(0, |(_, event)| event.at_unix_ms)
-    };
-    let first = pb::Run {
+    assert_eq!(refold::usage(&scene.events_of(1), None), usage);
+    let (started_unix_ms, ended_unix_ms) = times(scene, 1);
+    pb::Run {
         number: 1,
         goal: GOAL.to_owned(),
         status: pb::RunStatus::Completed.into(),
-        started_unix_ms: time(1, false),
-        ended_unix_ms: time(1, true),
+        started_unix_ms,
+        ended_unix_ms,
         answer: "Two lines name Redis: docs/one.md:2 and docs/two.md:3.".to_owned(),
         usage: Some(usage),
         tool_turns: 9,
         steps: 3,
         steps_done: 3,
         ..pb::Run::default()
-    };
-    assert_eq!(refold::usage(&scene.events_of(1), None), usage);
+    }
+}
+
+fn second_run(scene: &Scene) -> pb::Run {
     let failure = scene
         .events
         .iter()
@@ -104,17 +102,26 @@ pub(crate) async fn check_runs(scene: &mut Scene) {
             Some(Kind::StepFailed(failed)) => failed.failure.clone(),
             _ => None,
         });
-    let second = pb::Run {
+    let (started_unix_ms, ended_unix_ms) = times(scene, 2);
+    pb::Run {
         number: 2,
         status: pb::RunStatus::Failed.into(),
-        started_unix_ms: time(2, false),
-        ended_unix_ms: time(2, true),
+        started_unix_ms,
+        ended_unix_ms,
         failure,
         usage: Some(wire::Usage::default()),
         steps: 3,
         steps_done: 1,
         ..pb::Run::default()
-    };
+    }
+}
+
+pub(crate) async fn check_runs(scene: &mut Scene) {
+    let session = scene.session.clone();
+    let request = pb::ListRunsRequest { session };
+    let runs = scene.client.list_runs(request).await.expect("runs");
+    let runs = runs.into_inner().runs;
+    let (first, second) = (first_run(scene), second_run(scene));
     let last = scene.events.last().expect("an event");
     let seen = pb::Session {
         id: "both".to_owned(),
