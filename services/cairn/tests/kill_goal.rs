@@ -174,6 +174,7 @@ async fn wait_for(site: &Site, session: &str, replies: usize, results: usize) {
     let request = pb::WatchSessionRequest {
         session: session.to_owned(),
         after_seq: 0,
+        ..pb::WatchSessionRequest::default()
     };
     let stream = Watcher::client(site).watch_session(request).await;
     let mut stream = stream.expect("a watch").into_inner();

@@ -132,6 +132,8 @@ pub(crate) async fn check_runs(scene: &mut Scene) {
         last_seq: last.0,
         runs: 2,
         latest_run: Some(second.clone()),
+        // The second asked no model.
+        usage: first.usage,
     };
     assert_eq!(runs, [first.clone(), second.clone()]);
     for (number, run) in [(1, &first), (2, &second), (0, &second)] {

@@ -91,6 +91,7 @@ impl Scene {
         let request = pb::WatchSessionRequest {
             session: self.session.clone(),
             after_seq,
+            ..pb::WatchSessionRequest::default()
         };
         let stream = self.client.watch_session(request).await.expect("a watch");
         let mut stream = stream.into_inner();
