@@ -1,6 +1,7 @@
 //! The [`Model`] trait and what goes through it.
 
 use crate::ModelError;
+use crate::stream::reply_events;
 use async_trait::async_trait;
 use cairn_engine::message::{Message, Usage};
 use futures::stream::BoxStream;
@@ -81,8 +82,10 @@ pub enum StreamEvent {
     },
     /// The stream broke; nothing follows.
     Error {
-        /// What happened.
+        /// What happened, for people.
         message: String,
+        /// The same for programs: whether asking again may help, and when.
+        error: ModelError,
     },
 }
 
@@ -111,11 +114,15 @@ pub trait Model: Send + Sync + std::fmt::Debug {
     /// the business of [`crate::retry`].
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError>;
 
-    /// Asks for a reply piece by piece; the last item is `TurnComplete` or `Error`.
+    /// Asks for a reply piece by piece; the last item is `TurnComplete` or `Error`. A model that
+    /// cannot stream gives its text in one piece.
     async fn chat_stream(
         &self,
         request: &ChatRequest,
-    ) -> Result<BoxStream<'static, StreamEvent>, ModelError>;
+    ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
+        let reply = self.chat(request).await?;
+        Ok(Box::pin(futures::stream::iter(reply_events(reply))))
+    }
 
     /// Tokens that these messages would take, estimated without a call.
     fn estimate_tokens(&self, messages: &[Message]) -> u64;

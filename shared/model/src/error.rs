@@ -5,7 +5,7 @@ use cairn_http::HttpError;
 use std::time::Duration;
 
 /// Why a model did not answer. No variant carries a key or a header.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
     /// The provider asks to slow down.

@@ -29,4 +29,4 @@ pub use prompt::{
 pub use recorded::Recorded;
 pub use registry::ModelRegistry;
 pub use rehearsal::Rehearsal;
-pub use retry::{Jitter, RetryPolicy, chat_with_retry, stream_with_retry};
+pub use retry::{Jitter, Progress, RetryPolicy, chat_with_retry, stream_with_retry};

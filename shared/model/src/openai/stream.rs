@@ -33,7 +33,7 @@ pub(super) async fn events(
     Ok(stream::unfold(pump, |mut pump| async move {
         if let Err(error) = pump.fill().await {
             pump.source = None;
-            pump.ready.push_back(StreamEvent::from(&error));
+            pump.ready.push_back(StreamEvent::from(error));
         }
         pump.ready.pop_front().map(|event| (event, pump))
     })

@@ -3,7 +3,9 @@
 use crate::support::{answer, ask, assert_reason, at_once, configured, fault, scripted};
 use cairn_engine::message::ToolCall;
 use cairn_http::test_server::Reply;
-use cairn_model::{ChatReply, FinishReason, Model, StreamEvent, stream_with_retry};
+use cairn_model::{
+    ChatReply, FinishReason, Model, ModelError, Progress, StreamEvent, stream_with_retry,
+};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -222,29 +224,29 @@ async fn a_broken_stream_is_begun_anew() {
     ]
     .concat();
     let (server, model) = scripted(vec![begun, Reply::events(&[whole])]).await;
-    let mut retries = Vec::new();
-    let mut seen = Vec::new();
+    let (mut shown, mut restarts) = (String::new(), Vec::new());
 
-    let reply = stream_with_retry(
-        &model,
-        &ask("x"),
-        &at_once(),
-        |attempt, error, _| retries.push((attempt, error.to_string())),
-        |event| seen.push(event.clone()),
-    )
+    let reply = stream_with_retry(&model, &ask("x"), &at_once(), |progress| match progress {
+        Progress::Text(text) => shown.push_str(text),
+        Progress::ToolCall(call) => panic!("no call was asked for: {call:?}"),
+        Progress::Retry { attempt, error, .. } => {
+            restarts.push((attempt, std::mem::take(&mut shown), error.to_string()));
+        }
+    })
     .await
     .expect("a reply");
 
     assert_eq!(reply.message.text, "all");
-    assert_eq!(retries.len(), 1);
+    assert_eq!(shown, "all", "what was void was told to be");
+    let [(1, half, error)] = &restarts[..] else {
+        panic!("one restart: {restarts:?}");
+    };
+    assert_eq!(half, "half");
     assert!(
-        retries[0]
-            .1
-            .starts_with("the connection to the provider broke: "),
-        "{retries:?}"
+        error.starts_with("the connection to the provider broke: "),
+        "{error}"
     );
-    assert_eq!(retries[0].1.matches("broke").count(), 2, "{retries:?}");
-    assert_eq!(text_of(&seen), "halfall");
+    assert_eq!(error.matches("broke").count(), 2, "{error}");
     assert_eq!(server.requests().len(), 2);
 }
 
@@ -296,7 +298,9 @@ async fn an_error_after_the_first_event_is_the_last_event() {
         let stream = model.chat_stream(&ask("x")).await.expect("a stream");
         let events: Vec<_> = stream.collect().await;
         match events.last() {
-            Some(StreamEvent::Error { message }) => assert!(message.contains(text), "{message}"),
+            Some(StreamEvent::Error { message, .. }) => {
+                assert!(message.contains(text), "{message}")
+            }
             other => panic!("no error: {other:?}"),
         }
         assert_eq!(text_of(&events), "half");
@@ -314,6 +318,9 @@ async fn silence_ends_a_stream() {
     let events: Vec<_> = stream.collect().await;
     let silence = StreamEvent::Error {
         message: "no answer within 60ms".to_owned(),
+        error: ModelError::Timeout {
+            after: Duration::from_millis(60),
+        },
     };
     assert_eq!(events.last(), Some(&silence));
 
