@@ -1,6 +1,7 @@
 //! The [`Model`] trait and what goes through it.
 
 use crate::ModelError;
+use crate::prices::Prices;
 use crate::stream::reply_events;
 use async_trait::async_trait;
 use cairn_engine::message::{Message, Usage};
@@ -92,16 +93,14 @@ pub enum StreamEvent {
 /// What is known of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelInfo {
-    /// The provider: `rehearsal`, `recorded`, `openai` …
+    /// The provider: `rehearsal`, `recorded`, `openai`, `anthropic` …
     pub provider: String,
     /// The model's name at its provider.
     pub name: String,
     /// Tokens that fit into one conversation.
     pub window_tokens: u64,
-    /// Price of a million tokens sent, in 10⁻⁹ US dollars.
-    pub input_nano_usd_per_million: u64,
-    /// Price of a million tokens received, in 10⁻⁹ US dollars.
-    pub output_nano_usd_per_million: u64,
+    /// What it costs; none if no price is known, and then its cost counts as 0.
+    pub prices: Option<Prices>,
 }
 
 /// A language model behind some provider.

@@ -104,8 +104,7 @@ impl Model for PlayedModel {
             provider: "test".to_owned(),
             name: "played".to_owned(),
             window_tokens: 1000,
-            input_nano_usd_per_million: 0,
-            output_nano_usd_per_million: 0,
+            prices: None,
         }
     }
 }

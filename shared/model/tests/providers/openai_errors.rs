@@ -1,8 +1,10 @@
 //! Errors of an OpenAI-compatible server.
 
 use crate::support::{answer, ask, assert_reason, at_once, configured, fault, scripted};
+use cairn_engine::failure::Failure;
 use cairn_http::test_server::Reply;
 use cairn_model::{Model, chat_with_retry};
+use serde_json::json;
 use std::time::Duration;
 
 /// Asserts the kind of error that each reply becomes, and a part of its text.
@@ -68,7 +70,15 @@ async fn the_explanation_is_found_in_whatever_shape_it_comes() {
         (
             Reply::pieces(502, &["<html>Bad gateway</html>"]),
             "Server",
-            "<html>Bad gateway",
+            "status 502: Bad gateway",
+        ),
+        (
+            Reply::pieces(
+                503,
+                &["<!doctype html>\n<title>Busy</title><p class='a>'>Later"],
+            ),
+            "Server",
+            "Busy",
         ),
         (Reply::json(503, list), "Server", "full"),
         (
@@ -98,6 +108,135 @@ async fn the_explanation_is_found_in_whatever_shape_it_comes() {
 }
 
 #[tokio::test]
+async fn errors_of_common_servers_are_told_apart() {
+    let json = |status, body: serde_json::Value| Reply::json(status, body.to_string());
+    assert_errors([
+        // OpenAI
+        (
+            json(
+                400,
+                json!({"error": {"message": "This model's maximum context length is 8 tokens.",
+                    "type": "invalid_request_error", "param": "messages",
+                    "code": "context_length_exceeded"}}),
+            ),
+            "ContextLength",
+            "shorten it",
+        ),
+        (
+            json(
+                429,
+                json!({"error": {"message": "Request too large for m on tokens per min (TPM)",
+                    "type": "tokens", "code": "rate_limit_exceeded"}}),
+            ),
+            "ContextLength",
+            "too large",
+        ),
+        (
+            json(
+                429,
+                json!({"error": {"message": "You exceeded your quota",
+                    "type": "insufficient_quota", "code": null}}),
+            ),
+            "Auth",
+            "quota",
+        ),
+        // vLLM, with its error in the place of the answer
+        (
+            json(
+                400,
+                json!({"object": "error", "message": "reduce the length of the messages",
+                    "type": "BadRequestError", "param": null, "code": 400}),
+            ),
+            "ContextLength",
+            "reduce",
+        ),
+        (
+            json(
+                200,
+                json!({"object": "error", "message": "no such model", "type": "NotFoundError",
+                    "code": 404}),
+            ),
+            "BadRequest",
+            "no such model",
+        ),
+        // llama.cpp
+        (
+            json(
+                400,
+                json!({"error": {"code": 400, "message": "the request is too large",
+                    "type": "exceed_context_size_error", "n_prompt_tokens": 9, "n_ctx": 8}}),
+            ),
+            "ContextLength",
+            "too large",
+        ),
+        (
+            json(
+                503,
+                json!({"error": {"code": 503, "message": "Loading model",
+                    "type": "unavailable_error"}}),
+            ),
+            "Server",
+            "Loading model",
+        ),
+        // Ollama
+        (
+            json(
+                404,
+                json!({"error": {"message": "model \"x\" not found", "type": "api_error",
+                    "param": null, "code": null}}),
+            ),
+            "BadRequest",
+            "not found",
+        ),
+        // LiteLLM
+        (
+            json(
+                400,
+                json!({"error": {"message": "litellm.ContextWindowExceededError: context window",
+                    "type": null, "param": null, "code": "400"}}),
+            ),
+            "ContextLength",
+            "litellm",
+        ),
+        (
+            json(
+                429,
+                json!({"error": {"message": "No deployments available", "type": "None",
+                    "code": "429"}}),
+            ),
+            "RateLimit",
+            "deployments",
+        ),
+        // OpenRouter, when the credits are used up; a proxy in plain text
+        (
+            json(
+                402,
+                json!({"error": {"message": "Insufficient credits", "code": 402}}),
+            ),
+            "Auth",
+            "credits",
+        ),
+        (
+            Reply::pieces(500, &["upstream connect error\n"]),
+            "Server",
+            "upstream connect error",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_too_long_is_not_sent_again() {
+    let words = "the prompt exceeds the context window";
+    let (server, model) = scripted(vec![fault(400, "", words)]).await;
+    let error = chat_with_retry(&model, &ask("x"), &at_once(), |_, _, _| {}).await;
+    let failure = Failure::from(error.expect_err("too long"));
+    assert_eq!(server.requests().len(), 1);
+    assert_eq!(failure.reason, "ContextLength");
+    assert!(!failure.is_recoverable());
+}
+
+#[tokio::test]
 async fn a_provider_that_asks_to_wait_is_heard() {
     let date = "Wed, 21 Oct 2026 07:28:00 GMT";
     let limit = || fault(429, "", "slow down");
@@ -113,6 +252,10 @@ async fn a_provider_that_asks_to_wait_is_heard() {
             Some(Duration::from_secs(9)),
         ),
         (limit(), None),
+        (
+            fault(503, "", "busy").header("retry-after", "2"),
+            Some(Duration::from_secs(2)),
+        ),
     ];
     for (reply, expected) in cases {
         let (_server, model) = scripted(vec![reply]).await;
@@ -159,8 +302,10 @@ async fn what_cannot_be_read_is_said_and_not_asked_again() {
         (answer(&"x".repeat(5_000)), "larger than 4000 bytes"),
     ];
     for (reply, text) in cases {
-        let (server, model) =
-            configured(vec![reply], |config| config.max_response_bytes = 4_000).await;
+        let (server, model) = configured(vec![reply], |config| {
+            config.server.max_response_bytes = 4_000
+        })
+        .await;
         let error = chat_with_retry(&model, &ask("x"), &at_once(), |_, _, _| {}).await;
         let error = error.expect_err("unreadable");
         assert_reason(&error, "BadAnswer");
@@ -178,7 +323,7 @@ async fn a_cut_or_silent_connection_is_an_error_that_may_be_retried() {
 
     let silent = vec![Reply::json(200, "{").then_silence()];
     let limit = Duration::from_millis(60);
-    let (_server, model) = configured(silent, |config| config.total_timeout = limit).await;
+    let (_server, model) = configured(silent, |config| config.server.total_timeout = limit).await;
     let error = model.chat(&ask("x")).await.expect_err("silent");
     assert_reason(&error, "Timeout");
     assert!(error.to_string().contains("60ms"), "{error}");

@@ -1,11 +1,11 @@
 //! Streamed replies of an OpenAI-compatible server.
 
-use crate::support::{answer, ask, assert_reason, at_once, configured, fault, scripted};
-use cairn_engine::message::ToolCall;
-use cairn_http::test_server::Reply;
-use cairn_model::{
-    ChatReply, FinishReason, Model, ModelError, Progress, StreamEvent, stream_with_retry,
+use crate::support::{
+    answer, ask, assert_reason, at_once, call, calls_of, configured, cut, fault, scripted,
+    streamed, text_of, whole,
 };
+use cairn_http::test_server::Reply;
+use cairn_model::{FinishReason, Model, ModelError, Progress, StreamEvent, stream_with_retry};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -28,46 +28,9 @@ fn usage() -> String {
     data(&json!({"choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 100}}))
 }
 
-/// Cuts bytes into pieces of one length, through the middle of characters, lines and names.
-fn cut(text: &str, length: usize) -> Vec<Vec<u8>> {
-    text.as_bytes().chunks(length).map(<[u8]>::to_vec).collect()
-}
-
 async fn events(reply: Reply) -> Vec<StreamEvent> {
     let (_server, model) = scripted(vec![reply]).await;
-    let stream = model.chat_stream(&ask("x")).await.expect("a stream");
-    stream.collect().await
-}
-
-fn text_of(events: &[StreamEvent]) -> String {
-    let text = events.iter().filter_map(|event| match event {
-        StreamEvent::AssistantTextDelta { text } => Some(text.as_str()),
-        _ => None,
-    });
-    text.collect()
-}
-
-fn whole(events: &[StreamEvent]) -> &ChatReply {
-    match events.last() {
-        Some(StreamEvent::TurnComplete { reply }) => reply,
-        other => panic!("not complete: {other:?}"),
-    }
-}
-
-fn calls_of(events: &[StreamEvent]) -> Vec<ToolCall> {
-    let calls = events.iter().filter_map(|event| match event {
-        StreamEvent::ToolCall(call) => Some(call.clone()),
-        _ => None,
-    });
-    calls.collect()
-}
-
-fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall {
-        id: id.to_owned(),
-        name: name.to_owned(),
-        arguments: arguments.to_owned(),
-    }
+    streamed(&model).await
 }
 
 #[tokio::test]
@@ -293,8 +256,10 @@ async fn an_error_after_the_first_event_is_the_last_event() {
     ];
     for (piece, text) in cases {
         let reply = Reply::events(&[begun.clone(), piece, delta(&json!({"content": "more"}))]);
-        let (_server, model) =
-            configured(vec![reply], |config| config.max_response_bytes = 4_000).await;
+        let (_server, model) = configured(vec![reply], |config| {
+            config.server.max_response_bytes = 4_000
+        })
+        .await;
         let stream = model.chat_stream(&ask("x")).await.expect("a stream");
         let events: Vec<_> = stream.collect().await;
         match events.last() {
@@ -310,7 +275,8 @@ async fn an_error_after_the_first_event_is_the_last_event() {
 #[tokio::test]
 async fn silence_ends_a_stream() {
     let idle = |config: &mut cairn_model::OpenAiConfig| {
-        config.idle_timeout = Duration::from_millis(60);
+        config.server.idle_timeout = Duration::from_millis(60);
+        config.server.first_byte_timeout = Duration::from_millis(70);
     };
     let begun = Reply::events(&[delta(&json!({"content": "half"}))]).then_silence();
     let (_server, model) = configured(vec![begun], idle).await;
@@ -327,7 +293,8 @@ async fn silence_ends_a_stream() {
     let mute = Reply::events::<&str>(&[]).then_silence();
     let (_server, model) = configured(vec![mute], idle).await;
     let error = model.chat_stream(&ask("x")).await.err().expect("silence");
-    assert_reason(&error, "Timeout");
+    let after = Duration::from_millis(70);
+    assert_eq!(error, ModelError::Timeout { after });
 }
 
 #[tokio::test]

@@ -60,8 +60,7 @@ impl Model for Flaky {
             provider: "flaky".to_owned(),
             name: "flaky".to_owned(),
             window_tokens: 0,
-            input_nano_usd_per_million: 0,
-            output_nano_usd_per_million: 0,
+            prices: None,
         }
     }
 }

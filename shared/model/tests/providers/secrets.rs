@@ -47,7 +47,7 @@ fn assert_clean(shown: &str) {
 
 async fn model(script: Vec<Reply>) -> (cairn_http::test_server::TestServer, cairn_model::OpenAi) {
     configured(script, |config| {
-        config.extra_headers = vec![("x-token".to_owned(), HEADER.into())];
+        config.server.extra_headers = vec![("x-token".to_owned(), HEADER.into())];
         assert_clean(&format!("{config:?} {config:#?}"));
     })
     .await
