@@ -94,7 +94,7 @@ impl HttpClient {
             first_byte: self.config.first_byte_timeout,
             idle: self.config.idle_timeout,
         };
-        let sent = within(clock.to_first_byte(), request.send()).await?;
+        let sent = within(clock.until_first_byte(), request.send()).await?;
         let inner = sent.map_err(|error| clock.explain(error, clock.silence_at(0)))?;
         Ok(HttpResponse {
             inner,
@@ -149,7 +149,7 @@ impl HttpResponse {
             return Err(too_large);
         }
         let limit = match self.read {
-            0 => self.clock.to_first_byte(),
+            0 => self.clock.until_first_byte(),
             _ => self.clock.idle.map(|idle| (idle, idle)),
         };
         let chunk = within(limit, self.inner.chunk()).await?;
@@ -203,7 +203,7 @@ async fn within<T>(
 
 impl Clock {
     /// What is left of the time to the first byte, and the whole of it.
-    fn to_first_byte(&self) -> Option<(Duration, Duration)> {
+    fn until_first_byte(&self) -> Option<(Duration, Duration)> {
         let first = self.first_byte?;
         Some((first.saturating_sub(self.started.elapsed()), first))
     }
