@@ -99,12 +99,16 @@ impl Draft {
         let finish = self.finish_reason();
         let calls = name_calls(self.calls, asked)?;
         let message = Message::assistant(self.text, calls);
+        let is_empty = message.text.is_empty() && message.tool_calls.is_empty();
+        // No question has no tokens: servers that count nothing say 0.
+        let input = self.usage.input.filter(|count| *count > 0);
+        let output = self.usage.output.filter(|count| *count > 0 || is_empty);
         let estimated = || estimate_tokens(std::slice::from_ref(&message));
         let tokens = Tokens {
-            input: self.usage.input.unwrap_or(asked.tokens),
+            input: input.unwrap_or(asked.tokens),
             cached_input: self.usage.cached,
             cache_write: self.usage.cache_write,
-            output: self.usage.output.unwrap_or_else(estimated),
+            output: output.unwrap_or_else(estimated),
         };
         let model = self.model.filter(|model| !model.is_empty());
         Ok(ChatReply {

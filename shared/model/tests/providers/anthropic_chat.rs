@@ -213,15 +213,21 @@ async fn tokens_of_the_cache_are_sent_and_have_their_own_prices() {
 }
 
 #[tokio::test]
-async fn usage_that_is_not_reported_is_estimated() {
-    let body = json!({"content": text("four words are here"), "usage": {"input_tokens": null}});
-    let (_server, model) = anthropic(vec![Reply::json(200, body.to_string())], |_| {}).await;
-    let reply = model.chat(&ask("x")).await.expect("a reply");
-    assert!(
-        reply.usage.input_tokens > 0 && reply.usage.output_tokens > 4,
-        "{reply:?}"
-    );
-    assert_eq!(reply.model, "claude-1");
+async fn usage_that_is_not_reported_or_nothing_is_estimated() {
+    for usage in [
+        json!({"input_tokens": null}),
+        json!({"input_tokens": 0, "output_tokens": 0}),
+    ] {
+        let body = json!({"content": text("four words are here"), "usage": usage});
+        let (_server, model) = anthropic(vec![Reply::json(200, body.to_string())], |_| {}).await;
+        let reply = model.chat(&ask("x")).await.expect("a reply");
+        let usage = reply.usage;
+        assert!(
+            usage.input_tokens > 0 && usage.output_tokens > 4,
+            "{reply:?}"
+        );
+        assert_eq!(reply.model, "claude-1");
+    }
 }
 
 #[test]

@@ -13,61 +13,65 @@ fn fault(status: u16, kind: &str, message: &str) -> Reply {
     Reply::json(status, error.to_string())
 }
 
+/// Status, type and message of an error; what it becomes, and whether it is recoverable.
+const SAID: [(u16, &str, &str, &str, bool); 12] = [
+    (
+        400,
+        "invalid_request_error",
+        "bad field",
+        "BadRequest",
+        false,
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "prompt is too long: 9 tokens > 8 maximum",
+        "ContextLength",
+        false,
+    ),
+    (
+        400,
+        "invalid_request_error",
+        "input length and `max_tokens` exceed context limit: 1 + 2 > 2",
+        "ContextLength",
+        false,
+    ),
+    (
+        401,
+        "authentication_error",
+        "invalid x-api-key",
+        "Auth",
+        false,
+    ),
+    (402, "billing_error", "pay first", "Auth", false),
+    (403, "permission_error", "not yours", "Auth", false),
+    (
+        404,
+        "not_found_error",
+        "model: claude-9",
+        "BadRequest",
+        false,
+    ),
+    (
+        413,
+        "request_too_large",
+        "too large",
+        "ContextLength",
+        false,
+    ),
+    (429, "rate_limit_error", "slow down", "RateLimit", true),
+    (500, "api_error", "oops", "Server", false),
+    (504, "timeout_error", "late", "Timeout", true),
+    (529, "overloaded_error", "Overloaded", "RateLimit", true),
+];
+
 #[tokio::test]
 async fn a_status_becomes_an_error_of_its_kind() {
-    let limits = "input length and `max_tokens` exceed context limit: 1 + 2 > 2";
-    let cases = [
-        (
-            fault(400, "invalid_request_error", "bad field"),
-            "BadRequest",
-            false,
-        ),
-        (
-            fault(
-                400,
-                "invalid_request_error",
-                "prompt is too long: 9 tokens > 8 maximum",
-            ),
-            "ContextLength",
-            false,
-        ),
-        (
-            fault(400, "invalid_request_error", limits),
-            "ContextLength",
-            false,
-        ),
-        (
-            fault(401, "authentication_error", "invalid x-api-key"),
-            "Auth",
-            false,
-        ),
-        (fault(402, "billing_error", "pay first"), "Auth", false),
-        (fault(403, "permission_error", "not yours"), "Auth", false),
-        (
-            fault(404, "not_found_error", "model: claude-9"),
-            "BadRequest",
-            false,
-        ),
-        (
-            fault(413, "request_too_large", "too large"),
-            "ContextLength",
-            false,
-        ),
-        (
-            fault(429, "rate_limit_error", "slow down"),
-            "RateLimit",
-            true,
-        ),
-        (fault(500, "api_error", "oops"), "Server", false),
-        (fault(504, "timeout_error", "late"), "Timeout", true),
-        (
-            fault(529, "overloaded_error", "Overloaded"),
-            "RateLimit",
-            true,
-        ),
-        (Reply::pieces(529, &["overloaded"]), "RateLimit", true),
-    ];
-    for (reply, reason, recoverable) in cases {
+    let plain = (Reply::pieces(529, &["overloaded"]), "RateLimit", true);
+    let said = SAID.map(|(status, kind, message, reason, recoverable)| {
+        (fault(status, kind, message), reason, recoverable)
+    });
+    for (reply, reason, recoverable) in said.into_iter().chain([plain]) {
         let (_server, model) = anthropic(vec![reply], |_| {}).await;
         let error = model.chat(&ask("x")).await.expect_err("an error");
         assert_reason(&error, reason);

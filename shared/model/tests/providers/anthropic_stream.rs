@@ -138,15 +138,15 @@ async fn a_stream_ends_with_its_reason_or_breaks() {
     let half = [begin(), text(0, "half")].concat();
     let without_stop = format!("{half}{}", end("end_turn"));
     for reply in [
-        Reply::events(&[without_stop.clone()]),
+        Reply::events(std::slice::from_ref(&without_stop)),
         Reply::events(&[without_stop]).then_cut(),
     ] {
         let (_server, model) = anthropic(vec![reply], |_| {}).await;
         assert_eq!(whole(&streamed(&model).await).message.text, "half");
     }
     for reply in [
-        Reply::events(&[half.clone()]),
-        Reply::events(&[half.clone()]).then_cut(),
+        Reply::events(std::slice::from_ref(&half)),
+        Reply::events(std::slice::from_ref(&half)).then_cut(),
     ] {
         let (_server, model) = anthropic(vec![reply], |_| {}).await;
         match streamed(&model).await.last() {

@@ -4,7 +4,6 @@ use crate::support::{answer, ask, assert_reason, at_once, configured, fault, scr
 use cairn_engine::failure::Failure;
 use cairn_http::test_server::Reply;
 use cairn_model::{Model, chat_with_retry};
-use serde_json::json;
 use std::time::Duration;
 
 /// Asserts the kind of error that each reply becomes, and a part of its text.
@@ -107,121 +106,99 @@ async fn the_explanation_is_found_in_whatever_shape_it_comes() {
     .await;
 }
 
+/// Errors as common servers send them: status, body, what they become, a part of what is said.
+const SAID: [(u16, &str, &str, &str); 12] = [
+    // OpenAI
+    (
+        400,
+        r#"{"error": {"message": "This model's maximum context length is 8 tokens.",
+            "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}}"#,
+        "ContextLength",
+        "shorten it",
+    ),
+    (
+        429,
+        r#"{"error": {"message": "Request too large for m on tokens per min (TPM)",
+            "type": "tokens", "param": null, "code": "rate_limit_exceeded"}}"#,
+        "ContextLength",
+        "too large",
+    ),
+    (
+        429,
+        r#"{"error": {"message": "You exceeded your quota", "type": "insufficient_quota",
+            "param": null, "code": null}}"#,
+        "Auth",
+        "quota",
+    ),
+    // vLLM, also with its error in the place of the answer
+    (
+        400,
+        r#"{"object": "error", "message": "Please reduce the length of the messages",
+            "type": "BadRequestError", "param": null, "code": 400}"#,
+        "ContextLength",
+        "reduce",
+    ),
+    (
+        200,
+        r#"{"object": "error", "message": "no such model", "type": "NotFoundError", "code": 404}"#,
+        "BadRequest",
+        "no such model",
+    ),
+    // llama.cpp
+    (
+        400,
+        r#"{"error": {"code": 400, "message": "the request is too large",
+            "type": "exceed_context_size_error", "n_prompt_tokens": 9, "n_ctx": 8}}"#,
+        "ContextLength",
+        "too large",
+    ),
+    (
+        503,
+        r#"{"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}"#,
+        "Server",
+        "Loading model",
+    ),
+    // Ollama
+    (
+        404,
+        r#"{"error": {"message": "model \"x\" not found", "type": "api_error", "code": null}}"#,
+        "BadRequest",
+        "not found",
+    ),
+    // LiteLLM
+    (
+        400,
+        r#"{"error": {"message": "litellm.ContextWindowExceededError: the context window",
+            "type": null, "param": null, "code": "400"}}"#,
+        "ContextLength",
+        "litellm",
+    ),
+    (
+        429,
+        r#"{"error": {"message": "No deployments available", "type": "None", "code": "429"}}"#,
+        "RateLimit",
+        "deployments",
+    ),
+    // OpenRouter with its credits used up; a proxy in plain text
+    (
+        402,
+        r#"{"error": {"message": "Insufficient credits", "code": 402}}"#,
+        "Auth",
+        "credits",
+    ),
+    (
+        500,
+        "upstream connect error\n",
+        "Server",
+        "upstream connect error",
+    ),
+];
+
 #[tokio::test]
 async fn errors_of_common_servers_are_told_apart() {
-    let json = |status, body: serde_json::Value| Reply::json(status, body.to_string());
-    assert_errors([
-        // OpenAI
-        (
-            json(
-                400,
-                json!({"error": {"message": "This model's maximum context length is 8 tokens.",
-                    "type": "invalid_request_error", "param": "messages",
-                    "code": "context_length_exceeded"}}),
-            ),
-            "ContextLength",
-            "shorten it",
-        ),
-        (
-            json(
-                429,
-                json!({"error": {"message": "Request too large for m on tokens per min (TPM)",
-                    "type": "tokens", "code": "rate_limit_exceeded"}}),
-            ),
-            "ContextLength",
-            "too large",
-        ),
-        (
-            json(
-                429,
-                json!({"error": {"message": "You exceeded your quota",
-                    "type": "insufficient_quota", "code": null}}),
-            ),
-            "Auth",
-            "quota",
-        ),
-        // vLLM, with its error in the place of the answer
-        (
-            json(
-                400,
-                json!({"object": "error", "message": "reduce the length of the messages",
-                    "type": "BadRequestError", "param": null, "code": 400}),
-            ),
-            "ContextLength",
-            "reduce",
-        ),
-        (
-            json(
-                200,
-                json!({"object": "error", "message": "no such model", "type": "NotFoundError",
-                    "code": 404}),
-            ),
-            "BadRequest",
-            "no such model",
-        ),
-        // llama.cpp
-        (
-            json(
-                400,
-                json!({"error": {"code": 400, "message": "the request is too large",
-                    "type": "exceed_context_size_error", "n_prompt_tokens": 9, "n_ctx": 8}}),
-            ),
-            "ContextLength",
-            "too large",
-        ),
-        (
-            json(
-                503,
-                json!({"error": {"code": 503, "message": "Loading model",
-                    "type": "unavailable_error"}}),
-            ),
-            "Server",
-            "Loading model",
-        ),
-        // Ollama
-        (
-            json(
-                404,
-                json!({"error": {"message": "model \"x\" not found", "type": "api_error",
-                    "param": null, "code": null}}),
-            ),
-            "BadRequest",
-            "not found",
-        ),
-        // LiteLLM
-        (
-            json(
-                400,
-                json!({"error": {"message": "litellm.ContextWindowExceededError: context window",
-                    "type": null, "param": null, "code": "400"}}),
-            ),
-            "ContextLength",
-            "litellm",
-        ),
-        (
-            json(
-                429,
-                json!({"error": {"message": "No deployments available", "type": "None",
-                    "code": "429"}}),
-            ),
-            "RateLimit",
-            "deployments",
-        ),
-        // OpenRouter, when the credits are used up; a proxy in plain text
-        (
-            json(
-                402,
-                json!({"error": {"message": "Insufficient credits", "code": 402}}),
-            ),
-            "Auth",
-            "credits",
-        ),
-        (
-            Reply::pieces(500, &["upstream connect error\n"]),
-            "Server",
-            "upstream connect error",
-        ),
-    ])
+    assert_errors(
+        SAID.map(|(status, body, reason, text)| (Reply::json(status, body), reason, text)),
+    )
     .await;
 }
 
