@@ -36,8 +36,8 @@ pub enum ModelError {
         /// What the provider said, cut and cleaned.
         message: String,
     },
-    /// The key is missing, wrong or not allowed to do this.
-    #[error("the provider refused the key: {message}")]
+    /// The key is missing, wrong or not allowed to do this, or its account is used up.
+    #[error("the provider refused the key or its account: {message}")]
     Auth {
         /// What the provider said, cut and cleaned.
         message: String,
