@@ -22,7 +22,7 @@ use futures::stream::BoxStream;
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reply::{Asked, Draft};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 /// What tells one provider's protocol from another's.
 #[derive(Debug)]
@@ -66,6 +66,8 @@ pub(crate) struct Server {
     max_output_tokens: Option<u32>,
     dialect: &'static Dialect,
     provider: Arc<Provider>,
+    /// Done once it has been said that no price is known.
+    price_told: Once,
 }
 
 /// What a reply needs to know of its provider after the request is gone.
@@ -113,6 +115,7 @@ impl Server {
                 },
                 cleaner,
             }),
+            price_told: Once::new(),
         })
     }
 
@@ -163,6 +166,7 @@ impl Server {
 
     /// Sends a request and returns its answer if the status is good.
     async fn send(&self, body: Vec<u8>, stream: bool) -> Result<HttpResponse, ModelError> {
+        self.tell_price();
         let client = if stream { &self.streaming } else { &self.whole };
         let mut post = client
             .post(&self.url)
@@ -184,6 +188,21 @@ impl Server {
             Ok(response)
         } else {
             Err(fault::of_response(response, &self.provider.cleaner).await)
+        }
+    }
+
+    /// Says, once, that a cost of 0 does not mean that the model is free.
+    fn tell_price(&self) {
+        let info = &self.provider.info;
+        if info.prices.is_none() {
+            self.price_told.call_once(|| {
+                tracing::warn!(
+                    model = info.name,
+                    list = PriceBook::built_in().as_of(),
+                    "no price is known for this model, so its cost counts as 0; set its prices, \
+                     or give a newer list of prices"
+                );
+            });
         }
     }
 

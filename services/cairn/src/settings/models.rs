@@ -270,26 +270,9 @@ struct Fault {
 }
 
 impl Settings {
-    /// The models, the default one set. Models with a fault are left out; a model without a known
-    /// price is told of in the log.
+    /// The models, the default one set. Models with a fault are left out.
     pub fn registry(&self) -> ModelRegistry {
-        let registry = self.build_registry().0;
-        for (name, model) in registry
-            .names()
-            .filter_map(|name| Some((name, registry.get(name).ok()?)))
-        {
-            let info = model.describe();
-            if info.prices.is_none() {
-                tracing::warn!(
-                    name,
-                    model = info.name,
-                    list = PriceBook::built_in().as_of(),
-                    "no price is known for this model, so its cost counts as 0; set \
-                     input_usd_per_million and output_usd_per_million"
-                );
-            }
-        }
-        registry
+        self.build_registry().0
     }
 
     /// The name of the default model, as configured.

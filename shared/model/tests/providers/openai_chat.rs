@@ -1,6 +1,6 @@
 //! Whole replies of an OpenAI-compatible server.
 
-use crate::support::{CANARY, answer, ask, call, configured, scripted};
+use crate::support::{CANARY, Log, answer, ask, call, configured, scripted};
 use cairn_engine::message::{Message, Usage};
 use cairn_http::test_server::Reply;
 use cairn_model::openai::MaxTokensField;
@@ -257,6 +257,25 @@ fn a_price_is_the_vendors_own_or_configured_and_else_unknown() {
     assert_eq!(own.output, 2_000_000_000);
     assert_eq!(prices("https://api.openai.com/v1", "gpt-of-tomorrow"), None);
     assert_eq!(prices("https://proxy.example/v1", "gpt-5-mini"), None);
+}
+
+#[tokio::test]
+async fn a_model_without_a_known_price_says_so_once() {
+    let (log, _guard) = Log::listen();
+    let (_server, priced) = scripted(vec![answer("x")]).await;
+    priced.chat(&ask("x")).await.expect("a reply");
+    assert!(!log.text().contains("no price"), "{}", log.text());
+
+    let (_server, model) = configured(vec![answer("x")], |config| {
+        config.server.prices = None;
+    })
+    .await;
+    for _ in 0..2 {
+        let usage = model.chat(&ask("x")).await.expect("a reply").usage;
+        assert_eq!((usage.input_tokens, usage.cost_nano_usd), (1000, 0));
+    }
+    let text = log.text();
+    assert_eq!(text.matches("no price is known").count(), 1, "{text}");
 }
 
 #[test]

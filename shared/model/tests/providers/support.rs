@@ -8,7 +8,11 @@ use cairn_model::{
     Prices, RetryPolicy, StreamEvent,
 };
 use futures::StreamExt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::fmt::MakeWriter;
 
 /// A secret that must never be seen anywhere.
 pub(crate) const CANARY: &str = "sk-canary-4f1b9d2c7e";
@@ -137,4 +141,46 @@ pub(crate) fn assert_reason(error: &ModelError, reason: &str) {
     assert_eq!(error.reason(), reason, "{error:?}");
     let shown = format!("{error} {error:?}");
     assert!(!shown.contains("canary"), "{shown}");
+}
+
+/// What is logged in this thread, at any level.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Listens until the guard is dropped.
+    pub(crate) fn listen() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+            .with_writer(log.clone())
+            .finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        (log, guard)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let log = self.0.lock().expect("not poisoned").clone();
+        String::from_utf8(log).expect("text")
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        log.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
 }
