@@ -34,10 +34,8 @@ fn choose_model(environment: &Environment) -> Result<(Arc<dyn Model>, bool)> {
     }
     let url = environment.get("OPENAI_BASE_URL");
     let name = environment.get("OPENAI_MODEL").unwrap_or("gpt-5-mini");
-    let config = OpenAiConfig {
-        api_key: Some(key.into()),
-        ..OpenAiConfig::new(url.unwrap_or("https://api.openai.com/v1"), name)
-    };
+    let mut config = OpenAiConfig::new(url.unwrap_or("https://api.openai.com/v1"), name);
+    config.server.api_key = Some(key.into());
     println!("OPENAI_API_KEY is set: {name} does it\n");
     Ok((Arc::new(OpenAi::new(config)?), true))
 }

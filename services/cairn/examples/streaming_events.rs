@@ -54,7 +54,7 @@ async fn a_reply(model: &dyn Model) -> Result<()> {
             println!("turn complete  {:?}, {:?}", reply.finish, reply.usage);
             kinds.push("end");
         }
-        StreamEvent::Error { message } => println!("error          {message}"),
+        StreamEvent::Error { message, .. } => println!("error          {message}"),
     })
     .await?;
     assert_eq!(text, reply.message.text, "the pieces make the whole");

@@ -131,7 +131,8 @@ Examples:
   cairn serve                                         gRPC for other programs
 
 Without a key a rule-based rehearsal takes the place of a language model. For a real one set
-OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL), or describe models in cairn.toml.
+OPENAI_API_KEY or ANTHROPIC_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL …), or describe models in
+cairn.toml.
 
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 a run waits for a person,
 130 interrupted.";

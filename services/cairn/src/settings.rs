@@ -11,8 +11,8 @@
 //! | `[client]` | the processes that commands talk to instead of working themselves |
 //! | `[log]` | logs |
 //!
-//! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_STORE`, `CAIRN_SERVER`,
-//! `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL` are short names.
+//! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_STORE`, `CAIRN_SERVER`, `OPENAI_API_KEY`,
+//! `OPENAI_BASE_URL`, `OPENAI_MODEL` and the same three of `ANTHROPIC_` are short names.
 
 pub mod links;
 pub mod models;
@@ -293,7 +293,14 @@ pub fn load(
         .alias(environment, SERVER_VARIABLE, "client.server")
         .alias(environment, "OPENAI_API_KEY", "models.openai.api_key")
         .alias(environment, "OPENAI_BASE_URL", "models.openai.base_url")
-        .alias(environment, "OPENAI_MODEL", "models.openai.model");
+        .alias(environment, "OPENAI_MODEL", "models.openai.model")
+        .alias(environment, "ANTHROPIC_API_KEY", "models.anthropic.api_key")
+        .alias(
+            environment,
+            "ANTHROPIC_BASE_URL",
+            "models.anthropic.base_url",
+        )
+        .alias(environment, "ANTHROPIC_MODEL", "models.anthropic.model");
     if let Some(path) = &global.store {
         layers = layers.flag("--store", "store.path", &path.to_string_lossy());
     }

@@ -122,6 +122,9 @@ fn faults(path: &str, value: &Value) -> Vec<Fault> {
             }
         }
         // Not set unless somebody does.
+        _ if path.ends_with("_usd_per_million") => {
+            found.extend(["true", "-1", "nan", "1e300", "\"much\""].map(must));
+        }
         _ => found.extend(["true", "1.5"].map(must)),
     }
     found

@@ -11,7 +11,7 @@ use cairn_engine::event::{AttemptRef, Effect};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Message;
 use cairn_model::{
-    ChatReply, Model, ModelRegistry, OfferedTool, StreamEvent, prompt, stream_with_retry,
+    ChatReply, Model, ModelRegistry, OfferedTool, Progress, prompt, stream_with_retry,
 };
 use cairn_proto::convert::{repeated, required};
 use cairn_proto::event;
@@ -256,14 +256,19 @@ impl<'a> ModelStep<'a> {
             &*self.model,
             self.conversation.request(),
             &self.shared.config.retry,
-            |attempt, error, wait| {
-                tracing::warn!(attempt, %error, ?wait, "the model is asked again");
-                let _ = pieces.send(Piece::Anew);
-            },
-            |event| {
-                if let StreamEvent::AssistantTextDelta { text } = event {
-                    let _ = pieces.send(Piece::Text(text.clone()));
+            |progress| match progress {
+                Progress::Text(text) => {
+                    let _ = pieces.send(Piece::Text(text.to_owned()));
                 }
+                Progress::Retry {
+                    attempt,
+                    error,
+                    wait,
+                } => {
+                    tracing::warn!(attempt, %error, ?wait, "the model is asked again");
+                    let _ = pieces.send(Piece::Anew);
+                }
+                Progress::ToolCall(_) => {}
             },
         );
         let deltas = Deltas::new(self.attempt, self.conversation.turns());

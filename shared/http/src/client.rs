@@ -45,7 +45,9 @@ pub fn build_client(config: &HttpConfig) -> Result<HttpClient, HttpError> {
         builder = builder.timeout(total);
     }
     if let Some(idle) = config.idle_timeout {
-        builder = builder.read_timeout(idle);
+        // The library knows one limit for all silences. Ours are finer and strike first; its own
+        // is what a client has that is used raw.
+        builder = builder.read_timeout(idle.max(config.first_byte_timeout.unwrap_or_default()));
     }
     let inner = builder
         .build()
@@ -89,9 +91,11 @@ impl HttpClient {
             started: Instant::now(),
             connect: self.config.connect_timeout,
             total: self.config.total_timeout,
+            first_byte: self.config.first_byte_timeout,
             idle: self.config.idle_timeout,
         };
-        let inner = request.send().await.map_err(|error| clock.explain(error))?;
+        let sent = within(clock.until_first_byte(), request.send()).await?;
+        let inner = sent.map_err(|error| clock.explain(error, clock.silence_at(0)))?;
         Ok(HttpResponse {
             inner,
             clock,
@@ -144,8 +148,13 @@ impl HttpResponse {
         if self.read == 0 && self.inner.content_length() > Some(self.limit) {
             return Err(too_large);
         }
-        let chunk = self.inner.chunk().await;
-        let Some(bytes) = chunk.map_err(|error| self.clock.explain(error))? else {
+        let limit = match self.read {
+            0 => self.clock.until_first_byte(),
+            _ => self.clock.idle.map(|idle| (idle, idle)),
+        };
+        let chunk = within(limit, self.inner.chunk()).await?;
+        let silence = self.clock.silence_at(self.read);
+        let Some(bytes) = chunk.map_err(|error| self.clock.explain(error, silence))? else {
             return Ok(None);
         };
         self.read = self.read.saturating_add(bytes.len() as u64);
@@ -175,16 +184,44 @@ struct Clock {
     started: Instant,
     connect: Duration,
     total: Option<Duration>,
+    first_byte: Option<Duration>,
     idle: Option<Duration>,
 }
 
+/// Waits as long as the limit allows: what is left of it, and the whole for the error.
+async fn within<T>(
+    limit: Option<(Duration, Duration)>,
+    work: impl Future<Output = T>,
+) -> Result<T, HttpError> {
+    match limit {
+        None => Ok(work.await),
+        Some((left, after)) => tokio::time::timeout(left, work)
+            .await
+            .map_err(|_| HttpError::Timeout { after }),
+    }
+}
+
 impl Clock {
-    fn explain(&self, error: reqwest::Error) -> HttpError {
+    /// What is left of the time to the first byte, and the whole of it.
+    fn until_first_byte(&self) -> Option<(Duration, Duration)> {
+        let first = self.first_byte?;
+        Some((first.saturating_sub(self.started.elapsed()), first))
+    }
+
+    /// The limit on silence after so many bytes.
+    fn silence_at(&self, read: u64) -> Option<Duration> {
+        match read {
+            0 => self.first_byte.or(self.idle),
+            _ => self.idle,
+        }
+    }
+
+    fn explain(&self, error: reqwest::Error, silence: Option<Duration>) -> HttpError {
         let host = error.url().map_or_else(String::new, host_of);
         let source = error.without_url();
         if source.is_timeout() {
             HttpError::Timeout {
-                after: self.reached(source.is_connect()),
+                after: self.reached(source.is_connect(), silence),
             }
         } else if source.is_builder() {
             HttpError::Request { source }
@@ -195,12 +232,12 @@ impl Clock {
         }
     }
 
-    fn reached(&self, connecting: bool) -> Duration {
+    fn reached(&self, connecting: bool, silence: Option<Duration>) -> Duration {
         let elapsed = self.started.elapsed();
-        match (self.total, self.idle) {
+        match (self.total, silence) {
             (Some(total), _) if elapsed >= total => total,
             _ if connecting => self.connect,
-            (_, Some(idle)) => idle,
+            (_, Some(silence)) => silence,
             (Some(total), None) => total,
             (None, None) => elapsed,
         }

@@ -9,6 +9,9 @@ pub struct HttpConfig {
     pub connect_timeout: Duration,
     /// Longest time from sending the request to the answer's last byte.
     pub total_timeout: Option<Duration>,
+    /// Longest time from sending the request to the first piece of the answer's body, connecting
+    /// included; without it the limit on silence holds there too.
+    pub first_byte_timeout: Option<Duration>,
     /// Longest silence: until the answer begins, and between two pieces of it.
     pub idle_timeout: Option<Duration>,
     /// How the client names itself.
@@ -23,6 +26,7 @@ impl Default for HttpConfig {
         Self {
             connect_timeout: Duration::from_secs(10),
             total_timeout: Some(Duration::from_secs(60)),
+            first_byte_timeout: None,
             idle_timeout: None,
             user_agent: concat!("cairn/", env!("CARGO_PKG_VERSION")).to_owned(),
             max_response_bytes: 16 * 1024 * 1024,

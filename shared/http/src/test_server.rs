@@ -7,6 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 /// A server on a free port of the loopback interface; it ends when it is dropped.
@@ -14,6 +15,7 @@ use tokio::task::JoinHandle;
 pub struct TestServer {
     url: String,
     seen: Arc<Mutex<Vec<SeenRequest>>>,
+    gone: Arc<Semaphore>,
     task: JoinHandle<()>,
 }
 
@@ -56,8 +58,19 @@ impl TestServer {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let task = tokio::spawn(serve(listener, script, Arc::clone(&seen)));
-        Ok(Self { url, seen, task })
+        let gone = Arc::new(Semaphore::new(0));
+        let task = tokio::spawn(serve(
+            listener,
+            script,
+            Arc::clone(&seen),
+            Arc::clone(&gone),
+        ));
+        Ok(Self {
+            url,
+            seen,
+            gone,
+            task,
+        })
     }
 
     /// `http://127.0.0.1:<port>`.
@@ -71,6 +84,16 @@ impl TestServer {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+}
+
+impl TestServer {
+    /// Waits until a client has closed a connection on which the server was silent; each one
+    /// counts once.
+    pub async fn client_gone(&self) {
+        if let Ok(permit) = self.gone.acquire().await {
+            permit.forget();
+        }
     }
 }
 
@@ -133,7 +156,12 @@ impl Reply {
     }
 }
 
-async fn serve(listener: TcpListener, script: Vec<Reply>, seen: Arc<Mutex<Vec<SeenRequest>>>) {
+async fn serve(
+    listener: TcpListener,
+    script: Vec<Reply>,
+    seen: Arc<Mutex<Vec<SeenRequest>>>,
+    gone: Arc<Semaphore>,
+) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let Ok(request) = receive(&mut stream).await else {
             continue;
@@ -145,7 +173,13 @@ async fn serve(listener: TcpListener, script: Vec<Reply>, seen: Arc<Mutex<Vec<Se
         };
         let reply = script[turn.min(script.len() - 1)].clone();
         // A client that goes away in the middle is part of what is tested.
-        tokio::spawn(async move { drop(answer(stream, &reply).await) });
+        let gone = Arc::clone(&gone);
+        tokio::spawn(async move {
+            drop(answer(stream, &reply).await);
+            if matches!(reply.end, End::Silence) {
+                gone.add_permits(1);
+            }
+        });
     }
 }
 

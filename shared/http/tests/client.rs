@@ -132,6 +132,30 @@ async fn each_limit_of_time_names_itself() {
 }
 
 #[tokio::test]
+async fn the_first_byte_has_a_limit_of_its_own() {
+    let (first, idle) = (Duration::from_millis(90), Duration::from_millis(40));
+    let begun = server(Reply::pieces(200, &["beginning"]).then_silence()).await;
+    let head_only = server(Reply::pieces(200, &[""]).then_silence()).await;
+    let mute = server(Reply::pieces::<&str>(200, &[]).then_silence()).await;
+    for (url, expected) in [
+        (begun.url(), idle),
+        (head_only.url(), first),
+        (mute.url(), first),
+    ] {
+        let config = HttpConfig {
+            first_byte_timeout: Some(first),
+            idle_timeout: Some(idle),
+            ..HttpConfig::default()
+        };
+        let error = body(&config, url).await.expect_err("no answer");
+        assert!(
+            matches!(error, HttpError::Timeout { after } if after == expected),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn waiting_without_end_is_refused() {
     let config = HttpConfig {
         total_timeout: None,

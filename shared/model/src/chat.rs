@@ -1,6 +1,8 @@
 //! The [`Model`] trait and what goes through it.
 
 use crate::ModelError;
+use crate::prices::Prices;
+use crate::stream::reply_events;
 use async_trait::async_trait;
 use cairn_engine::message::{Message, Usage};
 use futures::stream::BoxStream;
@@ -81,24 +83,24 @@ pub enum StreamEvent {
     },
     /// The stream broke; nothing follows.
     Error {
-        /// What happened.
+        /// What happened, for people.
         message: String,
+        /// The same for programs: whether asking again may help, and when.
+        error: ModelError,
     },
 }
 
 /// What is known of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelInfo {
-    /// The provider: `rehearsal`, `recorded`, `openai` …
+    /// The provider: `rehearsal`, `recorded`, `openai`, `anthropic` …
     pub provider: String,
     /// The model's name at its provider.
     pub name: String,
     /// Tokens that fit into one conversation.
     pub window_tokens: u64,
-    /// Price of a million tokens sent, in 10⁻⁹ US dollars.
-    pub input_nano_usd_per_million: u64,
-    /// Price of a million tokens received, in 10⁻⁹ US dollars.
-    pub output_nano_usd_per_million: u64,
+    /// What it costs; none if no price is known, and then its cost counts as 0.
+    pub prices: Option<Prices>,
 }
 
 /// A language model behind some provider.
@@ -111,11 +113,15 @@ pub trait Model: Send + Sync + std::fmt::Debug {
     /// the business of [`crate::retry`].
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError>;
 
-    /// Asks for a reply piece by piece; the last item is `TurnComplete` or `Error`.
+    /// Asks for a reply piece by piece; the last item is `TurnComplete` or `Error`. A model that
+    /// cannot stream gives its text in one piece.
     async fn chat_stream(
         &self,
         request: &ChatRequest,
-    ) -> Result<BoxStream<'static, StreamEvent>, ModelError>;
+    ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
+        let reply = self.chat(request).await?;
+        Ok(Box::pin(futures::stream::iter(reply_events(reply))))
+    }
 
     /// Tokens that these messages would take, estimated without a call.
     fn estimate_tokens(&self, messages: &[Message]) -> u64;

@@ -5,11 +5,11 @@ use cairn_http::HttpError;
 use std::time::Duration;
 
 /// Why a model did not answer. No variant carries a key or a header.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The provider asks to slow down.
-    #[error("the provider's rate limit is reached: {message}")]
+    /// The provider's rate limit is reached, or it has too much to do.
+    #[error("the provider asks to slow down: {message}")]
     RateLimit {
         /// What the provider said, cut and cleaned.
         message: String,
@@ -36,14 +36,18 @@ pub enum ModelError {
         /// What the provider said, cut and cleaned.
         message: String,
     },
-    /// The key is missing, wrong or not allowed to do this.
-    #[error("the provider refused the key: {message}")]
+    /// The key is missing, wrong or not allowed to do this, or its account is used up.
+    #[error("the provider refused the key or its account: {message}")]
     Auth {
         /// What the provider said, cut and cleaned.
         message: String,
     },
-    /// The conversation does not fit into the model's window.
-    #[error("the conversation is longer than the model's window: {message}")]
+    /// The conversation does not fit into the model's window. Asking again does not help; a
+    /// shorter conversation or a larger window does.
+    #[error(
+        "the conversation is longer than the model's window; shorten it, split the step or use a \
+         model with a larger window: {message}"
+    )]
     ContextLength {
         /// What the provider said, cut and cleaned.
         message: String,

@@ -3,30 +3,37 @@
 //! - [`chat`]: the [`Model`] trait and what goes through it; [`error`]: what can go wrong.
 //! - [`registry`]: the models of a process, by name.
 //! - [`rehearsal`]: the offline default, rules instead of a model; [`openai`]: any
-//!   OpenAI-compatible server; [`recorded`]: replies from a file.
+//!   OpenAI-compatible server; [`anthropic`]: Anthropic's Messages API; [`server`]: what these two
+//!   share; [`recorded`]: replies from a file.
 //! - [`retry`]: trying again where that may help; [`stream`]: reading streamed replies.
 //! - [`prompt`]: the built-in prompts, templates, and putting messages together.
-//! - [`tokens`]: counting without asking.
+//! - [`tokens`]: counting without asking; [`prices`]: what tokens cost.
 
+pub mod anthropic;
 pub mod chat;
 mod clean;
 pub mod error;
 pub mod openai;
+pub mod prices;
 pub mod prompt;
 pub mod recorded;
 pub mod registry;
 pub mod rehearsal;
 pub mod retry;
+pub mod server;
 pub mod stream;
 pub mod tokens;
 
+pub use anthropic::{Anthropic, AnthropicConfig};
 pub use chat::*;
 pub use error::ModelError;
 pub use openai::{OpenAi, OpenAiConfig};
+pub use prices::{PriceBook, Prices, Tokens};
 pub use prompt::{
     PromptComposer, PromptError, PromptTemplate, PromptTemplateRegistry, TemplateContext,
 };
 pub use recorded::Recorded;
 pub use registry::ModelRegistry;
 pub use rehearsal::Rehearsal;
-pub use retry::{Jitter, RetryPolicy, chat_with_retry, stream_with_retry};
+pub use retry::{Jitter, Progress, RetryPolicy, chat_with_retry, stream_with_retry};
+pub use server::ServerConfig;

@@ -56,6 +56,7 @@
 mod choose;
 mod format;
 
+use crate::prices::{Prices, Tokens};
 use crate::stream::reply_events;
 use crate::tokens::estimate_tokens;
 use crate::{ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, StreamEvent};
@@ -102,8 +103,10 @@ impl Recorded {
             provider: "recorded".to_owned(),
             name: about.name.unwrap_or_else(|| name.to_owned()),
             window_tokens: about.window_tokens,
-            input_nano_usd_per_million: about.input_nano_usd_per_million,
-            output_nano_usd_per_million: about.output_nano_usd_per_million,
+            prices: Some(Prices::flat(
+                about.input_nano_usd_per_million,
+                about.output_nano_usd_per_million,
+            )),
         };
         Ok(Self { recording, info })
     }
@@ -120,7 +123,12 @@ impl Recorded {
         let message = Message::assistant(reply.text.clone(), calls(reply, request));
         let usage = reply.usage.or(exchange.usage).unwrap_or_default();
         let (input, output) = (usage.input_tokens, usage.output_tokens);
-        let computed = || self.info.cost_nano_usd(input, output);
+        let tokens = Tokens {
+            input,
+            output,
+            ..Tokens::default()
+        };
+        let computed = || self.info.cost_nano_usd(&tokens);
         Ok(ChatReply {
             finish: finish(reply),
             message,

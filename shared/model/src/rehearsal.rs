@@ -31,6 +31,7 @@ use self::desk::{Desk, Outcome, Reply};
 use self::notes::Notes;
 use self::report::Subject;
 use self::task::Task;
+use crate::prices::Prices;
 use crate::{ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, StreamEvent};
 use async_trait::async_trait;
 use cairn_engine::message::{Message, Role, Usage};
@@ -107,8 +108,7 @@ impl Model for Rehearsal {
             provider: NAME.to_owned(),
             name: NAME.to_owned(),
             window_tokens: 1_000_000,
-            input_nano_usd_per_million: 0,
-            output_nano_usd_per_million: 0,
+            prices: Some(Prices::FREE),
         }
     }
 }

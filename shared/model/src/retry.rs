@@ -5,6 +5,7 @@
 
 use crate::{ChatReply, ChatRequest, Model, ModelError, StreamEvent, stream};
 use backon::{BackoffBuilder, ExponentialBuilder};
+use cairn_engine::message::ToolCall;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -104,9 +105,29 @@ pub async fn chat_with_retry(
     }
 }
 
-/// As [`chat_with_retry`], for a streamed reply; `on_event` sees every event of every attempt.
+/// What a caller of [`stream_with_retry`] sees while a reply comes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Progress<'a> {
+    /// More of the reply's text, never empty.
+    Text(&'a str),
+    /// A tool call, whole; nothing was done with it yet.
+    ToolCall(&'a ToolCall),
+    /// The attempt failed, and another begins after a wait. Everything seen so far is void: the
+    /// reply begins anew.
+    Retry {
+        /// Number of the failed attempt, from 1.
+        attempt: u32,
+        /// Why it failed.
+        error: &'a ModelError,
+        /// The wait that now begins.
+        wait: Duration,
+    },
+}
+
+/// As [`chat_with_retry`], for a streamed reply: the same reply in the end, and `on_progress` sees
+/// it grow.
 ///
-/// What was streamed by an attempt that `on_retry` is told of is void: the next begins anew.
+/// If this ends with an error, what was seen of the reply is void too.
 ///
 /// # Errors
 /// As [`chat_with_retry`].
@@ -114,15 +135,27 @@ pub async fn stream_with_retry(
     model: &dyn Model,
     request: &ChatRequest,
     policy: &RetryPolicy,
-    mut on_retry: impl FnMut(u32, &ModelError, Duration),
-    mut on_event: impl FnMut(&StreamEvent),
+    mut on_progress: impl FnMut(Progress<'_>),
 ) -> Result<ChatReply, ModelError> {
     let mut attempts = Attempts::new(policy);
     loop {
-        match stream::chat_streamed(model, request, &mut on_event).await {
+        let on_event = |event: &StreamEvent| match event {
+            StreamEvent::AssistantTextDelta { text } => on_progress(Progress::Text(text)),
+            StreamEvent::ToolCall(call) => on_progress(Progress::ToolCall(call)),
+            StreamEvent::TurnComplete { .. } | StreamEvent::Error { .. } => {}
+        };
+        let error = match stream::chat_streamed(model, request, on_event).await {
             Ok(reply) => return Ok(reply),
-            Err(error) => attempts.wait_after(error, &mut on_retry).await?,
-        }
+            Err(error) => error,
+        };
+        let mut on_retry = |attempt, error: &ModelError, wait| {
+            on_progress(Progress::Retry {
+                attempt,
+                error,
+                wait,
+            });
+        };
+        attempts.wait_after(error, &mut on_retry).await?;
     }
 }
 

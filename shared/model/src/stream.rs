@@ -22,7 +22,7 @@ pub fn reply_events(reply: ChatReply) -> Vec<StreamEvent> {
 /// Reads a stream to its end, showing each event to `on_event`, and returns the whole reply.
 ///
 /// # Errors
-/// [`ModelError::Stream`] if the stream broke, or ended without an end.
+/// The error that the stream ended with; [`ModelError::Stream`] if it ended without an end.
 pub async fn collect(
     mut events: BoxStream<'static, StreamEvent>,
     mut on_event: impl FnMut(&StreamEvent),
@@ -31,7 +31,7 @@ pub async fn collect(
         on_event(&event);
         match event {
             StreamEvent::TurnComplete { reply } => return Ok(*reply),
-            StreamEvent::Error { message } => return Err(ModelError::Stream { message }),
+            StreamEvent::Error { error, .. } => return Err(error),
             StreamEvent::AssistantTextDelta { .. } | StreamEvent::ToolCall(_) => {}
         }
     }
@@ -40,14 +40,14 @@ pub async fn collect(
     })
 }
 
-impl From<&ModelError> for StreamEvent {
-    fn from(error: &ModelError) -> Self {
-        let message = match error {
+impl From<ModelError> for StreamEvent {
+    fn from(error: ModelError) -> Self {
+        let message = match &error {
             // Whoever reads the event knows that the stream broke; said once is enough.
             ModelError::Stream { message } => message.clone(),
             other => other.to_string(),
         };
-        Self::Error { message }
+        Self::Error { message, error }
     }
 }
 

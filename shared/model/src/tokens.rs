@@ -1,6 +1,6 @@
-//! Counting without asking: tokens of messages, price of tokens.
+//! Counting without asking: tokens of messages.
 
-use crate::{ChatRequest, ModelInfo};
+use crate::ChatRequest;
 use cairn_engine::message::Message;
 
 /// What a message costs beside its text: role and separators.
@@ -39,16 +39,6 @@ fn of_text(text: &str) -> u64 {
     ascii.div_ceil(4) + other
 }
 
-impl ModelInfo {
-    /// What so many tokens sent and received cost, in 10⁻⁹ US dollars, rounded up.
-    pub fn cost_nano_usd(&self, input_tokens: u64, output_tokens: u64) -> u64 {
-        let input = u128::from(input_tokens) * u128::from(self.input_nano_usd_per_million);
-        let output = u128::from(output_tokens) * u128::from(self.output_nano_usd_per_million);
-        let cost = input.saturating_add(output).div_ceil(1_000_000);
-        u64::try_from(cost).unwrap_or(u64::MAX)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,25 +67,5 @@ mod tests {
             ..ChatRequest::default()
         };
         assert!(estimate_request(&request) > estimate_tokens(&short) + PER_CALL);
-    }
-
-    #[test]
-    fn a_price_is_rounded_up_once_and_never_overflows() {
-        let info = |input, output| ModelInfo {
-            provider: "p".into(),
-            name: "m".into(),
-            window_tokens: 1,
-            input_nano_usd_per_million: input,
-            output_nano_usd_per_million: output,
-        };
-        // 2.50 and 10 dollars a million: 1,000 × 2,500 + 100 × 10,000 nano-dollars.
-        let priced = info(2_500_000_000, 10_000_000_000);
-        assert_eq!(priced.cost_nano_usd(1_000, 100), 3_500_000);
-        assert_eq!(info(400_000, 400_000).cost_nano_usd(1, 1), 1);
-        assert_eq!(
-            info(u64::MAX, u64::MAX).cost_nano_usd(u64::MAX, u64::MAX),
-            u64::MAX
-        );
-        assert_eq!(info(0, 0).cost_nano_usd(5, 5), 0);
     }
 }

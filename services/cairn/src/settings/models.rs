@@ -2,9 +2,12 @@
 
 use super::Settings;
 use cairn_boot::{Checks, Secret};
-use cairn_model::openai::OpenAiConfig;
-use cairn_model::{ModelRegistry, OpenAi, Recorded, Rehearsal};
+use cairn_model::{
+    Anthropic, AnthropicConfig, Model, ModelRegistry, OpenAi, OpenAiConfig, PriceBook, Prices,
+    Recorded, Rehearsal, ServerConfig, anthropic, openai,
+};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,26 +15,32 @@ use std::time::Duration;
 /// The offline default's name.
 pub const REHEARSAL: &str = "rehearsal";
 /// The name of the model that `OPENAI_API_KEY` configures, and the default once it is there.
-pub const OPENAI: &str = "openai";
+pub const OPENAI: &str = openai::OPENAI;
+/// The name of the model that `ANTHROPIC_API_KEY` configures, and the default once it is there and
+/// [`OPENAI`] is not.
+pub const ANTHROPIC: &str = anthropic::ANTHROPIC;
 
 /// The default model.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSettings {
-    /// Its name; without one, `openai` if it is configured, else `rehearsal`.
+    /// Its name; without one, `openai` or `anthropic` if it is configured, else `rehearsal`.
     pub default: Option<String>,
     /// How long the rehearsal waits before each reply, so that a person can follow.
     #[serde(with = "cairn_boot::config::duration")]
     pub pace: Duration,
+    /// A list of prices that counts more than the built-in one.
+    pub prices: Option<PathBuf>,
 }
 
 /// What a model's provider is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
     /// Any server with OpenAI's chat API.
-    #[default]
     Openai,
+    /// Any server with Anthropic's Messages API.
+    Anthropic,
     /// Replies from a file.
     Recorded,
 }
@@ -40,20 +49,41 @@ pub enum Provider {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProviderSettings {
-    /// What it is.
-    pub provider: Provider,
-    /// Address up to and without `/chat/completions`.
-    pub base_url: String,
+    /// What it is; without a word, `anthropic` for the model of that name, else `openai`.
+    pub provider: Option<Provider>,
+    /// Address up to and without `/chat/completions` or `/v1/messages`; without one, the
+    /// provider's own.
+    pub base_url: Option<String>,
     /// The key; local servers often need none.
     pub api_key: Secret,
+    /// Headers sent besides, by name; they are taken for secrets.
+    pub headers: BTreeMap<String, Secret>,
     /// Its name at the server.
-    pub model: String,
-    /// Tokens that fit into one conversation.
-    pub window_tokens: u64,
-    /// Price of a million tokens sent, in US dollars.
-    pub input_usd_per_million: f64,
+    pub model: Option<String>,
+    /// Longest time for a connection to stand.
+    #[serde(with = "cairn_boot::config::duration")]
+    pub connect_timeout: Duration,
+    /// Longest time to the first piece of a streamed reply.
+    #[serde(with = "cairn_boot::config::duration")]
+    pub first_byte_timeout: Duration,
+    /// Longest silence between two pieces of a streamed reply.
+    #[serde(with = "cairn_boot::config::duration")]
+    pub idle_timeout: Duration,
+    /// Longest time for a whole reply.
+    #[serde(with = "cairn_boot::config::duration")]
+    pub total_timeout: Duration,
+    /// Tokens that fit into one conversation; without a number, what is usual with the provider.
+    pub window_tokens: Option<u64>,
+    /// Most tokens that a reply may have.
+    pub max_output_tokens: Option<u32>,
+    /// Price of a million tokens sent, in US dollars; without it the list of prices counts.
+    pub input_usd_per_million: Option<f64>,
+    /// The same for those that the provider had in its cache; without it they cost what others do.
+    pub cached_input_usd_per_million: Option<f64>,
+    /// The same for those that the provider put into its cache.
+    pub cache_write_usd_per_million: Option<f64>,
     /// Price of a million tokens received, in US dollars.
-    pub output_usd_per_million: f64,
+    pub output_usd_per_million: Option<f64>,
     /// Allow the key to travel over plain HTTP to another machine.
     pub allow_insecure_http: bool,
     /// With `recorded`: the file of exchanges.
@@ -62,14 +92,23 @@ pub struct ProviderSettings {
 
 impl Default for ProviderSettings {
     fn default() -> Self {
+        let server = ServerConfig::new("", "");
         Self {
-            provider: Provider::default(),
-            base_url: "https://api.openai.com/v1".to_owned(),
+            provider: None,
+            base_url: None,
             api_key: Secret::default(),
-            model: "gpt-5-mini".to_owned(),
-            window_tokens: 128_000,
-            input_usd_per_million: 0.0,
-            output_usd_per_million: 0.0,
+            headers: BTreeMap::new(),
+            model: None,
+            connect_timeout: server.connect_timeout,
+            first_byte_timeout: server.first_byte_timeout,
+            idle_timeout: server.idle_timeout,
+            total_timeout: server.total_timeout,
+            window_tokens: None,
+            max_output_tokens: None,
+            input_usd_per_million: None,
+            cached_input_usd_per_million: None,
+            cache_write_usd_per_million: None,
+            output_usd_per_million: None,
             allow_insecure_http: false,
             path: None,
         }
@@ -77,44 +116,134 @@ impl Default for ProviderSettings {
 }
 
 impl ProviderSettings {
-    fn openai(&self) -> OpenAiConfig {
-        OpenAiConfig {
+    fn provider(&self, name: &str) -> Provider {
+        let by_name = match name {
+            ANTHROPIC => Provider::Anthropic,
+            _ => Provider::Openai,
+        };
+        self.provider.unwrap_or(by_name)
+    }
+
+    /// The settings of a server whose own address, model and window are these.
+    fn server(
+        &self,
+        own: ServerConfig,
+        listed: impl FnOnce(&str) -> Option<Prices>,
+    ) -> ServerConfig {
+        let model = self.model.clone().unwrap_or(own.model);
+        let headers = self.headers.iter();
+        ServerConfig {
+            base_url: self.base_url.clone().unwrap_or(own.base_url),
             api_key: (self.api_key.is_set()).then(|| self.api_key.expose().into()),
-            window_tokens: self.window_tokens,
-            input_nano_usd_per_million: nano(self.input_usd_per_million),
-            output_nano_usd_per_million: nano(self.output_usd_per_million),
+            extra_headers: headers
+                .map(|(name, value)| (name.clone(), value.expose().into()))
+                .collect(),
+            connect_timeout: self.connect_timeout,
+            first_byte_timeout: self.first_byte_timeout,
+            idle_timeout: self.idle_timeout,
+            total_timeout: self.total_timeout,
+            window_tokens: self.window_tokens.unwrap_or(own.window_tokens),
+            max_output_tokens: self.max_output_tokens,
+            prices: self.prices().or_else(|| listed(&model)),
             allow_insecure_http: self.allow_insecure_http,
-            ..OpenAiConfig::new(&self.base_url, &self.model)
+            model,
+            ..own
         }
     }
 
-    /// Adds the model to the registry; what is wrong with it as setting, problem, allowed.
-    fn insert(&self, name: &str, registry: &mut ModelRegistry) -> Result<(), Fault> {
+    /// The prices that are configured, if they are whole.
+    fn prices(&self) -> Option<Prices> {
+        let input = nano(self.input_usd_per_million?);
+        Some(Prices {
+            input,
+            cached_input: self.cached_input_usd_per_million.map_or(input, nano),
+            cache_write: self.cache_write_usd_per_million.map_or(input, nano),
+            output: nano(self.output_usd_per_million?),
+        })
+    }
+
+    /// Builds the model; what is wrong with it as setting, problem, allowed.
+    fn build(&self, name: &str, prices: &PriceBook) -> Result<Arc<dyn Model>, Fault> {
         let fault = |setting: &str, problem: String, allowed: &str| Fault {
             setting: format!("models.{name}{setting}"),
             problem,
             allowed: allowed.to_owned(),
         };
-        match (self.provider, &self.path) {
-            (Provider::Openai, _) => {
-                let model = OpenAi::new(self.openai());
-                let model = model.map_err(|failure| {
-                    let setting = faulty(&failure.message);
-                    fault(setting, format!("is wrong: {}", failure.message), "")
-                })?;
-                registry.insert(name, Arc::new(model));
+        let refused = |failure: cairn_engine::failure::Failure| {
+            let setting = faulty(&failure.message);
+            fault(setting, format!("is wrong: {}", failure.message), "")
+        };
+        match self.provider(name) {
+            Provider::Openai => {
+                let own = ServerConfig::new(openai::BASE_URL, "gpt-5-mini");
+                let server = self.server(own, |model| prices.find(OPENAI, model));
+                let model = OpenAi::new(OpenAiConfig::from(server)).map_err(refused)?;
+                Ok(Arc::new(model))
             }
-            (Provider::Recorded, None) => {
+            Provider::Anthropic => {
+                let own = AnthropicConfig::new(anthropic::BASE_URL, "claude-sonnet-4-5").server;
+                let server = self.server(own, |model| prices.find(ANTHROPIC, model));
+                let model = Anthropic::new(AnthropicConfig::from(server)).map_err(refused)?;
+                Ok(Arc::new(model))
+            }
+            Provider::Recorded => {
                 let allowed = "a file of exchanges, one JSON object a line";
-                return Err(fault(".path", "is missing".to_owned(), allowed));
-            }
-            (Provider::Recorded, Some(path)) => {
+                let missing = || fault(".path", "is missing".to_owned(), allowed);
+                let path = self.path.as_ref().ok_or_else(missing)?;
                 let model = Recorded::from_file(path);
-                let model = model.map_err(|e| fault(".path", e.message, ""))?;
-                registry.insert(name, Arc::new(model));
+                Ok(Arc::new(model.map_err(|e| fault(".path", e.message, ""))?))
             }
         }
-        Ok(())
+    }
+
+    fn check(&self, name: &str, checks: &mut Checks) {
+        let setting = |field: &str| format!("models.{name}.{field}");
+        let (input, output) = (self.input_usd_per_million, self.output_usd_per_million);
+        let cache = [
+            (
+                "cached_input_usd_per_million",
+                self.cached_input_usd_per_million,
+            ),
+            (
+                "cache_write_usd_per_million",
+                self.cache_write_usd_per_million,
+            ),
+        ];
+        let prices = [
+            ("input_usd_per_million", input),
+            ("output_usd_per_million", output),
+        ];
+        for (field, price) in prices.into_iter().chain(cache) {
+            if let Some(price) = price {
+                checks.range(&setting(field), price, 0.0..=1_000_000.0);
+            }
+        }
+        let any = cache.iter().any(|(_, price)| price.is_some()) || input.or(output).is_some();
+        for (field, price) in prices {
+            let whole = !any || price.is_some();
+            let problem = "is missing beside the other prices";
+            checks.require(
+                whole,
+                &setting(field),
+                problem,
+                "US dollars, 0 if it is free",
+            );
+        }
+        let (least, day) = (Duration::from_millis(1), Duration::from_secs(86_400));
+        for (field, limit) in [
+            ("connect_timeout", self.connect_timeout),
+            ("first_byte_timeout", self.first_byte_timeout),
+            ("idle_timeout", self.idle_timeout),
+            ("total_timeout", self.total_timeout),
+        ] {
+            checks.range(&setting(field), limit, least..=day);
+        }
+        if let Some(tokens) = self.window_tokens {
+            checks.range(&setting("window_tokens"), tokens, 1_000..=1_000_000_000);
+        }
+        if let Some(tokens) = self.max_output_tokens {
+            checks.range(&setting("max_output_tokens"), tokens, 1..=10_000_000);
+        }
     }
 }
 
@@ -123,6 +252,8 @@ fn faulty(message: &str) -> &'static str {
     let speaks_of = |words: &[&str]| words.iter().any(|word| message.contains(word));
     if speaks_of(&["URL", "plain HTTP"]) {
         ".base_url"
+    } else if speaks_of(&["header"]) && !speaks_of(&["model's key"]) {
+        ".headers"
     } else if speaks_of(&["model's key", "model key"]) {
         ".api_key"
     } else if speaks_of(&["model name"]) {
@@ -149,6 +280,7 @@ impl Settings {
         match &self.model.default {
             Some(name) => name,
             None if self.models.contains_key(OPENAI) => OPENAI,
+            None if self.models.contains_key(ANTHROPIC) => ANTHROPIC,
             None => REHEARSAL,
         }
     }
@@ -160,13 +292,7 @@ impl Settings {
         let problem = "is the name of the built-in rehearsal";
         checks.require(!taken, "models.rehearsal", problem, "any other name");
         for (name, model) in &self.models {
-            for (field, price) in [
-                ("input_usd_per_million", model.input_usd_per_million),
-                ("output_usd_per_million", model.output_usd_per_million),
-            ] {
-                let setting = format!("models.{name}.{field}");
-                checks.range(&setting, price, 0.0..=1_000_000.0);
-            }
+            model.check(name, checks);
         }
         let (registry, faults) = self.build_registry();
         let has_faults = !faults.is_empty();
@@ -184,9 +310,23 @@ impl Settings {
     fn build_registry(&self) -> (ModelRegistry, Vec<Fault>) {
         let mut registry = ModelRegistry::new();
         registry.insert(REHEARSAL, Arc::new(Rehearsal::new(self.model.pace)));
-        let named = self.models.iter().filter(|(name, _)| *name != REHEARSAL);
-        let built = named.map(|(name, model)| model.insert(name, &mut registry));
-        let faults: Vec<Fault> = built.filter_map(Result::err).collect();
+        let mut faults = Vec::new();
+        let prices = self.model.prices.as_deref().map(PriceBook::from_file);
+        let prices = prices.unwrap_or_else(|| Ok(PriceBook::default()));
+        let prices = prices.unwrap_or_else(|failure| {
+            faults.push(Fault {
+                setting: "model.prices".to_owned(),
+                problem: format!("is wrong: {}", failure.message),
+                allowed: "a list of prices in TOML".to_owned(),
+            });
+            PriceBook::default()
+        });
+        for (name, model) in self.models.iter().filter(|(name, _)| *name != REHEARSAL) {
+            match model.build(name, &prices) {
+                Ok(model) => registry.insert(name, model),
+                Err(fault) => faults.push(fault),
+            }
+        }
         // An unknown default is a fault of its own, found by the check.
         let _ = registry.set_default(self.default_model());
         (registry, faults)

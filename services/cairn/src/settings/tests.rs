@@ -75,6 +75,147 @@ fn a_key_makes_openai_the_default_and_is_never_shown() {
 }
 
 #[test]
+fn a_key_makes_anthropic_the_default_unless_openai_is_there() {
+    let key = ("ANTHROPIC_API_KEY", "sk-canary-8");
+    let url = ("ANTHROPIC_BASE_URL", "https://proxy.example/v1");
+    let loaded = settings("", &[key, url, ("ANTHROPIC_MODEL", "claude-x")], &[]).unwrap();
+    assert_eq!(loaded.config.default_model(), "anthropic");
+    let model = loaded.config.registry().get("").unwrap();
+    let info = model.describe();
+    assert_eq!(
+        (info.provider.as_str(), info.name.as_str()),
+        ("anthropic", "claude-x")
+    );
+    let shown = format!("{}{:?}{model:?}", loaded.show(), loaded.config);
+    assert!(
+        shown.contains("https://proxy.example/v1/messages"),
+        "{shown}"
+    );
+    assert!(!shown.contains("canary"), "{shown}");
+
+    let both = settings("", &[key, ("OPENAI_API_KEY", "sk-canary-7")], &[]).unwrap();
+    assert_eq!(both.config.default_model(), "openai");
+    let registry = both.config.registry();
+    assert_eq!(
+        registry.get("anthropic").unwrap().describe().window_tokens,
+        200_000
+    );
+}
+
+#[test]
+fn a_model_is_configured_in_full_and_its_headers_are_secret() {
+    let file = "\
+[models.far]
+provider = 'anthropic'
+base_url = 'https://models.example'
+model = 'm'
+headers = { x-tenant = 'canary-header' }
+connect_timeout = '1s'
+first_byte_timeout = '2s'
+idle_timeout = '3s'
+total_timeout = '4s'
+window_tokens = 9000
+max_output_tokens = 100
+input_usd_per_million = 1.5
+cached_input_usd_per_million = 0.15
+output_usd_per_million = 6";
+    let loaded = settings(file, &[], &[]).unwrap();
+    let model = loaded.config.registry().get("far").unwrap();
+    let info = model.describe();
+    assert_eq!(info.window_tokens, 9_000);
+    let prices = info.prices.unwrap();
+    assert_eq!(
+        (prices.input, prices.cached_input),
+        (1_500_000_000, 150_000_000)
+    );
+    assert_eq!(
+        (prices.cache_write, prices.output),
+        (1_500_000_000, 6_000_000_000)
+    );
+    let shown = format!("{}{:?}{model:?}", loaded.show(), loaded.config);
+    assert!(shown.contains("x-tenant"), "{shown}");
+    assert!(!shown.contains("canary"), "{shown}");
+}
+
+#[test]
+fn prices_are_listed_replaced_or_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("prices.toml");
+    let own = "as_of = '2027-01'\n[providers.openai]\nsource = 'https://x'\n\
+        [providers.openai.models]\ngpt-5-mini = { input = '1', output = '2' }\n\
+        local-1 = { input = '0', output = '0' }\n";
+    std::fs::write(&list, own).unwrap();
+    let models = "\
+[models.listed]
+[models.configured]
+input_usd_per_million = 7
+output_usd_per_million = 8
+[models.local]
+base_url = 'http://127.0.0.1:8080/v1'
+model = 'local-1'";
+    let output = |file: &str| {
+        let loaded = settings(file, &[], &[]).unwrap();
+        let registry = loaded.config.registry();
+        let prices = |name: &str| registry.get(name).unwrap().describe().prices;
+        ["listed", "configured", "local"].map(|name| prices(name).map(|p| p.output))
+    };
+    let configured = Some(8_000_000_000);
+    assert_eq!(output(models), [Some(2_000_000_000), configured, None]);
+    let with_list = format!("model.prices = '{}'\n{models}", list.display());
+    assert_eq!(
+        output(&with_list),
+        [Some(2_000_000_000), configured, Some(0)]
+    );
+
+    std::fs::write(&list, own.replace("'1'", "'one'")).unwrap();
+    let error = settings(&with_list, &[], &[]).unwrap_err();
+    assert!(error.contains("model.prices is wrong"), "{error}");
+    assert!(error.contains("in line 5"), "{error}");
+}
+
+#[test]
+fn faults_of_a_model_name_its_setting() {
+    let error = |line: &str| {
+        let file = format!("[models.m]\nbase_url = 'https://h'\n{line}");
+        settings(&file, &[], &[]).unwrap_err()
+    };
+    for (line, part) in [
+        ("provider = 'antropic'", "models.m.provider"),
+        ("api_key = \"a\\u0001b\"", "models.m.api_key is wrong"),
+        (
+            "headers = { \"a b\" = 'canary' }",
+            "models.m.headers is wrong: \"a b\"",
+        ),
+        (
+            "headers = { x-a = \"canary\\ncanary\" }",
+            "models.m.headers is wrong",
+        ),
+        (
+            "idle_timeout = '0s'",
+            "models.m.idle_timeout is 0ns (allowed: 1ms to 86400s)",
+        ),
+        ("max_output_tokens = 0", "models.m.max_output_tokens is 0"),
+        ("window_tokens = 10", "models.m.window_tokens is 10"),
+        (
+            "input_usd_per_million = 1",
+            "models.m.output_usd_per_million is missing beside",
+        ),
+        (
+            "cache_write_usd_per_million = 1",
+            "models.m.input_usd_per_million is missing beside",
+        ),
+        (
+            "output_usd_per_million = -1",
+            "models.m.output_usd_per_million is -1.0",
+        ),
+    ] {
+        let error = error(line);
+        assert!(error.contains(part), "{part} is not in:\n{error}");
+        assert!(!error.contains("canary"), "{error}");
+    }
+}
+
+#[test]
 fn an_unknown_model_is_told_the_known_ones() {
     let file = "[models.local]\nbase_url = 'http://127.0.0.1:8080/v1'\nmodel = 'm'";
     let error = settings(file, &[], &[("--model", "model.default", "locl")]).unwrap_err();

@@ -124,8 +124,7 @@ impl Model for PlayedModel {
             provider: "test".to_owned(),
             name: "played".to_owned(),
             window_tokens: 1000,
-            input_nano_usd_per_million: 0,
-            output_nano_usd_per_million: 0,
+            prices: None,
         }
     }
 }
@@ -142,7 +141,7 @@ fn begun(
             Ok(reply) => StreamEvent::TurnComplete {
                 reply: Box::new(reply),
             },
-            Err(error) => StreamEvent::from(&error),
+            Err(error) => StreamEvent::from(error),
         }
     });
     let deltas = texts.map(|text| StreamEvent::AssistantTextDelta { text });

@@ -26,7 +26,7 @@ async fn what_a_model_writes_is_passed_on_in_parts_and_then_reported_whole() {
     asked.writes("one ");
     asked.writes("two ");
     let part = delta(&mut owner).await;
-    assert_eq!(part.attempt, Some(attempt().into()));
+    assert_eq!(part.attempt, Some(attempt()));
     assert_eq!(
         (part.tool_turn, part.offset, &*part.text),
         (0, 0, "one two ")

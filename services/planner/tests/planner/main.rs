@@ -7,4 +7,5 @@
 
 mod parser;
 mod properties;
+mod repair;
 mod service;

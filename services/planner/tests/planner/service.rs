@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-type Answer = Result<ChatReply, ModelError>;
+pub(crate) type Answer = Result<ChatReply, ModelError>;
 
 /// A question to the model, and the way to answer it.
 type Asked = (ChatRequest, oneshot::Sender<Answer>);
@@ -48,13 +48,12 @@ impl Model for PlayedModel {
             provider: "test".to_owned(),
             name: "played".to_owned(),
             window_tokens: 1000,
-            input_nano_usd_per_million: 0,
-            output_nano_usd_per_million: 0,
+            prices: None,
         }
     }
 }
 
-fn reply(text: &str) -> Answer {
+pub(crate) fn reply(text: &str) -> Answer {
     Ok(ChatReply {
         message: Message::assistant(text, Vec::new()),
         usage: Usage {
@@ -69,7 +68,11 @@ fn reply(text: &str) -> Answer {
 }
 
 async fn link(config: Config, models: ModelRegistry) -> Link {
-    let service = cairn_planner::build(config, Deps::new(Arc::new(models)));
+    link_to(config, Deps::new(Arc::new(models))).await
+}
+
+async fn link_to(config: Config, deps: Deps) -> Link {
+    let service = cairn_planner::build(config, deps);
     let builder = ServerBuilder::new(Exposure::Internal);
     let server = builder
         .register(service, cairn_proto::DESCRIPTORS)
@@ -93,11 +96,21 @@ fn request() -> MakePlanRequest {
 }
 
 /// Plans with a model that answers with these texts in turn; the requests that it got.
-async fn plan_with(answers: &[Answer]) -> (MakePlanResponse, Vec<ChatRequest>) {
+pub(crate) async fn plan_with(answers: &[Answer]) -> (MakePlanResponse, Vec<ChatRequest>) {
+    plan_as(answers, |_| {}).await
+}
+
+/// As [`plan_with`], with other parts.
+pub(crate) async fn plan_as(
+    answers: &[Answer],
+    change: impl FnOnce(&mut Deps),
+) -> (MakePlanResponse, Vec<ChatRequest>) {
     let (model, mut asked) = mpsc::unbounded_channel();
     let mut models = ModelRegistry::new();
     models.insert("played", Arc::new(PlayedModel(model)));
-    let link = link(Config::default(), models).await;
+    let mut deps = Deps::new(Arc::new(models));
+    change(&mut deps);
+    let link = link_to(Config::default(), deps).await;
     let mut planning = tokio::spawn(async move {
         let mut client = PlannerServiceClient::new(link);
         client.make_plan(request()).await
@@ -116,7 +129,7 @@ async fn plan_with(answers: &[Answer]) -> (MakePlanResponse, Vec<ChatRequest>) {
     (response.into_inner(), requests)
 }
 
-const GOOD: &str = r#"Sure: {"order":"graph","steps":[
+pub(crate) const GOOD: &str = r#"Sure: {"order":"graph","steps":[
     {"id":"a","title":"A","description":"do a"},
     {"title":"B","tool":"t","arguments":{"x":1},"depends_on":["a"],"capabilities":["c"]}]}"#;
 

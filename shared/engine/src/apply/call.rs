@@ -43,16 +43,7 @@ impl Session {
                     reason: finished.reason.clone(),
                 })
             }
-            E::CallInDoubt { call, settle_after } => {
-                let doubtful = self.call_mut(*call)?;
-                doubtful.enter(CallStatus::InDoubt {
-                    settle_after: *settle_after,
-                    answer: None,
-                })?;
-                doubtful.doubts += 1;
-                self.run_mut(call.attempt.run)?.in_doubt += 1;
-                Ok(())
-            }
+            E::CallInDoubt { call, settle_after } => self.doubt(*call, *settle_after),
             E::Decided {
                 command_seq,
                 call,
@@ -70,6 +61,17 @@ impl Session {
             }
             other => Err(IllegalTransition::missing(format!("call event {other:?}"))),
         }
+    }
+
+    fn doubt(&mut self, name: CallRef, settle_after: u64) -> Result<(), IllegalTransition> {
+        let call = self.call_mut(name)?;
+        call.enter(CallStatus::InDoubt {
+            settle_after,
+            answer: None,
+        })?;
+        call.doubts += 1;
+        self.run_mut(name.attempt.run)?.in_doubt += 1;
+        Ok(())
     }
 
     fn take_decision(

@@ -12,6 +12,7 @@ mod cost;
 mod doubt;
 mod dump;
 mod endings;
+mod failure;
 mod figures;
 mod history;
 mod illegal;

@@ -1,17 +1,17 @@
 //! From a [`ChatRequest`] to the body of a request.
 
 use super::{MaxTokensField, OpenAi, wire};
+use crate::server::reply::valid_arguments;
+use crate::server::to_body;
 use crate::{ChatRequest, ModelError};
 use cairn_engine::message::{Message, Role, ToolCall};
-use serde::de::IgnoredAny;
-use std::collections::BTreeMap;
 
 pub(super) fn body(
     model: &OpenAi,
     request: &ChatRequest,
     stream: bool,
 ) -> Result<Vec<u8>, ModelError> {
-    let limit = request.options.max_output_tokens;
+    let limit = model.server.max_output_tokens(request);
     let limit_of = |field| limit.filter(|_| model.max_tokens_field == field);
     let usage = stream && model.stream_usage;
     let tools = request.tools.iter().map(|tool| wire::Tool {
@@ -22,8 +22,8 @@ pub(super) fn body(
             parameters: &tool.parameters,
         },
     });
-    let body = wire::Request {
-        model: &model.provider.info.name,
+    to_body(&wire::Request {
+        model: &model.server.info().name,
         messages: request.messages.iter().map(message).collect(),
         tools: tools.collect(),
         max_tokens: limit_of(MaxTokensField::MaxTokens),
@@ -33,9 +33,6 @@ pub(super) fn body(
         stream_options: usage.then_some(wire::StreamOptions {
             include_usage: true,
         }),
-    };
-    serde_json::to_vec(&body).map_err(|error| ModelError::BadRequest {
-        message: error.to_string(),
     })
 }
 
@@ -64,16 +61,5 @@ fn call(call: &ToolCall) -> wire::Call<'_> {
             name: &call.name,
             arguments: valid_arguments(&call.arguments),
         },
-    }
-}
-
-/// The arguments if they are a JSON object, else an object that shows the model what it wrote.
-fn valid_arguments(arguments: &str) -> String {
-    if arguments.trim().is_empty() {
-        return "{}".to_owned();
-    }
-    match serde_json::from_str::<BTreeMap<String, IgnoredAny>>(arguments) {
-        Ok(_) => arguments.to_owned(),
-        Err(_) => serde_json::json!({ "invalid_json": arguments }).to_string(),
     }
 }

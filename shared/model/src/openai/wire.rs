@@ -1,8 +1,9 @@
 //! The JSON of the protocol. Every field of an answer may be missing or null.
 
-use super::fault;
 use crate::ModelError;
 use crate::clean::Cleaner;
+use crate::server::reply::Reported;
+use crate::server::{fault, from_json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -72,8 +73,10 @@ pub(super) struct OfferedFunction<'a> {
 pub(super) struct Reply {
     pub(super) model: Option<String>,
     pub(super) choices: Option<Vec<Choice>>,
-    pub(super) usage: Option<Value>,
+    pub(super) usage: Option<Usage>,
     error: Option<Value>,
+    /// `error` where a server puts its error in the place of an answer.
+    object: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -90,6 +93,8 @@ pub(super) struct Delta {
     pub(super) content: Option<Content>,
     pub(super) refusal: Option<String>,
     pub(super) tool_calls: Option<Vec<CallPiece>>,
+    /// What `tool_calls` was before there could be several.
+    pub(super) function_call: Option<FunctionPiece>,
 }
 
 /// Text, or a list of parts of which some are text.
@@ -105,7 +110,7 @@ pub(super) struct Part {
     text: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct CallPiece {
     pub(super) index: Option<u64>,
     pub(super) id: Option<String>,
@@ -119,16 +124,39 @@ pub(super) struct FunctionPiece {
     pub(super) arguments: Option<Value>,
 }
 
+/// Numbers that are none are taken for not reported: usage breaks no reply.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Usage {
+    prompt_tokens: Value,
+    completion_tokens: Value,
+    prompt_tokens_details: Value,
+}
+
+impl Usage {
+    pub(super) fn reported(&self) -> Reported {
+        let cached = self.prompt_tokens_details.get("cached_tokens");
+        Reported {
+            input: self.prompt_tokens.as_u64(),
+            cached: cached.and_then(Value::as_u64).unwrap_or_default(),
+            cache_write: 0,
+            output: self.completion_tokens.as_u64(),
+        }
+    }
+}
+
 impl Reply {
     /// Reads an answer or a piece; an error in it is returned as one.
     pub(super) fn parse(json: &[u8], cleaner: &Cleaner) -> Result<Self, ModelError> {
-        let reply: Self = serde_json::from_slice(json).map_err(|error| ModelError::BadAnswer {
-            message: cleaner.clean(&error.to_string()),
-        })?;
-        match &reply.error {
-            Some(error) => Err(fault::of_answer(error, cleaner)),
-            None => Ok(reply),
+        let reply: Self = from_json(json, cleaner)?;
+        if let Some(error) = &reply.error {
+            return Err(fault::of_answer(error, cleaner));
         }
+        if reply.object.as_deref() == Some("error") {
+            let error: Value = from_json(json, cleaner)?;
+            return Err(fault::of_answer(&error, cleaner));
+        }
+        Ok(reply)
     }
 }
 

@@ -3,8 +3,12 @@
 
 #![allow(clippy::expect_used, reason = "a test may panic")]
 
+mod anthropic_chat;
+mod anthropic_errors;
+mod anthropic_stream;
 mod openai_chat;
 mod openai_errors;
+mod openai_oddities;
 mod openai_stream;
 mod recorded;
 mod retry;

@@ -1,19 +1,11 @@
 //! Whole replies of an OpenAI-compatible server.
 
-use crate::support::{CANARY, answer, ask, configured, scripted};
-use cairn_engine::message::{Message, ToolCall, Usage};
+use crate::support::{CANARY, Log, answer, ask, call, configured, scripted};
+use cairn_engine::message::{Message, Usage};
 use cairn_http::test_server::Reply;
 use cairn_model::openai::MaxTokensField;
 use cairn_model::{ChatOptions, ChatRequest, FinishReason, Model, OfferedTool};
 use serde_json::{Value, json};
-
-fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall {
-        id: id.to_owned(),
-        name: name.to_owned(),
-        arguments: arguments.to_owned(),
-    }
-}
 
 #[tokio::test]
 async fn a_reply_comes_with_usage_and_cost() {
@@ -47,7 +39,7 @@ async fn a_reply_comes_with_usage_and_cost() {
 #[tokio::test]
 async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
     let (server, model) = configured(vec![answer("ok")], |config| {
-        config.extra_headers = vec![("x-org".to_owned(), "acme".into())];
+        config.server.extra_headers = vec![("x-org".to_owned(), "acme".into())];
     })
     .await;
     let calls = vec![
@@ -169,6 +161,24 @@ async fn unusual_answers_are_understood() {
             FinishReason::ContentFilter,
         ),
         (
+            json!({"content": "yes", "refusal": ""}),
+            "STOP",
+            "yes",
+            FinishReason::Stop,
+        ),
+        (
+            json!({"content": "so", "reasoning_content": "hm", "reasoning": "hm"}),
+            "stop",
+            "so",
+            FinishReason::Stop,
+        ),
+        (
+            json!({"content": "none came"}),
+            "tool_calls",
+            "none came",
+            FinishReason::Other,
+        ),
+        (
             json!({"content": "x"}),
             "content_filter",
             "x",
@@ -188,10 +198,90 @@ async fn unusual_answers_are_understood() {
     }
 }
 
+#[tokio::test]
+async fn the_one_call_of_an_older_server_is_a_call() {
+    let function = json!({"name": "read", "arguments": "{\"a\":1}"});
+    let choice = json!({
+        "message": {"content": null, "function_call": function}, "finish_reason": "function_call"
+    });
+    let body = json!({"choices": [choice]}).to_string();
+    let (_server, model) = scripted(vec![Reply::json(200, body)]).await;
+    let reply = model.chat(&ask("x")).await.expect("a reply");
+    let expected = [call("call_0_0_0", "read", "{\"a\":1}")];
+    assert_eq!(reply.message.tool_calls, expected);
+    assert_eq!(reply.finish, FinishReason::ToolCalls);
+}
+
+#[tokio::test]
+async fn what_the_cache_had_is_sent_but_costs_less() {
+    let usage = json!({
+        "prompt_tokens": 1000, "completion_tokens": 100,
+        "prompt_tokens_details": {"cached_tokens": 800}
+    });
+    let body = json!({"choices": [{"message": {"content": "x"}}], "usage": usage});
+    let (_server, model) = scripted(vec![Reply::json(200, body.to_string())]).await;
+    let usage = model.chat(&ask("x")).await.expect("a reply").usage;
+    // 200 × 2,500 + 800 × 250 + 100 × 10,000 nano-dollars.
+    assert_eq!((usage.input_tokens, usage.cost_nano_usd), (1000, 1_700_000));
+}
+
+#[tokio::test]
+async fn a_reply_is_never_longer_than_configured() {
+    for (configured_limit, asked, sent) in [
+        (None, None, Value::Null),
+        (Some(100), None, json!(100)),
+        (Some(100), Some(50), json!(50)),
+        (Some(100), Some(500), json!(100)),
+        (None, Some(500), json!(500)),
+    ] {
+        let (server, model) = configured(vec![answer("ok")], |config| {
+            config.server.max_output_tokens = configured_limit;
+        })
+        .await;
+        let mut request = ask("x");
+        request.options.max_output_tokens = asked;
+        model.chat(&request).await.expect("a reply");
+        let body: Value = serde_json::from_str(&server.requests()[0].body).expect("JSON");
+        assert_eq!(body["max_tokens"], sent);
+    }
+}
+
+#[test]
+fn a_price_is_the_vendors_own_or_configured_and_else_unknown() {
+    let prices = |base: &str, model: &str| {
+        let config = cairn_model::OpenAiConfig::new(base, model);
+        let model = cairn_model::OpenAi::new(config).expect("a model");
+        model.describe().prices
+    };
+    let own = prices("https://api.openai.com/v1", "gpt-5-mini").expect("listed");
+    assert_eq!(own.output, 2_000_000_000);
+    assert_eq!(prices("https://api.openai.com/v1", "gpt-of-tomorrow"), None);
+    assert_eq!(prices("https://proxy.example/v1", "gpt-5-mini"), None);
+}
+
+#[tokio::test]
+async fn a_model_without_a_known_price_says_so_once() {
+    let (log, _guard) = Log::listen();
+    let (_server, priced) = scripted(vec![answer("x")]).await;
+    priced.chat(&ask("x")).await.expect("a reply");
+    assert!(!log.text().contains("no price"), "{}", log.text());
+
+    let (_server, model) = configured(vec![answer("x")], |config| {
+        config.server.prices = None;
+    })
+    .await;
+    for _ in 0..2 {
+        let usage = model.chat(&ask("x")).await.expect("a reply").usage;
+        assert_eq!((usage.input_tokens, usage.cost_nano_usd), (1000, 0));
+    }
+    let text = log.text();
+    assert_eq!(text.matches("no price is known").count(), 1, "{text}");
+}
+
 #[test]
 fn the_model_describes_itself() {
     let mut config = cairn_model::OpenAiConfig::new("https://api.openai.com/v1", "large-1");
-    config.window_tokens = 9_000;
+    config.server.window_tokens = 9_000;
     let model = cairn_model::OpenAi::new(config).expect("a model");
     let info = model.describe();
     assert_eq!(

@@ -1,6 +1,7 @@
 //! Errors of an OpenAI-compatible server.
 
 use crate::support::{answer, ask, assert_reason, at_once, configured, fault, scripted};
+use cairn_engine::failure::Failure;
 use cairn_http::test_server::Reply;
 use cairn_model::{Model, chat_with_retry};
 use std::time::Duration;
@@ -68,7 +69,15 @@ async fn the_explanation_is_found_in_whatever_shape_it_comes() {
         (
             Reply::pieces(502, &["<html>Bad gateway</html>"]),
             "Server",
-            "<html>Bad gateway",
+            "status 502: Bad gateway",
+        ),
+        (
+            Reply::pieces(
+                503,
+                &["<!doctype html>\n<title>Busy</title><p class='a>'>Later"],
+            ),
+            "Server",
+            "Busy",
         ),
         (Reply::json(503, list), "Server", "full"),
         (
@@ -97,6 +106,113 @@ async fn the_explanation_is_found_in_whatever_shape_it_comes() {
     .await;
 }
 
+/// Errors as common servers send them: status, body, what they become, a part of what is said.
+const SAID: [(u16, &str, &str, &str); 12] = [
+    // OpenAI
+    (
+        400,
+        r#"{"error": {"message": "This model's maximum context length is 8 tokens.",
+            "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}}"#,
+        "ContextLength",
+        "shorten it",
+    ),
+    (
+        429,
+        r#"{"error": {"message": "Request too large for m on tokens per min (TPM)",
+            "type": "tokens", "param": null, "code": "rate_limit_exceeded"}}"#,
+        "ContextLength",
+        "too large",
+    ),
+    (
+        429,
+        r#"{"error": {"message": "You exceeded your quota", "type": "insufficient_quota",
+            "param": null, "code": null}}"#,
+        "Auth",
+        "quota",
+    ),
+    // vLLM, also with its error in the place of the answer
+    (
+        400,
+        r#"{"object": "error", "message": "Please reduce the length of the messages",
+            "type": "BadRequestError", "param": null, "code": 400}"#,
+        "ContextLength",
+        "reduce",
+    ),
+    (
+        200,
+        r#"{"object": "error", "message": "no such model", "type": "NotFoundError", "code": 404}"#,
+        "BadRequest",
+        "no such model",
+    ),
+    // llama.cpp
+    (
+        400,
+        r#"{"error": {"code": 400, "message": "the request is too large",
+            "type": "exceed_context_size_error", "n_prompt_tokens": 9, "n_ctx": 8}}"#,
+        "ContextLength",
+        "too large",
+    ),
+    (
+        503,
+        r#"{"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}"#,
+        "Server",
+        "Loading model",
+    ),
+    // Ollama
+    (
+        404,
+        r#"{"error": {"message": "model \"x\" not found", "type": "api_error", "code": null}}"#,
+        "BadRequest",
+        "not found",
+    ),
+    // LiteLLM
+    (
+        400,
+        r#"{"error": {"message": "litellm.ContextWindowExceededError: the context window",
+            "type": null, "param": null, "code": "400"}}"#,
+        "ContextLength",
+        "litellm",
+    ),
+    (
+        429,
+        r#"{"error": {"message": "No deployments available", "type": "None", "code": "429"}}"#,
+        "RateLimit",
+        "deployments",
+    ),
+    // OpenRouter with its credits used up; a proxy in plain text
+    (
+        402,
+        r#"{"error": {"message": "Insufficient credits", "code": 402}}"#,
+        "Auth",
+        "credits",
+    ),
+    (
+        500,
+        "upstream connect error\n",
+        "Server",
+        "upstream connect error",
+    ),
+];
+
+#[tokio::test]
+async fn errors_of_common_servers_are_told_apart() {
+    assert_errors(
+        SAID.map(|(status, body, reason, text)| (Reply::json(status, body), reason, text)),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_too_long_is_not_sent_again() {
+    let words = "the prompt exceeds the context window";
+    let (server, model) = scripted(vec![fault(400, "", words)]).await;
+    let error = chat_with_retry(&model, &ask("x"), &at_once(), |_, _, _| {}).await;
+    let failure = Failure::from(error.expect_err("too long"));
+    assert_eq!(server.requests().len(), 1);
+    assert_eq!(failure.reason, "ContextLength");
+    assert!(!failure.is_recoverable());
+}
+
 #[tokio::test]
 async fn a_provider_that_asks_to_wait_is_heard() {
     let date = "Wed, 21 Oct 2026 07:28:00 GMT";
@@ -113,6 +229,10 @@ async fn a_provider_that_asks_to_wait_is_heard() {
             Some(Duration::from_secs(9)),
         ),
         (limit(), None),
+        (
+            fault(503, "", "busy").header("retry-after", "2"),
+            Some(Duration::from_secs(2)),
+        ),
     ];
     for (reply, expected) in cases {
         let (_server, model) = scripted(vec![reply]).await;
@@ -159,8 +279,10 @@ async fn what_cannot_be_read_is_said_and_not_asked_again() {
         (answer(&"x".repeat(5_000)), "larger than 4000 bytes"),
     ];
     for (reply, text) in cases {
-        let (server, model) =
-            configured(vec![reply], |config| config.max_response_bytes = 4_000).await;
+        let (server, model) = configured(vec![reply], |config| {
+            config.server.max_response_bytes = 4_000
+        })
+        .await;
         let error = chat_with_retry(&model, &ask("x"), &at_once(), |_, _, _| {}).await;
         let error = error.expect_err("unreadable");
         assert_reason(&error, "BadAnswer");
@@ -178,7 +300,7 @@ async fn a_cut_or_silent_connection_is_an_error_that_may_be_retried() {
 
     let silent = vec![Reply::json(200, "{").then_silence()];
     let limit = Duration::from_millis(60);
-    let (_server, model) = configured(silent, |config| config.total_timeout = limit).await;
+    let (_server, model) = configured(silent, |config| config.server.total_timeout = limit).await;
     let error = model.chat(&ask("x")).await.expect_err("silent");
     assert_reason(&error, "Timeout");
     assert!(error.to_string().contains("60ms"), "{error}");

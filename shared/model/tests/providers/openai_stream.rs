@@ -1,9 +1,11 @@
 //! Streamed replies of an OpenAI-compatible server.
 
-use crate::support::{answer, ask, assert_reason, at_once, configured, fault, scripted};
-use cairn_engine::message::ToolCall;
+use crate::support::{
+    answer, ask, assert_reason, at_once, call, calls_of, configured, cut, fault, scripted,
+    streamed, text_of, whole,
+};
 use cairn_http::test_server::Reply;
-use cairn_model::{ChatReply, FinishReason, Model, StreamEvent, stream_with_retry};
+use cairn_model::{FinishReason, Model, ModelError, Progress, StreamEvent, stream_with_retry};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -26,46 +28,9 @@ fn usage() -> String {
     data(&json!({"choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 100}}))
 }
 
-/// Cuts bytes into pieces of one length, through the middle of characters, lines and names.
-fn cut(text: &str, length: usize) -> Vec<Vec<u8>> {
-    text.as_bytes().chunks(length).map(<[u8]>::to_vec).collect()
-}
-
 async fn events(reply: Reply) -> Vec<StreamEvent> {
     let (_server, model) = scripted(vec![reply]).await;
-    let stream = model.chat_stream(&ask("x")).await.expect("a stream");
-    stream.collect().await
-}
-
-fn text_of(events: &[StreamEvent]) -> String {
-    let text = events.iter().filter_map(|event| match event {
-        StreamEvent::AssistantTextDelta { text } => Some(text.as_str()),
-        _ => None,
-    });
-    text.collect()
-}
-
-fn whole(events: &[StreamEvent]) -> &ChatReply {
-    match events.last() {
-        Some(StreamEvent::TurnComplete { reply }) => reply,
-        other => panic!("not complete: {other:?}"),
-    }
-}
-
-fn calls_of(events: &[StreamEvent]) -> Vec<ToolCall> {
-    let calls = events.iter().filter_map(|event| match event {
-        StreamEvent::ToolCall(call) => Some(call.clone()),
-        _ => None,
-    });
-    calls.collect()
-}
-
-fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall {
-        id: id.to_owned(),
-        name: name.to_owned(),
-        arguments: arguments.to_owned(),
-    }
+    streamed(&model).await
 }
 
 #[tokio::test]
@@ -222,29 +187,29 @@ async fn a_broken_stream_is_begun_anew() {
     ]
     .concat();
     let (server, model) = scripted(vec![begun, Reply::events(&[whole])]).await;
-    let mut retries = Vec::new();
-    let mut seen = Vec::new();
+    let (mut shown, mut restarts) = (String::new(), Vec::new());
 
-    let reply = stream_with_retry(
-        &model,
-        &ask("x"),
-        &at_once(),
-        |attempt, error, _| retries.push((attempt, error.to_string())),
-        |event| seen.push(event.clone()),
-    )
+    let reply = stream_with_retry(&model, &ask("x"), &at_once(), |progress| match progress {
+        Progress::Text(text) => shown.push_str(text),
+        Progress::ToolCall(call) => panic!("no call was asked for: {call:?}"),
+        Progress::Retry { attempt, error, .. } => {
+            restarts.push((attempt, std::mem::take(&mut shown), error.to_string()));
+        }
+    })
     .await
     .expect("a reply");
 
     assert_eq!(reply.message.text, "all");
-    assert_eq!(retries.len(), 1);
+    assert_eq!(shown, "all", "what was void was told to be");
+    let [(1, half, error)] = &restarts[..] else {
+        panic!("one restart: {restarts:?}");
+    };
+    assert_eq!(half, "half");
     assert!(
-        retries[0]
-            .1
-            .starts_with("the connection to the provider broke: "),
-        "{retries:?}"
+        error.starts_with("the connection to the provider broke: "),
+        "{error}"
     );
-    assert_eq!(retries[0].1.matches("broke").count(), 2, "{retries:?}");
-    assert_eq!(text_of(&seen), "halfall");
+    assert_eq!(error.matches("broke").count(), 2, "{error}");
     assert_eq!(server.requests().len(), 2);
 }
 
@@ -291,12 +256,16 @@ async fn an_error_after_the_first_event_is_the_last_event() {
     ];
     for (piece, text) in cases {
         let reply = Reply::events(&[begun.clone(), piece, delta(&json!({"content": "more"}))]);
-        let (_server, model) =
-            configured(vec![reply], |config| config.max_response_bytes = 4_000).await;
+        let (_server, model) = configured(vec![reply], |config| {
+            config.server.max_response_bytes = 4_000
+        })
+        .await;
         let stream = model.chat_stream(&ask("x")).await.expect("a stream");
         let events: Vec<_> = stream.collect().await;
         match events.last() {
-            Some(StreamEvent::Error { message }) => assert!(message.contains(text), "{message}"),
+            Some(StreamEvent::Error { message, .. }) => {
+                assert!(message.contains(text), "{message}")
+            }
             other => panic!("no error: {other:?}"),
         }
         assert_eq!(text_of(&events), "half");
@@ -306,7 +275,8 @@ async fn an_error_after_the_first_event_is_the_last_event() {
 #[tokio::test]
 async fn silence_ends_a_stream() {
     let idle = |config: &mut cairn_model::OpenAiConfig| {
-        config.idle_timeout = Duration::from_millis(60);
+        config.server.idle_timeout = Duration::from_millis(60);
+        config.server.first_byte_timeout = Duration::from_millis(70);
     };
     let begun = Reply::events(&[delta(&json!({"content": "half"}))]).then_silence();
     let (_server, model) = configured(vec![begun], idle).await;
@@ -314,13 +284,17 @@ async fn silence_ends_a_stream() {
     let events: Vec<_> = stream.collect().await;
     let silence = StreamEvent::Error {
         message: "no answer within 60ms".to_owned(),
+        error: ModelError::Timeout {
+            after: Duration::from_millis(60),
+        },
     };
     assert_eq!(events.last(), Some(&silence));
 
     let mute = Reply::events::<&str>(&[]).then_silence();
     let (_server, model) = configured(vec![mute], idle).await;
     let error = model.chat_stream(&ask("x")).await.err().expect("silence");
-    assert_reason(&error, "Timeout");
+    let after = Duration::from_millis(70);
+    assert_eq!(error, ModelError::Timeout { after });
 }
 
 #[tokio::test]

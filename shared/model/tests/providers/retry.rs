@@ -4,10 +4,9 @@ use crate::support::ask;
 use async_trait::async_trait;
 use cairn_engine::message::{Message, Usage};
 use cairn_model::{
-    ChatReply, ChatRequest, FinishReason, Jitter, Model, ModelError, ModelInfo, RetryPolicy,
-    StreamEvent, chat_with_retry,
+    ChatReply, ChatRequest, FinishReason, Jitter, Model, ModelError, ModelInfo, Progress,
+    RetryPolicy, chat_with_retry, stream_with_retry,
 };
-use futures::stream::BoxStream;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -44,13 +43,6 @@ impl Model for Flaky {
         }
     }
 
-    async fn chat_stream(
-        &self,
-        _request: &ChatRequest,
-    ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        Err(auth())
-    }
-
     fn estimate_tokens(&self, _messages: &[Message]) -> u64 {
         0
     }
@@ -60,8 +52,7 @@ impl Model for Flaky {
             provider: "flaky".to_owned(),
             name: "flaky".to_owned(),
             window_tokens: 0,
-            input_nano_usd_per_million: 0,
-            output_nano_usd_per_million: 0,
+            prices: None,
         }
     }
 }
@@ -217,4 +208,27 @@ async fn jitter_prolongs_each_wait_by_a_part_that_the_seed_fixes() {
             "{one:?}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_cannot_stream_gives_its_text_at_once() {
+    let model = Flaky::new(vec![server(), limit(Some(5))]);
+    let started = Instant::now();
+    let mut seen = Vec::new();
+    let reply = stream_with_retry(&model, &ask("x"), &policy(), |progress| {
+        seen.push(match progress {
+            Progress::Text(text) => text.to_owned(),
+            Progress::ToolCall(call) => call.name.clone(),
+            Progress::Retry {
+                attempt,
+                error,
+                wait,
+            } => format!("{attempt} {} {wait:?}", error.reason()),
+        });
+    })
+    .await
+    .expect("a reply");
+    assert_eq!(reply.message.text, "done");
+    assert_eq!(seen, ["1 Server 1s", "2 RateLimit 7s", "done"]);
+    assert_eq!(started.elapsed(), Duration::from_secs(8));
 }

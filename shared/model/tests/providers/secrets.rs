@@ -1,13 +1,11 @@
 //! The key is nowhere to be seen, whatever a server does with it.
 
-use crate::support::{CANARY, answer, ask, at_once, configured, fault};
+use crate::support::{CANARY, Log, answer, ask, at_once, configured, fault};
 use cairn_engine::failure::Failure;
 use cairn_http::test_server::Reply;
 use cairn_model::{Model, ModelError, ModelRegistry, StreamEvent, chat_with_retry};
 use futures::StreamExt;
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use tracing_subscriber::fmt::MakeWriter;
+use std::sync::Arc;
 
 const HEADER: &str = "canary-header-value";
 
@@ -47,7 +45,7 @@ fn assert_clean(shown: &str) {
 
 async fn model(script: Vec<Reply>) -> (cairn_http::test_server::TestServer, cairn_model::OpenAi) {
     configured(script, |config| {
-        config.extra_headers = vec![("x-token".to_owned(), HEADER.into())];
+        config.server.extra_headers = vec![("x-token".to_owned(), HEADER.into())];
         assert_clean(&format!("{config:?} {config:#?}"));
     })
     .await
@@ -104,37 +102,9 @@ async fn neither_model_nor_registry_shows_the_key() {
     assert_clean(&format!("{registry:?}"));
 }
 
-#[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        log.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
 #[tokio::test]
 async fn no_log_line_shows_the_key_at_any_level() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
-        .with_writer(log.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (log, _guard) = Log::listen();
 
     let script = vec![fault(500, "c", CANARY), answer("x")];
     let (server, model) = model(script).await;
@@ -147,8 +117,7 @@ async fn no_log_line_shows_the_key_at_any_level() {
         sent.iter()
             .all(|seen| seen.header("x-token") == Some(HEADER))
     );
-    let log = log.0.lock().expect("not poisoned").clone();
-    let log = String::from_utf8(log).expect("text");
+    let log = log.text();
     assert!(log.contains("model answered"), "nothing was logged");
     assert!(log.contains("hyper"), "the library was not heard");
     // What the server sends is not logged by anybody either.

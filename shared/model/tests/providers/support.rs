@@ -1,12 +1,29 @@
 //! What the tests of a provider share.
 
 use cairn_engine::message::Message;
+use cairn_engine::message::ToolCall;
 use cairn_http::test_server::{Reply, TestServer};
-use cairn_model::{ChatRequest, ModelError, OpenAi, OpenAiConfig, RetryPolicy};
+use cairn_model::{
+    Anthropic, AnthropicConfig, ChatReply, ChatRequest, Model, ModelError, OpenAi, OpenAiConfig,
+    Prices, RetryPolicy, StreamEvent,
+};
+use futures::StreamExt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::fmt::MakeWriter;
 
 /// A secret that must never be seen anywhere.
 pub(crate) const CANARY: &str = "sk-canary-4f1b9d2c7e";
+
+/// 2.50 and 10 dollars a million; a tenth for what is in the cache, a fourth more to put it there.
+const PRICES: Prices = Prices {
+    input: 2_500_000_000,
+    cached_input: 250_000_000,
+    cache_write: 3_125_000_000,
+    output: 10_000_000_000,
+};
 
 /// A server that follows a script, and a model that asks it.
 pub(crate) async fn scripted(script: Vec<Reply>) -> (TestServer, OpenAi) {
@@ -20,12 +37,24 @@ pub(crate) async fn configured(
 ) -> (TestServer, OpenAi) {
     let server = TestServer::start(script).await.expect("a server");
     let mut config = OpenAiConfig::new(format!("{}/v1", server.url()), "small-1");
-    config.api_key = Some(CANARY.into());
-    // 2.50 and 10 dollars a million.
-    config.input_nano_usd_per_million = 2_500_000_000;
-    config.output_nano_usd_per_million = 10_000_000_000;
+    config.server.api_key = Some(CANARY.into());
+    config.server.prices = Some(PRICES);
     change(&mut config);
     let model = OpenAi::new(config).expect("a model");
+    (server, model)
+}
+
+/// As [`configured`], with Anthropic's protocol.
+pub(crate) async fn anthropic(
+    script: Vec<Reply>,
+    change: impl FnOnce(&mut AnthropicConfig),
+) -> (TestServer, Anthropic) {
+    let server = TestServer::start(script).await.expect("a server");
+    let mut config = AnthropicConfig::new(server.url(), "claude-1");
+    config.server.api_key = Some(CANARY.into());
+    config.server.prices = Some(PRICES);
+    change(&mut config);
+    let model = Anthropic::new(config).expect("a model");
     (server, model)
 }
 
@@ -34,6 +63,48 @@ pub(crate) fn ask(text: &str) -> ChatRequest {
     ChatRequest {
         messages: vec![Message::user(text)],
         ..ChatRequest::default()
+    }
+}
+
+/// Cuts bytes into pieces of one length, through the middle of characters, lines and names.
+pub(crate) fn cut(text: &str, length: usize) -> Vec<Vec<u8>> {
+    text.as_bytes().chunks(length).map(<[u8]>::to_vec).collect()
+}
+
+/// Everything that a streamed reply brings.
+pub(crate) async fn streamed(model: &impl Model) -> Vec<StreamEvent> {
+    let stream = model.chat_stream(&ask("x")).await.expect("a stream");
+    stream.collect().await
+}
+
+pub(crate) fn text_of(events: &[StreamEvent]) -> String {
+    let text = events.iter().filter_map(|event| match event {
+        StreamEvent::AssistantTextDelta { text } => Some(text.as_str()),
+        _ => None,
+    });
+    text.collect()
+}
+
+pub(crate) fn whole(events: &[StreamEvent]) -> &ChatReply {
+    match events.last() {
+        Some(StreamEvent::TurnComplete { reply }) => reply,
+        other => panic!("not complete: {other:?}"),
+    }
+}
+
+pub(crate) fn calls_of(events: &[StreamEvent]) -> Vec<ToolCall> {
+    let calls = events.iter().filter_map(|event| match event {
+        StreamEvent::ToolCall(call) => Some(call.clone()),
+        _ => None,
+    });
+    calls.collect()
+}
+
+pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments: arguments.to_owned(),
     }
 }
 
@@ -70,4 +141,46 @@ pub(crate) fn assert_reason(error: &ModelError, reason: &str) {
     assert_eq!(error.reason(), reason, "{error:?}");
     let shown = format!("{error} {error:?}");
     assert!(!shown.contains("canary"), "{shown}");
+}
+
+/// What is logged in this thread, at any level.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Listens until the guard is dropped.
+    pub(crate) fn listen() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+            .with_writer(log.clone())
+            .finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        (log, guard)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let log = self.0.lock().expect("not poisoned").clone();
+        String::from_utf8(log).expect("text")
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        log.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
 }

@@ -5,7 +5,7 @@ use crate::folder::Folder;
 use crate::folders::docs;
 use cairn_engine::message::Message;
 use cairn_model::rehearsal::Rehearsal;
-use cairn_model::{ChatRequest, FinishReason, Model, StreamEvent};
+use cairn_model::{ChatRequest, FinishReason, Model, Prices, StreamEvent};
 use futures::StreamExt;
 use std::time::{Duration, Instant};
 
@@ -67,13 +67,7 @@ fn it_is_free_and_says_what_it_is() {
     let model = Rehearsal::new(Duration::ZERO);
     let info = model.describe();
     assert_eq!(info.provider, "rehearsal");
-    assert_eq!(
-        (
-            info.input_nano_usd_per_million,
-            info.output_nano_usd_per_million
-        ),
-        (0, 0)
-    );
+    assert_eq!(info.prices, Some(Prices::FREE));
     assert_eq!(model.estimate_tokens(&step_request().messages), 0);
 }
 

@@ -9,24 +9,26 @@ use std::time::{Duration, SystemTime};
 
 /// Most bytes of an error's body that are read.
 const MAX_BODY: u64 = 64 * 1024;
+/// The status with which Anthropic says that it has too much to do.
+const OVERLOADED: u16 = 529;
 /// Nobody waits longer; it also keeps absurd numbers out of sums.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The error that an answer with a status other than 200 stands for.
-pub(super) async fn of_response(response: HttpResponse, cleaner: &Cleaner) -> ModelError {
+pub(crate) async fn of_response(response: HttpResponse, cleaner: &Cleaner) -> ModelError {
     let status = response.status();
     let headers = response.headers().clone();
     let elapsed = response.elapsed();
-    let (code, text) = match response.with_limit(MAX_BODY).bytes().await {
-        Ok(body) => read_body(&body),
+    let said = match response.with_limit(MAX_BODY).bytes().await {
+        Ok(body) => Said::of_body(&body),
         // A part of it could end within the key, where nobody would find it.
-        Err(HttpError::TooLarge { limit }) => (
-            String::new(),
-            format!("its explanation is larger than {limit} bytes"),
-        ),
-        Err(_) => Default::default(),
+        Err(HttpError::TooLarge { limit }) => Said {
+            text: format!("its explanation is larger than {limit} bytes"),
+            ..Said::default()
+        },
+        Err(_) => Said::default(),
     };
-    let mut message = cleaner.clean(&text);
+    let mut message = cleaner.clean(&said.text);
     if message.is_empty() {
         message = match status.canonical_reason() {
             Some(reason) => format!("status {} {reason}", status.as_u16()),
@@ -42,112 +44,165 @@ pub(super) async fn of_response(response: HttpResponse, cleaner: &Cleaner) -> Mo
     }
     let what = Fault {
         status: status.as_u16(),
-        code: &code,
+        code: &said.code,
+        kind: &said.kind,
         message,
     };
     what.classify(Some(elapsed), retry_after(&headers))
 }
 
 /// The error that an answer of status 200, or a piece of a stream, has in it.
-pub(super) fn of_answer(error: &Value, cleaner: &Cleaner) -> ModelError {
-    let (code, text) = read_error(error);
-    let number = code
-        .parse()
-        .ok()
-        .filter(|status| (400..600).contains(status));
-    let kind = error
-        .get("type")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let status = number.unwrap_or(match (code.as_str(), kind) {
-        ("rate_limit_exceeded" | "insufficient_quota", _) => 429,
-        (_, "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota") => 429,
-        ("invalid_api_key", _) | (_, "authentication_error") => 401,
-        (_, "invalid_request_error") => 400,
-        ("context_length_exceeded", _) => 400,
-        _ => 500,
-    });
+pub(crate) fn of_answer(error: &Value, cleaner: &Cleaner) -> ModelError {
+    let said = Said::of_error(error);
+    let number = said.code.parse().ok();
+    let number = number.filter(|status| (400..600).contains(status));
     let what = Fault {
-        status,
-        code: &code,
-        message: cleaner.clean(&text),
+        status: number.unwrap_or_else(|| status_of(&said.code, &said.kind)),
+        code: &said.code,
+        kind: &said.kind,
+        message: cleaner.clean(&said.text),
     };
     what.classify(None, None)
+}
+
+/// The status that an error would have had before the answer began.
+fn status_of(code: &str, kind: &str) -> u16 {
+    let named = |name: &str| match name {
+        "rate_limit_exceeded" | "rate_limit_error" | "insufficient_quota" => Some(429),
+        "invalid_api_key" | "authentication_error" => Some(401),
+        "billing_error" => Some(402),
+        "permission_error" => Some(403),
+        "not_found_error" | "model_not_found" | "NotFoundError" => Some(404),
+        "request_too_large" => Some(413),
+        "overloaded_error" => Some(OVERLOADED),
+        "invalid_request_error"
+        | "BadRequestError"
+        | "context_length_exceeded"
+        | "exceed_context_size_error" => Some(400),
+        _ => None,
+    };
+    named(code).or_else(|| named(kind)).unwrap_or(500)
+}
+
+/// What a server says of an error, in one of the usual shapes.
+#[derive(Default)]
+struct Said {
+    code: String,
+    kind: String,
+    text: String,
+}
+
+impl Said {
+    fn of_body(body: &[u8]) -> Self {
+        let json = match serde_json::from_slice::<Value>(body) {
+            Ok(Value::Array(list)) => list.into_iter().next().unwrap_or_default(),
+            Ok(json) => json,
+            Err(_) => Value::String(without_tags(&String::from_utf8_lossy(body))),
+        };
+        Self::of_error(json.get("error").unwrap_or(&json))
+    }
+
+    fn of_error(error: &Value) -> Self {
+        let field = |names: &[&str]| match names.iter().find_map(|name| error.get(name)) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => String::new(),
+            Some(other) => other.to_string(),
+        };
+        match error {
+            Value::String(text) => Self {
+                text: text.clone(),
+                ..Self::default()
+            },
+            _ => Self {
+                code: field(&["code"]),
+                kind: field(&["type"]),
+                text: field(&["message", "detail", "error"]),
+            },
+        }
+    }
+}
+
+/// What a page of a proxy says: its words without the marks. Other texts stay as they are.
+fn without_tags(text: &str) -> String {
+    if !text.trim_start().starts_with('<') {
+        return text.to_owned();
+    }
+    let mut words = String::new();
+    for part in text.split('<') {
+        let (_, after) = part.split_once('>').unwrap_or_default();
+        words.push_str(after);
+        words.push(' ');
+    }
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 struct Fault<'a> {
     status: u16,
     code: &'a str,
+    kind: &'a str,
     message: String,
 }
 
 impl Fault<'_> {
     fn classify(self, elapsed: Option<Duration>, retry_after: Option<Duration>) -> ModelError {
         let too_long = self.is_too_long();
+        let is_empty = self.is("insufficient_quota") || self.is("billing_error");
         let Self {
-            status,
-            code,
-            message,
+            status, message, ..
         } = self;
         match status {
             408 | 504 if let Some(after) = elapsed => ModelError::Timeout { after },
-            401 | 403 => ModelError::Auth { message },
-            // The account is empty: it has status 429, but waiting does not fill it.
-            429 if code == "insufficient_quota" => ModelError::Auth { message },
-            429 => ModelError::RateLimit {
+            401..=403 => ModelError::Auth { message },
+            // The account is empty: waiting does not fill it.
+            429 if is_empty => ModelError::Auth { message },
+            _ if too_long => ModelError::ContextLength { message },
+            429 | OVERLOADED => ModelError::RateLimit {
                 message,
                 retry_after,
             },
-            _ if too_long => ModelError::ContextLength { message },
+            // A server that says when to come back is busy, not broken.
+            503 if retry_after.is_some() => ModelError::RateLimit {
+                message,
+                retry_after,
+            },
             500.. => ModelError::Server { status, message },
             300..=499 => ModelError::BadRequest { message },
             _ => ModelError::BadAnswer { message },
         }
     }
 
+    fn is(&self, name: &str) -> bool {
+        self.code == name || self.kind == name
+    }
+
     /// Only some servers have a code for it; the others say it in words.
     fn is_too_long(&self) -> bool {
-        const WORDS: [&str; 5] = [
+        const NAMES: [&str; 3] = [
+            "context_length_exceeded",
+            "exceed_context_size_error",
+            "request_too_large",
+        ];
+        const WORDS: [&str; 9] = [
             "context length",
             "context window",
             "context size",
+            "context limit",
             "prompt is too long",
+            "input is too long",
             "maximum context",
+            "maximum number of tokens",
+            "reduce the length of the messages",
         ];
-        let said = || {
+        let said = |words: &[&str]| {
             let message = self.message.to_lowercase();
-            WORDS.iter().any(|words| message.contains(words))
+            words.iter().any(|words| message.contains(words))
         };
-        self.code == "context_length_exceeded"
-            || (matches!(self.status, 400 | 413 | 422 | 500) && said())
-    }
-}
-
-/// Code and text of an error's body: JSON in one of the usual shapes, or just text.
-fn read_body(body: &[u8]) -> (String, String) {
-    match serde_json::from_slice::<Value>(body) {
-        Ok(Value::Array(list)) => list.first().map(read_object).unwrap_or_default(),
-        Ok(json) => read_object(&json),
-        Err(_) => (String::new(), String::from_utf8_lossy(body).into_owned()),
-    }
-}
-
-fn read_object(json: &Value) -> (String, String) {
-    read_error(json.get("error").unwrap_or(json))
-}
-
-fn read_error(error: &Value) -> (String, String) {
-    let field = |names: &[&str]| {
-        let found = names.iter().find_map(|name| error.get(name));
-        match found {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Null) | None => String::new(),
-            Some(other) => other.to_string(),
+        match self.status {
+            // One question that is larger than what a minute may have never fits.
+            429 => said(&["request too large"]),
+            400 | 413 | 422 | 500 => NAMES.iter().any(|name| self.is(name)) || said(&WORDS),
+            _ => NAMES.iter().any(|name| self.is(name)),
         }
-    };
-    match error {
-        Value::String(text) => (String::new(), text.clone()),
-        _ => (field(&["code"]), field(&["message", "detail", "error"])),
     }
 }
 
@@ -262,6 +317,24 @@ mod tests {
                 "BadRequest",
             ),
             (serde_json::json!("overloaded"), "Server"),
+            (serde_json::json!({"type": "overloaded_error"}), "RateLimit"),
+            (serde_json::json!({"type": "rate_limit_error"}), "RateLimit"),
+            (serde_json::json!({"type": "billing_error"}), "Auth"),
+            (serde_json::json!({"type": "permission_error"}), "Auth"),
+            (serde_json::json!({"type": "not_found_error"}), "BadRequest"),
+            (serde_json::json!({"type": "api_error"}), "Server"),
+            (
+                serde_json::json!({"type": "request_too_large"}),
+                "ContextLength",
+            ),
+            (
+                serde_json::json!({"code": 400, "type": "exceed_context_size_error"}),
+                "ContextLength",
+            ),
+            (
+                serde_json::json!({"code": 429, "message": "Request too large for m on tokens per min"}),
+                "ContextLength",
+            ),
             (
                 serde_json::json!({"message": "maximum context length is 5"}),
                 "ContextLength",

@@ -1,7 +1,7 @@
 //! From server-sent events to the events of a reply.
 
 use super::reply::{Asked, Draft};
-use super::{Provider, wire};
+use super::{Dialect, Piece, Provider};
 use crate::stream::reply_events;
 use crate::{ModelError, StreamEvent};
 use cairn_http::{HttpError, HttpResponse};
@@ -17,6 +17,7 @@ use std::sync::Arc;
 pub(super) async fn events(
     response: HttpResponse,
     asked: Asked,
+    dialect: &'static Dialect,
     provider: Arc<Provider>,
 ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
     let bytes = stream::try_unfold(response, |mut response| async move {
@@ -27,13 +28,14 @@ pub(super) async fn events(
         draft: Draft::default(),
         ready: VecDeque::new(),
         asked,
+        dialect,
         provider,
     };
     pump.fill().await?;
     Ok(stream::unfold(pump, |mut pump| async move {
         if let Err(error) = pump.fill().await {
             pump.source = None;
-            pump.ready.push_back(StreamEvent::from(&error));
+            pump.ready.push_back(StreamEvent::from(error));
         }
         pump.ready.pop_front().map(|event| (event, pump))
     })
@@ -46,6 +48,7 @@ struct Pump {
     draft: Draft,
     ready: VecDeque<StreamEvent>,
     asked: Asked,
+    dialect: &'static Dialect,
     provider: Arc<Provider>,
 }
 
@@ -67,19 +70,20 @@ impl Pump {
     }
 
     fn accept(&mut self, data: &str) -> Result<(), ModelError> {
-        match data.trim() {
-            "" => Ok(()),
-            "[DONE]" if self.draft.is_whole() || !self.draft.is_empty() => self.complete(),
-            "[DONE]" => Err(ended_early()),
-            json => {
-                let piece = wire::Reply::parse(json.as_bytes(), &self.provider.cleaner)?;
-                let text = self.draft.add(piece)?;
-                if !text.is_empty() {
-                    let event = StreamEvent::AssistantTextDelta { text };
-                    self.ready.push_back(event);
-                }
+        let data = data.trim();
+        if data.is_empty() {
+            return Ok(());
+        }
+        match (self.dialect.piece)(&mut self.draft, data, &self.provider.cleaner)? {
+            Piece::Text(text) if text.is_empty() => Ok(()),
+            Piece::Text(text) => {
+                self.draft.text.push_str(&text);
+                let event = StreamEvent::AssistantTextDelta { text };
+                self.ready.push_back(event);
                 Ok(())
             }
+            Piece::End if self.draft.is_whole() || !self.draft.is_empty() => self.complete(),
+            Piece::End => Err(ended_early()),
         }
     }
 

@@ -1,0 +1,157 @@
+//! Plans that cannot be read: told back to the model once, and then a failure that says which.
+
+use crate::service::{GOOD, plan_as, plan_with, reply};
+use cairn_engine::message::Message;
+use cairn_engine::plan::{PlanDraft, StepDraft};
+use cairn_planner::{PlanParseError, PlanParser};
+use cairn_proto::event::FailureKind;
+use std::sync::Arc;
+
+/// Every fault of a plan: the answer, its reason, and what is said of it.
+const FAULTS: [(&str, &str, &str); 17] = [
+    ("I would rather not.", "BadJson", "no JSON object found"),
+    (
+        r#"{"steps":[{"description":"a"},]}"#,
+        "BadJson",
+        "bad JSON at line 1, column 31",
+    ),
+    ("{\"steps\":[{\"descr", "BadJson", "bad JSON at line 1"),
+    (r#"{"plan":[]}"#, "MissingSteps", "missing 'steps' array"),
+    (
+        r#"{"steps":[]}"#,
+        "NoSteps",
+        "a plan needs at least one step",
+    ),
+    (
+        r#"{"steps":"none"}"#,
+        "WrongType",
+        "'steps' must be an array",
+    ),
+    (
+        r#"{"steps":[{"description":"a"},{"title":"B"}]}"#,
+        "MissingDescription",
+        "step 1 lacks 'description'",
+    ),
+    (
+        r#"{"steps":[{"description":" "}]}"#,
+        "EmptyField",
+        "steps[0].description is empty",
+    ),
+    (
+        r#"{"order":"graph","steps":[{"id":"","description":"a"}]}"#,
+        "EmptyField",
+        "steps[0].id is empty",
+    ),
+    (
+        r#"{"order":"tree","steps":[{"description":"a"}]}"#,
+        "UnknownOrder",
+        "unknown order 'tree'",
+    ),
+    (
+        r#"{"steps":[{"tool":"t"}]}"#,
+        "MissingArguments",
+        "step 0 has a 'tool' but no 'arguments'",
+    ),
+    (
+        r#"{"steps":[{"description":"a","arguments":{}}]}"#,
+        "ArgumentsWithoutTool",
+        "step 0 has 'arguments' but no 'tool'",
+    ),
+    (
+        r#"{"order":"graph","steps":[{"id":"a","description":"a"},{"id":"a","description":"b"}]}"#,
+        "DuplicateId",
+        "steps 0 and 1 have the same id 'a'",
+    ),
+    (
+        r#"{"order":"graph","steps":[{"id":"a","description":"a","depends_on":["z"]}]}"#,
+        "UnknownDependency",
+        "step 0 depends on 'z', which is not a step",
+    ),
+    (
+        r#"{"order":"graph","steps":[{"id":"a","description":"a","depends_on":["a"]}]}"#,
+        "CircularDependency",
+        "in a circle: a → a",
+    ),
+    (
+        r#"{"order":"graph","steps":[{"id":"a","description":"a","depends_on":["b"]},{"id":"b","description":"b","depends_on":["a"]}]}"#,
+        "CircularDependency",
+        "in a circle: ",
+    ),
+    (
+        r#"{"order":"chain","steps":[{"id":"a","description":"a"},{"description":"b","depends_on":["a"]}]}"#,
+        "DependsOnInChain",
+        "step 1 has 'depends_on' in a plan of order 'chain'",
+    ),
+];
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_is_told_back_once_and_a_mended_plan_counts() {
+    for (bad, _, said) in FAULTS {
+        let (response, requests) = plan_with(&[reply(bad), reply(GOOD)]).await;
+        let plan = response.plan.expect("a plan");
+        assert_eq!(plan.steps.len(), 2, "{bad}");
+        assert_eq!(response.failure, None);
+        assert_eq!(response.usage.expect("usage").model_calls, 2);
+        let [first, second] = &requests[..] else {
+            panic!("two questions: {requests:?}");
+        };
+        let (first, second) = (&first.messages, &second.messages);
+        assert_eq!(second[..first.len()], first[..], "the history stays");
+        let [answer, told] = &second[first.len()..] else {
+            panic!("the answer and what is wrong with it: {second:?}");
+        };
+        assert_eq!(*answer, Message::assistant(bad, Vec::new()));
+        assert!(told.text.contains(said), "{bad}: {}", told.text);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_that_stays_is_a_failure_that_says_which() {
+    for (bad, reason, said) in FAULTS {
+        let (response, requests) = plan_with(&[reply("{}"), reply(bad)]).await;
+        assert_eq!(response.plan, None);
+        let failure = response.failure.expect("a failure");
+        assert_eq!(failure.kind(), FailureKind::PlanParse, "{bad}");
+        assert_eq!(failure.reason, reason, "{bad}");
+        assert!(failure.message.contains(said), "{bad}: {}", failure.message);
+        assert!(!failure.recoverable);
+        assert_eq!(requests.len(), 2, "told back once and no more");
+    }
+}
+
+/// Takes each line for a step.
+#[derive(Debug)]
+struct Lines;
+
+impl PlanParser for Lines {
+    fn parse(&self, text: &str) -> Result<PlanDraft, PlanParseError> {
+        let steps = text.lines().filter(|line| !line.trim().is_empty());
+        Ok(PlanDraft {
+            steps: steps
+                .map(|line| StepDraft {
+                    description: line.trim().to_owned(),
+                    ..StepDraft::default()
+                })
+                .collect(),
+            ..PlanDraft::default()
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_parser_takes_the_place_of_the_reference() {
+    let (response, requests) = plan_as(&[reply("\n"), reply("survey\n\nreport\n")], |deps| {
+        deps.parser = Arc::new(Lines);
+    })
+    .await;
+    let plan = response.plan.expect("a plan");
+    let steps: Vec<&str> = plan
+        .steps
+        .iter()
+        .map(|step| step.description.as_str())
+        .collect();
+    assert_eq!(steps, ["survey", "report"]);
+    // What the parser lets through is still checked, and told back in the same way.
+    let told = &requests[1].messages[3].text;
+    assert!(told.contains("at least one step"), "{told}");
+}

@@ -1,0 +1,127 @@
+//! Anthropic's Messages API, and servers that speak it.
+//!
+//! What differs from a plain list of messages is met here, so that callers see one behaviour:
+//!
+//! - system messages become the `system` field; messages of one role that follow each other become
+//!   one, so that the results of several calls are one message, results before text;
+//! - texts with nothing in them are left out, and a conversation that does not begin and end with
+//!   the user is made to, because the server refuses anything else;
+//! - a call in the history whose arguments are no JSON object is sent as
+//!   `{"invalid_json": "<what the model wrote>"}`;
+//! - where tools are offered, the question is marked for the server's cache, because the same
+//!   beginning comes again with the next tool turn; usage counts the cached tokens as sent, and
+//!   their prices are their own;
+//! - thinking is not asked for, and left out where it comes;
+//! - an error may come as a status, or in the middle of a stream.
+//!
+//! The key travels in a header that is marked sensitive, and redirects are not followed.
+
+mod reply;
+mod request;
+mod wire;
+
+use crate::server::{Dialect, Server, ServerConfig};
+use crate::tokens::estimate_tokens;
+use crate::{ChatReply, ChatRequest, Model, ModelError, ModelInfo, StreamEvent};
+use async_trait::async_trait;
+use cairn_engine::failure::Failure;
+use cairn_engine::message::Message;
+use futures::stream::BoxStream;
+
+/// The provider's name.
+pub const ANTHROPIC: &str = "anthropic";
+/// Where the provider's own server is.
+pub const BASE_URL: &str = "https://api.anthropic.com";
+/// The window of the models since Claude 3, in tokens.
+pub const WINDOW_TOKENS: u64 = 200_000;
+/// The limit on a reply's length where none is set: the protocol insists on one, and every model
+/// since Claude 3.5 admits this.
+pub const MAX_OUTPUT_TOKENS: u32 = 8_192;
+/// The version of the protocol that is spoken here.
+const VERSION: &str = "2023-06-01";
+
+static DIALECT: Dialect = Dialect {
+    provider: ANTHROPIC,
+    own_host: "api.anthropic.com",
+    path: "/v1/messages",
+    key_header: |key| ("x-api-key", key.to_owned()),
+    whole: reply::whole,
+    piece: reply::piece,
+};
+
+/// Settings of a model with Anthropic's Messages API.
+#[derive(Debug, Clone)]
+pub struct AnthropicConfig {
+    /// Where it is; the base URL goes up to and without `/v1/messages`.
+    pub server: ServerConfig,
+    /// Mark questions with tools for the server's cache.
+    pub prompt_cache: bool,
+}
+
+impl AnthropicConfig {
+    /// [`ServerConfig::new`] with the window of Anthropic's models and their cache.
+    pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
+        Self::from(ServerConfig {
+            window_tokens: WINDOW_TOKENS,
+            ..ServerConfig::new(base_url, model)
+        })
+    }
+}
+
+impl From<ServerConfig> for AnthropicConfig {
+    fn from(server: ServerConfig) -> Self {
+        Self {
+            server,
+            prompt_cache: true,
+        }
+    }
+}
+
+/// A model behind Anthropic's Messages API.
+#[derive(Debug)]
+pub struct Anthropic {
+    server: Server,
+    prompt_cache: bool,
+}
+
+impl Anthropic {
+    /// Checks the configuration and builds the clients; connects to nothing yet.
+    ///
+    /// # Errors
+    /// A failure of kind Config that names the setting.
+    pub fn new(mut config: AnthropicConfig) -> Result<Self, Failure> {
+        // Other libraries want the address with the version in it; both are understood.
+        let base = config.server.base_url.trim().trim_end_matches('/');
+        config.server.base_url = base.strip_suffix("/v1").unwrap_or(base).to_owned();
+        let mut server = Server::new(config.server, &DIALECT)?;
+        server.set_header("anthropic-version", VERSION);
+        Ok(Self {
+            server,
+            prompt_cache: config.prompt_cache,
+        })
+    }
+}
+
+#[async_trait]
+impl Model for Anthropic {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
+        let body = request::body(self, request, false)?;
+        self.server.chat(request, body).await
+    }
+
+    async fn chat_stream(
+        &self,
+        request: &ChatRequest,
+    ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
+        let body = request::body(self, request, true)?;
+        self.server.chat_stream(request, body).await
+    }
+
+    fn estimate_tokens(&self, messages: &[Message]) -> u64 {
+        estimate_tokens(messages)
+    }
+
+    fn describe(&self) -> ModelInfo {
+        self.server.info().clone()
+    }
+}

@@ -1,0 +1,239 @@
+//! Model servers over HTTP: what the providers that speak to one share.
+//!
+//! A provider brings its [`Dialect`]: how a request is written, and how an answer and the pieces of
+//! a stream are read into a [`Draft`]. All else is here: settings and their check, sending, faults,
+//! reading streams, ids of calls, usage and cost.
+
+mod config;
+pub(crate) mod fault;
+pub(crate) mod reply;
+mod stream;
+
+pub use config::ServerConfig;
+
+use crate::clean::Cleaner;
+use crate::prices::PriceBook;
+use crate::stream::reply_events;
+use crate::{ChatReply, ChatRequest, ModelError, ModelInfo, StreamEvent};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_http::{HttpClient, HttpConfig, HttpResponse, build_client};
+use config::Endpoint;
+use futures::stream::BoxStream;
+use http::HeaderMap;
+use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
+use reply::{Asked, Draft};
+use std::sync::{Arc, Once};
+
+/// What tells one provider's protocol from another's.
+#[derive(Debug)]
+pub(crate) struct Dialect {
+    /// The provider's name, for people and for prices.
+    pub(crate) provider: &'static str,
+    /// The host whose prices are known.
+    pub(crate) own_host: &'static str,
+    /// Where questions go, below the base URL.
+    pub(crate) path: &'static str,
+    /// The headers that carry a key.
+    pub(crate) key_header: fn(&str) -> (&'static str, String),
+    /// Reads a whole answer.
+    pub(crate) whole: fn(&[u8], &Cleaner) -> Result<Draft, ModelError>,
+    /// Reads the data of one event of a stream.
+    pub(crate) piece: fn(&mut Draft, &str, &Cleaner) -> Result<Piece, ModelError>,
+}
+
+/// What an event of a stream brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// More text; possibly none.
+    Text(String),
+    /// The server says that nothing follows.
+    End,
+}
+
+impl Piece {
+    pub(crate) const NOTHING: Self = Self::Text(String::new());
+}
+
+/// A server, ready to be asked.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// For whole replies: limited in all, for a model may think long before the first byte.
+    whole: HttpClient,
+    /// For streams: limited in silence too.
+    streaming: HttpClient,
+    url: String,
+    headers: HeaderMap,
+    max_output_tokens: Option<u32>,
+    dialect: &'static Dialect,
+    provider: Arc<Provider>,
+    /// Done once it has been said that no price is known.
+    price_told: Once,
+}
+
+/// What a reply needs to know of its provider after the request is gone.
+#[derive(Debug)]
+pub(crate) struct Provider {
+    pub(crate) info: ModelInfo,
+    pub(crate) cleaner: Cleaner,
+}
+
+impl Server {
+    /// Checks the configuration and builds the clients; connects to nothing yet.
+    pub(crate) fn new(config: ServerConfig, dialect: &'static Dialect) -> Result<Self, Failure> {
+        let Endpoint {
+            url,
+            host,
+            headers,
+            cleaner,
+        } = config.check(dialect)?;
+        let own = host == dialect.own_host;
+        let known = || PriceBook::built_in().find(dialect.provider, &config.model);
+        let prices = config.prices.or_else(|| own.then(known).flatten());
+        let limits = HttpConfig {
+            connect_timeout: config.connect_timeout,
+            total_timeout: Some(config.total_timeout),
+            max_response_bytes: config.max_response_bytes,
+            ..HttpConfig::default()
+        };
+        Ok(Self {
+            whole: client(&limits)?,
+            streaming: client(&HttpConfig {
+                first_byte_timeout: Some(config.first_byte_timeout),
+                idle_timeout: Some(config.idle_timeout),
+                ..limits
+            })?,
+            url,
+            headers,
+            max_output_tokens: config.max_output_tokens,
+            dialect,
+            provider: Arc::new(Provider {
+                info: ModelInfo {
+                    provider: dialect.provider.to_owned(),
+                    name: config.model,
+                    window_tokens: config.window_tokens,
+                    prices,
+                },
+                cleaner,
+            }),
+            price_told: Once::new(),
+        })
+    }
+
+    pub(crate) fn info(&self) -> &ModelInfo {
+        &self.provider.info
+    }
+
+    /// Adds a header that is no secret.
+    pub(crate) fn set_header(&mut self, name: &'static str, value: &'static str) {
+        let value = HeaderValue::from_static(value);
+        self.headers.entry(name).or_insert(value);
+    }
+
+    /// The most tokens that a reply to this request may have, if anybody said.
+    pub(crate) fn max_output_tokens(&self, request: &ChatRequest) -> Option<u32> {
+        let most = self.max_output_tokens.unwrap_or(u32::MAX);
+        let asked = request.options.max_output_tokens;
+        asked.map_or(self.max_output_tokens, |asked| Some(asked.min(most)))
+    }
+
+    /// Asks for a whole reply.
+    pub(crate) async fn chat(
+        &self,
+        request: &ChatRequest,
+        body: Vec<u8>,
+    ) -> Result<ChatReply, ModelError> {
+        let response = self.send(body, false).await?;
+        self.whole_reply(response, &Asked::of(request)).await
+    }
+
+    /// Asks for a stream. Returns once the first piece of the reply is there, so that an error
+    /// which comes as the first event is an error of this call.
+    pub(crate) async fn chat_stream(
+        &self,
+        request: &ChatRequest,
+        body: Vec<u8>,
+    ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
+        let response = self.send(body, true).await?;
+        let asked = Asked::of(request);
+        let kind = response.headers().get(CONTENT_TYPE);
+        if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json")) {
+            // Some servers do not stream, and do not say so.
+            let reply = self.whole_reply(response, &asked).await?;
+            return Ok(Box::pin(futures::stream::iter(reply_events(reply))));
+        }
+        stream::events(response, asked, self.dialect, Arc::clone(&self.provider)).await
+    }
+
+    /// Sends a request and returns its answer if the status is good.
+    async fn send(&self, body: Vec<u8>, stream: bool) -> Result<HttpResponse, ModelError> {
+        self.tell_price();
+        let client = if stream { &self.streaming } else { &self.whole };
+        let mut post = client
+            .post(&self.url)
+            .headers(self.headers.clone())
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+            .body(body);
+        if stream {
+            // A compressing proxy would hold pieces back.
+            post = post.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        let response = client.send(post).await?;
+        tracing::debug!(
+            model = self.provider.info.name,
+            status = response.status().as_u16(),
+            elapsed = ?response.elapsed(),
+            "model answered"
+        );
+        if response.status() == http::StatusCode::OK {
+            Ok(response)
+        } else {
+            Err(fault::of_response(response, &self.provider.cleaner).await)
+        }
+    }
+
+    /// Says, once, that a cost of 0 does not mean that the model is free.
+    fn tell_price(&self) {
+        let info = &self.provider.info;
+        if info.prices.is_none() {
+            self.price_told.call_once(|| {
+                tracing::warn!(
+                    model = info.name,
+                    list = PriceBook::built_in().as_of(),
+                    "no price is known for this model, so its cost counts as 0; set its prices, \
+                     or give a newer list of prices"
+                );
+            });
+        }
+    }
+
+    async fn whole_reply(
+        &self,
+        response: HttpResponse,
+        asked: &Asked,
+    ) -> Result<ChatReply, ModelError> {
+        let body = response.bytes().await?;
+        (self.dialect.whole)(&body, &self.provider.cleaner)?.finish(asked, &self.provider)
+    }
+}
+
+fn client(limits: &HttpConfig) -> Result<HttpClient, Failure> {
+    build_client(limits)
+        .map_err(|error| Failure::new(FailureKind::Config, "http_client", error.with_causes()))
+}
+
+/// The body of a request as JSON.
+pub(crate) fn to_body(request: &impl serde::Serialize) -> Result<Vec<u8>, ModelError> {
+    serde_json::to_vec(request).map_err(|error| ModelError::BadRequest {
+        message: error.to_string(),
+    })
+}
+
+/// Reads JSON of the server.
+pub(crate) fn from_json<'a, T: serde::Deserialize<'a>>(
+    json: &'a [u8],
+    cleaner: &Cleaner,
+) -> Result<T, ModelError> {
+    serde_json::from_slice(json).map_err(|error| ModelError::BadAnswer {
+        message: cleaner.clean(&error.to_string()),
+    })
+}
