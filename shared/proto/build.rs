@@ -28,6 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".cairn.memory.v1.Checkpoint")
         .bytes(".cairn.memory.v1.PutBlobRequest")
         .bytes(".cairn.memory.v1.GetBlobResponse")
+        .bytes(".cairn.memory.v1.PublishDeltaRequest")
+        .bytes(".cairn.memory.v1.FollowEventsResponse")
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -9,10 +9,11 @@ use crate::client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{self, Node, StartError};
+use crate::settings::ServerAddress;
 use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
 use cairn_proto::orchestrator::SessionStatus;
-use cairn_rpc::{Address, Link, Server};
+use cairn_rpc::{Address, Link, RpcError, Server};
 use socket::Socket;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -128,6 +129,9 @@ impl Attached {
 /// answering; work of another folder than the one that this command is to work in.
 pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliError> {
     let store = context.config().store.path.clone();
+    if let Some(ServerAddress(server)) = &context.config().client.server {
+        return at_server(context, server, store).await;
+    }
     let path = socket::path(&store);
     let began = Instant::now();
     let mut is_told = false;
@@ -173,10 +177,54 @@ async fn answering(path: &Path) -> Option<Link> {
         return None;
     }
     let link = Link::remote(&Address::unix(path));
-    let request = HealthCheckRequest::default();
+    is_serving(&link).await.is_ok().then_some(link)
+}
+
+async fn is_serving(link: &Link) -> Result<(), RpcError> {
     let mut health = HealthClient::new(link.clone());
-    let answer = timeout(ANSWER, health.check(request)).await.ok()?.ok()?;
-    (answer.into_inner().status() == ServingStatus::Serving).then_some(link)
+    let answer = timeout(ANSWER, health.check(HealthCheckRequest::default())).await;
+    let late = |_| RpcError::unavailable("no answer came in time");
+    let answer = answer.map_err(late)??.into_inner();
+    match answer.status() {
+        ServingStatus::Serving => Ok(()),
+        _ => Err(RpcError::unavailable("it says that it does not serve")),
+    }
+}
+
+/// The services at an address that was given. One that does not answer is waited for: it may be
+/// starting again.
+async fn at_server(
+    context: &Context,
+    server: &Address,
+    store: PathBuf,
+) -> Result<Attached, CliError> {
+    let link = Link::remote(server);
+    let began = Instant::now();
+    let mut is_told = false;
+    while let Err(error) = is_serving(&link).await {
+        if began.elapsed() >= PATIENCE || context.stop.is_cancelled() {
+            return Err(
+                CliError::new(format!("the services at {server} do not answer: {error}")).hint(
+                    "begin them with: cairn serve
+or name others with --server",
+                ),
+            );
+        }
+        if !is_told && began.elapsed() > QUIET {
+            is_told = true;
+            tracing::warn!("waiting for the services at {server}: {error}");
+        }
+        tokio::select! {
+            () = sleep(PAUSE) => {}
+            () = context.stop.cancelled() => {}
+        }
+    }
+    Ok(Attached {
+        link,
+        store,
+        workspace: None,
+        way: Way::Remote,
+    })
 }
 
 async fn read(store: PathBuf) -> Result<Attached, CliError> {
@@ -264,7 +312,8 @@ fn held(store: &Path) -> CliError {
     ))
 }
 
-fn start_error(error: &StartError, store: &Path) -> CliError {
+/// What is said of a node that does not start.
+pub fn start_error(error: &StartError, store: &Path) -> CliError {
     match open_error(error) {
         Some(OpenError::Missing { .. }) => {
             CliError::new(format!("there is no store at {}", store.display())).hint(

@@ -30,6 +30,16 @@ pub struct Global {
         help_heading = "Global options"
     )]
     pub store: Option<PathBuf>,
+    /// Talk to the cairn serve at this address instead of working on a store, such as
+    /// http://127.0.0.1:7878 [environment: CAIRN_SERVER]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        conflicts_with = "store",
+        help_heading = "Global options"
+    )]
+    pub server: Option<String>,
     /// Settings [default: cairn.toml in the current folder, if it is there]
     #[arg(
         long,

@@ -25,6 +25,7 @@ use crate::error::CliError;
 use crate::settings;
 use cairn_boot::{Environment, LogConfig, Origin};
 use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
@@ -64,26 +65,21 @@ pub fn context(
 
 /// The flags of the command that were given and set a setting.
 fn flags(command: &Command) -> Vec<Flag> {
-    let no = &None;
-    let (workspace, pace, model, listen, grace) = match command {
-        Command::Run(args) => (&args.workspace, &args.pace, &args.model, no, no),
-        Command::Resume(args) => (&args.workspace, &args.pace, no, no, no),
-        Command::Serve(args) => {
-            let (listen, grace) = (&args.listen, &args.grace);
-            (&args.workspace, &args.pace, &args.model, listen, grace)
-        }
-        _ => return Vec::new(),
+    let path = |path: &Option<PathBuf>| path.as_ref().map(|p| p.to_string_lossy().into_owned());
+    let given = |flag, setting, value: Option<String>| Some((flag, setting, value?));
+    let flags = match command {
+        Command::Run(args) => vec![
+            given("--in", "workspace.path", path(&args.workspace)),
+            given("--pace", "model.pace", args.pace.clone()),
+            given("--model", "model.default", args.model.clone()),
+        ],
+        Command::Resume(args) => vec![
+            given("--in", "workspace.path", path(&args.workspace)),
+            given("--pace", "model.pace", args.pace.clone()),
+        ],
+        Command::Serve(args) => args.flags(),
+        _ => Vec::new(),
     };
-    let workspace = workspace.as_ref();
-    let workspace = workspace.map(|path| path.to_string_lossy().into_owned());
-    let given = |flag, setting, value: &Option<String>| Some((flag, setting, value.clone()?));
-    let flags = [
-        given("--in", "workspace.path", &workspace),
-        given("--pace", "model.pace", pace),
-        given("--model", "model.default", model),
-        given("--listen", "serve.listen", listen),
-        given("--grace", "serve.grace", grace),
-    ];
     flags.into_iter().flatten().collect()
 }
 

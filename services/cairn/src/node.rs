@@ -1,13 +1,87 @@
-//! All five services in one process, joined by links without a socket.
+//! The services of a process: all five, joined by links without a socket, or some of them, with
+//! links to the others.
 
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, Memory};
 use cairn_model::ModelRegistry;
 use cairn_orchestrator::Links;
-use cairn_rpc::{BuildError, DefaultNamespace, Exposure, Link, RpcError, Server, ServerBuilder};
+use cairn_proto::DESCRIPTORS;
+use cairn_proto::memory::session_memory_service_server::SessionMemoryServiceServer;
+use cairn_rpc::{
+    Address, BuildError, DefaultNamespace, Exposure, Forward, Link, RemoteOptions, RpcError,
+    Server, ServerBuilder,
+};
 use cairn_tools::MemoryTime;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+
+/// One of the five services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Service {
+    /// All durable state.
+    Memory,
+    /// Tools and the gate before their effects.
+    Tools,
+    /// Attempts at steps.
+    Executor,
+    /// Plans.
+    Planner,
+    /// Sessions and clients.
+    Orchestrator,
+}
+
+impl Service {
+    /// All of them, each after those that it needs.
+    pub const ALL: [Self; 5] = [
+        Self::Memory,
+        Self::Tools,
+        Self::Executor,
+        Self::Planner,
+        Self::Orchestrator,
+    ];
+
+    /// Its name in settings and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Tools => "tools",
+            Self::Executor => "executor",
+            Self::Planner => "planner",
+            Self::Orchestrator => "orchestrator",
+        }
+    }
+}
+
+/// Which services are here, and where the others are.
+#[derive(Debug, Clone)]
+pub struct Placement {
+    /// Those of this process.
+    pub here: BTreeSet<Service>,
+    /// The addresses of the others; only those that are needed count.
+    pub elsewhere: BTreeMap<Service, Vec<Address>>,
+}
+
+impl Placement {
+    /// All five in this process.
+    pub fn all() -> Self {
+        Self {
+            here: Service::ALL.into(),
+            elsewhere: BTreeMap::new(),
+        }
+    }
+
+    fn has(&self, service: Service) -> bool {
+        self.here.contains(&service)
+    }
+
+    /// A link to the processes of a service.
+    fn link(&self, service: Service, options: RemoteOptions) -> Link {
+        let addresses = self.elsewhere.get(&service);
+        let addresses = addresses.map(Vec::as_slice).unwrap_or_default();
+        Link::to_service(service.name(), addresses, options)
+    }
+}
 
 /// What a node is made of, checked.
 #[allow(
@@ -22,7 +96,7 @@ pub struct Parts {
     /// Files, limits, commands.
     pub tools: cairn_tools::Config,
     /// The environment that configured commands may take from.
-    pub environment: std::collections::BTreeMap<String, String>,
+    pub environment: BTreeMap<String, String>,
     /// Tools besides the file tools and the configured commands.
     pub more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
     /// The models.
@@ -60,9 +134,11 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Node {
     public: Server,
-    memory: Memory,
-    tools: cairn_tools::Tools,
-    orchestrator: cairn_orchestrator::Running,
+    internal: Server,
+    memory: Option<Memory>,
+    tools: Option<cairn_tools::Tools>,
+    executor: Option<cairn_executor::Running>,
+    orchestrator: Option<cairn_orchestrator::Running>,
 }
 
 impl Node {
@@ -70,43 +146,51 @@ impl Node {
     ///
     /// # Errors
     /// See [`StartError`]; nothing runs then, and no store is made for tools that cannot be set up.
-    pub async fn start(mut parts: Parts) -> Result<Self, StartError> {
-        // A store that is opened is made if there is none.
-        cairn_tools::check(&parts.tools, &parts.more_tools)?;
-        let owner = parts.orchestrator.owner.clone();
-        parts.memory_deps.local_owners.push(owner);
-        let memory = cairn_memory::build(parts.memory, parts.memory_deps)?;
-        let internal = ServerBuilder::new(Exposure::Internal);
-        let memory_link = memory.register_internal(internal).build().await?.link();
+    pub async fn start(parts: Parts) -> Result<Self, StartError> {
+        Self::start_some(parts, &Placement::all()).await
+    }
 
-        let mut deps = cairn_tools::Deps::new(Arc::new(MemoryTime::new(memory_link.clone())));
-        deps.environment = parts.environment;
-        deps.tools = parts.more_tools;
-        let tools = cairn_tools::build(parts.tools, deps)?;
-        let internal = ServerBuilder::new(Exposure::Internal);
-        let tools_link = tools.register(internal).build().await?.link();
-
-        let links = Links {
-            executor: executor_link(&parts.models, parts.executor, &tools_link).await?,
-            planner: planner_link(&parts.models, parts.planner).await?,
-            tools: tools_link,
-            memory: memory_link,
-        };
-        let (service, orchestrator) = cairn_orchestrator::build(parts.orchestrator, links).await?;
-        let public = ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace)))
-            .register(service, cairn_proto::DESCRIPTORS);
-        let public = memory.register_public(public).build().await?;
+    /// Starts the services that are to be here. Waits for those elsewhere without which nothing can
+    /// be begun; the log says for which.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing runs then, and no store is made for tools that cannot be set up.
+    pub async fn start_some(parts: Parts, placement: &Placement) -> Result<Self, StartError> {
+        if placement.has(Service::Tools) {
+            // A store that is opened is made if there is none.
+            cairn_tools::check(&parts.tools, &parts.more_tools)?;
+        }
+        let mut built = Built::new(placement, parts.models);
+        let mut memory_deps = parts.memory_deps;
+        if placement.has(Service::Orchestrator) && placement.has(Service::Tools) {
+            memory_deps
+                .local_owners
+                .push(parts.orchestrator.owner.clone());
+        }
+        built.memory(parts.memory, memory_deps).await?;
+        let (environment, more_tools) = (parts.environment, parts.more_tools);
+        built.tools(parts.tools, environment, more_tools).await?;
+        built.executor(parts.executor).await?;
+        built.planner(parts.planner).await?;
+        built.orchestrator(parts.orchestrator).await?;
         Ok(Self {
-            public,
-            memory,
-            tools,
-            orchestrator,
+            public: built.public.build().await?,
+            internal: built.internal.build().await?,
+            memory: built.memory,
+            tools: built.tools,
+            executor: built.executor,
+            orchestrator: built.orchestrator,
         })
     }
 
-    /// The services that clients talk to.
+    /// The services that clients talk to: none without the orchestrator.
     pub fn public(&self) -> &Server {
         &self.public
+    }
+
+    /// The services that other processes of Cairn talk to.
+    pub fn internal(&self) -> &Server {
+        &self.internal
     }
 
     /// A client's link, without a socket.
@@ -114,16 +198,27 @@ impl Node {
         self.public.link()
     }
 
-    /// Lets calls with side effects end and gives all sessions back. Bound it by a deadline.
+    /// Lets attempts and calls with side effects end and gives all sessions back. Bound it by a
+    /// deadline.
     pub async fn drain(&self) {
-        self.orchestrator.drain().await;
-        self.tools.drain().await;
+        self.internal.health().stop().await;
+        if let Some(orchestrator) = &self.orchestrator {
+            orchestrator.drain().await;
+        }
+        if let Some(executor) = &self.executor {
+            executor.drain().await;
+        }
+        if let Some(tools) = &self.tools {
+            tools.drain().await;
+        }
     }
 
     /// Closes the store: what was asked of it is done, and its file is whole and free. Whatever
     /// still runs in this process gets nothing written from then on. Bound it by a deadline.
     pub async fn close(&self) {
-        self.memory.store().close().await;
+        if let Some(memory) = &self.memory {
+            memory.store().close().await;
+        }
     }
 }
 
@@ -134,33 +229,156 @@ impl Node {
 pub async fn read_only(path: &Path) -> Result<Server, StartError> {
     let store = SqliteStore::open_readonly(path, SqliteOptions::default())?;
     let memory = Memory::over(Arc::new(store));
-    let internal = ServerBuilder::new(Exposure::Internal);
-    let memory_link = memory.register_internal(internal).build().await?.link();
+    let internal = memory.register_internal(ServerBuilder::new(Exposure::Internal));
+    let memory_link = internal.build().await?.link();
     let service = cairn_orchestrator::build_reader(&memory_link).await?;
     let public = ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace)))
-        .register(service, cairn_proto::DESCRIPTORS);
+        .register(service, DESCRIPTORS);
     Ok(memory.register_public(public).build().await?)
 }
 
-async fn executor_link(
-    models: &Arc<ModelRegistry>,
-    config: cairn_executor::Config,
-    tools: &Link,
-) -> Result<Link, BuildError> {
-    let deps = cairn_executor::Deps {
-        models: models.clone(),
-        tools: tools.clone(),
-    };
-    let service = cairn_executor::build(config, deps);
-    let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
-    Ok(server.build().await?.link())
+/// A node that is being put together, service by service, each after those that it needs.
+struct Built<'a> {
+    placement: &'a Placement,
+    models: Arc<ModelRegistry>,
+    links: BTreeMap<Service, Link>,
+    public: ServerBuilder,
+    internal: ServerBuilder,
+    memory: Option<Memory>,
+    tools: Option<cairn_tools::Tools>,
+    executor: Option<cairn_executor::Running>,
+    orchestrator: Option<cairn_orchestrator::Running>,
 }
 
-async fn planner_link(
-    models: &Arc<ModelRegistry>,
-    config: cairn_planner::Config,
-) -> Result<Link, BuildError> {
-    let service = cairn_planner::build(config, cairn_planner::Deps::new(models.clone()));
-    let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
-    Ok(server.build().await?.link())
+impl<'a> Built<'a> {
+    fn new(placement: &'a Placement, models: Arc<ModelRegistry>) -> Self {
+        Self {
+            placement,
+            models,
+            links: BTreeMap::new(),
+            public: ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace))),
+            internal: ServerBuilder::new(Exposure::Internal),
+            memory: None,
+            tools: None,
+            executor: None,
+            orchestrator: None,
+        }
+    }
+
+    /// Puts a service on the internal server, and makes the link to it.
+    async fn add(
+        &mut self,
+        service: Service,
+        register: impl Fn(ServerBuilder) -> ServerBuilder,
+    ) -> Result<(), StartError> {
+        let internal = ServerBuilder::new(Exposure::Internal);
+        self.internal = register(std::mem::replace(&mut self.internal, internal));
+        let alone = register(ServerBuilder::new(Exposure::Internal));
+        self.links.insert(service, alone.build().await?.link());
+        Ok(())
+    }
+
+    /// The link to a service that was added, or to where it is.
+    fn link(&self, service: Service) -> Link {
+        let here = self.links.get(&service).cloned();
+        here.unwrap_or_else(|| self.placement.link(service, RemoteOptions::default()))
+    }
+
+    async fn memory(&mut self, config: MemoryConfig, deps: MemoryDeps) -> Result<(), StartError> {
+        if !self.placement.has(Service::Memory) {
+            return Ok(());
+        }
+        let memory = cairn_memory::build(config, deps)?;
+        self.add(Service::Memory, |server| memory.register_internal(server))
+            .await?;
+        self.memory = Some(memory);
+        Ok(())
+    }
+
+    async fn tools(
+        &mut self,
+        config: cairn_tools::Config,
+        environment: BTreeMap<String, String>,
+        more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
+    ) -> Result<(), StartError> {
+        if !self.placement.has(Service::Tools) {
+            return Ok(());
+        }
+        let store_time = Arc::new(MemoryTime::new(self.link(Service::Memory)));
+        let deps = cairn_tools::Deps {
+            environment,
+            tools: more_tools,
+            ..cairn_tools::Deps::new(store_time)
+        };
+        let tools = cairn_tools::build(config, deps)?;
+        self.add(Service::Tools, |server| tools.register(server))
+            .await?;
+        self.tools = Some(tools);
+        Ok(())
+    }
+
+    async fn executor(&mut self, config: cairn_executor::Config) -> Result<(), StartError> {
+        if !self.placement.has(Service::Executor) {
+            return Ok(());
+        }
+        let deps = cairn_executor::Deps {
+            models: self.models.clone(),
+            tools: self.link(Service::Tools),
+        };
+        let (service, running) = cairn_executor::build(config, deps);
+        self.add(Service::Executor, |server| {
+            server.register(service.clone(), DESCRIPTORS)
+        })
+        .await?;
+        self.executor = Some(running);
+        Ok(())
+    }
+
+    async fn planner(&mut self, config: cairn_planner::Config) -> Result<(), StartError> {
+        if !self.placement.has(Service::Planner) {
+            return Ok(());
+        }
+        let deps = cairn_planner::Deps::new(self.models.clone());
+        let service = cairn_planner::build(config, deps);
+        self.add(Service::Planner, |server| {
+            server.register(service.clone(), DESCRIPTORS)
+        })
+        .await
+    }
+
+    async fn orchestrator(&mut self, config: cairn_orchestrator::Config) -> Result<(), StartError> {
+        if !self.placement.has(Service::Orchestrator) {
+            return Ok(());
+        }
+        let journals = self.links.get(&Service::Memory).cloned();
+        let far = || {
+            self.placement
+                .link(Service::Memory, RemoteOptions::streams())
+        };
+        let links = Links {
+            journals: journals.unwrap_or_else(far),
+            memory: self.link(Service::Memory),
+            tools: self.link(Service::Tools),
+            executor: self.link(Service::Executor),
+            planner: self.link(Service::Planner),
+        };
+        links.memory.serves().await;
+        links.tools.serves().await;
+        let memory = links.memory.clone();
+        let (service, running) = cairn_orchestrator::build(config, links).await?;
+        let public = ServerBuilder::new(Exposure::Internal);
+        let public = std::mem::replace(&mut self.public, public);
+        let public = match &self.memory {
+            Some(memory) => memory.register_public(public),
+            None => public.register(session_memory(memory), DESCRIPTORS),
+        };
+        self.public = public.register(service, DESCRIPTORS);
+        self.orchestrator = Some(running);
+        Ok(())
+    }
+}
+
+/// Session memory of another process, for the clients of this one.
+fn session_memory(memory: Link) -> Forward<SessionMemoryServiceServer<()>> {
+    Forward::new(memory)
 }

@@ -7,24 +7,31 @@
 //! | `[tools]` | which tools may be called; programs as tools |
 //! | `[model]`, `[models.<name>]` | the default model; models by name |
 //! | `[run]`, `[session]` | limits of a run; leases |
-//! | `[serve]`, `[log]` | the listener of `cairn serve`; logs |
+//! | `[serve]`, `[links]` | the listeners of `cairn serve`; where services of other processes are |
+//! | `[client]` | the processes that commands talk to instead of working themselves |
+//! | `[log]` | logs |
 //!
-//! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_STORE`, `OPENAI_API_KEY`,
-//! `OPENAI_BASE_URL`, `OPENAI_MODEL` and the same three of `ANTHROPIC_` are short names.
+//! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_STORE`, `CAIRN_SERVER`,
+//! `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `OPENAI_MODEL` and the same three of `ANTHROPIC_` are short
+//! names.
 
+pub mod links;
 pub mod models;
 mod parts;
 #[cfg(test)]
 mod tests;
 
+pub use links::LinkSettings;
 pub use models::{ModelSettings, ProviderSettings};
 pub use parts::parts;
 
 use crate::cli::Global;
 use crate::error::CliError;
 use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig};
+use cairn_rpc::Address;
 use cairn_tools::CommandConfig;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,6 +41,8 @@ use std::time::Duration;
 
 /// The file that counts if it is there.
 const DEFAULT_FILE: &str = "cairn.toml";
+/// Short for `client.server`.
+const SERVER_VARIABLE: &str = "CAIRN_SERVER";
 /// Short for `store.path`.
 const STORE_VARIABLE: &str = "CAIRN_STORE";
 
@@ -60,6 +69,10 @@ pub struct Settings {
     pub session: SessionSettings,
     /// `cairn serve`.
     pub serve: ServeSettings,
+    /// Services of other processes.
+    pub links: LinkSettings,
+    /// Commands.
+    pub client: ClientSettings,
     /// Logs on standard error.
     pub log: LogConfig,
 }
@@ -124,9 +137,50 @@ pub struct ServeSettings {
     /// Address and port of the public API.
     #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
+    /// Address and port for the other services of Cairn. Each service has a default of its own.
+    #[serde(deserialize_with = "some_address")]
+    pub internal: Option<SocketAddr>,
     /// How long running calls may take to end when it stops.
     #[serde(with = "cairn_boot::config::duration")]
     pub grace: Duration,
+}
+
+/// Commands.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClientSettings {
+    /// The public API to talk to. Without one, a command works on the store itself, or talks to
+    /// the process that holds it.
+    pub server: Option<ServerAddress>,
+}
+
+/// Where a public API is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerAddress(pub Address);
+
+impl Serialize for ServerAddress {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.to_string().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ServerAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = ServerAddress;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("http://host:port or unix:/path/to/socket")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<ServerAddress, E> {
+                let parsed = text.parse().map(ServerAddress);
+                parsed.map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
 }
 
 impl Default for StoreSettings {
@@ -170,6 +224,7 @@ impl Default for ServeSettings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7878)),
+            internal: None,
             grace: Duration::from_secs(10),
         }
     }
@@ -234,8 +289,9 @@ pub fn load(
         None => Layers::new().optional_file(Path::new(DEFAULT_FILE)),
     };
     let mut layers = layers
-        .environment(&without_store(environment))
+        .environment(&without_short_names(environment))
         .alias(environment, STORE_VARIABLE, "store.path")
+        .alias(environment, SERVER_VARIABLE, "client.server")
         .alias(environment, "OPENAI_API_KEY", "models.openai.api_key")
         .alias(environment, "OPENAI_BASE_URL", "models.openai.base_url")
         .alias(environment, "OPENAI_MODEL", "models.openai.model")
@@ -249,6 +305,9 @@ pub fn load(
     if let Some(path) = &global.store {
         layers = layers.flag("--store", "store.path", &path.to_string_lossy());
     }
+    if let Some(server) = &global.server {
+        layers = layers.flag("--server", "client.server", server);
+    }
     if let Some(level) = &global.log {
         layers = layers.flag("--log", "log.level", level);
     }
@@ -260,16 +319,19 @@ pub fn load(
         .map_err(|faults| CliError::usage(faults.to_string()))
 }
 
-/// The environment without the variable whose name reads like that of the whole section.
-fn without_store(environment: &Environment) -> Environment {
-    match environment.get(STORE_VARIABLE) {
-        None => environment.clone(),
-        Some(_) => Environment::of(
-            environment
-                .iter()
-                .filter(|(name, _)| *name != STORE_VARIABLE),
-        ),
+/// The environment without the short names that read like those of whole sections.
+fn without_short_names(environment: &Environment) -> Environment {
+    let is_short = |name: &str| [STORE_VARIABLE, SERVER_VARIABLE].contains(&name);
+    match environment.iter().any(|(name, _)| is_short(name)) {
+        false => environment.clone(),
+        true => Environment::of(environment.iter().filter(|(name, _)| !is_short(name))),
     }
+}
+
+fn some_address<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    address(deserializer).map(Some)
 }
 
 /// Reads an address; says what one looks like if it is none.

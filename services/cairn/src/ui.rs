@@ -16,3 +16,4 @@ mod testing;
 pub mod text;
 pub mod time;
 pub mod tree;
+pub mod writing;

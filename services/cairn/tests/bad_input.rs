@@ -248,7 +248,7 @@ async fn the_internal_services_answer_every_fault_clearly() {
         models: models.clone(),
         tools: tools.clone(),
     };
-    let executor = cairn_executor::build(parts.executor, deps);
+    let (executor, _) = cairn_executor::build(parts.executor, deps);
     let planner = cairn_planner::build(parts.planner, cairn_planner::Deps::new(models));
     let workers = ServerBuilder::new(Exposure::Internal)
         .register(executor, cairn_proto::DESCRIPTORS)

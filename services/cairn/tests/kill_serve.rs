@@ -68,6 +68,7 @@ impl Watcher {
         let request = pb::WatchSessionRequest {
             session: self.session.clone(),
             after_seq: self.events.last().map_or(0, |(seq, _)| *seq),
+            ..pb::WatchSessionRequest::default()
         };
         let mut stream = client.watch_session(request).await?.into_inner();
         while let Some(message) = stream.message().await? {

@@ -28,6 +28,7 @@ async fn a_watcher_that_reconnects_after_every_event_sees_each_once() {
         let request = pb::WatchSessionRequest {
             session: session.clone(),
             after_seq: cursor,
+            ..pb::WatchSessionRequest::default()
         };
         let mut stream = client
             .watch_session(request)

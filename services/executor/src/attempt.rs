@@ -1,6 +1,7 @@
 //! One attempt at one step, from its start to its end.
 
 use crate::config::Config;
+use crate::deltas::{Deltas, Piece};
 use crate::error::{Stop, invalid};
 use crate::messages::Conversation;
 use crate::owner::Owner;
@@ -9,7 +10,9 @@ use crate::turn::{Answer, Turn};
 use cairn_engine::event::{AttemptRef, Effect};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Message;
-use cairn_model::{ChatReply, Model, ModelRegistry, OfferedTool, chat_with_retry, prompt};
+use cairn_model::{
+    ChatReply, Model, ModelRegistry, OfferedTool, Progress, prompt, stream_with_retry,
+};
 use cairn_proto::convert::{repeated, required};
 use cairn_proto::event;
 use cairn_proto::executor::{self, AttemptStart, PermittedCall, Reply};
@@ -17,6 +20,7 @@ use cairn_rpc::{Link, Namespace, RpcError};
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -247,15 +251,28 @@ impl<'a> ModelStep<'a> {
     /// Asks the model, and again where that may help. The duration is in milliseconds.
     async fn ask(&mut self) -> Result<Result<(ChatReply, u64), Failure>, Stop> {
         let asked = Instant::now();
-        let question = chat_with_retry(
+        let (pieces, come) = mpsc::unbounded_channel();
+        let question = stream_with_retry(
             &*self.model,
             self.conversation.request(),
             &self.shared.config.retry,
-            |attempt, error, wait| {
-                tracing::warn!(attempt, %error, ?wait, "the model is asked again");
+            |progress| match progress {
+                Progress::Text(text) => {
+                    let _ = pieces.send(Piece::Text(text.to_owned()));
+                }
+                Progress::ToolCall(_) => {}
+                Progress::Retry {
+                    attempt,
+                    error,
+                    wait,
+                } => {
+                    tracing::warn!(attempt, %error, ?wait, "the model is asked again");
+                    let _ = pieces.send(Piece::Anew);
+                }
             },
         );
-        let answer = self.owner.listening(question).await?;
+        let deltas = Deltas::new(self.attempt, self.conversation.turns());
+        let answer = self.owner.telling(deltas, come, question).await?;
         Ok(match answer {
             Ok(reply) => Ok((reply, millis(asked.elapsed()))),
             Err(error) => Err(error.into()),

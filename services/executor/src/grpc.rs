@@ -21,10 +21,37 @@ pub struct Executor {
 }
 
 impl Executor {
-    pub(crate) fn new(shared: Shared) -> Self {
-        Self {
-            slots: Arc::new(Semaphore::new(shared.config.max_attempts)),
+    pub(crate) fn new(shared: Shared) -> (Self, Running) {
+        let most = shared.config.max_attempts;
+        let slots = Arc::new(Semaphore::new(most));
+        let running = Running {
+            slots: Arc::clone(&slots),
+            most,
+        };
+        let executor = Self {
+            slots,
             shared: Arc::new(shared),
+        };
+        (executor, running)
+    }
+}
+
+/// The attempts that are under way.
+#[derive(Debug)]
+pub struct Running {
+    slots: Arc<Semaphore>,
+    most: usize,
+}
+
+impl Running {
+    /// Waits until every attempt has ended and begins no further ones: those are refused, and their
+    /// owners go elsewhere. Bound it by a deadline; what is cut then is continued elsewhere too.
+    pub async fn drain(&self) {
+        let most = u32::try_from(self.most).unwrap_or(u32::MAX);
+        // Whoever waits for slots gets them before anybody who tries for one. An error would say
+        // that there are none any more, which is as good.
+        if let Ok(all) = self.slots.acquire_many(most).await {
+            all.forget();
         }
     }
 }

@@ -13,9 +13,11 @@
 //! | `turn` | the calls of one reply, until each has its answer |
 //! | `tools` | one call of the tools service |
 //! | `messages` | what the model is told |
+//! | `deltas` | the text of a reply while it comes |
 
 mod attempt;
 mod config;
+mod deltas;
 mod error;
 mod grpc;
 mod messages;
@@ -24,7 +26,7 @@ mod tools;
 mod turn;
 
 pub use config::Config;
-pub use grpc::{Executor, Reports};
+pub use grpc::{Executor, Reports, Running};
 
 use attempt::Shared;
 use cairn_model::ModelRegistry;
@@ -45,11 +47,12 @@ pub struct Deps {
 }
 
 /// Builds the service for an internal listener; attempts are spawned on the runtime that calls it.
-pub fn build(config: Config, deps: Deps) -> ExecutorServiceServer<Executor> {
-    let executor = Executor::new(Shared {
+pub fn build(config: Config, deps: Deps) -> (ExecutorServiceServer<Executor>, Running) {
+    let (executor, running) = Executor::new(Shared {
         config,
         models: deps.models,
         tools: deps.tools,
     });
-    ExecutorServiceServer::new(executor).max_decoding_message_size(MAX_START_BYTES)
+    let service = ExecutorServiceServer::new(executor).max_decoding_message_size(MAX_START_BYTES);
+    (service, running)
 }

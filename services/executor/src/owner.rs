@@ -1,7 +1,8 @@
 //! The owner's end of the stream: numbered reports out, acknowledgements in.
 
+use crate::deltas::{Deltas, Piece};
 use crate::error::Stop;
-use cairn_proto::event::Failure;
+use cairn_proto::event::{Failure, TextDelta};
 use cairn_proto::executor::run_step_request::Message;
 use cairn_proto::executor::{
     Acknowledgement, AttemptStart, CallResult, Reply, RunStepRequest, RunStepResponse,
@@ -93,17 +94,41 @@ impl Owner {
         }
     }
 
-    /// Does some work and hears the owner meanwhile: the work is dropped if the attempt ends or
-    /// the owner is gone.
-    pub(crate) async fn listening<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
+    /// Has the model asked, and meanwhile hears the owner and passes on the text that comes out of
+    /// `pieces`. What is still gathered when the reply is whole is in it, and is not passed on. The
+    /// work is dropped if the attempt ends or the owner is gone.
+    pub(crate) async fn telling<T>(
+        &mut self,
+        mut deltas: Deltas,
+        mut pieces: mpsc::UnboundedReceiver<Piece>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Stop> {
         let mut work = pin!(work);
         loop {
+            let due = deltas.due();
+            let gathered_enough = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 acknowledgement = self.acknowledgement() => drop(acknowledgement?),
                 done = &mut work => return Ok(done),
+                () = gathered_enough => self.pass_on(deltas.part()),
+                Some(piece) = pieces.recv() => deltas.take(piece),
             }
         }
+    }
+
+    /// Nobody acknowledges this, and it may get lost.
+    fn pass_on(&self, delta: TextDelta) {
+        let message = RunStepResponse {
+            delta: Some(delta),
+            ..RunStepResponse::default()
+        };
+        drop(self.reports.send(message));
     }
 
     /// Reports a reply, after all results before it. It has to be acknowledged before the model is
@@ -167,6 +192,7 @@ impl Owner {
             results: std::mem::take(&mut self.held),
             reply,
             failure,
+            delta: None,
         };
         // Without a receiver the stream is broken, and the next look at it says so.
         drop(self.reports.send(report));

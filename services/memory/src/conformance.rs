@@ -163,6 +163,7 @@ macro_rules! conformance {
             many_followers_get_everything_once
             a_slow_follower_holds_up_nobody_and_misses_nothing
             a_follower_that_comes_and_goes_misses_nothing
+            what_is_published_reaches_who_listens_in_order
 
             the_nearest_checkpoint_is_found
             there_may_be_no_checkpoint

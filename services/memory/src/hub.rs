@@ -3,15 +3,18 @@
 //! The hub keeps nothing about a session that nobody follows and whose owner has been told of its
 //! commands. Whatever it loses, the store still has: it only saves looking.
 
+mod deltas;
 mod feed;
 mod follow;
 mod wakes;
 
+pub(crate) use deltas::listen;
 pub(crate) use follow::{ReadPage, follow};
 pub(crate) use wakes::Listener;
 
 use crate::port::SessionKey;
 use bytes::Bytes;
+use deltas::Deltas;
 use feed::Feeds;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -22,6 +25,7 @@ use wakes::Wakes;
 pub(crate) struct Hub {
     feeds: Mutex<Feeds>,
     wakes: Mutex<Wakes>,
+    deltas: Mutex<Deltas>,
     work: watch::Sender<()>,
 }
 
@@ -30,6 +34,7 @@ impl Hub {
         Self {
             feeds: Mutex::default(),
             wakes: Mutex::default(),
+            deltas: Mutex::default(),
             work: watch::Sender::new(()),
         }
     }
@@ -55,6 +60,12 @@ impl Hub {
         for feed in locked(&self.feeds).all() {
             feed.close();
         }
+        locked(&self.deltas).close();
+    }
+
+    /// Shows something to the session's listeners, if there are any.
+    pub(crate) fn publish(&self, key: &SessionKey, delta: Bytes) {
+        locked(&self.deltas).publish(key, delta);
     }
 
     /// There may be something to claim.

@@ -62,7 +62,8 @@ pub use ownership::{
     Renewed,
 };
 pub use read::{
-    EventPage, EventStream, MemoryEntry, PageToken, SessionEntry, SessionPage, StoredEvent,
+    DeltaStream, EventPage, EventStream, MemoryEntry, PageToken, SessionEntry, SessionPage,
+    StoredEvent,
 };
 pub use write::{
     AppendCommand, Appended, Checkpoint, Commit, Committed, Create, Created, Header, LeaseChange,
@@ -142,6 +143,15 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// A slow follower holds up nobody.
     async fn follow(&self, key: &SessionKey, after_seq: u64) -> StoreResult<EventStream>;
+
+    /// Shows something to those who listen to the session at this moment, in any process. A hint
+    /// and no more: nothing is stored, and nobody is told that it did not arrive. A session that
+    /// does not exist has no listeners.
+    async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()>;
+
+    /// What is published of a session from now on. Who listens too slowly misses some; what comes
+    /// is in order. Ends when the store closes.
+    async fn deltas(&self, key: &SessionKey) -> StoreResult<DeltaStream>;
 
     /// The newest checkpoint whose number is at most the given one, if any.
     async fn checkpoint(

@@ -36,11 +36,11 @@ pub use options::{CommitHook, When};
 #[cfg(any(test, feature = "conformance"))]
 pub use raw_probe::RawProbe;
 
-use crate::hub::{Hub, Listener, ReadPage, follow};
+use crate::hub::{Hub, Listener, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    EventPage, EventStream, MemoryEntry, MemoryWrite, PageToken, ReleaseRequest, RenewRequest,
-    Renewed, SessionKey, SessionPage, Store, StoreError, StoreResult,
+    DeltaStream, EventPage, EventStream, MemoryEntry, MemoryWrite, PageToken, ReleaseRequest,
+    RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreError, StoreResult,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -337,6 +337,15 @@ impl Store for SqliteStore {
     async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
         self.write(lease::ReleaseQuarantineOp { key: key.clone() })
             .await
+    }
+
+    async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()> {
+        self.shared.hub.publish(key, delta);
+        Ok(())
+    }
+
+    async fn deltas(&self, key: &SessionKey) -> StoreResult<DeltaStream> {
+        Ok(listen(&self.shared.hub, key))
     }
 
     async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64> {

@@ -34,7 +34,10 @@ pub(crate) enum Answer {
     /// A run ended by this wish.
     RunCancelled { run: u32 },
     /// A decision was taken.
-    Decided,
+    Decided {
+        /// It takes effect from then on; 0 for at once.
+        settle_after: u64,
+    },
 }
 
 /// The answer for a run that a session is made with: its events are SessionCreated,
@@ -202,7 +205,7 @@ async fn wait_for_answer(
 ) -> Result<Answer, RpcError> {
     let command_seq = appended.seq;
     let mut stalled = deps.stalled.subscribe();
-    let mut events = deps.store.follow(key, command_seq).await?;
+    let mut events = deps.store.follow(key, command_seq, false).await?;
     let mut looks = tokio::time::interval_at(Instant::now() + FIRST_LOOK, LATER_LOOKS);
     loop {
         let page = tokio::select! {
@@ -257,10 +260,13 @@ fn answer_of(event: EventKind, seq: u64, asked: u64) -> Option<Result<Answer, Rp
         EventKind::RunCancelled {
             run, command_seq, ..
         } if command_seq == asked => Some(Ok(Answer::RunCancelled { run })),
-        EventKind::Decided { command_seq, .. } | EventKind::BudgetRaised { command_seq, .. }
-            if command_seq == asked =>
-        {
-            Some(Ok(Answer::Decided))
+        EventKind::Decided {
+            command_seq,
+            settle_after,
+            ..
+        } if command_seq == asked => Some(Ok(Answer::Decided { settle_after })),
+        EventKind::BudgetRaised { command_seq, .. } if command_seq == asked => {
+            Some(Ok(Answer::Decided { settle_after: 0 }))
         }
         EventKind::CommandRefused {
             command_seq,
@@ -289,8 +295,14 @@ fn refusal(reason: &str, message: &str) -> RpcError {
     RpcError::precondition(message).reason(reason)
 }
 
+/// What a repeat of the request has to have in common with it.
 fn encoded_command(command: &Command) -> Vec<u8> {
-    cairn_proto::event::Command::from(command.clone()).encode_to_vec()
+    let mut command = command.clone();
+    if let Command::StartRun(start) = &mut command {
+        // A client that asks again may do so in another span.
+        start.trace_parent.clear();
+    }
+    cairn_proto::event::Command::from(command).encode_to_vec()
 }
 
 fn digest(parts: &[&[u8]]) -> Vec<u8> {

@@ -170,10 +170,9 @@ impl OrchestratorService for Orchestrator {
         request: Request<pb::WatchSessionRequest>,
     ) -> Answer<Self::WatchSessionStream> {
         let key = key_of(&request, &request.get_ref().session)?;
-        let after = request.get_ref().after_seq;
-        Ok(Response::new(
-            streams::watch(self.deps.clone(), key, after).await?,
-        ))
+        let asked = request.into_inner();
+        let watched = streams::watch(self.deps.clone(), key, asked.after_seq, asked.with_deltas);
+        Ok(Response::new(watched.await?))
     }
 
     async fn list_pending(

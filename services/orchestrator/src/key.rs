@@ -1,7 +1,7 @@
 //! Names of sessions among all tenants.
 
 use cairn_proto::memory::SessionRef;
-use cairn_rpc::{Namespace, RpcError};
+use cairn_rpc::{Namespace, RpcError, TraceParent};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
@@ -56,4 +56,25 @@ pub(crate) fn derived_session_id(namespace: &Namespace, request_id: &str) -> Str
             .map(|byte| char::from(ALPHABET[usize::from(byte & 31)])),
     );
     id
+}
+
+/// The trace of a run whose caller told of none: the same for a repeated request.
+pub(crate) fn derived_trace(namespace: &Namespace, session: &str, request_id: &str) -> TraceParent {
+    let mut digest = Sha256::new();
+    for part in ["trace", namespace.as_str(), session] {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    digest.update(request_id);
+    let digest = digest.finalize();
+    let (trace_id, _) = digest.split_at(16);
+    let trace_id = trace_id
+        .iter()
+        .fold(0, |id, byte| id << 8 | u128::from(*byte));
+    TraceParent {
+        // Zero is no trace.
+        trace_id: trace_id.max(1),
+        span_id: 0,
+        is_sampled: true,
+    }
 }

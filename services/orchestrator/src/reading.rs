@@ -5,7 +5,8 @@ use crate::session::listed_title;
 use crate::status::{public_status, status_of};
 use cairn_engine::event::WaitReason;
 use cairn_engine::key::call_key;
-use cairn_engine::pending::{Pending, PendingId, pending};
+use cairn_engine::message::Usage;
+use cairn_engine::pending::{Pending, Subject, pending};
 use cairn_engine::state::{Run, RunStatus, Session, Step, StepStatus};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
@@ -30,7 +31,17 @@ pub(crate) fn session_message(id: &str, session: &Session, is_set_aside: bool) -
         last_seq: session.seq,
         runs: session.runs.len() as u32,
         latest_run: session.runs.last().map(run_message),
+        usage: Some(usage_of(session).into()),
     }
+}
+
+/// What all runs used up.
+fn usage_of(session: &Session) -> Usage {
+    let mut usage = Usage::default();
+    for run in &session.runs {
+        usage.add(&run.usage);
+    }
+    usage
 }
 
 /// The title that was given, or what the session is listed under.
@@ -159,12 +170,12 @@ fn pending_message(key: &SessionKey, open: Pending) -> pb::Pending {
         answered: open.is_answered,
         ..pb::Pending::default()
     };
-    match open.id {
-        PendingId::Budget { run } => {
+    match open.id.subject {
+        Subject::Budget { run } => {
             message.reason = wire::WaitReason::from(WaitReason::Budget).into();
             message.run = run;
         }
-        PendingId::Call(call) => {
+        Subject::Call(call) => {
             message.reason = wire::WaitReason::from(WaitReason::InDoubt).into();
             message.run = call.attempt.run;
             message.step = call.attempt.step;

@@ -26,6 +26,9 @@ const PLANNING_TIME: Duration = Duration::from_secs(15 * 60);
 pub struct Links {
     /// Journals and leases.
     pub memory: Link,
+    /// The memory service once more, for what is followed: a watcher that does not read must not
+    /// hold up commits, so elsewhere these are other connections.
+    pub journals: Link,
     /// The catalogue.
     pub tools: Link,
     /// Attempts.
@@ -43,6 +46,7 @@ impl Links {
         };
         Ok(Self {
             memory: within(ANSWER_TIME, self.memory)?,
+            journals: self.journals,
             tools: within(ANSWER_TIME, self.tools)?,
             executor: self.executor,
             planner: within(PLANNING_TIME, self.planner)?,
@@ -99,6 +103,7 @@ pub async fn build_reader(
 ) -> Result<OrchestratorServiceServer<Orchestrator>, RpcError> {
     let links = Links {
         memory: memory.clone(),
+        journals: memory.clone(),
         tools: memory.clone(),
         executor: memory.clone(),
         planner: memory.clone(),
@@ -120,7 +125,7 @@ async fn deps(
 ) -> Result<Arc<Deps>, RpcError> {
     Ok(Arc::new(Deps {
         config,
-        store: store::Store::connect(&links.memory).await?,
+        store: store::Store::connect(&links.memory, &links.journals).await?,
         planner: PlannerServiceClient::new(links.planner.clone()),
         executor: ExecutorServiceClient::new(links.executor.clone()),
         owners: owners::Owners::default(),

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use cairn_engine::event::Event;
 use cairn_engine::state::Session;
 use cairn_proto::convert::{Decoded, decode_event, encode_event};
+use cairn_proto::event::TextDelta;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
@@ -22,10 +23,15 @@ pub(crate) const LARGEST_INLINE_EVENT: usize = 64 * 1024;
 /// Checkpoints and pages of events travel in one message between services.
 const MAX_INTERNAL_MESSAGE: usize = 80 * 1024 * 1024;
 
+/// Longest that the reports of an executor wait for a part of a reply to be published.
+const PUBLISHING_TIME: Duration = Duration::from_millis(250);
+
 /// The client of the memory service. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     journal: JournalServiceClient<Link>,
+    /// The same, for following.
+    journals: JournalServiceClient<Link>,
     ownership: OwnershipServiceClient<Link>,
     pub(crate) clock: Arc<StoreClock>,
 }
@@ -44,12 +50,15 @@ pub(crate) struct Loaded {
 
 impl Store {
     /// Connects, and reads the store's clock for the first time.
-    pub(crate) async fn connect(memory: &Link) -> Result<Self, RpcError> {
-        let mut journal = JournalServiceClient::new(memory.clone())
-            .max_decoding_message_size(MAX_INTERNAL_MESSAGE);
+    pub(crate) async fn connect(memory: &Link, journals: &Link) -> Result<Self, RpcError> {
+        let client = |link: &Link| {
+            JournalServiceClient::new(link.clone()).max_decoding_message_size(MAX_INTERNAL_MESSAGE)
+        };
+        let (mut journal, journals) = (client(memory), client(journals));
         let time = journal.get_time(pb::GetTimeRequest {}).await?.into_inner();
         Ok(Self {
             journal,
+            journals,
             ownership: OwnershipServiceClient::new(memory.clone()),
             clock: Arc::new(StoreClock::new(time.store_time_unix_ms)),
         })
@@ -273,21 +282,35 @@ impl Store {
         Ok(self.read(key, u64::MAX).await?.quarantined)
     }
 
+    /// Shows a part of a reply to those who watch. One that does not get there is lost: the reply
+    /// itself will tell.
+    pub(crate) async fn publish(&self, key: &SessionKey, delta: TextDelta) {
+        let request = pb::PublishDeltaRequest {
+            session: key.id.to_string(),
+            delta: delta.encode_to_vec().into(),
+        };
+        let request = within(PUBLISHING_TIME, for_session(key, request));
+        if let Err(status) = self.journal().publish_delta(request).await {
+            let error = RpcError::from_status(&status);
+            tracing::debug!(session = %key, %error, "a part of a reply was not published");
+        }
+    }
+
     /// Events after a cursor, and then those that come.
     pub(crate) async fn follow(
         &self,
         key: &SessionKey,
         after_seq: u64,
+        with_deltas: bool,
     ) -> Result<Streaming<pb::FollowEventsResponse>, RpcError> {
         let request = pb::FollowEventsRequest {
             session: key.id.to_string(),
             after_seq,
+            with_deltas,
         };
-        Ok(self
-            .journal()
-            .follow_events(for_session(key, request))
-            .await?
-            .into_inner())
+        let mut journals = self.journals.clone();
+        let followed = journals.follow_events(for_session(key, request)).await?;
+        Ok(followed.into_inner())
     }
 }
 

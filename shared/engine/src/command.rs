@@ -35,6 +35,8 @@ pub struct StartRun {
     pub limits: LimitOverrides,
     /// Model for planning and steps; empty for the default.
     pub model: String,
+    /// The trace that the run belongs to; see `cairn/event/v1/command.proto`.
+    pub trace_parent: String,
 }
 
 /// Limits that differ from the defaults; 0 leaves the default.

@@ -98,6 +98,7 @@ pub enum EventKind {
         limits: RunLimits,
         model: String,
         command_seq: u64,
+        trace_parent: String,
     },
     PlanApplied {
         run: u32,
@@ -170,6 +171,7 @@ pub enum EventKind {
         command_seq: u64,
         call: CallRef,
         settlement: Settlement,
+        settle_after: u64,
     },
     CallSettled {
         call: CallRef,

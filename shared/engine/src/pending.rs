@@ -1,12 +1,22 @@
 //! The questions that a run waits for, and their names.
 
 use crate::event::{AttemptRef, CallRef, WaitReason};
-use crate::state::{Call, CallStatus, RunStatus, Session};
+use crate::state::{Call, CallStatus, Run, RunStatus, Session};
 use std::fmt;
 
-/// The name of a question.
+/// The name of a question. What is asked again is another question: an answer to the first, sent
+/// once more by a client that did not hear it was taken, must not answer the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PendingId {
+pub struct PendingId {
+    /// What it is about.
+    pub subject: Subject,
+    /// How often this has been asked, from 1.
+    pub time: u32,
+}
+
+/// What a question is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
     /// What became of this call?
     Call(CallRef),
     /// May the run use more tool turns?
@@ -41,36 +51,41 @@ pub struct PendingCall {
 impl PendingId {
     /// Reads a name back.
     pub fn parse(text: &str) -> Option<Self> {
-        if let Some(run) = text.strip_prefix("budget-") {
-            return Some(Self::Budget {
-                run: run.parse().ok()?,
-            });
-        }
-        let numbers = text.strip_prefix("call-")?.split('.');
-        let numbers: Vec<u32> = numbers.map(|n| n.parse().ok()).collect::<Option<_>>()?;
-        let [run, step, attempt, tool_turn, index] = numbers[..] else {
-            return None;
+        let (kind, rest) = text.split_once('-')?;
+        let (place, time) = match rest.split_once('-') {
+            Some((place, time)) => (place, time.parse().ok().filter(|time| *time > 1)?),
+            None => (rest, 1),
         };
-        Some(Self::Call(CallRef {
-            attempt: AttemptRef { run, step, attempt },
-            tool_turn,
-            index,
-        }))
+        let numbers = place.split('.').map(|n| n.parse().ok());
+        let numbers: Vec<u32> = numbers.collect::<Option<_>>()?;
+        let subject = match (kind, &numbers[..]) {
+            ("budget", &[run]) => Subject::Budget { run },
+            ("call", &[run, step, attempt, tool_turn, index]) => Subject::Call(CallRef {
+                attempt: AttemptRef { run, step, attempt },
+                tool_turn,
+                index,
+            }),
+            _ => return None,
+        };
+        Some(Self { subject, time })
     }
 }
 
 impl fmt::Display for PendingId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Budget { run } => write!(f, "budget-{run}"),
-            Self::Call(call) => {
+        match &self.subject {
+            Subject::Budget { run } => write!(f, "budget-{run}")?,
+            Subject::Call(call) => {
                 let AttemptRef { run, step, attempt } = call.attempt;
-                write!(
-                    f,
-                    "call-{run}.{step}.{attempt}.{}.{}",
-                    call.tool_turn, call.index
-                )
+                let CallRef {
+                    tool_turn, index, ..
+                } = call;
+                write!(f, "call-{run}.{step}.{attempt}.{tool_turn}.{index}")?;
             }
+        }
+        match self.time {
+            1 => Ok(()),
+            time => write!(f, "-{time}"),
         }
     }
 }
@@ -91,7 +106,10 @@ pub fn pending(session: &Session) -> Vec<Pending> {
                 continue;
             };
             open.push(Pending {
-                id: PendingId::Call(call_name),
+                id: PendingId {
+                    subject: Subject::Call(call_name),
+                    time: call.doubts,
+                },
                 call: Some(PendingCall {
                     tool: call.call.name.clone(),
                     arguments: call.call.arguments.clone(),
@@ -103,12 +121,20 @@ pub fn pending(session: &Session) -> Vec<Pending> {
     }
     if run.status == RunStatus::Waiting(WaitReason::Budget) {
         open.push(Pending {
-            id: PendingId::Budget { run: run.number },
+            id: budget_question(run),
             call: None,
             is_answered: false,
         });
     }
     open
+}
+
+/// The question that a run asks when its tool turns are used up.
+pub(crate) fn budget_question(run: &Run) -> PendingId {
+    PendingId {
+        subject: Subject::Budget { run: run.number },
+        time: run.raises + 1,
+    }
 }
 
 /// The call, if its run is active and its attempt under way.

@@ -67,6 +67,8 @@ pub struct Run {
     pub limits: RunLimits,
     /// The command that asked for it.
     pub command_seq: u64,
+    /// The trace that it belongs to.
+    pub trace_parent: String,
     /// What it is doing.
     pub status: RunStatus,
     /// The plan in force; none while planning.
@@ -77,6 +79,8 @@ pub struct Run {
     pub tool_turns: u32,
     /// Tool turns that it may use before it asks.
     pub turn_allowance: u32,
+    /// How often it was allowed more.
+    pub raises: u32,
     /// Calls whose outcome is not known.
     pub in_doubt: u32,
     /// The first step's failure; the run ends when nothing is running any more.
@@ -205,6 +209,8 @@ pub struct Call {
     pub effect: Effect,
     /// How far it got.
     pub status: CallStatus,
+    /// How often it was in doubt.
+    pub doubts: u32,
 }
 
 /// How far a call got.

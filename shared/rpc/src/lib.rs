@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`error`] | [`ErrorKind`] in one table to gRPC codes, [`RpcError`] with its details, both ways |
 //! | [`link`] | [`Link`]: one transport for the generated clients, local or remote |
+//! | [`forward`] | [`Forward`]: a service of another process, offered here |
 //! | [`address`] | [`Address`]: where a link leads and where a listener waits |
 //! | [`server`] | [`ServerBuilder`], [`Server`], [`serve`]: health, reflection, limits |
 //! | [`mod@identity`] | [`Namespace`], [`Identity`], [`Authenticate`]: who calls |
@@ -16,22 +17,26 @@
 //! | [`mod@deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
 //! | [`clock`] | [`Clock`], [`SystemClock`], [`ManualClock`]: time as a parameter |
 //! | [`text`] | escaping of untrusted text |
+//! | [`trace`] | [`TraceParent`]: the trace that a call belongs to |
 
 pub mod address;
 pub mod clock;
 pub mod deadline;
 pub mod error;
+pub mod forward;
 mod guard;
 pub mod id;
 pub mod identity;
 pub mod link;
 pub mod server;
 pub mod text;
+pub mod trace;
 
 pub use address::{Address, AddressError};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use deadline::{Deadline, Deadlines, deadline};
 pub use error::{ErrorKind, FieldViolation, RpcError};
+pub use forward::Forward;
 pub use id::{check_id, check_request_id, check_required_text, check_session_id, check_text};
 pub use identity::{
     Authenticate, DefaultNamespace, Identity, NAMESPACE_HEADER, Namespace, identity, with_namespace,
@@ -41,3 +46,4 @@ pub use server::{
     BuildError, Exposure, Health, Listener, MAX_MESSAGE_BYTES, Peer, ServeError, Server,
     ServerBuilder, serve,
 };
+pub use trace::{TRACE_HEADER, TraceParent};

@@ -5,6 +5,7 @@
 //! made again when it broke. The same client, the same errors and the same streams on both; a
 //! caller cannot tell them apart but by speed.
 
+mod pool;
 mod remote;
 
 pub use remote::RemoteOptions;
@@ -12,7 +13,9 @@ pub use remote::RemoteOptions;
 use crate::address::Address;
 use crate::deadline::{Deadlines, TIMEOUT_HEADER};
 use crate::server::{LocalCall, LocalServices};
+use futures::future::BoxFuture;
 use http::{Extensions, Request, Response};
+use pool::Pool;
 use remote::RemoteFuture;
 use std::fmt;
 use std::future::Future;
@@ -40,6 +43,7 @@ pub struct Link {
 enum Transport {
     Local(LocalServices),
     Remote(Channel),
+    Pool(Pool),
 }
 
 impl Link {
@@ -73,6 +77,30 @@ impl Link {
         }
     }
 
+    /// A link to the processes of one of Cairn's own services, which `service` names in the log.
+    ///
+    /// Each address may stand for several processes: one for each address behind a name. They are
+    /// watched from now on, and a call goes to the next one that serves.
+    ///
+    /// Must be called inside a tokio runtime.
+    pub fn to_service(
+        service: &'static str,
+        addresses: &[Address],
+        options: RemoteOptions,
+    ) -> Self {
+        Self {
+            transport: Transport::Pool(Pool::new(service, addresses, options)),
+            deadlines: None,
+        }
+    }
+
+    /// Waits until a process of the service serves. A link that is not watched counts as serving.
+    pub async fn serves(&self) {
+        if let Transport::Pool(pool) = &self.transport {
+            pool.serves().await;
+        }
+    }
+
     /// The link, giving these deadlines to unary calls that have none.
     #[must_use]
     pub fn with_deadlines(self, deadlines: Deadlines) -> Self {
@@ -88,6 +116,7 @@ impl fmt::Debug for Link {
         f.write_str(match self.transport {
             Transport::Local(_) => "Link(local)",
             Transport::Remote(_) => "Link(remote)",
+            Transport::Pool(_) => "Link(service)",
         })
     }
 }
@@ -99,7 +128,7 @@ impl Service<Request<Body>> for Link {
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         match &mut self.transport {
-            Transport::Local(_) => Poll::Ready(Ok(())),
+            Transport::Local(_) | Transport::Pool(_) => Poll::Ready(Ok(())),
             Transport::Remote(channel) => channel.poll_ready(cx).map_err(|e| remote::status(&e)),
         }
     }
@@ -118,6 +147,7 @@ impl Service<Request<Body>> for Link {
                 Inner::Local(services.call(request))
             }
             Transport::Remote(channel) => Inner::Remote(RemoteFuture::new(channel.call(request))),
+            Transport::Pool(pool) => Inner::Pool(pool.call(request)),
         })
     }
 }
@@ -128,6 +158,7 @@ pub struct LinkFuture(Inner);
 enum Inner {
     Local(LocalCall),
     Remote(RemoteFuture),
+    Pool(BoxFuture<'static, Result<Response<Body>, Status>>),
 }
 
 impl Future for LinkFuture {
@@ -144,6 +175,7 @@ impl Future for LinkFuture {
                     .map_err(|never| match never {})
             }),
             Inner::Remote(call) => Pin::new(call).poll(cx),
+            Inner::Pool(call) => call.as_mut().poll(cx),
         }
     }
 }

@@ -36,6 +36,11 @@ use tower::{Service, service_fn};
 /// is refused with OutOfRange.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 
+/// Calls of one client's connection at a time.
+const MAX_PUBLIC_STREAMS: u32 = 256;
+/// Calls of one process at a time: attempts and followers of very many sessions.
+const MAX_INTERNAL_STREAMS: u32 = 64 * 1024;
+
 /// Who reaches the registered services, and so where the caller's identity comes from.
 #[derive(Clone)]
 pub enum Exposure {
@@ -156,6 +161,10 @@ impl ServerBuilder {
         self.add(Guarded::without_identity(v1));
         self.add(Guarded::without_identity(v1alpha));
         Ok(Server {
+            max_streams: match self.exposure {
+                Exposure::Public(_) => MAX_PUBLIC_STREAMS,
+                Exposure::Internal => MAX_INTERNAL_STREAMS,
+            },
             routes: self.routes.prepare(),
             local: self.local,
             health,
@@ -181,6 +190,7 @@ impl ServerBuilder {
 /// Services that are ready to be called. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Server {
+    max_streams: u32,
     routes: Routes,
     local: LocalServices,
     health: Health,
@@ -214,7 +224,7 @@ impl Server {
             shutdown.await;
             health.stop().await;
         };
-        serve(listener, self.routes, shutdown, grace).await
+        serve(listener, self.routes, self.max_streams, shutdown, grace).await
     }
 }
 

@@ -171,6 +171,7 @@ async fn watch_units(client: &mut support::Client, session: &str) -> Vec<f64> {
     let request = cairn_proto::orchestrator::WatchSessionRequest {
         session: session.to_owned(),
         after_seq: 3,
+        ..cairn_proto::orchestrator::WatchSessionRequest::default()
     };
     let mut last = Instant::now();
     let stream = client.watch_session(request).await.expect("a watch");

@@ -132,6 +132,7 @@ pub async fn watch(
     let request = pb::WatchSessionRequest {
         session: session.to_owned(),
         after_seq,
+        ..pb::WatchSessionRequest::default()
     };
     let mut events = client.watch_session(request).await?.into_inner();
     while let Some(message) = events.message().await? {

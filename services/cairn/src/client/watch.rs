@@ -3,7 +3,7 @@
 use super::Client;
 use crate::error::CliError;
 use crate::ui::text::command;
-use cairn_proto::event::Event;
+use cairn_proto::event::{Event, TextDelta};
 use cairn_proto::orchestrator::{
     ExportSessionRequest, ExportSessionResponse, GetSessionRequest, WatchSessionRequest,
     WatchSessionResponse,
@@ -35,6 +35,8 @@ pub enum Watched {
     },
     /// The events so far are all there are now.
     CaughtUp,
+    /// A part of a reply that is on its way; some may be missing.
+    Delta(Box<TextDelta>),
 }
 
 /// Where events come from.
@@ -48,6 +50,7 @@ enum Source {
 
 enum Message {
     Event(u64, Box<Event>),
+    Delta(Box<TextDelta>),
     CaughtUp,
     EndOfFile,
     Deleted,
@@ -57,6 +60,9 @@ impl Source {
     async fn next(&mut self) -> Result<Message, Status> {
         let (seq, event) = match self {
             Self::Live(events) => match events.message().await? {
+                Some(WatchSessionResponse {
+                    delta: Some(delta), ..
+                }) => return Ok(Message::Delta(Box::new(delta))),
                 Some(message) => (message.seq, message.event),
                 None => return Ok(Message::Deleted),
             },
@@ -120,6 +126,7 @@ pub struct Watch<'w, 'a> {
     after: u64,
     source: Option<Source>,
     tries: u32,
+    with_deltas: bool,
     is_caught_up: bool,
     is_told: bool,
 }
@@ -132,8 +139,18 @@ impl<'w, 'a> Watch<'w, 'a> {
             after,
             source: None,
             tries: 0,
+            with_deltas: false,
             is_caught_up: false,
             is_told: false,
+        }
+    }
+
+    /// Also gives the text of replies while they come, if that is wanted.
+    #[must_use]
+    pub fn with_deltas(self, with_deltas: bool) -> Self {
+        Self {
+            with_deltas,
+            ..self
         }
     }
 
@@ -180,6 +197,7 @@ impl<'w, 'a> Watch<'w, 'a> {
                     self.after = seq;
                     return Ok(Some(Watched::Event { seq, event }));
                 }
+                Ok(Message::Delta(delta)) => return Ok(Some(Watched::Delta(delta))),
                 Ok(Message::CaughtUp) => {
                     self.tries = 0;
                     if !std::mem::replace(&mut self.is_caught_up, true) {
@@ -208,6 +226,7 @@ impl<'w, 'a> Watch<'w, 'a> {
             let request = WatchSessionRequest {
                 session,
                 after_seq: self.after,
+                with_deltas: self.with_deltas,
             };
             let events = orchestrator.watch_session(request).await?;
             Source::Live(events.into_inner())

@@ -36,6 +36,8 @@ pub(super) struct Following {
     pub(super) tree_dir: Option<PathBuf>,
     /// Tell everything, where nothing moves on a terminal.
     pub(super) verbose: bool,
+    /// Tell replies while they come, where nothing moves on a terminal.
+    pub(super) deltas: bool,
 }
 
 /// Follows the run until it ends, waits for a person, or Ctrl-C is pressed.
@@ -47,7 +49,7 @@ pub(super) async fn follow(
     what: &Following,
 ) -> Result<ExitCode, CliError> {
     let context = client.context();
-    let mut display = Display::new(context, what.verbose);
+    let mut display = Display::new(context, what.verbose, what.deltas);
     display.header(&header(client, what))?;
     let followed = watch(client, what, &mut display).await;
     display.end();
@@ -65,7 +67,9 @@ async fn watch(
     let mut progress = Progress::new(what.run, what.seen_before);
     let mut trace = what.tree_dir.clone().map(Trace::new).transpose()?;
     let mut tick = tokio::time::interval(TICK);
-    let mut events = client.watch(&what.session, what.after);
+    let mut events = client
+        .watch(&what.session, what.after)
+        .with_deltas(display.shows_deltas());
     loop {
         let mut orchestrator = events.client().orchestrator();
         let mut next = pin!(events.next());
@@ -89,6 +93,10 @@ async fn watch(
                 )));
             }
             Some(Watched::CaughtUp) => {}
+            Some(Watched::Delta(delta)) => {
+                display.delta(&delta, &mut progress)?;
+                continue;
+            }
             Some(Watched::Event { seq, event }) => {
                 if progress.apply(seq, &event) {
                     display.event(seq, &event, &progress)?;
@@ -150,7 +158,12 @@ fn header(client: &Client<'_>, what: &Following) -> Vec<String> {
     let context = client.context();
     let config = context.config();
     let mut lines = Vec::new();
-    if client.attached().is_remote() {
+    if let Some(server) = &config.client.server {
+        lines.push(format!(
+            "the services at {} do the work, with their own model and workspace",
+            server.0
+        ));
+    } else if client.attached().is_remote() {
         let workspace = client.attached().workspace.as_deref();
         lines.push(match workspace {
             Some(folder) => format!(

@@ -38,6 +38,10 @@ pub struct Args {
     /// terminal nothing is told but the plan as it moves on
     #[arg(short, long)]
     verbose: bool,
+    /// Also tell replies while the model writes them: whole lines, or with --json each part as a
+    /// line of the kind text_delta. On a terminal they are shown in any case
+    #[arg(long)]
+    deltas: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -74,6 +78,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         seen_before: before.last_seq,
         tree_dir: args.tree_dir,
         verbose: args.verbose,
+        deltas: args.deltas,
     };
     let mut client = Client::attach(context, Access::Hold).await?;
     // Somebody asks for it, so it is not to stay aside.

@@ -61,6 +61,10 @@ pub struct Args {
     /// terminal nothing is told but the plan as it moves on
     #[arg(short, long)]
     verbose: bool,
+    /// Also tell replies while the model writes them: whole lines, or with --json each part as a
+    /// line of the kind text_delta. On a terminal they are shown in any case
+    #[arg(long)]
+    deltas: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -102,13 +106,22 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
                 max_turns: args.max_turns.unwrap_or(0),
                 max_parallel_steps: args.max_parallel_steps.unwrap_or(0),
             }),
-            model: context.config().default_model().to_owned(),
+            model: model(&args, context),
+            ..StartRun::default()
         }),
     };
     let mut client = Client::attach(context, Access::Hold).await?;
     let followed = start_and_follow(&mut client, request, args).await;
     client.finish().await;
     followed
+}
+
+/// Services elsewhere have a default of their own.
+fn model(args: &Args, context: &Context) -> String {
+    match context.config().client.server {
+        Some(_) => args.model.clone().unwrap_or_default(),
+        None => context.config().default_model().to_owned(),
+    }
 }
 
 async fn start_and_follow(
@@ -124,6 +137,7 @@ async fn start_and_follow(
         seen_before: 0,
         tree_dir: args.tree_dir,
         verbose: args.verbose,
+        deltas: args.deltas,
     };
     follow::follow(client, &what).await
 }

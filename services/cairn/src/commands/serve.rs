@@ -1,8 +1,12 @@
-//! `cairn serve`: all services in this process, for other programs.
+//! `cairn serve`: services of this process, for other programs: all five, or some of them.
 
+mod some;
+
+use super::Flag;
 use crate::attach::{Access, Attached, attach};
 use crate::context::Context;
 use crate::error::CliError;
+use crate::node::Service;
 use crate::ui::out;
 use cairn_boot::Origin;
 use cairn_rpc::Listener;
@@ -21,9 +25,20 @@ const MOMENT: Duration = Duration::from_millis(500);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
+    /// The services of this process [default: all five, over the embedded store]
+    #[arg(value_name = "SERVICE", value_enum)]
+    services: Vec<Service>,
     /// Address and port of the public gRPC API; port 0 takes a free one [default: 127.0.0.1:7878]
     #[arg(long, value_name = "ADDRESS")]
     pub(super) listen: Option<String>,
+    /// Address and port for Cairn's other services, where some of them are in other processes; port 0
+    /// takes a free one [default: a port of its own for each service on 127.0.0.1, from 7881]
+    #[arg(long, value_name = "ADDRESS", requires = "services")]
+    pub(super) internal: Option<String>,
+    /// Where a service of another process is, such as memory=http://memory:7881; several addresses
+    /// are joined by commas [default: where cairn serve SERVICE listens on this machine]
+    #[arg(long = "link", value_name = "SERVICE=URL", requires = "services", value_parser = link)]
+    pub(super) links: Vec<Link>,
     /// Allow an address that other machines reach. There is no TLS and no login: whoever reaches
     /// the port may start runs, read every session and have every allowed tool called
     #[arg(long)]
@@ -42,10 +57,58 @@ pub struct Args {
     pub(super) pace: Option<String>,
 }
 
+impl Args {
+    /// The flags that were given and set a setting.
+    pub(super) fn flags(&self) -> Vec<Option<Flag>> {
+        let given = |flag, setting, value: Option<String>| Some((flag, setting, value?));
+        let workspace = self.workspace.as_ref();
+        let mut flags = vec![
+            given(
+                "--in",
+                "workspace.path",
+                workspace.map(|path| path.to_string_lossy().into()),
+            ),
+            given("--pace", "model.pace", self.pace.clone()),
+            given("--model", "model.default", self.model.clone()),
+            given("--listen", "serve.listen", self.listen.clone()),
+            given("--internal", "serve.internal", self.internal.clone()),
+            given("--grace", "serve.grace", self.grace.clone()),
+        ];
+        let links = self.links.iter();
+        let links = links.map(|link| given("--link", link.setting, Some(link.addresses.clone())));
+        flags.extend(links);
+        flags
+    }
+}
+
+/// Where a service of another process is.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    setting: &'static str,
+    addresses: String,
+}
+
+/// Reads `memory=http://host:port`; the addresses are read with the settings. Orchestrators are
+/// called by clients only.
+fn link(text: &str) -> Result<Link, String> {
+    let (name, addresses) = text.split_once('=').unwrap_or((text, ""));
+    let setting = match name {
+        "memory" => "links.memory",
+        "tools" => "links.tools",
+        "executor" => "links.executor",
+        "planner" => "links.planner",
+        _ => return Err("memory=, tools=, executor= or planner= with an address".to_owned()),
+    };
+    let addresses = addresses.to_owned();
+    Ok(Link { setting, addresses })
+}
+
 const EXAMPLES: &str = "\
 Examples:
   cairn serve
   cairn serve --listen 127.0.0.1:0 --json     the port is in the line that it prints
+  cairn serve memory                          one service; the others in processes of their own:
+  cairn serve orchestrator --link executor=http://10.0.0.7:7883,http://10.0.0.8:7883
   grpcurl -plaintext 127.0.0.1:7878 list
 
 Health and reflection are on. Unfinished sessions go on by themselves. Commands such as cairn watch
@@ -56,13 +119,13 @@ work beside it, through the socket next to the store. Ctrl-C stops gracefully, a
 /// # Errors
 /// An address that is not allowed or not free; a store that another process holds.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    if !args.services.is_empty() {
+        return some::run(&args, context).await;
+    }
     let address = context.config().serve.listen;
-    check(address, &args, context)?;
+    check("serve.listen", address, args.allow_remote, context)?;
     // Before any work: a port in use is known at once.
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        CliError::new(format!("cannot listen on {address}: {error}"))
-            .hint("give another address with --listen")
-    })?;
+    let listener = bind(address, "--listen").await?;
     let address = listener.local_addr()?;
     let attached = attach(context, Access::Hold).await?;
     let Some(server) = attached.public().cloned() else {
@@ -94,11 +157,17 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(address: SocketAddr, args: &Args, context: &Context) -> Result<(), CliError> {
-    if address.ip().is_loopback() || args.allow_remote {
+/// Whoever reaches a port may do everything, so it is not opened to others by accident.
+fn check(
+    setting: &str,
+    address: SocketAddr,
+    allow_remote: bool,
+    context: &Context,
+) -> Result<(), CliError> {
+    if address.ip().is_loopback() || allow_remote {
         return Ok(());
     }
-    let origin = match context.settings.origin("serve.listen") {
+    let origin = match context.settings.origin(setting) {
         Origin::Default => String::new(),
         origin => format!("{origin}: "),
     };
@@ -106,6 +175,13 @@ fn check(address: SocketAddr, args: &Args, context: &Context) -> Result<(), CliE
         "{origin}{address} can be reached by other machines, and there is no TLS and no login"
     ))
     .hint("listen on 127.0.0.1, or say that this is what you want with --allow-remote"))
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, CliError> {
+    TcpListener::bind(address).await.map_err(|error| {
+        CliError::new(format!("cannot listen on {address}: {error}"))
+            .hint(format!("give another address with {flag}"))
+    })
 }
 
 fn announce(context: &Context, address: SocketAddr, attached: &Attached) -> Result<(), CliError> {

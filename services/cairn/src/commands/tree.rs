@@ -155,6 +155,7 @@ async fn keep(
     while let Some(next) = watch.next().await? {
         match next {
             Watched::CaughtUp => is_caught_up = true,
+            Watched::Delta(_) => continue,
             Watched::Event { event, .. } => match event.kind {
                 Some(Kind::RunStarted(_)) => is_active = true,
                 Some(Kind::RunCompleted(_) | Kind::RunFailed(_) | Kind::RunCancelled(_)) => {

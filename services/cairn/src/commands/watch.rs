@@ -8,9 +8,10 @@ use crate::ui::event_json::event_json;
 use crate::ui::event_line::{EventLine, Mark, Narrator};
 use crate::ui::style::Style;
 use crate::ui::time::clock;
+use crate::ui::writing::{Writing, delta_json, written};
 use crate::ui::{out, text};
-use cairn_proto::event::Event;
 use cairn_proto::event::event::Kind;
+use cairn_proto::event::{Event, TextDelta};
 use cairn_proto::orchestrator::{GetSessionRequest, RunStatus, Session};
 use std::process::ExitCode;
 
@@ -44,6 +45,10 @@ pub struct Args {
     /// End with the last event that there is now
     #[arg(long, overrides_with = "follow")]
     no_follow: bool,
+    /// Also show replies while the model writes them: whole lines, or with --json each part as a
+    /// line of the kind text_delta, which has no seq. On a terminal they are shown in any case
+    #[arg(long)]
+    deltas: bool,
 }
 
 /// Writes each event as it comes; the exit code tells of the latest run.
@@ -60,12 +65,17 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     }
     let mut shown = Shown::new(context, args.after);
     let (mut is_caught_up, mut is_ended) = (false, false);
-    let mut watch = client.watch(&session, args.after);
+    let deltas = args.deltas || context.live;
+    let mut watch = client.watch(&session, args.after).with_deltas(deltas);
     while let Some(next) = watch.next().await? {
         let is_news = match next {
             Watched::CaughtUp => {
                 is_caught_up = true;
                 true
+            }
+            Watched::Delta(delta) => {
+                shown.delta(&delta)?;
+                continue;
             }
             Watched::Event { seq, event } => {
                 shown.show(seq, &event)?;
@@ -130,6 +140,7 @@ struct Shown {
     json: bool,
     style: Style,
     narrator: Narrator,
+    writing: Writing,
     cursor: u64,
 }
 
@@ -139,8 +150,19 @@ impl Shown {
             json: context.json,
             style: Style::new(context.color),
             narrator: Narrator::default(),
+            writing: Writing::default(),
             cursor,
         }
+    }
+
+    fn delta(&mut self, delta: &TextDelta) -> Result<(), CliError> {
+        if self.json {
+            return out::line(&delta_json(delta));
+        }
+        let step = delta.attempt.map_or(0, |attempt| attempt.step);
+        let lines = self.writing.take(delta);
+        let mut lines = lines.iter();
+        lines.try_for_each(|line| out::line(&self.style.dim(&written(step, line))))
     }
 
     fn show(&mut self, seq: u64, event: &Event) -> Result<(), CliError> {

@@ -225,6 +225,7 @@ fn start_run(start: &wire::StartRun) -> Value {
         "plan": plan(start.plan.as_ref()),
         "limits": limits,
         "model": start.model,
+        "trace_parent": start.trace_parent,
     })
 }
 
@@ -246,6 +247,7 @@ fn run_started(event: &wire::RunStarted) -> Value {
         "limits": limits,
         "model": event.model,
         "command_seq": event.command_seq,
+        "trace_parent": event.trace_parent,
     })
 }
 
@@ -356,6 +358,7 @@ fn decided(e: &wire::Decided) -> Value {
         "command_seq": e.command_seq,
         "call": call(e.call.as_ref()),
         "settlement": settlement(e.settlement.as_ref()),
+        "settle_after_unix_ms": e.settle_after_unix_ms,
     })
 }
 

@@ -58,7 +58,7 @@ impl Live {
             let is_over = !matches!(step.state, StepState::Pending | StepState::Running);
             if is_over && !self.told[index] {
                 self.told[index] = true;
-                standing.push(layout.line(self.style, index + 1, step, &ended(step)));
+                standing.push(layout.line(self.style, index + 1, step, "", &ended(step)));
             }
             if step.state == StepState::Pending {
                 self.since[index] = Instant::now();
@@ -103,7 +103,9 @@ impl Live {
                     StepState::Running => span_since(self.since[index]),
                     _ => String::new(),
                 };
-                layout.line(self.style, index + 1, step, &time)
+                let writing = progress.writing.line(index as u32 + 1);
+                let writing = writing.unwrap_or_default();
+                layout.line(self.style, index + 1, step, &writing, &time)
             })
             .collect();
         match open.count() {
@@ -155,9 +157,20 @@ impl Layout {
         }
     }
 
-    fn line(&self, style: Style, number: usize, step: &StepView, time: &str) -> String {
+    /// `writing` is what the step's model is writing, if it is.
+    fn line(
+        &self,
+        style: Style,
+        number: usize,
+        step: &StepView,
+        writing: &str,
+        time: &str,
+    ) -> String {
         let name = fit(&step.name, self.name);
-        let detail = fit(&detail(step), self.detail);
+        let detail = match writing {
+            "" => fit(&detail(step), self.detail),
+            writing => fit(tail(writing, self.detail), self.detail),
+        };
         let number = format!("{number:>0$}", self.number);
         let time = style.dim(&format!("{time:>TIME_WIDTH$}"));
         match step.state {
@@ -229,6 +242,19 @@ fn fit(text: &str, columns: usize) -> String {
     format!("{fitted}…{}", " ".repeat(rest))
 }
 
+/// The end of the text, at most this many columns wide.
+fn tail(text: &str, columns: usize) -> &str {
+    let (mut start, mut used) = (text.len(), 0);
+    for (at, c) in text.char_indices().rev() {
+        used += c.width().unwrap_or(0);
+        if used > columns {
+            break;
+        }
+        start = at;
+    }
+    &text[start..]
+}
+
 /// The text in lines of at most this many columns, broken between words where that is possible.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -285,6 +311,18 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_text_keeps_to_its_columns() {
+        for (text, want) in [
+            ("ab", "ab"),
+            ("abcdef", "cdef"),
+            ("石標石標", "石標"),
+            ("", ""),
+        ] {
+            assert_eq!(tail(text, 4), want);
+        }
+    }
+
+    #[test]
     fn texts_are_broken_between_words() {
         assert_eq!(wrap("one two three", 8), ["one two", "three"]);
         assert_eq!(wrap("abcdefghij kl", 4), ["abcd", "efgh", "ij", "kl"]);
@@ -308,7 +346,7 @@ mod tests {
         };
         let layout = Layout::of(&progress);
         for step in &progress.steps {
-            let line = layout.line(Style::new(false), 3, step, "1.2 s");
+            let line = layout.line(Style::new(false), 3, step, &step.result, "1.2 s");
             assert!(line.width() < WIDEST.min(size().0.max(NARROWEST)), "{line}");
         }
     }

@@ -1,6 +1,7 @@
 //! How far a run has got, from its events.
 
 use super::event_line::step_name;
+use super::writing::Writing;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_rpc::text::clip;
@@ -87,6 +88,8 @@ pub struct Progress {
     pub latest_ms: i64,
     /// It wrote [`REPORT`] itself.
     pub wrote_report: bool,
+    /// What the models of its steps are writing.
+    pub writing: Writing,
     pub(super) began: bool,
 }
 
@@ -178,6 +181,11 @@ impl Progress {
         let Some(number) = step_number(kind) else {
             return;
         };
+        // What the model was writing is whole now, or will not come any more.
+        let goes_on = matches!(kind, Kind::CallFinished(_) | Kind::StepStarted(_));
+        if !goes_on {
+            self.writing.end(number);
+        }
         let kept = seq <= self.seen_before;
         let index = usize::try_from(number).unwrap_or(0).wrapping_sub(1);
         let Some(step) = self.steps.get_mut(index) else {

@@ -43,6 +43,10 @@ pub fn json_escaped(text: &str) -> String {
 
 /// A command as a person types it here: names the store if this command was told which one.
 pub fn command(context: &Context, rest: &str) -> String {
+    let server = context.config().client.server.as_ref();
+    if let (Some(server), Origin::Flag(_)) = (server, context.settings.origin("client.server")) {
+        return format!("cairn {rest} --server {}", server.0);
+    }
     let store = &context.config().store.path;
     match context.settings.origin("store.path") {
         Origin::Flag(_) => format!("cairn {rest} --store {}", quoted(&store.to_string_lossy())),

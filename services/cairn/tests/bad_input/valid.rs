@@ -36,6 +36,7 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         "WatchSession" => one(&pb::WatchSessionRequest {
             session,
             after_seq: 1,
+            ..pb::WatchSessionRequest::default()
         }),
         "ListPending" => one(&pb::ListPendingRequest { session }),
         "Decide" => decisions(n, &session),
@@ -89,7 +90,7 @@ fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
         goal: "Look.".to_owned(),
         plan,
         limits: Some(limits),
-        model: String::new(),
+        ..wire::StartRun::default()
     };
     let request = pb::StartRunRequest {
         session: String::new(),

@@ -98,6 +98,11 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
         "FollowEvents" => one(&pb::FollowEventsRequest {
             session,
             after_seq: 1,
+            with_deltas: true,
+        }),
+        "PublishDelta" => one(&pb::PublishDeltaRequest {
+            session,
+            delta: vec![7].into(),
         }),
         "GetCheckpoint" => one(&pb::GetCheckpointRequest {
             session,

@@ -152,6 +152,7 @@ pub async fn watch_to_end(
     let request = pb::WatchSessionRequest {
         session: session.to_owned(),
         after_seq,
+        ..pb::WatchSessionRequest::default()
     };
     let mut stream = client
         .watch_session(request)

@@ -13,10 +13,11 @@ use cairn_proto::tools::{
     InvokeToolRequest, InvokeToolResponse, ListToolsRequest, ListToolsResponse,
 };
 use cairn_rpc::{Exposure, Link, ServerBuilder, identity};
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream, StreamExt as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Request, Response, Status};
 
 /// What a model answers.
@@ -25,6 +26,7 @@ pub(crate) type Answer = Result<ChatReply, ModelError>;
 /// A question to the model. Dropping it makes the model panic.
 pub(crate) struct Asked {
     pub(crate) request: ChatRequest,
+    text: mpsc::UnboundedSender<String>,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -38,6 +40,13 @@ impl Asked {
         self.answer
             .send(answer)
             .expect("the executor waits for the model");
+    }
+
+    /// More text of a reply that is still being written.
+    pub(crate) fn writes(&self, text: &str) {
+        self.text
+            .send(text.to_owned())
+            .expect("the executor reads what the model writes");
     }
 
     /// Waits until the question is given up.
@@ -79,20 +88,31 @@ struct PlayedModel(mpsc::UnboundedSender<Asked>);
 
 #[tonic::async_trait]
 impl Model for PlayedModel {
-    async fn chat(&self, request: &ChatRequest) -> Answer {
-        let (answer, wait) = oneshot::channel();
-        let request = request.clone();
-        self.0
-            .send(Asked { request, answer })
-            .expect("the test listens");
-        wait.await.expect("the test answers")
+    async fn chat(&self, _request: &ChatRequest) -> Answer {
+        unreachable!("the executor streams")
     }
 
     async fn chat_stream(
         &self,
-        _request: &ChatRequest,
+        request: &ChatRequest,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        unreachable!("the executor does not stream")
+        let (text, mut written) = mpsc::unbounded_channel();
+        let (answer, mut wait) = oneshot::channel();
+        let request = request.clone();
+        let asked = Asked {
+            request,
+            text,
+            answer,
+        };
+        self.0.send(asked).expect("the test listens");
+        tokio::select! {
+            biased;
+            Some(text) = written.recv() => Ok(begun(text, written, wait)),
+            answer = &mut wait => {
+                let reply = answer.expect("the test answers")?;
+                Ok(stream::iter(cairn_model::stream::reply_events(reply)).boxed())
+            }
+        }
     }
 
     fn estimate_tokens(&self, _messages: &[Message]) -> u64 {
@@ -107,6 +127,25 @@ impl Model for PlayedModel {
             prices: None,
         }
     }
+}
+
+/// The rest of a reply whose first text has come.
+fn begun(
+    first: String,
+    written: mpsc::UnboundedReceiver<String>,
+    wait: oneshot::Receiver<Answer>,
+) -> BoxStream<'static, StreamEvent> {
+    let texts = stream::once(async { first }).chain(UnboundedReceiverStream::new(written));
+    let end = stream::once(async {
+        match wait.await.expect("the test answers") {
+            Ok(reply) => StreamEvent::TurnComplete {
+                reply: Box::new(reply),
+            },
+            Err(error) => StreamEvent::from(error),
+        }
+    });
+    let deltas = texts.map(|text| StreamEvent::AssistantTextDelta { text });
+    deltas.chain(end).boxed()
 }
 
 /// A call that has arrived at the tools service.
@@ -229,7 +268,7 @@ pub(crate) async fn executor(
         models: Arc::new(models),
         tools,
     };
-    let service = cairn_executor::build(config, deps);
+    let (service, _) = cairn_executor::build(config, deps);
     let builder = ServerBuilder::new(Exposure::Internal);
     let server = builder
         .register(service, cairn_proto::DESCRIPTORS)

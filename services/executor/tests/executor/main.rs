@@ -10,6 +10,7 @@
 )]
 
 mod bench;
+mod deltas;
 mod owner;
 mod refusals;
 mod results;

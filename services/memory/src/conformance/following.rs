@@ -162,3 +162,26 @@ pub async fn a_follower_that_comes_and_goes_misses_nothing(subject: &Subject) {
     };
     tokio::join!(reconnecting, work);
 }
+
+pub async fn what_is_published_reaches_who_listens_in_order(subject: &Subject) {
+    let owner = subject.owned("a", "one").await;
+    let other = subject.parked("b").await;
+    let store = &subject.store;
+    let text = |number: u8| Bytes::from(vec![b'a' + number]);
+    store.publish_delta(&owner.key, text(0)).await.unwrap();
+    let mut listener = store.deltas(&owner.key).await.unwrap();
+    let mut elsewhere = store.deltas(&other).await.unwrap();
+    for number in 1..20 {
+        store.publish_delta(&owner.key, text(number)).await.unwrap();
+    }
+    store.publish_delta(&other, text(20)).await.unwrap();
+    for number in 1..20 {
+        assert_eq!(listener.next().await, Some(text(number)));
+    }
+    assert_eq!(elsewhere.next().await, Some(text(20)));
+    // Nothing of it is kept.
+    let page = store.read(&owner.key, 0, 100).await.unwrap();
+    assert_eq!(page.last_seq, 2);
+    let unheard = key("unknown");
+    assert_eq!(store.publish_delta(&unheard, text(0)).await, Ok(()));
+}

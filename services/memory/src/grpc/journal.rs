@@ -3,17 +3,20 @@
 use super::convert;
 use crate::error::about;
 use crate::port::{
-    AppendCommand, Commit, Create, LeaseRequest, PageToken, SessionEntry, Store, StoreError,
+    AppendCommand, Commit, Create, DeltaStream, LeaseRequest, PageToken, SessionEntry, Store,
+    StoreError,
 };
 use cairn_proto::memory::{self as pb, journal_service_server::JournalService};
 use cairn_rpc::{RpcError, identity};
-use futures::{StreamExt as _, stream::BoxStream};
+use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
 const DEFAULT_PAGE: usize = 100;
 const MAX_PAGE: usize = 1000;
 const DEFAULT_EVENTS: usize = 1000;
+/// Most bytes of what is published at once.
+const MAX_DELTA: usize = 16 * 1024;
 
 /// Journals over a store.
 pub(super) struct Journal {
@@ -158,19 +161,46 @@ impl JournalService for Journal {
         request: Request<pb::FollowEventsRequest>,
     ) -> Result<Response<Self::FollowEventsStream>, Status> {
         let key = convert::session_key(&request, &request.get_ref().session)?;
-        let after_seq = request.get_ref().after_seq;
-        let events = self
-            .store
-            .follow(&key, after_seq)
-            .await
-            .map_err(about(&key))?;
-        let messages = events.map(move |batch| match batch {
+        let pb::FollowEventsRequest {
+            after_seq,
+            with_deltas,
+            ..
+        } = request.into_inner();
+        // Before the events: a part of a reply that is published in between is shown.
+        let deltas = match with_deltas {
+            true => self.store.deltas(&key).await.map_err(about(&key))?,
+            false => stream::pending().boxed(),
+        };
+        let events = self.store.follow(&key, after_seq).await;
+        let events = events.map_err(about(&key))?;
+        let events = events.map(move |batch| match batch {
             Ok(events) => Ok(pb::FollowEventsResponse {
                 events: convert::events(events),
+                ..pb::FollowEventsResponse::default()
             }),
             Err(error) => Err(about(&key)(error).into()),
         });
-        Ok(Response::new(messages.boxed()))
+        Ok(Response::new(with_parts(events, deltas).boxed()))
+    }
+
+    async fn publish_delta(
+        &self,
+        request: Request<pb::PublishDeltaRequest>,
+    ) -> Result<Response<pb::PublishDeltaResponse>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        let delta = request.into_inner().delta;
+        if delta.is_empty() {
+            return Err(RpcError::missing("delta").into());
+        }
+        let bytes = delta.len();
+        if bytes > MAX_DELTA {
+            let problem = format!("has {bytes} bytes");
+            let error = RpcError::invalid("delta", problem);
+            return Err(error.allowed(format!("at most {MAX_DELTA}")).into());
+        }
+        let published = self.store.publish_delta(&key, delta).await;
+        published.map_err(about(&key))?;
+        Ok(Response::new(pb::PublishDeltaResponse {}))
     }
 
     async fn get_checkpoint(
@@ -222,6 +252,25 @@ impl JournalService for Journal {
             })?;
         Ok(Response::new(pb::GetBlobResponse { data }))
     }
+}
+
+/// Events with what is published meanwhile, until the events end. Where both are there, the events
+/// come first.
+fn with_parts(
+    events: impl Stream<Item = Result<pb::FollowEventsResponse, Status>> + Send + Unpin,
+    deltas: DeltaStream,
+) -> impl Stream<Item = Result<pb::FollowEventsResponse, Status>> + Send {
+    stream::unfold((events, deltas), |(mut events, mut deltas)| async {
+        let message = tokio::select! {
+            biased;
+            message = events.next() => message?,
+            Some(delta) = deltas.next() => Ok(pb::FollowEventsResponse {
+                delta,
+                ..pb::FollowEventsResponse::default()
+            }),
+        };
+        Some((message, (events, deltas)))
+    })
 }
 
 fn create(request: Request<pb::CreateSessionRequest>) -> Result<Create, RpcError> {

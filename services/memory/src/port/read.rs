@@ -31,6 +31,9 @@ pub struct EventPage {
 /// Batches of events as they come; an empty one says that the follower has caught up.
 pub type EventStream = BoxStream<'static, StoreResult<Vec<StoredEvent>>>;
 
+/// What is published of a session, as it comes.
+pub type DeltaStream = BoxStream<'static, Bytes>;
+
 /// A place in the list of a namespace's sessions. Its value means something to the store alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageToken(pub u64);

@@ -3,13 +3,16 @@
 use super::{Answer, key_of};
 use crate::commands::{Answer as Outcome, start_in_new_session, submit};
 use crate::deps::Deps;
-use crate::reading::{ms, pending_messages};
+use crate::key::derived_trace;
+use crate::reading::ms;
 use cairn_engine::command::{Command, Settlement, StartRun};
 use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
 use cairn_engine::plan::Plan;
 use cairn_proto::convert::ConvertError;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{RpcError, check_request_id, check_required_text, check_text, identity};
+use cairn_rpc::{
+    RpcError, TraceParent, check_request_id, check_required_text, check_text, identity,
+};
 use std::sync::Arc;
 use tonic::{Request, Response};
 
@@ -27,11 +30,15 @@ pub(super) async fn start_run(
     let key = named
         .then(|| key_of(&request, &request.get_ref().session))
         .transpose()?;
+    let callers_trace = TraceParent::of(&request);
     let asked = request.into_inner();
     check_request_id("request_id", &asked.request_id)?;
     let run = asked.run.ok_or_else(|| RpcError::missing("run"))?;
-    let run = StartRun::try_from(run).map_err(|error| invalid("run", &error))?;
+    let mut run = StartRun::try_from(run).map_err(|error| invalid("run", &error))?;
     check_run(&run)?;
+    let own_trace = || derived_trace(&namespace, &asked.session, &asked.request_id);
+    let trace = named_trace(&run)?.or(callers_trace);
+    run.trace_parent = trace.unwrap_or_else(own_trace).to_string();
     let command = Command::StartRun(run);
     let (key, outcome) = match key {
         Some(key) => {
@@ -48,6 +55,13 @@ pub(super) async fn start_run(
         run,
         seq,
     }))
+}
+
+/// The trace that the request itself names.
+fn named_trace(run: &StartRun) -> Result<Option<TraceParent>, RpcError> {
+    let named = Some(&run.trace_parent).filter(|named| !named.is_empty());
+    let named = named.map(|named| named.parse::<TraceParent>()).transpose();
+    named.map_err(|error| RpcError::invalid("run.trace_parent", error.to_string()))
 }
 
 fn check_run(run: &StartRun) -> Result<(), RpcError> {
@@ -133,21 +147,14 @@ pub(super) async fn decide(
         Settlement::Fail { reason } => check_text("settlement.fail.reason", reason, MAX_REASON)?,
         Settlement::Retry => {}
     }
-    let session = deps.store.load(&key, None).await?.session;
-    let open = pending_messages(&key, &session);
-    let settle_after = open.iter().find(|open| open.id == asked.pending_id);
-    let settle_after = settle_after.map_or(0, |open| open.settle_after_unix_ms);
     let command = Command::Decide {
         pending_id: asked.pending_id,
         settlement,
     };
     match submit(deps, &key, &asked.request_id, command).await? {
-        Outcome::Decided => {
-            let is_over = settle_after <= ms(deps.store.clock.now());
-            Ok(Response::new(pb::DecideResponse {
-                settle_after_unix_ms: if is_over { 0 } else { settle_after },
-            }))
-        }
+        Outcome::Decided { settle_after } => Ok(Response::new(pb::DecideResponse {
+            settle_after_unix_ms: ms(settle_after),
+        })),
         other => Err(contradiction(&other).into()),
     }
 }

@@ -2,9 +2,14 @@
 
 use crate::deps::Deps;
 use crate::key::SessionKey;
+use cairn_proto::event::event::Kind;
+use cairn_proto::event::{Event, TextDelta};
+use cairn_proto::memory::FollowEventsResponse;
 use cairn_proto::orchestrator::{ExportSessionResponse, WatchSessionResponse};
 use cairn_rpc::RpcError;
 use futures::stream::{self, BoxStream, StreamExt as _};
+use prost::Message as _;
+use std::collections::HashMap;
 use std::sync::Arc;
 use tonic::Status;
 
@@ -16,9 +21,10 @@ pub(super) async fn watch(
     deps: Arc<Deps>,
     key: SessionKey,
     after_seq: u64,
+    with_deltas: bool,
 ) -> Result<Watched, RpcError> {
     let mut stalled = deps.stalled.subscribe();
-    let events = deps.store.follow(&key, after_seq).await?;
+    let pages = deps.store.follow(&key, after_seq, with_deltas).await?;
     let stalled_key = key.clone();
     let stall = async move {
         loop {
@@ -31,10 +37,19 @@ pub(super) async fn watch(
             }
         }
     };
-    let pages = events.then(move |page| {
-        let (deps, key) = (deps.clone(), key.clone());
-        async move { watched_page(&deps, &key, page?.events).await }
-    });
+    let pages = stream::unfold(
+        (pages, Replies::default()),
+        move |(mut pages, mut replies)| {
+            let (deps, key) = (deps.clone(), key.clone());
+            async move {
+                let watched = match pages.next().await? {
+                    Ok(page) => watched_page(&deps, &key, page, &mut replies).await,
+                    Err(status) => Err(status),
+                };
+                Some((watched, (pages, replies)))
+            }
+        },
+    );
     let messages = pages.flat_map(|page| match page {
         Ok(messages) => stream::iter(messages.into_iter().map(Ok)).left_stream(),
         Err(status) => stream::iter([Err(status)]).right_stream(),
@@ -64,19 +79,61 @@ fn until_error<T: Send + 'static>(
 async fn watched_page(
     deps: &Deps,
     key: &SessionKey,
-    events: Vec<cairn_proto::memory::StoredEvent>,
+    page: FollowEventsResponse,
+    replies: &mut Replies,
 ) -> Result<Vec<WatchSessionResponse>, Status> {
-    if events.is_empty() {
+    if !page.delta.is_empty() {
+        let delta = TextDelta::decode(page.delta).map_err(RpcError::internal)?;
+        let delta = Some(delta).filter(|delta| replies.awaits(delta));
+        return Ok(delta.map(delta_message).into_iter().collect());
+    }
+    if page.events.is_empty() {
         return Ok(vec![WatchSessionResponse::default()]);
     }
-    let mut messages = Vec::with_capacity(events.len());
-    for stored in events {
+    let mut messages = Vec::with_capacity(page.events.len());
+    for stored in page.events {
+        let event = deps.store.public_event(key, stored.event).await?;
+        replies.note(&event);
         messages.push(WatchSessionResponse {
             seq: stored.seq,
-            event: Some(deps.store.public_event(key, stored.event).await?),
+            event: Some(event),
+            delta: None,
         });
     }
     Ok(messages)
+}
+
+fn delta_message(delta: TextDelta) -> WatchSessionResponse {
+    WatchSessionResponse {
+        seq: 0,
+        event: None,
+        delta: Some(delta),
+    }
+}
+
+/// The latest reply of each attempt that a watcher was sent. Parts of replies come another way
+/// than events and may be late: those of a reply that is known whole are not sent any more.
+#[derive(Debug, Default)]
+struct Replies(HashMap<(u32, u32), (u32, u32)>);
+
+impl Replies {
+    fn note(&mut self, event: &Event) {
+        match &event.kind {
+            Some(Kind::ReplyReceived(reply)) => {
+                let at = reply.attempt.unwrap_or_default();
+                let turn = (at.attempt, reply.tool_turn);
+                self.0.insert((at.run, at.step), turn);
+            }
+            Some(Kind::RunStarted(_)) => self.0.clear(),
+            _ => {}
+        }
+    }
+
+    fn awaits(&self, delta: &TextDelta) -> bool {
+        let at = delta.attempt.unwrap_or_default();
+        let known = self.0.get(&(at.run, at.step));
+        known.is_none_or(|known| *known < (at.attempt, delta.tool_turn))
+    }
 }
 
 /// The journal as it is now, page by page.

@@ -2,6 +2,8 @@
 
 use super::attempt::{attempt_start, last_turn, step_progress};
 use super::{Message, Outstanding, Owner};
+use crate::key::SessionKey;
+use crate::store::Store;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
 use cairn_engine::state::{CallStatus, Session};
@@ -15,7 +17,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::Request;
+use tonic::{Request, Status};
 
 /// Work that is being done.
 #[derive(Debug)]
@@ -148,13 +150,17 @@ impl Owner {
         let requests = Request::new(UnboundedReceiverStream::new(from_owner));
         let requests = with_namespace(requests, &self.key.namespace);
         let mut executor = self.deps.executor.clone();
+        let (store, key) = (self.deps.store.clone(), self.key.clone());
         let stream = self.next_stream;
         let reports = async move {
             if let Some(pause) = pause {
                 tokio::time::sleep(pause).await;
             }
             match executor.run_step(requests).await {
-                Ok(answer) => reports(attempt, stream, answer.into_inner()).left_stream(),
+                Ok(answer) => {
+                    let answers = without_deltas(store, key, attempt, answer.into_inner());
+                    reports(attempt, stream, answers).left_stream()
+                }
                 Err(status) => {
                     let broken = Message::Broken {
                         attempt,
@@ -245,10 +251,32 @@ pub(super) fn has_intended_call(session: &Session, work: Work) -> bool {
     calls.any(|call| matches!(call.status, CallStatus::Intended { .. }))
 }
 
+/// Publishes the parts of replies that are on their way; the rest is for the owner.
+fn without_deltas(
+    store: Store,
+    key: SessionKey,
+    attempt: AttemptRef,
+    answers: tonic::Streaming<RunStepResponse>,
+) -> impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send {
+    answers.filter_map(move |mut answer| {
+        let delta = answer.as_mut().ok().and_then(|report| report.delta.take());
+        let watched = delta.map(|delta| (delta, store.clone(), key.clone()));
+        async move {
+            let Some((mut delta, store, key)) = watched else {
+                return Some(answer);
+            };
+            // An executor speaks for its own attempt only.
+            delta.attempt = Some(attempt.into());
+            store.publish(&key, delta).await;
+            None
+        }
+    })
+}
+
 fn reports(
     attempt: AttemptRef,
     stream: u64,
-    answers: tonic::Streaming<RunStepResponse>,
+    answers: impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send,
 ) -> impl stream::Stream<Item = Message> + Send {
     let ended = Message::Broken {
         attempt,

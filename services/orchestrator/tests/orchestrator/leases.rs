@@ -153,6 +153,7 @@ async fn watchers_are_told_when_an_owner_gives_up() {
     let request = pb::WatchSessionRequest {
         session: session.clone(),
         after_seq: 0,
+        with_deltas: false,
     };
     let watch = world.client.clone().watch_session(request).await;
     let mut watch = watch.unwrap().into_inner();

@@ -158,6 +158,7 @@ async fn an_owner_whose_picture_is_wrong_says_so() {
     let request = pb::WatchSessionRequest {
         session: session.clone(),
         after_seq: 0,
+        with_deltas: false,
     };
     let watch = world.client.clone().watch_session(request).await;
     let mut watch = watch.unwrap().into_inner();

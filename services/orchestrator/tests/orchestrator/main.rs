@@ -19,3 +19,4 @@ mod runs;
 mod store_faults;
 mod support;
 mod views;
+mod watching;

@@ -44,10 +44,12 @@ impl Session {
                 })
             }
             E::CallInDoubt { call, settle_after } => {
-                self.call_mut(*call)?.enter(CallStatus::InDoubt {
+                let doubtful = self.call_mut(*call)?;
+                doubtful.enter(CallStatus::InDoubt {
                     settle_after: *settle_after,
                     answer: None,
                 })?;
+                doubtful.doubts += 1;
                 self.run_mut(call.attempt.run)?.in_doubt += 1;
                 Ok(())
             }
@@ -55,6 +57,7 @@ impl Session {
                 command_seq,
                 call,
                 settlement,
+                ..
             } => self.take_decision(*command_seq, *call, settlement),
             E::CallSettled { call, settlement } => {
                 let doubtful = self.call_mut(*call)?;
@@ -110,6 +113,7 @@ impl Session {
             call: requested.call.clone(),
             effect: requested.effect,
             status: CallStatus::Requested,
+            doubts: 0,
         });
         attempt.turns.push(Turn {
             text: reply.text.clone(),

@@ -41,6 +41,7 @@ impl Session {
             } => {
                 let run = self.run_mut(*run)?;
                 run.turn_allowance = run.turn_allowance.saturating_add(*turns);
+                run.raises += 1;
                 self.answer_command(*command_seq);
             }
             other => return self.end_run(other, at),
@@ -89,6 +90,7 @@ impl Session {
             limits,
             model,
             command_seq,
+            trace_parent,
         } = event
         else {
             return Ok(());
@@ -106,11 +108,13 @@ impl Session {
             model: model.clone(),
             limits: *limits,
             command_seq: *command_seq,
+            trace_parent: trace_parent.clone(),
             status: RunStatus::Planning,
             plan: None,
             usage: crate::message::Usage::default(),
             tool_turns: 0,
             turn_allowance: limits.max_turns,
+            raises: 0,
             in_doubt: 0,
             failing: None,
             ticks: 0,

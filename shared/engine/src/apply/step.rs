@@ -194,6 +194,7 @@ fn tool_turn(step: &Step, effect: Effect) -> Turn {
             },
             effect,
             status: CallStatus::Requested,
+            doubts: 0,
         }],
     }
 }

@@ -2,11 +2,11 @@
 
 use super::Decision;
 use crate::command::{Command, Settlement, StartRun};
-use crate::event::{EventKind, WaitReason};
+use crate::event::{CallRef, EventKind, WaitReason};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::MAX_GOAL;
 use crate::message::Usage;
-use crate::pending::{PendingId, pending_call};
+use crate::pending::{PendingId, Subject, budget_question, pending_call};
 use crate::plan::Plan;
 use crate::state::{CallStatus, RunStatus};
 use crate::transitions::IllegalTransition;
@@ -68,6 +68,7 @@ impl Decision<'_> {
             limits: self.facts.limits.with(start.limits),
             model: start.model,
             command_seq,
+            trace_parent: start.trace_parent,
         })?;
         if let Some(plan) = start.plan {
             self.emit(EventKind::PlanApplied {
@@ -121,38 +122,56 @@ impl Decision<'_> {
         pending_id: &str,
         settlement: Settlement,
     ) -> Result<Option<Refusal>, IllegalTransition> {
-        match PendingId::parse(pending_id) {
-            Some(PendingId::Call(call)) => {
-                let answer = match pending_call(self.session, call).map(|call| &call.status) {
-                    Some(CallStatus::InDoubt { answer, .. }) => answer,
-                    _ => return Ok(not_pending(pending_id)),
-                };
-                if answer.is_some() {
-                    let message = format!("'{pending_id}' has been answered already");
-                    return Ok(refuse("ALREADY_DECIDED", message));
-                }
-                self.emit(EventKind::Decided {
-                    command_seq,
-                    call,
-                    settlement,
-                })?;
-                self.settle_due()?;
-                Ok(None)
-            }
-            Some(PendingId::Budget { run }) => self.decide_budget(command_seq, run, settlement),
-            None => Ok(not_pending(pending_id)),
+        let Some(id) = PendingId::parse(pending_id) else {
+            return Ok(not_pending(pending_id));
+        };
+        match id.subject {
+            Subject::Call(call) => self.decide_call(command_seq, id, call, settlement),
+            Subject::Budget { run } => self.decide_budget(command_seq, id, run, settlement),
         }
+    }
+
+    fn decide_call(
+        &mut self,
+        command_seq: u64,
+        id: PendingId,
+        name: CallRef,
+        settlement: Settlement,
+    ) -> Result<Option<Refusal>, IllegalTransition> {
+        let call = pending_call(self.session, name).filter(|call| call.doubts == id.time);
+        let (settle_after, answer) = match call.map(|call| &call.status) {
+            Some(CallStatus::InDoubt {
+                settle_after,
+                answer,
+            }) => (*settle_after, answer),
+            _ => return Ok(not_pending(&id.to_string())),
+        };
+        if answer.is_some() {
+            let message = format!("'{id}' has been answered already");
+            return Ok(refuse("ALREADY_DECIDED", message));
+        }
+        let is_due = settle_after <= self.facts.now;
+        self.emit(EventKind::Decided {
+            command_seq,
+            call: name,
+            settlement,
+            settle_after: if is_due { 0 } else { settle_after },
+        })?;
+        self.settle_due()?;
+        Ok(None)
     }
 
     fn decide_budget(
         &mut self,
         command_seq: u64,
+        id: PendingId,
         number: u32,
         settlement: Settlement,
     ) -> Result<Option<Refusal>, IllegalTransition> {
         let waiting = RunStatus::Waiting(WaitReason::Budget);
-        let Some(run) = self.session.run(number).filter(|run| run.status == waiting) else {
-            return Ok(not_pending(&PendingId::Budget { run: number }.to_string()));
+        let run = self.session.run(number).filter(|run| run.status == waiting);
+        let Some(run) = run.filter(|run| budget_question(run) == id) else {
+            return Ok(not_pending(&id.to_string()));
         };
         let turns = run.limits.max_turns;
         match settlement {

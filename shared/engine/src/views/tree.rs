@@ -161,13 +161,6 @@ impl Tree {
             Some((depth, node))
         })
     }
-
-    /// Says which telemetry trace a run has; events do not.
-    pub fn set_trace_id(&mut self, run: u32, trace_id: impl Into<String>) {
-        if let Some(root) = self.runs.get_mut(&run) {
-            root.trace_id = trace_id.into();
-        }
-    }
 }
 
 impl NodeKind {

@@ -81,6 +81,13 @@ fn a_run_without_tool_turns_left_waits_and_goes_on_when_it_gets_more() {
     world.reply(1, "hm", &[]);
     world.reply(1, "hm", &[]);
     assert_eq!(world.run().status, WAITING);
+    // Another question: an answer to the first that is sent again does not count for it.
+    assert_eq!(
+        kinds(&world.answer("budget-1", Settlement::Retry)),
+        ["CommandRefused"]
+    );
+    let events = world.answer("budget-1-2", Settlement::Retry);
+    assert_eq!(kinds(&events), ["BudgetRaised", "RunResumed"]);
 }
 
 #[test]

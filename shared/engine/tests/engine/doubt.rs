@@ -341,3 +341,45 @@ fn a_call_that_is_sent_again_is_in_doubt_when_another_fails_its_step() {
     let expected = ["Decided", "CallSettled", "CallInDoubt", "StepFailed"];
     assert_eq!(kinds(&events)[..4], expected);
 }
+
+/// A client that did not hear that its answer was taken sends it again: it must not answer what is
+/// asked about the next try.
+#[test]
+fn a_call_that_is_in_doubt_again_is_another_question() {
+    let mut world = doubtful_tool_step();
+    world.answer(TOOL_STEP, Settlement::Retry);
+    lose(&mut world, 1);
+    let again = pending(&world.session).remove(0);
+    assert_eq!(
+        (&*again.id.to_string(), again.is_answered),
+        ("call-1.1.1.0.0-2", false)
+    );
+    let events = world.answer(TOOL_STEP, done());
+    assert_eq!(kinds(&events), ["CommandReceived", "CommandRefused"][1..]);
+    assert!(!pending(&world.session)[0].is_answered);
+    world.answer("call-1.1.1.0.0-2", done());
+    assert!(pending(&world.session)[0].is_answered);
+    assert_eq!(world.session, world.folded());
+}
+
+/// What a client hears of its answer is the same however often it asks.
+#[test]
+fn an_answer_says_when_it_takes_effect() {
+    let settle_after = |world: &mut World| {
+        let events = world.answer(TOOL_STEP, done());
+        events.iter().find_map(|event| match event.kind {
+            EventKind::Decided { settle_after, .. } => Some(settle_after),
+            _ => None,
+        })
+    };
+    assert_eq!(settle_after(&mut doubtful_tool_step()), Some(0));
+    let mut early = World::with_plan(chain(vec![tool_step("one", "send")]));
+    lose(&mut early, 1);
+    let asked = pending(&early.session)[0]
+        .call
+        .clone()
+        .unwrap()
+        .settle_after;
+    assert_eq!(settle_after(&mut early), Some(asked));
+    assert!(asked > early.now);
+}

@@ -195,6 +195,7 @@ fn events_about_the_wrong_call_are_refused() {
         command_seq: 1,
         call: call(1, 0, 1),
         settlement: Settlement::Retry,
+        settle_after: 0,
     };
     assert!(refusal(&session, decided).starts_with("illegal transition of call"));
 }

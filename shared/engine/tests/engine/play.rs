@@ -221,6 +221,7 @@ impl World {
                 max_parallel_steps: seed.max_turns % 4,
             },
             model: String::new(),
+            trace_parent: String::new(),
         }));
     }
 

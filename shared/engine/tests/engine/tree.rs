@@ -241,12 +241,11 @@ fn a_reply_of_nothing_is_a_thought_too() {
 }
 
 #[test]
-fn the_trace_is_told_from_outside() {
-    let mut tree = tree(&explored());
-    assert_eq!(tree.run(1).unwrap().trace_id, "");
-    tree.set_trace_id(1, "4bf92f35");
-    tree.set_trace_id(9, "nothing");
-    assert_eq!(tree.run(1).unwrap().trace_id, "4bf92f35");
+fn a_run_knows_its_trace() {
+    let started = World::with_plan(chain(vec![model_step("one")]));
+    assert_eq!(tree(&started).run(1).unwrap().trace_id, "abc123");
+    let untold = tree(&explored());
+    assert_eq!(untold.run(1).unwrap().trace_id, "abc123");
 }
 
 #[test]

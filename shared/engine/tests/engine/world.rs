@@ -77,6 +77,7 @@ impl World {
         self.command(Command::StartRun(StartRun {
             goal: "the goal".to_owned(),
             plan: Some(plan),
+            trace_parent: "00-abc123-0-01".to_owned(),
             ..StartRun::default()
         }));
     }

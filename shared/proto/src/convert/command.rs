@@ -58,6 +58,7 @@ impl From<StartRun> for proto::StartRun {
             plan: start.plan.map(Into::into),
             limits: Some(start.limits.into()),
             model: start.model,
+            trace_parent: start.trace_parent,
         }
     }
 }
@@ -73,6 +74,7 @@ impl TryFrom<proto::StartRun> for StartRun {
             plan: plan.transpose()?,
             limits: start.limits.unwrap_or_default().into(),
             model: start.model,
+            trace_parent: start.trace_parent,
         })
     }
 }

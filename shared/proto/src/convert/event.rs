@@ -65,7 +65,7 @@ kinds! {
         memory_set: MemorySet { key, value }
         memory_removed: MemoryRemoved { key }
         memory_cleared: MemoryCleared {}
-        run_started: RunStarted { run, goal, limits, model, command_seq }
+        run_started: RunStarted { run, goal, limits, model, command_seq, trace_parent }
         plan_applied: PlanApplied { run, revision, plan, usage, duration_ms }
         run_waiting: RunWaiting { run, reason }
         run_resumed: RunResumed { run }
@@ -82,7 +82,6 @@ kinds! {
         sub_goal_focused: SubGoalFocused { attempt, index }
         sub_goal_completed: SubGoalCompleted { attempt, index, summary }
         scratchpad_written: ScratchpadWritten { attempt, text }
-        decided: Decided { command_seq, call, settlement }
         budget_raised: BudgetRaised { run, turns, command_seq }
     }
     renamed {
@@ -91,6 +90,12 @@ kinds! {
             not_after => not_after_unix_ms,
             time_limit_ms => time_limit_ms,
             in_process => in_process
+        }
+        decided: Decided {
+            command_seq => command_seq,
+            call => call,
+            settlement => settlement,
+            settle_after => settle_after_unix_ms
         }
         call_in_doubt: CallInDoubt { call => call, settle_after => settle_after_unix_ms }
     }

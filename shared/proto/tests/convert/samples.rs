@@ -68,6 +68,7 @@ fn commands() -> Kinds {
             max_parallel_steps: 2,
         },
         model: "rehearsal".into(),
+        trace_parent: String::new(),
     };
     let cancel = Command::CancelRun {
         run: 2,
@@ -102,6 +103,7 @@ fn runs() -> Kinds {
             limits: limits,
             model: "rehearsal".into(),
             command_seq: 300,
+            trace_parent: String::new(),
         }
         "plan_applied": PlanApplied {
             run: 2, revision: 1, plan: plan(Order::Graph), usage: USAGE, duration_ms: 2_345
@@ -198,7 +200,9 @@ fn settled() -> Kinds {
     };
     let fail = Settlement::Fail { reason };
     kinds! {
-        "decided": Decided { command_seq: 303, call: CALL, settlement: done.clone() }
+        "decided": Decided {
+            command_seq: 303, call: CALL, settlement: done.clone(), settle_after: 0
+        }
         "call_settled.done": CallSettled { call: CALL, settlement: done }
         "call_settled.retry": CallSettled { call: CALL, settlement: Settlement::Retry }
         "call_settled.skip": CallSettled { call: CALL, settlement: skip }

@@ -136,6 +136,7 @@ fn command() -> BoxedStrategy<Command> {
     let start = (text(), option::of(plan()), limits, text());
     prop_oneof![
         start.prop_map(|(goal, plan, limits, model)| Command::StartRun(StartRun {
+            trace_parent: format!("00-{goal}"),
             goal,
             plan,
             limits,
@@ -237,7 +238,8 @@ kinds! {
     memory_set: MemorySet { key: text(), value: text() }
     memory_removed: MemoryRemoved { key: text() }
     run_started: RunStarted {
-        run: number(), goal: text(), limits: limits(), model: text(), command_seq: seq()
+        run: number(), goal: text(), limits: limits(), model: text(), command_seq: seq(),
+        trace_parent: text()
     }
     plan_applied: PlanApplied {
         run: number(), revision: number(), plan: plan(), usage: usage(), duration_ms: seq()
@@ -259,7 +261,9 @@ kinds! {
         call: call(), not_after: time(), time_limit_ms: seq(), in_process: any::<bool>()
     }
     call_in_doubt: CallInDoubt { call: call(), settle_after: time() }
-    decided: Decided { command_seq: seq(), call: call(), settlement: settlement() }
+    decided: Decided {
+        command_seq: seq(), call: call(), settlement: settlement(), settle_after: time()
+    }
     call_settled: CallSettled { call: call(), settlement: settlement() }
     sub_goal_added: SubGoalAdded { attempt: attempt(), index: number(), text: text() }
     sub_goal_focused: SubGoalFocused { attempt: attempt(), index: number() }

@@ -24,8 +24,6 @@ use tower::service_fn;
 
 /// The largest header list that a response may have.
 const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
-const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
 /// How a remote link connects and notices that the other end is gone.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +36,12 @@ pub struct RemoteOptions {
     pub ping_timeout: Duration,
     /// Whether to ping while no call is running.
     pub ping_while_idle: bool,
+    /// Bytes of one call's answer that may be on their way before they are read.
+    pub stream_window: u32,
+    /// The same for all calls together.
+    pub connection_window: u32,
+    /// Whether the log tells when the other end comes and goes; not for a second link to it.
+    pub is_told: bool,
 }
 
 impl Default for RemoteOptions {
@@ -49,11 +53,26 @@ impl Default for RemoteOptions {
             ping_interval: Duration::from_secs(5),
             ping_timeout: Duration::from_secs(5),
             ping_while_idle: true,
+            stream_window: 256 * 1024,
+            connection_window: 1024 * 1024,
+            is_told: true,
         }
     }
 }
 
 impl RemoteOptions {
+    /// For a second link that carries many long streams: one that nobody reads must not hold up the
+    /// others, so the windows of all of them fit into that of the connection.
+    pub fn streams() -> Self {
+        Self {
+            stream_window: 64 * 1024,
+            // The most that HTTP/2 knows.
+            connection_window: (1 << 31) - 1,
+            is_told: false,
+            ..Self::default()
+        }
+    }
+
     /// For servers of others: many close a connection that pings more often than every five
     /// minutes.
     pub fn foreign() -> Self {
@@ -89,8 +108,8 @@ fn endpoint(uri: Uri, options: RemoteOptions) -> Endpoint {
         .keep_alive_timeout(options.ping_timeout)
         .keep_alive_while_idle(options.ping_while_idle)
         .http2_max_header_list_size(MAX_HEADER_LIST_BYTES)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(options.stream_window)
+        .initial_connection_window_size(options.connection_window)
         .tcp_nodelay(true)
 }
 

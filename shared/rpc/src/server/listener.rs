@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::Server as Transport;
 
-const MAX_CONCURRENT_STREAMS: u32 = 256;
 const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
 /// Streams that a client may open and reset before they are accepted; more closes the connection.
 const MAX_PENDING_ACCEPT_RESETS: usize = 20;
@@ -81,6 +80,7 @@ pub struct ServeError(#[from] tonic::transport::Error);
 pub async fn serve(
     listener: Listener,
     routes: Routes,
+    max_streams: u32,
     shutdown: impl Future<Output = ()> + Send,
     grace: Duration,
 ) -> Result<(), ServeError> {
@@ -94,7 +94,7 @@ pub async fn serve(
     };
     let incoming = connection::incoming(listener, cut.clone());
     let mut serving = pin!(
-        transport()
+        transport(max_streams)
             .add_routes(routes)
             .serve_with_incoming_shutdown(incoming, shutdown)
     );
@@ -110,9 +110,9 @@ pub async fn serve(
     Ok(serving.await?)
 }
 
-fn transport() -> Transport {
+fn transport(max_streams: u32) -> Transport {
     Transport::builder()
-        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
+        .max_concurrent_streams(max_streams)
         .http2_max_header_list_size(MAX_HEADER_LIST_BYTES)
         .http2_max_pending_accept_reset_streams(Some(MAX_PENDING_ACCEPT_RESETS))
         .http2_max_local_error_reset_streams(Some(MAX_LOCAL_ERROR_RESETS))

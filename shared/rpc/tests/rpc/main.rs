@@ -12,4 +12,5 @@ mod stand;
 mod calls;
 mod ends;
 mod identities;
+mod pool;
 mod standard_services;

@@ -1,7 +1,7 @@
 //! The demo service on each kind of transport.
 
 use crate::demo::{Client, DESCRIPTORS, Demo};
-use cairn_rpc::{Exposure, Link, Listener, Server, ServerBuilder};
+use cairn_rpc::{Exposure, Link, Listener, RemoteOptions, Server, ServerBuilder};
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
@@ -16,11 +16,13 @@ pub(crate) enum Kind {
     Local,
     Tcp,
     Unix,
+    /// TCP, to whichever process of the service serves.
+    Service,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Local, Self::Tcp, Self::Unix];
-    pub(crate) const SOCKETS: [Self; 2] = [Self::Tcp, Self::Unix];
+    pub(crate) const ALL: [Self; 4] = [Self::Local, Self::Tcp, Self::Unix, Self::Service];
+    pub(crate) const SOCKETS: [Self; 3] = [Self::Tcp, Self::Unix, Self::Service];
 }
 
 pub(crate) struct Stand {
@@ -47,7 +49,9 @@ impl Stand {
         let folder = tempfile::tempdir().unwrap();
         let listener: Option<Listener> = match kind {
             Kind::Local => None,
-            Kind::Tcp => Some(TcpListener::bind("127.0.0.1:0").await.unwrap().into()),
+            Kind::Tcp | Kind::Service => {
+                Some(TcpListener::bind("127.0.0.1:0").await.unwrap().into())
+            }
             Kind::Unix => {
                 let path = folder.path().join("cairn.sock");
                 Some(UnixListener::bind(path).unwrap().into())
@@ -57,7 +61,11 @@ impl Stand {
         let (link, serving) = match listener {
             None => (server.link(), None),
             Some(listener) => {
-                let link = Link::remote(&listener.address().unwrap());
+                let address = listener.address().unwrap();
+                let link = match kind {
+                    Kind::Service => Link::to_service("demo", &[address], RemoteOptions::default()),
+                    _ => Link::remote(&address),
+                };
                 let (server, stop) = (server.clone(), shutdown.clone().cancelled_owned());
                 let serving =
                     tokio::spawn(async move { server.serve(listener, stop, grace).await.unwrap() });

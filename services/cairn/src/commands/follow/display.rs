@@ -8,8 +8,9 @@ use crate::ui::live::{Live, size, wrap};
 use crate::ui::out;
 use crate::ui::progress::Progress;
 use crate::ui::style::Style;
-use cairn_proto::event::Event;
+use crate::ui::writing::{delta_json, written};
 use cairn_proto::event::event::Kind;
+use cairn_proto::event::{Event, TextDelta};
 
 /// A run as it goes on.
 #[derive(Debug)]
@@ -24,23 +25,55 @@ enum Form {
     Plain {
         narrator: Box<Narrator>,
         verbose: bool,
+        deltas: bool,
     },
-    Json,
+    Json {
+        deltas: bool,
+    },
 }
 
 impl Display {
-    /// Where nothing moves, `verbose` also tells what the model does to its own state.
-    pub(super) fn new(context: &Context, verbose: bool) -> Self {
+    /// Where nothing moves, `verbose` also tells what the model does to its own state, and `deltas`
+    /// what it is writing.
+    pub(super) fn new(context: &Context, verbose: bool, deltas: bool) -> Self {
         let style = Style::new(context.color);
         let form = match (context.json, context.live) {
-            (true, _) => Form::Json,
+            (true, _) => Form::Json { deltas },
             (false, true) => Form::Live(Box::new(Live::new(style))),
             (false, false) => Form::Plain {
                 narrator: Box::default(),
                 verbose,
+                deltas,
             },
         };
         Self { form, style }
+    }
+
+    /// Whether replies are wanted while they come.
+    pub(super) fn shows_deltas(&self) -> bool {
+        match self.form {
+            Form::Live(_) => true,
+            Form::Plain { deltas, .. } | Form::Json { deltas } => deltas,
+        }
+    }
+
+    /// A part of a reply that is on its way.
+    pub(super) fn delta(
+        &mut self,
+        delta: &TextDelta,
+        progress: &mut Progress,
+    ) -> Result<(), CliError> {
+        let lines = progress.writing.take(delta);
+        match &mut self.form {
+            // The next tick shows it: a display that moves with every part cannot be read.
+            Form::Live(_) => Ok(()),
+            Form::Plain { .. } => {
+                let step = delta.attempt.map_or(0, |attempt| attempt.step);
+                let mut lines = lines.iter();
+                lines.try_for_each(|line| out::line(&self.style.dim(&written(step, line))))
+            }
+            Form::Json { .. } => out::line(&delta_json(delta)),
+        }
     }
 
     /// What a person should know first.
@@ -48,7 +81,7 @@ impl Display {
         let columns = match &self.form {
             Form::Live(_) => size().0.max(20),
             Form::Plain { .. } => usize::MAX,
-            Form::Json => return Ok(()),
+            Form::Json { .. } => return Ok(()),
         };
         for line in lines.iter().flat_map(|line| wrap(line, columns)) {
             out::line(&self.style.dim(&line))?;
@@ -68,8 +101,10 @@ impl Display {
     ) -> Result<(), CliError> {
         match &mut self.form {
             Form::Live(live) => live.show(progress),
-            Form::Json => out::json(&event_json(seq, event)),
-            Form::Plain { narrator, verbose } => {
+            Form::Json { .. } => out::json(&event_json(seq, event)),
+            Form::Plain {
+                narrator, verbose, ..
+            } => {
                 let line = match verbose {
                     true => Some(narrator.line(event)),
                     false => narrator.brief(event),
@@ -94,7 +129,7 @@ impl Display {
     pub(super) fn tick(&mut self, progress: &Progress) -> Result<(), CliError> {
         match &mut self.form {
             Form::Live(live) => live.show(progress),
-            Form::Plain { .. } | Form::Json => Ok(()),
+            Form::Plain { .. } | Form::Json { .. } => Ok(()),
         }
     }
 

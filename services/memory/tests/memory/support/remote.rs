@@ -186,6 +186,7 @@ impl Store for RemoteStore {
         let message = pb::FollowEventsRequest {
             session: session(key),
             after_seq,
+            with_deltas: false,
         };
         let answer = self
             .journal
@@ -198,6 +199,36 @@ impl Store for RemoteStore {
             Err(status) => Err(refused(status)),
         };
         Ok(messages.map(batch).boxed())
+    }
+
+    async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()> {
+        let message = pb::PublishDeltaRequest {
+            session: session(key),
+            delta,
+        };
+        let answer = self
+            .journal
+            .clone()
+            .publish_delta(about(key, message))
+            .await;
+        answer.map(drop).map_err(refused)
+    }
+
+    async fn deltas(&self, key: &SessionKey) -> StoreResult<DeltaStream> {
+        let message = pb::FollowEventsRequest {
+            session: session(key),
+            after_seq: u64::MAX - 1,
+            with_deltas: true,
+        };
+        let answer = self
+            .journal
+            .clone()
+            .follow_events(about(key, message))
+            .await;
+        let messages = answer.map_err(refused)?.into_inner();
+        let deltas = messages.filter_map(|message| async { message.ok().map(|m| m.delta) });
+        let deltas = deltas.filter(|delta| std::future::ready(!delta.is_empty()));
+        Ok(deltas.boxed())
     }
 
     async fn checkpoint(

@@ -51,6 +51,21 @@ impl Attempt {
         let _ = self.reports.send(Ok(report));
     }
 
+    /// Tells a part of the reply that the model is writing.
+    pub(crate) fn writes(&self, tool_turn: u32, offset: u64, text: &str) {
+        let delta = wire::TextDelta {
+            attempt: None,
+            tool_turn,
+            offset,
+            text: text.to_owned(),
+        };
+        let message = RunStepResponse {
+            delta: Some(delta),
+            ..RunStepResponse::default()
+        };
+        let _ = self.reports.send(Ok(message));
+    }
+
     /// Reports a reply, and the results of the calls before it.
     pub(crate) fn reply_with(&mut self, results: Vec<CallResult>, reply: Reply) {
         self.report(RunStepResponse {

@@ -60,6 +60,7 @@ impl World {
         let (planner, plans) = planner().await;
         let links = Links {
             memory: faulty(memory.clone(), &faults).await,
+            journals: faulty(memory.clone(), &faults).await,
             tools: tools().await,
             executor,
             planner,

@@ -54,7 +54,12 @@ impl Tree {
         use EventKind as E;
         let origin = Origin { seq, at: event.at };
         match &event.kind {
-            E::RunStarted { run, goal, .. } => self.start_run(*run, goal, origin),
+            E::RunStarted {
+                run,
+                goal,
+                trace_parent,
+                ..
+            } => self.start_run(*run, goal, trace_parent, origin),
             E::PlanApplied {
                 run,
                 revision,
@@ -79,12 +84,12 @@ impl Tree {
         }
     }
 
-    fn start_run(&mut self, number: u32, goal: &str, origin: Origin) {
+    fn start_run(&mut self, number: u32, goal: &str, trace_parent: &str, origin: Origin) {
         let root = RunRoot {
             number,
             task: goal.to_owned(),
             status: RunStatus::Planning,
-            trace_id: String::new(),
+            trace_id: trace_id_of(trace_parent).to_owned(),
             roots: Vec::new(),
             nodes: 0,
             usage: Usage::default(),
@@ -227,4 +232,9 @@ fn plan_data(step: &StepDraft) -> Vec<(&'static str, String)> {
     data.push(("depends_on", step.depends_on.join(", ")));
     data.retain(|(_, value)| !value.is_empty());
     data
+}
+
+/// The second field of a W3C traceparent.
+fn trace_id_of(trace_parent: &str) -> &str {
+    trace_parent.split('-').nth(1).unwrap_or_default()
 }

@@ -82,6 +82,7 @@ pub(crate) fn explored() -> World {
     let mut world = World::new();
     world.command(Command::StartRun(StartRun {
         goal: "Change the configuration".to_owned(),
+        trace_parent: "00-abc123-0-01".to_owned(),
         ..StartRun::default()
     }));
     world.now += 1_000;

@@ -1,0 +1,148 @@
+//! What models are writing at this moment, put together from the parts that come.
+
+use super::text::json;
+use cairn_proto::event::TextDelta;
+use cairn_rpc::text::escape;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Replies on their way, by step.
+#[derive(Debug, Clone, Default)]
+pub struct Writing(BTreeMap<u32, Reply>);
+
+#[derive(Debug, Clone, Default)]
+struct Reply {
+    /// Attempt and tool turn.
+    turn: (u32, u32),
+    text: String,
+    /// Bytes of the reply before the text, which did not come.
+    missed: u64,
+    /// Bytes of the text that were given out as lines.
+    told: usize,
+}
+
+impl Writing {
+    /// Takes the next part, and gives the lines that it made whole, escaped.
+    pub fn take(&mut self, delta: &TextDelta) -> Vec<String> {
+        let at = delta.attempt.unwrap_or_default();
+        let turn = (at.attempt, delta.tool_turn);
+        let reply = self.0.entry(at.step).or_default();
+        let known = reply.missed + reply.text.len() as u64;
+        if reply.turn != turn || delta.offset != known {
+            // Another reply, the same one from its beginning, or a part after parts that are lost.
+            *reply = Reply {
+                turn,
+                missed: delta.offset,
+                ..Reply::default()
+            };
+        }
+        reply.text.push_str(&delta.text);
+        reply.new_lines()
+    }
+
+    /// The reply of a step is whole, or will never be.
+    pub fn end(&mut self, step: u32) {
+        self.0.remove(&step);
+    }
+
+    /// The line that a step's model is writing, escaped.
+    pub fn line(&self, step: u32) -> Option<String> {
+        let text = self.0.get(&step)?.text.trim_end();
+        let line = text.lines().next_back()?;
+        Some(escape(line.trim()).into_owned())
+    }
+}
+
+impl Reply {
+    fn new_lines(&mut self) -> Vec<String> {
+        let fresh = &self.text[self.told..];
+        let Some(end) = fresh.rfind('\n') else {
+            return Vec::new();
+        };
+        self.told += end + 1;
+        let lines = fresh[..end].lines().map(|line| escape(line).into_owned());
+        lines.collect()
+    }
+}
+
+/// A line of a reply that a step's model is writing.
+pub fn written(step: u32, line: &str) -> String {
+    format!("  step {step} ┊ {line}")
+}
+
+/// A part as a line of JSON: like an event, but without a number, as it is none.
+pub fn delta_json(delta: &TextDelta) -> String {
+    let at = delta.attempt.unwrap_or_default();
+    json(&json!({
+        "kind": "text_delta",
+        "attempt": {"run": at.run, "step": at.step, "attempt": at.attempt},
+        "tool_turn": delta.tool_turn,
+        "offset": delta.offset,
+        "text": delta.text,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_proto::event::AttemptRef;
+
+    fn part(step: u32, tool_turn: u32, offset: u64, text: &str) -> TextDelta {
+        let attempt = AttemptRef {
+            run: 1,
+            step,
+            attempt: 1,
+        };
+        TextDelta {
+            attempt: Some(attempt),
+            tool_turn,
+            offset,
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn lines_are_told_once_when_they_are_whole() {
+        let mut writing = Writing::default();
+        assert!(writing.take(&part(1, 0, 0, "one tw")).is_empty());
+        assert_eq!(writing.line(1).unwrap(), "one tw");
+        assert!(writing.take(&part(2, 0, 0, "other")).is_empty());
+        assert_eq!(
+            writing.take(&part(1, 0, 6, "o\nthree\nfo")),
+            ["one two", "three"]
+        );
+        assert_eq!(writing.line(1).unwrap(), "fo");
+        assert_eq!(
+            writing.take(&part(1, 0, 16, "ur\u{1b}[2J\n")),
+            [r"four\u{1b}[2J"]
+        );
+        writing.end(1);
+        assert_eq!(writing.line(1), None);
+        assert_eq!(writing.line(2).unwrap(), "other");
+    }
+
+    #[test]
+    fn a_reply_may_begin_anew_and_parts_may_be_lost() {
+        let mut writing = Writing::default();
+        writing.take(&part(1, 0, 0, "void"));
+        writing.take(&part(1, 0, 0, "anew"));
+        assert_eq!(writing.line(1).unwrap(), "anew");
+        writing.take(&part(1, 0, 10, "after a gap"));
+        assert_eq!(writing.line(1).unwrap(), "after a gap");
+        writing.take(&part(1, 0, 21, ", on"));
+        assert_eq!(writing.line(1).unwrap(), "after a gap, on");
+        writing.take(&part(1, 1, 0, "next"));
+        assert_eq!(writing.line(1).unwrap(), "next");
+    }
+
+    #[test]
+    fn json_is_one_harmless_line() {
+        let line = delta_json(&part(2, 3, 4, "a\n\u{1b}b"));
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            (&value["text"], &value["offset"]),
+            (&json!("a\n\u{1b}b"), &json!(4))
+        );
+        assert!(!line.contains(['\n', '\u{1b}']), "{line}");
+    }
+}

@@ -1,0 +1,86 @@
+//! The text of a reply while the model writes it.
+
+use crate::bench::{Bench, reply};
+use crate::owner::{Owner, attempt, model_step};
+use cairn_model::ModelError;
+use cairn_proto::event::TextDelta;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The next message, which is no report.
+async fn delta(owner: &mut Owner) -> TextDelta {
+    let message = owner.report().await;
+    assert_eq!(
+        (message.number, message.reply, message.failure),
+        (0, None, None)
+    );
+    message.delta.expect("a part of a reply")
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_model_writes_is_passed_on_in_parts_and_then_reported_whole() {
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(model_step()).await;
+    let asked = bench.asked().await;
+    let began = Instant::now();
+    asked.writes("one ");
+    asked.writes("two ");
+    let part = delta(&mut owner).await;
+    assert_eq!(part.attempt, Some(attempt().into()));
+    assert_eq!(
+        (part.tool_turn, part.offset, &*part.text),
+        (0, 0, "one two ")
+    );
+    assert_eq!(began.elapsed(), Duration::from_millis(50));
+    // More than a KiB does not wait.
+    let long = "x".repeat(1024);
+    asked.writes(&long);
+    let part = delta(&mut owner).await;
+    assert_eq!((part.offset, part.text), (8, long.clone()));
+    assert_eq!(began.elapsed(), Duration::from_millis(50));
+    // What is left is in the reply.
+    asked.writes("end");
+    asked.reply(&format!("one two {long}end"), &[]);
+    let report = owner.report().await;
+    assert_eq!((report.number, report.delta), (1, None));
+    assert_eq!(report.reply.unwrap().text.len(), 8 + 1024 + 3);
+    owner.ack(1);
+    // The next reply has its own place.
+    let asked = bench.asked().await;
+    asked.writes("more");
+    let part = delta(&mut owner).await;
+    assert_eq!((part.tool_turn, part.offset, &*part.text), (1, 0, "more"));
+    asked.reply("more", &[]);
+    assert_eq!(owner.report().await.number, 2);
+    owner.end(2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_broke_begins_anew() {
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(model_step()).await;
+    let asked = bench.asked().await;
+    asked.writes("void");
+    assert_eq!(delta(&mut owner).await.text, "void");
+    asked.answer(Err(ModelError::Stream {
+        message: "cut".to_owned(),
+    }));
+    let asked = bench.asked().await;
+    asked.writes("whole");
+    let part = delta(&mut owner).await;
+    assert_eq!((part.offset, &*part.text), (0, "whole"));
+    asked.answer(Ok(reply("whole", &[])));
+    let report = owner.report().await;
+    assert_eq!((report.number, &*report.reply.unwrap().text), (1, "whole"));
+    owner.end(1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_comes_at_once_is_told_once() {
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(model_step()).await;
+    bench.asked().await.reply("at once", &[]);
+    let report = owner.report().await;
+    assert_eq!((report.number, report.delta), (1, None));
+    owner.end(1).await;
+}

@@ -1,0 +1,78 @@
+//! A service that another process has, offered here as if it were ours.
+//!
+//! The caller is who this server says it is: the namespace travels on in the header of internal
+//! calls. Everything else of a call, its deadline and its trace among it, goes on as it came.
+
+use crate::identity::{Identity, NAMESPACE_HEADER};
+use crate::link::Link;
+use futures::future::{BoxFuture, FutureExt as _};
+use http::{HeaderValue, Request, Response};
+use std::convert::Infallible;
+use std::fmt;
+use std::marker::PhantomData;
+use std::task::{Context, Poll};
+use tonic::body::Body;
+use tonic::server::NamedService;
+use tower::Service;
+
+/// Passes the calls of the service `S` on over an internal link. `S` is a generated server, of
+/// which only the name is used.
+pub struct Forward<S> {
+    link: Link,
+    service: PhantomData<fn() -> S>,
+}
+
+impl<S> Forward<S> {
+    /// `link` leads to a process that has the service on an internal listener.
+    pub fn new(link: Link) -> Self {
+        Self {
+            link,
+            service: PhantomData,
+        }
+    }
+}
+
+impl<S> Clone for Forward<S> {
+    fn clone(&self) -> Self {
+        Self::new(self.link.clone())
+    }
+}
+
+impl<S> fmt::Debug for Forward<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Forward")
+    }
+}
+
+impl<S: NamedService> NamedService for Forward<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Body>> for Forward<S> {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let identity = request.extensions().get::<Identity>();
+        let namespace =
+            identity.map(|identity| HeaderValue::from_str(identity.namespace().as_str()));
+        if let Some(Ok(namespace)) = namespace {
+            request.headers_mut().insert(NAMESPACE_HEADER, namespace);
+        }
+        let mut link = self.link.clone();
+        async move {
+            let ready = std::future::poll_fn(|cx| link.poll_ready(cx)).await;
+            let answer = match ready {
+                Ok(()) => link.call(request).await,
+                Err(status) => Err(status),
+            };
+            Ok(answer.unwrap_or_else(tonic::Status::into_http))
+        }
+        .boxed()
+    }
+}

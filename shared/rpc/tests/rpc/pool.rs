@@ -1,0 +1,168 @@
+//! Links to services of several processes, and services that are passed on.
+
+use crate::demo::{Client, DESCRIPTORS, Demo, text};
+use crate::stand::{LONG, within};
+use cairn_rpc::{
+    Address, Authenticate, Exposure, Forward, Identity, Link, Listener, RemoteOptions, RpcError,
+    ServerBuilder,
+};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A process of the demo service.
+struct Process {
+    address: Address,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Process {
+    async fn at(place: &str) -> Self {
+        let (notices, _) = mpsc::unbounded_channel();
+        let server = ServerBuilder::new(Exposure::Internal)
+            .register(Demo { notices }, &DESCRIPTORS)
+            .build()
+            .await
+            .unwrap();
+        let listener: Listener = TcpListener::bind(place).await.unwrap().into();
+        let stop = CancellationToken::new();
+        let stopped = stop.clone().cancelled_owned();
+        Self {
+            address: listener.address().unwrap(),
+            stop,
+            serving: tokio::spawn(async move {
+                server.serve(listener, stopped, LONG).await.unwrap();
+            }),
+        }
+    }
+
+    fn place(&self) -> String {
+        self.address.host_and_port().unwrap().to_owned()
+    }
+
+    /// As if it were killed.
+    async fn die(self) {
+        self.serving.abort();
+        let _ = self.serving.await;
+    }
+}
+
+fn link(addresses: &[Address]) -> Link {
+    Link::to_service("demo", addresses, RemoteOptions::default())
+}
+
+async fn echo(link: &Link) -> Result<String, RpcError> {
+    Ok(within(Client::new(link.clone()).echo("hello")).await?)
+}
+
+/// Calls until one is answered by each of so many processes.
+async fn answers_of(link: &Link, calls: usize) -> usize {
+    let mut answered = 0;
+    for _ in 0..calls {
+        answered += usize::from(echo(link).await.is_ok());
+    }
+    answered
+}
+
+#[tokio::test]
+async fn a_service_is_waited_for_until_it_serves() {
+    let process = Process::at("127.0.0.1:0").await;
+    let (address, place) = (process.address.clone(), process.place());
+    process.die().await;
+    let link = link(&[address]);
+    let error = echo(&link).await.unwrap_err();
+    assert_eq!(error.reason_name(), Link::NOT_CONNECTED);
+    let waiting = tokio::spawn({
+        let link = link.clone();
+        async move { link.serves().await }
+    });
+    let process = Process::at(&place).await;
+    within(waiting).await.unwrap();
+    echo(&link).await.unwrap();
+    process.die().await;
+}
+
+#[tokio::test]
+async fn calls_go_to_the_processes_that_serve() {
+    let one = Process::at("127.0.0.1:0").await;
+    let two = Process::at("127.0.0.1:0").await;
+    let link = link(&[one.address.clone(), two.address.clone()]);
+    within(link.serves()).await;
+    let place = one.place();
+    one.die().await;
+    // As soon as its end is known, nothing goes to it any more.
+    while answers_of(&link, 10).await < 10 {}
+    // One that stops takes no more calls although it still answers those it has.
+    let one = Process::at(&place).await;
+    let (_say, mut heard) = loop {
+        let (say, heard) = Client::new(link.clone()).chat().await.unwrap();
+        if answers_of(&link, 10).await == 10 {
+            break (say, heard);
+        }
+    };
+    two.stop.cancel();
+    while answers_of(&link, 10).await < 10 {}
+    one.die().await;
+    two.die().await;
+    assert!(within(heard.message()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_name_stands_for_the_addresses_behind_it() {
+    let process = Process::at("127.0.0.1:0").await;
+    let port = process
+        .address
+        .host_and_port()
+        .unwrap()
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .to_owned();
+    let named: Address = format!("http://localhost:{port}").parse().unwrap();
+    let link = link(&[named]);
+    within(link.serves()).await;
+    echo(&link).await.unwrap();
+    let nowhere: Address = format!("http://nowhere.invalid:{port}").parse().unwrap();
+    let error = echo(&self::link(&[nowhere])).await.unwrap_err();
+    assert_eq!(error.reason_name(), Link::NOT_CONNECTED);
+    process.die().await;
+}
+
+struct Always(&'static str);
+
+impl Authenticate for Always {
+    fn authenticate(&self, _: &http::request::Parts) -> Result<Identity, RpcError> {
+        Ok(Identity::new(self.0.parse()?))
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_is_passed_on_knows_who_calls() {
+    let process = Process::at("127.0.0.1:0").await;
+    let service: Forward<Demo> = Forward::new(link(&[process.address.clone()]));
+    let front = ServerBuilder::new(Exposure::Public(Arc::new(Always("team-1"))))
+        .register(service, &DESCRIPTORS)
+        .build()
+        .await
+        .unwrap();
+    let mut client = Client::new(front.link());
+    let answer = within(client.echo("whoami")).await.unwrap();
+    assert_eq!(answer, "team-1 with header");
+    let (say, mut heard) = client.chat().await.unwrap();
+    say.send(text("hello")).await.unwrap();
+    assert_eq!(
+        within(heard.message()).await.unwrap().unwrap().text,
+        "hello"
+    );
+    let error = within(client.echo("fail")).await.unwrap_err();
+    assert_eq!(RpcError::from(error).reason_name(), "DEMO_REFUSED");
+    process.die().await;
+    let error = within(client.echo("whoami")).await.unwrap_err();
+    assert_eq!(
+        RpcError::from(error).kind(),
+        cairn_rpc::ErrorKind::Unavailable
+    );
+}
