@@ -37,7 +37,16 @@ impl Watcher {
 
     /// Starts the run, or finds it started, and watches until it ends or the server is gone.
     pub(crate) async fn go_on(&mut self, site: &Site, reference: &Journal) -> Result<(), Status> {
-        let mut client = Self::client(site);
+        self.go_on_with(Self::client(site), site, reference).await
+    }
+
+    /// As [`Self::go_on`], with a client of one's own.
+    pub(crate) async fn go_on_with(
+        &mut self,
+        mut client: Client,
+        site: &Site,
+        reference: &Journal,
+    ) -> Result<(), Status> {
         let request = pb::StartRunRequest {
             session: String::new(),
             request_id: "r-1".to_owned(),
