@@ -144,9 +144,19 @@ impl Site {
     pub fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
         let mut command = self.command(arguments);
         command.envs(variables.iter().copied());
+        // Whoever looks for the cause of a failure keeps the folder and reads these.
+        let log = format!(
+            "{}.log",
+            arguments.get(1).unwrap_or(&"start").trim_start_matches('-')
+        );
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.path().join(log));
+        let log = log.map_or_else(|_| Stdio::null(), Stdio::from);
         let mut child = command
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .expect("the program can be started");
         let mut out = BufReader::new(child.stdout.take().expect("its output"));

@@ -43,9 +43,20 @@ impl Watcher {
     /// As [`Self::go_on`], with a client of one's own.
     pub(crate) async fn go_on_with(
         &mut self,
+        client: Client,
+        site: &Site,
+        reference: &Journal,
+    ) -> Result<(), Status> {
+        self.until(client, site, reference, usize::MAX).await
+    }
+
+    /// As [`Self::go_on_with`], but leaves when so many events have come.
+    pub(crate) async fn until(
+        &mut self,
         mut client: Client,
         site: &Site,
         reference: &Journal,
+        enough: usize,
     ) -> Result<(), Status> {
         let request = pb::StartRunRequest {
             session: String::new(),
@@ -73,6 +84,9 @@ impl Watcher {
                 }
                 Some(Kind::RunFailed(failed)) => panic!("{failed:?}"),
                 _ => {}
+            }
+            if self.events.len() >= enough {
+                return Ok(());
             }
         }
         Ok(())
