@@ -142,7 +142,7 @@ impl Authenticate for Always {
 #[tokio::test]
 async fn a_service_that_is_passed_on_knows_who_calls() {
     let process = Process::at("127.0.0.1:0").await;
-    let service: Forward<Demo> = Forward::new(link(&[process.address.clone()]));
+    let service: Forward<Demo> = Forward::new(link(std::slice::from_ref(&process.address)));
     let front = ServerBuilder::new(Exposure::Public(Arc::new(Always("team-1"))))
         .register(service, &DESCRIPTORS)
         .build()
