@@ -17,7 +17,8 @@
 //! | [`mod@deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
 //! | [`clock`] | [`Clock`], [`SystemClock`], [`ManualClock`]: time as a parameter |
 //! | [`text`] | escaping of untrusted text |
-//! | [`trace`] | [`TraceParent`]: the trace that a call belongs to |
+//! | [`trace`] | [`TraceParent`]: the trace that a call belongs to; spans under it |
+//! | [`metrics`] | names of the metrics, labels that stay few |
 
 pub mod address;
 pub mod clock;
@@ -28,6 +29,7 @@ mod guard;
 pub mod id;
 pub mod identity;
 pub mod link;
+pub mod metrics;
 pub mod server;
 pub mod text;
 pub mod trace;

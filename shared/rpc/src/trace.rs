@@ -1,10 +1,45 @@
-//! The trace that a call belongs to: the W3C `traceparent` in its metadata.
+//! Traces: the W3C `traceparent` of a call, and spans that belong under it.
 //!
-//! Only the text is handled here, so that a run can be told which trace is its own whether or not
-//! spans are recorded. See <https://www.w3.org/TR/trace-context/>.
+//! A [`TraceParent`] is read, written and passed on whether or not spans are recorded, so that a run
+//! can always be told which trace is its own. See <https://www.w3.org/TR/trace-context/>.
+//!
+//! Spans and events of a trace are those of the target [`TARGET`], at the level INFO:
+//!
+//! ```
+//! use cairn_rpc::trace::{self, TraceParent};
+//!
+//! # fn call(caller: Option<TraceParent>) -> tonic::Request<()> {
+//! let span = tracing::info_span!(target: trace::TARGET, "execute_tool", otel.kind = "internal");
+//! if let Some(caller) = caller {
+//!     caller.adopt(&span); // Before the span is entered.
+//! }
+//! let mut request = tonic::Request::new(());
+//! if let Some(own) = TraceParent::of_span(&span).or(caller) {
+//!     own.set_on(&mut request);
+//! }
+//! # request
+//! # }
+//! ```
+//!
+//! They are for exporters of traces alone and never in the logs. Without an exporter they are
+//! disabled where they stand, and everything here is a look at an atomic.
 
+mod given;
+mod past;
+mod span;
+
+pub use given::{given_span_id, given_trace_id, install, is_content_wanted, is_recording};
+pub use opentelemetry::Value;
+pub use opentelemetry::trace::SpanKind;
+pub use past::{PastEvent, PastSpan};
+
+use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
+use tonic::metadata::AsciiMetadataValue;
+
+/// The target of spans and events that are for traces only, and never for logs.
+pub const TARGET: &str = "cairn::trace";
 
 /// The metadata key of a [`TraceParent`].
 pub const TRACE_HEADER: &str = "traceparent";
@@ -30,6 +65,26 @@ impl TraceParent {
     pub fn of<T>(request: &tonic::Request<T>) -> Option<Self> {
         let value = request.metadata().get(TRACE_HEADER)?;
         value.to_str().ok()?.parse().ok()
+    }
+
+    /// Tells whoever gets the request that it belongs to this trace, under this span.
+    pub fn set_on<T>(self, request: &mut tonic::Request<T>) {
+        // Digits and hyphens are always a value; were they none, the call would go without.
+        if let Ok(value) = AsciiMetadataValue::try_from(self.to_string()) {
+            request.metadata_mut().insert(TRACE_HEADER, value);
+        }
+    }
+
+    /// The id of the span of this trace that `name` stands for: the same one in every process, and
+    /// never zero. It is the first eight bytes of the SHA-256 of the trace's id (sixteen bytes, big
+    /// endian) and the name.
+    pub fn derived_child(&self, name: &str) -> u64 {
+        let digest = Sha256::new()
+            .chain_update(self.trace_id.to_be_bytes())
+            .chain_update(name);
+        let mut first = [0; 8];
+        first.copy_from_slice(&digest.finalize()[..8]);
+        u64::from_be_bytes(first).max(1)
     }
 }
 
@@ -81,6 +136,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    const DERIVED: u64 = 0xe8e1_0903_681c_59cc;
 
     #[test]
     fn a_traceparent_is_written_as_it_is_read() {
@@ -93,6 +149,41 @@ mod tests {
         assert_eq!(read.to_string(), TEXT);
         let later: TraceParent = format!("01{}-new", &TEXT[2..]).parse().unwrap();
         assert_eq!(later, read);
+    }
+
+    #[test]
+    fn a_request_carries_it() {
+        let parent: TraceParent = TEXT.parse().unwrap();
+        let mut request = tonic::Request::new(());
+        assert_eq!(TraceParent::of(&request), None);
+        parent.set_on(&mut request);
+        let child = TraceParent {
+            span_id: parent.derived_child("step 1"),
+            ..parent
+        };
+        assert_eq!(TraceParent::of(&request), Some(parent));
+        child.set_on(&mut request);
+        assert_eq!(TraceParent::of(&request), Some(child));
+        assert_eq!(request.metadata().get_all(TRACE_HEADER).iter().count(), 1);
+    }
+
+    #[test]
+    fn a_derived_span_is_the_same_everywhere() {
+        let parent: TraceParent = TEXT.parse().unwrap();
+        // printf '%s' 4bf92f3577b34da6a3ce929d0e0e4736 | xxd -r -p | (cat; printf run) | sha256sum
+        assert_eq!(parent.derived_child("run"), DERIVED);
+        let elsewhere = TraceParent {
+            span_id: 0,
+            is_sampled: false,
+            ..parent
+        };
+        assert_eq!(elsewhere.derived_child("run"), DERIVED);
+        assert_ne!(parent.derived_child("step"), DERIVED);
+        let other = TraceParent {
+            trace_id: 1,
+            ..parent
+        };
+        assert_ne!(other.derived_child("run"), DERIVED);
     }
 
     #[test]

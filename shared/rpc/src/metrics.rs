@@ -1,0 +1,158 @@
+//! What is counted and timed: the names of the metrics, and labels that stay few.
+//!
+//! Values are recorded with the macros of the `metrics` crate, which are here again:
+//!
+//! ```
+//! use cairn_rpc::metrics::{self, counter, histogram};
+//! use std::time::Duration;
+//!
+//! let tool = metrics::label(metrics::Kind::Tool, "read_file");
+//! counter!(metrics::CALLS, "tool" => tool.clone(), "outcome" => "ok").increment(1);
+//! histogram!(metrics::CALL_SECONDS, "tool" => tool).record(Duration::from_millis(3));
+//! ```
+//!
+//! Where nobody serves them, recording does nothing. What each means, its labels and its buckets are
+//! in one table, in `cairn_boot::telemetry::metrics`.
+
+pub use metrics::{SharedString, counter, gauge, histogram};
+
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Runs that ended, by `status`: `completed`, `failed`, `cancelled`.
+pub const RUNS: &str = "cairn_runs_total";
+/// Runs that this process is carrying out; a gauge.
+pub const RUNS_ACTIVE: &str = "cairn_runs_active";
+/// Steps that ended, by `status`: `completed`, `failed`, `skipped`.
+pub const STEPS: &str = "cairn_steps_total";
+/// Tool turns, by `model`.
+pub const TOOL_TURNS: &str = "cairn_tool_turns_total";
+/// Calls of tools that ended, by `tool` and `outcome`.
+pub const CALLS: &str = "cairn_calls_total";
+/// Tokens, by `model` and `direction`: `input`, `output`.
+pub const TOKENS: &str = "cairn_tokens_total";
+/// What models cost in US dollars, by `model`. Record it with [`add_cost`].
+pub const COST_USD: &str = "cairn_cost_usd_total";
+/// Time that a model took to reply, by `model`; a histogram.
+pub const MODEL_SECONDS: &str = "cairn_model_seconds";
+/// Time that a call of a tool took, by `tool`; a histogram.
+pub const CALL_SECONDS: &str = "cairn_call_seconds";
+/// Commits, by `result`: `ok` or what went wrong.
+pub const COMMITS: &str = "cairn_commits_total";
+/// Time that a commit took; a histogram.
+pub const COMMIT_SECONDS: &str = "cairn_commit_seconds";
+/// Sessions that this process owns; a gauge.
+pub const SESSIONS_OWNED: &str = "cairn_sessions_owned";
+/// Sessions that were claimed.
+pub const CLAIMS: &str = "cairn_claims_total";
+/// Leases that ended under their owner.
+pub const LEASES_LOST: &str = "cairn_leases_lost_total";
+/// Sessions with work that nobody has claimed; a gauge.
+pub const QUEUE_SESSIONS: &str = "cairn_queue_sessions";
+/// Clients that watch a session; a gauge.
+pub const WATCHERS: &str = "cairn_watchers";
+/// Errors that somebody was answered with, by `kind`.
+pub const ERRORS: &str = "cairn_errors_total";
+
+/// Names of one kind that labels tell apart; all further ones are [`OTHER`].
+pub const MAX_NAMES: usize = 100;
+/// Longest name that a label has, in bytes; a longer one is [`OTHER`].
+pub const MAX_NAME_BYTES: usize = 128;
+/// What stands for all names that are too many or too long.
+pub const OTHER: &str = "other";
+
+/// Labels whose values come from settings, from models or from clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Names of tools. A model may ask for a tool that does not exist, under any name: that is
+    /// [`OTHER`] and not for [`label`].
+    Tool,
+    /// Names of models.
+    Model,
+    /// Names of what went wrong.
+    Error,
+}
+
+/// The name as a label, or [`OTHER`] if there are [`MAX_NAMES`] others of that kind already: each
+/// makes a row of its own in whatever stores the metrics, for ever.
+pub fn label(kind: Kind, name: &str) -> SharedString {
+    static TOOLS: Names = Names::new();
+    static MODELS: Names = Names::new();
+    static ERRORS: Names = Names::new();
+    let names = match kind {
+        Kind::Tool => &TOOLS,
+        Kind::Model => &MODELS,
+        Kind::Error => &ERRORS,
+    };
+    names.admit(name)
+}
+
+/// Adds what a model cost.
+pub fn add_cost(model: &str, nano_usd: u64) {
+    if nano_usd > 0 {
+        let model = label(Kind::Model, model);
+        // The facade counts in whole numbers only, so this is a gauge that never goes down; whoever
+        // scrapes it is told that it is a counter.
+        gauge!(COST_USD, "model" => model).increment(nano_usd as f64 / 1e9);
+    }
+}
+
+struct Names(RwLock<Option<HashSet<Arc<str>>>>);
+
+impl Names {
+    const fn new() -> Self {
+        Self(RwLock::new(None))
+    }
+
+    fn admit(&self, name: &str) -> SharedString {
+        if name.len() > MAX_NAME_BYTES {
+            return OTHER.into();
+        }
+        {
+            let names = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            let known = names.as_ref().and_then(|names| names.get(name));
+            if let Some(known) = known {
+                return Arc::clone(known).into();
+            }
+            if names.as_ref().is_some_and(|names| names.len() >= MAX_NAMES) {
+                return OTHER.into();
+            }
+        }
+        let mut names = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let names = names.get_or_insert_default();
+        // Somebody else may have been here between the two locks.
+        if names.len() >= MAX_NAMES && !names.contains(name) {
+            return OTHER.into();
+        }
+        let name: Arc<str> = name.into();
+        names.insert(Arc::clone(&name));
+        name.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_beyond_a_hundred_are_others() {
+        let names = Names::new();
+        for number in 0..MAX_NAMES {
+            let name = format!("tool_{number}");
+            assert_eq!(&*names.admit(&name), name);
+        }
+        assert_eq!(&*names.admit("one_more"), OTHER);
+        assert_eq!(&*names.admit("tool_99"), "tool_99");
+        assert_eq!(&*Names::new().admit(&"n".repeat(MAX_NAME_BYTES + 1)), OTHER);
+    }
+
+    #[test]
+    fn kinds_are_counted_apart() {
+        for number in 0..=MAX_NAMES {
+            label(Kind::Error, &format!("error {number}"));
+        }
+        assert_eq!(&*label(Kind::Error, "late"), OTHER);
+        assert_eq!(&*label(Kind::Tool, "late"), "late");
+        assert_eq!(&*label(Kind::Model, "late"), "late");
+    }
+}
