@@ -17,11 +17,13 @@ use cairn_proto::event as wire;
 use cairn_rpc::Link;
 use cairn_testkit::cluster::SERVICES;
 use cairn_testkit::{Cluster, Journal, Site};
-use std::sync::Mutex;
+use std::time::Duration;
 use support::{Client, chain};
 use watcher::Watcher;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
+/// A run that gets no further for so long never will.
+const PATIENCE: Duration = Duration::from_secs(45);
 const GOAL: &str = "Which files under docs mention Redis, and what do they say about it?";
 
 fn step(tool: &str, arguments: String) -> wire::PlanStep {
@@ -97,60 +99,78 @@ fn five_processes_write_the_journal_of_one() {
     }
 }
 
+/// A site whose leases outlast a slow machine's pauses.
+fn patient_site() -> Site {
+    let site = Site::new(CAIRN);
+    let settings = site.read("cairn.toml").expect("settings");
+    site.write(
+        "cairn.toml",
+        &settings.replace(r#"lease = "1s""#, r#"lease = "3s""#),
+    );
+    site
+}
+
 /// One process after the other is killed and started again while a run goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_process_may_be_killed_while_a_run_goes_on() {
     const ROUNDS: u32 = 20;
-    let quiet = Site::new(CAIRN);
+    const KILLS: usize = 2 * SERVICES.len();
+    let quiet = patient_site();
     let mut undisturbed = Watcher::of(plan(ROUNDS));
     let cluster = Cluster::start(&quiet, &[]);
     let nothing = Journal(Vec::new());
-    undisturbed
-        .go_on_with(client(&cluster), &quiet, &nothing)
-        .await
-        .expect("a run");
-    let exported = quiet.run(&["export", &undisturbed.session, "--server", &cluster.url()]);
-    let reference = Journal::read(&exported.out);
+    let ended = undisturbed.go_on_with(client(&cluster), &quiet, &nothing);
+    ended.await.expect("a run");
+    let reference = exported(&quiet, &cluster, &undisturbed.session);
 
-    let site = Site::new(CAIRN);
-    let cluster = Mutex::new(Cluster::start(&site, &[]));
+    let site = patient_site();
+    let mut cluster = Cluster::start(&site, &[]);
     let mut watcher = Watcher::of(plan(ROUNDS));
     let (mut breaks, mut kills) = (0, 0);
     while !watcher.has_ended {
-        let seen = watcher.events.len();
-        let victim = SERVICES[kills % SERVICES.len()];
-        let client = client(&cluster.lock().unwrap());
         // A little further each time; what has been seen by then is kept.
-        let further = watcher.until(client, &site, &reference, seen + 7);
-        breaks += usize::from(further.await.is_err());
-        if kills < 2 * SERVICES.len() && !watcher.has_ended {
-            let mut cluster = cluster.lock().unwrap();
+        let enough = watcher.events.len() + 7;
+        let further = watcher.until(client(&cluster), &site, &reference, enough);
+        let further = tokio::time::timeout(PATIENCE, further).await;
+        let further = further.unwrap_or_else(|_| panic!("nothing goes on:\n{}", logs(&site)));
+        breaks += usize::from(further.is_err());
+        if kills < KILLS && !watcher.has_ended {
+            let victim = SERVICES[kills % SERVICES.len()];
             cluster.kill(victim);
             cluster.start_again(victim);
             kills += 1;
         }
     }
-    let url = cluster.lock().unwrap().url();
-    let journal = Journal::read(
-        &site
-            .run(&["export", &watcher.session, "--server", &url])
-            .out,
-    );
+    let journal = exported(&site, &cluster, &watcher.session);
     journal.check();
     watcher.check(&journal, "after kills");
     journal.check_like(&reference);
     let uses = site.ledger().uses();
     assert_eq!(uses.len(), ROUNDS as usize, "{uses:?}");
-    assert!(
-        uses.values().all(|&times| times == 1),
-        "a call happened twice: {uses:?}"
-    );
+    let once = uses.values().all(|&times| times == 1);
+    assert!(once, "a call happened twice: {uses:?}");
     let doubts = journal.of_kind("call_in_doubt").len();
     let continued = journal.of_kind("attempt_continued").len();
     println!("{kills} kills, {breaks} broken watches, {continued} continued, {doubts} in doubt");
     assert_eq!(
-        kills,
-        2 * SERVICES.len(),
+        kills, KILLS,
         "the run was over before each was killed twice"
     );
+}
+
+fn exported(site: &Site, cluster: &Cluster<'_>, session: &str) -> Journal {
+    let output = site.run(&["export", session, "--server", &cluster.url()]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    Journal::read(&output.out)
+}
+
+/// What the processes said.
+fn logs(site: &Site) -> String {
+    let read = |service: &str| {
+        let log = site.read(&format!("{service}.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = lines.len().saturating_sub(15);
+        format!("== {service}\n{}\n", lines[last..].join("\n"))
+    };
+    SERVICES.map(read).concat()
 }

@@ -5,18 +5,21 @@ use crate::deltas::{Deltas, Piece};
 use crate::error::{Stop, invalid};
 use crate::messages::Conversation;
 use crate::owner::Owner;
+use crate::spans;
 use crate::tools::{Call, Tools, millis};
 use crate::turn::{Answer, Turn};
 use cairn_engine::event::{AttemptRef, Effect};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Message;
 use cairn_model::{
-    ChatReply, Model, ModelRegistry, OfferedTool, Progress, prompt, stream_with_retry,
+    ChatReply, Model, ModelRegistry, OfferedTool, Progress, prompt, stream_with_retry, traced,
 };
 use cairn_proto::convert::{repeated, required};
 use cairn_proto::event;
 use cairn_proto::executor::{self, AttemptStart, PermittedCall, Reply};
-use cairn_rpc::{Link, Namespace, RpcError};
+use cairn_rpc::metrics::{self, histogram};
+use cairn_rpc::trace::is_content_wanted;
+use cairn_rpc::{Link, Namespace, RpcError, TraceParent};
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,20 +43,24 @@ pub(crate) struct Shared {
 pub(crate) async fn run(
     shared: &Shared,
     namespace: Namespace,
+    caller: Option<TraceParent>,
     mut owner: Owner,
 ) -> Result<(), RpcError> {
     let outcome = match owner.start().await {
         Ok(start) => {
             let at = start.attempt.unwrap_or_default();
-            let span = tracing::info_span!(
+            let logged = tracing::info_span!(
                 "attempt",
                 session = start.session,
                 run = at.run,
                 step = at.step,
                 attempt = at.attempt
             );
-            let work = carry_out(shared, namespace, &mut owner, start);
-            work.instrument(span).await
+            let traced = spans::attempt(caller, &start);
+            let work = carry_out(shared, namespace, caller, &mut owner, start);
+            let outcome = work.instrument(traced.clone()).instrument(logged).await;
+            spans::ended(&traced, &outcome);
+            outcome
         }
         Err(stop) => Err(stop),
     };
@@ -66,6 +73,7 @@ pub(crate) async fn run(
 async fn carry_out(
     shared: &Shared,
     namespace: Namespace,
+    caller: Option<TraceParent>,
     owner: &mut Owner,
     mut start: AttemptStart,
 ) -> Result<(), Stop> {
@@ -78,6 +86,7 @@ async fn carry_out(
         shared.tools.clone(),
         namespace,
         std::mem::take(&mut start.session),
+        caller,
         shared.config.call_limit,
     );
     if let Some(call) = start.tool_step {
@@ -266,13 +275,20 @@ impl<'a> ModelStep<'a> {
                     wait,
                 } => {
                     tracing::warn!(attempt, %error, ?wait, "the model is asked again");
+                    traced::retry(attempt, error);
                     let _ = pieces.send(Piece::Anew);
                 }
                 Progress::ToolCall(_) => {}
             },
         );
         let deltas = Deltas::new(self.attempt, self.conversation.turns());
+        let with_content = is_content_wanted();
+        let span = traced::question(&*self.model, self.conversation.request(), with_content);
+        let question = question.instrument(span.clone());
         let answer = self.owner.telling(deltas, come, question).await?;
+        traced::answered(&span, &answer, with_content);
+        let model = metrics::label(metrics::Kind::Model, &self.model.describe().name);
+        histogram!(metrics::MODEL_SECONDS, "model" => model).record(asked.elapsed());
         Ok(match answer {
             Ok(reply) => Ok((reply, millis(asked.elapsed()))),
             Err(error) => Err(error.into()),
@@ -306,6 +322,7 @@ impl<'a> ModelStep<'a> {
     }
 
     async fn fail(&mut self, failure: Failure) -> Result<(), Stop> {
+        spans::error(&failure);
         self.owner.fail(failure.into()).await
     }
 }

@@ -4,7 +4,7 @@ use crate::attempt::{self, Shared};
 use crate::owner::Owner;
 use cairn_proto::executor::executor_service_server::ExecutorService;
 use cairn_proto::executor::{RunStepRequest, RunStepResponse};
-use cairn_rpc::{RpcError, identity};
+use cairn_rpc::{RpcError, TraceParent, identity};
 use futures::{Stream, ready};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -71,9 +71,10 @@ impl ExecutorService for Executor {
             return Err(RpcError::exhausted(message).reason("NO_FREE_SLOT").into());
         };
         let shared = Arc::clone(&self.shared);
+        let caller = TraceParent::of(&request);
         let (owner, reports) = Owner::new(request.into_inner());
         let attempt = tokio::spawn(async move {
-            let outcome = attempt::run(&shared, namespace, owner).await;
+            let outcome = attempt::run(&shared, namespace, caller, owner).await;
             drop(slot);
             outcome
         });

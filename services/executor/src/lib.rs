@@ -13,6 +13,7 @@
 //! | `turn` | the calls of one reply, until each has its answer |
 //! | `tools` | one call of the tools service |
 //! | `messages` | what the model is told |
+//! | `spans` | what is traced and timed |
 //! | `deltas` | the text of a reply while it comes |
 
 mod attempt;
@@ -22,6 +23,7 @@ mod error;
 mod grpc;
 mod messages;
 mod owner;
+mod spans;
 mod tools;
 mod turn;
 

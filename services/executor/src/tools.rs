@@ -7,7 +7,7 @@ use cairn_engine::message::ToolCall;
 use cairn_proto::executor::{CallResult, PermittedCall};
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_proto::tools::{InvokeToolRequest, InvokeToolResponse};
-use cairn_rpc::{Link, Namespace, RpcError, with_namespace};
+use cairn_rpc::{Link, Namespace, RpcError, TraceParent, with_namespace};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Request, Status};
@@ -81,6 +81,7 @@ pub(crate) struct Tools {
     client: ToolsServiceClient<Link>,
     namespace: Namespace,
     session: String,
+    caller: Option<TraceParent>,
     call_limit: Duration,
 }
 
@@ -91,12 +92,14 @@ impl Tools {
         link: Link,
         namespace: Namespace,
         session: String,
+        caller: Option<TraceParent>,
         call_limit: Duration,
     ) -> Self {
         Self {
             client: ToolsServiceClient::new(link),
             namespace,
             session,
+            caller,
             call_limit,
         }
     }
@@ -163,6 +166,10 @@ impl Tools {
     async fn send_once(&self, message: InvokeToolRequest) -> Result<InvokeToolResponse, Status> {
         let mut request = with_namespace(Request::new(message), &self.namespace);
         request.set_timeout(self.call_limit);
+        // A process that records nothing itself passes on what it was told.
+        if let Some(trace) = TraceParent::of_span(&tracing::Span::current()).or(self.caller) {
+            trace.set_on(&mut request);
+        }
         let response = self.client.clone().invoke_tool(request).await?;
         Ok(response.into_inner())
     }

@@ -2,6 +2,7 @@
 
 mod convert;
 mod journal;
+mod observe;
 mod ownership;
 mod session_memory;
 

@@ -10,6 +10,7 @@
 //! | `reading` | what can be seen of a session, as views of its journal |
 //! | `status` | what a session is doing, in one word |
 //! | `store` | the memory service in the words of the engine |
+//! | `observe` | metrics, and the span of each run |
 //! | `catalogue` | the tools that may be called |
 
 mod catalogue;
@@ -19,6 +20,7 @@ mod config;
 mod deps;
 mod grpc;
 mod key;
+mod observe;
 mod owners;
 mod reading;
 mod service;

@@ -6,6 +6,7 @@ use crate::key::SessionKey;
 use crate::session::{Beginning, End, Notice, Ownership, own};
 use crate::store::within;
 use cairn_proto::memory as pb;
+use cairn_rpc::metrics::{self, counter, gauge};
 use cairn_rpc::{Link, RpcError};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,6 +42,12 @@ struct Places {
     running: HashMap<SessionKey, Running>,
     /// The process is about to end: whoever begins now is told so at once.
     is_draining: bool,
+}
+
+impl Places {
+    fn tell(&self) {
+        gauge!(metrics::SESSIONS_OWNED).set(self.running.len() as f64);
+    }
 }
 
 #[derive(Debug)]
@@ -87,6 +94,7 @@ impl Owners {
                     let _ = deps.stalled.send((key, error));
                 }
                 End::Fenced => {
+                    counter!(metrics::LEASES_LOST).increment(1);
                     tracing::info!(session = %key, epoch, "session is not owned here any more");
                 }
                 End::Parked | End::Released => {}
@@ -102,6 +110,7 @@ impl Owners {
         }
         // An owner of an earlier epoch loses its place, and so knows that it is none any more.
         places.running.insert(key, running);
+        places.tell();
     }
 
     /// The process is about to end: nothing is to be begun.
@@ -134,9 +143,11 @@ impl Owners {
     }
 
     fn ended(&self, key: &SessionKey, epoch: u64) {
-        let running = &mut self.lock().running;
-        if running.get(key).is_some_and(|owner| owner.epoch == epoch) {
-            running.remove(key);
+        let mut places = self.lock();
+        let owner = places.running.get(key);
+        if owner.is_some_and(|owner| owner.epoch == epoch) {
+            places.running.remove(key);
+            places.tell();
         }
     }
 
@@ -215,6 +226,7 @@ async fn ask_for_claims(deps: &Arc<Deps>) -> Result<pb::ClaimSessionsResponse, R
 /// other waiting, and its lease is renewed meanwhile.
 fn take_answer(deps: &Arc<Deps>, answer: &pb::ClaimSessionsResponse) -> Result<(), RpcError> {
     deps.store.clock.take(answer.store_time_unix_ms);
+    counter!(metrics::CLAIMS).increment(answer.claims.len() as u64);
     for claim in &answer.claims {
         let session = claim.session.as_ref();
         let ownership = Ownership {

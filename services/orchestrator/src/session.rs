@@ -16,6 +16,7 @@ pub(crate) use transition::{header, listed_title};
 use crate::catalogue::Catalogue;
 use crate::deps::Deps;
 use crate::key::SessionKey;
+use crate::observe::ActiveRun;
 use crate::store::Loaded;
 use cairn_engine::decide::{Facts, Input};
 use cairn_engine::event::{AttemptRef, Event};
@@ -89,6 +90,7 @@ struct Owner {
     checkpoints: Checkpointer,
     /// Failures in a row of each piece of work, for waiting longer each time.
     failures: HashMap<Work, Failures>,
+    active_run: ActiveRun,
 }
 
 /// What an owner begins with.
@@ -141,6 +143,8 @@ impl Owner {
                 (loaded, Some(Input::TakenOver { holder_dead }))
             }
         };
+        let mut active_run = ActiveRun::default();
+        active_run.note(&loaded.session);
         let owner = Self {
             deps,
             key,
@@ -153,6 +157,7 @@ impl Owner {
             next_stream: 0,
             checkpoints: loaded.checkpoints,
             failures: HashMap::new(),
+            active_run,
         };
         Ok((owner, first))
     }

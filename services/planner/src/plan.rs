@@ -5,7 +5,11 @@ use crate::parser::{PlanParser, read_plan};
 use cairn_engine::failure::Failure;
 use cairn_engine::message::Usage;
 use cairn_engine::plan::PlanDraft;
-use cairn_model::{ChatRequest, Model, RetryPolicy, chat_with_retry, prompt};
+use cairn_model::{ChatRequest, Model, RetryPolicy, chat_with_retry, prompt, traced};
+use cairn_rpc::metrics::{self, histogram};
+use cairn_rpc::trace::is_content_wanted;
+use tokio::time::Instant;
+use tracing::Instrument as _;
 
 /// How often a plan that cannot be read is told back to the model.
 const MAX_REPAIRS: usize = 1;
@@ -36,8 +40,16 @@ pub(crate) async fn make_plan(
     let outcome = loop {
         let asked = chat_with_retry(model, &request, retry, |attempt, error, wait| {
             tracing::warn!(attempt, %error, ?wait, "the model is asked again");
+            traced::retry(attempt, error);
         });
-        let reply = match asked.await {
+        let began = Instant::now();
+        let with_content = is_content_wanted();
+        let span = traced::question(model, &request, with_content);
+        let answer = asked.instrument(span.clone()).await;
+        traced::answered(&span, &answer, with_content);
+        let label = metrics::label(metrics::Kind::Model, &model.describe().name);
+        histogram!(metrics::MODEL_SECONDS, "model" => label).record(began.elapsed());
+        let reply = match answer {
             Ok(reply) => reply,
             Err(error) => break Err(error.into()),
         };

@@ -5,6 +5,7 @@ use crate::tool::{Effect, ToolSpec};
 use cairn_proto::event;
 use cairn_proto::tools as proto;
 use cairn_proto::tools::tools_service_server::ToolsService;
+use cairn_rpc::TraceParent;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Request, Response, Status};
@@ -34,7 +35,12 @@ impl ToolsService for Grpc {
         &self,
         request: Request<proto::InvokeToolRequest>,
     ) -> Result<Response<proto::InvokeToolResponse>, Status> {
-        let outcome = self.invoker.invoke(call(request.into_inner())).await;
+        let trace = TraceParent::of(&request);
+        let call = CallRequest {
+            trace,
+            ..call(request.into_inner())
+        };
+        let outcome = self.invoker.invoke(call).await;
         Ok(Response::new(answer(outcome)))
     }
 }
@@ -50,6 +56,7 @@ fn call(request: proto::InvokeToolRequest) -> CallRequest {
         not_after: u64::try_from(request.not_after_unix_ms)
             .ok()
             .filter(|millis| *millis > 0),
+        trace: None,
     }
 }
 

@@ -7,13 +7,17 @@ use crate::registry::{Entry, ToolRegistry, unknown};
 use crate::schema;
 use crate::text;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
+use cairn_rpc::TraceParent;
+use cairn_rpc::metrics::{self, counter, histogram};
+use cairn_rpc::trace::{TARGET, is_content_wanted};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
-use tracing::Instrument;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 /// How long a stopped tool may take to give the answer that it already has.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
@@ -29,6 +33,8 @@ pub struct Request {
     pub key: String,
     /// The session, for the tool's own records.
     pub session: String,
+    /// The attempt or step that asks for it.
+    pub trace: Option<TraceParent>,
     /// Last moment at which the call may begin, in milliseconds since 1970 by the store's clock.
     /// Needed unless the tool is pure.
     pub not_after: Option<u64>,
@@ -82,19 +88,22 @@ impl Invoker {
     /// stops; any other call that has begun is finished, because half of a side effect is worse
     /// than one whose result nobody read.
     pub async fn invoke(&self, request: Request) -> Outcome {
-        let span = tracing::info_span!(
-            "execute_tool",
-            otel.name = format!("execute_tool {}", text::brief(&request.name, 64)),
-            gen_ai.operation.name = "execute_tool",
-            gen_ai.tool.name = text::brief(&request.name, 64),
-            cairn.session = request.session,
-            cairn.call.key = request.key,
-            error.type = tracing::field::Empty,
-        );
+        let span = span(&request);
+        let name = request.name.clone();
         let outcome = self.checked(request).instrument(span.clone()).await;
-        if let Err(error) = &outcome.result {
-            span.record("error.type", error.reason());
+        let reason = outcome.result.as_ref().err().map(ToolError::reason);
+        if let Some(reason) = reason {
+            span.record("error.type", reason);
+            span.record("otel.status_code", "ERROR");
         }
+        // A model may make a name up.
+        let tool = match self.registry.find(&name) {
+            Some(_) => metrics::label(metrics::Kind::Tool, &name),
+            None => metrics::OTHER.into(),
+        };
+        let ended = reason.unwrap_or("ok");
+        counter!(metrics::CALLS, "tool" => tool.clone(), "outcome" => ended).increment(1);
+        histogram!(metrics::CALL_SECONDS, "tool" => tool).record(outcome.elapsed);
         outcome
     }
 
@@ -173,6 +182,32 @@ impl Invoker {
         };
         joined.unwrap_or_else(|error| Err(crashed(&name, &error)))
     }
+}
+
+/// One call, under the attempt that asks for it. Its start and end are the hook points PreToolCall
+/// and PostToolCall.
+fn span(request: &Request) -> Span {
+    let span = tracing::info_span!(
+        target: TARGET,
+        "execute_tool",
+        otel.name = format!("execute_tool {}", text::brief(&request.name, 64)),
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = text::brief(&request.name, 64),
+        gen_ai.tool.type = "function",
+        gen_ai.tool.call.id = request.key,
+        gen_ai.conversation.id = request.session,
+        gen_ai.tool.call.arguments = Empty,
+        error.type = Empty,
+    );
+    if let Some(caller) = request.trace {
+        caller.adopt(&span);
+    }
+    if is_content_wanted() && !span.is_disabled() {
+        span.record("gen_ai.tool.call.arguments", request.arguments.as_str());
+    }
+    span
 }
 
 async fn attempt(

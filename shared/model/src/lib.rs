@@ -23,6 +23,7 @@ pub mod retry;
 pub mod server;
 pub mod stream;
 pub mod tokens;
+pub mod traced;
 
 pub use anthropic::{Anthropic, AnthropicConfig};
 pub use chat::*;

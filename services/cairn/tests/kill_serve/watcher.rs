@@ -1,5 +1,7 @@
 //! A client that watches a run over restarts of its server.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 use super::support::Client;
 use cairn::ui::event_json::event_json;
 use cairn_proto::event as wire;
@@ -64,6 +66,8 @@ impl Watcher {
             run: Some(self.run.clone()),
         };
         self.session = client.start_run(request).await?.into_inner().session;
+        // What is asked may have been seen already, and its answer lost.
+        self.settle(site, &mut client, reference).await?;
         let request = pb::WatchSessionRequest {
             session: self.session.clone(),
             after_seq: self.events.last().map_or(0, |(seq, _)| *seq),
@@ -112,7 +116,7 @@ impl Watcher {
             };
             let request = pb::DecideRequest {
                 session: self.session.clone(),
-                request_id: format!("decide-{}", open.call_key),
+                request_id: format!("decide-{}", open.id),
                 pending_id: open.id,
                 settlement: Some(wire::Settlement {
                     outcome: Some(outcome),

@@ -1,6 +1,6 @@
 //! `cairn.memory.v1.JournalService`.
 
-use super::convert;
+use super::{convert, observe};
 use crate::error::about;
 use crate::port::{
     AppendCommand, Commit, Create, DeltaStream, LeaseRequest, PageToken, SessionEntry, Store,
@@ -10,7 +10,9 @@ use cairn_proto::memory::{self as pb, journal_service_server::JournalService};
 use cairn_rpc::{RpcError, identity};
 use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
 use std::sync::Arc;
+use std::time::Instant;
 use tonic::{Request, Response, Status};
+use tracing::Instrument as _;
 
 const DEFAULT_PAGE: usize = 100;
 const MAX_PAGE: usize = 1000;
@@ -87,9 +89,13 @@ impl JournalService for Journal {
         &self,
         request: Request<pb::CommitRequest>,
     ) -> Result<Response<pb::CommitResponse>, Status> {
+        let span = observe::commit(&request);
         let commit = commit(request)?;
         let key = commit.key.clone();
-        let committed = self.store.commit(commit).await.map_err(about(&key))?;
+        let began = Instant::now();
+        let committed = self.store.commit(commit).instrument(span).await;
+        observe::committed(&committed, began.elapsed());
+        let committed = committed.map_err(about(&key))?;
         Ok(Response::new(pb::CommitResponse {
             duplicate: committed.duplicate,
             first_seq: committed.first_seq,

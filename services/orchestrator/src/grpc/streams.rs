@@ -7,6 +7,7 @@ use cairn_proto::event::{Event, TextDelta};
 use cairn_proto::memory::FollowEventsResponse;
 use cairn_proto::orchestrator::{ExportSessionResponse, WatchSessionResponse};
 use cairn_rpc::RpcError;
+use cairn_rpc::metrics::{self, gauge};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use prost::Message as _;
 use std::collections::HashMap;
@@ -37,19 +38,16 @@ pub(super) async fn watch(
             }
         }
     };
-    let pages = stream::unfold(
-        (pages, Replies::default()),
-        move |(mut pages, mut replies)| {
-            let (deps, key) = (deps.clone(), key.clone());
-            async move {
-                let watched = match pages.next().await? {
-                    Ok(page) => watched_page(&deps, &key, page, &mut replies).await,
-                    Err(status) => Err(status),
-                };
-                Some((watched, (pages, replies)))
-            }
-        },
-    );
+    let pages = stream::unfold((pages, Replies::new()), move |(mut pages, mut replies)| {
+        let (deps, key) = (deps.clone(), key.clone());
+        async move {
+            let watched = match pages.next().await? {
+                Ok(page) => watched_page(&deps, &key, page, &mut replies).await,
+                Err(status) => Err(status),
+            };
+            Some((watched, (pages, replies)))
+        }
+    });
     let messages = pages.flat_map(|page| match page {
         Ok(messages) => stream::iter(messages.into_iter().map(Ok)).left_stream(),
         Err(status) => stream::iter([Err(status)]).right_stream(),
@@ -113,10 +111,17 @@ fn delta_message(delta: TextDelta) -> WatchSessionResponse {
 
 /// The latest reply of each attempt that a watcher was sent. Parts of replies come another way
 /// than events and may be late: those of a reply that is known whole are not sent any more.
-#[derive(Debug, Default)]
+///
+/// As long as it is there, somebody watches, and is counted.
+#[derive(Debug)]
 struct Replies(HashMap<(u32, u32), (u32, u32)>);
 
 impl Replies {
+    fn new() -> Self {
+        gauge!(metrics::WATCHERS).increment(1.0);
+        Self(HashMap::new())
+    }
+
     fn note(&mut self, event: &Event) {
         match &event.kind {
             Some(Kind::ReplyReceived(reply)) => {
@@ -168,4 +173,10 @@ pub(super) async fn export(deps: Arc<Deps>, key: SessionKey) -> Result<Exported,
         Err(status) => stream::iter([Err(status)]).right_stream(),
     });
     Ok(messages.boxed())
+}
+
+impl Drop for Replies {
+    fn drop(&mut self) {
+        gauge!(metrics::WATCHERS).decrement(1.0);
+    }
 }

@@ -3,6 +3,7 @@
 use super::attempt::{attempt_start, last_turn, step_progress};
 use super::{Message, Outstanding, Owner};
 use crate::key::SessionKey;
+use crate::observe::trace_of;
 use crate::store::Store;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
@@ -112,7 +113,10 @@ impl Owner {
             prompt_layers: layers,
             model: state.model.clone(),
         };
-        let request = with_namespace(Request::new(request), &self.key.namespace);
+        let mut request = with_namespace(Request::new(request), &self.key.namespace);
+        if let Some(trace) = trace_of(&self.key, state) {
+            trace.set_on(&mut request);
+        }
         let mut planner = self.deps.planner.clone();
         let ask = async move {
             if let Some(pause) = pause {
@@ -148,7 +152,11 @@ impl Owner {
         // The receiver is right here.
         let _ = to_executor.send(first);
         let requests = Request::new(UnboundedReceiverStream::new(from_owner));
-        let requests = with_namespace(requests, &self.key.namespace);
+        let mut requests = with_namespace(requests, &self.key.namespace);
+        let run = self.session.run(attempt.run);
+        if let Some(trace) = run.and_then(|run| trace_of(&self.key, run)) {
+            trace.set_on(&mut requests);
+        }
         let mut executor = self.deps.executor.clone();
         let (store, key) = (self.deps.store.clone(), self.key.clone());
         let stream = self.next_stream;

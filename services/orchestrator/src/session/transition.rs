@@ -2,6 +2,7 @@
 
 use super::perform::has_intended_call;
 use super::{End, Outstanding, Owner, stalled};
+use crate::observe::{self, trace_of};
 use crate::status::status_of;
 use crate::store::{for_session, within};
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use cairn_engine::event::{Event, EventKind};
 use cairn_engine::state::Session;
 use cairn_engine::text::cut;
 use cairn_proto::memory as pb;
+use cairn_rpc::trace::is_recording;
 
 /// Longest title in a listing, in characters.
 const LISTED_TITLE: usize = 200;
@@ -24,6 +26,10 @@ impl Owner {
             let encoded = self.encode(&events).await?;
             let request = self.request(&events, encoded.clone(), parks, &left);
             let answer = self.commit(request).await?;
+            if !answer.duplicate {
+                observe::committed(&self.key, &self.session, &events);
+            }
+            self.active_run.note(&self.session);
             self.take_answer(answer, &events, &encoded, &left).await?;
         }
         self.release_if_stopping(&left).await?;
@@ -72,8 +78,13 @@ impl Owner {
     /// the first would have.
     async fn commit(&mut self, request: pb::CommitRequest) -> Result<pb::CommitResponse, End> {
         let (store, key) = (&self.deps.store, &self.key);
+        let run = is_recording().then(|| self.session.runs.last()).flatten();
+        let trace = run.and_then(|run| trace_of(key, run));
         let commit = |time| {
-            let request = within(time, for_session(key, request.clone()));
+            let mut request = within(time, for_session(key, request.clone()));
+            if let Some(trace) = trace {
+                trace.set_on(&mut request);
+            }
             let mut journal = store.journal();
             async move { Ok(journal.commit(request).await?.into_inner()) }
         };

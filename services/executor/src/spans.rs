@@ -1,0 +1,59 @@
+//! What is traced of an attempt. Names and attributes are those of OpenTelemetry's conventions for
+//! generative AI; Cairn's own are under `cairn.`.
+
+use crate::error::Stop;
+use cairn_engine::failure::Failure;
+use cairn_proto::executor::AttemptStart;
+use cairn_rpc::TraceParent;
+use cairn_rpc::trace::TARGET;
+use tracing::Span;
+use tracing::field::Empty;
+
+/// One attempt at a step, under the run that it belongs to.
+pub(crate) fn attempt(caller: Option<TraceParent>, start: &AttemptStart) -> Span {
+    let at = start.attempt.unwrap_or_default();
+    let continued = !start.transcript.is_empty() || !start.open_calls.is_empty();
+    let span = tracing::info_span!(
+        target: TARGET,
+        "invoke_agent",
+        otel.name = "invoke_agent cairn",
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.agent.name = "cairn",
+        gen_ai.conversation.id = start.session,
+        cairn.run = at.run,
+        cairn.step = at.step,
+        cairn.attempt = at.attempt,
+        cairn.continued = continued,
+        error.type = Empty,
+    );
+    if let Some(caller) = caller {
+        caller.adopt(&span);
+        if continued {
+            caller.link_on(&span);
+        }
+    }
+    span
+}
+
+/// How the attempt ended over this stream.
+pub(crate) fn ended(span: &Span, outcome: &Result<(), Stop>) {
+    match outcome {
+        Ok(()) | Err(Stop::Ended) => {}
+        Err(Stop::Gone) => failed(span, "OWNER_GONE"),
+        Err(Stop::Broken(error)) => failed(span, error.reason_name()),
+    }
+}
+
+/// The hook point OnError: the attempt cannot go on.
+pub(crate) fn error(failure: &Failure) {
+    let reason = failure.reason.as_str();
+    tracing::info!(target: TARGET, reason, "OnError");
+    failed(&Span::current(), reason);
+}
+
+fn failed(span: &Span, reason: &str) {
+    span.record("error.type", reason);
+    span.record("otel.status_code", "ERROR");
+}

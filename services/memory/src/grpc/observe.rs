@@ -1,0 +1,50 @@
+//! Transitions as they are traced, counted and timed.
+
+use crate::port::{Committed, StoreError, StoreResult};
+use cairn_proto::memory as pb;
+use cairn_rpc::TraceParent;
+use cairn_rpc::metrics::{self, counter, histogram};
+use cairn_rpc::trace::TARGET;
+use std::time::Duration;
+use tonic::Request;
+use tracing::Span;
+
+/// One transition, under the run that it belongs to.
+pub(super) fn commit(request: &Request<pb::CommitRequest>) -> Span {
+    let asked = request.get_ref();
+    let span = tracing::info_span!(
+        target: TARGET,
+        "commit",
+        otel.kind = "server",
+        gen_ai.conversation.id = asked.session,
+        cairn.version = asked.version,
+        cairn.events = asked.events.len(),
+    );
+    if !span.is_disabled()
+        && let Some(caller) = TraceParent::of(request)
+    {
+        caller.adopt(&span);
+    }
+    span
+}
+
+/// What came of a transition, after so long.
+pub(super) fn committed(committed: &StoreResult<Committed>, took: Duration) {
+    histogram!(metrics::COMMIT_SECONDS).record(took);
+    counter!(metrics::COMMITS, "result" => result(committed)).increment(1);
+}
+
+fn result(committed: &StoreResult<Committed>) -> &'static str {
+    match committed {
+        Ok(committed) if committed.duplicate => "duplicate",
+        Ok(_) => "ok",
+        Err(StoreError::Fenced) => "fenced",
+        Err(StoreError::Conflict) => "conflict",
+        Err(StoreError::Terminal) => "terminal",
+        Err(StoreError::NotFound) => "not_found",
+        Err(StoreError::RequestMismatch) => "request_mismatch",
+        Err(StoreError::Limit { .. }) => "limit",
+        Err(StoreError::Unavailable { .. }) => "unavailable",
+        Err(StoreError::Unknown { .. }) => "unknown",
+    }
+}

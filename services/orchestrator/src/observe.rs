@@ -1,0 +1,176 @@
+//! What is told of sessions to those who look after the whole: metrics, and the span of each run.
+//!
+//! Everything here follows from events that are durable, and is told by the owner that committed
+//! them: once, whatever is killed, but for what died with a process before it was exported.
+
+use crate::key::SessionKey;
+use cairn_engine::event::{Event, EventKind};
+use cairn_engine::message::Usage;
+use cairn_engine::state::{Run, Session, Step, StepStatus};
+use cairn_rpc::TraceParent;
+use cairn_rpc::metrics::{self, counter, gauge};
+use cairn_rpc::trace::{PastEvent, PastSpan, SpanKind, Value, is_content_wanted, is_recording};
+
+/// The span of a run, which everything that is done for it belongs under.
+///
+/// Its id follows from the run, so that every process knows it, and whoever commits the end of the
+/// run records it, even if those before were killed.
+pub(crate) fn trace_of(key: &SessionKey, run: &Run) -> Option<TraceParent> {
+    let parent: TraceParent = run.trace_parent.parse().ok()?;
+    let SessionKey { namespace, id } = key;
+    let name = format!("{namespace}/{id}/{}", run.number);
+    Some(TraceParent {
+        span_id: parent.derived_child(&name),
+        ..parent
+    })
+}
+
+/// Whether an owner's session has an active run, as the gauge of active runs knows it.
+#[derive(Debug, Default)]
+pub(crate) struct ActiveRun(bool);
+
+impl ActiveRun {
+    pub(crate) fn note(&mut self, session: &Session) {
+        let is_active = session.active_run().is_some();
+        if std::mem::replace(&mut self.0, is_active) != is_active {
+            let change = if is_active { 1.0 } else { -1.0 };
+            gauge!(metrics::RUNS_ACTIVE).increment(change);
+        }
+    }
+}
+
+impl Drop for ActiveRun {
+    fn drop(&mut self) {
+        if self.0 {
+            gauge!(metrics::RUNS_ACTIVE).decrement(1.0);
+        }
+    }
+}
+
+/// These events of the session have just become durable; its state has them.
+pub(crate) fn committed(key: &SessionKey, session: &Session, events: &[Event]) {
+    for event in events {
+        match &event.kind {
+            EventKind::StepCompleted { .. } => count(metrics::STEPS, "completed"),
+            EventKind::StepFailed { .. } => count(metrics::STEPS, "failed"),
+            EventKind::StepSkipped { .. } => count(metrics::STEPS, "skipped"),
+            EventKind::ReplyReceived(reply) => {
+                let model = metrics::label(metrics::Kind::Model, &reply.model);
+                counter!(metrics::TOOL_TURNS, "model" => model).increment(1);
+                spend(&reply.model, &reply.usage);
+            }
+            EventKind::PlanApplied { run, usage, .. } => spend(model_of(session, *run), usage),
+            EventKind::RunCompleted { run, .. } => end(key, session, *run, "completed"),
+            EventKind::RunCancelled { run, .. } => end(key, session, *run, "cancelled"),
+            EventKind::RunFailed { run, usage, .. } => {
+                if let Some(usage) = usage {
+                    spend(model_of(session, *run), usage);
+                }
+                end(key, session, *run, "failed");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The model that a run was given; planners do not say which one answered.
+fn model_of(session: &Session, run: u32) -> &str {
+    let model = session.run(run).map_or("", |run| run.model.as_str());
+    if model.is_empty() { "default" } else { model }
+}
+
+fn count(what: &'static str, status: &'static str) {
+    counter!(what, "status" => status).increment(1);
+}
+
+fn spend(model: &str, usage: &Usage) {
+    let Usage {
+        input_tokens,
+        output_tokens,
+        cost_nano_usd,
+        ..
+    } = *usage;
+    for (direction, tokens) in [("input", input_tokens), ("output", output_tokens)] {
+        if tokens > 0 {
+            let model = metrics::label(metrics::Kind::Model, model);
+            counter!(metrics::TOKENS, "model" => model, "direction" => direction).increment(tokens);
+        }
+    }
+    if cost_nano_usd > 0 {
+        metrics::add_cost(model, cost_nano_usd);
+    }
+}
+
+fn end(key: &SessionKey, session: &Session, number: u32, status: &'static str) {
+    count(metrics::RUNS, status);
+    if is_recording()
+        && let Some(run) = session.run(number)
+        && let Some(span) = run_span(key, run, status)
+    {
+        span.record();
+    }
+}
+
+fn run_span(key: &SessionKey, run: &Run, status: &'static str) -> Option<PastSpan> {
+    let text = |text: &str| Value::from(text.to_owned());
+    let number = |number: u64| Value::from(i64::try_from(number).unwrap_or(i64::MAX));
+    let mut attributes = vec![
+        ("gen_ai.operation.name", text("invoke_workflow")),
+        ("gen_ai.workflow.name", text("cairn")),
+        ("gen_ai.conversation.id", text(&key.id)),
+        ("gen_ai.usage.input_tokens", number(run.usage.input_tokens)),
+        (
+            "gen_ai.usage.output_tokens",
+            number(run.usage.output_tokens),
+        ),
+        ("cairn.namespace", text(key.namespace.as_str())),
+        ("cairn.run", number(run.number.into())),
+        ("cairn.run.status", text(status)),
+        ("cairn.tool_turns", number(run.tool_turns.into())),
+        ("cairn.cost_nano_usd", number(run.usage.cost_nano_usd)),
+    ];
+    if let Some(failure) = &run.failure {
+        attributes.push(("error.type", text(&failure.reason)));
+    }
+    if is_content_wanted() {
+        attributes.push(("cairn.goal", text(&run.goal)));
+        attributes.push(("cairn.answer", text(&run.answer)));
+    }
+    Some(PastSpan {
+        name: "invoke_workflow cairn".into(),
+        parent: run.trace_parent.parse().ok()?,
+        span_id: trace_of(key, run)?.span_id,
+        kind: SpanKind::Internal,
+        start_ms: run.started_at,
+        end_ms: run.ended_at.unwrap_or(run.started_at),
+        attributes,
+        events: hook_points(run),
+        links: Vec::new(),
+        error: run.failure.as_ref().map(|failure| failure.reason.clone()),
+    })
+}
+
+/// The hook points of a run that no span of its own tells of, in the order of time.
+fn hook_points(run: &Run) -> Vec<PastEvent> {
+    let point = |name: &'static str, at_ms, step: Option<usize>| PastEvent {
+        name: name.into(),
+        at_ms,
+        attributes: step
+            .map(|index| ("cairn.step.index", Value::from(index as i64)))
+            .into_iter()
+            .collect(),
+    };
+    let mut points = vec![point("OnRunStart", run.started_at, None)];
+    let steps = run.plan.iter().flat_map(|plan| &plan.steps);
+    for (index, step) in steps.enumerate() {
+        let Step { started, ended, .. } = step;
+        points.extend(started.map(|moment| point("OnStepStart", moment.at, Some(index))));
+        if matches!(step.status, StepStatus::Completed { .. }) {
+            let ended = ended.map(|moment| point("OnPlanStepComplete", moment.at, Some(index)));
+            points.extend(ended);
+        }
+    }
+    points.extend(run.ended_at.map(|at| point("OnRunEnd", at, None)));
+    points.sort_by_key(|point| point.at_ms);
+    points
+}
