@@ -175,10 +175,18 @@ impl<'de> Deserialize<'de> for ServerAddress {
 
             fn visit_str<E: Error>(self, text: &str) -> Result<ServerAddress, E> {
                 let parsed = text.parse().map(ServerAddress);
-                parsed.map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+                parsed.map_err(|_| E::invalid_value(no_address(text), &self))
             }
         }
         deserializer.deserialize_str(Text)
+    }
+}
+
+/// What stands where an address should. Who writes a user into one writes a password too.
+fn no_address(text: &str) -> Unexpected<'_> {
+    match text.contains('@') {
+        true => Unexpected::Other("an address with a user in it"),
+        false => Unexpected::Str(text),
     }
 }
 
