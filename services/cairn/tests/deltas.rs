@@ -92,6 +92,7 @@ fn a_run_prints_parts_before_the_reply_is_whole() {
         // Nothing but parts can come: the server has not said more.
         while followed.text != sent {
             followed.take_line(&run.next_line());
+            followed.check_begins(&sent);
         }
     }
     end(release);
@@ -131,6 +132,7 @@ fn without_the_flag_nothing_is_told_before_the_reply() {
     // One that asked has seen it: so it has been told to everybody who wants it.
     while followed.text != PARTS[0] {
         followed.take_line(&with.next_line());
+        followed.check_begins(PARTS[0]);
     }
     release.text(PARTS[1]);
     end(release);
@@ -234,6 +236,7 @@ async fn wait_for(
         assert!(kind.is_none(), "the reply is not whole: {kind:?}");
         if let Some(delta) = message.delta {
             followed.take(&delta);
+            followed.check_begins(text);
         }
     }
 }

@@ -32,6 +32,11 @@ impl Followed {
         self.text.push_str(&delta.text);
     }
 
+    /// Panics unless a text begins with what was seen.
+    pub(crate) fn check_begins(&self, text: &str) {
+        assert!(text.starts_with(&self.text), "{self:?} in {text:?}");
+    }
+
     /// Takes a line of JSON, which must be a part.
     pub(crate) fn take_line(&mut self, line: &Value) {
         assert_eq!(line["kind"], "text_delta", "the reply is not whole");
