@@ -89,6 +89,11 @@ impl<'a> Client<'a> {
                 CliError::new("there is no session yet").hint("begin with: cairn run \"<goal>\"")
             });
         };
+        if given.is_empty() {
+            // All ids begin so; most likely a variable of a script is not set.
+            return Err(CliError::usage("the session's id is empty")
+                .hint("name the session, or leave it out for the latest"));
+        }
         if sessions.iter().any(|session| session.id == given) {
             return Ok(given.to_owned());
         }

@@ -175,10 +175,18 @@ impl<'de> Deserialize<'de> for ServerAddress {
 
             fn visit_str<E: Error>(self, text: &str) -> Result<ServerAddress, E> {
                 let parsed = text.parse().map(ServerAddress);
-                parsed.map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+                parsed.map_err(|_| E::invalid_value(no_address(text), &self))
             }
         }
         deserializer.deserialize_str(Text)
+    }
+}
+
+/// What stands where an address should. Who writes a user into one writes a password too.
+fn no_address(text: &str) -> Unexpected<'_> {
+    match text.contains('@') {
+        true => Unexpected::Other("an address with a user in it"),
+        false => Unexpected::Str(text),
     }
 }
 
@@ -313,9 +321,23 @@ pub fn load(
     for (flag, setting, value) in flags {
         layers = layers.flag(flag, setting, value);
     }
+    check_given(global, flags)?;
     layers
         .load()
         .map_err(|faults| CliError::usage(faults.to_string()))
+}
+
+/// An empty variable is one that is not set; an empty flag is a slip, such as a script's variable
+/// that is not set, and must not lead to another server, store or model than the one meant.
+fn check_given(global: &Global, flags: &[(&str, &str, String)]) -> Result<(), CliError> {
+    let is_empty = |(_, _, value): &&(&str, &str, String)| value.is_empty();
+    let no_server = global.server.as_ref().is_some_and(String::is_empty);
+    let of_command = flags.iter().find(is_empty).map(|(flag, ..)| *flag);
+    match no_server.then_some("--server").or(of_command) {
+        Some(flag) => Err(CliError::usage(format!("the flag {flag} has no value"))
+            .hint("give it one, or leave it out")),
+        None => Ok(()),
+    }
 }
 
 /// The environment without the short names that read like those of whole sections.

@@ -16,6 +16,8 @@ mod support;
 mod faults;
 #[path = "bad_input/raw.rs"]
 mod raw;
+#[path = "bad_input/rules.rs"]
+mod rules;
 #[path = "bad_input/valid.rs"]
 mod valid;
 #[path = "bad_input/valid_internal.rs"]
@@ -28,6 +30,7 @@ use cairn_model::{ModelRegistry, Rehearsal};
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{Exposure, Link, Namespace, ServerBuilder, with_namespace};
+use faults::Must;
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, ServiceDescriptor};
 use raw::{Answer, call};
@@ -72,7 +75,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn take(&mut self, method: &MethodDescriptor, name: &str, must_fail: bool, answer: &Answer) {
+    fn take(&mut self, method: &MethodDescriptor, name: &str, must: &Must, answer: &Answer) {
         self.cases += 1;
         self.refused += usize::from(matches!(answer, Answer::Refused(_)));
         let service = method.parent_service();
@@ -81,8 +84,11 @@ impl Tally {
         // stream is that it ends.
         let is_text = name.ends_with("NUL") || name.ends_with("5 MiB");
         let is_lax = is_text || method.is_client_streaming();
-        let must_fail = must_fail && (is_public || !is_lax);
-        if let Some(fault) = wrong(method, must_fail, is_public, answer) {
+        let must = match is_public || !is_lax {
+            true => must,
+            false => &Must::Answer,
+        };
+        if let Some(fault) = wrong(method, must, is_public, answer) {
             self.wrong
                 .push(format!("{} with {name}: {fault}", method.full_name()));
         }
@@ -125,7 +131,8 @@ async fn torment(
             let whole = valid(method.name(), n).swap_remove(variant);
             let answer = call(link, &method, whole.clone()).await;
             check_baseline(&method, &answer);
-            for fault in faults::of(&method.input(), &whole) {
+            let is_public = PUBLIC.contains(&service.full_name());
+            for fault in faults::of(&method.input(), &whole, is_public) {
                 n += 1;
                 let whole = valid(method.name(), n).swap_remove(variant);
                 let message = DynamicMessage::decode(method.input(), whole.as_slice());
@@ -134,7 +141,7 @@ async fn torment(
                 let answer = call(link, &method, bytes).await;
                 let took = (began.elapsed(), format!("{} {}", method.name(), fault.name));
                 tally.slowest = tally.slowest.clone().max(took);
-                tally.take(&method, &fault.name, fault.must_fail, &answer);
+                tally.take(&method, &fault.name, &fault.must, &answer);
             }
         }
         println!("  {}: {}", method.full_name(), tally.cases - before);
@@ -215,7 +222,7 @@ async fn circles_are_refused(tally: &mut Tally, link: &Link) {
     let method = methods.find(|method| method.name() == "StartRun");
     let method = method.expect("StartRun");
     let answer = call(link, &method, valid::circular(1_000_000)).await;
-    tally.take(&method, "a circle", true, &answer);
+    tally.take(&method, "a circle", &Must::Fail, &answer);
 }
 
 async fn is_well(link: &Link) {

@@ -275,3 +275,19 @@ fn cairn_tree_keeps_one_view_in_a_file_of_choice() {
     assert_eq!(live.wait().expect("its end").code(), Some(0));
     assert!(!site.path().join(".trace").exists());
 }
+
+/// Processes that write their trees to one folder do not take each other's half-written files.
+#[test]
+fn what_others_write_beside_the_tree_is_left_alone() {
+    let site = Site::new(CAIRN);
+    let other = "half of another process's tree";
+    site.write(".trace/tree.new", other);
+    site.write(
+        "plan.json",
+        r#"{"steps": [{"tool": "list_files", "arguments": {}}]}"#,
+    );
+    let done = site.run(&["run", "--plan", "plan.json", "--tree-dir"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(site.read(".trace/tree.json").is_some());
+    assert_eq!(site.read(".trace/tree.new").as_deref(), Some(other));
+}

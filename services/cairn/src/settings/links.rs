@@ -1,8 +1,9 @@
 //! Where the services are that run in other processes.
 
+use super::no_address;
 use crate::node::{Placement, Service};
 use cairn_rpc::Address;
-use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use serde::de::{Deserializer, Error, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,7 +97,7 @@ impl<'de> Deserialize<'de> for Addresses {
                 let addresses: Result<Vec<Address>, _> = addresses.collect();
                 addresses
                     .map(Addresses)
-                    .map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+                    .map_err(|_| E::invalid_value(no_address(text), &self))
             }
         }
         deserializer.deserialize_str(Text)

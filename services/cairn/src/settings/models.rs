@@ -6,8 +6,11 @@ use cairn_model::{
     Anthropic, AnthropicConfig, Model, ModelRegistry, OpenAi, OpenAiConfig, PriceBook, Prices,
     Recorded, Rehearsal, ServerConfig, anthropic, openai,
 };
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +48,9 @@ pub enum Provider {
     Recorded,
 }
 
+/// Headers by name.
+pub type Headers = BTreeMap<String, Secret>;
+
 /// A model.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(default)]
@@ -57,7 +63,8 @@ pub struct ProviderSettings {
     /// The key; local servers often need none.
     pub api_key: Secret,
     /// Headers sent besides, by name; they are taken for secrets.
-    pub headers: BTreeMap<String, Secret>,
+    #[serde(deserialize_with = "headers")]
+    pub headers: Headers,
     /// Its name at the server.
     pub model: Option<String>,
     /// Longest time for a connection to stand.
@@ -331,6 +338,28 @@ impl Settings {
         let _ = registry.set_default(self.default_model());
         (registry, faults)
     }
+}
+
+/// Reads headers. Who writes something else in their place has written the secret there, so it is
+/// not shown.
+fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Headers, D::Error> {
+    struct Table;
+    impl<'de> Visitor<'de> for Table {
+        type Value = Headers;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Headers, A::Error> {
+            Headers::deserialize(MapAccessDeserializer::new(table))
+        }
+
+        fn visit_str<E: Error>(self, _: &str) -> Result<Headers, E> {
+            Err(E::invalid_type(Unexpected::Other("a text"), &self))
+        }
+    }
+    deserializer.deserialize_map(Table)
 }
 
 #[allow(

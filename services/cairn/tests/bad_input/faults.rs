@@ -1,5 +1,6 @@
 //! Every fault that can be put into a request, made from its descriptor.
 
+use super::rules::{self, Rule, Text};
 use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, Value};
 
@@ -7,6 +8,10 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, Va
 const DEEPEST: usize = 8;
 /// May hold any text.
 const ANY_TEXT: [&str; 1] = ["cairn.memory.v1.SetMemoryRequest.value"];
+/// Required where there is no plan.
+const GOAL: &str = "cairn.event.v1.StartRun.goal";
+/// The name of nothing, unless a request before has made a session of this name.
+const UNKNOWN: &str = "unknown";
 /// More than any list may have.
 const MANY: usize = 10_001;
 /// More than a message may have.
@@ -15,23 +20,55 @@ const HUGE: usize = 5 << 20;
 /// Encodes a valid request with a fault in it.
 type Encode = Box<dyn Fn(&DynamicMessage) -> Vec<u8>>;
 
+/// What will do as an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Must {
+    /// Anything that is clear.
+    Answer,
+    /// Nothing but an error.
+    Fail,
+    /// Nothing but an error that names this field.
+    Name(String),
+}
+
+impl Must {
+    fn fail_if(condition: bool) -> Self {
+        match condition {
+            true => Self::Fail,
+            false => Self::Answer,
+        }
+    }
+}
+
 /// A valid request with one fault.
 pub(crate) struct Fault {
     /// Field and fault, for people.
     pub(crate) name: String,
-    /// Whether nothing but an error will do.
-    pub(crate) must_fail: bool,
+    /// What will do.
+    pub(crate) must: Must,
     /// Puts it in.
     pub(crate) bytes: Encode,
 }
 
 /// All faults of a request.
-pub(crate) fn of(request: &MessageDescriptor, whole: &[u8]) -> Vec<Fault> {
+///
+/// Only of what clients send (`is_public`) every field has a rule.
+pub(crate) fn of(request: &MessageDescriptor, whole: &[u8], is_public: bool) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut places = Vec::new();
     walk(request, &[], &mut places);
+    let valid = DynamicMessage::decode(request.clone(), whole).expect("a valid request");
     for place in &places {
-        of_field(place, &mut faults);
+        let (field, outer) = place.split_last().expect("a field");
+        let mut rule = is_public.then(|| rules::of(field));
+        if let Some(rule) = &mut rule
+            && field.full_name() == GOAL
+        {
+            // Where there is no plan.
+            let run = parent(&mut valid.clone(), outer).clone();
+            rule.is_required = !run.has_field_by_name("plan");
+        }
+        of_field(place, rule, &mut faults);
     }
     of_bytes(whole, &mut faults);
     faults
@@ -88,13 +125,13 @@ fn element(field: &FieldDescriptor) -> Value {
     }
 }
 
-fn of_field(place: &Place, faults: &mut Vec<Fault>) {
+fn of_field(place: &Place, rule: Option<Rule>, faults: &mut Vec<Fault>) {
     let (field, _) = place.split_last().expect("a field");
-    let mut add = |name: &str, must_fail, change: Box<dyn Fn(&mut DynamicMessage)>| {
+    let mut add = |name: &str, must, change: Box<dyn Fn(&mut DynamicMessage)>| {
         let outer = place[..place.len() - 1].to_vec();
         faults.push(Fault {
             name: format!("{} {name}", path(place)),
-            must_fail,
+            must,
             bytes: Box::new(move |valid| {
                 let mut message = valid.clone();
                 change(parent(&mut message, &outer));
@@ -103,10 +140,14 @@ fn of_field(place: &Place, faults: &mut Vec<Fault>) {
         });
     };
     let own = field.clone();
-    add("missing", false, Box::new(move |m| m.clear_field(&own)));
+    let must = match rule.is_some_and(|rule| rule.is_required) {
+        true => Must::Name(path(place)),
+        false => Must::Answer,
+    };
+    add("missing", must, Box::new(move |m| m.clear_field(&own)));
     if field.is_list() {
         let own = field.clone();
-        let must_fail = field.name() == "steps";
+        let must = Must::fail_if(field.name() == "steps");
         let many = move |message: &mut DynamicMessage| {
             let Value::List(list) = message.get_field_mut(&own) else {
                 return;
@@ -114,17 +155,60 @@ fn of_field(place: &Place, faults: &mut Vec<Fault>) {
             let first = list.first().cloned().unwrap_or_else(|| element(&own));
             *list = vec![first; MANY];
         };
-        add("10,001 times", must_fail, Box::new(many));
+        add("10,001 times", must, Box::new(many));
     }
-    for (name, must_fail, value) in values(field) {
+    let mut values = values(field);
+    if rule.is_some_and(|rule| rule.text == Text::Session) {
+        let value = Value::String("never-made".to_owned());
+        values.push(("never made".to_owned(), true, value));
+    }
+    for (name, must_fail, value) in values {
         let own = field.clone();
+        let demanded = rule.map(|rule| demanded(rule, &name, &value, path(place)));
+        let demanded = demanded.unwrap_or(Must::Answer);
+        let must = match (must_fail, demanded) {
+            (true, Must::Answer) => Must::Fail,
+            (_, demanded) => demanded,
+        };
         let value = if field.is_list() {
             Value::List(vec![value])
         } else {
             value
         };
         let set = move |m: &mut DynamicMessage| m.set_field(&own, value.clone());
-        add(&name, must_fail, Box::new(set));
+        add(&name, must, Box::new(set));
+    }
+}
+
+/// What the rule of a field demands of the answer to a wrong value.
+fn demanded(rule: Rule, name: &str, value: &Value, path: String) -> Must {
+    let named = |wrong: bool| match wrong {
+        true => Must::Name(path.clone()),
+        false => Must::Answer,
+    };
+    let number = |n: u64| match path.rsplit('.').next() {
+        // There is no such run: that is an answer of its own.
+        Some("run") => Must::fail_if(n > rule.most),
+        _ => named(n > rule.most),
+    };
+    match value {
+        // Such a message is too large as a whole.
+        Value::String(text) if text.len() >= HUGE => Must::Fail,
+        // What a session remembers has a limit, and is none of the request's faults.
+        Value::String(text) if text.len() > rule.longest && path == "value" => Must::Fail,
+        Value::String(text) if text.len() > rule.longest => named(true),
+        Value::String(text) if text.is_empty() => named(rule.is_required),
+        Value::String(_) => match rule.text {
+            Text::Any => Must::Answer,
+            Text::Known => Must::Fail,
+            Text::Session => Must::fail_if(name != UNKNOWN),
+            Text::Json => named(!["a large number", "blank"].contains(&name)),
+            Text::Form => named(true),
+        },
+        Value::U32(n) => number((*n).into()),
+        Value::U64(n) => number(*n),
+        Value::EnumNumber(_) => named(true),
+        _ => Must::Answer,
     }
 }
 
@@ -178,7 +262,7 @@ fn texts() -> Vec<(&'static str, bool, String)> {
     vec![
         ("empty", false, String::new()),
         ("blank", false, " \t \u{a0}".to_owned()),
-        ("unknown", false, "no-such-thing".to_owned()),
+        (UNKNOWN, false, "no-such-thing".to_owned()),
         ("line breaks", false, "a\r\nb".to_owned()),
         (
             "terminal codes",
@@ -223,11 +307,8 @@ fn texts() -> Vec<(&'static str, bool, String)> {
 fn of_bytes(whole: &[u8], faults: &mut Vec<Fault>) {
     let mut add = |name: String, must_fail, bytes: Vec<u8>| {
         let bytes = Box::new(move |_: &DynamicMessage| bytes.clone());
-        faults.push(Fault {
-            name,
-            must_fail,
-            bytes,
-        });
+        let must = Must::fail_if(must_fail);
+        faults.push(Fault { name, must, bytes });
     };
     let appended = |more: &[u8]| [whole, more].concat();
     // Field 1000 with wire types 0 and 2.

@@ -1,5 +1,6 @@
 //! What may be answered to a request with a fault.
 
+use super::faults::Must;
 use super::raw::Answer;
 use cairn_rpc::RpcError;
 use cairn_rpc::text::is_hidden;
@@ -22,25 +23,45 @@ const LONGEST_MESSAGE: usize = 1100;
 /// What is wrong with an answer, if anything.
 pub(crate) fn wrong(
     method: &MethodDescriptor,
-    must_fail: bool,
+    must: &Must,
     is_public: bool,
     answer: &Answer,
 ) -> Option<String> {
     match answer {
         Answer::Late => Some("no answer in time".to_owned()),
-        Answer::Message(_) | Answer::Open if must_fail => Some(format!("accepted: {answer:.200?}")),
+        Answer::Message(_) | Answer::Open if *must != Must::Answer => {
+            Some(format!("accepted: {answer:.200?}"))
+        }
         Answer::Open | Answer::Message(None) => None,
         Answer::Message(Some(bytes)) => DynamicMessage::decode(method.output(), bytes.clone())
             .err()
             .map(|error| format!("an answer that cannot be read: {error}")),
         Answer::Refused(status) => {
-            let faults = of_status(&method.input(), is_public, status);
+            let mut faults = of_status(&method.input(), is_public, status);
+            if let Must::Name(field) = must
+                && !names(status, field)
+            {
+                faults.push(format!("does not name {field}"));
+            }
             (!faults.is_empty()).then(|| {
                 let (code, message) = (status.code(), status.message());
                 format!("{}: {code:?} {message:?}", faults.join(", "))
             })
         }
     }
+}
+
+/// Whether it says that this field is wrong, or a part of it, or what it is a part of: of a plan it
+/// is said as a whole which step is wrong, and in what.
+fn names(status: &tonic::Status, field: &str) -> bool {
+    let error = RpcError::from_status(status);
+    error.violations().iter().any(|violation| {
+        let parts = violation.field.split('.').map(|part| part.split('['));
+        let named: Vec<_> = parts.filter_map(|mut part| part.next()).collect();
+        let named = named.join(".");
+        let is_part = |part: &str, of: &str| part.starts_with(&format!("{of}."));
+        named == field || is_part(&named, field) || is_part(field, &named)
+    })
 }
 
 fn of_status(request: &MessageDescriptor, is_public: bool, status: &tonic::Status) -> Vec<String> {

@@ -2,10 +2,10 @@
 
 use super::{Following, Orchestrator};
 use crate::error::CliError;
+use crate::ui::file;
 use cairn_proto::orchestrator::{GetTreeRequest, TreeView};
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The files in a folder.
 #[derive(Debug)]
@@ -17,7 +17,8 @@ pub(super) struct Trace {
 impl Trace {
     /// Into this folder, which is made if it is not there.
     pub(super) fn new(folder: PathBuf) -> Result<Self, CliError> {
-        fs::create_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
+        let made = fs::create_dir_all(&folder);
+        made.map_err(|error| elsewhere(file::not_written(&folder, &error)))?;
         Ok(Self {
             folder,
             has_changed: false,
@@ -49,21 +50,13 @@ impl Trace {
                 return Ok(());
             };
             let path = self.folder.join(name);
-            replace(&path, &tree.into_inner().text).map_err(|error| cannot(&path, &error))?;
+            file::replace(&path, &tree.into_inner().text).map_err(elsewhere)?;
         }
         self.has_changed = false;
         Ok(())
     }
 }
 
-/// Readers see the whole old file or the whole new one.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("new");
-    fs::write(&new, text)?;
-    fs::rename(&new, path)
-}
-
-fn cannot(path: &Path, error: &io::Error) -> CliError {
-    CliError::new(format!("cannot write {}: {error}", path.display()))
-        .hint("give another folder with --tree-dir=DIR")
+fn elsewhere(error: CliError) -> CliError {
+    error.hint("give another folder with --tree-dir=DIR")
 }

@@ -1,0 +1,121 @@
+//! What the contracts say of each field that clients send.
+
+use prost_reflect::FieldDescriptor;
+
+/// What a field may have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rule {
+    /// Nothing works without it.
+    pub(crate) is_required: bool,
+    /// Most bytes of a text.
+    pub(crate) longest: usize,
+    /// Greatest number.
+    pub(crate) most: u64,
+    /// What a text has to be.
+    pub(crate) text: Text,
+}
+
+/// What a text has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Text {
+    /// Whatever else is demanded.
+    Any,
+    /// The name of something that is there.
+    Known,
+    /// The id of a session that is there.
+    Session,
+    /// A JSON object; nothing stands for an empty one.
+    Json,
+    /// Of a form that no wrong text has by chance.
+    Form,
+}
+
+const ANY: Rule = Rule {
+    is_required: false,
+    longest: usize::MAX,
+    most: u64::MAX,
+    text: Text::Any,
+};
+
+const fn text(longest: usize) -> Rule {
+    Rule { longest, ..ANY }
+}
+
+const fn number(most: u64) -> Rule {
+    Rule { most, ..ANY }
+}
+
+const fn required(rule: Rule) -> Rule {
+    Rule {
+        is_required: true,
+        ..rule
+    }
+}
+
+const fn must_be(text: Text, rule: Rule) -> Rule {
+    Rule { text, ..rule }
+}
+
+const ID: Rule = text(128);
+const KNOWN: Rule = must_be(Text::Known, ID);
+const SESSION: Rule = must_be(Text::Session, ID);
+const FORM: Rule = must_be(Text::Form, ANY);
+const JSON: Rule = must_be(Text::Json, text(256 * 1024));
+/// The session of the tests has one run and a few events.
+const RUNS: Rule = number(1);
+const EVENTS: Rule = number(1000);
+
+/// The rule of a field. A field that is not known here fails the test: what it may have has to be
+/// said.
+pub(crate) fn of(field: &FieldDescriptor) -> Rule {
+    let message = field.parent_message();
+    match (message.name(), field.name()) {
+        ("CreateSessionRequest" | "StartRunRequest", "session") => ID,
+        ("ListPendingRequest", "session") => SESSION,
+        // To delete what is not there is no mistake.
+        ("DeleteSessionRequest", "session") => required(ID),
+        (_, "session") => required(SESSION),
+        (_, "request_id") => required(ID),
+        (_, "title") if message.name() == "PlanStep" => text(1024),
+        (_, "title") => text(256),
+        ("ListSessionsRequest", "page_size") => number(1000),
+        ("ListSessionsRequest", "page_token") => ANY,
+        ("StartRunRequest", "run") => required(ANY),
+        (_, "run") => RUNS,
+        (_, "reason") => text(1024),
+        ("GetStateRequest", "at_seq") => EVENTS,
+        // A position that the journal has not reached is waited for; a page may be as large as the
+        // answer allows; deltas are there or not.
+        (_, "after_seq" | "max_entries" | "with_deltas") => ANY,
+        ("GetTreeRequest", "view") => ANY,
+        ("DecideRequest", "pending_id" | "settlement") => required(ID),
+        ("Settlement", _) => ANY,
+        ("Done", "output") => text(48 * 1024),
+        (_, "key") => required(ID),
+        (_, "value") => text(64 * 1024),
+        _ => of_run(field),
+    }
+}
+
+fn of_run(field: &FieldDescriptor) -> Rule {
+    match (field.parent_message().name(), field.name()) {
+        // Without a plan it is required: see `faults`.
+        ("StartRun", "goal") => text(64 * 1024),
+        ("StartRun", "plan" | "limits") => ANY,
+        ("StartRun", "model") => ID,
+        ("StartRun", "trace_parent") => FORM,
+        ("Plan", "order") => ANY,
+        ("Plan", "steps") => required(ANY),
+        ("PlanStep", "id") => ID,
+        ("PlanStep", "description") => text(64 * 1024),
+        ("PlanStep", "tool") => ANY,
+        ("PlanStep", "depends_on") => KNOWN,
+        ("PlanStep", "capabilities") => ID,
+        ("ToolInvocation", "name") => required(text(64)),
+        ("ToolInvocation", "arguments_json") => JSON,
+        ("LimitOverrides", "max_tool_turns") => number(1_000),
+        ("LimitOverrides", "max_turns") => number(100_000),
+        ("LimitOverrides", "max_parallel_steps") => number(256),
+        (message, name) => panic!("what may {message}.{name} have?"),
+    }
+}

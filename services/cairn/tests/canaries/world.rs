@@ -1,0 +1,219 @@
+//! A site full of secrets, and a model's server that is told some of them.
+
+use super::places::Places;
+use super::{canary, in_order, key};
+use cairn_testkit::model_server::{Answer, Asked, reply};
+use cairn_testkit::{ModelServer, Output, Site};
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+pub(crate) const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
+
+/// What a server answers.
+pub(crate) type Answers = Box<dyn Fn(&Asked) -> Answer + Send + Sync>;
+
+/// A tool that says its environment, one that fails with words, one that uses a secret and says
+/// nothing of it.
+const TOOLS: &str = r#"
+[[tools.commands]]
+name = "reveal"
+description = "Says its environment."
+argv = ["env"]
+effect = "pure"
+env = ["GIVEN"]
+parameters = { type = "object" }
+
+[[tools.commands]]
+name = "stumble"
+description = "Fails."
+argv = ["sh", "-c", "cat stderr.txt >&2; exit 3"]
+effect = "pure"
+parameters = { type = "object" }
+
+[[tools.commands]]
+name = "use"
+description = "Uses a secret."
+argv = ["sh", "-c", 'test -n "$QUIET" && echo "used it"']
+effect = "pure"
+env = ["QUIET"]
+parameters = { type = "object" }
+"#;
+
+/// Commands that show something of the latest session, or of the settings.
+pub(crate) const ALL: [&str; 24] = [
+    "export",
+    "tree",
+    "tree --json",
+    "tree --view text",
+    "tree --view json",
+    "tree --view todo",
+    "tree --view history",
+    "tree --view nodes",
+    "report",
+    "report --json",
+    "state",
+    "log",
+    "log --full",
+    "log --json",
+    "show",
+    "show --json",
+    "sessions",
+    "sessions --json",
+    "pending",
+    "memory list",
+    "watch --no-follow",
+    "watch --no-follow --json",
+    "check-config",
+    "check-config --json",
+];
+
+/// Those of them that tell of an error.
+pub(crate) const ERRORS: [&str; 5] = ["export", "tree --json", "report", "log --json", "show"];
+
+/// A plan of one step for the model.
+pub(crate) fn plan() -> Answer {
+    let plan = json!({"steps": [{"title": "Look", "description": "Look around."}]});
+    reply("plan", &plan.to_string(), &[])
+}
+
+/// Calls of all tools.
+pub(crate) fn calls() -> Answer {
+    let nothing = || json!({});
+    let calls = [
+        ("reveal", nothing()),
+        ("stumble", nothing()),
+        ("use", nothing()),
+    ];
+    reply("calls", "I look.", &calls)
+}
+
+/// The end of the step.
+pub(crate) fn end() -> Answer {
+    let end = json!({"complete": true, "summary": "Looked."});
+    reply("end", "", &[("step", end)])
+}
+
+/// The site and the server.
+pub(crate) struct World {
+    pub(crate) site: Site,
+    server: ModelServer,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl World {
+    /// A server that answers so, and a site with all secrets.
+    pub(crate) fn new(answers: Vec<Answer>) -> Self {
+        let site = Site::new(CAIRN);
+        let asked = Arc::default();
+        let server = ModelServer::seeing(in_order(answers, Arc::clone(&asked)));
+        site.append("cairn.toml", TOOLS);
+        let filed = canary("api_key of a model in the file");
+        let header = canary("header of a model in the file");
+        site.append(
+            "cairn.toml",
+            &format!(
+                "[models.filed]\napi_key = \"{filed}\"\n\
+                 [models.openai.headers]\nx-canary = \"{header}\"\n"
+            ),
+        );
+        site.write("stderr.txt", canary("standard error of a tool"));
+        Self {
+            site,
+            server,
+            asked,
+        }
+    }
+
+    fn variables(&self) -> [(&'static str, String); 8] {
+        let proxy = canary("password of a proxy");
+        [
+            ("OPENAI_BASE_URL", self.server.url().to_owned()),
+            ("OPENAI_API_KEY", key().to_owned()),
+            ("ANTHROPIC_API_KEY", canary("ANTHROPIC_API_KEY").to_owned()),
+            (
+                "CAIRN_MODELS__OPENAI__HEADERS__XVARIABLE",
+                canary("header of a model in a variable").to_owned(),
+            ),
+            (
+                "UNGIVEN",
+                canary("variable that no tool is given").to_owned(),
+            ),
+            (
+                "GIVEN",
+                canary("variable of a tool that says it").to_owned(),
+            ),
+            (
+                "QUIET",
+                canary("variable of a tool that does not say it").to_owned(),
+            ),
+            ("HTTPS_PROXY", format!("http://user:{proxy}@127.0.0.1:9")),
+        ]
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.site.command(arguments);
+        command.args(["--log", "trace"]).envs(self.variables());
+        command
+    }
+
+    /// Runs a command that logs all it can, and keeps what it printed.
+    pub(crate) fn run(&self, arguments: &[&str], places: &mut Places) -> Output {
+        let variables = self.variables();
+        let variables = variables
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_str()));
+        let logged = [arguments, &["--log", "trace"]].concat();
+        let done = self.site.run_with(&logged, &variables);
+        places.add(&arguments.join(" "), &done);
+        done
+    }
+
+    /// What commands show of the latest session, and every file.
+    pub(crate) fn look_everywhere(&self, views: &[&str], places: &mut Places) {
+        for view in views {
+            let arguments: Vec<&str> = view.split(' ').collect();
+            let done = self.run(&arguments, places);
+            assert_eq!(done.code, Some(0), "{view}: {done:?}");
+        }
+        places.add_files(self.site.path());
+    }
+
+    /// The server was told the key and the headers, and a tool used its secret: what is searched
+    /// for was really there.
+    pub(crate) fn check_sent(&self) {
+        let asked = self.asked.lock().expect("a list");
+        assert!(!asked.is_empty(), "nobody asked");
+        for request in asked.iter() {
+            let bearer = format!("Bearer {}", key());
+            assert_eq!(request.header("authorization"), bearer);
+            let header = canary("header of a model in the file");
+            assert_eq!(request.header("x-canary"), header);
+            let variable = canary("header of a model in a variable");
+            assert_eq!(request.header("xvariable"), variable);
+        }
+        let last = asked.last().expect("a request").body.to_string();
+        assert!(last.contains("used it"), "{last}");
+    }
+
+    /// Starts `cairn serve`, which logs all it can into a file.
+    pub(crate) fn serve(&self) -> Child {
+        let logs = File::create(self.site.path().join("serve.logs")).expect("a file");
+        let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.stdout(Stdio::piped()).stderr(logs);
+        let mut server = command.spawn().expect("the program can be started");
+        let out = server.stdout.as_mut().expect("its output");
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        assert!(line.contains("127.0.0.1"), "{line}");
+        server
+    }
+
+    /// Ends it, so that its logs are whole.
+    pub(crate) fn stop(&self, mut server: Child) {
+        server.kill().expect("it can be killed");
+        server.wait().expect("its end");
+    }
+}
