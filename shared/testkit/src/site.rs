@@ -101,6 +101,8 @@ impl Site {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("HOME", self.path())
             .env("LEDGER", self.path().join("ledger"))
+            // The usual port is one for all tests.
+            .env("CAIRN_TELEMETRY__METRICS", "off")
             .stdin(Stdio::null());
         command
     }
