@@ -22,6 +22,7 @@ pub mod watch;
 use crate::cli::{Cli, ColorChoice, Command};
 use crate::context::Context;
 use crate::error::CliError;
+use crate::node::Service;
 use crate::settings;
 use cairn_boot::{Environment, LogConfig, Origin};
 use std::io::{IsTerminal as _, Write as _};
@@ -91,6 +92,16 @@ pub fn log_config(command: &Command, context: &Context) -> LogConfig {
         log.level = "warn".to_owned();
     }
     log
+}
+
+/// The names of the services that the command has in this process: those that were named, or all
+/// five.
+pub fn services(command: &Command) -> Vec<&'static str> {
+    let here = match command {
+        Command::Serve(args) => args.here(),
+        _ => Service::ALL.into(),
+    };
+    here.into_iter().map(Service::name).collect()
 }
 
 /// What a command does, until its exit code. Boxed here, so that it is compiled with this library

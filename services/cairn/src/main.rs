@@ -2,7 +2,7 @@
 
 use cairn::cli::Cli;
 use cairn::{commands, error};
-use cairn_boot::{Environment, Signals, logs};
+use cairn_boot::{Environment, Signals, telemetry};
 use clap::Parser as _;
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,9 @@ fn main() -> ExitCode {
     let ended =
         commands::context(&cli, Environment::from_process(), stop.clone()).and_then(|context| {
             let log = commands::log_config(&cli.command, &context);
-            logs::init(&log).map_err(|error| error::CliError::chain(&error))?;
+            let services = commands::services(&cli.command);
+            let telemetry = telemetry::init(&context.config().telemetry, &log, &services);
+            let telemetry = telemetry.map_err(|error| error::CliError::chain(&error))?;
             let runtime = cairn::runtime::runtime()?;
             let code = runtime.block_on(async {
                 let at_once = |code| std::process::exit(code);
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
             });
             // What a stopped command left behind, such as a blocking read, is not waited for.
             runtime.shutdown_background();
+            telemetry.flush_and_stop();
             code
         });
     ended.unwrap_or_else(|error| commands::complain(&error))

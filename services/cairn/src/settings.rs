@@ -10,9 +10,11 @@
 //! | `[serve]`, `[links]` | the listeners of `cairn serve`; where services of other processes are |
 //! | `[client]` | the processes that commands talk to instead of working themselves |
 //! | `[log]` | logs |
+//! | `[telemetry]` | where traces go and what may be in them; where metrics are shown |
 //!
 //! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_STORE`, `CAIRN_SERVER`, `OPENAI_API_KEY`,
-//! `OPENAI_BASE_URL`, `OPENAI_MODEL` and the same three of `ANTHROPIC_` are short names.
+//! `OPENAI_BASE_URL`, `OPENAI_MODEL`, the same three of `ANTHROPIC_` and
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` are short names.
 
 pub mod links;
 pub mod models;
@@ -26,7 +28,7 @@ pub use parts::parts;
 
 use crate::cli::Global;
 use crate::error::CliError;
-use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig};
+use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig, TelemetryConfig};
 use cairn_rpc::Address;
 use cairn_tools::CommandConfig;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
@@ -44,6 +46,8 @@ const DEFAULT_FILE: &str = "cairn.toml";
 const SERVER_VARIABLE: &str = "CAIRN_SERVER";
 /// Short for `store.path`.
 const STORE_VARIABLE: &str = "CAIRN_STORE";
+/// What other programs that send traces are told with, too; short for `telemetry.otlp`.
+const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 /// What may be logged, least first.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -74,6 +78,8 @@ pub struct Settings {
     pub client: ClientSettings,
     /// Logs on standard error.
     pub log: LogConfig,
+    /// Traces and metrics.
+    pub telemetry: TelemetryConfig,
 }
 
 /// Where sessions are stored.
@@ -259,6 +265,7 @@ impl cairn_boot::Settings for Settings {
         self.check_tools(checks);
         self.check_models(checks);
         checks.nested("log", &self.log);
+        checks.nested("telemetry", &self.telemetry);
         // One word that is no level is a directive for a target of that name, and silences all
         // others: a slip of the pen.
         let level = self.log.level.to_lowercase();
@@ -299,6 +306,7 @@ pub fn load(
         .environment(&without_short_names(environment))
         .alias(environment, STORE_VARIABLE, "store.path")
         .alias(environment, SERVER_VARIABLE, "client.server")
+        .alias(environment, OTLP_VARIABLE, "telemetry.otlp")
         .alias(environment, "OPENAI_API_KEY", "models.openai.api_key")
         .alias(environment, "OPENAI_BASE_URL", "models.openai.base_url")
         .alias(environment, "OPENAI_MODEL", "models.openai.model")

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`config`] | defaults < file < environment < flags into one validated struct, or all faults at once |
 //! | [`logs`] | one event, one line, on standard error |
+//! | [`telemetry`] | the one subscriber: logs, and traces to a collector; metrics over HTTP |
 //! | [`signals`] | the first signal asks to stop, the second insists |
 //! | [`mod@drain`] | lets running work end, but not for ever |
 
@@ -13,6 +14,7 @@ pub mod config;
 pub mod drain;
 pub mod logs;
 pub mod signals;
+pub mod telemetry;
 
 pub use config::{
     Checks, ConfigErrors, ConfigFault, Environment, Layers, Loaded, Origin, Secret, Settings,
@@ -20,3 +22,4 @@ pub use config::{
 pub use drain::{Drained, drain};
 pub use logs::{LogConfig, LogFormat};
 pub use signals::Signals;
+pub use telemetry::{MetricsAddress, Telemetry, TelemetryConfig};

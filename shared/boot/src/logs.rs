@@ -16,9 +16,7 @@ use thiserror::Error;
 use tracing::Subscriber;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::{DefaultFields, Format, JsonFields};
-use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 /// How and how much is logged.
@@ -64,33 +62,12 @@ impl Settings for LogConfig {
     }
 }
 
-/// Why logging could not be set up.
+/// The level is none.
 #[derive(Debug, Error)]
-pub enum LogError {
-    /// The level is none.
-    #[error("the log level {0:?} is not valid")]
-    Level(String),
-    /// The process has a global subscriber already.
-    #[error("logging is set up already")]
-    Twice(#[source] tracing_subscriber::util::TryInitError),
-}
+#[error("the log level {0:?} is not valid")]
+pub struct LogError(String);
 
-/// Sets up logging for this process, panics included.
-///
-/// # Errors
-/// A level that is none, or a process that logs already.
-pub fn init(config: &LogConfig) -> Result<(), LogError> {
-    let filter = filter(&config.level).map_err(|_| LogError::Level(config.level.clone()))?;
-    tracing_subscriber::registry()
-        .with(filter)
-        .with(layer(config.format, std::io::stderr))
-        .try_init()
-        .map_err(LogError::Twice)?;
-    std::panic::set_hook(Box::new(log_panic));
-    Ok(())
-}
-
-/// The part that writes lines: to be combined with other parts, such as tracing.
+/// The part that writes lines: to be combined with other parts, such as traces.
 pub fn layer<S, W>(format: LogFormat, writer: W) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -118,8 +95,18 @@ where
     }
 }
 
-fn filter(level: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
-    EnvFilter::builder().parse(level)
+/// What is logged at that level.
+///
+/// # Errors
+/// The level is none.
+pub fn filter(level: &str) -> Result<EnvFilter, LogError> {
+    let parsed = EnvFilter::builder().parse(level);
+    parsed.map_err(|_| LogError(level.to_owned()))
+}
+
+/// From now on panics are logged like everything else.
+pub(crate) fn log_panics() {
+    std::panic::set_hook(Box::new(log_panic));
 }
 
 /// A panic as one line, like everything else.

@@ -8,6 +8,7 @@
 //! | [`changes`] | [`Changes`]: what happens to the files of a folder |
 //! | [`journal`] | [`Journal`]: an exported journal and what must hold of any |
 //! | [`model_server`] | [`ModelServer`]: a language model that answers as the test says |
+//! | [`collector`] | [`Collector`]: where traces are sent to, and the spans that came |
 
 #![allow(
     clippy::unwrap_used,
@@ -18,6 +19,7 @@
 #[cfg(target_os = "linux")]
 pub mod changes;
 pub mod cluster;
+pub mod collector;
 pub mod journal;
 pub mod ledger;
 pub mod model_server;
@@ -26,6 +28,7 @@ pub mod site;
 #[cfg(target_os = "linux")]
 pub use changes::{Change, Changes};
 pub use cluster::Cluster;
+pub use collector::{Collector, SpanEvent, TraceSpan};
 pub use journal::Journal;
 pub use ledger::Ledger;
 pub use model_server::ModelServer;

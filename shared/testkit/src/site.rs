@@ -116,6 +116,8 @@ impl Site {
             .env("HOME", self.path())
             .env("LEDGER", self.path().join("ledger"))
             .env("LOOKS", self.path().join("looks"))
+            // The usual port is one for all tests.
+            .env("CAIRN_TELEMETRY__METRICS", "off")
             .stdin(Stdio::null());
         command
     }

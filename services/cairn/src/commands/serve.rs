@@ -1,5 +1,6 @@
 //! `cairn serve`: services of this process, for other programs: all five, or some of them.
 
+mod metrics;
 mod some;
 
 use super::Flag;
@@ -10,7 +11,9 @@ use crate::node::Service;
 use crate::ui::out;
 use cairn_boot::Origin;
 use cairn_rpc::Listener;
+use metrics::Metrics;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -43,6 +46,14 @@ pub struct Args {
     /// the port may start runs, read every session and have every allowed tool called
     #[arg(long)]
     allow_remote: bool,
+    /// A collector that traces are sent to, as OTLP over gRPC, such as http://127.0.0.1:4317
+    /// [default: none; environment: OTEL_EXPORTER_OTLP_ENDPOINT]
+    #[arg(long, value_name = "URL")]
+    pub(super) otlp: Option<String>,
+    /// Address and port of the metrics, for Prometheus; port 0 takes a free one, off is none
+    /// [default: 127.0.0.1:9464; 9481 to 9485 for memory, tools, executor, planner, orchestrator]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) metrics: Option<String>,
     /// How long running calls may take to end after Ctrl-C [default: 10s]
     #[arg(long, value_name = "TIME")]
     pub(super) grace: Option<String>,
@@ -73,11 +84,21 @@ impl Args {
             given("--listen", "serve.listen", self.listen.clone()),
             given("--internal", "serve.internal", self.internal.clone()),
             given("--grace", "serve.grace", self.grace.clone()),
+            given("--otlp", "telemetry.otlp", self.otlp.clone()),
+            given("--metrics", "telemetry.metrics", self.metrics.clone()),
         ];
         let links = self.links.iter();
         let links = links.map(|link| given("--link", link.setting, Some(link.addresses.clone())));
         flags.extend(links);
         flags
+    }
+
+    /// The services of this process.
+    pub(super) fn here(&self) -> BTreeSet<Service> {
+        match self.services.is_empty() {
+            true => Service::ALL.into(),
+            false => self.services.iter().copied().collect(),
+        }
     }
 }
 
@@ -109,6 +130,7 @@ Examples:
   cairn serve --listen 127.0.0.1:0 --json     the port is in the line that it prints
   cairn serve memory                          one service; the others in processes of their own:
   cairn serve orchestrator --link executor=http://10.0.0.7:7883,http://10.0.0.8:7883
+  cairn serve --otlp http://127.0.0.1:4317    traces go to a collector on this machine
   grpcurl -plaintext 127.0.0.1:7878 list
 
 Health and reflection are on. Unfinished sessions go on by themselves. Commands such as cairn watch
@@ -127,6 +149,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     // Before any work: a port in use is known at once.
     let listener = bind(address, "--listen").await?;
     let address = listener.local_addr()?;
+    let metrics = metrics::serve(None, args.allow_remote, context).await?;
     let attached = attach(context, Access::Hold).await?;
     let Some(server) = attached.public().cloned() else {
         let store = attached.store.display();
@@ -135,7 +158,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
                 .hint("end it first, or use another store with --store"),
         );
     };
-    announce(context, address, &attached)?;
+    announce(context, address, metrics.as_ref(), &attached)?;
     let stop = context.stop.clone().cancelled_owned();
     let grace = context.config().serve.grace;
     let listener = Listener::from(listener);
@@ -184,17 +207,29 @@ async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, CliError> 
     })
 }
 
-fn announce(context: &Context, address: SocketAddr, attached: &Attached) -> Result<(), CliError> {
+fn announce(
+    context: &Context,
+    address: SocketAddr,
+    metrics: Option<&Metrics>,
+    attached: &Attached,
+) -> Result<(), CliError> {
     let store = attached.store.display().to_string();
     let socket = attached.store.with_file_name("cairn.sock");
     let socket = socket.display().to_string();
     let model = context.config().default_model();
     if context.json {
-        return out::json(&json!({
+        let mut line = json!({
             "listen": format!("http://{address}"), "socket": socket, "store": store, "model": model,
-        }));
+        });
+        if let Some(metrics) = metrics {
+            line["metrics"] = metrics.url().into();
+        }
+        return out::json(&line);
     }
     out::line(&format!("listening on http://{address} and unix:{socket}"))?;
+    if let Some(metrics) = metrics {
+        out::line(&format!("metrics on {}", metrics.url()))?;
+    }
     let workspace = context.config().workspace.path.display().to_string();
     let line = format!("store {store} · workspace {workspace} · model {model}");
     out::line(&cairn_rpc::text::escape(&line))

@@ -216,6 +216,26 @@ fn faults_of_a_model_name_its_setting() {
 }
 
 #[test]
+fn the_usual_variable_names_the_collector_and_never_shows_a_password() {
+    const USUAL: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    let loaded = settings("", &[(USUAL, "http://collector:4317")], &[]).unwrap();
+    let endpoint = loaded.config.telemetry.endpoint();
+    assert_eq!(endpoint.as_deref(), Some("http://collector:4317"));
+    assert_eq!(
+        loaded.origin("telemetry.otlp").to_string(),
+        format!("variable {USUAL}")
+    );
+
+    // It may be meant for others.
+    let tls = (USUAL, "https://canary@collector");
+    let loaded = settings("", &[tls, ("CAIRN_TELEMETRY__OTLP", "off")], &[]).unwrap();
+    assert_eq!(loaded.config.telemetry.endpoint(), None);
+    let error = settings("", &[tls], &[]).unwrap_err();
+    let want = "variable OTEL_EXPORTER_OTLP_ENDPOINT: telemetry.otlp begins with https";
+    assert!(error.contains(want) && !error.contains("canary"), "{error}");
+}
+
+#[test]
 fn an_unknown_model_is_told_the_known_ones() {
     let file = "[models.local]\nbase_url = 'http://127.0.0.1:8080/v1'\nmodel = 'm'";
     let error = settings(file, &[], &[("--model", "model.default", "locl")]).unwrap_err();

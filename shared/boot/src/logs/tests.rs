@@ -2,6 +2,7 @@ use super::*;
 use crate::config::Layers;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
+use tracing_subscriber::layer::SubscriberExt as _;
 
 #[derive(Clone, Default)]
 struct Buffer(Arc<Mutex<Vec<u8>>>);

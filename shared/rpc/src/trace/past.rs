@@ -17,7 +17,7 @@ pub struct PastSpan {
     pub name: Cow<'static, str>,
     /// The trace, and the span that it belongs under; zero for none.
     pub parent: TraceParent,
-    /// Its own id; never zero.
+    /// Its own id; zero for a random one.
     pub span_id: u64,
     /// What it was to others.
     pub kind: SpanKind,
@@ -56,7 +56,7 @@ impl PastSpan {
         }
         let ids = Ids {
             trace: Some(self.parent.trace_id),
-            span: Some(self.span_id),
+            span: (self.span_id != 0).then_some(self.span_id),
         };
         let (parent, end) = (self.parent.context(), time(self.end_ms));
         let status = self.error.clone().map(Status::error);

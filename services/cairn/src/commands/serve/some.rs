@@ -1,5 +1,6 @@
 //! Some of the services in this process, the others elsewhere.
 
+use super::metrics::{self, Metrics};
 use super::{Args, LONG, MOMENT, bind, check};
 use crate::attach::start_error;
 use crate::context::Context;
@@ -30,9 +31,11 @@ struct Listeners {
 
 /// Serves the services that were named until it is told to stop.
 pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, CliError> {
-    let here: BTreeSet<Service> = args.services.iter().copied().collect();
+    let here = args.here();
     // Before any work: a port in use is known at once.
     let listeners = Listeners::bind(&here, args, context).await?;
+    let first = here.first().copied();
+    let metrics = metrics::serve(first, args.allow_remote, context).await?;
     let placement = context.config().links.placement(here);
     let workspace = context.config().workspace.path.clone();
     let parts = settings::parts(context, &workspace)?;
@@ -42,7 +45,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, CliE
         () = context.stop.cancelled() => return Ok(ExitCode::SUCCESS),
     };
     let node = node.map_err(|error| start_error(&error, &store))?;
-    announce(context, &placement, &listeners)?;
+    announce(context, &placement, &listeners, metrics.as_ref())?;
     let stop = CancellationToken::new();
     let mut serving = Vec::new();
     for (listener, server) in [
@@ -109,6 +112,7 @@ fn announce(
     context: &Context,
     placement: &Placement,
     listeners: &Listeners,
+    metrics: Option<&Metrics>,
 ) -> Result<(), CliError> {
     let names: Vec<&str> = placement
         .here
@@ -125,11 +129,16 @@ fn announce(
         line.insert("services".into(), json!(names));
         line.extend(public.map(|public| ("listen".into(), Value::from(url(public)))));
         line.extend(internal.map(|internal| ("internal".into(), Value::from(url(internal)))));
+        line.extend(metrics.map(|metrics| ("metrics".into(), Value::from(metrics.url()))));
         return out::json(&Value::Object(line));
     }
     let names = names.join(", ");
     let mut places = Vec::new();
     places.extend(public.map(|public| format!("{} for clients", url(public))));
     places.extend(internal.map(|internal| format!("{} for Cairn's services", url(internal))));
-    out::line(&format!("{names}: listening on {}", places.join(" and ")))
+    out::line(&format!("{names}: listening on {}", places.join(" and ")))?;
+    match metrics {
+        Some(metrics) => out::line(&format!("metrics on {}", metrics.url())),
+        None => Ok(()),
+    }
 }

@@ -1,0 +1,78 @@
+//! Where the process shows its metrics.
+
+use super::check;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::node::Service;
+use cairn_boot::MetricsAddress;
+use cairn_boot::telemetry::MetricsServer;
+use std::net::SocketAddr;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// What is shown until this is dropped.
+pub(super) struct Metrics {
+    address: SocketAddr,
+    _stop: DropGuard,
+}
+
+impl Metrics {
+    /// What a browser or Prometheus is given.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/metrics", self.address)
+    }
+}
+
+/// Shows the metrics of this process, if it is to show any. To be called before there are services:
+/// what they count before is forgotten. `first` is the first of them, if it has only some.
+///
+/// # Errors
+/// An address that somebody asked for and that is not allowed or not free.
+pub(super) async fn serve(
+    first: Option<Service>,
+    allow_remote: bool,
+    context: &Context,
+) -> Result<Option<Metrics>, CliError> {
+    let server = match context.config().telemetry.metrics {
+        MetricsAddress::Off => return Ok(None),
+        MetricsAddress::At(address) => {
+            check("telemetry.metrics", address, allow_remote, context)?;
+            MetricsServer::bind(address).await.map_err(|error| {
+                CliError::new(format!("cannot show metrics on {address}: {error}"))
+                    .hint("give another address with --metrics, or --metrics off")
+            })?
+        }
+        // Nobody asked for them, so nobody is refused his services for want of them.
+        MetricsAddress::Auto => {
+            let address = default_address(first);
+            match MetricsServer::bind(address).await {
+                Ok(server) => server,
+                Err(error) => {
+                    tracing::warn!(
+                        %error, %address,
+                        "metrics are not shown; give another address with --metrics, or --metrics off"
+                    );
+                    return Ok(None);
+                }
+            }
+        }
+    };
+    let address = server.local_addr()?;
+    let stop = CancellationToken::new();
+    tokio::spawn(server.serve(stop.clone()));
+    Ok(Some(Metrics {
+        address,
+        _stop: stop.drop_guard(),
+    }))
+}
+
+fn default_address(first: Option<Service>) -> SocketAddr {
+    let port = match first {
+        None => 9464,
+        Some(Service::Memory) => 9481,
+        Some(Service::Tools) => 9482,
+        Some(Service::Executor) => 9483,
+        Some(Service::Planner) => 9484,
+        Some(Service::Orchestrator) => 9485,
+    };
+    SocketAddr::from(([127, 0, 0, 1], port))
+}

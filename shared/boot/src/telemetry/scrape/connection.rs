@@ -1,0 +1,75 @@
+//! One connection, one request, one answer.
+
+use super::Metrics;
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// A request and its answer take no longer than this.
+const LIMIT: Duration = Duration::from_secs(5);
+/// The request line and all headers.
+const MAX_HEAD_BYTES: usize = 8 * 1024;
+const MAX_HEADERS: usize = 64;
+
+const PROMETHEUS_TEXT: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// A connection, with its place among those that there may be.
+pub(super) struct Accepted {
+    pub(super) stream: TcpStream,
+    pub(super) slot: OwnedSemaphorePermit,
+}
+
+pub(super) async fn answer(accepted: Accepted, metrics: Metrics) {
+    let Accepted { stream, slot } = accepted;
+    let service = service_fn(|request| {
+        let response = respond(&request, &metrics);
+        async { Ok::<_, Infallible>(response) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(LIMIT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .max_headers(MAX_HEADERS)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // Whoever is too slow, leaves early or speaks no HTTP has no answer, and nobody else is
+    // concerned.
+    let _ = tokio::time::timeout(LIMIT, served).await;
+    drop(slot);
+}
+
+fn respond<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
+    let is_get = request.method() == Method::GET;
+    let (status, kind, text) = match request.uri().path() {
+        "/metrics" | "/healthz" if !is_get => (
+            StatusCode::METHOD_NOT_ALLOWED,
+            TEXT,
+            "only GET\n".to_owned(),
+        ),
+        "/metrics" => (StatusCode::OK, PROMETHEUS_TEXT, metrics.render()),
+        "/healthz" => (StatusCode::OK, TEXT, "ok\n".to_owned()),
+        _ => {
+            let paths = "there are /metrics and /healthz\n".to_owned();
+            (StatusCode::NOT_FOUND, TEXT, paths)
+        }
+    };
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, kind);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(ALLOW, HeaderValue::from_static("GET"));
+    }
+    response
+}
