@@ -15,6 +15,7 @@ use cairn_tools::MemoryTime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use tokio_util::task::AbortOnDropHandle;
 
 /// One of the five services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -139,6 +140,7 @@ pub struct Node {
     tools: Option<cairn_tools::Tools>,
     executor: Option<cairn_executor::Running>,
     orchestrator: Option<cairn_orchestrator::Running>,
+    _queue: Option<AbortOnDropHandle<()>>,
 }
 
 impl Node {
@@ -173,7 +175,12 @@ impl Node {
         built.executor(parts.executor).await?;
         built.planner(parts.planner).await?;
         built.orchestrator(parts.orchestrator).await?;
+        let queue = built.memory.clone().map(|memory| {
+            let watching = async move { memory.watch_queue().await };
+            AbortOnDropHandle::new(tokio::spawn(watching))
+        });
         Ok(Self {
+            _queue: queue,
             public: built.public.build().await?,
             internal: built.internal.build().await?,
             memory: built.memory,

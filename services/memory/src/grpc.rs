@@ -10,16 +10,22 @@ use crate::port::Store;
 use cairn_proto::memory::journal_service_server::JournalServiceServer;
 use cairn_proto::memory::ownership_service_server::OwnershipServiceServer;
 use cairn_proto::memory::session_memory_service_server::SessionMemoryServiceServer;
+use cairn_rpc::metrics::{self, gauge};
 use cairn_rpc::{MAX_MESSAGE_BYTES, ServerBuilder};
 use journal::Journal;
 use ownership::Ownership;
 use session_memory::SessionMemory;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The largest message that the journal's service takes: a checkpoint of 64 MiB beside the events
 /// of an ordinary transition. Clients that read checkpoints have to take as much.
 pub const MAX_JOURNAL_MESSAGE_BYTES: usize = 72 * 1024 * 1024;
+
+/// How often the length of the queue is looked at for the metrics.
+const QUEUE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The memory service, ready to be registered. Cheap to clone.
 #[derive(Clone)]
@@ -58,6 +64,20 @@ impl Memory {
         let service = SessionMemoryServiceServer::new(SessionMemory::new(self.store.clone()))
             .max_decoding_message_size(MAX_MESSAGE_BYTES);
         builder.register(service, cairn_proto::DESCRIPTORS)
+    }
+}
+
+impl Memory {
+    /// Shows how much work waits, for as long as the future is polled.
+    pub async fn watch_queue(&self) {
+        let first = Instant::now() + QUEUE_INTERVAL;
+        let mut ticks = tokio::time::interval_at(first, QUEUE_INTERVAL);
+        loop {
+            ticks.tick().await;
+            if let Ok(queued) = self.store.queued().await {
+                gauge!(metrics::QUEUE_SESSIONS).set(queued as f64);
+            }
+        }
     }
 }
 

@@ -176,6 +176,9 @@ pub trait Store: Send + Sync + 'static {
     /// that got commands since it was told last; a lost answer loses that hint.
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims>;
 
+    /// How many sessions have work that nobody has claimed, for those who look after the whole.
+    async fn queued(&self) -> StoreResult<u64>;
+
     /// Renews leases in one batch, and tells which are lost and which have unhandled commands.
     async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed>;
 

@@ -326,6 +326,13 @@ impl Store for SqliteStore {
         }
     }
 
+    async fn queued(&self) -> StoreResult<u64> {
+        let now = self.now().await?;
+        self.readers
+            .read(move |conn: &_| claim::queued(conn, now))
+            .await
+    }
+
     async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed> {
         self.write(lease::RenewOp(request)).await
     }

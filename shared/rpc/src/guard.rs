@@ -8,10 +8,11 @@ mod transport;
 use crate::deadline::{Deadline, serving_time, timeout_of};
 use crate::error::{ErrorKind, RpcError};
 use crate::identity::{Identity, NAMESPACE_HEADER, from_header};
+use crate::metrics::{self, counter};
 use crate::server::Exposure;
 use crate::text::clip;
 use body::GuardedBody;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use std::any::Any;
 use std::convert::Infallible;
 use std::future::Future;
@@ -20,9 +21,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::{Instant, Sleep, sleep_until};
-use tonic::Status;
 use tonic::body::Body;
 use tonic::server::NamedService;
+use tonic::{Code, Status};
 use tower::Service;
 
 /// A service with its guard. Health and reflection ask for no identity.
@@ -164,30 +165,52 @@ where
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_answer(cx).map(|answer| {
+            count_error(answer.headers());
+            Ok(answer)
+        })
+    }
+}
+
+impl<F> GuardedFuture<F>
+where
+    F: Future<Output = Result<Response<Body>, Infallible>>,
+{
+    fn poll_answer(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response<Body>> {
         let this = self.project();
         let inner = match this.state.project() {
             StateProjection::Running { inner } => inner,
             StateProjection::Refused { status } => {
                 let status = status.take().unwrap_or_else(|| Status::internal(""));
-                return Poll::Ready(Ok(status.into_http()));
+                return Poll::Ready(status.into_http());
             }
         };
         let status = match catch_unwind(AssertUnwindSafe(|| inner.poll(cx))) {
             Err(panic) => panicked(this.path, &*panic),
             Ok(Poll::Ready(Ok(response))) => {
                 if let Some(status) = transport::in_own_words(response.headers()) {
-                    return Poll::Ready(Ok(status.into_http()));
+                    return Poll::Ready(status.into_http());
                 }
                 let (path, sleep) = (Arc::clone(this.path), this.sleep.take());
                 let response = response.map(|body| Body::new(GuardedBody::new(body, sleep, path)));
-                return Poll::Ready(Ok(response));
+                return Poll::Ready(response);
             }
             Ok(Poll::Pending) => match this.sleep.as_mut().map(|sleep| sleep.as_mut().poll(cx)) {
                 Some(Poll::Ready(())) => late(),
                 _ => return Poll::Pending,
             },
         };
-        Poll::Ready(Ok(status.into_http()))
+        Poll::Ready(status.into_http())
+    }
+}
+
+/// An answer that is an error alone says so in its headers.
+fn count_error(headers: &HeaderMap) {
+    let code = headers.get(Status::GRPC_STATUS);
+    let code = code.map(|code| Code::from_bytes(code.as_bytes()));
+    if let Some(code) = code.filter(|code| *code != Code::Ok) {
+        let kind = metrics::label(metrics::Kind::Error, &format!("{code:?}"));
+        counter!(metrics::ERRORS, "kind" => kind).increment(1);
     }
 }
 

@@ -19,6 +19,17 @@ pub(super) const NEXT_DUE: &str = "SELECT min(due_ms) FROM session WHERE due_ms 
 
 pub(super) const NEXT_END: &str = "SELECT min(lease_until_ms) FROM session WHERE owner IS NOT NULL";
 
+const QUEUED: &str = "SELECT \
+    (SELECT count(*) FROM session WHERE owner IS NOT NULL AND lease_until_ms <= ?1) \
+    + (SELECT count(*) FROM session WHERE due_ms IS NOT NULL AND due_ms <= ?1)";
+
+/// The sessions that could be claimed now.
+pub(super) fn queued(conn: &Connection, now: i64) -> Result<u64, Stop> {
+    let mut select = conn.prepare_cached(QUEUED)?;
+    let count: i64 = select.query_row([now], |row| row.get(0))?;
+    Ok(to_u64(count))
+}
+
 /// One attempt of [`Store::claim`](crate::port::Store::claim), without waiting.
 pub(super) struct ClaimOp {
     pub(super) owner: String,

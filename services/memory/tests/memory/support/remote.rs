@@ -201,6 +201,11 @@ impl Store for RemoteStore {
         Ok(messages.map(batch).boxed())
     }
 
+    /// For the process that has the store; no client is told.
+    async fn queued(&self) -> StoreResult<u64> {
+        Err(StoreError::unavailable("it is not told over the wire"))
+    }
+
     async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()> {
         let message = pb::PublishDeltaRequest {
             session: session(key),
