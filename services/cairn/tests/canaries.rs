@@ -154,68 +154,45 @@ fn a_server_and_its_clients_tell_no_secret() {
     check_said(&places);
 }
 
+/// Arguments, variables, a line of the file. `<URL>` stands for an address with a password.
+type Wrong<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
+
+#[rustfmt::skip]
+const WRONG: [Wrong<'_>; 13] = [
+    (&["check-config"], &[("OPENAI_BASE_URL", "<URL>")], ""),
+    (&["run", "x"], &[("ANTHROPIC_BASE_URL", "<URL>")], ""),
+    (&["check-config"], &[], "models.m.base_url = \"<URL>\""),
+    (&["check-config"], &[], "models.m.base_url = [\"<URL>\"]"),
+    (&["check-config"], &[("CAIRN_SERVER", "<URL>")], ""),
+    (&["sessions", "--server", "<URL>"], &[], ""),
+    (&["check-config"], &[], "client.server = \"<URL>\""),
+    (&["serve", "tools", "--link", "memory=<URL>"], &[], ""),
+    (&["check-config"], &[], "links.memory = \"<URL>\""),
+    (&["check-config"], &[], "models.m.api_keys = \"sk-canary\""),
+    (&["check-config"], &[], "models.m.api_key = [\"sk-canary\"]"),
+    (&["check-config"], &[], "models.m.headers = \"x: canary\""),
+    (&["check-config"], &[], "models.m.headers.x = \"canary\\u0001\""),
+];
+
 /// What is wrong with settings is told without them: an address with a password, a slip of the
 /// pen, a value of another type.
 #[test]
 fn wrong_settings_are_refused_without_a_word_of_them() {
-    let with = |scheme: &str| format!("{scheme}://canary-user:canary-password@localhost:1");
-    let (http, https) = (with("http"), with("https"));
-    let filed = |line: &str| line.replace("URL", &https);
-    let cases: [(&[&str], &[(&str, &str)], String); 13] = [
-        (
-            &["check-config"],
-            &[("OPENAI_BASE_URL", &https)],
-            String::new(),
-        ),
-        (
-            &["run", "x"],
-            &[("ANTHROPIC_BASE_URL", &https)],
-            String::new(),
-        ),
-        (&["check-config"], &[], filed("models.m.base_url = \"URL\"")),
-        (
-            &["check-config"],
-            &[],
-            filed("models.m.base_url = [\"URL\"]"),
-        ),
-        (&["check-config"], &[("CAIRN_SERVER", &http)], String::new()),
-        (&["sessions", "--server", &http], &[], String::new()),
-        (&["check-config"], &[], filed("client.server = \"URL\"")),
-        (
-            &["serve", "tools", "--link", &format!("memory={http}")],
-            &[],
-            String::new(),
-        ),
-        (&["check-config"], &[], filed("links.memory = \"URL\"")),
-        (
-            &["check-config"],
-            &[],
-            "models.m.api_keys = \"sk-canary\"".to_owned(),
-        ),
-        (
-            &["check-config"],
-            &[],
-            "models.m.api_key = [\"sk-canary\"]".to_owned(),
-        ),
-        (
-            &["check-config"],
-            &[],
-            "models.m.headers = \"x: canary\"".to_owned(),
-        ),
-        (
-            &["check-config"],
-            &[],
-            "models.m.headers.x = \"canary\\u0001\"".to_owned(),
-        ),
-    ];
     let mut wrong = Vec::new();
-    for (arguments, variables, line) in cases {
+    for (arguments, variables, line) in WRONG {
         let site = Site::new(CAIRN);
-        site.write("cairn.toml", &line);
-        let done = site.run_with(&[arguments, &["--log", "trace"]].concat(), variables);
-        let what = format!("{arguments:?} {variables:?} {line}: {done:?}");
-        assert_eq!(done.code, Some(2), "{what}");
-        if format!("{}{}", done.out, done.err).contains("canary") {
+        let url = "http://canary-user:canary-password@localhost:1";
+        let filled = |text: &str| text.replace("<URL>", url);
+        site.write("cairn.toml", &filled(line));
+        let given: Vec<String> = arguments.iter().map(|text| filled(text)).collect();
+        let mut command = site.command(&["--log", "trace"]);
+        command.args(&given);
+        command.envs(variables.iter().map(|(name, value)| (name, filled(value))));
+        let done = command.output().expect("the program can be started");
+        let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+        let what = format!("{given:?} {variables:?} {line}: {said}");
+        assert_eq!(done.status.code(), Some(2), "{what}");
+        if said.contains("canary") {
             wrong.push(what);
         }
     }

@@ -96,7 +96,7 @@ fn a_run_prints_parts_before_the_reply_is_whole() {
         }
     }
     end(release);
-    let rest = run.to_the_end();
+    let rest = run.read_to_end();
     assert_eq!(rest.iter().filter(|line| is_delta(line)).count(), 0);
     assert_eq!(reply(&rest), sent);
     check_journal(&site, &sent);
@@ -137,11 +137,11 @@ fn without_the_flag_nothing_is_told_before_the_reply() {
     release.text(PARTS[1]);
     end(release);
     for printed in [&mut run, &mut without] {
-        let rest = printed.to_the_end();
+        let rest = printed.read_to_end();
         assert!(!rest.iter().any(is_delta), "{rest:?}");
         assert_eq!(reply(&rest), [PARTS[0], PARTS[1]].concat());
     }
-    let rest = with.to_the_end();
+    let rest = with.read_to_end();
     for line in rest.iter().filter(|line| is_delta(line)) {
         followed.take_line(line);
     }

@@ -15,6 +15,7 @@ use cairn_model::recorded::Recorded;
 use cairn_proto::event as wire;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
 use support::{chain, check_completed, client, count_commits, model_step, node, parts, start};
 use support::{tool_step, watch_to_end};
 
@@ -35,25 +36,31 @@ fn models(tool: &str) -> ModelRegistry {
     models
 }
 
-/// The commits of a run. A result that waits 20 ms for the next reply is committed alone, which
-/// happens on a machine that is busy with something else: the least of a few runs counts.
+/// The commits of a run in which no time passes: a result that is held for the next reply, for at
+/// most 20 ms, is held until that reply is there, however slow the machine is.
 async fn commits_of(tool: &str, run: wire::StartRun) -> u64 {
-    let mut least = u64::MAX;
-    for _ in 0..5 {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut parts = parts(folder.path(), models(tool));
-        let commits = count_commits(&mut parts);
-        let node = node(parts).await;
-        let mut client = client(&node);
-        let session = start(&mut client, "r-1", run.clone()).await;
-        check_completed(&watch_to_end(&mut client, &session, 0).await);
-        node.drain().await;
-        least = least.min(commits.load(Ordering::SeqCst));
-    }
-    least
+    let stopped = stop_time();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut parts = parts(folder.path(), models(tool));
+    let commits = count_commits(&mut parts);
+    let node = node(parts).await;
+    let mut client = client(&node);
+    let session = start(&mut client, "r-1", run.clone()).await;
+    check_completed(&watch_to_end(&mut client, &session, 0).await);
+    node.drain().await;
+    drop(stopped);
+    commits.load(Ordering::SeqCst)
 }
 
-#[tokio::test(flavor = "multi_thread")]
+/// Lets time stand still until what is returned is dropped. Time that is paused jumps to the next
+/// timer when nothing else is to be done, but not while a thread of the runtime is busy.
+fn stop_time() -> Sender<()> {
+    let (busy, end) = channel();
+    tokio::task::spawn_blocking(move || end.recv());
+    busy
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plan_of_n_tool_steps_takes_n_plus_1() {
     for tool in ["pure", "idempotent", "effectful"] {
         for n in [1, 2, 10] {
@@ -67,7 +74,7 @@ async fn a_plan_of_n_tool_steps_takes_n_plus_1() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_tool_turn_takes_one_and_two_with_an_effect() {
     let turns_of_a_step = 3;
     let with_effects = 2;
@@ -80,7 +87,7 @@ async fn a_tool_turn_takes_one_and_two_with_an_effect() {
     assert_eq!(commits, 2 * (turns_of_a_step + with_effects) + 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn planning_adds_one() {
     let run = wire::StartRun {
         goal: "the goal".to_owned(),
@@ -89,7 +96,7 @@ async fn planning_adds_one() {
     assert_eq!(commits_of("pure", run).await, 2 * 3 + 2);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn independent_steps_share_commits() {
     let steps = vec![tool_step("pure"); 8];
     let graph = wire::StartRun {
@@ -99,5 +106,8 @@ async fn independent_steps_share_commits() {
         }),
         ..wire::StartRun::default()
     };
-    assert!(commits_of("pure", graph).await < 9);
+    // All steps begin with one commit. How many results are there when the next one begins is a
+    // race by intent: nobody waits for the slower ones. At best all are, at worst each comes alone.
+    let commits = commits_of("pure", graph).await;
+    assert!((2..9).contains(&commits), "{commits} commits");
 }

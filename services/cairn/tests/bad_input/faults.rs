@@ -164,7 +164,7 @@ fn of_field(place: &Place, rule: Option<Rule>, faults: &mut Vec<Fault>) {
     }
     for (name, must_fail, value) in values {
         let own = field.clone();
-        let demanded = rule.map(|rule| demanded(rule, &name, &value, path(place)));
+        let demanded = rule.map(|rule| demanded(rule, &name, &value, &path(place)));
         let demanded = demanded.unwrap_or(Must::Answer);
         let must = match (must_fail, demanded) {
             (true, Must::Answer) => Must::Fail,
@@ -181,9 +181,9 @@ fn of_field(place: &Place, rule: Option<Rule>, faults: &mut Vec<Fault>) {
 }
 
 /// What the rule of a field demands of the answer to a wrong value.
-fn demanded(rule: Rule, name: &str, value: &Value, path: String) -> Must {
+fn demanded(rule: Rule, name: &str, value: &Value, path: &str) -> Must {
     let named = |wrong: bool| match wrong {
-        true => Must::Name(path.clone()),
+        true => Must::Name(path.to_owned()),
         false => Must::Answer,
     };
     let number = |n: u64| match path.rsplit('.').next() {

@@ -97,7 +97,7 @@ impl Printed {
     }
 
     /// The lines to the end of the program, which must be a good one.
-    pub(crate) fn to_the_end(&mut self) -> Vec<Value> {
+    pub(crate) fn read_to_end(&mut self) -> Vec<Value> {
         let mut lines = Vec::new();
         while let Some(line) = self.line() {
             lines.push(serde_json::from_str(&line).expect("a line of JSON"));
