@@ -97,6 +97,13 @@ impl World {
     }
 }
 
+impl Drop for World {
+    /// A program that still waits at the gate would wait for ever.
+    fn drop(&mut self) {
+        drop(self.open_gate());
+    }
+}
+
 /// Watches the session from its beginning until the kinds of its events are what is waited for.
 async fn watch(client: &mut Client, is_enough: impl Fn(&[String]) -> bool) {
     let request = pb::WatchSessionRequest {
