@@ -137,7 +137,8 @@ fn check_work(spans: &[TraceSpan], root: &TraceSpan, journal: &Journal, session:
             ],
         );
         let step = &span.attributes["cairn.step"];
-        let mine = |event: &&&Value| event["attempt"]["step"].to_string() == *step;
+        let number: u64 = step.parse().expect("a number");
+        let mine = |event: &&&Value| event["attempt"]["step"] == number;
         let mine: Vec<_> = replies.iter().filter(mine).collect();
         let chats = children(spans, span, "chat");
         assert_eq!(chats.len(), mine.len(), "questions of step {step}");

@@ -74,7 +74,8 @@ impl<'a> Cluster<'a> {
         self.processes.get(service).map(Running::id)
     }
 
-    fn address(&self, service: &str) -> String {
+    /// Where a service listens.
+    pub fn address(&self, service: &str) -> String {
         let port = self.ports.get(service).copied().unwrap_or_default();
         format!("http://127.0.0.1:{port}")
     }

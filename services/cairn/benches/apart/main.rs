@@ -1,0 +1,48 @@
+//! What it costs that services are processes of their own, and what watchers get, over real
+//! sockets and beside what the machine can do, alternated with it.
+//!
+//! ```text
+//! cargo bench -p cairn --bench apart              all
+//! cargo bench -p cairn --bench apart -- five      chains of tool steps over five processes
+//! cargo bench -p cairn --bench apart -- watchers  1,000 watchers on 100 sessions
+//! ```
+
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and is over when its world cannot be set up"
+)]
+
+mod five;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+mod watchers;
+
+const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
+
+fn main() {
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let is_wanted =
+        |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(&**word));
+    let runtime = cairn::runtime::with_workers(2).expect("a runtime");
+    if is_wanted("five") {
+        runtime.block_on(five::measure());
+    }
+    if is_wanted("watchers") {
+        runtime.block_on(watchers::measure());
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    at(&mut values, 0.5)
+}
+
+/// The value below which that part of all values lies.
+fn at(values: &mut [f64], part: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let last = values.len() - 1;
+    values[(last as f64 * part) as usize]
+}
