@@ -24,7 +24,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 41] = [
+const CASES: [Case; 43] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--server", &[("sessions --server nowhere", 2, "--server"), ("sessions --server=", 2, "--server")]),
     ("--config", &[("sessions --config none.toml", 2, "none.toml"), ("sessions --config docs", 2, "docs")]),
@@ -70,6 +70,9 @@ const CASES: [Case; 41] = [
     ("serve --internal", &[("serve tools --internal here", 2, "--internal"), ("serve --internal 127.0.0.1:0", 2, "--internal")]),
     ("serve --link", &[("serve tools --link memory", 2, "--link"), ("serve tools --link nobody=http://h:1", 2, "--link"),
         ("serve tools --link memory=here", 2, "--link"), ("serve --link memory=http://h:1", 2, "--link")]),
+    ("serve --otlp", &[("serve --otlp here", 2, "--otlp"), ("serve --otlp=", 2, "--otlp"),
+        ("serve --otlp https://collector:4317", 2, "--otlp")]),
+    ("serve --metrics", &[("serve --metrics here", 2, "--metrics"), ("serve --metrics=", 2, "--metrics")]),
     ("serve --grace", &[("serve --grace soon", 2, "--grace"), ("serve --grace 1000d", 2, "--grace")]),
     ("serve --in", &[("serve --in=", 2, "--in"), ("serve --in nowhere --listen 127.0.0.1:0", 1, "nowhere")]),
     ("serve --model", &[("serve --model nobody", 2, "--model")]),

@@ -211,11 +211,8 @@ impl Store for RemoteStore {
             session: session(key),
             delta,
         };
-        let answer = self
-            .journal
-            .clone()
-            .publish_delta(about(key, message))
-            .await;
+        let mut journal = self.journal.clone();
+        let answer = journal.publish_delta(about(key, message)).await;
         answer.map(drop).map_err(refused)
     }
 
@@ -225,11 +222,8 @@ impl Store for RemoteStore {
             after_seq: u64::MAX - 1,
             with_deltas: true,
         };
-        let answer = self
-            .journal
-            .clone()
-            .follow_events(about(key, message))
-            .await;
+        let mut journal = self.journal.clone();
+        let answer = journal.follow_events(about(key, message)).await;
         let messages = answer.map_err(refused)?.into_inner();
         let deltas = messages.filter_map(|message| async { message.ok().map(|m| m.delta) });
         let deltas = deltas.filter(|delta| std::future::ready(!delta.is_empty()));
