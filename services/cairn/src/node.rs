@@ -371,7 +371,8 @@ impl<'a> Built<'a> {
         };
         links.memory.serves().await;
         links.tools.serves().await;
-        let memory = links.memory.clone();
+        // What a client does not read must not hold up commits.
+        let memory = links.journals.clone();
         let (service, running) = cairn_orchestrator::build(config, links).await?;
         let public = ServerBuilder::new(Exposure::Internal);
         let public = std::mem::replace(&mut self.public, public);

@@ -287,7 +287,8 @@ impl<'a> ModelStep<'a> {
         let question = question.instrument(span.clone());
         let answer = self.owner.telling(deltas, come, question).await?;
         traced::answered(&span, &answer, with_content);
-        let model = metrics::label(metrics::Kind::Model, &self.model.describe().name);
+        let model = traced::model_name(&*self.model, &answer);
+        let model = metrics::label(metrics::Kind::Model, &model);
         histogram!(metrics::MODEL_SECONDS, "model" => model).record(asked.elapsed());
         Ok(match answer {
             Ok(reply) => Ok((reply, millis(asked.elapsed()))),
@@ -322,7 +323,6 @@ impl<'a> ModelStep<'a> {
     }
 
     async fn fail(&mut self, failure: Failure) -> Result<(), Stop> {
-        spans::error(&failure);
         self.owner.fail(failure.into()).await
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::deltas::{Deltas, Piece};
 use crate::error::Stop;
+use crate::spans;
 use cairn_proto::event::{Failure, TextDelta};
 use cairn_proto::executor::run_step_request::Message;
 use cairn_proto::executor::{
@@ -31,8 +32,8 @@ const MAX_HELD_BYTES: usize = 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Owner {
     inbound: Streaming<RunStepRequest>,
-    /// Cannot pile up: at most one reply and the results of its calls are sent before the owner
-    /// has to acknowledge them.
+    /// Cannot pile up: at most one reply, its parts before it, and the results of its calls are
+    /// sent before the owner has to acknowledge them.
     reports: mpsc::UnboundedSender<RunStepResponse>,
     sent: u64,
     acknowledged: u64,
@@ -165,6 +166,7 @@ impl Owner {
 
     /// Reports that the attempt cannot go on, and waits until that is durable.
     pub(crate) async fn fail(&mut self, failure: Failure) -> Result<(), Stop> {
+        spans::error(&failure.reason);
         self.report(None, Some(failure));
         self.needed = self.sent;
         while !self.has_everything() {

@@ -2,7 +2,6 @@
 //! generative AI; Cairn's own are under `cairn.`.
 
 use crate::error::Stop;
-use cairn_engine::failure::Failure;
 use cairn_proto::executor::AttemptStart;
 use cairn_rpc::TraceParent;
 use cairn_rpc::trace::TARGET;
@@ -47,8 +46,7 @@ pub(crate) fn ended(span: &Span, outcome: &Result<(), Stop>) {
 }
 
 /// The hook point OnError: the attempt cannot go on.
-pub(crate) fn error(failure: &Failure) {
-    let reason = failure.reason.as_str();
+pub(crate) fn error(reason: &str) {
     tracing::info!(target: TARGET, reason, "OnError");
     failed(&Span::current(), reason);
 }
@@ -56,4 +54,13 @@ pub(crate) fn error(failure: &Failure) {
 fn failed(span: &Span, reason: &str) {
     span.record("error.type", reason);
     span.record("otel.status_code", "ERROR");
+}
+
+#[cfg(test)]
+mod tests {
+    /// The library of models stands above that of calls and cannot name its constant.
+    #[test]
+    fn questions_are_traced_under_the_one_target() {
+        assert_eq!(cairn_model::traced::TARGET, cairn_rpc::trace::TARGET);
+    }
 }

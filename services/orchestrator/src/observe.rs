@@ -150,6 +150,10 @@ fn run_span(key: &SessionKey, run: &Run, status: &'static str) -> Option<PastSpa
     })
 }
 
+/// Steps whose hook points are told: an exporter takes 128 events of a span, and the end of the run
+/// is to be among them.
+const MOST_STEPS: usize = 60;
+
 /// The hook points of a run that no span of its own tells of, in the order of time.
 fn hook_points(run: &Run) -> Vec<PastEvent> {
     let point = |name: &'static str, at_ms, step: Option<usize>| PastEvent {
@@ -161,7 +165,11 @@ fn hook_points(run: &Run) -> Vec<PastEvent> {
             .collect(),
     };
     let mut points = vec![point("OnRunStart", run.started_at, None)];
-    let steps = run.plan.iter().flat_map(|plan| &plan.steps);
+    let steps = run
+        .plan
+        .iter()
+        .flat_map(|plan| &plan.steps)
+        .take(MOST_STEPS);
     for (index, step) in steps.enumerate() {
         let Step { started, ended, .. } = step;
         points.extend(started.map(|moment| point("OnStepStart", moment.at, Some(index))));

@@ -23,7 +23,7 @@ pub(crate) const LARGEST_INLINE_EVENT: usize = 64 * 1024;
 /// Checkpoints and pages of events travel in one message between services.
 const MAX_INTERNAL_MESSAGE: usize = 80 * 1024 * 1024;
 
-/// Longest that the reports of an executor wait for a part of a reply to be published.
+/// What is not published by then is not worth it any more.
 const PUBLISHING_TIME: Duration = Duration::from_millis(250);
 
 /// The client of the memory service. Cheap to clone.

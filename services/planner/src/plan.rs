@@ -47,7 +47,7 @@ pub(crate) async fn make_plan(
         let span = traced::question(model, &request, with_content);
         let answer = asked.instrument(span.clone()).await;
         traced::answered(&span, &answer, with_content);
-        let label = metrics::label(metrics::Kind::Model, &model.describe().name);
+        let label = metrics::label(metrics::Kind::Model, &traced::model_name(model, &answer));
         histogram!(metrics::MODEL_SECONDS, "model" => label).record(began.elapsed());
         let reply = match answer {
             Ok(reply) => reply,

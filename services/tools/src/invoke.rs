@@ -22,6 +22,9 @@ use tracing::{Instrument, Span};
 /// How long a stopped tool may take to give the answer that it already has.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
+/// Most bytes of arguments or results that one span carries.
+const MOST_CONTENT: usize = 16 * 1024;
+
 /// A wish to have a tool called.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
@@ -96,6 +99,11 @@ impl Invoker {
             span.record("error.type", reason);
             span.record("otel.status_code", "ERROR");
         }
+        if is_content_wanted()
+            && let Ok(output) = &outcome.result
+        {
+            span.record("gen_ai.tool.call.result", content(&output.text));
+        }
         // A model may make a name up.
         let tool = match self.registry.find(&name) {
             Some(_) => metrics::label(metrics::Kind::Tool, &name),
@@ -103,7 +111,9 @@ impl Invoker {
         };
         let ended = reason.unwrap_or("ok");
         counter!(metrics::CALLS, "tool" => tool.clone(), "outcome" => ended).increment(1);
-        histogram!(metrics::CALL_SECONDS, "tool" => tool).record(outcome.elapsed);
+        if !outcome.elapsed.is_zero() {
+            histogram!(metrics::CALL_SECONDS, "tool" => tool).record(outcome.elapsed);
+        }
         outcome
     }
 
@@ -199,15 +209,21 @@ fn span(request: &Request) -> Span {
         gen_ai.tool.call.id = request.key,
         gen_ai.conversation.id = request.session,
         gen_ai.tool.call.arguments = Empty,
+        gen_ai.tool.call.result = Empty,
         error.type = Empty,
     );
     if let Some(caller) = request.trace {
         caller.adopt(&span);
     }
     if is_content_wanted() && !span.is_disabled() {
-        span.record("gen_ai.tool.call.arguments", request.arguments.as_str());
+        span.record("gen_ai.tool.call.arguments", content(&request.arguments));
     }
     span
+}
+
+/// What a span carries of a text.
+fn content(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MOST_CONTENT)]
 }
 
 async fn attempt(

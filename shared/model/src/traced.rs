@@ -9,8 +9,12 @@ use serde_json::json;
 use tracing::Span;
 use tracing::field::Empty;
 
-/// The target of what is for traces only; `cairn_rpc::trace::TARGET`, which is below this library.
-const TARGET: &str = "cairn::trace";
+/// The target of what is for traces only: that of `cairn_rpc::trace`, which is below this library.
+pub const TARGET: &str = "cairn::trace";
+
+/// Most bytes of what is said that one span carries: many spans go in one message to a collector,
+/// and wait in memory while it is away.
+const MOST_CONTENT: usize = 16 * 1024;
 
 /// One question to a model, retries included. The hook point PreRequest is its start, PostRequest
 /// its end.
@@ -70,6 +74,14 @@ pub fn answered(span: &Span, answer: &Result<ChatReply, ModelError>, with_conten
     }
 }
 
+/// The model that answered, as the provider names it; without an answer the one that was asked.
+pub fn model_name(model: &dyn Model, answer: &Result<ChatReply, ModelError>) -> String {
+    match answer {
+        Ok(reply) => reply.model.clone(),
+        Err(_) => model.describe().name,
+    }
+}
+
 fn finish(reason: FinishReason) -> &'static str {
     match reason {
         FinishReason::Stop => "stop",
@@ -93,5 +105,10 @@ fn shown(messages: &[Message]) -> String {
             .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}));
         json!({"role": role, "content": message.text, "tool_calls": calls.collect::<Vec<_>>()})
     });
-    serde_json::Value::from_iter(shown).to_string()
+    let mut text = serde_json::Value::from_iter(shown).to_string();
+    if text.len() > MOST_CONTENT {
+        text.truncate(text.floor_char_boundary(MOST_CONTENT));
+        text.push('…');
+    }
+    text
 }

@@ -167,6 +167,10 @@ impl Shown {
 
     fn show(&mut self, seq: u64, event: &Event) -> Result<(), CliError> {
         self.cursor = seq;
+        if let Some(Kind::ReplyReceived(reply)) = &event.kind {
+            self.writing
+                .end(reply.attempt.map_or(0, |attempt| attempt.step));
+        }
         if self.json {
             return out::line(&text::json(&event_json(seq, event)));
         }

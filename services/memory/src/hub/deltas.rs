@@ -34,7 +34,8 @@ pub(crate) fn listen(hub: &Arc<Hub>, key: &SessionKey) -> DeltaStream {
     let seat = Seat::take(hub, key);
     stream::unfold(seat, |mut seat| async {
         loop {
-            match seat.deltas.recv().await {
+            let deltas = seat.deltas.as_mut()?;
+            match deltas.recv().await {
                 Ok(delta) => return Some((delta, seat)),
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return None,
@@ -49,7 +50,8 @@ pub(crate) fn listen(hub: &Arc<Hub>, key: &SessionKey) -> DeltaStream {
 struct Seat {
     hub: Arc<Hub>,
     key: SessionKey,
-    deltas: broadcast::Receiver<Bytes>,
+    /// There until it is dropped.
+    deltas: Option<broadcast::Receiver<Bytes>>,
 }
 
 impl Seat {
@@ -60,7 +62,7 @@ impl Seat {
         Self {
             hub: hub.clone(),
             key: key.clone(),
-            deltas: sender.subscribe(),
+            deltas: Some(sender.subscribe()),
         }
     }
 }
@@ -68,8 +70,9 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut deltas = locked(&self.hub.deltas);
-        // This one is still counted.
-        let is_last = |sender: &broadcast::Sender<_>| sender.receiver_count() <= 1;
+        // Under the lock: two that leave at the same time must not both see the other.
+        self.deltas = None;
+        let is_last = |sender: &broadcast::Sender<_>| sender.receiver_count() == 0;
         if deltas.0.get(&self.key).is_some_and(is_last) {
             deltas.0.remove(&self.key);
         }

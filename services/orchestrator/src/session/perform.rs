@@ -8,6 +8,7 @@ use crate::store::Store;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
 use cairn_engine::state::{CallStatus, Session};
+use cairn_proto::event::TextDelta;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest, RunStepResponse};
 use cairn_proto::planner::MakePlanRequest;
@@ -259,26 +260,45 @@ pub(super) fn has_intended_call(session: &Session, work: Work) -> bool {
     calls.any(|call| matches!(call.status, CallStatus::Intended { .. }))
 }
 
-/// Publishes the parts of replies that are on their way; the rest is for the owner.
+/// Parts of a reply that wait to be published; more than these are lost.
+const MOST_PARTS: usize = 8;
+
+/// Takes out the parts of replies that are on their way, and has them published beside: reports
+/// wait for none of them.
 fn without_deltas(
     store: Store,
     key: SessionKey,
     attempt: AttemptRef,
     answers: tonic::Streaming<RunStepResponse>,
 ) -> impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send {
+    let mut publisher = None;
     answers.filter_map(move |mut answer| {
         let delta = answer.as_mut().ok().and_then(|report| report.delta.take());
-        let watched = delta.map(|delta| (delta, store.clone(), key.clone()));
-        async move {
-            let Some((mut delta, store, key)) = watched else {
-                return Some(answer);
-            };
-            // An executor speaks for its own attempt only.
-            delta.attempt = Some(attempt.into());
-            store.publish(&key, delta).await;
-            None
-        }
+        let rest = match delta {
+            None => Some(answer),
+            Some(mut delta) => {
+                // An executor speaks for its own attempt only.
+                delta.attempt = Some(attempt.into());
+                let publisher = publisher.get_or_insert_with(|| publish(&store, &key));
+                // Whoever watches sees that one is missing, and then the whole reply.
+                let _ = publisher.try_send(delta);
+                None
+            }
+        };
+        std::future::ready(rest)
     })
+}
+
+/// Publishes what it is sent, one after the other, until nobody sends any more.
+fn publish(store: &Store, key: &SessionKey) -> mpsc::Sender<TextDelta> {
+    let (sender, mut deltas) = mpsc::channel(MOST_PARTS);
+    let (store, key) = (store.clone(), key.clone());
+    tokio::spawn(async move {
+        while let Some(delta) = deltas.recv().await {
+            store.publish(&key, delta).await;
+        }
+    });
+    sender
 }
 
 fn reports(

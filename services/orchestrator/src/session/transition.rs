@@ -26,9 +26,8 @@ impl Owner {
             let encoded = self.encode(&events).await?;
             let request = self.request(&events, encoded.clone(), parks, &left);
             let answer = self.commit(request).await?;
-            if !answer.duplicate {
-                observe::committed(&self.key, &self.session, &events);
-            }
+            // A duplicate is the repeat of a try whose answer was lost, and which told nobody.
+            observe::committed(&self.key, &self.session, &events);
             self.active_run.note(&self.session);
             self.take_answer(answer, &events, &encoded, &left).await?;
         }

@@ -188,6 +188,9 @@ async fn resolve(pool: Weak<Shared>, plain: BTreeSet<String>, named: Vec<Address
                 }
                 Err(error) if is_time(&mut spoke) => {
                     let Some(pool) = pool.upgrade() else { return };
+                    if !pool.options.is_told {
+                        continue;
+                    }
                     tracing::warn!(service = pool.service, %address, %error, "cannot be looked up");
                 }
                 Err(_) => {}

@@ -54,21 +54,29 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, CliE
     ] {
         serving.extend(listener.map(|listener| serve(listener, server, &stop)));
     }
-    context.stop.cancelled().await;
+    let is_lost = tokio::select! {
+        () = context.stop.cancelled() => false,
+        _ = futures::future::select_all(&mut serving) => true,
+    };
     node.public().health().stop().await;
     let grace = context.config().serve.grace;
     // What it leaves behind is durable.
     let _ = cairn_boot::drain(node.drain(), grace).await;
     stop.cancel();
-    for mut serving in serving {
-        if tokio::time::timeout(MOMENT, &mut serving).await.is_err() {
+    for serving in serving.iter_mut().filter(|serving| !serving.is_finished()) {
+        if tokio::time::timeout(MOMENT, &mut *serving).await.is_err() {
             serving.abort();
         }
     }
     if tokio::time::timeout(CLOSE, node.close()).await.is_err() {
         tracing::warn!("the store was not closed in time; its log is taken up when it is opened");
     }
-    Ok(ExitCode::SUCCESS)
+    match is_lost {
+        true => Err(CliError::new(
+            "a listener could not go on; the log says why",
+        )),
+        false => Ok(ExitCode::SUCCESS),
+    }
 }
 
 impl Listeners {
