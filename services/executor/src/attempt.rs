@@ -97,7 +97,9 @@ async fn carry_out(
         Err(failure) => return owner.fail(failure.into()).await,
     };
     let step = ModelStep::new(shared, attempt, &tools, owner, model, &mut start)?;
-    step.run(start).await
+    // In a place of its own: what a step for the model takes is much, and a tool step needs none
+    // of it.
+    Box::pin(step.run(start)).await
 }
 
 /// Makes the one call of a tool step, and waits until its result is durable.

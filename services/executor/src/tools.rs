@@ -7,6 +7,7 @@ use cairn_engine::message::ToolCall;
 use cairn_proto::executor::{CallResult, PermittedCall};
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_proto::tools::{InvokeToolRequest, InvokeToolResponse};
+use cairn_rpc::trace::is_recording;
 use cairn_rpc::{Link, Namespace, RpcError, TraceParent, with_namespace};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -158,7 +159,8 @@ impl Tools {
                 Fault::NotSent if !repeatable => Ok(not_sent(&status)),
                 Fault::Refused => Ok(refused(&status)),
                 Fault::Failed if repeatable => Ok(refused(&status)),
-                Fault::NotSent | Fault::Failed | Fault::Lost => Err(lost(at, status)),
+                Fault::NotSent => Err(unreachable(at, status)),
+                Fault::Failed | Fault::Lost => Err(lost(at, status)),
             };
         }
     }
@@ -167,7 +169,8 @@ impl Tools {
         let mut request = with_namespace(Request::new(message), &self.namespace);
         request.set_timeout(self.call_limit);
         // A process that records nothing itself passes on what it was told.
-        if let Some(trace) = TraceParent::of_span(&tracing::Span::current()).or(self.caller) {
+        let own = is_recording().then(|| TraceParent::of_span(&tracing::Span::current()));
+        if let Some(trace) = own.flatten().or(self.caller) {
             trace.set_on(&mut request);
         }
         let response = self.client.clone().invoke_tool(request).await?;
@@ -254,6 +257,17 @@ fn error_result(reason: &str, what: &str, status: &Status) -> InvokeToolResponse
         reason: reason.to_owned(),
         duration_ms: 0,
     }
+}
+
+/// Nothing was sent, and may be once there are tools again.
+fn unreachable(at: CallRef, status: Status) -> RpcError {
+    let message = format!(
+        "call {} of tool turn {} waits for the tools service, which cannot be reached",
+        at.index, at.tool_turn
+    );
+    RpcError::unavailable(message)
+        .reason("TOOLS_UNREACHABLE")
+        .caused_by(status)
 }
 
 fn lost(at: CallRef, status: Status) -> RpcError {

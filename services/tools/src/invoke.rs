@@ -92,7 +92,11 @@ impl Invoker {
     /// than one whose result nobody read.
     pub async fn invoke(&self, request: Request) -> Outcome {
         let span = span(&request);
-        let name = request.name.clone();
+        let name = if metrics::is_recorded() {
+            request.name.clone()
+        } else {
+            String::new()
+        };
         let outcome = self.checked(request).instrument(span.clone()).await;
         let reason = outcome.result.as_ref().err().map(ToolError::reason);
         if let Some(reason) = reason {
@@ -104,17 +108,24 @@ impl Invoker {
         {
             span.record("gen_ai.tool.call.result", content(&output.text));
         }
+        if metrics::is_recorded() {
+            self.count(&name, &outcome);
+        }
+        outcome
+    }
+
+    fn count(&self, name: &str, outcome: &Outcome) {
         // A model may make a name up.
-        let tool = match self.registry.find(&name) {
-            Some(_) => metrics::label(metrics::Kind::Tool, &name),
+        let tool = match self.registry.find(name) {
+            Some(_) => metrics::label(metrics::Kind::Tool, name),
             None => metrics::OTHER.into(),
         };
+        let reason = outcome.result.as_ref().err().map(ToolError::reason);
         let ended = reason.unwrap_or("ok");
         counter!(metrics::CALLS, "tool" => tool.clone(), "outcome" => ended).increment(1);
         if !outcome.elapsed.is_zero() {
             histogram!(metrics::CALL_SECONDS, "tool" => tool).record(outcome.elapsed);
         }
-        outcome
     }
 
     /// Makes several calls in parallel; the outcomes are in the order of the requests.

@@ -88,6 +88,7 @@ impl Link {
         addresses: &[Address],
         options: RemoteOptions,
     ) -> Self {
+        crate::trace::other_processes();
         Self {
             transport: Transport::Pool(Pool::new(service, addresses, options)),
             deadlines: None,

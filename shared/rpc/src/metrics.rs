@@ -17,6 +17,7 @@
 pub use metrics::{SharedString, counter, gauge, histogram};
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Runs that ended, by `status`: `completed`, `failed`, `cancelled`.
@@ -71,6 +72,18 @@ pub enum Kind {
     Model,
     /// Names of what went wrong.
     Error,
+}
+
+static RECORDED: AtomicBool = AtomicBool::new(false);
+
+/// Says that somebody keeps what is counted from now on; for whoever installs the recorder.
+pub fn set_recorded() {
+    RECORDED.store(true, Ordering::Relaxed);
+}
+
+/// Whether anybody keeps what is counted: where nobody does, labels need not be made.
+pub fn is_recorded() -> bool {
+    RECORDED.load(Ordering::Relaxed)
 }
 
 /// The name as a label, or [`OTHER`] if there are [`MAX_NAMES`] others of that kind already: each

@@ -28,7 +28,10 @@ mod given;
 mod past;
 mod span;
 
-pub use given::{given_span_id, given_trace_id, install, is_content_wanted, is_recording};
+pub(crate) use given::other_processes;
+pub use given::{
+    given_span_id, given_trace_id, install, is_content_wanted, is_passed_on, is_recording,
+};
 pub use opentelemetry::Value;
 pub use opentelemetry::trace::SpanKind;
 pub use past::{PastEvent, PastSpan};

@@ -43,14 +43,14 @@ pub(crate) async fn measure() {
         client.create_session(request).await.expect("a session");
     }
     let (tell, mut told) = mpsc::unbounded_channel();
+    let mut connection = link.clone();
     for watcher in 0..WATCHERS {
-        // A client has a connection of its own, here one for a hundred watchers.
-        let link = if watcher % 100 == 0 {
-            Link::remote(&address)
-        } else {
-            link.clone()
-        };
-        watch(Client::new(link), watcher % SESSIONS, tell.clone()).await;
+        // A connection carries 256 calls at a time.
+        if watcher % 100 == 0 {
+            connection = Link::remote(&address);
+        }
+        let client = Client::new(connection.clone());
+        watch(client, watcher % SESSIONS, tell.clone()).await;
     }
     drop(tell);
     let durable = write(&link).await;

@@ -30,6 +30,9 @@ pub(super) fn commit(request: &Request<pb::CommitRequest>) -> Span {
 
 /// What came of a transition, after so long.
 pub(super) fn committed(committed: &StoreResult<Committed>, took: Duration) {
+    if !metrics::is_recorded() {
+        return;
+    }
     histogram!(metrics::COMMIT_SECONDS).record(took);
     counter!(metrics::COMMITS, "result" => result(committed)).increment(1);
 }

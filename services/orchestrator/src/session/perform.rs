@@ -12,6 +12,7 @@ use cairn_proto::event::TextDelta;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest, RunStepResponse};
 use cairn_proto::planner::MakePlanRequest;
+use cairn_rpc::trace::is_passed_on;
 use cairn_rpc::with_namespace;
 use futures::future::{AbortHandle, FutureExt as _};
 use futures::stream::{self, StreamExt as _};
@@ -115,7 +116,9 @@ impl Owner {
             model: state.model.clone(),
         };
         let mut request = with_namespace(Request::new(request), &self.key.namespace);
-        if let Some(trace) = trace_of(&self.key, state) {
+        if is_passed_on()
+            && let Some(trace) = trace_of(&self.key, state)
+        {
             trace.set_on(&mut request);
         }
         let mut planner = self.deps.planner.clone();
@@ -154,7 +157,7 @@ impl Owner {
         let _ = to_executor.send(first);
         let requests = Request::new(UnboundedReceiverStream::new(from_owner));
         let mut requests = with_namespace(requests, &self.key.namespace);
-        let run = self.session.run(attempt.run);
+        let run = self.session.run(attempt.run).filter(|_| is_passed_on());
         if let Some(trace) = run.and_then(|run| trace_of(&self.key, run)) {
             trace.set_on(&mut requests);
         }

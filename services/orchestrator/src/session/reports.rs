@@ -1,6 +1,7 @@
 //! What planners and executors answer, in the words of the engine.
 
 use super::Owner;
+use super::perform::has_intended_call;
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, CallFinished};
 use cairn_engine::failure::{Failure, FailureKind};
@@ -12,7 +13,7 @@ use cairn_proto::convert::ConvertError;
 use cairn_proto::event as wire;
 use cairn_proto::executor::RunStepResponse;
 use cairn_proto::planner::MakePlanResponse;
-use cairn_rpc::{ErrorKind, RpcError};
+use cairn_rpc::{ErrorKind, Link, RpcError};
 use std::fmt::Display;
 use std::time::Duration;
 use tonic::Status;
@@ -34,7 +35,7 @@ const LARGEST_REPLY: usize = 1024 * 1024;
 pub(super) struct Failures {
     /// Whoever was to do it was lost, or could not be reached.
     lost: u32,
-    /// Nobody had room for it: that is no failure, but something to wait for.
+    /// Nobody had room for it, or nobody was there: that is no failure, but something to wait for.
     refused: u32,
 }
 
@@ -62,7 +63,8 @@ impl Owner {
             Err(status) => RpcError::from_status(&status),
         };
         let failures = self.failures.entry(work).or_default();
-        if has_no_slot(&error) {
+        if was_not_begun(&error) {
+            tracing::debug!(session = %self.key, %error, "planning waits");
             failures.refused += 1;
             return None;
         }
@@ -116,9 +118,14 @@ impl Owner {
         let Some(error) = status.map(RpcError::from_status) else {
             return Some(self.lost(attempt, &"it ended early"));
         };
-        if has_no_slot(&error) {
+        // What was permitted may have been sent before the tools went: that is not to be sent again.
+        let is_doubtful = error.reason_name() == "TOOLS_UNREACHABLE"
+            && has_intended_call(&self.session, Work::RunStep(attempt));
+        if was_not_begun(&error) && !is_doubtful {
+            tracing::debug!(session = %self.key, ?attempt, %error, "attempt waits");
             let work = Work::RunStep(attempt);
             self.active.remove(&work);
+            self.reported.remove(&attempt);
             self.failures.entry(work).or_default().refused += 1;
             return None;
         }
@@ -153,9 +160,11 @@ impl Owner {
     }
 }
 
-/// Nobody has room now.
-fn has_no_slot(error: &RpcError) -> bool {
-    error.reason_name() == "NO_FREE_SLOT"
+/// Nobody has room now, or nobody is there: the executor or the planner, or the tools that it needs
+/// to go on. That may last, as while a machine is replaced, and is nobody's failure.
+fn was_not_begun(error: &RpcError) -> bool {
+    let waits = ["NO_FREE_SLOT", "TOOLS_UNREACHABLE", Link::NOT_CONNECTED];
+    waits.contains(&error.reason_name())
 }
 
 /// What does not fit into a message, or is wrong in itself, will be so the next time.

@@ -118,6 +118,7 @@ impl Metrics {
         let set = metrics::set_global_recorder(recorder);
         set.map_err(|_| io::Error::other("something else counts in this process already"))?;
         begin_at_zero();
+        cairn_rpc::metrics::set_recorded();
         *installed = Some(metrics.clone());
         Ok(metrics)
     }

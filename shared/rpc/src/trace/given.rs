@@ -3,6 +3,7 @@
 use opentelemetry::global::{BoxedTracer, ObjectSafeTracer};
 use std::cell::Cell;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
@@ -32,6 +33,19 @@ pub fn install(tracer: Box<dyn ObjectSafeTracer + Send + Sync>, is_content_wante
     };
     // Two exporters are two sets of settings, and nobody could say which one holds.
     let _ = RECORDER.set(recorder);
+}
+
+/// Other processes take part, and may record what this one does not.
+static OTHERS: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn other_processes() {
+    OTHERS.store(true, Ordering::Relaxed);
+}
+
+/// Whether calls are to tell which trace they belong to: somebody may record it. Within one process
+/// without an exporter that would be work for nobody.
+pub fn is_passed_on() -> bool {
+    OTHERS.load(Ordering::Relaxed) || is_recording()
 }
 
 /// Whether anybody records spans in this process: what is only made for them can be left out if
