@@ -77,19 +77,21 @@ pub(crate) fn of_json(error: &serde_json::Error, json: &[u8], cleaner: &Cleaner)
     };
     match spoiled {
         None => senseless(&error.to_string(), json, cleaner),
-        Some(fault) if json.is_empty() => ModelError::Stream {
-            message: format!("what came is empty: {fault}"),
+        Some(_) if json.is_empty() => ModelError::Stream {
+            message: "what came is empty".to_owned(),
         },
+        // It is a piece of the reply: what is asked again is logged, and no reply is.
         Some(fault) => ModelError::Stream {
-            message: came(&format!("what came is no JSON ({fault})"), json, cleaner),
+            message: format!("what came is no JSON: {fault}"),
         },
     }
 }
 
 /// The error of an answer that arrived and makes no sense; asking again would bring the same.
 pub(crate) fn senseless(why: &str, json: &[u8], cleaner: &Cleaner) -> ModelError {
+    let said = format!("{why}: {}", String::from_utf8_lossy(json));
     ModelError::BadAnswer {
-        message: came(why, json, cleaner),
+        message: cleaner.clean(&said),
     }
 }
 
@@ -104,10 +106,6 @@ pub(crate) fn refuse_other_than_json(body: &[u8], cleaner: &Cleaner) -> Result<(
             Err(senseless(why, text.as_bytes(), cleaner))
         }
     }
-}
-
-fn came(why: &str, what: &[u8], cleaner: &Cleaner) -> String {
-    cleaner.clean(&format!("{why}: {}", String::from_utf8_lossy(what)))
 }
 
 /// The status that an error would have had before the answer began.

@@ -112,7 +112,6 @@ async fn an_answer_spoiled_on_its_way_is_asked_for_again_and_a_senseless_one_is_
         let (server, model) = anthropic(script, |_| {}).await;
         let reply = chat_with_retry(&model, &ask("x"), &at_once(), |_, error, _| {
             assert_reason(error, "Stream");
-            assert!(error.to_string().contains(body), "{error}");
         })
         .await;
         assert_eq!(reply.expect("a reply").message.text, "whole");

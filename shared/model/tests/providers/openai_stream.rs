@@ -279,7 +279,7 @@ async fn an_error_after_the_first_event_is_the_last_event() {
         ),
         (
             "data: nonsense\n\n".to_owned(),
-            "what came is no JSON (expected ident at line 1 column 2): nonsense",
+            "what came is no JSON: expected ident at line 1 column 2",
         ),
         (
             "data: {\"choices\": 3}\n\n".to_owned(),
