@@ -8,7 +8,7 @@ const faults = new Map(orders.map((order) => order.split("@").reverse()));
 const own = ["host", "connection", "content-length", "transfer-encoding", "accept-encoding"];
 let count = 0;
 
-// Half of the data of the event in the middle is lost; in a whole answer, something gets in between.
+// The event in the middle loses its end; in a whole answer, something gets in between.
 const spoil = (body, streamed) => {
   if (!streamed) return body.slice(0, body.length / 2) + "\u0001<<<" + body.slice(body.length / 2);
   const events = body.split("\n\n");
