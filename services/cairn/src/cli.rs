@@ -113,7 +113,7 @@ pub enum Command {
     Cancel(cancel::Args),
     /// Write the whole journal of a session
     Export(export::Args),
-    /// Serve the public gRPC API, all services in this process
+    /// Serve the gRPC API: all services in this process, or some of them
     Serve(serve::Args),
     /// Show every setting with its origin, or all that is wrong with them
     CheckConfig(check_config::Args),

@@ -43,7 +43,12 @@ pub fn context(
     environment: Environment,
     stop: CancellationToken,
 ) -> Result<Context, CliError> {
-    let settings = settings::load(&cli.global, &environment, &flags(&cli.command))?;
+    let mut flags = flags(&cli.command);
+    if cli.global.server.is_some() || environment.get(settings::SERVER_VARIABLE).is_some() {
+        // The models are those of the services there.
+        flags.retain(|(_, setting, _)| *setting != "model.default");
+    }
+    let settings = settings::load(&cli.global, &environment, &flags)?;
     let is_terminal = std::io::stdout().is_terminal();
     let is_dumb = environment.get("TERM") == Some("dumb");
     let no_color = environment

@@ -43,7 +43,7 @@ use std::time::Duration;
 /// The file that counts if it is there.
 const DEFAULT_FILE: &str = "cairn.toml";
 /// Short for `client.server`.
-const SERVER_VARIABLE: &str = "CAIRN_SERVER";
+pub const SERVER_VARIABLE: &str = "CAIRN_SERVER";
 /// Short for `store.path`.
 const STORE_VARIABLE: &str = "CAIRN_STORE";
 /// What other programs that send traces are told with, too; short for `telemetry.otlp`.

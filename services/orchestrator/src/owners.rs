@@ -187,14 +187,18 @@ impl Owners {
 /// Claims sessions that need an owner, until stopped. What was claimed is taken over, whatever
 /// happens: nobody else may before the lease ends.
 pub(crate) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
+    let mut is_told = false;
     loop {
         let answer = tokio::select! {
             () = stop.cancelled() => return,
             answer = ask_for_claims(&deps) => answer,
         };
         let taken = answer.and_then(|answer| take_answer(&deps, &answer));
+        let was_told = std::mem::replace(&mut is_told, taken.is_err());
         if let Err(error) = taken {
-            tracing::warn!(%error, "no sessions could be claimed");
+            if !was_told {
+                tracing::warn!(%error, "no sessions can be claimed until the store answers");
+            }
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(CLAIM_PAUSE) => {}

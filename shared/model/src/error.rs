@@ -22,7 +22,8 @@ pub enum ModelError {
         /// The limit.
         after: Duration,
     },
-    /// The connection broke, or the stream ended before the reply did.
+    /// The connection broke, the stream ended before the reply did, or what came was spoiled on
+    /// its way and is no JSON any more.
     #[error("the connection to the provider broke: {message}")]
     Stream {
         /// What happened.
@@ -58,7 +59,7 @@ pub enum ModelError {
         /// What the provider said, cut and cleaned.
         message: String,
     },
-    /// The answer cannot be understood.
+    /// The answer arrived and makes no sense, so that asking again would bring the same.
     #[error("the provider's answer cannot be read: {message}")]
     BadAnswer {
         /// What is wrong with it.

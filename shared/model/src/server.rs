@@ -156,8 +156,9 @@ impl Server {
         let response = self.send(body, true).await?;
         let asked = Asked::of(request);
         let kind = response.headers().get(CONTENT_TYPE);
-        if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json")) {
-            // Some servers do not stream, and do not say so.
+        let is = |name: &[u8]| kind.is_some_and(|kind| kind.as_bytes().starts_with(name));
+        if is(b"application/json") || is(b"text/html") {
+            // Some servers do not stream, and do not say so; and some are no such servers.
             let reply = self.whole_reply(response, &asked).await?;
             return Ok(Box::pin(futures::stream::iter(reply_events(reply))));
         }
@@ -212,6 +213,7 @@ impl Server {
         asked: &Asked,
     ) -> Result<ChatReply, ModelError> {
         let body = response.bytes().await?;
+        fault::refuse_other_than_json(&body, &self.provider.cleaner)?;
         (self.dialect.whole)(&body, &self.provider.cleaner)?.finish(asked, &self.provider)
     }
 }
@@ -229,11 +231,13 @@ pub(crate) fn to_body(request: &impl serde::Serialize) -> Result<Vec<u8>, ModelE
 }
 
 /// Reads JSON of the server.
+///
+/// # Errors
+/// [`ModelError::Stream`] if it was spoiled or cut on its way, so that it is no JSON any more;
+/// [`ModelError::BadAnswer`] if it is whole and says something else than the protocol.
 pub(crate) fn from_json<'a, T: serde::Deserialize<'a>>(
     json: &'a [u8],
     cleaner: &Cleaner,
 ) -> Result<T, ModelError> {
-    serde_json::from_slice(json).map_err(|error| ModelError::BadAnswer {
-        message: cleaner.clean(&error.to_string()),
-    })
+    serde_json::from_slice(json).map_err(|error| fault::of_json(&error, json, cleaner))
 }

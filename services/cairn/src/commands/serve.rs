@@ -134,7 +134,8 @@ Examples:
   grpcurl -plaintext 127.0.0.1:7878 list
 
 Health and reflection are on. Unfinished sessions go on by themselves. Commands such as cairn watch
-work beside it, through the socket next to the store. Ctrl-C stops gracefully, a second one at once.";
+work beside it: with all services here through the socket next to the store, else with --server.
+Ctrl-C stops gracefully, a second one at once.";
 
 /// Serves until it is told to stop.
 ///

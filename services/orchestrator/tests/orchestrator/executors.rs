@@ -83,6 +83,22 @@ async fn no_free_slot_waits_without_counting() {
     assert_eq!(count(&events, "AttemptContinued"), 7);
 }
 
+/// A machine may take its time to come back: that nobody is there is nobody's failure, and nothing
+/// is written down for it.
+#[tokio::test(start_paused = true)]
+async fn an_executor_that_is_not_there_is_waited_for() {
+    let (world, session) = begun().await;
+    drop(world.attempt().await);
+    world.slots.be_absent(30);
+    let mut attempt = world.attempt().await;
+    assert_eq!(world.slots.refused(), 30);
+    attempt.complete(0);
+    assert!(attempt.settled().await);
+    let events = world.ended(&session).await;
+    assert_eq!(count(&events, "RunCompleted"), 1);
+    assert_eq!(count(&events, "AttemptContinued"), 1);
+}
+
 /// The reply skips a turn.
 fn talk_nonsense(attempt: &mut Attempt) {
     attempt.reply(reply(7, "nonsense", &[]));

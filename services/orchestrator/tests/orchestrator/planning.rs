@@ -4,7 +4,7 @@ use crate::support::{Fault, Kind, World, count, goal, model_step, names};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::planner::MakePlanResponse;
-use cairn_rpc::RpcError;
+use cairn_rpc::{Link, RpcError};
 use std::time::Duration;
 use tonic::Status;
 
@@ -190,4 +190,18 @@ async fn a_plan_survives_a_store_that_is_away_for_a_moment() {
     assert!(attempt.settled().await);
     world.ended(&session).await;
     assert!(!world.is_asked().await);
+}
+
+/// A machine may take its time to come back: that nobody is there is nobody's failure.
+#[tokio::test(start_paused = true)]
+async fn a_planner_that_is_not_there_is_waited_for() {
+    let absent = || RpcError::unavailable("nobody listens").reason(Link::NOT_CONNECTED);
+    let world = World::new().await;
+    world.start(goal("plan this")).await;
+    for _ in 0..30 {
+        world.asked().await.answer(Err(absent().into()));
+    }
+    let asked = world.asked().await;
+    asked.plan(vec![model_step("think")], wire::Usage::default());
+    world.attempt().await;
 }

@@ -12,9 +12,7 @@ pub(super) fn whole(json: &[u8], cleaner: &Cleaner) -> Result<Draft, ModelError>
     let mut answer: Answer = from_json(json, cleaner)?;
     refuse_error(answer.error.as_ref(), cleaner)?;
     let Some(content) = answer.content.take() else {
-        return Err(ModelError::BadAnswer {
-            message: "it has no content".to_owned(),
-        });
+        return Err(fault::senseless("it has no content", json, cleaner));
     };
     let mut draft = Draft::default();
     begin(&mut draft, answer);

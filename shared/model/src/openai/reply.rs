@@ -2,8 +2,8 @@
 
 use super::wire;
 use crate::clean::Cleaner;
-use crate::server::Piece;
 use crate::server::reply::Draft;
+use crate::server::{Piece, fault};
 use crate::{FinishReason, ModelError};
 use serde_json::Value;
 
@@ -12,9 +12,11 @@ pub(super) fn whole(json: &[u8], cleaner: &Cleaner) -> Result<Draft, ModelError>
     let mut reply = wire::Reply::parse(json, cleaner)?;
     let choice = reply.choices.iter_mut().flatten().next();
     let Some(delta) = choice.and_then(|choice| choice.message.as_mut()) else {
-        return Err(ModelError::BadAnswer {
-            message: "it has no choice with a message".to_owned(),
-        });
+        return Err(fault::senseless(
+            "it has no choice with a message",
+            json,
+            cleaner,
+        ));
     };
     // Calls of a whole answer carry no index; each is a call of its own.
     for (at, call) in (0..).zip(delta.tool_calls.iter_mut().flatten()) {

@@ -4,6 +4,7 @@ use crate::ModelError;
 use crate::clean::Cleaner;
 use cairn_http::{HttpError, HttpResponse};
 use http::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::time::{Duration, SystemTime};
 
@@ -63,6 +64,48 @@ pub(crate) fn of_answer(error: &Value, cleaner: &Cleaner) -> ModelError {
         message: cleaner.clean(&said.text),
     };
     what.classify(None, None)
+}
+
+/// The error that JSON stands for which is not what the protocol says.
+pub(crate) fn of_json(error: &serde_json::Error, json: &[u8], cleaner: &Cleaner) -> ModelError {
+    // A wrong type is found before a fault behind it.
+    let well_formed = || serde_json::from_slice::<IgnoredAny>(json).map(drop);
+    let spoiled = if error.is_data() {
+        well_formed().err().map(|fault| fault.to_string())
+    } else {
+        Some(error.to_string())
+    };
+    match spoiled {
+        None => senseless(&error.to_string(), json, cleaner),
+        Some(_) if json.is_empty() => ModelError::Stream {
+            message: "what came is empty".to_owned(),
+        },
+        // It is a piece of the reply: what is asked again is logged, and no reply is.
+        Some(fault) => ModelError::Stream {
+            message: format!("what came is no JSON: {fault}"),
+        },
+    }
+}
+
+/// The error of an answer that arrived and makes no sense; asking again would bring the same.
+pub(crate) fn senseless(why: &str, json: &[u8], cleaner: &Cleaner) -> ModelError {
+    let said = format!("{why}: {}", String::from_utf8_lossy(json));
+    ModelError::BadAnswer {
+        message: cleaner.clean(&said),
+    }
+}
+
+/// Refuses a page or a text in the place of a whole answer: it comes from something that is no
+/// model's server, again and again.
+pub(crate) fn refuse_other_than_json(body: &[u8], cleaner: &Cleaner) -> Result<(), ModelError> {
+    match body.trim_ascii_start().first() {
+        None | Some(b'{' | b'[') => Ok(()),
+        Some(_) => {
+            let text = without_tags(&String::from_utf8_lossy(body));
+            let why = "it is no JSON; check the base URL";
+            Err(senseless(why, text.as_bytes(), cleaner))
+        }
+    }
 }
 
 /// The status that an error would have had before the answer began.

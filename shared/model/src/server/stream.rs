@@ -60,7 +60,11 @@ impl Pump {
                 return Ok(());
             };
             match source.next().await {
-                Some(Ok(sse)) => self.accept(sse.data.as_deref().unwrap_or_default())?,
+                Some(Ok(sse)) => match self.accept(sse.data.as_deref().unwrap_or_default()) {
+                    // What is left is usage at most, and that can be estimated.
+                    Err(ModelError::Stream { .. }) if self.draft.is_whole() => self.complete()?,
+                    outcome => outcome?,
+                },
                 Some(Err(_)) | None if self.draft.is_whole() => self.complete()?,
                 Some(Err(error)) => return Err(self.explain(error)),
                 None => return Err(ended_early()),

@@ -104,6 +104,35 @@ async fn a_busy_server_is_asked_again_when_it_says() {
 }
 
 #[tokio::test]
+async fn an_answer_spoiled_on_its_way_is_asked_for_again_and_a_senseless_one_is_not() {
+    let good = json!({"content": [{"type": "text", "text": "whole"}], "stop_reason": "end_turn"});
+    let good = good.to_string();
+    for body in ["", "{\"content\": [{\"ty", "{malformed json: <<<"] {
+        let script = vec![Reply::json(200, body), Reply::json(200, &good)];
+        let (server, model) = anthropic(script, |_| {}).await;
+        let reply = chat_with_retry(&model, &ask("x"), &at_once(), |_, error, _| {
+            assert_reason(error, "Stream");
+        })
+        .await;
+        assert_eq!(reply.expect("a reply").message.text, "whole");
+        assert_eq!(server.requests().len(), 2);
+    }
+    for (body, text) in [
+        ("{\"ok\": true}", "no content: {\"ok\": true}"),
+        ("{\"content\": 3}", "column 13: {\"content\": 3}"),
+        ("moved", "it is no JSON; check the base URL: moved"),
+    ] {
+        let script = vec![Reply::json(200, body), Reply::json(200, &good)];
+        let (server, model) = anthropic(script, |_| {}).await;
+        let error = chat_with_retry(&model, &ask("x"), &at_once(), |_, _, _| {}).await;
+        let error = error.expect_err("no sense");
+        assert_reason(&error, "BadAnswer");
+        assert!(error.to_string().contains(text), "{error}");
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn no_error_shows_the_key_or_a_header() {
     let echo = format!("x-api-key: {CANARY} and canary-header are wrong");
     for reply in [

@@ -175,7 +175,9 @@ async fn an_error_in_the_middle_keeps_its_kind() {
             "ContextLength",
         ),
         (input(9, "{}"), "BadAnswer"),
-        ("data: nonsense\n\n".to_owned(), "BadAnswer"),
+        ("data: {\"type\": 3}\n\n".to_owned(), "BadAnswer"),
+        ("data: nonsense\n\n".to_owned(), "Stream"),
+        ("data: {\"type\": \"content_bl\n\n".to_owned(), "Stream"),
     ];
     for (piece, reason) in cases {
         let events = events(&format!("{half}{piece}{}", text(0, "more"))).await;
@@ -193,13 +195,14 @@ async fn an_error_in_the_middle_keeps_its_kind() {
 }
 
 #[tokio::test]
-async fn an_overloaded_server_is_asked_again_from_the_start() {
-    let half = [
-        begin(),
-        text(0, "half"),
-        error("overloaded_error", "Overloaded"),
-    ]
-    .concat();
+async fn a_stream_that_overload_or_the_way_spoiled_is_asked_for_again_from_the_start() {
+    begun_anew(&error("overloaded_error", "Overloaded"), "RateLimit").await;
+    begun_anew("data: {\"type\": \"content_bl\n\n", "Stream").await;
+    begun_anew("event: content_block_delta\ndata: <<<\n\n", "Stream").await;
+}
+
+async fn begun_anew(spoiled: &str, reason: &str) {
+    let half = format!("{}{}{spoiled}{}", begin(), text(0, "half"), text(0, "more"));
     let all = [
         begin(),
         text(0, "a"),
@@ -215,7 +218,7 @@ async fn an_overloaded_server_is_asked_again_from_the_start() {
         Progress::Text(text) => shown.push_str(text),
         Progress::ToolCall(call) => panic!("{call:?}"),
         Progress::Retry { attempt, error, .. } => {
-            assert_eq!((attempt, error.reason()), (1, "RateLimit"));
+            assert_eq!((attempt, error.reason()), (1, reason));
             assert_eq!(shown, "half");
             shown.clear();
         }

@@ -265,10 +265,23 @@ async fn a_server_that_recovers_is_asked_again() {
 #[tokio::test]
 async fn what_cannot_be_read_is_said_and_not_asked_again() {
     let cases = [
-        (Reply::json(200, "{\"choices\": [{\"mess"), "EOF"),
-        (Reply::json(200, "not JSON"), "expected"),
+        (
+            Reply::json(200, "not JSON"),
+            "it is no JSON; check the base URL: not JSON",
+        ),
+        (
+            Reply::pieces(200, &["<html><p>Please log in</p></html>"]),
+            "Please log in",
+        ),
         (Reply::json(200, "{\"choices\": []}"), "no choice"),
-        (Reply::json(200, "{}"), "no choice"),
+        (
+            Reply::json(200, "{\"ok\": true}"),
+            "no choice with a message: {\"ok\": true}",
+        ),
+        (
+            Reply::json(200, "{\"choices\": \"three\"}"),
+            "expected a sequence at line 1 column 19: {\"choices\": \"three\"}",
+        ),
         (
             Reply::json(
                 200,
@@ -288,6 +301,33 @@ async fn what_cannot_be_read_is_said_and_not_asked_again() {
         assert_reason(&error, "BadAnswer");
         assert!(error.to_string().contains(text), "{error} has no {text:?}");
         assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_was_spoiled_on_its_way_is_asked_for_again() {
+    let cases = [
+        ("{\"choices\": [{\"mess", "EOF"),
+        ("{malformed json: <<<", "key must be a string"),
+        ("{\"choices\": \"three\", \"mod", "EOF"),
+        ("{\"choices\": []}{\"choices\": []}", "trailing"),
+        ("", "what came is empty"),
+    ];
+    for (body, text) in cases {
+        let (server, model) = scripted(vec![Reply::json(200, body), answer("whole")]).await;
+        let mut errors = Vec::new();
+        let reply = chat_with_retry(&model, &ask("x"), &at_once(), |_, error, _| {
+            errors.push(error.clone());
+        })
+        .await
+        .expect("a reply");
+        assert_eq!(reply.message.text, "whole", "{body}");
+        assert_reason(&errors[0], "Stream");
+        let said = errors[0].to_string();
+        assert!(said.contains(text), "{said}");
+        assert!(!said.contains("choices"), "{said} shows a part of a reply");
+        assert!(Failure::from(errors[0].clone()).is_recoverable());
+        assert_eq!(server.requests().len(), 2);
     }
 }
 

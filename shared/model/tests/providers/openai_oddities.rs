@@ -172,6 +172,7 @@ async fn an_error_in_the_middle_keeps_its_kind() {
         ),
         (json!({"error": "gone"}), "Server"),
         (json!({"choices": "nonsense"}), "BadAnswer"),
+        (json!("nonsense"), "BadAnswer"),
     ];
     for (error, reason) in cases {
         let body = format!("{begun}event: error\ndata: {error}\n\n{begun}");

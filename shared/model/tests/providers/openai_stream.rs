@@ -178,8 +178,28 @@ async fn a_stream_cut_after_the_reason_of_its_end_is_whole() {
 }
 
 #[tokio::test]
+async fn what_is_spoiled_after_the_reason_of_the_end_does_no_harm() {
+    let body = [
+        delta(&json!({"content": "all"})),
+        end("stop"),
+        "data: {\"choices\": [], \"usa\n\n".to_owned(),
+    ];
+    let events = events(Reply::events(&[body.concat()])).await;
+    assert_eq!(whole(&events).message.text, "all");
+}
+
+#[tokio::test]
 async fn a_broken_stream_is_begun_anew() {
-    let begun = Reply::events(&[delta(&json!({"content": "half"}))]).then_cut();
+    let half = delta(&json!({"content": "half"}));
+    begun_anew(Reply::events(std::slice::from_ref(&half)).then_cut()).await;
+    begun_anew(Reply::events(&[&half])).await;
+    for spoiled in ["data: {\"choices\": [{\"del\n\n", "data: nonsense\n\n"] {
+        let more = delta(&json!({"content": "more"}));
+        begun_anew(Reply::events(&[format!("{half}{spoiled}{more}{DONE}")])).await;
+    }
+}
+
+async fn begun_anew(begun: Reply) {
     let whole = [
         delta(&json!({"content": "all"})),
         end("stop"),
@@ -209,7 +229,7 @@ async fn a_broken_stream_is_begun_anew() {
         error.starts_with("the connection to the provider broke: "),
         "{error}"
     );
-    assert_eq!(error.matches("broke").count(), 2, "{error}");
+    assert!(error.matches("broke").count() <= 2, "{error}");
     assert_eq!(server.requests().len(), 2);
 }
 
@@ -226,6 +246,15 @@ async fn an_error_before_the_first_event_keeps_its_kind() {
         (in_stream(json!({"message": "busy", "code": 503})), "Server"),
         (
             Reply::events(&["data: {\"choices\": nonsense}\n\n"]),
+            "Stream",
+        ),
+        (
+            Reply::events(&["data: {\"choices\": \"three\"}\n\n"]),
+            "BadAnswer",
+        ),
+        (
+            Reply::pieces(200, &["<html>Please log in</html>"])
+                .header("content-type", "text/html; charset=utf-8"),
             "BadAnswer",
         ),
         (Reply::events(&[b"data: \xff\xfe\n\n"]), "Stream"),
@@ -248,7 +277,14 @@ async fn an_error_after_the_first_event_is_the_last_event() {
             data(&json!({"error": {"message": "overloaded", "code": 503}})),
             "overloaded",
         ),
-        ("data: nonsense\n\n".to_owned(), "cannot be read"),
+        (
+            "data: nonsense\n\n".to_owned(),
+            "what came is no JSON: expected ident at line 1 column 2",
+        ),
+        (
+            "data: {\"choices\": 3}\n\n".to_owned(),
+            "column 13: {\"choices\": 3}",
+        ),
         (
             delta(&json!({"content": "x".repeat(5_000)})),
             "larger than 4000 bytes",

@@ -5,8 +5,10 @@
 //! that members come and go with the addresses behind a name. Whatever changes is said in the log,
 //! with the name of the service and the address.
 
+use super::Link;
 use super::remote::{self, RemoteFuture, RemoteOptions};
 use crate::address::{Address, Place};
+use crate::error::RpcError;
 use futures::future::{BoxFuture, FutureExt as _};
 use http::{Request, Response};
 use std::collections::BTreeSet;
@@ -98,19 +100,36 @@ impl Pool {
         let Some(member) = self.0.choose() else {
             let what = self.0.service;
             let message = format!("no address of {what} is known yet");
-            let error = crate::RpcError::unavailable(message).reason(super::Link::NOT_CONNECTED);
+            let error = RpcError::unavailable(message).reason(Link::NOT_CONNECTED);
             return futures::future::ready(Err(error.into())).boxed();
         };
         let mut channel = member.channel.clone();
+        let service = self.0.service;
         async move {
-            let channel = channel
-                .ready()
-                .await
-                .map_err(|error| remote::status(&error))?;
-            RemoteFuture::new(channel.call(request)).await
+            let answer = match channel.ready().await {
+                Ok(channel) => RemoteFuture::new(channel.call(request)).await,
+                Err(error) => Err(remote::status(&error)),
+            };
+            answer.map_err(|status| named(service, &member.address, status))
         }
         .boxed()
     }
+}
+
+/// What the way to a process does is told with the name of its service, and when to ask again;
+/// what the process itself answers stays as it is.
+fn named(service: &str, address: &Address, status: Status) -> Status {
+    let error = RpcError::from_status(&status);
+    let way = [Link::NOT_CONNECTED, Link::BROKEN];
+    let Some(reason) = way
+        .into_iter()
+        .find(|reason| *reason == error.reason_name())
+    else {
+        return status;
+    };
+    let message = format!("{service} at {address}: {}", error.message());
+    let error = RpcError::unavailable(message).reason(reason);
+    error.retry_after(LONGEST_PAUSE).into()
 }
 
 type Answer = Result<Response<Body>, Status>;
@@ -241,7 +260,7 @@ async fn follow_health(
     channel: Channel,
 ) -> (bool, String) {
     let mut served = false;
-    let why = |status: Status| crate::RpcError::from_status(&status).message().into_owned();
+    let why = |status: Status| RpcError::from_status(&status).message().into_owned();
     let watch = HealthClient::new(channel)
         .watch(HealthCheckRequest::default())
         .await;

@@ -183,6 +183,7 @@ pub(crate) struct Slots(Arc<Mutex<Refusals>>);
 
 #[derive(Debug, Default)]
 struct Refusals {
+    is_absent: bool,
     to_come: usize,
     told: usize,
 }
@@ -191,6 +192,12 @@ impl Slots {
     /// The next attempts find no slot.
     pub(crate) fn refuse(&self, times: usize) {
         self.0.lock().unwrap().to_come += times;
+    }
+
+    /// So many attempts find no executor at all.
+    pub(crate) fn be_absent(&self, times: usize) {
+        let mut refusals = self.0.lock().unwrap();
+        (refusals.to_come, refusals.is_absent) = (times, true);
     }
 
     /// A slot is free from now on.
@@ -210,6 +217,10 @@ impl Slots {
         }
         refusals.to_come -= 1;
         refusals.told += 1;
+        if refusals.is_absent {
+            let absent = RpcError::unavailable("nobody listens");
+            return Err(absent.reason(Link::NOT_CONNECTED).into());
+        }
         Err(RpcError::exhausted("all slots are taken")
             .reason("NO_FREE_SLOT")
             .into())
