@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use world::{Answers, CAIRN, World};
 
 /// Secrets that no tool says, by kind; each is one of a kind.
-const HIDDEN: [(&str, &str); 8] = [
+const HIDDEN: [(&str, &str); 10] = [
     ("OPENAI_API_KEY", "sk-canary-openai-1a"),
     ("ANTHROPIC_API_KEY", "sk-ant-canary-2b"),
     ("api_key of a model in the file", "sk-canary-filed-3c"),
@@ -29,6 +29,8 @@ const HIDDEN: [(&str, &str); 8] = [
     ("variable that no tool is given", "canary-ungiven-6f"),
     ("variable of a tool that does not say it", "canary-quiet-7a"),
     ("password of a proxy", "canary-proxy-8b"),
+    ("api_key of a model in a variable", "sk-canary-varied-9d"),
+    ("header for the collector of traces", "canary-collector-0e"),
 ];
 /// What a tool says of its own accord, on standard output and on standard error.
 const SAID: [(&str, &str); 2] = [
@@ -80,6 +82,7 @@ fn secrets_are_nowhere_and_what_tools_say_is_in_the_journal() {
     assert_eq!(done.code, Some(0), "{done:?}");
     world.look_everywhere(&world::ALL, &mut places);
     world.check_sent();
+    world.add_spans(&mut places);
     check_hidden(&places);
     check_said(&places);
 }
@@ -105,7 +108,10 @@ fn check_said(places: &Places) {
             let is_there = found.iter().any(|name| name.starts_with(place));
             assert!(is_there, "{kind} is not in {place}, but in {found:?}");
         }
-        let may_not = |name: &&str| name.ends_with(": logs") || name.starts_with("check-config");
+        let may_not = |name: &&str| {
+            let silent = ["check-config", "spans", "metrics"];
+            name.ends_with(": logs") || silent.iter().any(|silent| name.starts_with(silent))
+        };
         let wrong: Vec<_> = found.iter().copied().filter(may_not).collect();
         assert!(wrong.is_empty(), "{kind} is in {wrong:?}");
     }
@@ -138,14 +144,17 @@ fn errors_of_a_model_tell_no_secret() {
 fn a_server_and_its_clients_tell_no_secret() {
     let world = World::new(vec![echo(403), world::plan(), world::calls(), world::end()]);
     let mut places = Places::default();
-    let server = world.serve();
+    let (server, metrics) = world.serve();
     for expected in [1, 0] {
         let done = world.run(&["run", "--json", "Look for secrets."], &mut places);
         assert_eq!(done.code, Some(expected), "{done:?}");
     }
     world.look_everywhere(&world::ALL, &mut places);
     world.check_sent();
+    places.add_text("metrics", world::get(&metrics));
+    assert!(places.has("metrics"), "nothing was counted");
     world.stop(server);
+    world.add_spans(&mut places);
     places.add_files(world.site.path());
     assert!(places.has("file serve.logs"), "nothing was logged");
     check_hidden(&places);

@@ -20,6 +20,11 @@ impl Places {
         self.0.insert(format!("{command}: logs"), done.err.clone());
     }
 
+    /// What went another way.
+    pub(crate) fn add_text(&mut self, place: &str, text: String) {
+        self.0.insert(place.to_owned(), text);
+    }
+
     /// All files of a folder, but those of the test.
     pub(crate) fn add_files(&mut self, root: &Path) {
         let mut folders = vec![root.to_owned()];

@@ -3,10 +3,11 @@
 use super::places::Places;
 use super::{canary, in_order, key};
 use cairn_testkit::model_server::{Answer, Asked, reply};
-use cairn_testkit::{ModelServer, Output, Site};
+use cairn_testkit::{Collector, ModelServer, Output, Site, TraceSpan};
 use serde_json::json;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -101,6 +102,7 @@ pub(crate) struct World {
     pub(crate) site: Site,
     server: ModelServer,
     asked: Arc<Mutex<Vec<Asked>>>,
+    collector: Collector,
 }
 
 impl World {
@@ -124,10 +126,21 @@ impl World {
             site,
             server,
             asked,
+            collector: Collector::start(),
         }
     }
 
-    fn variables(&self) -> [(&'static str, String); 8] {
+    /// All that was sent to the collector of traces. A process sends the last of it when it ends.
+    pub(crate) fn add_spans(&self, places: &mut Places) {
+        let is_there = |spans: &[TraceSpan]| {
+            let is_work = |span: &TraceSpan| span.name.starts_with("execute_tool");
+            spans.iter().any(is_work)
+        };
+        self.collector.wait_for(is_there);
+        places.add_text("spans", format!("{:?}", self.collector.spans()));
+    }
+
+    fn variables(&self) -> [(&'static str, String); 11] {
         let proxy = canary("password of a proxy");
         [
             ("OPENAI_BASE_URL", self.server.url().to_owned()),
@@ -150,6 +163,15 @@ impl World {
                 canary("variable of a tool that does not say it").to_owned(),
             ),
             ("HTTPS_PROXY", format!("http://user:{proxy}@127.0.0.1:9")),
+            (
+                "CAIRN_MODELS__VARIED__API_KEY",
+                canary("api_key of a model in a variable").to_owned(),
+            ),
+            (
+                "OTEL_EXPORTER_OTLP_HEADERS",
+                format!("x-token={}", canary("header for the collector of traces")),
+            ),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", self.collector.endpoint()),
         ]
     }
 
@@ -198,17 +220,19 @@ impl World {
         assert!(last.contains("used it"), "{last}");
     }
 
-    /// Starts `cairn serve`, which logs all it can into a file.
-    pub(crate) fn serve(&self) -> Child {
+    /// Starts `cairn serve`, which logs all it can into a file, and tells where its metrics are.
+    pub(crate) fn serve(&self) -> (Child, String) {
         let logs = File::create(self.site.path().join("serve.logs")).expect("a file");
-        let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
+        let ports = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+        let mut command = self.command(&[&["serve", "--json"][..], &ports].concat());
         command.stdout(Stdio::piped()).stderr(logs);
         let mut server = command.spawn().expect("the program can be started");
         let out = server.stdout.as_mut().expect("its output");
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line).expect("a line");
-        assert!(line.contains("127.0.0.1"), "{line}");
-        server
+        let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        let metrics = line["metrics"].as_str().expect("a URL").to_owned();
+        (server, metrics)
     }
 
     /// Ends it, so that its logs are whole.
@@ -216,4 +240,15 @@ impl World {
         server.kill().expect("it can be killed");
         server.wait().expect("its end");
     }
+}
+
+/// What is at a URL.
+pub(crate) fn get(url: &str) -> String {
+    let rest = url.strip_prefix("http://").expect("a URL");
+    let (address, path) = rest.split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    write!(stream, "GET /{path} HTTP/1.1\r\nhost: {address}\r\n\r\n").expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
 }
