@@ -74,3 +74,53 @@ fn metrics_can_be_turned_off_and_are_not_opened_to_others_by_accident() {
     let line: Value = serde_json::from_str(&serving.first_line).expect("JSON");
     assert_eq!(line.get("metrics"), None, "{line}");
 }
+
+/// The value of a metric with these labels.
+fn value(metrics: &str, series: &str) -> f64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(series));
+    let value = line.unwrap_or_else(|| panic!("{series} is not in {metrics}"));
+    value.trim().parse().expect("a number")
+}
+
+#[test]
+fn what_a_run_does_is_counted() {
+    const PLAN: &str = r#"{"order": "graph", "steps": [
+        {"tool": "list_files", "arguments": {"path": "docs"}},
+        {"tool": "read_file", "arguments": {"path": "docs/one.md"}},
+        {"tool": "read_file", "arguments": {"path": "docs/none.md"}}]}"#;
+    let site = Site::new(CAIRN);
+    site.write("plan.json", PLAN);
+    let serve = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics",
+        "127.0.0.1:0",
+        "--json",
+    ];
+    let serving = site.start(&serve, &[]);
+    let line: Value = serde_json::from_str(&serving.first_line).expect("JSON");
+    let url = |name: &str| line[name].as_str().expect("a URL");
+    let goal = "Which files under docs mention Redis?";
+    let done = site.run(&["run", goal, "--server", url("listen")]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let failed = site.run(&["run", "--plan", "plan.json", "--server", url("listen")]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    let metrics = get(url("metrics"));
+    let value = |series: &str| value(&metrics, series);
+    assert_eq!(value("cairn_runs_total{status=\"completed\"}"), 1.0);
+    assert_eq!(value("cairn_runs_total{status=\"failed\"}"), 1.0);
+    assert_eq!(value("cairn_runs_active "), 0.0);
+    assert_eq!(value("cairn_steps_total{status=\"failed\"}"), 1.0);
+    assert!(value("cairn_steps_total{status=\"completed\"}") >= 4.0);
+    assert!(value("cairn_tool_turns_total{model=\"rehearsal\"}") >= 4.0);
+    assert!(value("cairn_calls_total{tool=\"list_files\",outcome=\"ok\"}") >= 2.0);
+    assert_eq!(
+        value("cairn_calls_total{tool=\"read_file\",outcome=\"ExecutionFailed\"}"),
+        1.0
+    );
+    assert!(value("cairn_call_seconds_count{tool=\"list_files\"}") >= 2.0);
+    assert!(value("cairn_model_seconds_count{model=\"rehearsal\"}") >= 4.0);
+    assert!(value("cairn_commits_total{result=\"ok\"}") >= 4.0);
+    assert!(value("cairn_commit_seconds_count ") >= 4.0);
+}
