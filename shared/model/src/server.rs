@@ -1,7 +1,7 @@
 //! Model servers over HTTP: what the providers that speak to one share.
 //!
-//! A provider brings its [`Dialect`]: how a request is written, and how an answer and the pieces of
-//! a stream are read into a [`Draft`]. All else is here: settings and their check, sending, faults,
+//! A provider brings its `Dialect`: how a request is written, and how an answer and the pieces of
+//! a stream are read into a `Draft`. All else is here: settings and their check, sending, faults,
 //! reading streams, ids of calls, usage and cost.
 
 mod config;
