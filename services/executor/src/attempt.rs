@@ -57,7 +57,8 @@ pub(crate) async fn run(
                 attempt = at.attempt
             );
             let traced = spans::attempt(caller, &start);
-            let work = carry_out(shared, namespace, caller, &mut owner, start);
+            // Boxed, so that it is not moved from wrapper to wrapper.
+            let work = Box::pin(carry_out(shared, namespace, caller, &mut owner, start));
             let outcome = work.instrument(traced.clone()).instrument(logged).await;
             spans::ended(&traced, &outcome);
             outcome

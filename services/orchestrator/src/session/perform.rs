@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::{Request, Status};
+use tonic::Request;
 
 /// Work that is being done.
 #[derive(Debug)]
@@ -170,8 +170,7 @@ impl Owner {
             }
             match executor.run_step(requests).await {
                 Ok(answer) => {
-                    let answers = without_deltas(store, key, attempt, answer.into_inner());
-                    reports(attempt, stream, answers).left_stream()
+                    reports(store, key, attempt, stream, answer.into_inner()).left_stream()
                 }
                 Err(status) => {
                     let broken = Message::Broken {
@@ -266,32 +265,6 @@ pub(super) fn has_intended_call(session: &Session, work: Work) -> bool {
 /// Parts of a reply that wait to be published; more than these are lost.
 const MOST_PARTS: usize = 8;
 
-/// Takes out the parts of replies that are on their way, and has them published beside: reports
-/// wait for none of them.
-fn without_deltas(
-    store: Store,
-    key: SessionKey,
-    attempt: AttemptRef,
-    answers: tonic::Streaming<RunStepResponse>,
-) -> impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send {
-    let mut publisher = None;
-    answers.filter_map(move |mut answer| {
-        let delta = answer.as_mut().ok().and_then(|report| report.delta.take());
-        let rest = match delta {
-            None => Some(answer),
-            Some(mut delta) => {
-                // An executor speaks for its own attempt only.
-                delta.attempt = Some(attempt.into());
-                let publisher = publisher.get_or_insert_with(|| publish(&store, &key));
-                // Whoever watches sees that one is missing, and then the whole reply.
-                let _ = publisher.try_send(delta);
-                None
-            }
-        };
-        std::future::ready(rest)
-    })
-}
-
 /// Publishes what it is sent, one after the other, until nobody sends any more.
 fn publish(store: &Store, key: &SessionKey) -> mpsc::Sender<TextDelta> {
     let (sender, mut deltas) = mpsc::channel(MOST_PARTS);
@@ -304,27 +277,40 @@ fn publish(store: &Store, key: &SessionKey) -> mpsc::Sender<TextDelta> {
     sender
 }
 
+/// What an executor sends, for the owner. Parts of replies are none of its business: they are
+/// published beside, and reports wait for none of them.
 fn reports(
+    store: Store,
+    key: SessionKey,
     attempt: AttemptRef,
     stream: u64,
-    answers: impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send,
+    answers: tonic::Streaming<RunStepResponse>,
 ) -> impl stream::Stream<Item = Message> + Send {
-    let ended = Message::Broken {
+    let broken = move |status| Message::Broken {
         attempt,
         stream,
-        status: None,
+        status,
     };
-    let messages = answers.map(move |answer| match answer {
-        Ok(report) => Message::Report {
-            attempt,
-            stream,
-            report: Box::new(report),
-        },
-        Err(status) => Message::Broken {
-            attempt,
-            stream,
-            status: Some(status),
-        },
+    let mut publisher = None;
+    let messages = answers.filter_map(move |answer| {
+        std::future::ready(match answer {
+            Ok(mut report) => match report.delta.take() {
+                None => Some(Message::Report {
+                    attempt,
+                    stream,
+                    report: Box::new(report),
+                }),
+                Some(mut delta) => {
+                    // An executor speaks for its own attempt only.
+                    delta.attempt = Some(attempt.into());
+                    let publisher = publisher.get_or_insert_with(|| publish(&store, &key));
+                    // Whoever watches sees that one is missing, and then the whole reply.
+                    let _ = publisher.try_send(delta);
+                    None
+                }
+            },
+            Err(status) => Some(broken(Some(status))),
+        })
     });
-    messages.chain(stream::once(async { ended }))
+    messages.chain(stream::once(async move { broken(None) }))
 }

@@ -8,6 +8,7 @@
 )]
 #![cfg(debug_assertions)]
 
+#[path = "../../../services/cairn/tests/support/mod.rs"]
 mod support;
 
 use cairn_model::ModelRegistry;
