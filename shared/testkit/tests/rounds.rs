@@ -108,7 +108,14 @@ async fn independent_steps_share_commits() {
         ..wire::StartRun::default()
     };
     // All steps begin with one commit. How many results are there when the next one begins is a
-    // race by intent: nobody waits for the slower ones. At best all are, at worst each comes alone.
-    let commits = commits_of("pure", graph).await;
-    assert!((2..9).contains(&commits), "{commits} commits");
+    // race by intent: nobody waits for the slower ones. At best all are, at worst each comes alone,
+    // as on a machine that is busy with other things; so it may be tried again.
+    for _ in 0..10 {
+        let commits = commits_of("pure", graph.clone()).await;
+        assert!((2..=9).contains(&commits), "{commits} commits");
+        if commits < 9 {
+            return;
+        }
+    }
+    panic!("no two results ever shared a commit");
 }
