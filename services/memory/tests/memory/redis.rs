@@ -1,0 +1,7 @@
+//! The store on real servers of Redis.
+//!
+//! All tests that need `redis-server` stand here, so that `-E 'not test(redis)'` leaves them out.
+
+mod conformance;
+mod opening;
+mod processes;
