@@ -8,7 +8,7 @@
 //! | [`changes`] | [`Changes`]: what happens to the files of a folder |
 //! | [`journal`] | [`Journal`]: an exported journal and what must hold of any |
 //! | [`model_server`] | [`ModelServer`]: a language model that answers as the test says |
-//! | [`redis_server`] | [`RedisServer`]: a real server of Redis, killed and started again |
+//! | [`redis_server`] | [`RedisServer`], [`RedisCluster`], [`RedisSentinel`]: real servers of Redis, killed and started again |
 //! | [`collector`] | [`Collector`]: where traces are sent to, and the spans that came |
 
 #![allow(
@@ -36,5 +36,5 @@ pub use journal::Journal;
 pub use ledger::Ledger;
 pub use model_server::ModelServer;
 #[cfg(target_os = "linux")]
-pub use redis_server::RedisServer;
+pub use redis_server::{RedisCluster, RedisSentinel, RedisServer};
 pub use site::{Output, Site};

@@ -14,11 +14,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Between two looks at a server that does not answer yet.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// The file of settings in a server's folder.
+const SETTINGS: &str = "settings.conf";
+
 /// A `redis-server` in a folder of its own, with the settings that keep what was answered. It ends
 /// with the value, and with the thread that started it.
 #[derive(Debug)]
 pub struct RedisServer {
-    program: &'static str,
     arguments: Vec<String>,
     port: u16,
     folder: TempDir,
@@ -42,24 +44,29 @@ impl RedisServer {
             ("maxmemory-policy", "noeviction"),
             ("save", ""),
         ];
-        let given = settings.iter().copied();
-        let arguments = usual.into_iter().chain(given);
-        let arguments = arguments.flat_map(|(name, value)| [format!("--{name}"), value.into()]);
-        let arguments: Vec<_> = arguments.collect();
+        let settings = usual.iter().chain(settings);
+        let arguments = settings.flat_map(|(name, value)| [format!("--{name}"), (*value).into()]);
+        Self::launch(&arguments.collect::<Vec<_>>(), "")
+    }
+
+    /// Starts a server with these arguments, the first of which may be the name of a file of
+    /// settings.
+    fn launch(arguments: &[String], settings: &str) -> Self {
         // Somebody else may take the port between the look and the start.
         for _ in 0..5 {
+            let folder = tempfile::tempdir().expect("a folder for a server");
+            std::fs::write(folder.path().join(SETTINGS), settings).expect("a file of settings");
             let mut server = Self {
-                program: "redis-server",
-                arguments: arguments.clone(),
+                arguments: arguments.to_vec(),
                 port: free_port(),
-                folder: tempfile::tempdir().expect("a folder for a server"),
+                folder,
                 process: None,
             };
             if server.try_start() {
                 return server;
             }
         }
-        panic!("redis-server does not start with {settings:?}");
+        panic!("redis-server does not start with {arguments:?}");
     }
 
     /// Where it listens.
@@ -86,7 +93,7 @@ impl RedisServer {
     /// If it does not start.
     pub fn start_again(&mut self) {
         self.kill();
-        assert!(self.try_start(), "{} does not start again", self.program);
+        assert!(self.try_start(), "redis-server does not start again");
     }
 
     /// Stops it in the middle of whatever it does; connections stay.
@@ -120,9 +127,9 @@ impl RedisServer {
         let log = log.expect("a log for the server");
         // The server must not outlive a test that is killed.
         let process = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", self.program])
-            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--pdeathsig", "KILL", "redis-server"])
             .args(&self.arguments)
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
             .current_dir(self.folder.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a log for the server"))
@@ -149,6 +156,119 @@ impl RedisServer {
 impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Three masters that share the slots, without replicas.
+#[derive(Debug)]
+pub struct RedisCluster {
+    /// Its servers.
+    pub servers: Vec<RedisServer>,
+}
+
+impl RedisCluster {
+    /// Starts a cluster, and returns when it answers. Takes a few seconds.
+    ///
+    /// # Panics
+    /// If the servers do not find together.
+    pub fn start() -> Self {
+        let ranges = [("0", "5460"), ("5461", "10922"), ("10923", "16383")];
+        let ports = ranges.map(|_| free_port().to_string());
+        let servers: Vec<_> = ports
+            .iter()
+            .map(|port| {
+                RedisServer::with(&[
+                    ("cluster-enabled", "yes"),
+                    ("cluster-port", port),
+                    ("cluster-node-timeout", "2000"),
+                ])
+            })
+            .collect();
+        for (number, (server, (from, to))) in (1..).zip(servers.iter().zip(ranges)) {
+            let number: u16 = number;
+            server.ask(&["CLUSTER", "ADDSLOTSRANGE", from, to]);
+            server.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &number.to_string()]);
+        }
+        for (server, port) in servers.iter().zip(&ports).skip(1) {
+            let words = ["CLUSTER", "MEET", "127.0.0.1"];
+            servers[0].ask(&[&words[..], &[&server.port.to_string(), port]].concat());
+        }
+        for server in &servers {
+            wait_until("a cluster", || {
+                let info = server.ask(&["CLUSTER", "INFO"]);
+                let slots = server.ask(&["CLUSTER", "SLOTS"]);
+                info.contains("cluster_state:ok")
+                    && servers
+                        .iter()
+                        .all(|other| slots.contains(&format!(":{}\r", other.port)))
+            });
+        }
+        Self { servers }
+    }
+
+    /// The addresses of its servers.
+    pub fn urls(&self) -> Vec<String> {
+        self.servers.iter().map(RedisServer::url).collect()
+    }
+}
+
+/// A master with a replica, and a sentinel that watches over both.
+#[derive(Debug)]
+pub struct RedisSentinel {
+    /// The master as long as it lives.
+    pub master: RedisServer,
+    /// The master afterwards.
+    pub replica: RedisServer,
+    sentinel: RedisServer,
+}
+
+impl RedisSentinel {
+    /// The name by which the sentinel knows the master.
+    pub const MASTER: &str = "cairn-master";
+
+    /// Starts all three, and returns when the replica has what the master has.
+    ///
+    /// # Panics
+    /// If they do not find together.
+    pub fn start() -> Self {
+        let master = RedisServer::start();
+        let port = master.port.to_string();
+        let replica = RedisServer::with(&[("replicaof", &format!("127.0.0.1 {port}"))]);
+        wait_until("a replica", || {
+            replica
+                .ask(&["INFO", "replication"])
+                .contains("master_link_status:up")
+        });
+        let name = Self::MASTER;
+        let settings = format!(
+            "sentinel monitor {name} 127.0.0.1 {port} 1\n\
+             sentinel down-after-milliseconds {name} 500\n\
+             sentinel failover-timeout {name} 3000\n"
+        );
+        let arguments = [SETTINGS.to_owned(), "--sentinel".to_owned()];
+        let sentinel = RedisServer::launch(&arguments, &settings);
+        let question = ["SENTINEL", "REPLICAS", name];
+        wait_until("a sentinel", || {
+            sentinel.ask(&question).contains(&replica.port.to_string())
+        });
+        Self {
+            master,
+            replica,
+            sentinel,
+        }
+    }
+
+    /// The address of the sentinel.
+    pub fn url(&self) -> String {
+        self.sentinel.url()
+    }
+}
+
+fn wait_until(what: &str, is_there: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_there() {
+        assert!(start.elapsed() < PATIENCE, "{what} does not come together");
+        std::thread::sleep(PAUSE);
     }
 }
 

@@ -3,5 +3,6 @@
 //! All tests that need `redis-server` stand here, so that `-E 'not test(redis)'` leaves them out.
 
 mod conformance;
+mod failover;
 mod opening;
 mod processes;

@@ -1,12 +1,12 @@
-//! The conformance suite on Redis: on one server, and through gRPC.
+//! The conformance suite on Redis: on one server, on a cluster, and through gRPC.
 
 use crate::support::remote::RemoteStore;
 use cairn_memory::Memory;
 use cairn_memory::conformance::{Subject, limits};
 use cairn_memory::port::Store;
-use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
+use cairn_memory::redis::{RedisConfig, RedisMode, RedisOptions, RedisStore};
 use cairn_rpc::{Exposure, ManualClock, ServerBuilder};
-use cairn_testkit::RedisServer;
+use cairn_testkit::{RedisCluster, RedisServer};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +49,30 @@ mod standalone {
     }
 
     cairn_memory::conformance!(make);
+}
+
+mod on_a_cluster {
+    use super::{Arc, RedisCluster, RedisConfig, RedisMode};
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static CLUSTER: OnceLock<RedisCluster> = OnceLock::new();
+    static SUBJECTS: AtomicU32 = AtomicU32::new(0);
+
+    async fn make() -> super::Subject {
+        let cluster = CLUSTER.get_or_init(RedisCluster::start);
+        let number = SUBJECTS.fetch_add(1, Ordering::Relaxed);
+        let config = RedisConfig {
+            urls: cluster.urls().into_iter().map(Into::into).collect(),
+            mode: RedisMode::Cluster,
+            prefix: format!("subject-{number}"),
+            ..RedisConfig::standalone("")
+        };
+        let (clock, store) = super::open(config).await;
+        super::subject(Arc::new(store), clock, ())
+    }
+
+    cairn_memory::conformance!(together make);
 }
 
 mod through_grpc {
