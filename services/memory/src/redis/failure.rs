@@ -80,6 +80,7 @@ fn refused(server: &str, error: &RedisError) -> StoreError {
         "READONLY" => "it is a replica: name the master, or the sentinels",
         "LOADING" => "it is loading its data",
         "CLUSTERDOWN" => "its cluster is down: some slots have no master",
+        "MOVED" | "ASK" | "TRYAGAIN" => "the session is on its way to another server",
         "MASTERDOWN" => "it is a replica that has lost its master",
         "NOREPLICAS" => "it has fewer replicas than its min-replicas-to-write",
         "MISCONF" => "it cannot write to its disk",
