@@ -29,6 +29,8 @@ mod list;
 mod node;
 mod open;
 mod options;
+#[cfg(any(test, feature = "conformance"))]
+mod probe;
 mod queue;
 mod read;
 mod script;
@@ -39,6 +41,8 @@ mod time;
 pub use address::RedisUrl;
 pub use open::OpenError;
 pub use options::{RedisConfig, RedisMode, RedisOptions};
+#[cfg(any(test, feature = "conformance"))]
+pub use probe::{ProbedSession, RedisProbe};
 pub use settings::Durability;
 
 use crate::hub::{Hub, ReadPage, follow, listen};

@@ -142,21 +142,24 @@ impl Run {
                 self.clock.advance(Duration::from_millis(ms.into()));
                 self.reference.now += i64::from(ms);
             }
-            Op::Reopen if matches!(self.place, Place::Disk(_)) => {
+            Op::Reopen => {
                 drop(store);
-                self.store = None;
-                self.open().await;
-                self.reference.reopen("local");
+                self.reopen().await;
             }
-            #[cfg(target_os = "linux")]
-            Op::Reopen if matches!(self.place, Place::Redis(_)) => {
-                drop(store);
-                self.open().await;
-                // Nobody is known to be dead; only hints are lost.
-                self.reference.reopen("nobody");
-            }
-            Op::Reopen => {}
         }
+    }
+
+    async fn reopen(&mut self) {
+        let died = match self.place {
+            Place::Memory | Place::Grpc => return,
+            Place::Disk(_) => "local",
+            // Nobody is known to be dead; only hints are lost.
+            #[cfg(target_os = "linux")]
+            Place::Redis(_) => "nobody",
+        };
+        self.store = None;
+        self.open().await;
+        self.reference.reopen(died);
     }
 
     async fn append(&mut self, session: u8, request: u8, digest: bool) {
