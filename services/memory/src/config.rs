@@ -2,6 +2,7 @@
 
 use crate::error::BuildError;
 use crate::port::{Limits, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS};
+use crate::redis::RedisConfig;
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -28,6 +29,8 @@ pub enum StoreConfig {
         /// The file; it is made if there is none, with its folder.
         path: PathBuf,
     },
+    /// On servers of Redis, for processes on many machines.
+    Redis(RedisConfig),
     /// Nowhere: everything is gone when the process ends. For tests.
     Memory,
 }

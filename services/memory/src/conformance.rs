@@ -45,11 +45,15 @@ pub use sizes::*;
 pub use support::{Subject, limits};
 
 /// A test for each case of the suite. The argument is the path of an async function without
-/// parameters that makes a fresh [`Subject`].
+/// parameters that makes a fresh [`Subject`]. With `together` before it, one test has all cases: for
+/// subjects that share what takes long to make.
 #[macro_export]
 macro_rules! conformance {
     ($subject:path) => {
-        $crate::conformance! {@ $subject;
+        $crate::conformance!(each $subject);
+    };
+    ($how:ident $subject:path) => {
+        $crate::conformance! {@ $how $subject;
             creation_numbers_events_from_one
             creation_with_an_owner_leases_the_session
             creation_without_an_owner_parks_the_session
@@ -189,7 +193,23 @@ macro_rules! conformance {
             deleting_touches_no_other_session
         }
     };
-    (@ $subject:path; $($case:ident)+) => {
+    (@ together $subject:path; $($case:ident)+) => {
+        #[tokio::test(flavor = "multi_thread")]
+        async fn all_cases() {
+            let mut failed = Vec::new();
+            $(
+                let case = tokio::spawn(async {
+                    let subject = $subject().await;
+                    $crate::conformance::$case(&subject).await;
+                });
+                if case.await.is_err() {
+                    failed.push(stringify!($case));
+                }
+            )+
+            assert!(failed.is_empty(), "these failed: {failed:?}");
+        }
+    };
+    (@ each $subject:path; $($case:ident)+) => {
         $(
             #[tokio::test]
             async fn $case() {

@@ -1,6 +1,7 @@
 //! The store's results as errors of the RPCs, and what can go wrong when the service is built.
 
 use crate::port::{Limit, SessionKey, StoreError};
+use crate::redis;
 use crate::sqlite::OpenError;
 use cairn_rpc::{ErrorKind, RpcError};
 use std::time::Duration;
@@ -26,6 +27,9 @@ pub enum BuildError {
     /// The store cannot be opened.
     #[error("the store cannot be opened")]
     Store(#[from] OpenError),
+    /// The store on Redis cannot be opened.
+    #[error("the store on Redis cannot be opened")]
+    Redis(#[from] redis::OpenError),
     /// A limit makes no sense.
     #[error("limits.{field} is {value}; allowed: {allowed}")]
     Limits {
@@ -61,7 +65,7 @@ impl From<StoreError> for RpcError {
                     _ => error,
                 }
             }
-            // What SQLite says is for the log: it names files of this machine.
+            // What the backend says is for the log: it names files and servers.
             StoreError::Unavailable { reason } => {
                 if is_closed {
                     tracing::debug!(reason, "a call came to its end with the store");

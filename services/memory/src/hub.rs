@@ -47,6 +47,15 @@ impl Hub {
         }
     }
 
+    /// A session's journal reaches up to `last_seq` at least, whoever wrote it: followers that have
+    /// not seen that look at the store.
+    pub(crate) fn grown(&self, key: &SessionKey, last_seq: u64) {
+        let feed = locked(&self.feeds).get(key);
+        if let Some(feed) = feed {
+            feed.grown(last_seq);
+        }
+    }
+
     /// A session was deleted: its followers are at the end.
     pub(crate) fn deleted(&self, key: &SessionKey) {
         let feed = locked(&self.feeds).get(key);

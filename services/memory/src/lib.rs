@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`port`] | the contract between the service and where it stores things |
 //! | [`sqlite`] | the embedded backend: one file, one writer's thread, group commit |
+//! | [`redis`] | the shared backend: one server, with sentinels, or a cluster |
 //! | `hub` | hints inside the process: followers, long polls |
 //! | [`grpc`] | the services: convert, call, convert |
 //! | [`config`], [`error`] | what can be configured; how results become errors |
@@ -19,13 +20,17 @@ pub mod error;
 pub mod grpc;
 mod hub;
 pub mod port;
+pub mod redis;
 pub mod sqlite;
 
 pub use config::{Config, StoreConfig};
 pub use error::BuildError;
 pub use grpc::Memory;
+pub use redis::Durability;
 
 use cairn_rpc::{Clock, SystemClock};
+use port::Store;
+use redis::{RedisOptions, RedisStore};
 use sqlite::{SqliteOptions, SqliteStore};
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +38,7 @@ use std::sync::Arc;
 /// What the service is given by the process that it runs in.
 #[derive(Clone)]
 pub struct Deps {
-    /// The store's time.
+    /// The time of the embedded store; others have their own.
     pub clock: Arc<dyn Clock>,
     /// Owners that run in this process together with their tools, and die with it.
     pub local_owners: Vec<String>,
@@ -61,13 +66,32 @@ impl fmt::Debug for Deps {
     }
 }
 
+/// The service with what was found out about its store.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// The service.
+    pub memory: Memory,
+    /// Whether the store keeps what it answered.
+    pub durability: Durability,
+}
+
 /// Opens the store and makes the service. Blocks while the store is opened.
 ///
 /// # Errors
-/// A limit that makes no sense; a store that cannot be opened, see [`sqlite::OpenError`].
+/// A limit that makes no sense; a store that cannot be opened, see [`sqlite::OpenError`] and
+/// [`redis::OpenError`].
 pub fn build(config: Config, deps: Deps) -> Result<Memory, BuildError> {
+    Ok(open(config, deps)?.memory)
+}
+
+/// The same, and tells how durable the store is.
+///
+/// # Errors
+/// As [`build`].
+pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
     config.check()?;
-    let options = SqliteOptions {
+    let (limits, store) = (config.limits.clone(), config.store.clone());
+    let embedded = || SqliteOptions {
         limits: config.limits,
         clock: deps.clock,
         local_owners: deps.local_owners,
@@ -76,9 +100,24 @@ pub fn build(config: Config, deps: Deps) -> Result<Memory, BuildError> {
         #[cfg(debug_assertions)]
         commit_hook: deps.commit_hook,
     };
-    let store = match config.store {
-        StoreConfig::Sqlite { path } => SqliteStore::open(path, options)?,
-        StoreConfig::Memory => SqliteStore::in_memory(options)?,
+    let mut durability = Durability::Durable;
+    let store: Arc<dyn Store> = match store {
+        StoreConfig::Sqlite { path } => Arc::new(SqliteStore::open(path, embedded())?),
+        StoreConfig::Memory => {
+            let reasons = vec!["the store is in memory: it ends with the process".to_owned()];
+            durability = Durability::Degraded { reasons };
+            Arc::new(SqliteStore::in_memory(embedded())?)
+        }
+        StoreConfig::Redis(config) => {
+            let options = RedisOptions {
+                limits,
+                ..RedisOptions::default()
+            };
+            let store = RedisStore::open_blocking(&config, options)?;
+            durability = store.durability().clone();
+            Arc::new(store)
+        }
     };
-    Ok(Memory::over(Arc::new(store)))
+    let memory = Memory::over(store);
+    Ok(Opened { memory, durability })
 }

@@ -8,6 +8,7 @@
 //! | [`changes`] | [`Changes`]: what happens to the files of a folder |
 //! | [`journal`] | [`Journal`]: an exported journal and what must hold of any |
 //! | [`model_server`] | [`ModelServer`]: a language model that answers as the test says |
+//! | [`redis_server`] | [`RedisServer`], [`RedisCluster`], [`RedisSentinel`]: real servers of Redis, killed and started again |
 //! | [`collector`] | [`Collector`]: where traces are sent to, and the spans that came |
 
 #![allow(
@@ -23,6 +24,8 @@ pub mod collector;
 pub mod journal;
 pub mod ledger;
 pub mod model_server;
+#[cfg(target_os = "linux")]
+pub mod redis_server;
 pub mod site;
 
 #[cfg(target_os = "linux")]
@@ -32,4 +35,6 @@ pub use collector::{Collector, SpanEvent, TraceSpan};
 pub use journal::Journal;
 pub use ledger::Ledger;
 pub use model_server::ModelServer;
+#[cfg(target_os = "linux")]
+pub use redis_server::{RedisCluster, RedisSentinel, RedisServer};
 pub use site::{Output, Site};

@@ -43,6 +43,8 @@ pub(super) struct Feed {
 struct Ring {
     events: VecDeque<StoredEvent>,
     bytes: usize,
+    /// The journal's length, as far as somebody else has told.
+    known: u64,
     ended: bool,
     closed: bool,
 }
@@ -75,6 +77,13 @@ impl Feed {
         self.changed.send_replace(());
     }
 
+    pub(super) fn grown(&self, last_seq: u64) {
+        let is_news = locked(&self.ring).grown(last_seq);
+        if is_news {
+            self.changed.send_replace(());
+        }
+    }
+
     pub(super) fn end(&self) {
         locked(&self.ring).ended = true;
         self.changed.send_replace(());
@@ -91,6 +100,7 @@ impl Feed {
         match ends {
             _ if ring.ended => Since::Ended,
             _ if ring.closed => Since::Closed,
+            None if ring.known > 0 && ring.known <= cursor => Since::Nothing,
             None => Since::Unknown,
             Some((_, last)) if last.seq <= cursor => Since::Nothing,
             Some((first, _)) if first.seq > cursor + 1 => Since::Unknown,
@@ -103,6 +113,19 @@ impl Feed {
 }
 
 impl Ring {
+    /// Whether that is new.
+    fn grown(&mut self, last_seq: u64) -> bool {
+        let last = self.events.back().map_or(0, |last| last.seq);
+        if last_seq <= last.max(self.known) {
+            return false;
+        }
+        self.known = last_seq;
+        // What it has is not all any more.
+        self.events.clear();
+        self.bytes = 0;
+        true
+    }
+
     fn push(&mut self, first_seq: u64, events: &[Bytes]) {
         if self
             .events
@@ -210,6 +233,20 @@ mod tests {
         feed.push(3, &bytes("c"));
         assert_eq!(feed.since(0), Since::Unknown);
         assert_eq!(seqs(feed.since(2)), [3]);
+    }
+
+    #[test]
+    fn what_others_wrote_is_looked_up_once() {
+        let feed = Feed::new();
+        feed.push(1, &bytes("ab"));
+        feed.grown(2);
+        assert_eq!(seqs(feed.since(0)), [1, 2]);
+        feed.grown(4);
+        assert_eq!(feed.since(2), Since::Unknown);
+        assert_eq!(feed.since(4), Since::Nothing);
+        feed.push(5, &bytes("e"));
+        assert_eq!(feed.since(2), Since::Unknown);
+        assert_eq!(seqs(feed.since(4)), [5]);
     }
 
     #[test]

@@ -12,5 +12,7 @@ mod grpc;
 mod holding;
 mod model;
 mod opening;
+#[cfg(target_os = "linux")]
+mod redis;
 mod support;
 mod validation;

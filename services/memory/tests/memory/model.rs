@@ -29,6 +29,8 @@ enum Place {
     Memory,
     Disk(PathBuf),
     Grpc,
+    #[cfg(target_os = "linux")]
+    Redis(cairn_memory::redis::RedisConfig),
 }
 
 struct Run {
@@ -69,6 +71,15 @@ impl Run {
                 let builder = ServerBuilder::new(Exposure::Internal);
                 let server = Memory::over(Arc::new(store)).register_internal(builder);
                 Arc::new(RemoteStore::new(server.build().await.unwrap().link()))
+            }
+            #[cfg(target_os = "linux")]
+            Place::Redis(config) => {
+                let options = cairn_memory::redis::RedisOptions {
+                    clock: Some(self.clock.clone()),
+                    ..Default::default()
+                };
+                let store = cairn_memory::redis::RedisStore::open(config, options);
+                Arc::new(store.await.unwrap())
             }
         });
     }
@@ -131,14 +142,24 @@ impl Run {
                 self.clock.advance(Duration::from_millis(ms.into()));
                 self.reference.now += i64::from(ms);
             }
-            Op::Reopen if matches!(self.place, Place::Disk(_)) => {
+            Op::Reopen => {
                 drop(store);
-                self.store = None;
-                self.open().await;
-                self.reference.reopen("local");
+                self.reopen().await;
             }
-            Op::Reopen => {}
         }
+    }
+
+    async fn reopen(&mut self) {
+        let died = match self.place {
+            Place::Memory | Place::Grpc => return,
+            Place::Disk(_) => "local",
+            // Nobody is known to be dead; only hints are lost.
+            #[cfg(target_os = "linux")]
+            Place::Redis(_) => "nobody",
+        };
+        self.store = None;
+        self.open().await;
+        self.reference.reopen(died);
     }
 
     async fn append(&mut self, session: u8, request: u8, digest: bool) {
@@ -379,5 +400,32 @@ proptest! {
     #[test]
     fn a_store_behind_a_link_is_as_the_reference(ops in ops()) {
         check(Place::Grpc, ops);
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod redis {
+    use super::{Place, check, ops, proptest};
+    use cairn_memory::redis::RedisConfig;
+    use cairn_testkit::RedisServer;
+    use proptest::prelude::ProptestConfig;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static SERVER: OnceLock<RedisServer> = OnceLock::new();
+    static CASES: AtomicU32 = AtomicU32::new(0);
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn a_store_on_redis_is_as_the_reference_and_stays_so_when_it_is_opened_anew(ops in ops()) {
+            let server = SERVER.get_or_init(RedisServer::start);
+            let number = CASES.fetch_add(1, Ordering::Relaxed);
+            let config = RedisConfig {
+                prefix: format!("case-{number}"),
+                ..RedisConfig::standalone(server.url())
+            };
+            check(Place::Redis(config), ops);
+        }
     }
 }

@@ -1,0 +1,300 @@
+//! The shared backend: Redis 7 or later, without modules, for processes on many machines.
+//!
+//! Each operation is one script (`scripts/`), which checks first and then writes: Redis takes
+//! nothing back. Time is the server's. All keys of a session, and the queues that it can be in,
+//! have the tag of its partition (`keys`), so that a script has them in one place on a cluster too.
+//!
+//! | module | what |
+//! |---|---|
+//! | `create`, `commit`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |
+//! | `servers`, `layout`, `node` | which server is asked, and the connection to it |
+//! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
+//! | `open`, `options`, `address`, `settings` | opening a store, and what its servers promise |
+//! | `hints` | what processes tell each other, and may be lost |
+//! | `queue`, `time` | where there may be work; the time that is told |
+
+mod address;
+mod answer;
+mod append;
+mod claim;
+mod commit;
+mod create;
+mod failure;
+mod hints;
+mod inner;
+mod keys;
+mod layout;
+mod lease;
+mod list;
+mod node;
+mod open;
+mod options;
+#[cfg(any(test, feature = "conformance"))]
+mod probe;
+mod queue;
+mod read;
+mod script;
+mod servers;
+mod settings;
+mod time;
+
+pub use address::RedisUrl;
+pub use open::OpenError;
+pub use options::{RedisConfig, RedisMode, RedisOptions};
+#[cfg(any(test, feature = "conformance"))]
+pub use probe::{ProbedSession, RedisProbe};
+pub use settings::Durability;
+
+use crate::hub::{Hub, ReadPage, follow, listen};
+use crate::port::{
+    AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
+    DeltaStream, EventPage, EventStream, MemoryEntry, MemoryWrite, PageToken, ReleaseRequest,
+    RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreResult,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use hints::{Hints, Interest};
+use inner::Inner;
+use keys::Names;
+use open::Opened;
+use queue::Queue;
+use script::Scripts;
+use servers::Servers;
+use std::fmt;
+use std::sync::Arc;
+use time::Time;
+
+/// Events that a follower reads from the store at once.
+const FOLLOW_EVENTS: usize = 1000;
+
+/// A store on Redis.
+///
+/// What was answered survives the death of every process, the servers included, if these sync
+/// their log with each write.
+pub struct RedisStore {
+    inner: Arc<Inner>,
+    id: String,
+    durability: Durability,
+}
+
+impl RedisStore {
+    /// Connects to the servers and opens the store, which is made if there is none.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub async fn open(config: &RedisConfig, options: RedisOptions) -> Result<Self, OpenError> {
+        let opened = open::open(config, &options).await?;
+        Ok(Self::start(opened, config, options))
+    }
+
+    /// The same for whoever cannot wait in a task: blocks the thread meanwhile. The store connects
+    /// anew when it is asked first, from there.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_blocking(config: &RedisConfig, options: RedisOptions) -> Result<Self, OpenError> {
+        // The caller's thread may belong to a runtime, and may not be the one to wait then.
+        let opened = std::thread::scope(|scope| {
+            let open = || {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .map_err(|source| OpenError::Thread { source })?;
+                let opened = runtime.block_on(open::open(config, &options))?;
+                for node in opened.layout.nodes() {
+                    node.disconnect();
+                }
+                Ok(opened)
+            };
+            let thread = scope.spawn(open);
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        Ok(Self::start(opened, config, options))
+    }
+
+    fn start(opened: Opened, config: &RedisConfig, options: RedisOptions) -> Self {
+        let time = Time::new(&options);
+        let scripts = Scripts::new(time.clock());
+        let servers = Arc::new(Servers::new(opened.plan, opened.layout, time));
+        let (hub, queue) = (Arc::new(Hub::new()), Arc::new(Queue::new(options.seed)));
+        let names = Names::new(&config.prefix);
+        let process = format!("{:016x}", options.seed);
+        let hints = Hints::new(
+            servers.clone(),
+            hub.clone(),
+            queue.clone(),
+            names.clone(),
+            process.clone(),
+        );
+        let inner = Inner {
+            servers,
+            scripts,
+            names,
+            limits: options.limits,
+            hub,
+            queue,
+            hints,
+            process,
+        };
+        Self {
+            inner: Arc::new(inner),
+            id: opened.id,
+            durability: opened.durability,
+        }
+    }
+
+    /// Names the data: another id at the same address is another store.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether the servers keep what was answered, as their settings were when it was opened.
+    pub fn durability(&self) -> &Durability {
+        &self.durability
+    }
+}
+
+impl Drop for RedisStore {
+    fn drop(&mut self) {
+        self.inner.hub.closed();
+        self.inner.hints.close();
+        self.inner.servers.close_now();
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn close(&self) {
+        self.inner.hub.closed();
+        self.inner.hints.close();
+        self.inner.servers.close().await;
+    }
+
+    async fn now(&self) -> StoreResult<i64> {
+        self.inner.now().await
+    }
+
+    async fn create(&self, create: Create) -> StoreResult<Created> {
+        self.inner.create(create).await
+    }
+
+    async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
+        self.inner.delete(key).await
+    }
+
+    async fn list(
+        &self,
+        namespace: &str,
+        from: Option<PageToken>,
+        max: usize,
+    ) -> StoreResult<SessionPage> {
+        self.inner.list(namespace, from, max).await
+    }
+
+    async fn commit(&self, commit: Commit) -> StoreResult<Committed> {
+        self.inner.commit(commit).await
+    }
+
+    async fn append_command(&self, command: AppendCommand) -> StoreResult<Appended> {
+        self.inner.append_command(command).await
+    }
+
+    async fn read(&self, key: &SessionKey, after_seq: u64, max: usize) -> StoreResult<EventPage> {
+        self.inner.read(key, after_seq, max).await
+    }
+
+    async fn follow(&self, key: &SessionKey, after_seq: u64) -> StoreResult<EventStream> {
+        let (inner, session) = (self.inner.clone(), key.clone());
+        let read: ReadPage = Box::new(move |after_seq| {
+            let (inner, key) = (inner.clone(), session.clone());
+            Box::pin(async move { Ok(inner.read(&key, after_seq, FOLLOW_EVENTS).await?.events) })
+        });
+        let interest = self.inner.hints.events(key);
+        let events = follow(&self.inner.hub, key, after_seq, read).await?;
+        Ok(with(interest, events))
+    }
+
+    async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()> {
+        self.inner.hub.publish(key, delta.clone());
+        self.inner.hints.publish(key, &delta).await;
+        Ok(())
+    }
+
+    async fn deltas(&self, key: &SessionKey) -> StoreResult<DeltaStream> {
+        let deltas = listen(&self.inner.hub, key);
+        let interest = self.inner.hints.deltas(key).await;
+        Ok(with(interest, deltas))
+    }
+
+    async fn checkpoint(
+        &self,
+        key: &SessionKey,
+        at_or_before_seq: u64,
+    ) -> StoreResult<Option<Checkpoint>> {
+        self.inner.checkpoint(key, at_or_before_seq).await
+    }
+
+    async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String> {
+        self.inner.put_blob(key, data).await
+    }
+
+    async fn get_blob(&self, key: &SessionKey, digest: &str) -> StoreResult<Bytes> {
+        self.inner.get_blob(key, digest).await
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims> {
+        self.inner.claim(request).await
+    }
+
+    async fn queued(&self) -> StoreResult<u64> {
+        self.inner.queued().await
+    }
+
+    async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed> {
+        self.inner.renew(request).await
+    }
+
+    async fn release(&self, request: ReleaseRequest) -> StoreResult<()> {
+        self.inner.release(request).await
+    }
+
+    async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
+        self.inner.release_quarantine(key).await
+    }
+
+    async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64> {
+        self.inner.write_memory(key, change).await
+    }
+
+    async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>> {
+        self.inner.get_memory(key, name).await
+    }
+
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+        self.inner.list_memory(key).await
+    }
+}
+
+/// The stream, and with it the interest in what it tells.
+fn with<T: Send + 'static>(
+    interest: Interest,
+    stream: BoxStream<'static, T>,
+) -> BoxStream<'static, T> {
+    let kept = move |item| {
+        let _ = &interest;
+        item
+    };
+    stream.map(kept).boxed()
+}

@@ -1,0 +1,224 @@
+//! Where servers are, and how they are spoken to.
+
+use super::open::OpenError;
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion,
+    TlsCertificates,
+};
+use serde::Deserialize;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// After this time without an answer a connection counts as dead.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// The address of a server: `redis://` or `rediss://` (with TLS), and then
+/// `[user][:password@]host[:port]`. It may hold a password, and so never shows itself.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct RedisUrl(String);
+
+impl From<&str> for RedisUrl {
+    fn from(url: &str) -> Self {
+        Self(url.to_owned())
+    }
+}
+
+impl From<String> for RedisUrl {
+    fn from(url: String) -> Self {
+        Self(url)
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    /// All but user and password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((scheme, rest)) = self.0.split_once("://") else {
+            return f.write_str("(not a URL)");
+        };
+        let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+        let host = host.split(['?', '#']).next().unwrap_or_default();
+        write!(f, "{scheme}://{host}")
+    }
+}
+
+/// A server with all that is needed to connect to it.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    info: ConnectionInfo,
+}
+
+impl Endpoint {
+    /// # Errors
+    /// If it is not an address, or the file of certificates does not serve.
+    pub(super) fn parse(url: &RedisUrl, ca_file: Option<&Path>) -> Result<Self, OpenError> {
+        let bad = || OpenError::Address { url: url.clone() };
+        let scheme = url.0.split("://").next();
+        if !matches!(scheme, Some("redis" | "rediss")) || url.0.contains('#') {
+            return Err(bad());
+        }
+        let info = url.0.as_str().into_connection_info().map_err(|_| bad())?;
+        let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        let info = match ca_file {
+            Some(file) if is_tls => with_certificates(info, file)?,
+            _ => info,
+        };
+        let redis = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP3)
+            .set_lib_name("cairn", env!("CARGO_PKG_VERSION"));
+        let info = info
+            .set_redis_settings(redis)
+            .set_tcp_settings(tcp_settings());
+        Ok(Self { info })
+    }
+
+    /// A server at another place that is spoken to in the same way.
+    pub(super) fn at(&self, host: &str, port: u16) -> Self {
+        let addr = match self.info.addr() {
+            ConnectionAddr::TcpTls {
+                insecure,
+                tls_params,
+                ..
+            } => ConnectionAddr::TcpTls {
+                host: host.to_owned(),
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host.to_owned(), port),
+        };
+        Self {
+            info: self.info.clone().set_addr(addr),
+        }
+    }
+
+    /// The same without the database's number, for servers that have none.
+    pub(super) fn without_database(&self) -> Self {
+        let redis = self.info.redis_settings().clone().set_db(0);
+        Self {
+            info: self.info.clone().set_redis_settings(redis),
+        }
+    }
+
+    pub(super) fn database(&self) -> i64 {
+        self.info.redis_settings().db()
+    }
+
+    pub(super) fn host(&self) -> &str {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
+            _ => "localhost",
+        }
+    }
+
+    /// `host:port`.
+    pub(super) fn place(&self) -> String {
+        self.info.addr().to_string()
+    }
+
+    /// For errors and logs.
+    pub(super) fn name(&self) -> String {
+        format!("redis at {}", self.place())
+    }
+
+    /// Whether others than this machine can reach the server, and it lets them in without a
+    /// password, as far as the address tells.
+    pub(super) fn is_exposed(&self) -> bool {
+        let host = self.host();
+        let is_local = host == "localhost"
+            || host
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback());
+        !is_local && self.info.redis_settings().password().is_none()
+    }
+
+    pub(super) fn client(&self) -> redis::RedisResult<Client> {
+        Client::open(self.info.clone())
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+fn with_certificates(info: ConnectionInfo, file: &Path) -> Result<ConnectionInfo, OpenError> {
+    let root_cert = std::fs::read(file).map_err(|source| OpenError::Certificates {
+        file: file.to_owned(),
+        source,
+    })?;
+    let certificates = TlsCertificates {
+        client_tls: None,
+        root_cert: Some(root_cert),
+    };
+    let client = Client::build_with_tls(info, certificates).map_err(|error| {
+        let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string());
+        OpenError::Certificates {
+            file: file.to_owned(),
+            source,
+        }
+    })?;
+    Ok(client.get_connection_info().clone())
+}
+
+/// A connection whose other end is gone without a word is found out in [`SILENCE`].
+fn tcp_settings() -> TcpSettings {
+    let keepalive = TcpKeepalive::new()
+        .with_time(SILENCE)
+        .with_interval(Duration::from_secs(1));
+    let settings = TcpSettings::default()
+        .set_nodelay(true)
+        .set_keepalive(keepalive);
+    #[cfg(target_os = "linux")]
+    let settings = settings.set_user_timeout(SILENCE);
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_never_shows_user_or_password() {
+        let url = RedisUrl::from("rediss://me:canary@host:1/0?x=canary");
+        assert_eq!(format!("{url:?}"), "rediss://host:1/0");
+        let endpoint = Endpoint::parse(&"redis://me:canary@host:1".into(), None).unwrap();
+        assert_eq!(format!("{endpoint:?}"), "redis at host:1");
+        let error = Endpoint::parse(&"redis://me:canary@".into(), None).unwrap_err();
+        assert!(!format!("{error:?} {error}").contains("canary"));
+    }
+
+    #[test]
+    fn only_addresses_of_redis_are_taken() {
+        for url in [
+            "host:6379",
+            "http://host",
+            "unix:///x",
+            "rediss://h/#insecure",
+        ] {
+            let parsed = Endpoint::parse(&url.into(), None);
+            assert!(matches!(parsed, Err(OpenError::Address { .. })), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_others_reach_without_a_password_is_exposed() {
+        for (url, is_exposed) in [
+            ("redis://127.0.0.1", false),
+            ("redis://[::1]", false),
+            ("redis://localhost", false),
+            ("redis://host", true),
+            ("redis://10.0.0.1", true),
+            ("redis://:secret@10.0.0.1", false),
+        ] {
+            let endpoint = Endpoint::parse(&url.into(), None).unwrap();
+            assert_eq!(endpoint.is_exposed(), is_exposed, "{url}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The first word of every script's answer.
+
+use super::failure::{Effect, odd};
+use super::script::{Odd, Reply};
+use crate::port::{Limit, StoreError, StoreResult};
+
+/// How an operation went that was not refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// It happened.
+    Ok,
+    /// It had happened before.
+    Duplicate,
+}
+
+/// The port's word for the script's.
+///
+/// # Errors
+/// The refusal, if it is one.
+pub(super) fn status(reply: &mut Reply, effect: Effect) -> StoreResult<Status> {
+    let lost = |error| odd(effect, error);
+    let word = reply.text().map_err(lost)?;
+    let refusal = match word.as_str() {
+        "ok" => return Ok(Status::Ok),
+        "dup" => return Ok(Status::Duplicate),
+        "fenced" => StoreError::Fenced,
+        "conflict" => StoreError::Conflict,
+        "terminal" => StoreError::Terminal,
+        "notfound" => StoreError::NotFound,
+        "mismatch" => StoreError::RequestMismatch,
+        "limit" => limit(reply).map_err(lost)?,
+        "format" => unknown_format(&reply.text().map_err(lost)?),
+        _ => return Err(lost(Odd)),
+    };
+    Err(refusal)
+}
+
+fn limit(reply: &mut Reply) -> Result<StoreError, Odd> {
+    let what = Limit::from_name(&reply.text()?).ok_or(Odd)?;
+    Ok(StoreError::limit(what, reply.number()?))
+}
+
+fn unknown_format(found: &str) -> StoreError {
+    StoreError::unavailable(format!(
+        "the session has format {found:?}, and this program knows format 1: a newer one may go on \
+         with it"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::Value;
+
+    fn told(words: &[&str]) -> StoreResult<Status> {
+        let words = words
+            .iter()
+            .map(|word| Value::SimpleString((*word).to_owned()));
+        let mut reply = Reply::new(Value::Array(words.collect())).unwrap();
+        status(&mut reply, Effect::Writes)
+    }
+
+    #[test]
+    fn every_word_has_its_meaning() {
+        assert_eq!(told(&["ok"]), Ok(Status::Ok));
+        assert_eq!(told(&["dup"]), Ok(Status::Duplicate));
+        assert_eq!(told(&["fenced"]), Err(StoreError::Fenced));
+        assert_eq!(
+            told(&["limit", "memory_keys", "12"]),
+            Err(StoreError::limit(Limit::MemoryKeys, 12))
+        );
+        for words in [&["what"][..], &[], &["limit", "what", "1"]] {
+            assert!(matches!(told(words), Err(StoreError::Unknown { .. })));
+        }
+        let Err(StoreError::Unavailable { reason }) = told(&["format", "9"]) else {
+            panic!("a session of another format is left alone");
+        };
+        assert!(reason.contains("\"9\""), "{reason}");
+    }
+}

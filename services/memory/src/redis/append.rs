@@ -1,0 +1,117 @@
+//! What is appended without ownership: commands, and changes of session memory by clients.
+
+use super::answer::Status;
+use super::commit::change;
+use super::failure::Effect;
+use super::inner::{Inner, journal_room};
+use crate::port::{
+    AppendCommand, Appended, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
+};
+use cairn_proto::event::{Event, MemoryCleared, MemoryRemoved, MemorySet, event::Kind};
+use prost::Message as _;
+
+impl Inner {
+    /// See [`Store::append_command`](crate::port::Store::append_command).
+    pub(super) async fn append_command(&self, command: AppendCommand) -> StoreResult<Appended> {
+        self.limits.check_command(&command)?;
+        let AppendCommand {
+            key,
+            request,
+            event,
+        } = command;
+        let names = self.names.session(&key);
+        let partition = names.partition.number;
+        let keys = [
+            names.hash(),
+            names.journal(),
+            names.requests(),
+            names.partition.due(),
+            names.followers(),
+            names.partition.work(),
+        ];
+        let (most_events, most_bytes) = journal_room(&self.limits, Room::Command);
+        let call = self.scripts.append.call(&keys);
+        let call = call
+            .arg(&names.member)
+            .arg(&self.process)
+            .arg(&request.id)
+            .arg(&request.digest[..])
+            .arg(&event[..])
+            .arg(most_events)
+            .arg(most_bytes)
+            .arg(self.limits.unseen_bytes);
+        let (appended, wake) = self
+            .run(partition, call, Effect::Writes, |status, reply| {
+                let duplicate = status == Status::Duplicate;
+                let appended = Appended {
+                    duplicate,
+                    seq: reply.number()?,
+                    quarantined: reply.int()? == 1,
+                };
+                let wake = match duplicate {
+                    true => None,
+                    false => Some((reply.text()?, reply.text()?)),
+                };
+                Ok((appended, wake))
+            })
+            .await?;
+        match &wake {
+            Some((word, owner)) if word == "owner" => self.hub.wake(owner, &key),
+            Some((word, _)) if word == "work" => self.queue.mark(&self.hub, partition),
+            _ => {}
+        }
+        if wake.is_some() {
+            self.announce(&key, appended.seq, &[event]);
+        }
+        Ok(appended)
+    }
+
+    /// See [`Store::write_memory`](crate::port::Store::write_memory).
+    pub(super) async fn write_memory(
+        &self,
+        key: &SessionKey,
+        write: MemoryWrite,
+    ) -> StoreResult<u64> {
+        self.limits.check_memory(&write)?;
+        let names = self.names.session(key);
+        let keys = [
+            names.hash(),
+            names.journal(),
+            names.memory(),
+            names.followers(),
+        ];
+        let (most_keys, most_memory) = self.limits.memory_room(MemoryWriter::Client);
+        let (most_events, most_bytes) = journal_room(&self.limits, Room::Normal);
+        let call = self.scripts.memory.call(&keys);
+        let call = call
+            .arg(&self.process)
+            .arg(untimed_event(&write))
+            .arg(most_keys)
+            .arg(most_memory)
+            .arg(most_events)
+            .arg(most_bytes)
+            .arg(self.limits.unseen_bytes);
+        let call = change(call, &write);
+        let (seq, event) = self
+            .run(names.partition.number, call, Effect::Writes, |_, reply| {
+                Ok((reply.number()?, reply.bytes()?))
+            })
+            .await?;
+        self.announce(key, seq, &[event]);
+        Ok(seq)
+    }
+}
+
+/// The event without its time, which only the script knows; a field of value 0 takes no bytes.
+fn untimed_event(change: &MemoryWrite) -> Vec<u8> {
+    let kind = match change.clone() {
+        MemoryWrite::Set { key, value } => Kind::MemorySet(MemorySet { key, value }),
+        MemoryWrite::Remove { key } => Kind::MemoryRemoved(MemoryRemoved { key }),
+        MemoryWrite::Clear => Kind::MemoryCleared(MemoryCleared {}),
+    };
+    let event = Event {
+        at_unix_ms: 0,
+        kind: Some(kind),
+    };
+    event.encode_to_vec()
+}

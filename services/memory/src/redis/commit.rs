@@ -1,0 +1,136 @@
+//! The owner's transition.
+
+use super::answer::Status;
+use super::failure::Effect;
+use super::inner::{Inner, journal_room, status_number};
+use super::script::{Call, Odd, Reply};
+use crate::port::{
+    Commit, Committed, LeaseChange, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
+    StoredEvent,
+};
+
+impl Inner {
+    /// See [`Store::commit`](crate::port::Store::commit).
+    pub(super) async fn commit(&self, commit: Commit) -> StoreResult<Committed> {
+        self.limits.check_commit(&commit)?;
+        let names = self.names.session(&commit.key);
+        let partition = names.partition.number;
+        let mut keys = vec![
+            names.hash(),
+            names.journal(),
+            names.partition.leases(),
+            names.partition.due(),
+            names.followers(),
+            names.partition.work(),
+        ];
+        if commit.checkpoint.is_some() || !commit.memory_writes.is_empty() {
+            keys.extend([
+                names.memory(),
+                names.checkpoints(),
+                names.checkpoint_numbers(),
+            ]);
+        }
+        let call = self.commit_call(self.scripts.commit.call(&keys), &names.member, &commit);
+        let committed = self
+            .run(partition, call, Effect::Writes, |status, reply| {
+                self.committed(status, reply, commit.seen_seq)
+            })
+            .await?;
+        if !committed.duplicate {
+            self.announce(&commit.key, committed.first_seq, &commit.events);
+            let is_queued = matches!(
+                commit.lease,
+                LeaseChange::Park {
+                    due_unix_ms: Some(_)
+                }
+            );
+            if is_queued && !committed.owned() {
+                self.queue.mark(&self.hub, partition);
+            }
+        }
+        Ok(committed)
+    }
+
+    fn commit_call<'a>(&self, call: Call<'a>, member: &str, commit: &Commit) -> Call<'a> {
+        let room = if commit.from_reserve {
+            Room::Reserve
+        } else {
+            Room::Normal
+        };
+        let (most_events, most_bytes) = journal_room(&self.limits, room);
+        let (most_keys, most_memory) = self.limits.memory_room(MemoryWriter::Owner);
+        let bytes: usize = commit.events.iter().map(|event| event.len()).sum();
+        let is_progress = !commit.events.is_empty() && !commit.no_progress;
+        let checkpoint = commit.checkpoint.as_ref();
+        let call = call
+            .arg(member)
+            .arg(&self.process)
+            .arg(&commit.owner)
+            .arg(commit.epoch)
+            .arg(commit.version)
+            .arg(&commit.operation_id)
+            .arg(commit.seen_seq)
+            .arg(status_number(commit.header.status))
+            .arg(commit.header.handled_through)
+            .arg(&commit.header.title)
+            .arg(commit.lease_ms)
+            .arg(park(commit.lease))
+            .arg(u8::from(is_progress))
+            .arg(bytes)
+            .arg(most_events)
+            .arg(most_bytes)
+            .arg(most_keys)
+            .arg(most_memory)
+            .arg(checkpoint.map_or(0, |checkpoint| checkpoint.through_seq))
+            .arg(checkpoint.map_or(&b""[..], |checkpoint| &checkpoint.state))
+            .arg(commit.memory_writes.len())
+            .arg(commit.events.len())
+            .all(&commit.events);
+        commit.memory_writes.iter().fold(call, change)
+    }
+
+    fn committed(&self, status: Status, reply: &mut Reply, seen: u64) -> Result<Committed, Odd> {
+        let now = reply.int()?;
+        let first_seq = reply.number()?;
+        let ends = reply.int()?;
+        let mut others = Vec::with_capacity(reply.len());
+        for seq in seen + 1..first_seq {
+            let event = reply.bytes()?;
+            others.push(StoredEvent { seq, event });
+        }
+        Ok(Committed {
+            duplicate: status == Status::Duplicate,
+            first_seq,
+            others,
+            lease_until_unix_ms: (ends >= 0).then_some(ends),
+            now_unix_ms: self.servers.time.tell(now),
+        })
+    }
+
+    /// Tells this process' followers of new events; none is nothing to tell.
+    pub(super) fn announce(&self, key: &SessionKey, first_seq: u64, events: &[bytes::Bytes]) {
+        if !events.is_empty() {
+            self.hub.appended(key, first_seq, events);
+        }
+    }
+}
+
+fn park(lease: LeaseChange) -> String {
+    match lease {
+        LeaseChange::Renew => String::new(),
+        LeaseChange::Park { due_unix_ms: None } => "idle".to_owned(),
+        LeaseChange::Park {
+            due_unix_ms: Some(due),
+        } => due.to_string(),
+    }
+}
+
+/// A change of session memory, as the scripts read it.
+pub(super) fn change<'a>(call: Call<'a>, change: &MemoryWrite) -> Call<'a> {
+    let (kind, key, value) = match change {
+        MemoryWrite::Set { key, value } => ("set", key.as_str(), value.as_str()),
+        MemoryWrite::Remove { key } => ("remove", key.as_str(), ""),
+        MemoryWrite::Clear => ("clear", "", ""),
+    };
+    call.arg(kind).arg(key).arg(value)
+}

@@ -1,0 +1,97 @@
+//! Creation and deletion.
+
+use super::answer::Status;
+use super::failure::Effect;
+use super::inner::{Inner, journal_room, status_number};
+use crate::port::{Create, Created, Lease, Room, SessionKey, StoreResult};
+
+/// How long a deleted session is remembered, by the server's clock.
+const TOMBSTONE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
+
+impl Inner {
+    /// See [`Store::create`](crate::port::Store::create).
+    pub(super) async fn create(&self, create: Create) -> StoreResult<Created> {
+        self.limits.check_create(&create)?;
+        let names = self.names.session(&create.key);
+        let partition = names.partition.number;
+        let keys = [
+            names.hash(),
+            names.journal(),
+            names.requests(),
+            names.partition.leases(),
+            names.partition.due(),
+            names.partition.living(create.key.namespace()),
+            names.partition.work(),
+        ];
+        let (most_events, most_bytes) = journal_room(&self.limits, Room::Normal);
+        let bytes: usize = create.events.iter().map(|event| event.len()).sum();
+        let lease = create.lease.as_ref();
+        let call = self.scripts.create.call(&keys);
+        let call = call
+            .arg(&names.member)
+            .arg(&self.process)
+            .arg(&create.request.id)
+            .arg(&create.request.digest[..])
+            .arg(&create.operation_id)
+            .arg(lease.map_or("", |lease| lease.owner.as_str()))
+            .arg(lease.map_or(0, |lease| lease.lease_ms))
+            .arg(status_number(create.header.status))
+            .arg(create.header.handled_through)
+            .arg(&create.header.title)
+            .arg(create.last_command_seq)
+            .arg(bytes)
+            .arg(most_events)
+            .arg(most_bytes)
+            .arg(create.events.len())
+            .all(&create.events);
+        let (created, queued) = self
+            .run(partition, call, Effect::Writes, |status, reply| {
+                let now = reply.int()?;
+                let (epoch, until_unix_ms) = (reply.int()?, reply.int()?);
+                let lease = u64::try_from(epoch).ok().map(|epoch| Lease {
+                    epoch,
+                    until_unix_ms,
+                });
+                let created = Created {
+                    duplicate: status == Status::Duplicate,
+                    lease,
+                    now_unix_ms: self.servers.time.tell(now),
+                };
+                let queued = status == Status::Ok && reply.int()? == 1;
+                Ok((created, queued))
+            })
+            .await?;
+        if queued {
+            self.queue.mark(&self.hub, partition);
+        }
+        Ok(created)
+    }
+
+    /// See [`Store::delete`](crate::port::Store::delete).
+    pub(super) async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
+        let names = self.names.session(key);
+        let keys = [
+            names.hash(),
+            names.journal(),
+            names.requests(),
+            names.memory(),
+            names.blobs(),
+            names.checkpoints(),
+            names.checkpoint_numbers(),
+            names.partition.leases(),
+            names.partition.due(),
+            names.partition.aside(),
+            names.partition.living(key.namespace()),
+            names.followers(),
+        ];
+        let call = self.scripts.delete.call(&keys);
+        let call = call.arg(&names.member).arg(&self.process).arg(TOMBSTONE_MS);
+        let deleted = self
+            .run(names.partition.number, call, Effect::Writes, |_, reply| {
+                Ok(reply.int()? == 1)
+            })
+            .await?;
+        self.hub.deleted(key);
+        Ok(deleted)
+    }
+}

@@ -1,0 +1,292 @@
+//! Hints between processes: what was appended, what can be claimed, what is shown.
+//!
+//! Scripts publish them. They may be lost: claimers look again each second, and so does this for
+//! all sessions that are followed here. Subscriptions have connections of their own. What this
+//! process published itself comes back, too, and is known by its name.
+
+mod ear;
+
+use super::keys::{Names, PARTITIONS};
+use super::queue::Queue;
+use super::servers::Servers;
+use crate::hub::Hub;
+use crate::port::SessionKey;
+use bytes::Bytes;
+use ear::Ear;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// How long an owner that has not asked for work is told of commands.
+const OWNER_MEMORY: Duration = Duration::from_secs(60);
+
+/// Owners beyond which those that have not asked lately are forgotten.
+const MANY_OWNERS: usize = 64;
+
+/// What a channel tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Topic {
+    /// Work in a partition, and commands for owners there.
+    Work,
+    /// New events of a session, and its end.
+    Events(SessionKey),
+    /// What is shown of a session.
+    Deltas(SessionKey),
+}
+
+/// A channel that somebody in this process wants to hear.
+#[derive(Debug, Clone)]
+struct Wanted {
+    partition: u16,
+    topic: Topic,
+    /// How many want to.
+    count: usize,
+}
+
+/// To be done by the ear.
+enum Order {
+    Subscribe(String, Option<oneshot::Sender<()>>),
+    Unsubscribe(String),
+}
+
+/// The hints of one store.
+pub(super) struct Hints {
+    servers: Arc<Servers>,
+    hub: Arc<Hub>,
+    queue: Arc<Queue>,
+    names: Names,
+    process: String,
+    wanted: Mutex<HashMap<String, Wanted>>,
+    owners: Mutex<HashMap<String, Instant>>,
+    /// Those of who asks for work; taken once, and given up at the end.
+    work: Mutex<Vec<Interest>>,
+    orders: mpsc::UnboundedSender<Order>,
+    ear: Mutex<State>,
+}
+
+/// The task that listens begins when there is something to hear.
+enum State {
+    Idle(mpsc::UnboundedReceiver<Order>),
+    Listening(AbortHandle),
+    Closed,
+}
+
+impl Hints {
+    pub(super) fn new(
+        servers: Arc<Servers>,
+        hub: Arc<Hub>,
+        queue: Arc<Queue>,
+        names: Names,
+        process: String,
+    ) -> Arc<Self> {
+        let (orders, received) = mpsc::unbounded_channel();
+        Arc::new(Self {
+            servers,
+            hub,
+            queue,
+            names,
+            process,
+            wanted: Mutex::default(),
+            owners: Mutex::default(),
+            work: Mutex::default(),
+            orders,
+            ear: Mutex::new(State::Idle(received)),
+        })
+    }
+
+    /// An owner asks for work here: from now on it is told of what happens elsewhere.
+    pub(super) fn serves(self: &Arc<Self>, owner: &str) {
+        {
+            let mut owners = locked(&self.owners);
+            if owners.len() >= MANY_OWNERS {
+                owners.retain(|_, asked| asked.elapsed() < OWNER_MEMORY);
+            }
+            owners.insert(owner.to_owned(), Instant::now());
+        }
+        let mut work = locked(&self.work);
+        if work.is_empty() {
+            let partitions = (0..PARTITIONS).map(|number| self.names.partition(number));
+            let channels = partitions.map(|names| (names.work(), names.number));
+            work.extend(
+                channels.map(|(channel, number)| self.want(channel, number, Topic::Work, None)),
+            );
+        }
+    }
+
+    /// Hears of a session's events as long as the value lives.
+    pub(super) fn events(self: &Arc<Self>, key: &SessionKey) -> Interest {
+        let names = self.names.session(key);
+        let topic = Topic::Events(key.clone());
+        self.want(names.followers(), names.partition.number, topic, None)
+    }
+
+    /// Hears what is shown of a session as long as the value lives; comes back when it is heard,
+    /// or if that takes too long.
+    pub(super) async fn deltas(self: &Arc<Self>, key: &SessionKey) -> Interest {
+        let names = self.names.session(key);
+        let topic = Topic::Deltas(key.clone());
+        let (told, heard) = oneshot::channel();
+        let interest = self.want(names.deltas(), names.partition.number, topic, Some(told));
+        // Without it the first are missed, as they may be.
+        let _ = tokio::time::timeout(Duration::from_secs(1), heard).await;
+        interest
+    }
+
+    /// Shows something to those who listen in other processes.
+    pub(super) async fn publish(&self, key: &SessionKey, delta: &Bytes) {
+        let names = self.names.session(key);
+        let mut message = Vec::with_capacity(self.process.len() + 1 + delta.len());
+        message.extend_from_slice(self.process.as_bytes());
+        message.push(b' ');
+        message.extend_from_slice(delta);
+        let mut cmd = redis::cmd("SPUBLISH");
+        cmd.arg(names.deltas()).arg(message);
+        let told = self.servers.ask_all([(names.partition.number, cmd)]);
+        if let Err(error) = told.await {
+            tracing::debug!(%error, "something shown does not reach other processes");
+        }
+    }
+
+    /// Hears nothing more.
+    pub(super) fn close(&self) {
+        let state = std::mem::replace(&mut *locked(&self.ear), State::Closed);
+        if let State::Listening(task) = state {
+            task.abort();
+        }
+        let work = std::mem::take(&mut *locked(&self.work));
+        drop(work);
+    }
+
+    fn want(
+        self: &Arc<Self>,
+        channel: String,
+        partition: u16,
+        topic: Topic,
+        told: Option<oneshot::Sender<()>>,
+    ) -> Interest {
+        let is_new = {
+            let mut wanted = locked(&self.wanted);
+            let entry = wanted.entry(channel.clone()).or_insert(Wanted {
+                partition,
+                topic,
+                count: 0,
+            });
+            entry.count += 1;
+            entry.count == 1
+        };
+        if is_new || told.is_some() {
+            // The ear is gone only if the store is closed.
+            let _ = self.orders.send(Order::Subscribe(channel.clone(), told));
+        }
+        self.start();
+        Interest {
+            hints: self.clone(),
+            channel,
+        }
+    }
+
+    fn start(self: &Arc<Self>) {
+        let mut state = locked(&self.ear);
+        *state = match std::mem::replace(&mut *state, State::Closed) {
+            State::Idle(orders) => {
+                let ear = Ear::new(self.clone(), orders);
+                State::Listening(tokio::spawn(ear.listen()).abort_handle())
+            }
+            state => state,
+        };
+    }
+
+    /// Takes in a message of a channel.
+    fn heard(&self, channel: &str, message: &[u8]) {
+        let Some(Wanted {
+            topic, partition, ..
+        }) = locked(&self.wanted).get(channel).cloned()
+        else {
+            return;
+        };
+        let mut parts = message.splitn(2, |&byte| byte == b' ');
+        if parts.next() == Some(self.process.as_bytes()) {
+            return;
+        }
+        let rest = parts.next();
+        match topic {
+            Topic::Work => match rest.and_then(|rest| std::str::from_utf8(rest).ok()) {
+                Some(rest) => self.heard_command(rest),
+                None => self.queue.mark(&self.hub, partition),
+            },
+            Topic::Events(key) => match rest {
+                Some(b"end") => self.hub.deleted(&key),
+                Some(rest) => {
+                    let seq = std::str::from_utf8(rest).ok();
+                    if let Some(seq) = seq.and_then(|seq| seq.parse().ok()) {
+                        self.hub.grown(&key, seq);
+                    }
+                }
+                None => {}
+            },
+            Topic::Deltas(key) => {
+                let delta = rest.unwrap_or_default();
+                self.hub.publish(&key, Bytes::copy_from_slice(delta));
+            }
+        }
+    }
+
+    /// A session of an owner got a command: `namespace/session owner`.
+    fn heard_command(&self, text: &str) {
+        let Some((member, owner)) = text.split_once(' ') else {
+            return;
+        };
+        let is_here = locked(&self.owners).contains_key(owner);
+        if let Some(key) = super::keys::session_of(member).filter(|_| is_here) {
+            self.hub.wake(owner, &key);
+        }
+    }
+
+    /// The sessions that are followed here.
+    fn followed(&self) -> Vec<SessionKey> {
+        let wanted = locked(&self.wanted);
+        let followed = wanted.values().filter_map(|wanted| match &wanted.topic {
+            Topic::Events(key) => Some(key.clone()),
+            Topic::Work | Topic::Deltas(_) => None,
+        });
+        followed.collect()
+    }
+}
+
+/// Somebody wants to hear a channel, as long as this lives.
+pub(super) struct Interest {
+    hints: Arc<Hints>,
+    channel: String,
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        let mut wanted = locked(&self.hints.wanted);
+        let Some(entry) = wanted.get_mut(&self.channel) else {
+            return;
+        };
+        entry.count -= 1;
+        if entry.count == 0 {
+            wanted.remove(&self.channel);
+            let channel = std::mem::take(&mut self.channel);
+            let _ = self.hints.orders.send(Order::Unsubscribe(channel));
+        }
+    }
+}
+
+/// A poisoned lock is taken over: every critical section here leaves its data whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Hints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hints")
+            .field("process", &self.process)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,213 @@
+//! The task that is subscribed to channels.
+
+use super::{Hints, Order, locked};
+use crate::port::{StoreError, StoreResult};
+use crate::redis::layout::Layout;
+use crate::redis::script::Reply;
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, PushInfo, PushKind, Value};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+/// How often followed sessions are looked at, whatever was heard.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// After a connection was lost the next is tried after a pause that doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Orders that are carried out at once.
+const ORDERS: usize = 512;
+
+pub(super) struct Ear {
+    hints: Arc<Hints>,
+    orders: mpsc::UnboundedReceiver<Order>,
+}
+
+/// Connections to all servers, as they were found.
+struct Line {
+    layout: Arc<Layout>,
+    connections: Vec<MultiplexedConnection>,
+    pushes: mpsc::UnboundedReceiver<PushInfo>,
+}
+
+impl Ear {
+    pub(super) fn new(hints: Arc<Hints>, orders: mpsc::UnboundedReceiver<Order>) -> Self {
+        Self { hints, orders }
+    }
+
+    /// Listens, and begins anew when a connection was lost.
+    pub(super) async fn listen(mut self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.connect().await {
+                Ok(line) => {
+                    pause = FIRST_PAUSE;
+                    let lost = self.serve(line).await;
+                    tracing::debug!(reason = %lost, "hints of other processes are lost for now");
+                }
+                Err(error) if error.is_closed() => return,
+                Err(error) => tracing::debug!(%error, "no hints of other processes for now"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn connect(&mut self) -> StoreResult<Line> {
+        let layout = self.hints.servers.layout().await?;
+        let (sender, pushes) = mpsc::unbounded_channel();
+        let mut connections = Vec::new();
+        for node in layout.nodes() {
+            connections.push(node.listen(sender.clone()).await?);
+        }
+        let mut line = Line {
+            layout,
+            connections,
+            pushes,
+        };
+        let wanted: Vec<_> = locked(&self.hints.wanted).keys().cloned().collect();
+        let orders = wanted
+            .into_iter()
+            .map(|channel| Order::Subscribe(channel, None));
+        self.carry_out(&mut line, orders.collect()).await?;
+        // What happened before is found out by looking.
+        self.look_again().await?;
+        self.hints.queue.mark_all(&self.hints.hub);
+        Ok(line)
+    }
+
+    /// Hears until a connection is lost, and says why.
+    async fn serve(&mut self, mut line: Line) -> StoreError {
+        let mut ticks = tokio::time::interval(LOOK_AGAIN);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.reset();
+        let mut orders = Vec::new();
+        loop {
+            let done = tokio::select! {
+                push = line.pushes.recv() => self.take_in(push),
+                _ = self.orders.recv_many(&mut orders, ORDERS) => {
+                    self.carry_out(&mut line, std::mem::take(&mut orders)).await
+                }
+                _ = ticks.tick() => self.look_again().await.and_then(|()| self.check(&line)),
+            };
+            if let Err(error) = done {
+                return error;
+            }
+        }
+    }
+
+    fn take_in(&self, push: Option<PushInfo>) -> StoreResult<()> {
+        let lost = || StoreError::unavailable("a connection was lost");
+        let push = push.ok_or_else(lost)?;
+        let mut data = push.data.into_iter();
+        match (push.kind, data.next(), data.next()) {
+            (PushKind::Disconnection, ..) => Err(lost()),
+            (
+                PushKind::SMessage,
+                Some(Value::BulkString(channel)),
+                Some(Value::BulkString(message)),
+            ) => {
+                if let Ok(channel) = std::str::from_utf8(&channel) {
+                    self.hints.heard(channel, &message);
+                }
+                Ok(())
+            }
+            // A slot that moves to another server takes its channels along.
+            (PushKind::SUnsubscribe, Some(Value::BulkString(channel)), _) => {
+                let channel = String::from_utf8_lossy(&channel).into_owned();
+                if locked(&self.hints.wanted).contains_key(&channel) {
+                    self.hints.servers.stale();
+                    return Err(StoreError::unavailable("a channel has moved"));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Subscribes and unsubscribes, each at the server that has the partition.
+    async fn carry_out(&self, line: &mut Line, orders: Vec<Order>) -> StoreResult<()> {
+        let mut commands = vec![Pipeline::new(); line.connections.len()];
+        let mut told = Vec::new();
+        for order in orders {
+            let wanted = |channel: &str| {
+                let wanted = locked(&self.hints.wanted);
+                wanted.get(channel).map(|wanted| wanted.partition)
+            };
+            match order {
+                Order::Subscribe(channel, waiting) => {
+                    // It may be wanted no more.
+                    if let Some(partition) = wanted(&channel) {
+                        let place = line.layout.place(partition);
+                        commands[place].cmd("SSUBSCRIBE").arg(channel);
+                        told.extend(waiting);
+                    }
+                }
+                Order::Unsubscribe(channel) => {
+                    // It may be wanted again.
+                    if wanted(&channel).is_none() {
+                        let place = line.layout.place(self.partition_of(&channel));
+                        commands[place].cmd("SUNSUBSCRIBE").arg(channel);
+                    }
+                }
+            }
+        }
+        for (connection, commands) in line.connections.iter_mut().zip(&commands) {
+            if commands.is_empty() {
+                continue;
+            }
+            let done: Result<Vec<Value>, _> = commands.query_async(connection).await;
+            done.map_err(|error| {
+                self.hints.servers.stale();
+                StoreError::unavailable(error)
+            })?;
+        }
+        for waiting in told {
+            // Who has given up does not mind.
+            let _ = waiting.send(());
+        }
+        Ok(())
+    }
+
+    /// The partition that a channel's tag names.
+    fn partition_of(&self, channel: &str) -> u16 {
+        let digits = channel.split_once("{p").and_then(|(_, rest)| rest.get(..3));
+        let number = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+        number.unwrap_or_default()
+    }
+
+    fn check(&self, line: &Line) -> StoreResult<()> {
+        if self.hints.servers.is_known(&line.layout) {
+            return Ok(());
+        }
+        Err(StoreError::unavailable("the servers have changed"))
+    }
+
+    /// Looks whether followed sessions have grown or ended unheard.
+    async fn look_again(&self) -> StoreResult<()> {
+        let followed = self.hints.followed();
+        if followed.is_empty() {
+            return Ok(());
+        }
+        let questions = followed.iter().map(|key| {
+            let names = self.hints.names.session(key);
+            let mut cmd = redis::cmd("HMGET");
+            cmd.arg(names.hash()).arg(&["seq", "del"]);
+            (names.partition.number, cmd)
+        });
+        let answers = self.hints.servers.ask_all(questions).await?;
+        for (key, answer) in followed.iter().zip(answers) {
+            let Ok(mut fields) = Reply::new(answer) else {
+                continue;
+            };
+            match fields.number() {
+                Ok(seq) => self.hints.hub.grown(key, seq),
+                Err(_) => self.hints.hub.deleted(key),
+            }
+        }
+        Ok(())
+    }
+}

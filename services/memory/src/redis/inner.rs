@@ -1,0 +1,108 @@
+//! What all operations of a store share.
+
+use super::answer::{Status, status};
+use super::failure::{Effect, odd};
+use super::hints::Hints;
+use super::keys::Names;
+use super::queue::Queue;
+use super::script::{Call, Odd, Reply, Scripts, int};
+use super::servers::Servers;
+use crate::hub::Hub;
+use crate::port::{Limits, Room, SessionStatus, StoreResult};
+use std::fmt;
+use std::sync::Arc;
+
+/// An open store. Each operation is an `impl` beside its script's arguments.
+pub(super) struct Inner {
+    pub(super) servers: Arc<Servers>,
+    pub(super) scripts: Scripts,
+    pub(super) names: Names,
+    pub(super) limits: Limits,
+    pub(super) hub: Arc<Hub>,
+    pub(super) queue: Arc<Queue>,
+    pub(super) hints: Arc<Hints>,
+    /// Names this opening in hints, so that it knows its own.
+    pub(super) process: String,
+}
+
+impl Inner {
+    /// Runs a script and takes its answer apart.
+    pub(super) async fn run<T>(
+        &self,
+        partition: u16,
+        call: Call<'_>,
+        effect: Effect,
+        parse: impl FnOnce(Status, &mut Reply) -> Result<T, Odd>,
+    ) -> StoreResult<T> {
+        let mut reply = self.servers.call(partition, call, effect).await?;
+        let status = status(&mut reply, effect)?;
+        parse(status, &mut reply).map_err(|error| odd(effect, error))
+    }
+
+    /// See [`Store::now`](crate::port::Store::now).
+    pub(super) async fn now(&self) -> StoreResult<i64> {
+        let now = match self.servers.time.given() {
+            Some(now) => now,
+            None => {
+                let asked = self.servers.ask_all([(0, redis::cmd("TIME"))]).await?;
+                let lost = |error| odd(Effect::Reads, error);
+                let time = asked.into_iter().next().ok_or(Odd).map_err(lost)?;
+                millis(time).map_err(lost)?
+            }
+        };
+        Ok(self.servers.time.tell(now))
+    }
+}
+
+/// What TIME answers, in milliseconds.
+pub(super) fn millis(time: redis::Value) -> Result<i64, Odd> {
+    let mut parts = Reply::new(time)?;
+    Ok(parts.int()? * 1000 + parts.int()? / 1000)
+}
+
+/// A score of a sorted set.
+pub(super) fn score(value: &redis::Value) -> Result<i64, Odd> {
+    int(value).ok_or(Odd)
+}
+
+/// Events and bytes that a journal may grow to.
+pub(super) fn journal_room(limits: &Limits, room: Room) -> (u64, u64) {
+    let share = |reserve: u64| match room {
+        Room::Normal => 0,
+        Room::Command => reserve / 2,
+        Room::Reserve => reserve,
+    };
+    (
+        limits
+            .journal_events
+            .saturating_add(share(limits.reserve_events)),
+        limits
+            .journal_bytes
+            .saturating_add(share(limits.reserve_bytes)),
+    )
+}
+
+pub(super) fn status_number(status: SessionStatus) -> u8 {
+    match status {
+        SessionStatus::Idle => 0,
+        SessionStatus::Running => 1,
+        SessionStatus::Waiting => 2,
+    }
+}
+
+pub(super) fn status_of(number: i64) -> SessionStatus {
+    match number {
+        1 => SessionStatus::Running,
+        2 => SessionStatus::Waiting,
+        _ => SessionStatus::Idle,
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner")
+            .field("servers", &self.servers)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,194 @@
+//! Names of keys and channels.
+//!
+//! Everything of a session, and the queues that it can be in, have the tag of its partition, so
+//! that one script may touch them all on a cluster too. The names are part of the format.
+
+use crate::port::SessionKey;
+use sha2::{Digest as _, Sha256};
+
+/// Partitions of a store; part of the format.
+pub(super) const PARTITIONS: u16 = 256;
+
+/// The partition of a session: the first byte of the SHA-256 of `namespace/session`.
+pub(super) fn partition(key: &SessionKey) -> u16 {
+    let digest = Sha256::new()
+        .chain_update(key.namespace())
+        .chain_update("/")
+        .chain_update(key.session())
+        .finalize();
+    u16::from(digest[0])
+}
+
+/// How a session is called in the queues of its partition.
+pub(super) fn member(key: &SessionKey) -> String {
+    format!("{}/{}", key.namespace(), key.session())
+}
+
+/// The session of a member of a queue; `None` if it is none that was ever put there.
+pub(super) fn session_of(member: &str) -> Option<SessionKey> {
+    let (namespace, session) = member.split_once('/')?;
+    Some(SessionKey::new(namespace, session))
+}
+
+/// The names of a store, which begin with its prefix.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    prefix: String,
+}
+
+impl Names {
+    pub(super) fn new(prefix: &str) -> Self {
+        Self {
+            prefix: prefix.to_owned(),
+        }
+    }
+
+    /// What the store is: format, partitions, id. It has the tag of partition 0, to be found on a
+    /// cluster as everything else is.
+    pub(super) fn meta(&self) -> String {
+        format!("{}:{{p000}}:meta", self.prefix)
+    }
+
+    /// The names of a partition.
+    pub(super) fn partition(&self, number: u16) -> Partition {
+        Partition {
+            number,
+            base: format!("{}:{{p{number:03x}}}", self.prefix),
+        }
+    }
+
+    /// The names of a session.
+    pub(super) fn session(&self, key: &SessionKey) -> Session {
+        let partition = self.partition(partition(key));
+        let member = member(key);
+        Session {
+            base: format!("{}:s:{member}", partition.base),
+            partition,
+            member,
+        }
+    }
+}
+
+/// The names of a partition.
+#[derive(Debug, Clone)]
+pub(super) struct Partition {
+    pub(super) number: u16,
+    base: String,
+}
+
+impl Partition {
+    /// What decides about the slot on a cluster.
+    pub(super) fn tag(&self) -> String {
+        format!("p{:03x}", self.number)
+    }
+
+    /// Sessions by the end of their lease.
+    pub(super) fn leases(&self) -> String {
+        format!("{}:leases", self.base)
+    }
+
+    /// Sessions that nobody owns, by the time from which they can be claimed.
+    pub(super) fn due(&self) -> String {
+        format!("{}:due", self.base)
+    }
+
+    /// Sessions that were set aside, by the time of that.
+    pub(super) fn aside(&self) -> String {
+        format!("{}:aside", self.base)
+    }
+
+    /// Living sessions of a namespace, in the order of their creation.
+    pub(super) fn living(&self, namespace: &str) -> String {
+        format!("{}:l:{namespace}", self.base)
+    }
+
+    /// The channel that tells of work, and owners of commands.
+    pub(super) fn work(&self) -> String {
+        format!("{}:w", self.base)
+    }
+
+    /// The hash of a session by its member.
+    pub(super) fn hash(&self, member: &str) -> String {
+        format!("{}:s:{member}", self.base)
+    }
+}
+
+/// The names of a session.
+#[derive(Debug, Clone)]
+pub(super) struct Session {
+    pub(super) partition: Partition,
+    pub(super) member: String,
+    base: String,
+}
+
+impl Session {
+    pub(super) fn hash(&self) -> String {
+        self.base.clone()
+    }
+
+    pub(super) fn journal(&self) -> String {
+        format!("{}:j", self.base)
+    }
+
+    /// Requests: id to number and digest.
+    pub(super) fn requests(&self) -> String {
+        format!("{}:r", self.base)
+    }
+
+    pub(super) fn memory(&self) -> String {
+        format!("{}:m", self.base)
+    }
+
+    pub(super) fn blobs(&self) -> String {
+        format!("{}:b", self.base)
+    }
+
+    pub(super) fn checkpoints(&self) -> String {
+        format!("{}:c", self.base)
+    }
+
+    pub(super) fn checkpoint_numbers(&self) -> String {
+        format!("{}:ci", self.base)
+    }
+
+    /// The channel that tells of new events, and of the session's end.
+    pub(super) fn followers(&self) -> String {
+        format!("{}:h:{}", self.partition.base, self.member)
+    }
+
+    /// The channel of what is shown and not stored.
+    pub(super) fn deltas(&self) -> String {
+        format!("{}:d:{}", self.partition.base, self.member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_stays_in_its_partition_for_ever() {
+        // printf default/session-1 | sha256sum
+        for (namespace, session, want) in [
+            ("default", "session-1", 0xb9),
+            ("default", "session-2", 0x2f),
+            ("space", "a", 0x61),
+        ] {
+            let key = SessionKey::new(namespace, session);
+            assert_eq!(partition(&key), want, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn what_belongs_together_has_one_tag() {
+        let names = Names::new("cairn");
+        let session = names.session(&SessionKey::new("space", "a"));
+        assert_eq!(session.journal(), "cairn:{p061}:s:space/a:j");
+        assert_eq!(session.partition.due(), "cairn:{p061}:due");
+        assert_eq!(session.followers(), "cairn:{p061}:h:space/a");
+        assert_eq!(
+            session_of(&session.member),
+            Some(SessionKey::new("space", "a"))
+        );
+    }
+}

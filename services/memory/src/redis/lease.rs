@@ -1,0 +1,137 @@
+//! Leases that go on, end cleanly, or are taken up again after quarantine.
+
+use super::failure::Effect;
+use super::inner::Inner;
+use super::keys;
+use crate::port::{OwnedSession, ReleaseRequest, RenewRequest, Renewed, SessionKey, StoreResult};
+use futures::future::try_join_all;
+use std::collections::BTreeMap;
+
+/// Most sessions that one script renews, so that nobody waits for it.
+const BATCH: usize = 128;
+
+impl Inner {
+    /// See [`Store::renew`](crate::port::Store::renew).
+    pub(super) async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed> {
+        let lease = i64::from(request.lease_ms);
+        if request.sessions.is_empty() {
+            let now = self.now().await?;
+            return Ok(Renewed {
+                lease_until_unix_ms: now + lease,
+                now_unix_ms: now,
+                ..Renewed::default()
+            });
+        }
+        let mut partitions: BTreeMap<u16, Vec<(usize, &OwnedSession)>> = BTreeMap::new();
+        for (place, owned) in request.sessions.iter().enumerate() {
+            let partition = partitions.entry(keys::partition(&owned.key));
+            partition.or_default().push((place, owned));
+        }
+        let batches = partitions.iter().flat_map(|(&partition, sessions)| {
+            let batches = sessions.chunks(BATCH);
+            batches.map(move |batch| (partition, batch))
+        });
+        let renewals =
+            batches.map(|(partition, batch)| self.renew_batch(&request, partition, batch));
+        let batches = try_join_all(renewals).await?;
+        let ends = batches.iter().map(|batch| batch.ends);
+        let now = batches.iter().map(|batch| batch.now).max();
+        let mut renewed = Renewed {
+            // Servers' clocks may differ a little: nobody works beyond the first end.
+            lease_until_unix_ms: ends.min().unwrap_or_default(),
+            now_unix_ms: self.servers.time.tell(now.unwrap_or_default()),
+            ..Renewed::default()
+        };
+        let mut states: Vec<_> = batches.into_iter().flat_map(|batch| batch.states).collect();
+        states.sort_unstable();
+        for (place, state) in states {
+            let key = || request.sessions[place].key.clone();
+            match state {
+                0 => renewed.lost.push(key()),
+                2 => renewed.woken.push(key()),
+                _ => {}
+            }
+        }
+        Ok(renewed)
+    }
+
+    async fn renew_batch(
+        &self,
+        request: &RenewRequest,
+        partition: u16,
+        sessions: &[(usize, &OwnedSession)],
+    ) -> StoreResult<Batch> {
+        let names = self.names.partition(partition);
+        let members = sessions.iter().map(|(_, owned)| keys::member(&owned.key));
+        let members: Vec<_> = members.collect();
+        let hashes = members.iter().map(|member| names.hash(member));
+        let keys: Vec<_> = [names.leases()].into_iter().chain(hashes).collect();
+        let call = self.scripts.renew.call(&keys);
+        let call = call
+            .arg(&request.owner)
+            .arg(request.lease_ms)
+            .arg(sessions.len());
+        let call = sessions
+            .iter()
+            .zip(&members)
+            .fold(call, |call, ((_, owned), member)| {
+                call.arg(member).arg(owned.epoch)
+            });
+        self.run(partition, call, Effect::Writes, |_, reply| {
+            let (now, ends) = (reply.int()?, reply.int()?);
+            let states = sessions
+                .iter()
+                .map(|(place, _)| Ok((*place, reply.int()?)))
+                .collect::<Result<_, _>>()?;
+            Ok(Batch { now, ends, states })
+        })
+        .await
+    }
+
+    /// See [`Store::release`](crate::port::Store::release).
+    pub(super) async fn release(&self, request: ReleaseRequest) -> StoreResult<()> {
+        let names = self.names.session(&request.key);
+        let partition = names.partition.number;
+        let keys = [
+            names.hash(),
+            names.partition.leases(),
+            names.partition.due(),
+            names.partition.work(),
+        ];
+        let call = self.scripts.release.call(&keys);
+        let call = call
+            .arg(&names.member)
+            .arg(&self.process)
+            .arg(&request.owner)
+            .arg(request.epoch);
+        self.run(partition, call, Effect::Writes, |_, _| Ok(()))
+            .await?;
+        self.queue.mark(&self.hub, partition);
+        Ok(())
+    }
+
+    /// See [`Store::release_quarantine`](crate::port::Store::release_quarantine).
+    pub(super) async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
+        let names = self.names.session(key);
+        let partition = names.partition.number;
+        let keys = [
+            names.hash(),
+            names.partition.due(),
+            names.partition.aside(),
+            names.partition.work(),
+        ];
+        let call = self.scripts.release_quarantine.call(&keys);
+        let call = call.arg(&names.member).arg(&self.process);
+        self.run(partition, call, Effect::Writes, |_, _| Ok(()))
+            .await?;
+        self.queue.mark(&self.hub, partition);
+        Ok(())
+    }
+}
+
+struct Batch {
+    now: i64,
+    ends: i64,
+    /// The place of each session in the request, and what became of its lease.
+    states: Vec<(usize, i64)>,
+}

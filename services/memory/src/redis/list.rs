@@ -1,0 +1,130 @@
+//! Listing the sessions of a namespace: each partition has a part of the order.
+
+use super::failure::{Effect, odd};
+use super::inner::{Inner, status_of};
+use super::keys::{self, PARTITIONS};
+use super::script::{Odd, Reply};
+use crate::port::{PageToken, SessionEntry, SessionPage, StoreResult};
+use redis::Value;
+
+/// A place in the order of all sessions: when the session was made, in microseconds, and its
+/// partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    rank: u64,
+    partition: u16,
+}
+
+impl Place {
+    /// 2^56 microseconds are two thousand years.
+    fn token(self) -> PageToken {
+        PageToken(self.rank << 8 | u64::from(self.partition))
+    }
+
+    fn of(token: PageToken) -> Self {
+        Self {
+            rank: token.0 >> 8,
+            partition: u16::from(token.0.to_le_bytes()[0]),
+        }
+    }
+
+    /// The highest rank, as a bound of a range, that a partition has beyond this place.
+    fn bound(place: Option<Self>, partition: u16) -> String {
+        match place {
+            None => "+inf".to_owned(),
+            Some(place) if partition < place.partition => place.rank.to_string(),
+            Some(place) => format!("({}", place.rank),
+        }
+    }
+}
+
+impl Inner {
+    /// See [`Store::list`](crate::port::Store::list).
+    pub(super) async fn list(
+        &self,
+        namespace: &str,
+        from: Option<PageToken>,
+        max: usize,
+    ) -> StoreResult<SessionPage> {
+        let lost = |error| odd(Effect::Reads, error);
+        let from = from.map(Place::of);
+        let questions = (0..PARTITIONS).map(|number| {
+            let mut cmd = redis::cmd("ZRANGE");
+            cmd.arg(self.names.partition(number).living(namespace))
+                .arg(Place::bound(from, number))
+                .arg("-inf")
+                .arg(&["BYSCORE", "REV", "LIMIT", "0"])
+                .arg(max.saturating_add(1))
+                .arg("WITHSCORES");
+            (number, cmd)
+        });
+        let answers = self.servers.ask_all(questions).await?;
+        let mut sessions = Vec::new();
+        for (partition, answer) in (0..PARTITIONS).zip(answers) {
+            for (member, rank) in super::claim::scored(answer).map_err(lost)? {
+                let rank = u64::try_from(rank).map_err(|_| lost(Odd))?;
+                sessions.push((Place { rank, partition }, member));
+            }
+        }
+        sessions.sort_unstable_by(|a, b| b.cmp(a));
+        let is_last = sessions.len() <= max;
+        sessions.truncate(max);
+        let next = sessions.last().filter(|_| !is_last);
+        let next = next.map(|(place, _)| place.token());
+        let sessions = self.entries(sessions).await?;
+        Ok(SessionPage { sessions, next })
+    }
+
+    /// What the listing tells of sessions; those that were deleted meanwhile are left out.
+    async fn entries(&self, sessions: Vec<(Place, String)>) -> StoreResult<Vec<SessionEntry>> {
+        let questions = sessions.iter().map(|(place, member)| {
+            let mut cmd = redis::cmd("HMGET");
+            cmd.arg(self.names.partition(place.partition).hash(member))
+                .arg(&["cr", "st", "up", "seq", "q", "ti"]);
+            (place.partition, cmd)
+        });
+        let answers = self.servers.ask_all(questions).await?;
+        let members = sessions.iter().map(|(_, member)| member.as_str());
+        let entries = members
+            .zip(answers)
+            .filter_map(|(m, answer)| entry(m, answer).transpose());
+        let entries: Result<_, Odd> = entries.collect();
+        entries.map_err(|error| odd(Effect::Reads, error))
+    }
+}
+
+fn entry(member: &str, answer: Value) -> Result<Option<SessionEntry>, Odd> {
+    let mut fields = Reply::new(answer)?;
+    let Some(created) = fields.optional()? else {
+        return Ok(None);
+    };
+    let created = std::str::from_utf8(&created).ok();
+    let key = keys::session_of(member).ok_or(Odd)?;
+    Ok(Some(SessionEntry {
+        session: key.session().to_owned(),
+        created_unix_ms: created.and_then(|text| text.parse().ok()).ok_or(Odd)?,
+        status: status_of(fields.int()?),
+        updated_unix_ms: fields.int()?,
+        last_seq: fields.number()?,
+        quarantined: fields.int()? == 1,
+        title: fields.text()?,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_a_place_in_the_order_of_all_partitions() {
+        let place = Place {
+            rank: 1_800_000_000_000_000,
+            partition: 7,
+        };
+        assert_eq!(Place::of(place.token()), place);
+        let bound = |partition| Place::bound(Some(place), partition);
+        assert_eq!(bound(6), "1800000000000000");
+        assert_eq!(bound(7), "(1800000000000000");
+        assert_eq!(bound(8), "(1800000000000000");
+    }
+}

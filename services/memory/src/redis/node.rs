@@ -1,0 +1,212 @@
+//! One server, and the one connection over which commands go to it.
+
+use super::address::Endpoint;
+use super::failure::{Effect, failed, unreachable};
+use crate::port::{StoreError, StoreResult};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, PushKind, RedisError, Value};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The longest wait for an answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// The longest wait for a connection.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// Commands that may wait to be sent before callers have to wait themselves.
+const QUEUE: usize = 1024;
+
+/// After a failure to connect, further calls fail at once for a time that doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Why a command has no answer.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It was not sent.
+    NotSent(StoreError),
+    /// It was sent, or may have been; or the server answered with an error.
+    Failed(RedisError),
+}
+
+impl Trouble {
+    /// What to tell of a command that changes nothing.
+    pub(super) fn told(self, node: &Node) -> StoreError {
+        match self {
+            Self::NotSent(error) => error,
+            Self::Failed(error) => failed(&node.name(), &error, Effect::Reads),
+        }
+    }
+}
+
+/// A server.
+pub(super) struct Node {
+    pub(super) endpoint: Endpoint,
+    client: Client,
+    live: Mutex<Option<Live>>,
+    connecting: tokio::sync::Mutex<Backoff>,
+}
+
+/// A connection that worked when it was last looked at.
+#[derive(Clone)]
+struct Live {
+    connection: MultiplexedConnection,
+    is_alive: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct Backoff {
+    pause: Duration,
+    last: Option<(Instant, StoreError)>,
+}
+
+impl Node {
+    pub(super) fn new(endpoint: Endpoint) -> Result<Self, RedisError> {
+        Ok(Self {
+            client: endpoint.client()?,
+            endpoint,
+            live: Mutex::default(),
+            connecting: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// For errors and logs.
+    pub(super) fn name(&self) -> String {
+        self.endpoint.name()
+    }
+
+    /// Sends a command and waits for its answer.
+    pub(super) async fn send(&self, cmd: &Cmd) -> Result<Value, Trouble> {
+        let mut live = self.connection().await.map_err(Trouble::NotSent)?;
+        let answer = cmd.query_async(&mut live.connection).await;
+        answer.map_err(|error| self.broken(&live, error))
+    }
+
+    /// Sends several commands at once; one error stands for all.
+    pub(super) async fn send_all(&self, commands: &Pipeline) -> Result<Vec<Value>, Trouble> {
+        let mut live = self.connection().await.map_err(Trouble::NotSent)?;
+        let answers = commands.query_async(&mut live.connection).await;
+        answers.map_err(|error| self.broken(&live, single(error)))
+    }
+
+    /// A connection of its own, which tells of everything that is pushed to it.
+    pub(super) async fn listen(
+        &self,
+        sender: tokio::sync::mpsc::UnboundedSender<PushInfo>,
+    ) -> StoreResult<MultiplexedConnection> {
+        let config = config().set_push_sender(sender);
+        let connection = self
+            .client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await;
+        connection.map_err(|error| unreachable(&self.name(), &error))
+    }
+
+    /// Gives the connection up. What is on its way is still answered.
+    pub(super) fn disconnect(&self) {
+        self.live_slot().take();
+    }
+
+    /// A connection that does not answer any more is not used again.
+    fn broken(&self, live: &Live, error: RedisError) -> Trouble {
+        if error.is_timeout() || error.is_unrecoverable_error() {
+            live.is_alive.store(false, Ordering::Relaxed);
+        }
+        Trouble::Failed(error)
+    }
+
+    async fn connection(&self) -> StoreResult<Live> {
+        if let Some(live) = self.live() {
+            return Ok(live);
+        }
+        let mut backoff = self.connecting.lock().await;
+        if let Some(live) = self.live() {
+            return Ok(live);
+        }
+        backoff.check()?;
+        match self.connect().await {
+            Ok(live) => {
+                *backoff = Backoff::default();
+                *self.live_slot() = Some(live.clone());
+                Ok(live)
+            }
+            Err(error) => {
+                let error = unreachable(&self.name(), &error);
+                backoff.failed(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Live, RedisError> {
+        let is_alive = Arc::new(AtomicBool::new(true));
+        let told = is_alive.clone();
+        let config = config().set_push_sender(move |push: PushInfo| {
+            if push.kind == PushKind::Disconnection {
+                told.store(false, Ordering::Relaxed);
+            }
+            Ok::<_, redis::aio::SendError>(())
+        });
+        let connection = self
+            .client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
+        Ok(Live {
+            connection,
+            is_alive,
+        })
+    }
+
+    fn live(&self) -> Option<Live> {
+        let mut slot = self.live_slot();
+        let is_alive = slot
+            .as_ref()
+            .is_some_and(|live| live.is_alive.load(Ordering::Relaxed));
+        if !is_alive {
+            slot.take();
+        }
+        slot.clone()
+    }
+
+    fn live_slot(&self) -> std::sync::MutexGuard<'_, Option<Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first error that the server answered to several commands.
+fn single(error: RedisError) -> RedisError {
+    let errors = error.clone().into_server_errors();
+    let first = errors.and_then(|errors| errors.first().cloned());
+    first.map_or(error, |(_, first)| first.into())
+}
+
+fn config() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT))
+        .set_response_timeout(Some(ANSWER))
+        .set_pipeline_buffer_size(QUEUE)
+}
+
+impl Backoff {
+    fn check(&self) -> StoreResult<()> {
+        match &self.last {
+            Some((failed, error)) if failed.elapsed() < self.pause => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn failed(&mut self, error: StoreError) {
+        self.pause = (2 * self.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        self.last = Some((Instant::now(), error));
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Node").field(&self.endpoint).finish()
+    }
+}

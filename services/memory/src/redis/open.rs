@@ -1,0 +1,219 @@
+//! Opening a store: what it is, and whether this program may work on it.
+
+use super::address::{Endpoint, RedisUrl};
+use super::failure::{Effect, odd};
+use super::keys::{Names, PARTITIONS};
+use super::layout::{Layout, Plan};
+use super::node::{Node, Trouble};
+use super::options::{RedisConfig, RedisMode, RedisOptions};
+use super::script::Reply;
+use super::settings::{Durability, Settings};
+use crate::port::StoreError;
+use redis::Pipeline;
+use std::path::PathBuf;
+
+/// The format that this program writes, and the only one that it reads.
+pub(super) const FORMAT: u64 = 1;
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// An address is none.
+    #[error(
+        "{url:?} is not the address of a Redis server: it has to be redis://host:port or rediss://host:port, with user:password@ before the host if needed"
+    )]
+    Address {
+        /// The address.
+        url: RedisUrl,
+    },
+    /// The file of certificates does not serve.
+    #[error("cannot take certificates from {file:?}")]
+    Certificates {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Something in the configuration is missing or does not go together.
+    #[error("{0}")]
+    Config(&'static str),
+    /// No server answers, or none lets this program in.
+    #[error(transparent)]
+    Unavailable(StoreError),
+    /// Others can reach a server, and it asks for no password.
+    #[error(
+        "{server} may be reached from elsewhere and asks for no password, so that whoever reaches it has all sessions: give it one, or set store.redis.allow_exposed"
+    )]
+    Exposed {
+        /// The server.
+        server: String,
+    },
+    /// A server is too old.
+    #[error("{server} has version {version}, and 7.0 or later is needed")]
+    Old {
+        /// The server.
+        server: String,
+        /// Its version.
+        version: String,
+    },
+    /// The servers' settings do not keep what was answered, and that is required.
+    #[error("the store is not durable, and store.redis.require_durable asks for it: {}", reasons.join("; "))]
+    NotDurable {
+        /// What is in the way.
+        reasons: Vec<String>,
+    },
+    /// The keys with this prefix are somebody else's.
+    #[error("the key {key:?} is not a store of cairn: choose another prefix")]
+    Foreign {
+        /// The key that says what the store is.
+        key: String,
+    },
+    /// The store was made by another version of this program.
+    #[error("the store has format {found:?}, and this program knows format {FORMAT}")]
+    Format {
+        /// The store's format.
+        found: String,
+    },
+    /// A thread to open the store in cannot be started.
+    #[error("cannot start a thread")]
+    Thread {
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// What was found out when a store was opened.
+#[derive(Debug, Clone)]
+pub(super) struct Opened {
+    pub(super) plan: Plan,
+    pub(super) layout: Layout,
+    /// Names the data, as long as they live.
+    pub(super) id: String,
+    pub(super) durability: Durability,
+}
+
+/// Finds the servers and looks at the store, which is made if there is none.
+pub(super) async fn open(
+    config: &RedisConfig,
+    options: &RedisOptions,
+) -> Result<Opened, OpenError> {
+    let names = Names::new(&config.prefix);
+    let plan = plan(config, &names)?;
+    let layout = plan.find(&[]).await.map_err(OpenError::Unavailable)?;
+    let durability = check(config, &layout).await?;
+    let id = identify(layout.node(0), &names, options).await?;
+    Ok(Opened {
+        plan,
+        layout,
+        id,
+        durability,
+    })
+}
+
+/// Looks at the settings of all servers.
+async fn check(config: &RedisConfig, layout: &Layout) -> Result<Durability, OpenError> {
+    let mut reasons = Vec::new();
+    for node in layout.nodes() {
+        let server = node.name();
+        if node.endpoint.is_exposed() && !config.allow_exposed {
+            return Err(OpenError::Exposed { server });
+        }
+        let settings = Settings::of(node).await;
+        let settings = settings.map_err(OpenError::Unavailable)?;
+        if settings.is_too_old() {
+            let version = settings.version;
+            return Err(OpenError::Old { server, version });
+        }
+        let findings = settings.findings().into_iter();
+        reasons.extend(findings.map(|finding| format!("{server}: {finding}")));
+    }
+    match config.require_durable && !reasons.is_empty() {
+        true => Err(OpenError::NotDurable { reasons }),
+        false => Ok(Durability::of(reasons)),
+    }
+}
+
+/// How the servers are found, by the configuration.
+fn plan(config: &RedisConfig, names: &Names) -> Result<Plan, OpenError> {
+    let endpoint = |url| Endpoint::parse(url, config.ca_file.as_deref());
+    let endpoints = config.urls.iter().map(endpoint);
+    let endpoints: Vec<_> = endpoints.collect::<Result<_, _>>()?;
+    let plan = match (config.mode, &endpoints[..]) {
+        (_, []) => return Err(OpenError::Config("store.redis.urls has to name a server")),
+        (RedisMode::Standalone, [endpoint]) => Plan::standalone(endpoint.clone()),
+        (RedisMode::Standalone, _) => {
+            let rule = "store.redis.urls has to name one server; several are for the modes \
+                        sentinel and cluster";
+            return Err(OpenError::Config(rule));
+        }
+        (RedisMode::Sentinel, [first, ..]) => {
+            let Some(master) = &config.master else {
+                let rule = "store.redis.master has to be the name by which sentinels know it";
+                return Err(OpenError::Config(rule));
+            };
+            let sentinels: Vec<_> = endpoints.iter().map(Endpoint::without_database).collect();
+            let template = config.master_url.as_ref().map(endpoint).transpose()?;
+            let template = template.unwrap_or_else(|| first.clone());
+            Plan::sentinel(&sentinels, master, template)
+        }
+        (RedisMode::Cluster, _) if endpoints.iter().any(|e| e.database() != 0) => {
+            let rule = "store.redis.urls names a database, and a cluster has none but 0";
+            return Err(OpenError::Config(rule));
+        }
+        (RedisMode::Cluster, _) => Plan::cluster(&endpoints, names),
+    };
+    let bad = |_| OpenError::Address {
+        url: config.urls[0].clone(),
+    };
+    plan.map_err(bad)
+}
+
+/// Reads what the store is, and says so first if nobody has.
+async fn identify(node: &Node, names: &Names, options: &RedisOptions) -> Result<String, OpenError> {
+    let key = names.meta();
+    if let Some(id) = identity(node, &key, Pipeline::new()).await? {
+        return Ok(id);
+    }
+    let mut make = Pipeline::new();
+    for (field, value) in [
+        ("partitions", PARTITIONS.to_string()),
+        ("id", format!("{:016x}", options.seed)),
+        ("format", FORMAT.to_string()),
+    ] {
+        make.cmd("HSETNX").arg(&key).arg(field).arg(value).ignore();
+    }
+    let id = identity(node, &key, make).await?;
+    id.ok_or(OpenError::Foreign { key })
+}
+
+/// The id of the store, if there is one after these commands.
+async fn identity(
+    node: &Node,
+    key: &str,
+    mut commands: Pipeline,
+) -> Result<Option<String>, OpenError> {
+    let fields = commands.cmd("HMGET").arg(key);
+    fields.arg(&["format", "partitions", "id"]);
+    let values = node.send_all(&commands).await;
+    let values = values.map_err(|trouble| match trouble {
+        Trouble::Failed(error) if error.code() == Some("WRONGTYPE") => OpenError::Foreign {
+            key: key.to_owned(),
+        },
+        trouble => OpenError::Unavailable(trouble.told(node)),
+    })?;
+    let lost = |error| OpenError::Unavailable(odd(Effect::Reads, error));
+    let fields = values.into_iter().next().unwrap_or_default();
+    let mut fields = Reply::new(fields).map_err(lost)?;
+    let Some(format) = fields.optional().map_err(lost)? else {
+        return Ok(None);
+    };
+    let found = String::from_utf8_lossy(&format).into_owned();
+    let is_known = found == FORMAT.to_string()
+        && fields
+            .int()
+            .is_ok_and(|number| number == i64::from(PARTITIONS));
+    match is_known {
+        true => Ok(Some(fields.text().map_err(lost)?)),
+        false => Err(OpenError::Format { found }),
+    }
+}

@@ -1,0 +1,158 @@
+//! Reading journals, checkpoints, blobs and session memory.
+
+use super::failure::Effect;
+use super::inner::{Inner, status_of};
+use super::script::Odd;
+use crate::port::{
+    Checkpoint, EventPage, Header, MemoryEntry, SessionKey, StoreError, StoreResult, StoredEvent,
+};
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+
+/// About where a page of events stops.
+const PAGE_BYTES: usize = 1 << 20;
+
+impl Inner {
+    /// See [`Store::read`](crate::port::Store::read).
+    pub(super) async fn read(
+        &self,
+        key: &SessionKey,
+        after_seq: u64,
+        max: usize,
+    ) -> StoreResult<EventPage> {
+        let names = self.names.session(key);
+        let keys = [names.hash(), names.journal()];
+        let call = self.scripts.read.call(&keys);
+        let call = call.arg(after_seq).arg(max).arg(PAGE_BYTES);
+        self.run(names.partition.number, call, Effect::Reads, |_, reply| {
+            let (last_seq, version) = (reply.number()?, reply.number()?);
+            let header = Header {
+                status: status_of(reply.int()?),
+                handled_through: reply.number()?,
+                title: reply.text()?,
+            };
+            let quarantined = reply.int()? == 1;
+            let mut events = Vec::with_capacity(reply.len());
+            for place in 0..reply.len() {
+                let seq = after_seq + 1 + u64::try_from(place).map_err(|_| Odd)?;
+                let event = reply.bytes()?;
+                events.push(StoredEvent { seq, event });
+            }
+            Ok(EventPage {
+                events,
+                last_seq,
+                version,
+                header,
+                quarantined,
+            })
+        })
+        .await
+    }
+
+    /// See [`Store::checkpoint`](crate::port::Store::checkpoint).
+    pub(super) async fn checkpoint(
+        &self,
+        key: &SessionKey,
+        at_or_before_seq: u64,
+    ) -> StoreResult<Option<Checkpoint>> {
+        let names = self.names.session(key);
+        let keys = [
+            names.hash(),
+            names.checkpoints(),
+            names.checkpoint_numbers(),
+        ];
+        let call = self.scripts.checkpoint.call(&keys).arg(at_or_before_seq);
+        self.run(names.partition.number, call, Effect::Reads, |_, reply| {
+            if reply.len() == 0 {
+                return Ok(None);
+            }
+            Ok(Some(Checkpoint {
+                through_seq: reply.number()?,
+                state: reply.bytes()?,
+            }))
+        })
+        .await
+    }
+
+    /// See [`Store::put_blob`](crate::port::Store::put_blob).
+    pub(super) async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String> {
+        self.limits.check_blob(&data)?;
+        let content = data.clone();
+        let digest = tokio::task::spawn_blocking(move || digest_of(&content));
+        let digest = digest.await.map_err(StoreError::unavailable)?;
+        let names = self.names.session(key);
+        let keys = [names.hash(), names.blobs()];
+        let call = self.scripts.put_blob.call(&keys);
+        let call = call
+            .arg(&digest)
+            .arg(&data[..])
+            .arg(self.limits.session_blob_bytes);
+        self.run(names.partition.number, call, Effect::Writes, |_, _| Ok(()))
+            .await?;
+        Ok(digest)
+    }
+
+    /// See [`Store::get_blob`](crate::port::Store::get_blob).
+    pub(super) async fn get_blob(&self, key: &SessionKey, digest: &str) -> StoreResult<Bytes> {
+        let names = self.names.session(key);
+        let blob = self.get(key, names.blobs(), digest).await?;
+        blob.ok_or(StoreError::NotFound)
+    }
+
+    /// See [`Store::get_memory`](crate::port::Store::get_memory).
+    pub(super) async fn get_memory(
+        &self,
+        key: &SessionKey,
+        name: &str,
+    ) -> StoreResult<Option<String>> {
+        let names = self.names.session(key);
+        let value = self.get(key, names.memory(), name).await?;
+        let text = |value: Bytes| String::from_utf8(value.into());
+        value
+            .map(text)
+            .transpose()
+            .map_err(|_| StoreError::unavailable("a value of session memory is not text"))
+    }
+
+    /// See [`Store::list_memory`](crate::port::Store::list_memory).
+    pub(super) async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+        let names = self.names.session(key);
+        let keys = [names.hash(), names.memory()];
+        let call = self.scripts.list_memory.call(&keys);
+        let list = self.run(names.partition.number, call, Effect::Reads, |_, reply| {
+            let mut pairs = reply.array()?;
+            let mut entries = Vec::with_capacity(pairs.len() / 2);
+            while pairs.len() > 0 {
+                entries.push(MemoryEntry {
+                    key: pairs.text()?,
+                    value: pairs.text()?,
+                });
+            }
+            Ok(entries)
+        });
+        let mut entries = list.await?;
+        entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        Ok(entries)
+    }
+
+    /// A field of a hash that belongs to the session.
+    async fn get(&self, key: &SessionKey, hash: String, field: &str) -> StoreResult<Option<Bytes>> {
+        let names = self.names.session(key);
+        let call = self.scripts.get.call(&[names.hash(), hash]).arg(field);
+        self.run(names.partition.number, call, Effect::Reads, |_, reply| {
+            reply.optional()
+        })
+        .await
+    }
+}
+
+/// SHA-256 in hexadecimal.
+fn digest_of(data: &[u8]) -> String {
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(data) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

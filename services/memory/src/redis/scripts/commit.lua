@@ -1,0 +1,76 @@
+-- KEYS: 1 session, 2 journal, 3 leases, 4 due, 5 followers, 6 work
+--       and, if they are needed, 7 memory, 8 checkpoints, 9 their numbers
+-- ARGV: 1 member, 2 process, 3 owner, 4 epoch, 5 version, 6 operation, 7 seen_seq, 8 status,
+--       9 handled_through, 10 title, 11 lease_ms, 12 park ('' for no, 'idle', or when due),
+--       13 whether events are progress, 14 bytes of the events, 15 journal_events,
+--       16 journal_bytes, 17 memory keys allowed, 18 memory bytes allowed,
+--       19 number of the checkpoint (0 for none), 20 its state, 21 count of memory changes,
+--       22 count of events, 23… events, then changes of memory
+local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ver', 'seq', 'jb', 'flo', 'cmd', 'op', 'of',
+  'ep', 'ow', 'le', 'cl', 'mk', 'mb')
+local bad = refused(s[1], s[2])
+if bad then return bad end
+local now, seen = clock(), tonumber(ARGV[7])
+local version, last = tonumber(s[3]), tonumber(s[4])
+
+-- What others appended after the caller's last look and up to `to`.
+local function with_others(answer, to)
+  if seen < to then
+    local entries = redis.call('XRANGE', KEYS[2], (seen + 1) .. '-0', to .. '-0')
+    for i = 1, #entries do answer[#answer + 1] = entries[i][2][2] end
+  end
+  return answer
+end
+
+local owned = s[10] == ARGV[4] and s[11] == ARGV[3] and s[11] ~= ''
+if version == tonumber(ARGV[5]) + 1 and s[8] == ARGV[6] then
+  local ends = -1
+  if owned then ends = tonumber(s[12]) end
+  return with_others({'dup', now, tonumber(s[9]), ends}, tonumber(s[9]) - 1)
+end
+if not owned then return {'fenced'} end
+local handled, through = tonumber(ARGV[9]), tonumber(ARGV[19])
+if version ~= tonumber(ARGV[5]) or seen < tonumber(s[6]) or seen > last or handled > seen
+  or through > seen then
+  return {'conflict'}
+end
+local count, changes = tonumber(ARGV[22]), tonumber(ARGV[21])
+local events, bytes = last + count, s[5] + ARGV[14]
+if count > 0 then
+  if events > tonumber(ARGV[15]) then return limit('journal_events', ARGV[15]) end
+  if bytes > tonumber(ARGV[16]) then return limit('journal_bytes', ARGV[16]) end
+end
+local keys, size = s[14], s[15]
+if changes > 0 then
+  keys, size, bad = planned(KEYS[7], tonumber(keys), tonumber(size), 23 + count, changes,
+    tonumber(ARGV[17]), tonumber(ARGV[18]))
+  if bad then return bad end
+end
+
+local answer = with_others({'ok', now, last + 1, -1}, last)
+for i = 1, count do append(KEYS[2], last + i, ARGV[22 + i]) end
+if changes > 0 then change(KEYS[7], 23 + count, changes) end
+if through > 0 then
+  redis.call('HSET', KEYS[8], through, ARGV[20])
+  redis.call('ZADD', KEYS[9], through, through)
+end
+-- A command that is not handled yet keeps the lease.
+local park = ARGV[12] ~= '' and tonumber(s[7]) <= handled
+local owner, ends, claims = ARGV[3], now + ARGV[11], tonumber(s[13])
+if park then owner, ends, claims = '', 0, math.max(claims - 1, 0) end
+if ARGV[13] == '1' then claims = 0 end
+redis.call('HSET', KEYS[1], 'up', now, 'st', ARGV[8], 'ver', version + 1, 'seq', events,
+  'jb', bytes, 'hnd', ARGV[9], 'flo', events, 'uns', 0, 'op', ARGV[6], 'of', last + 1,
+  'ow', owner, 'le', ends, 'cl', claims, 'mk', keys, 'mb', size, 'ti', ARGV[10])
+if not park then
+  answer[4] = ends
+  redis.call('ZADD', KEYS[3], ends, ARGV[1])
+else
+  redis.call('ZREM', KEYS[3], ARGV[1])
+  if ARGV[12] ~= 'idle' then
+    redis.call('ZADD', KEYS[4], ARGV[12], ARGV[1])
+    redis.call('SPUBLISH', KEYS[6], ARGV[2])
+  end
+end
+if count > 0 then redis.call('SPUBLISH', KEYS[5], ARGV[2] .. ' ' .. events) end
+return answer

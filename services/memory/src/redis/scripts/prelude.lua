@@ -1,0 +1,18 @@
+-- The format of a session's hash that these scripts know.
+local FORMAT = '1'
+
+-- Why a session cannot be worked on, or nil: by its fields `f` (format) and `del` (deleted).
+local function refused(format, deleted)
+  if not format then return {'notfound'} end
+  if format ~= FORMAT then return {'format', format} end
+  if deleted then return {'terminal'} end
+end
+
+local function limit(what, allowed)
+  return {'limit', what, allowed}
+end
+
+-- Appends one event; its number is its place in the stream.
+local function append(journal, seq, event)
+  redis.call('XADD', journal, seq .. '-0', 'e', event)
+end

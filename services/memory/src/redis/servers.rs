@@ -1,0 +1,276 @@
+//! All servers of a store: which one has a partition, and how it is asked.
+
+use super::failure::{Effect, failed, is_misplaced, odd};
+use super::layout::{Layout, Plan};
+use super::node::{Node, Trouble};
+use super::script::{Call, Clock, Reply, is_unknown};
+use super::time::Time;
+use crate::port::{StoreError, StoreResult};
+use futures::future::try_join_all;
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// Calls at the same time; only so that closing can wait for them.
+const CALLS: u32 = 1 << 20;
+
+/// How often a call goes to another server, or to the same again, before it counts as refused.
+const ATTEMPTS: u32 = 6;
+
+/// Before a call that came amid a move of its keys is made again.
+const MOVING: Duration = Duration::from_millis(20);
+
+/// After a search in vain calls go where they went before, and the next search comes later.
+const SEARCH_AGAIN: Duration = Duration::from_millis(250);
+
+/// The servers of a store.
+pub(super) struct Servers {
+    plan: Plan,
+    layout: RwLock<Arc<Layout>>,
+    is_stale: AtomicBool,
+    /// When they were last searched in vain.
+    finding: tokio::sync::Mutex<Option<Instant>>,
+    calls: Semaphore,
+    pub(super) time: Time,
+}
+
+impl Servers {
+    pub(super) fn new(plan: Plan, layout: Layout, time: Time) -> Self {
+        Self {
+            plan,
+            layout: RwLock::new(Arc::new(layout)),
+            is_stale: AtomicBool::new(false),
+            finding: tokio::sync::Mutex::default(),
+            calls: Semaphore::new(CALLS as usize),
+            time,
+        }
+    }
+
+    /// Runs a script where the partition is.
+    pub(super) async fn call(
+        &self,
+        partition: u16,
+        mut call: Call<'_>,
+        effect: Effect,
+    ) -> StoreResult<Reply> {
+        let _permit = self
+            .calls
+            .acquire()
+            .await
+            .map_err(|_| StoreError::closed())?;
+        if self.time.clock() != Clock::Server {
+            call = call.arg(self.time.given());
+        }
+        let value = self.routed(partition, &call, effect).await?;
+        Reply::new(value).map_err(|error| odd(effect, error))
+    }
+
+    /// Asks each partition's server; the answers are in the order of the questions.
+    pub(super) async fn ask_all(
+        &self,
+        questions: impl IntoIterator<Item = (u16, Cmd)>,
+    ) -> StoreResult<Vec<Value>> {
+        let _permit = self
+            .calls
+            .acquire()
+            .await
+            .map_err(|_| StoreError::closed())?;
+        let questions: Vec<_> = questions.into_iter().collect();
+        for _ in 1..ATTEMPTS {
+            let layout = self.layout().await?;
+            match ask_by_node(&layout, &questions).await {
+                Err((_, Trouble::Failed(error))) if is_misplaced(&error) => {
+                    self.stale();
+                    tokio::time::sleep(MOVING).await;
+                }
+                outcome => return outcome.map_err(|(node, trouble)| self.lost(&node, trouble)),
+            }
+        }
+        let layout = self.layout().await?;
+        let outcome = ask_by_node(&layout, &questions).await;
+        outcome.map_err(|(node, trouble)| self.lost(&node, trouble))
+    }
+
+    /// Every server that has partitions.
+    pub(super) async fn layout(&self) -> StoreResult<Arc<Layout>> {
+        if !self.is_stale.load(Ordering::Relaxed) {
+            return Ok(self.known());
+        }
+        let mut failed = self.finding.lock().await;
+        let is_soon = failed.is_some_and(|failed| failed.elapsed() < SEARCH_AGAIN);
+        if is_soon || !self.is_stale.load(Ordering::Relaxed) {
+            return Ok(self.known());
+        }
+        let known = self.known();
+        match self.plan.find(known.nodes()).await {
+            Ok(layout) => {
+                *failed = None;
+                *self.layout.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(layout);
+                self.is_stale.store(false, Ordering::Relaxed);
+            }
+            // Those who know may be gone while the server itself is there.
+            Err(error) => {
+                tracing::debug!(%error, "the servers of the store are not found");
+                *failed = Some(Instant::now());
+            }
+        }
+        Ok(self.known())
+    }
+
+    /// The servers may have changed their parts.
+    pub(super) fn stale(&self) {
+        if self.plan.can_change() {
+            self.is_stale.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits for the calls that go on, admits no more and disconnects.
+    pub(super) async fn close(&self) {
+        let all = self.calls.acquire_many(CALLS).await;
+        self.close_now();
+        drop(all);
+    }
+
+    /// Admits no more calls and disconnects.
+    pub(super) fn close_now(&self) {
+        self.calls.close();
+        for node in self.known().nodes() {
+            node.disconnect();
+        }
+    }
+
+    /// Whether this is how the servers are, as far as is known.
+    pub(super) fn is_known(&self, layout: &Arc<Layout>) -> bool {
+        Arc::ptr_eq(layout, &self.known())
+    }
+
+    fn known(&self) -> Arc<Layout> {
+        self.layout
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    async fn routed(&self, partition: u16, call: &Call<'_>, effect: Effect) -> StoreResult<Value> {
+        let mut attempt = 1;
+        loop {
+            let node = self.layout().await?.node(partition).clone();
+            let error = match node.send(&call.cmd).await {
+                Ok(value) => return Ok(value),
+                Err(Trouble::NotSent(error)) => {
+                    self.stale();
+                    return Err(error);
+                }
+                Err(Trouble::Failed(error)) => error,
+            };
+            if attempt == ATTEMPTS || !self.again(&node, call, &error).await? {
+                return match self.asked_for(&node, call, &error).await {
+                    Some(outcome) => outcome.map_err(|error| self.told(&node, &error, effect)),
+                    None => Err(self.told(&node, &error, effect)),
+                };
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Whether the call did not happen, for a reason that is out of the way now.
+    async fn again(&self, node: &Node, call: &Call<'_>, error: &RedisError) -> StoreResult<bool> {
+        if is_unknown(error) {
+            let loaded = node.send(&call.script.load()).await;
+            loaded.map_err(|trouble| self.lost(node, trouble))?;
+            return Ok(true);
+        }
+        match error.kind() {
+            ErrorKind::Server(ServerErrorKind::Moved) => {
+                self.stale();
+                Ok(true)
+            }
+            ErrorKind::Server(ServerErrorKind::TryAgain) => {
+                tokio::time::sleep(MOVING).await;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// What the server says that a slot on its way has moved to, if that is what was answered.
+    async fn asked_for(
+        &self,
+        node: &Node,
+        call: &Call<'_>,
+        error: &RedisError,
+    ) -> Option<Result<Value, RedisError>> {
+        if error.kind() != ErrorKind::Server(ServerErrorKind::Ask) {
+            return None;
+        }
+        let (host, port) = error.redirect_node()?.0.rsplit_once(':')?;
+        let there = Node::new(node.endpoint.at(host, port.parse().ok()?)).ok()?;
+        let mut commands = Pipeline::with_capacity(3);
+        commands.cmd("ASKING").ignore();
+        commands.add_command(call.script.load()).ignore();
+        commands.cmd("ASKING").ignore();
+        commands.add_command(call.cmd.clone());
+        match there.send_all(&commands).await {
+            Ok(mut values) => Some(values.pop().ok_or_else(|| error.clone())),
+            Err(Trouble::Failed(error)) => Some(Err(error)),
+            Err(Trouble::NotSent(_)) => None,
+        }
+    }
+
+    fn told(&self, node: &Node, error: &RedisError, effect: Effect) -> StoreError {
+        if is_misplaced(error) || error.is_io_error() {
+            self.stale();
+        }
+        failed(&node.name(), error, effect)
+    }
+
+    fn lost(&self, node: &Node, trouble: Trouble) -> StoreError {
+        match trouble {
+            Trouble::NotSent(error) => {
+                self.stale();
+                error
+            }
+            Trouble::Failed(error) => self.told(node, &error, Effect::Reads),
+        }
+    }
+}
+
+/// Sends each server its questions in one go, all servers at the same time.
+async fn ask_by_node(
+    layout: &Layout,
+    questions: &[(u16, Cmd)],
+) -> Result<Vec<Value>, (Arc<Node>, Trouble)> {
+    let mut answers = vec![Value::Nil; questions.len()];
+    let asked = layout.nodes().iter().map(|node| async move {
+        let mut commands = Pipeline::new();
+        let mut places = Vec::new();
+        for (place, (partition, cmd)) in questions.iter().enumerate() {
+            if Arc::ptr_eq(layout.node(*partition), node) {
+                commands.add_command(cmd.clone());
+                places.push(place);
+            }
+        }
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let values = node.send_all(&commands).await;
+        let values = values.map_err(|trouble| (node.clone(), trouble))?;
+        Ok(places.into_iter().zip(values).collect::<Vec<_>>())
+    });
+    for (place, value) in try_join_all(asked).await?.into_iter().flatten() {
+        answers[place] = value;
+    }
+    Ok(answers)
+}
+
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Servers")
+            .field("nodes", &self.known().nodes())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,246 @@
+//! Whether a server's settings keep what the port promises.
+
+use super::failure::{Effect, failed};
+use super::node::{Node, Trouble};
+use crate::port::StoreResult;
+use redis::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The oldest version with what the scripts use.
+const OLDEST: u32 = 7;
+
+/// Whether what was answered survives the death of the servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Durability {
+    /// As far as the disks keep their word.
+    Durable,
+    /// Not, or not for sure.
+    Degraded {
+        /// What is in the way, each with what to do about it.
+        reasons: Vec<String>,
+    },
+}
+
+impl Durability {
+    /// `durable` or `degraded`, for logs and health.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Durable => "durable",
+            Self::Degraded { .. } => "degraded",
+        }
+    }
+
+    pub(super) fn of(reasons: Vec<String>) -> Self {
+        match reasons.is_empty() {
+            true => Self::Durable,
+            false => Self::Degraded { reasons },
+        }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Durable => f.write_str(self.name()),
+            Self::Degraded { reasons } => write!(f, "{}: {}", self.name(), reasons.join("; ")),
+        }
+    }
+}
+
+/// What a server says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// As in `7.0.15`; empty if it does not tell.
+    pub(super) version: String,
+    /// `None` if the user may not look at them.
+    pub(super) values: Option<BTreeMap<String, String>>,
+}
+
+/// The settings that promises depend on: what they must be, and what is lost otherwise.
+const NEEDED: [(&str, &str, &str); 4] = [
+    (
+        "appendonly",
+        "yes",
+        "what was answered is lost when the server ends",
+    ),
+    (
+        "appendfsync",
+        "always",
+        "what was answered within the last seconds is lost when the server is killed",
+    ),
+    (
+        "no-appendfsync-on-rewrite",
+        "no",
+        "what was answered during a rewrite of the log is lost when the server is killed",
+    ),
+    (
+        "maxmemory-policy",
+        "noeviction",
+        "sessions are removed when memory runs short",
+    ),
+];
+
+impl Settings {
+    /// Asks a server.
+    ///
+    /// # Errors
+    /// If it does not answer; that it does not tell is none.
+    pub(super) async fn of(node: &Node) -> StoreResult<Self> {
+        let mut info = redis::cmd("INFO");
+        info.arg("server");
+        let mut config = redis::cmd("CONFIG");
+        config.arg("GET");
+        for (name, ..) in NEEDED {
+            config.arg(name);
+        }
+        let info = told(node, node.send(&info).await)?;
+        let config = told(node, node.send(&config).await)?;
+        Ok(Self {
+            version: info.as_ref().and_then(version).unwrap_or_default(),
+            values: config.map(values),
+        })
+    }
+
+    /// Whether the server is too old to run the scripts.
+    pub(super) fn is_too_old(&self) -> bool {
+        let major = self.version.split('.').next();
+        major
+            .and_then(|major| major.parse::<u32>().ok())
+            .is_some_and(|major| major < OLDEST)
+    }
+
+    /// What is not as it must be.
+    pub(super) fn findings(&self) -> Vec<String> {
+        let mut findings = Vec::new();
+        if self.version.is_empty() {
+            findings.push("the version cannot be checked: the user may not run INFO".to_owned());
+        }
+        let Some(values) = &self.values else {
+            let text = "the settings cannot be checked: the user may not run CONFIG GET";
+            findings.push(text.to_owned());
+            return findings;
+        };
+        for (name, needed, lost) in NEEDED {
+            match values.get(name) {
+                Some(value) if value == needed => {}
+                Some(value) => {
+                    findings.push(format!("{name} is {value}, not {needed}: {lost}"));
+                }
+                None => findings.push(format!("{name} cannot be checked: it has to be {needed}")),
+            }
+        }
+        findings
+    }
+}
+
+/// The answer, or `None` if the server does not want to give it.
+fn told(node: &Node, answer: Result<Value, Trouble>) -> StoreResult<Option<Value>> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(Trouble::NotSent(error)) => Err(error),
+        Err(Trouble::Failed(error)) => match error.code() {
+            // Some who offer Redis as a service have taken the commands out.
+            Some("NOPERM" | "ERR") => Ok(None),
+            _ => Err(failed(&node.name(), &error, Effect::Reads)),
+        },
+    }
+}
+
+fn version(info: &Value) -> Option<String> {
+    let text = text(info)?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("redis_version:"));
+    line.map(|version| version.trim().to_owned())
+}
+
+fn values(config: Value) -> BTreeMap<String, String> {
+    let pairs: Vec<_> = match config {
+        Value::Map(pairs) => pairs,
+        Value::Array(values) => {
+            let pairs = values.chunks_exact(2);
+            pairs.map(|p| (p[0].clone(), p[1].clone())).collect()
+        }
+        _ => Vec::new(),
+    };
+    let pairs = pairs.iter();
+    pairs
+        .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+        .collect()
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(changes: &[(&str, Option<&str>)]) -> Settings {
+        let needed = NEEDED.iter();
+        let mut values: BTreeMap<_, _> = needed
+            .map(|(name, value, _)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        for (name, value) in changes {
+            match value {
+                Some(value) => values.insert((*name).to_owned(), (*value).to_owned()),
+                None => values.remove(*name),
+            };
+        }
+        Settings {
+            version: "7.0.15".to_owned(),
+            values: Some(values),
+        }
+    }
+
+    #[test]
+    fn settings_that_keep_what_was_answered_are_no_finding() {
+        assert_eq!(settings(&[]).findings(), Vec::<String>::new());
+        assert_eq!(Durability::of(Vec::new()), Durability::Durable);
+    }
+
+    #[test]
+    fn each_setting_that_loses_something_is_told_by_its_name() {
+        for (name, value) in [
+            ("appendonly", Some("no")),
+            ("appendfsync", Some("everysec")),
+            ("no-appendfsync-on-rewrite", Some("yes")),
+            ("maxmemory-policy", Some("allkeys-lru")),
+            ("appendfsync", None),
+        ] {
+            let findings = settings(&[(name, value)]).findings();
+            assert_eq!(findings.len(), 1, "{findings:?}");
+            assert!(findings[0].starts_with(name), "{findings:?}");
+            assert!(findings[0].contains(value.unwrap_or("cannot be checked")));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_cannot_be_checked() {
+        let findings = Settings::default().findings();
+        assert_eq!(findings.len(), 2);
+        assert!(findings.iter().all(|f| f.contains("cannot be checked")));
+    }
+
+    #[test]
+    fn servers_before_seven_are_too_old() {
+        for (version, is_too_old) in [
+            ("6.2.14", true),
+            ("7.0.0", false),
+            ("10.1", false),
+            ("", false),
+        ] {
+            let settings = Settings {
+                version: version.to_owned(),
+                values: None,
+            };
+            assert_eq!(settings.is_too_old(), is_too_old, "{version}");
+        }
+    }
+}

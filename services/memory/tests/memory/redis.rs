@@ -1,0 +1,11 @@
+//! The store on real servers of Redis.
+//!
+//! All tests that need `redis-server` stand here, so that `-E 'not test(redis)'` leaves them out.
+
+mod conformance;
+mod crash;
+mod failover;
+mod lost;
+mod opening;
+mod processes;
+mod refusals;

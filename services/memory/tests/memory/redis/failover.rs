@@ -1,0 +1,40 @@
+//! Sentinels: the store goes on at the replica when the master is gone.
+
+use crate::support::work::{creation, key, transition};
+use cairn_memory::port::*;
+use cairn_memory::redis::{RedisConfig, RedisMode, RedisOptions, RedisStore};
+use cairn_testkit::RedisSentinel;
+use std::time::{Duration, Instant};
+
+#[tokio::test]
+async fn the_store_goes_on_at_the_replica_when_the_master_is_killed() {
+    let mut servers = RedisSentinel::start();
+    let config = RedisConfig {
+        mode: RedisMode::Sentinel,
+        master: Some(RedisSentinel::MASTER.to_owned()),
+        ..RedisConfig::standalone(servers.url())
+    };
+    let store = RedisStore::open(&config, RedisOptions::default())
+        .await
+        .unwrap();
+    store.create(creation("a", Some("one"))).await.unwrap();
+    store.commit(transition("a", "one", 0)).await.unwrap();
+    // What the replica has not got yet is lost with the master.
+    servers.master.ask(&["WAIT", "1", "5000"]);
+    servers.master.kill();
+    let start = Instant::now();
+    let committed = loop {
+        match store.commit(transition("a", "one", 1)).await {
+            Ok(committed) => break committed,
+            Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. }) => {
+                assert!(start.elapsed() < Duration::from_secs(50), "no failover");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!((committed.duplicate, committed.first_seq), (false, 3));
+    let page = store.read(&key("a"), 0, 10).await.unwrap();
+    assert_eq!((page.last_seq, page.version), (3, 2));
+    assert!(servers.replica.ask(&["ROLE"]).contains("master"));
+}

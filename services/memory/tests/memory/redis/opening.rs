@@ -1,0 +1,165 @@
+//! Opening a store on Redis: what is refused, and what is told of the servers' settings.
+
+use cairn_memory::conformance;
+use cairn_memory::conformance::Subject;
+use cairn_memory::redis::{OpenError, RedisConfig, RedisOptions, RedisStore};
+use cairn_memory::{Config, Deps, Durability, StoreConfig};
+use cairn_testkit::RedisServer;
+use std::sync::Arc;
+use std::time::Duration;
+
+async fn open(config: &RedisConfig) -> Result<RedisStore, OpenError> {
+    RedisStore::open(config, RedisOptions::default()).await
+}
+
+fn at(server: &RedisServer) -> RedisConfig {
+    RedisConfig::standalone(server.url())
+}
+
+#[tokio::test]
+async fn a_store_is_the_same_when_it_is_opened_again() {
+    let server = RedisServer::start();
+    let first = open(&at(&server)).await.unwrap();
+    assert_eq!(first.durability(), &Durability::Durable);
+    let again = open(&at(&server)).await.unwrap();
+    assert_eq!(first.id(), again.id());
+    let other = RedisConfig {
+        prefix: "other".to_owned(),
+        ..at(&server)
+    };
+    assert_ne!(open(&other).await.unwrap().id(), first.id());
+}
+
+#[tokio::test]
+async fn settings_that_lose_what_was_answered_are_told_or_refused() {
+    let server = RedisServer::with(&[("appendfsync", "everysec")]);
+    let store = open(&at(&server)).await.unwrap();
+    let told = store.durability().to_string();
+    assert!(told.contains("degraded"), "{told}");
+    assert!(told.contains("appendfsync is everysec"), "{told}");
+    let strict = RedisConfig {
+        require_durable: true,
+        ..at(&server)
+    };
+    let refused = open(&strict).await.unwrap_err();
+    assert!(matches!(refused, OpenError::NotDurable { .. }), "{refused}");
+    open(&RedisConfig {
+        require_durable: true,
+        ..at(&RedisServer::start())
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_store_of_another_format_or_somebody_elses_key_is_left_alone() {
+    let server = RedisServer::start();
+    server.ask(&["HSET", "cairn:{p000}:meta", "format", "2"]);
+    let refused = open(&at(&server)).await.unwrap_err();
+    assert!(refused.to_string().contains("format \"2\""), "{refused}");
+    server.ask(&["SET", "cairn:{p000}:meta", "mine"]);
+    let refused = open(&at(&server)).await.unwrap_err();
+    assert!(matches!(refused, OpenError::Foreign { .. }), "{refused}");
+    assert!(server.ask(&["DBSIZE"]).contains(":1"));
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_and_never_shown() {
+    let server = RedisServer::with(&[("requirepass", "right")]);
+    let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", server.port());
+    open(&RedisConfig::standalone(url("right"))).await.unwrap();
+    for url in [url("canary"), server.url()] {
+        let config = RedisConfig::standalone(url);
+        let refused = open(&config).await.unwrap_err();
+        let text = format!("{refused} {refused:?} {config:?}");
+        assert!(text.contains("check user and password"), "{text}");
+        assert!(!text.contains("canary"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unavailable() {
+    let mut server = RedisServer::start();
+    server.kill();
+    let refused = open(&at(&server)).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("cannot be reached"),
+        "{refused}"
+    );
+}
+
+/// What is configured reaches the store, also from a runtime with one thread.
+#[tokio::test]
+async fn the_service_is_built_on_redis() {
+    let server = RedisServer::with(&[("appendonly", "no")]);
+    let config = Config {
+        store: StoreConfig::Redis(at(&server)),
+        ..Config::default()
+    };
+    let opened = cairn_memory::open(config, Deps::default()).unwrap();
+    assert_eq!(opened.durability.name(), "degraded");
+    assert!(opened.memory.store().now().await.unwrap() > 0);
+    opened.memory.store().close().await;
+    assert!(opened.memory.store().now().await.unwrap_err().is_closed());
+}
+
+/// A store that is used as a user with no more rights than the template gives.
+async fn restricted() -> Subject {
+    let template = include_str!("../../../../../deploy/redis/cairn.acl");
+    let server = RedisServer::start();
+    for line in template.lines().filter(|line| line.starts_with("user ")) {
+        let line = line.replace("CHANGE-ME", "secret");
+        let words = ["ACL", "SETUSER"].into_iter();
+        let words: Vec<_> = words.chain(line.split_whitespace().skip(1)).collect();
+        assert_eq!(server.ask(&words), "+OK\r\n", "{line}");
+    }
+    let url = format!("redis://cairn:secret@127.0.0.1:{}", server.port());
+    let options = RedisOptions {
+        limits: conformance::limits(),
+        ..RedisOptions::default()
+    };
+    let config = RedisConfig::standalone(url);
+    let store = RedisStore::open(&config, options).await.unwrap();
+    assert_eq!(store.durability(), &Durability::Durable);
+    let store = Arc::new(store);
+    let kept = Arc::new(server);
+    let pass = move |ms| {
+        let kept = kept.clone();
+        let passed: futures::future::BoxFuture<'static, ()> = Box::pin(async move {
+            let _server = kept;
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+        });
+        passed
+    };
+    Subject {
+        store,
+        pass: Box::new(pass),
+    }
+}
+
+/// The server's own time passes here, and each operation is done.
+#[tokio::test]
+async fn the_rights_of_the_template_suffice() {
+    macro_rules! all {
+        ($($case:ident)+) => {
+            $(conformance::$case(&restricted().await).await;)+
+        };
+    }
+    all! {
+        sessions_are_listed_newest_first_in_pages
+        an_expired_lease_is_claimed_with_a_higher_epoch
+        a_released_session_is_claimable_at_once
+        a_waiting_owner_is_told_of_a_command
+        renewing_tells_what_is_lost
+        a_session_set_aside_is_released_by_hand
+        memory_is_listed_sorted
+        memory_is_removed_and_cleared
+        an_owners_memory_writes_come_with_its_commit
+        the_nearest_checkpoint_is_found
+        a_blob_comes_back
+        following_goes_on_with_what_comes
+        what_is_published_reaches_who_listens_in_order
+        deleting_removes_everything
+    }
+    restricted().await.store.queued().await.unwrap();
+}

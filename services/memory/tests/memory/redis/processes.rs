@@ -1,0 +1,148 @@
+//! Two stores on one server, as two processes have them: each hears what the other does.
+
+use crate::support::work::{claim, creation, key, transition};
+use bytes::Bytes;
+use cairn_memory::port::*;
+use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
+use cairn_testkit::RedisServer;
+use futures::StreamExt as _;
+use std::time::{Duration, Instant};
+
+/// Far below the second after which each looks by itself.
+const SOON: Duration = Duration::from_millis(500);
+
+async fn open(server: &RedisServer) -> RedisStore {
+    let config = RedisConfig::standalone(server.url());
+    RedisStore::open(&config, RedisOptions::default())
+        .await
+        .unwrap()
+}
+
+fn waiting(owner: &str) -> ClaimRequest {
+    ClaimRequest {
+        wait: Duration::from_secs(20),
+        ..claim(owner)
+    }
+}
+
+fn command(session: &str, id: &str) -> AppendCommand {
+    AppendCommand {
+        key: key(session),
+        request: RequestId {
+            id: id.to_owned(),
+            digest: Bytes::from("digest"),
+        },
+        event: Bytes::from("command"),
+    }
+}
+
+/// The events of one batch, and how long they took to come.
+async fn next(events: &mut EventStream) -> (Vec<u64>, Duration) {
+    let start = Instant::now();
+    let batch = events.next().await.unwrap().unwrap();
+    let seqs = batch.iter().map(|stored| stored.seq).collect();
+    (seqs, start.elapsed())
+}
+
+#[tokio::test]
+async fn a_follower_hears_of_events_and_of_the_end() {
+    let server = RedisServer::start();
+    let (here, there) = (open(&server).await, open(&server).await);
+    here.create(creation("a", Some("one"))).await.unwrap();
+    let mut events = there.follow(&key("a"), 0).await.unwrap();
+    assert_eq!(next(&mut events).await.0, [1]);
+    assert_eq!(next(&mut events).await.0, Vec::<u64>::new());
+    // It may not be subscribed yet; from the first event on it is.
+    here.commit(transition("a", "one", 0)).await.unwrap();
+    assert_eq!(next(&mut events).await.0, [2]);
+    for version in 1..20 {
+        here.commit(transition("a", "one", version)).await.unwrap();
+        let (seqs, took) = next(&mut events).await;
+        assert_eq!(seqs, [2 + version]);
+        assert!(took < SOON, "{took:?}");
+    }
+    here.delete(&key("a")).await.unwrap();
+    assert!(events.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_claimer_hears_of_work() {
+    let server = RedisServer::start();
+    let (here, there) = (open(&server).await, open(&server).await);
+    let (told, mut claimed) = tokio::sync::mpsc::unbounded_channel();
+    let claimer = tokio::spawn(async move {
+        while let Ok(claims) = there.claim(waiting("two")).await {
+            for claim in claims.claims {
+                told.send(claim.key).unwrap();
+            }
+        }
+    });
+    for round in 0..10 {
+        let session = format!("s{round}");
+        here.create(creation(&session, None)).await.unwrap();
+        let start = Instant::now();
+        here.append_command(command(&session, "c")).await.unwrap();
+        assert_eq!(claimed.recv().await, Some(key(&session)));
+        // The first time it may have begun to listen too late.
+        let took = start.elapsed();
+        assert!(round == 0 || took < SOON, "{took:?}");
+    }
+    claimer.abort();
+}
+
+#[tokio::test]
+async fn an_owner_hears_of_a_command_that_another_process_took() {
+    let server = RedisServer::start();
+    let (here, there) = (open(&server).await, open(&server).await);
+    // Asks once, so that it listens when the command comes.
+    there.claim(claim("two")).await.unwrap();
+    there.create(creation("a", Some("two"))).await.unwrap();
+    let mut woken = Vec::new();
+    for number in 0..50 {
+        let id = format!("command {number}");
+        here.append_command(command("a", &id)).await.unwrap();
+        let soon = ClaimRequest {
+            wait: SOON,
+            ..claim("two")
+        };
+        woken = there.claim(soon).await.unwrap().woken;
+        if !woken.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(woken, [key("a")]);
+}
+
+#[tokio::test]
+async fn what_is_shown_reaches_listeners_in_other_processes_once_and_in_order() {
+    let server = RedisServer::start();
+    let (here, there) = (open(&server).await, open(&server).await);
+    let mut mine = here.deltas(&key("a")).await.unwrap();
+    let mut theirs = there.deltas(&key("a")).await.unwrap();
+    for number in 0..20 {
+        let delta = Bytes::from(format!("delta {number}"));
+        here.publish_delta(&key("a"), delta).await.unwrap();
+    }
+    for number in 0..20 {
+        let delta = Some(Bytes::from(format!("delta {number}")));
+        assert_eq!(mine.next().await, delta);
+        assert_eq!(theirs.next().await, delta);
+    }
+}
+
+#[tokio::test]
+async fn a_follower_goes_on_when_the_server_was_killed() {
+    let mut server = RedisServer::start();
+    let (here, there) = (open(&server).await, open(&server).await);
+    here.create(creation("a", Some("one"))).await.unwrap();
+    let mut events = there.follow(&key("a"), 1).await.unwrap();
+    assert_eq!(next(&mut events).await.0, Vec::<u64>::new());
+    server.kill();
+    server.start_again();
+    let mut outcome = here.commit(transition("a", "one", 0)).await;
+    while let Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. }) = outcome {
+        outcome = here.commit(transition("a", "one", 0)).await;
+    }
+    assert_eq!(outcome.unwrap().first_seq, 2);
+    assert_eq!(next(&mut events).await.0, [2]);
+}

@@ -1,0 +1,85 @@
+//! What a server refuses was not written, and is told with what to do about it.
+
+use crate::support::work::{claim, creation, key, transition};
+use cairn_memory::port::*;
+use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
+use cairn_testkit::RedisServer;
+
+async fn start() -> (RedisServer, RedisStore) {
+    let server = RedisServer::start();
+    let config = RedisConfig::standalone(server.url());
+    let store = RedisStore::open(&config, RedisOptions::default())
+        .await
+        .unwrap();
+    (server, store)
+}
+
+fn reason<T: std::fmt::Debug>(outcome: StoreResult<T>) -> String {
+    match outcome {
+        Err(StoreError::Unavailable { reason }) => reason,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_memory_writes_nothing_and_still_reads() {
+    let (server, store) = start().await;
+    store.create(creation("a", Some("one"))).await.unwrap();
+    server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    let told = reason(store.commit(transition("a", "one", 0)).await);
+    assert!(told.contains("maxmemory"), "{told}");
+    let told = reason(store.create(creation("b", None)).await);
+    assert!(told.contains("OOM"), "{told}");
+    assert_eq!(store.read(&key("a"), 0, 10).await.unwrap().last_seq, 1);
+    // Making room needs none.
+    store.delete(&key("a")).await.unwrap();
+    server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(
+        store.read(&key("b"), 0, 10).await,
+        Err(StoreError::NotFound)
+    );
+    let created = store.create(creation("b", None)).await.unwrap();
+    assert!(!created.duplicate);
+}
+
+#[tokio::test]
+async fn a_replica_is_told_as_one() {
+    let (server, store) = start().await;
+    store.create(creation("a", Some("one"))).await.unwrap();
+    server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    let told = reason(store.commit(transition("a", "one", 0)).await);
+    assert!(
+        told.contains("READONLY") && told.contains("replica"),
+        "{told}"
+    );
+    server.ask(&["REPLICAOF", "NO", "ONE"]);
+    let committed = store.commit(transition("a", "one", 0)).await.unwrap();
+    assert!(!committed.duplicate);
+}
+
+#[tokio::test]
+async fn a_session_of_another_format_is_left_alone() {
+    let (server, store) = start().await;
+    store.create(creation("a", Some("one"))).await.unwrap();
+    let release = ReleaseRequest {
+        key: key("a"),
+        owner: "one".to_owned(),
+        epoch: 1,
+    };
+    store.release(release).await.unwrap();
+    server.ask(&["HSET", "cairn:{p061}:s:space/a", "f", "9"]);
+    let a = key("a");
+    for told in [
+        reason(store.read(&a, 0, 1).await),
+        reason(store.create(creation("a", None)).await),
+        reason(store.commit(transition("a", "one", 0)).await),
+        reason(store.write_memory(&a, MemoryWrite::Clear).await),
+        reason(store.delete(&a).await),
+    ] {
+        assert!(told.contains("format \"9\""), "{told}");
+    }
+    assert!(store.claim(claim("two")).await.unwrap().claims.is_empty());
+    assert_eq!(store.queued().await, Ok(1));
+    server.ask(&["HSET", "cairn:{p061}:s:space/a", "f", "1"]);
+    assert_eq!(store.claim(claim("two")).await.unwrap().claims[0].key, a);
+}

@@ -1,0 +1,302 @@
+//! Real servers of Redis, on this machine alone, killed and started again.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The longest that a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Between two looks at a server that does not answer yet.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The file of settings in a server's folder.
+const SETTINGS: &str = "settings.conf";
+
+/// A `redis-server` in a folder of its own, with the settings that keep what was answered. It ends
+/// with the value, and with the thread that started it.
+#[derive(Debug)]
+pub struct RedisServer {
+    arguments: Vec<String>,
+    port: u16,
+    folder: TempDir,
+    process: Option<Child>,
+}
+
+impl RedisServer {
+    /// Starts a server, and returns when it answers.
+    pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// Starts a server with these settings in the place of the usual ones.
+    ///
+    /// # Panics
+    /// If there is no `redis-server`, or it does not start.
+    pub fn with(settings: &[(&str, &str)]) -> Self {
+        let usual = [
+            ("appendonly", "yes"),
+            ("appendfsync", "always"),
+            ("maxmemory-policy", "noeviction"),
+            ("save", ""),
+        ];
+        let settings = usual.iter().chain(settings);
+        let arguments = settings.flat_map(|(name, value)| [format!("--{name}"), (*value).into()]);
+        Self::launch(&arguments.collect::<Vec<_>>(), "")
+    }
+
+    /// Starts a server with these arguments, the first of which may be the name of a file of
+    /// settings.
+    fn launch(arguments: &[String], settings: &str) -> Self {
+        // Somebody else may take the port between the look and the start.
+        for _ in 0..5 {
+            let folder = tempfile::tempdir().expect("a folder for a server");
+            std::fs::write(folder.path().join(SETTINGS), settings).expect("a file of settings");
+            let mut server = Self {
+                arguments: arguments.to_vec(),
+                port: free_port(),
+                folder,
+                process: None,
+            };
+            if server.try_start() {
+                return server;
+            }
+        }
+        panic!("redis-server does not start with {arguments:?}");
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its address, without a password.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Kills it, as `kill -9` does.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Starts it again at the same place, with what it left on its disk.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_again(&mut self) {
+        self.kill();
+        assert!(self.try_start(), "redis-server does not start again");
+    }
+
+    /// Stops it in the middle of whatever it does; connections stay.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Sends one command over a connection of its own, and gives what came back, as text.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn ask(&self, words: &[&str]) -> String {
+        ask(self.port, words).expect("an answer of the server")
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.process.as_ref().map(Child::id);
+        let id = id.and_then(|id| Pid::from_raw(id.cast_signed()));
+        kill_process(id.expect("a running server"), signal).expect("a signal to the server");
+    }
+
+    /// Whether it runs and answers.
+    fn try_start(&mut self) -> bool {
+        let log = self.folder.path().join("log");
+        let log = File::options().create(true).append(true).open(log);
+        let log = log.expect("a log for the server");
+        // The server must not outlive a test that is killed.
+        let process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "redis-server"])
+            .args(&self.arguments)
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a log for the server"))
+            .stderr(log)
+            .spawn();
+        let process = process.expect("setpriv, and redis-server: apt-get install redis-server");
+        let process = self.process.insert(process);
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if process.try_wait().is_ok_and(|ended| ended.is_some()) {
+                return false;
+            }
+            match ask(self.port, &["PING"]) {
+                Some(answer) if answer.starts_with("-LOADING") => {}
+                Some(_) => return true,
+                None => {}
+            }
+            std::thread::sleep(PAUSE);
+        }
+        false
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Three masters that share the slots, without replicas.
+#[derive(Debug)]
+pub struct RedisCluster {
+    /// Its servers.
+    pub servers: Vec<RedisServer>,
+}
+
+impl RedisCluster {
+    /// Starts a cluster, and returns when it answers. Takes a few seconds.
+    ///
+    /// # Panics
+    /// If the servers do not find together.
+    pub fn start() -> Self {
+        let ranges = [("0", "5460"), ("5461", "10922"), ("10923", "16383")];
+        let ports = ranges.map(|_| free_port().to_string());
+        let servers: Vec<_> = ports
+            .iter()
+            .map(|port| {
+                RedisServer::with(&[
+                    ("cluster-enabled", "yes"),
+                    ("cluster-port", port),
+                    ("cluster-node-timeout", "2000"),
+                ])
+            })
+            .collect();
+        for (number, (server, (from, to))) in (1..).zip(servers.iter().zip(ranges)) {
+            let number: u16 = number;
+            server.ask(&["CLUSTER", "ADDSLOTSRANGE", from, to]);
+            server.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &number.to_string()]);
+        }
+        for (server, port) in servers.iter().zip(&ports).skip(1) {
+            let words = ["CLUSTER", "MEET", "127.0.0.1"];
+            servers[0].ask(&[&words[..], &[&server.port.to_string(), port]].concat());
+        }
+        for server in &servers {
+            wait_until("a cluster", || {
+                let info = server.ask(&["CLUSTER", "INFO"]);
+                let slots = server.ask(&["CLUSTER", "SLOTS"]);
+                info.contains("cluster_state:ok")
+                    && servers
+                        .iter()
+                        .all(|other| slots.contains(&format!(":{}\r", other.port)))
+            });
+        }
+        Self { servers }
+    }
+
+    /// The addresses of its servers.
+    pub fn urls(&self) -> Vec<String> {
+        self.servers.iter().map(RedisServer::url).collect()
+    }
+}
+
+/// A master with a replica, and a sentinel that watches over both.
+#[derive(Debug)]
+pub struct RedisSentinel {
+    /// The master as long as it lives.
+    pub master: RedisServer,
+    /// The master afterwards.
+    pub replica: RedisServer,
+    sentinel: RedisServer,
+}
+
+impl RedisSentinel {
+    /// The name by which the sentinel knows the master.
+    pub const MASTER: &str = "cairn-master";
+
+    /// Starts all three, and returns when the replica has what the master has.
+    ///
+    /// # Panics
+    /// If they do not find together.
+    pub fn start() -> Self {
+        let master = RedisServer::start();
+        let port = master.port.to_string();
+        let replica = RedisServer::with(&[("replicaof", &format!("127.0.0.1 {port}"))]);
+        wait_until("a replica", || {
+            replica
+                .ask(&["INFO", "replication"])
+                .contains("master_link_status:up")
+        });
+        let name = Self::MASTER;
+        let settings = format!(
+            "sentinel monitor {name} 127.0.0.1 {port} 1\n\
+             sentinel down-after-milliseconds {name} 500\n\
+             sentinel failover-timeout {name} 3000\n"
+        );
+        let arguments = [SETTINGS.to_owned(), "--sentinel".to_owned()];
+        let sentinel = RedisServer::launch(&arguments, &settings);
+        let question = ["SENTINEL", "REPLICAS", name];
+        wait_until("a sentinel", || {
+            sentinel.ask(&question).contains(&replica.port.to_string())
+        });
+        Self {
+            master,
+            replica,
+            sentinel,
+        }
+    }
+
+    /// The address of the sentinel.
+    pub fn url(&self) -> String {
+        self.sentinel.url()
+    }
+}
+
+fn wait_until(what: &str, is_there: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_there() {
+        assert!(start.elapsed() < PATIENCE, "{what} does not come together");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// A port that nobody listens at.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// What a server answers to a command; `None` if there is none, or it does not answer.
+fn ask(port: u16, words: &[&str]) -> Option<String> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let mut request = format!("*{}\r\n", words.len());
+    for word in words {
+        request += &format!("${}\r\n{word}\r\n", word.len());
+    }
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        let read = stream.read(&mut part).ok()?;
+        answer.extend_from_slice(part.get(..read)?);
+        if read < part.len() && (read == 0 || answer.ends_with(b"\r\n")) {
+            break;
+        }
+    }
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    (!text.is_empty()).then_some(text)
+}
