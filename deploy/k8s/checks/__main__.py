@@ -43,10 +43,10 @@ def main():
     text = compose.interpolated(given.compose.read_text(), compose.VARIABLES)
     document, folder = yaml.safe_load(text), given.compose.parent
     tally = Tally()
+    checks = CHECKS + ([program.accepts(given.program)] if given.program else [])
     if given.self_test:
-        self_test(tally, worlds, document, folder)
+        self_test(tally, checks, worlds, document, folder)
     else:
-        checks = CHECKS + ([program.accepts(given.program)] if given.program else [])
         for name, world in worlds.items():
             for check in checks:
                 tally.add(f"{name}: {check.__doc__}", faults(check, world))
@@ -55,17 +55,17 @@ def main():
     return tally.end()
 
 
-def self_test(tally, worlds, document, folder):
+def self_test(tally, checks, worlds, document, folder):
     """Everything is broken in its turn."""
-    by_name = {check.__name__: check for check in CHECKS + COMPOSE_CHECKS}
-    for overlay, check, what, change in breaks.MANIFESTS:
-        if overlay in worlds:
+    by_name = {check.__name__: check for check in checks + COMPOSE_CHECKS}
+    for overlay, check, what, change in breaks.MANIFESTS + breaks.PROGRAM:
+        if overlay in worlds and check in by_name:
             world = breaks.broken(worlds[overlay], change)
             tally.add(f"{overlay}, {what}: {check} sees it", unseen(faults(by_name[check], world)))
     for check, what, change in breaks.COMPOSE if "try" in worlds else []:
         seen = faults(by_name[check], breaks.broken(document, change), worlds["try"], folder)
         tally.add(f"compose, {what}: {check} sees it", unseen(seen))
-    tried = {check for _, check, *_ in breaks.MANIFESTS} | {check for check, *_ in breaks.COMPOSE}
+    tried = {check for _, check, *_ in breaks.MANIFESTS + breaks.PROGRAM} | {check for check, *_ in breaks.COMPOSE}
     tally.add("every check is tried", sorted(by_name.keys() - tried))
 
 

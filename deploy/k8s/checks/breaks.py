@@ -148,6 +148,14 @@ MANIFESTS = [
     ("external", "outside", "no way to the store", policy("memory", "egress", [])),
     ("external", "outside", "a way to far more than the store", at("NetworkPolicy", "memory", put("spec.egress.0.to.0.ipBlock.cidr", "10.0.0.0/8"))),
 ]
+# What only the program can see, where there is one.
+PROGRAM = [
+    ("try", "accepted", "a setting is misspelt", settings("grace =", "grce =")),
+    ("try", "accepted", "a setting has a wrong value", settings('"25s"', '"25"')),
+    ("try", "accepted", "a section is misspelt", settings("[links]", "[lnks]")),
+    ("try", "accepted", "a flag is misspelt", box("tools", "args.5", "--alow-remote")),
+    ("try", "accepted", "a variable is misspelt", box("memory", "env.1.name", "CAIRN_STOR")),
+]
 
 
 def in_compose(path, value):
