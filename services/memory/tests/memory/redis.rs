@@ -10,3 +10,4 @@ mod lost;
 mod opening;
 mod processes;
 mod refusals;
+mod tls;
