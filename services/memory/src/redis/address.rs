@@ -62,6 +62,10 @@ impl Endpoint {
         }
         let info = url.0.as_str().into_connection_info().map_err(|_| bad())?;
         let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        if is_tls {
+            // Fails if the process has chosen one already, which then holds.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
         let info = match ca_file {
             Some(file) if is_tls => with_certificates(info, file)?,
             _ => info,

@@ -9,7 +9,7 @@ use crate::hub::Listener;
 use crate::port::{Claim, ClaimRequest, Claims, Lease, SessionKey, StoreError, StoreResult};
 use futures::future::{join_all, try_join};
 use redis::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -55,6 +55,8 @@ struct Outcome {
     claims: Vec<Claim>,
     /// Some were set aside, so that there is room for others.
     set_aside: bool,
+    /// Those that only a newer program can claim.
+    strange: Vec<String>,
     /// When that was.
     now: i64,
     error: Option<StoreError>,
@@ -69,15 +71,14 @@ impl Inner {
         let mut look_at_all = Instant::now();
         loop {
             let hinted = listener.take();
-            let found = if Instant::now() >= look_at_all {
-                let found = self.look(self.queue.take_all()).await?;
-                look_at_all = Instant::now() + pause(&found);
-                found
-            } else {
-                let ready = self.queue.take();
-                let (now, next) = (self.now().await?, None);
-                Found { now, ready, next }
+            let is_full = Instant::now() >= look_at_all;
+            let partitions = match is_full {
+                true => self.queue.take_all(),
+                false => self.queue.take(),
             };
+            let found = self.look(partitions).await?;
+            let next = Instant::now() + pause(&found);
+            look_at_all = if is_full { next } else { next.min(look_at_all) };
             let (claims, now) = self.claim_from(&request, &found).await?;
             let claims = Claims {
                 claims,
@@ -122,13 +123,13 @@ impl Inner {
             let names = self.names.partition(number);
             [first(number, names.leases()), first(number, names.due())]
         });
-        let firsts = self.servers.ask_all(questions);
+        let firsts = self.servers.ask_some(questions);
         let (now, firsts) = try_join(self.now(), firsts).await?;
         let mut ready = Vec::new();
         let mut next = None;
         for (number, firsts) in partitions.into_iter().zip(pairs_of(firsts)) {
-            let firsts = firsts.map(scored);
-            let firsts: Result<Vec<_>, _> = firsts.into_iter().collect();
+            let firsts = firsts.into_iter().flatten().map(scored);
+            let firsts: Result<Vec<_>, _> = firsts.collect();
             let firsts = firsts.map_err(|error| odd(Effect::Reads, error))?;
             let times = firsts.iter().flatten().map(|(_, score)| *score);
             match times.min() {
@@ -147,22 +148,24 @@ impl Inner {
         found: &Found,
     ) -> StoreResult<(Vec<Claim>, i64)> {
         let (mut claims, mut now) = (Vec::new(), found.now);
+        let mut strange = HashSet::new();
         while claims.len() < request.max_sessions && !found.ready.is_empty() {
             let room = request.max_sessions - claims.len();
-            let candidates = self.candidates(found, room).await;
-            let candidates = match candidates {
+            let candidates = match self.candidates(found, room, &strange).await {
                 Err(_) if !claims.is_empty() => break,
                 candidates => candidates?,
             };
             let is_all = candidates.len() < room;
             let outcome = self.take(request, candidates).await;
-            let is_stuck = outcome.claims.is_empty() && !outcome.set_aside;
+            let makes_room = outcome.set_aside || !outcome.strange.is_empty();
+            let is_stuck = outcome.claims.is_empty() && !makes_room;
             claims.extend(outcome.claims);
+            strange.extend(outcome.strange);
             now = now.max(outcome.now);
             match outcome.error {
                 Some(error) if claims.is_empty() => return Err(error),
                 Some(_) => break,
-                None if is_stuck || (is_all && !outcome.set_aside) => break,
+                None if is_stuck || (is_all && !makes_room) => break,
                 None => {}
             }
         }
@@ -175,12 +178,18 @@ impl Inner {
         Ok((claims, now))
     }
 
-    /// What can be claimed in the partitions, in order.
-    async fn candidates(&self, found: &Found, room: usize) -> StoreResult<Vec<Candidate>> {
+    /// What can be claimed in the partitions, in order, but for those that only others can claim.
+    async fn candidates(
+        &self,
+        found: &Found,
+        room: usize,
+        strange: &HashSet<String>,
+    ) -> StoreResult<Vec<Candidate>> {
         let until_now = |number: u16, queue: String| {
             let mut cmd = redis::cmd("ZRANGE");
             cmd.arg(queue).arg("-inf").arg(found.now).arg("BYSCORE");
-            cmd.arg("LIMIT").arg(0).arg(room).arg("WITHSCORES");
+            cmd.arg("LIMIT").arg(0).arg(room + strange.len());
+            cmd.arg("WITHSCORES");
             (number, cmd)
         };
         let questions = found.ready.iter().flat_map(|&number| {
@@ -190,12 +199,14 @@ impl Inner {
                 until_now(number, names.due()),
             ]
         });
-        let answers = self.servers.ask_all(questions).await?;
+        let answers = self.servers.ask_some(questions).await?;
         let mut candidates = Vec::new();
         for (&partition, answers) in found.ready.iter().zip(pairs_of(answers)) {
             for (kind, answer) in [Kind::Expired, Kind::Due].into_iter().zip(answers) {
-                let members = scored(answer).map_err(|error| odd(Effect::Reads, error))?;
-                candidates.extend(members.into_iter().map(|(member, since)| Candidate {
+                let members = answer.map_or(Ok(Vec::new()), scored);
+                let members = members.map_err(|error| odd(Effect::Reads, error))?;
+                let known = members.into_iter().filter(|(m, _)| !strange.contains(m));
+                candidates.extend(known.map(|(member, since)| Candidate {
                     kind,
                     since,
                     roll: self.queue.roll(),
@@ -227,6 +238,7 @@ impl Inner {
                 Ok((claimed, batch)) => {
                     claims.extend(claimed);
                     outcome.set_aside |= batch.set_aside;
+                    outcome.strange.extend(batch.strange);
                     outcome.now = outcome.now.max(batch.now);
                 }
                 Err(error) => outcome.error = Some(error),
@@ -267,7 +279,7 @@ impl Inner {
                 let epoch = reply.int()?;
                 outcome.set_aside |= epoch == SET_ASIDE;
                 if epoch == UNKNOWN_FORMAT {
-                    tracing::warn!(session = candidate.member, "a session of an unknown format");
+                    outcome.strange.push(candidate.member.clone());
                 }
                 let (Ok(epoch), Some(key)) =
                     (u64::try_from(epoch), keys::session_of(&candidate.member))
@@ -304,7 +316,7 @@ impl Inner {
             cmd.arg(names.hash()).arg(&["ow", "cmd", "hnd"]);
             (names.partition.number, cmd)
         });
-        let Ok(answers) = self.servers.ask_all(questions).await else {
+        let Ok(answers) = self.servers.ask_some(questions).await else {
             return Vec::new();
         };
         let waits = |answer: Value| {
@@ -312,7 +324,9 @@ impl Inner {
             let is_owner = fields.text()? == owner;
             Ok::<_, Odd>(is_owner && fields.int()? > fields.int()?)
         };
-        let answers = answers.into_iter().map(|answer| waits(answer) == Ok(true));
+        let answers = answers
+            .into_iter()
+            .map(|answer| answer.is_some_and(|answer| waits(answer) == Ok(true)));
         let pairs = hinted.into_iter().zip(answers);
         pairs
             .filter_map(|(key, waits)| waits.then_some(key))
@@ -331,7 +345,7 @@ fn pause(found: &Found) -> Duration {
 }
 
 /// The answers about leases and what is due, by partition.
-fn pairs_of(answers: Vec<Value>) -> impl Iterator<Item = [Value; 2]> {
+fn pairs_of<T>(answers: Vec<T>) -> impl Iterator<Item = [T; 2]> {
     let mut answers = answers.into_iter();
     std::iter::from_fn(move || Some([answers.next()?, answers.next()?]))
 }

@@ -9,6 +9,9 @@ use crate::port::{
     StoredEvent,
 };
 
+/// What is due later is found by claimers that look by themselves.
+const SOON_MS: i64 = 1000;
+
 impl Inner {
     /// See [`Store::commit`](crate::port::Store::commit).
     pub(super) async fn commit(&self, commit: Commit) -> StoreResult<Committed> {
@@ -38,13 +41,12 @@ impl Inner {
             .await?;
         if !committed.duplicate {
             self.announce(&commit.key, committed.first_seq, &commit.events);
-            let is_queued = matches!(
+            let soon = committed.now_unix_ms + SOON_MS;
+            let is_soon = matches!(
                 commit.lease,
-                LeaseChange::Park {
-                    due_unix_ms: Some(_)
-                }
+                LeaseChange::Park { due_unix_ms: Some(due) } if due < soon
             );
-            if is_queued && !committed.owned() {
+            if is_soon && !committed.owned() {
                 self.queue.mark(&self.hub, partition);
             }
         }

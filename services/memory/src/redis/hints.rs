@@ -27,6 +27,9 @@ const OWNER_MEMORY: Duration = Duration::from_secs(60);
 /// Owners beyond which those that have not asked lately are forgotten.
 const MANY_OWNERS: usize = 64;
 
+/// The longest that somebody waits for what is shown and not stored.
+const SHOWING: Duration = Duration::from_secs(1);
+
 /// What a channel tells of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Topic {
@@ -108,7 +111,8 @@ impl Hints {
             owners.insert(owner.to_owned(), Instant::now());
         }
         let mut work = locked(&self.work);
-        if work.is_empty() {
+        let is_closed = matches!(*locked(&self.ear), State::Closed);
+        if work.is_empty() && !is_closed {
             let partitions = (0..PARTITIONS).map(|number| self.names.partition(number));
             let channels = partitions.map(|names| (names.work(), names.number));
             work.extend(
@@ -132,7 +136,7 @@ impl Hints {
         let (told, heard) = oneshot::channel();
         let interest = self.want(names.deltas(), names.partition.number, topic, Some(told));
         // Without it the first are missed, as they may be.
-        let _ = tokio::time::timeout(Duration::from_secs(1), heard).await;
+        let _ = tokio::time::timeout(SHOWING, heard).await;
         interest
     }
 
@@ -146,8 +150,9 @@ impl Hints {
         let mut cmd = redis::cmd("SPUBLISH");
         cmd.arg(names.deltas()).arg(message);
         let told = self.servers.ask_all([(names.partition.number, cmd)]);
-        if let Err(error) = told.await {
-            tracing::debug!(%error, "something shown does not reach other processes");
+        let told = tokio::time::timeout(SHOWING, told).await;
+        if !matches!(told, Ok(Ok(_))) {
+            tracing::debug!("something shown does not reach other processes");
         }
     }
 

@@ -39,15 +39,18 @@ impl Inner {
         parse(status, &mut reply).map_err(|error| odd(effect, error))
     }
 
-    /// See [`Store::now`](crate::port::Store::now).
+    /// See [`Store::now`](crate::port::Store::now). Of several servers the clock that is ahead.
     pub(super) async fn now(&self) -> StoreResult<i64> {
         let now = match self.servers.time.given() {
             Some(now) => now,
             None => {
-                let asked = self.servers.ask_all([(0, redis::cmd("TIME"))]).await?;
-                let lost = |error| odd(Effect::Reads, error);
-                let time = asked.into_iter().next().ok_or(Odd).map_err(lost)?;
-                millis(time).map_err(lost)?
+                let partitions = self.servers.some_partitions().await?;
+                let questions = partitions.into_iter().map(|p| (p, redis::cmd("TIME")));
+                let times = self.servers.ask_some(questions).await?;
+                let times = times.into_iter().flatten().map(millis);
+                let times: Result<Vec<_>, _> = times.collect();
+                let times = times.map_err(|error| odd(Effect::Reads, error))?;
+                times.into_iter().max().unwrap_or_default()
             }
         };
         Ok(self.servers.time.tell(now))
@@ -55,7 +58,7 @@ impl Inner {
 }
 
 /// What TIME answers, in milliseconds.
-pub(super) fn millis(time: redis::Value) -> Result<i64, Odd> {
+fn millis(time: redis::Value) -> Result<i64, Odd> {
     let mut parts = Reply::new(time)?;
     Ok(parts.int()? * 1000 + parts.int()? / 1000)
 }

@@ -116,6 +116,12 @@ impl Layout {
         &self.nodes
     }
 
+    /// Some partition of each server.
+    pub(super) fn some_partitions(&self) -> Vec<u16> {
+        let place = |node| (0..PARTITIONS).find(|&partition| self.place(partition) == node);
+        (0..self.nodes.len()).filter_map(place).collect()
+    }
+
     pub(super) fn node(&self, partition: u16) -> &Arc<Node> {
         &self.nodes[self.place(partition)]
     }

@@ -1,5 +1,6 @@
 //! Listing the sessions of a namespace: each partition has a part of the order.
 
+use super::claim::scored;
 use super::failure::{Effect, odd};
 use super::inner::{Inner, status_of};
 use super::keys::{self, PARTITIONS};
@@ -46,33 +47,56 @@ impl Inner {
         from: Option<PageToken>,
         max: usize,
     ) -> StoreResult<SessionPage> {
-        let lost = |error| odd(Effect::Reads, error);
         let from = from.map(Place::of);
-        let questions = (0..PARTITIONS).map(|number| {
-            let mut cmd = redis::cmd("ZRANGE");
-            cmd.arg(self.names.partition(number).living(namespace))
-                .arg(Place::bound(from, number))
-                .arg("-inf")
-                .arg(&["BYSCORE", "REV", "LIMIT", "0"])
-                .arg(max.saturating_add(1))
-                .arg("WITHSCORES");
-            (number, cmd)
-        });
-        let answers = self.servers.ask_all(questions).await?;
-        let mut sessions = Vec::new();
-        for (partition, answer) in (0..PARTITIONS).zip(answers) {
-            for (member, rank) in super::claim::scored(answer).map_err(lost)? {
-                let rank = u64::try_from(rank).map_err(|_| lost(Odd))?;
-                sessions.push((Place { rank, partition }, member));
-            }
+        let most = max.saturating_add(1);
+        // Partitions have nearly equal parts: a few of each are nearly always enough.
+        let few = most.min(max / 64 + 8);
+        let mut parts = self.parts(namespace, from, few).await?;
+        let mut sessions = merged(&parts, most);
+        let cut = sessions.get(max).map(|(place, _)| *place);
+        let hides = |part: &Vec<(Place, String)>| {
+            let last = part.last().filter(|_| part.len() == few);
+            last.is_some_and(|(last, _)| cut.is_none_or(|cut| *last > cut))
+        };
+        if few < most && parts.iter().any(hides) {
+            parts = self.parts(namespace, from, most).await?;
+            sessions = merged(&parts, most);
         }
-        sessions.sort_unstable_by(|a, b| b.cmp(a));
         let is_last = sessions.len() <= max;
         sessions.truncate(max);
         let next = sessions.last().filter(|_| !is_last);
         let next = next.map(|(place, _)| place.token());
         let sessions = self.entries(sessions).await?;
         Ok(SessionPage { sessions, next })
+    }
+
+    /// The first sessions of each partition, from a place on.
+    async fn parts(
+        &self,
+        namespace: &str,
+        from: Option<Place>,
+        most: usize,
+    ) -> StoreResult<Vec<Vec<(Place, String)>>> {
+        let questions = (0..PARTITIONS).map(|number| {
+            let mut cmd = redis::cmd("ZRANGE");
+            cmd.arg(self.names.partition(number).living(namespace))
+                .arg(Place::bound(from, number))
+                .arg("-inf")
+                .arg(&["BYSCORE", "REV", "LIMIT", "0"])
+                .arg(most)
+                .arg("WITHSCORES");
+            (number, cmd)
+        });
+        let answers = self.servers.ask_all(questions).await?;
+        let parts = (0..PARTITIONS).zip(answers).map(|(partition, answer)| {
+            let members = scored(answer)?.into_iter().map(|(member, rank)| {
+                let rank = u64::try_from(rank).map_err(|_| Odd)?;
+                Ok((Place { rank, partition }, member))
+            });
+            members.collect()
+        });
+        let parts: Result<_, Odd> = parts.collect();
+        parts.map_err(|error| odd(Effect::Reads, error))
     }
 
     /// What the listing tells of sessions; those that were deleted meanwhile are left out.
@@ -91,6 +115,14 @@ impl Inner {
         let entries: Result<_, Odd> = entries.collect();
         entries.map_err(|error| odd(Effect::Reads, error))
     }
+}
+
+/// The first of all partitions, in the order of all.
+fn merged(parts: &[Vec<(Place, String)>], most: usize) -> Vec<(Place, String)> {
+    let mut all: Vec<_> = parts.iter().flatten().cloned().collect();
+    all.sort_unstable_by(|a, b| b.cmp(a));
+    all.truncate(most);
+    all
 }
 
 fn entry(member: &str, answer: Value) -> Result<Option<SessionEntry>, Odd> {

@@ -142,6 +142,11 @@ async fn check(config: &RedisConfig, layout: &Layout) -> Result<Durability, Open
 
 /// How the servers are found, by the configuration.
 fn plan(config: &RedisConfig, names: &Names) -> Result<Plan, OpenError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    if config.prefix.is_empty() || !config.prefix.chars().all(is_plain) {
+        let rule = "store.redis.prefix has to consist of letters, digits, and - _ . :";
+        return Err(OpenError::Config(rule));
+    }
     let endpoint = |url| Endpoint::parse(url, config.ca_file.as_deref());
     let endpoints = config.urls.iter().map(endpoint);
     let endpoints: Vec<_> = endpoints.collect::<Result<_, _>>()?;

@@ -6,13 +6,13 @@ use super::node::{Node, Trouble};
 use super::script::{Call, Clock, Reply, is_unknown};
 use super::time::Time;
 use crate::port::{StoreError, StoreResult};
-use futures::future::try_join_all;
+use futures::future::join_all;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 /// Calls at the same time; only so that closing can wait for them.
@@ -57,11 +57,7 @@ impl Servers {
         mut call: Call<'_>,
         effect: Effect,
     ) -> StoreResult<Reply> {
-        let _permit = self
-            .calls
-            .acquire()
-            .await
-            .map_err(|_| StoreError::closed())?;
+        let _permit = self.permit().await?;
         if self.time.clock() != Clock::Server {
             call = call.arg(self.time.given());
         }
@@ -74,25 +70,56 @@ impl Servers {
         &self,
         questions: impl IntoIterator<Item = (u16, Cmd)>,
     ) -> StoreResult<Vec<Value>> {
-        let _permit = self
-            .calls
-            .acquire()
-            .await
-            .map_err(|_| StoreError::closed())?;
-        let questions: Vec<_> = questions.into_iter().collect();
-        for _ in 1..ATTEMPTS {
+        let (answers, error) = self.ask(questions.into_iter().collect()).await?;
+        match error {
+            Some(error) => Err(error),
+            None => Ok(answers.into_iter().flatten().collect()),
+        }
+    }
+
+    /// The same, where one server's part can do without those of others that do not answer.
+    pub(super) async fn ask_some(
+        &self,
+        questions: impl IntoIterator<Item = (u16, Cmd)>,
+    ) -> StoreResult<Vec<Option<Value>>> {
+        let (answers, error) = self.ask(questions.into_iter().collect()).await?;
+        match error {
+            Some(error) if answers.iter().all(Option::is_none) => Err(error),
+            _ => Ok(answers),
+        }
+    }
+
+    /// Some partition of each server.
+    pub(super) async fn some_partitions(&self) -> StoreResult<Vec<u16>> {
+        Ok(self.layout().await?.some_partitions())
+    }
+
+    async fn ask(
+        &self,
+        questions: Vec<(u16, Cmd)>,
+    ) -> StoreResult<(Vec<Option<Value>>, Option<StoreError>)> {
+        let _permit = self.permit().await?;
+        let mut attempt = 1;
+        loop {
             let layout = self.layout().await?;
-            match ask_by_node(&layout, &questions).await {
-                Err((_, Trouble::Failed(error))) if is_misplaced(&error) => {
+            let (answers, failure) = ask_by_node(&layout, &questions).await;
+            match failure {
+                Some((_, Trouble::Failed(error))) if is_misplaced(&error) && attempt < ATTEMPTS => {
                     self.stale();
                     tokio::time::sleep(MOVING).await;
                 }
-                outcome => return outcome.map_err(|(node, trouble)| self.lost(&node, trouble)),
+                failure => {
+                    let error = failure.map(|(node, trouble)| self.lost(&node, trouble));
+                    return Ok((answers, error));
+                }
             }
+            attempt += 1;
         }
-        let layout = self.layout().await?;
-        let outcome = ask_by_node(&layout, &questions).await;
-        outcome.map_err(|(node, trouble)| self.lost(&node, trouble))
+    }
+
+    async fn permit(&self) -> StoreResult<SemaphorePermit<'_>> {
+        let permit = self.calls.acquire().await;
+        permit.map_err(|_| StoreError::closed())
     }
 
     /// Every server that has partitions.
@@ -106,16 +133,17 @@ impl Servers {
             return Ok(self.known());
         }
         let known = self.known();
+        self.is_stale.store(false, Ordering::Relaxed);
         match self.plan.find(known.nodes()).await {
             Ok(layout) => {
                 *failed = None;
                 *self.layout.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(layout);
-                self.is_stale.store(false, Ordering::Relaxed);
             }
             // Those who know may be gone while the server itself is there.
             Err(error) => {
                 tracing::debug!(%error, "the servers of the store are not found");
                 *failed = Some(Instant::now());
+                self.stale();
             }
         }
         Ok(self.known())
@@ -239,12 +267,11 @@ impl Servers {
     }
 }
 
-/// Sends each server its questions in one go, all servers at the same time.
+/// Sends each server its questions in one go, all servers at the same time. Tells one failure.
 async fn ask_by_node(
     layout: &Layout,
     questions: &[(u16, Cmd)],
-) -> Result<Vec<Value>, (Arc<Node>, Trouble)> {
-    let mut answers = vec![Value::Nil; questions.len()];
+) -> (Vec<Option<Value>>, Option<(Arc<Node>, Trouble)>) {
     let asked = layout.nodes().iter().map(|node| async move {
         let mut commands = Pipeline::new();
         let mut places = Vec::new();
@@ -261,10 +288,19 @@ async fn ask_by_node(
         let values = values.map_err(|trouble| (node.clone(), trouble))?;
         Ok(places.into_iter().zip(values).collect::<Vec<_>>())
     });
-    for (place, value) in try_join_all(asked).await?.into_iter().flatten() {
-        answers[place] = value;
+    let mut answers = vec![None; questions.len()];
+    let mut failure = None;
+    for answered in join_all(asked).await {
+        match answered {
+            Ok(answered) => {
+                for (place, value) in answered {
+                    answers[place] = Some(value);
+                }
+            }
+            Err(error) => failure = Some(error),
+        }
     }
-    Ok(answers)
+    (answers, failure)
 }
 
 impl fmt::Debug for Servers {

@@ -2,6 +2,7 @@
 //!
 //! All tests that need `redis-server` stand here, so that `-E 'not test(redis)'` leaves them out.
 
+mod cluster;
 mod conformance;
 mod crash;
 mod failover;
@@ -9,3 +10,4 @@ mod lost;
 mod opening;
 mod processes;
 mod refusals;
+mod tls;

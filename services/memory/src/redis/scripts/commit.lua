@@ -40,9 +40,9 @@ if count > 0 then
   if events > tonumber(ARGV[15]) then return limit('journal_events', ARGV[15]) end
   if bytes > tonumber(ARGV[16]) then return limit('journal_bytes', ARGV[16]) end
 end
-local keys, size = s[14], s[15]
+local keys, size
 if changes > 0 then
-  keys, size, bad = planned(KEYS[7], tonumber(keys), tonumber(size), 23 + count, changes,
+  keys, size, bad = planned(KEYS[7], tonumber(s[14]), tonumber(s[15]), 23 + count, changes,
     tonumber(ARGV[17]), tonumber(ARGV[18]))
   if bad then return bad end
 end
@@ -56,20 +56,26 @@ if through > 0 then
 end
 -- A command that is not handled yet keeps the lease.
 local park = ARGV[12] ~= '' and tonumber(s[7]) <= handled
-local owner, ends, claims = ARGV[3], now + ARGV[11], tonumber(s[13])
-if park then owner, ends, claims = '', 0, math.max(claims - 1, 0) end
+local ends, claims = 0, tonumber(s[13])
+if park then claims = math.max(claims - 1, 0) else ends = now + ARGV[11] end
 if ARGV[13] == '1' then claims = 0 end
-redis.call('HSET', KEYS[1], 'up', now, 'st', ARGV[8], 'ver', version + 1, 'seq', events,
-  'jb', bytes, 'hnd', ARGV[9], 'flo', events, 'uns', 0, 'op', ARGV[6], 'of', last + 1,
-  'ow', owner, 'le', ends, 'cl', claims, 'mk', keys, 'mb', size, 'ti', ARGV[10])
+-- Most transitions change no more than this.
+redis.call('HSET', KEYS[1], 'up', text(now), 'st', ARGV[8], 'ver', text(version + 1),
+  'seq', text(events), 'jb', text(bytes), 'hnd', ARGV[9], 'flo', text(events), 'op', ARGV[6],
+  'of', text(last + 1), 'le', text(ends), 'ti', ARGV[10])
+if last > tonumber(s[6]) then redis.call('HSET', KEYS[1], 'uns', '0') end
+if claims ~= tonumber(s[13]) then redis.call('HSET', KEYS[1], 'cl', claims) end
+if changes > 0 then redis.call('HSET', KEYS[1], 'mk', keys, 'mb', size) end
 if not park then
   answer[4] = ends
-  redis.call('ZADD', KEYS[3], ends, ARGV[1])
+  redis.call('ZADD', KEYS[3], text(ends), ARGV[1])
 else
+  redis.call('HSET', KEYS[1], 'ow', '')
   redis.call('ZREM', KEYS[3], ARGV[1])
   if ARGV[12] ~= 'idle' then
     redis.call('ZADD', KEYS[4], ARGV[12], ARGV[1])
-    redis.call('SPUBLISH', KEYS[6], ARGV[2])
+    -- Claimers look each second by themselves.
+    if tonumber(ARGV[12]) < now + 1000 then redis.call('SPUBLISH', KEYS[6], ARGV[2]) end
   end
 end
 if count > 0 then redis.call('SPUBLISH', KEYS[5], ARGV[2] .. ' ' .. events) end

@@ -12,6 +12,11 @@ local function limit(what, allowed)
   return {'limit', what, allowed}
 end
 
+-- A whole number as text; Redis would take longer for it.
+local function text(number)
+  return string.format('%d', number)
+end
+
 -- Appends one event; its number is its place in the stream.
 local function append(journal, seq, event)
   redis.call('XADD', journal, seq .. '-0', 'e', event)

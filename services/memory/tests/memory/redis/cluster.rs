@@ -1,0 +1,116 @@
+//! A cluster: hints between processes, slots that move, and a server that is gone.
+
+use crate::support::work::{claim, creation, key, transition};
+use cairn_memory::port::*;
+use cairn_memory::redis::{RedisConfig, RedisMode, RedisOptions, RedisStore};
+use cairn_testkit::{RedisCluster, RedisServer};
+use futures::StreamExt as _;
+use std::time::{Duration, Instant};
+
+/// The slot of `space/a`, by the tag p061, and one of its keys' servers.
+const TAG: &str = "{p061}";
+
+async fn open(cluster: &RedisCluster) -> RedisStore {
+    let config = RedisConfig {
+        urls: vec![cluster.servers[0].url().into()],
+        mode: RedisMode::Cluster,
+        ..RedisConfig::standalone("")
+    };
+    let store = RedisStore::open(&config, RedisOptions::default()).await;
+    store.unwrap()
+}
+
+fn text(answer: &str) -> String {
+    answer.lines().last().unwrap_or_default().to_owned()
+}
+
+/// The server that has the session `a`, and another.
+fn source_and_target(cluster: &RedisCluster) -> (&RedisServer, &RedisServer) {
+    let has = |server: &&RedisServer| server.ask(&["DBSIZE"]) != ":0\r\n";
+    let source = cluster.servers.iter().find(|server| {
+        has(server)
+            && !server
+                .ask(&["EXISTS", "cairn:{p061}:s:space/a"])
+                .starts_with('-')
+    });
+    let source = source.unwrap();
+    let target = cluster
+        .servers
+        .iter()
+        .find(|server| server.port() != source.port());
+    (source, target.unwrap())
+}
+
+/// Moves the slot of session `a`, as `redis-cli --cluster reshard` does.
+fn move_slot(cluster: &RedisCluster) {
+    let (source, target) = source_and_target(cluster);
+    let slot = source.ask(&["CLUSTER", "KEYSLOT", TAG]);
+    let slot = slot.trim().trim_start_matches(':').to_owned();
+    let id = |server: &RedisServer| text(&server.ask(&["CLUSTER", "MYID"]));
+    let set = |server: &RedisServer, how: &[&str]| {
+        let words = [&["CLUSTER", "SETSLOT", slot.as_str()], how].concat();
+        assert_eq!(server.ask(&words), "+OK\r\n");
+    };
+    set(target, &["IMPORTING", &id(source)]);
+    set(source, &["MIGRATING", &id(target)]);
+    let keys = source.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "1000"]);
+    let port = target.port().to_string();
+    for key in keys.lines().filter(|line| line.contains(TAG)) {
+        let moved = source.ask(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+        assert_eq!(moved, "+OK\r\n", "{key}");
+    }
+    let owner = id(target);
+    set(target, &["NODE", &owner]);
+    set(source, &["NODE", &owner]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
+    let mut cluster = RedisCluster::start();
+    let (here, there) = (open(&cluster).await, open(&cluster).await);
+    here.create(creation("a", Some("one"))).await.unwrap();
+    let mut events = there.follow(&key("a"), 1).await.unwrap();
+    assert_eq!(events.next().await, Some(Ok(Vec::new())));
+
+    for version in 0..10 {
+        if version == 5 {
+            move_slot(&cluster);
+        }
+        let start = Instant::now();
+        here.commit(transition("a", "one", version)).await.unwrap();
+        let batch = events.next().await.unwrap().unwrap();
+        assert_eq!(batch[0].seq, 2 + version);
+        // The first event, and the first after the move, may be found by looking.
+        let took = start.elapsed();
+        assert!(
+            matches!(version, 0 | 5) || took < Duration::from_millis(800),
+            "{version}: {took:?}"
+        );
+    }
+
+    // What other servers have is claimed while one is gone.
+    for number in 0..30 {
+        let session = format!("s{number}");
+        here.create(creation(&session, Some("two"))).await.unwrap();
+        let release = ReleaseRequest {
+            key: key(&session),
+            owner: "two".to_owned(),
+            epoch: 1,
+        };
+        here.release(release).await.unwrap();
+    }
+    cluster.servers[2].kill();
+    let all = ClaimRequest {
+        max_sessions: 100,
+        ..claim("three")
+    };
+    let first = there.claim(all.clone()).await.unwrap().claims.len();
+    assert!((1..30).contains(&first), "{first}");
+    cluster.servers[2].start_again();
+    let (mut claimed, start) = (first, Instant::now());
+    while claimed < 30 {
+        assert!(start.elapsed() < Duration::from_secs(30), "{claimed}");
+        claimed += there.claim(all.clone()).await.unwrap().claims.len();
+    }
+    assert_eq!(claimed, 30);
+}
