@@ -123,7 +123,7 @@ MANIFESTS = [
     ("try", "references", "a password written down", box("memory", "env.0", {"name": "REDIS_PASSWORD", "value": "x"})),
     ("try", "references", "a variable before what it needs", at("Deployment", "memory", lambda one: container(one)["env"].reverse())),
     ("try", "workspace", "a workspace for each", at("Deployment", "tools", lambda one: next(v for v in pod(one)["volumes"] if v["name"] == "workspace").update(persistentVolumeClaim=None, emptyDir={}))),
-    ("try", "workspace", "a workspace elsewhere", at("Deployment", "tools", lambda one: mount(one, "/workspace").update(mountPath="/work"))),
+    ("try", "workspace", "a workspace elsewhere", at("Deployment", "tools", lambda one: mount(one, "/workspace").update(mountPath="/files"))),
     ("try", "workspace", "output outside of it", settings("/workspace/cairn-out", "/tmp")),
     ("try", "store", "Redis that forgets", settings("appendfsync always", "appendfsync everysec")),
     ("try", "store", "Redis that throws out", settings("noeviction", "allkeys-lru")),
