@@ -25,6 +25,9 @@ pub(super) const MOST_MOMENTS: u32 = 4;
 /// How long the thread stays awake for the next operation.
 pub(super) const AWAKE: Duration = Duration::from_micros(100);
 
+/// Pauses of the processor between two looks; one takes some ten nanoseconds.
+pub(super) const LOOK_EVERY: u32 = 16;
+
 /// A pause of this length between operations says that nobody is at work any more.
 pub(super) const QUIET: Duration = Duration::from_millis(2);
 

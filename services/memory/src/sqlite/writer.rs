@@ -6,7 +6,7 @@
 //! operation is tried by itself, so that one that cannot be done does not take others with it. A
 //! panic in an operation is such a failure, and not the end of the thread.
 
-use super::gather::{AWAKE, MOMENT, MOST_MOMENTS, QUIET, Recent};
+use super::gather::{AWAKE, LOOK_EVERY, MOMENT, MOST_MOMENTS, QUIET, Recent};
 use super::holder::Lock;
 use super::operation::{Job, Shared, Task, Tx};
 #[cfg(debug_assertions)]
@@ -199,7 +199,10 @@ fn next(queue: &mut mpsc::Receiver<Task>) -> Option<Task> {
         if let Ok(task) = queue.try_recv() {
             return Some(task);
         }
-        std::hint::spin_loop();
+        // Seldom enough to leave the core to the thread that shares it.
+        for _ in 0..LOOK_EVERY {
+            std::hint::spin_loop();
+        }
     }
     queue.blocking_recv()
 }
