@@ -132,6 +132,9 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
     if let Some(ServerAddress(server)) = &context.config().client.server {
         return at_server(context, server, store).await;
     }
+    if context.config().store.is_redis() {
+        return Err(shared_store(context));
+    }
     let path = socket::path(&store);
     let began = Instant::now();
     let mut is_told = false;
@@ -171,6 +174,16 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
     }
 }
 
+/// A store that many processes share is worked on by those that serve. A command beside them would
+/// take up whatever is due there, with the tools and the folder of this machine.
+fn shared_store(context: &Context) -> CliError {
+    let place = context.config().store.place();
+    CliError::usage(format!(
+        "the store at {place} is for cairn serve; this command talks to one that runs"
+    ))
+    .hint("begin one with: cairn serve\nand name its address with --server or CAIRN_SERVER")
+}
+
 /// The process at the socket, if there is one that serves.
 async fn answering(path: &Path) -> Option<Link> {
     if !path.exists() {
@@ -181,14 +194,25 @@ async fn answering(path: &Path) -> Option<Link> {
 }
 
 async fn is_serving(link: &Link) -> Result<(), RpcError> {
+    match health(link, "").await? {
+        true => Ok(()),
+        false => Err(RpcError::unavailable("it says that it does not serve")),
+    }
+}
+
+/// What the services at the other end say of a part; of the whole if it has no name.
+///
+/// # Errors
+/// No answer, or a part that they do not know.
+pub async fn health(link: &Link, part: &str) -> Result<bool, RpcError> {
     let mut health = HealthClient::new(link.clone());
-    let answer = timeout(ANSWER, health.check(HealthCheckRequest::default())).await;
+    let request = HealthCheckRequest {
+        service: part.to_owned(),
+    };
+    let answer = timeout(ANSWER, health.check(request)).await;
     let late = |_| RpcError::unavailable("no answer came in time");
     let answer = answer.map_err(late)??.into_inner();
-    match answer.status() {
-        ServingStatus::Serving => Ok(()),
-        _ => Err(RpcError::unavailable("it says that it does not serve")),
-    }
+    Ok(answer.status() == ServingStatus::Serving)
 }
 
 /// The services at an address that was given. One that does not answer is waited for: it may be

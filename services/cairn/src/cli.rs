@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    cancel, check_config, completions, decide, export, log, memory, pending, report, resume, run,
-    serve, sessions, show, state, tree, watch,
+    cancel, check_config, completions, decide, doctor, export, log, memory, pending, report,
+    resume, run, serve, sessions, show, state, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -22,11 +22,12 @@ pub struct Cli {
 /// What holds for every command.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Global {
-    /// Where sessions are stored [default: .cairn/cairn.db; environment: CAIRN_STORE]
+    /// Where sessions are stored: a file, or redis://host:port for cairn serve
+    /// [default: .cairn/cairn.db; environment: CAIRN_STORE]
     #[arg(
         long,
         global = true,
-        value_name = "FILE",
+        value_name = "PLACE",
         help_heading = "Global options"
     )]
     pub store: Option<PathBuf>,
@@ -117,6 +118,8 @@ pub enum Command {
     Serve(serve::Args),
     /// Show every setting with its origin, or all that is wrong with them
     CheckConfig(check_config::Args),
+    /// Look whether the store, and what it runs on, is as it must be
+    Doctor(doctor::Args),
     /// Write the completions of a shell
     Completions(completions::Args),
 }

@@ -4,6 +4,7 @@ pub mod cancel;
 pub mod check_config;
 pub mod completions;
 pub mod decide;
+pub mod doctor;
 pub mod export;
 mod follow;
 pub mod log;
@@ -132,6 +133,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::Export(args) => Box::pin(export::run(args, context)),
         Command::Serve(args) => Box::pin(serve::run(args, context)),
         Command::CheckConfig(args) => Box::pin(check_config::run(args, context)),
+        Command::Doctor(args) => Box::pin(doctor::run(args, context)),
         Command::Completions(args) => Box::pin(completions::run(args, context)),
     }
 }

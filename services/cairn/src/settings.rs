@@ -2,7 +2,7 @@
 //!
 //! | section | what |
 //! |---|---|
-//! | `[store]` | where sessions are stored |
+//! | `[store]`, `[store.redis]` | where sessions are stored: in a file, or on Redis |
 //! | `[workspace]` | the folder that tools read, and the one that they write to |
 //! | `[tools]` | which tools may be called; programs as tools |
 //! | `[model]`, `[models.<name>]` | the default model; models by name |
@@ -19,12 +19,14 @@
 pub mod links;
 pub mod models;
 mod parts;
+mod store;
 #[cfg(test)]
 mod tests;
 
 pub use links::LinkSettings;
 pub use models::{ModelSettings, ProviderSettings};
 pub use parts::parts;
+pub use store::{RedisSettings, StoreSettings};
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -44,7 +46,7 @@ use std::time::Duration;
 const DEFAULT_FILE: &str = "cairn.toml";
 /// Short for `client.server`.
 pub const SERVER_VARIABLE: &str = "CAIRN_SERVER";
-/// Short for `store.path`.
+/// Short for `store.path`, or for `store.redis.url` if it is an address.
 const STORE_VARIABLE: &str = "CAIRN_STORE";
 /// What other programs that send traces are told with, too; short for `telemetry.otlp`.
 const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -80,16 +82,6 @@ pub struct Settings {
     pub log: LogConfig,
     /// Traces and metrics.
     pub telemetry: TelemetryConfig,
-}
-
-/// Where sessions are stored.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StoreSettings {
-    /// The file; it is made with its folder when it is first written to.
-    pub path: PathBuf,
-    /// Most pages of 4 KiB that it may have.
-    pub max_pages: Option<u32>,
 }
 
 /// Where work happens.
@@ -196,15 +188,6 @@ fn no_address(text: &str) -> Unexpected<'_> {
     }
 }
 
-impl Default for StoreSettings {
-    fn default() -> Self {
-        Self {
-            path: PathBuf::from(".cairn/cairn.db"),
-            max_pages: None,
-        }
-    }
-}
-
 impl Default for WorkspaceSettings {
     fn default() -> Self {
         Self {
@@ -245,12 +228,8 @@ impl Default for ServeSettings {
 
 impl cairn_boot::Settings for Settings {
     fn check(&self, checks: &mut Checks) {
+        self.store.check(checks);
         let has_path = |path: &Path| !path.as_os_str().is_empty();
-        let file = "a file, such as .cairn/cairn.db";
-        checks.require(has_path(&self.store.path), "store.path", "is empty", file);
-        let pages = self.store.max_pages;
-        let enough = pages.is_none_or(|pages| pages >= 256);
-        checks.require(enough, "store.max_pages", "is too small", "256 or more");
         let folder = "a folder";
         let WorkspaceSettings { path, output } = &self.workspace;
         checks.require(has_path(path), "workspace.path", "is empty", folder);
@@ -304,7 +283,7 @@ pub fn load(
     };
     let mut layers = layers
         .environment(&without_short_names(environment))
-        .alias(environment, STORE_VARIABLE, "store.path")
+        .alias(environment, STORE_VARIABLE, store_setting(environment))
         .alias(environment, SERVER_VARIABLE, "client.server")
         .alias(environment, OTLP_VARIABLE, "telemetry.otlp")
         .alias(environment, "OPENAI_API_KEY", "models.openai.api_key")
@@ -318,7 +297,12 @@ pub fn load(
         )
         .alias(environment, "ANTHROPIC_MODEL", "models.anthropic.model");
     if let Some(path) = &global.store {
-        layers = layers.flag("--store", "store.path", &path.to_string_lossy());
+        let value = path.to_string_lossy();
+        layers = layers.flag("--store", place_setting(&value), &value);
+        if !store::is_redis_url(&value) {
+            // Whoever names a file means it, whatever else is configured.
+            layers = layers.flag("--store", "store.redis.url", "");
+        }
     }
     if let Some(server) = &global.server {
         layers = layers.flag("--server", "client.server", server);
@@ -333,6 +317,19 @@ pub fn load(
     layers
         .load()
         .map_err(|faults| CliError::usage(faults.to_string()))
+}
+
+/// The setting that a place of sessions is for: a file's, or that of servers.
+fn place_setting(value: &str) -> &'static str {
+    match store::is_redis_url(value) {
+        true => "store.redis.url",
+        false => "store.path",
+    }
+}
+
+/// The same for the short name among the variables.
+fn store_setting(environment: &Environment) -> &'static str {
+    place_setting(environment.get(STORE_VARIABLE).unwrap_or_default())
 }
 
 /// An empty variable is one that is not set; an empty flag is a slip, such as a script's variable

@@ -77,6 +77,12 @@ const PLAYED: &str = r#"{"match": {"contains": "Record two lines."}, "reply": {"
 
 #[test]
 fn five_processes_write_the_journal_of_one() {
+    compare_with_one_process(&[]);
+}
+
+/// The same requests in one process, over a file, and in five over the store that the variables
+/// name.
+fn compare_with_one_process(variables: &[(&str, &str)]) {
     let plan = r#"{"order": "graph", "steps": [
         {"tool": "list_files", "arguments": {"path": "docs"}},
         {"tool": "record", "arguments": {"what": "one"}},
@@ -93,7 +99,7 @@ fn five_processes_write_the_journal_of_one() {
             "1",
         ],
     ];
-    for arguments in cases {
+    for (number, arguments) in cases.into_iter().enumerate() {
         let sites = [Site::new(CAIRN), Site::new(CAIRN)];
         for site in &sites {
             site.write("plan.json", plan);
@@ -103,7 +109,10 @@ fn five_processes_write_the_journal_of_one() {
         }
         let [one, five] = &sites;
         let reference = journal(one, &[], arguments);
-        let cluster = Cluster::start(five, &[]);
+        // The requests have one name, and so each has a store of its own.
+        let prefix = format!("case-{number}");
+        let of_case = [("CAIRN_STORE__REDIS__PREFIX", prefix.as_str())];
+        let cluster = Cluster::start(five, &[variables, &of_case].concat());
         let mine = journal(five, &["--server", &cluster.url()], arguments);
         mine.check();
         mine.check_like(&reference);
@@ -129,6 +138,12 @@ fn patient_site() -> Site {
 /// One process after the other is killed and started again while a run goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_process_may_be_killed_while_a_run_goes_on() {
+    kill_each(&[], || {}).await;
+}
+
+/// Each of the five processes is killed twice over the store that the variables name. After each
+/// round of kills something may be done to the store itself.
+async fn kill_each(variables: &[(&str, &str)], mut after_each_round: impl FnMut()) {
     const ROUNDS: u32 = 20;
     const KILLS: usize = 2 * SERVICES.len();
     let quiet = patient_site();
@@ -140,7 +155,7 @@ async fn each_process_may_be_killed_while_a_run_goes_on() {
     let reference = exported(&quiet, &cluster, &undisturbed.session);
 
     let site = patient_site();
-    let mut cluster = Cluster::start(&site, &[]);
+    let mut cluster = Cluster::start(&site, variables);
     let mut watcher = Watcher::of(plan(ROUNDS));
     let (mut breaks, mut kills) = (0, 0);
     while !watcher.has_ended {
@@ -155,6 +170,9 @@ async fn each_process_may_be_killed_while_a_run_goes_on() {
             cluster.kill(victim);
             cluster.start_again(victim);
             kills += 1;
+            if kills % SERVICES.len() == 0 {
+                after_each_round();
+            }
         }
     }
     let journal = exported(&site, &cluster, &watcher.session);
@@ -189,4 +207,41 @@ fn logs(site: &Site) -> String {
         format!("== {service}\n{}\n", lines[last..].join("\n"))
     };
     SERVICES.map(read).concat()
+}
+
+/// The same over Redis, which is killed too.
+mod redis {
+    use super::{compare_with_one_process, kill_each};
+    use cairn_testkit::{RedisCluster, RedisServer};
+
+    #[test]
+    fn five_processes_over_redis_write_the_journal_of_one() {
+        let server = RedisServer::start();
+        compare_with_one_process(&[("CAIRN_STORE", &server.url())]);
+    }
+
+    #[test]
+    fn five_processes_over_a_cluster_write_the_journal_of_one() {
+        let cluster = RedisCluster::start();
+        let urls = cluster.urls().join(",");
+        compare_with_one_process(&[
+            ("CAIRN_STORE", &urls),
+            ("CAIRN_STORE__REDIS__MODE", "cluster"),
+        ]);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn each_process_and_redis_may_be_killed_while_a_run_goes_on() {
+        let mut server = RedisServer::start();
+        let url = server.url();
+        let variables = [
+            ("CAIRN_STORE", url.as_str()),
+            ("CAIRN_STORE__REDIS__REQUIRE_DURABLE", "true"),
+        ];
+        kill_each(&variables, || {
+            server.kill();
+            server.start_again();
+        })
+        .await;
+    }
 }

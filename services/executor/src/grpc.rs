@@ -5,11 +5,12 @@ use crate::owner::Owner;
 use cairn_proto::executor::executor_service_server::ExecutorService;
 use cairn_proto::executor::{RunStepRequest, RunStepResponse};
 use cairn_rpc::{RpcError, TraceParent, identity};
+use futures::channel::mpsc::UnboundedReceiver;
 use futures::{Stream, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -73,11 +74,12 @@ impl ExecutorService for Executor {
         let shared = Arc::clone(&self.shared);
         let caller = TraceParent::of(&request);
         let (owner, reports) = Owner::new(request.into_inner());
-        let attempt = tokio::spawn(async move {
+        // Boxed, so that the task's cell is small: it is made and thrown away with each step.
+        let attempt = tokio::spawn(Box::pin(async move {
             let outcome = attempt::run(&shared, namespace, caller, owner).await;
             drop(slot);
             outcome
-        });
+        }));
         Ok(Response::new(Reports {
             reports,
             attempt: Some(AbortOnDropHandle::new(attempt)),
@@ -88,7 +90,7 @@ impl ExecutorService for Executor {
 /// The reports of one attempt. Dropping them stops the attempt, whatever it is doing.
 #[derive(Debug)]
 pub struct Reports {
-    reports: mpsc::UnboundedReceiver<RunStepResponse>,
+    reports: UnboundedReceiver<RunStepResponse>,
     attempt: Option<AbortOnDropHandle<Result<(), RpcError>>>,
 }
 
@@ -96,7 +98,7 @@ impl Stream for Reports {
     type Item = Result<RunStepResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(report) = ready!(self.reports.poll_recv(cx)) {
+        if let Some(report) = ready!(Pin::new(&mut self.reports).poll_next(cx)) {
             return Poll::Ready(Some(Ok(report)));
         }
         let Some(attempt) = &mut self.attempt else {

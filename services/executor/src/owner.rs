@@ -9,6 +9,7 @@ use cairn_proto::executor::{
     Acknowledgement, AttemptStart, CallResult, Reply, RunStepRequest, RunStepResponse,
 };
 use cairn_rpc::RpcError;
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future;
 use std::pin::pin;
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub(crate) struct Owner {
     inbound: Streaming<RunStepRequest>,
     /// Cannot pile up: at most one reply, its parts before it, and the results of its calls are
     /// sent before the owner has to acknowledge them.
-    reports: mpsc::UnboundedSender<RunStepResponse>,
+    reports: UnboundedSender<RunStepResponse>,
     sent: u64,
     acknowledged: u64,
     needed: u64,
@@ -47,8 +48,8 @@ impl Owner {
     /// The owner at the other end of `inbound`, who hears what comes out of the receiver.
     pub(crate) fn new(
         inbound: Streaming<RunStepRequest>,
-    ) -> (Self, mpsc::UnboundedReceiver<RunStepResponse>) {
-        let (reports, receiver) = mpsc::unbounded_channel();
+    ) -> (Self, UnboundedReceiver<RunStepResponse>) {
+        let (reports, receiver) = unbounded();
         let owner = Self {
             inbound,
             reports,
@@ -129,7 +130,7 @@ impl Owner {
             delta: Some(delta),
             ..RunStepResponse::default()
         };
-        drop(self.reports.send(message));
+        drop(self.reports.unbounded_send(message));
     }
 
     /// Reports a reply, after all results before it. It has to be acknowledged before the model is
@@ -197,7 +198,7 @@ impl Owner {
             delta: None,
         };
         // Without a receiver the stream is broken, and the next look at it says so.
-        drop(self.reports.send(report));
+        drop(self.reports.unbounded_send(report));
     }
 
     fn acknowledge(&mut self, acknowledgement: &Acknowledgement) -> Result<(), Stop> {

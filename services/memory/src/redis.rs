@@ -92,7 +92,15 @@ impl RedisStore {
         Ok(Self::start(opened, config, options))
     }
 
-    /// The same for whoever cannot wait in a task: blocks the thread meanwhile. The store connects
+    /// Looks at the servers' settings, as opening does, and at nothing else: no store is made.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub async fn examine(config: &RedisConfig) -> Result<Durability, OpenError> {
+        open::examine(config).await
+    }
+
+    /// [`open`](Self::open) for whoever cannot wait in a task: blocks the thread meanwhile. The store connects
     /// anew when it is asked first, from there.
     ///
     /// # Errors

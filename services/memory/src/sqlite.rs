@@ -11,6 +11,7 @@ mod blob;
 mod claim;
 mod commit;
 mod create;
+mod gather;
 mod holder;
 mod journal;
 mod lease;

@@ -12,13 +12,14 @@ use crate::metrics::{self, counter};
 use crate::server::Exposure;
 use crate::text::clip;
 use body::GuardedBody;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, Request, Response};
 use std::any::Any;
 use std::convert::Infallible;
+use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::body::Body;
@@ -66,7 +67,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let path: Arc<str> = Arc::from(clip(request.uri().path(), 256));
+        let path = Method(request.uri().path_and_query().cloned());
         let timeout = timeout_of(request.headers());
         let request = match identified(self.exposure.as_ref(), request) {
             Ok(request) => request,
@@ -134,7 +135,7 @@ pin_project_lite::pin_project! {
         #[pin]
         state: State<F>,
         sleep: Option<Pin<Box<Sleep>>>,
-        path: Arc<str>,
+        path: Method,
     }
 }
 
@@ -147,7 +148,7 @@ pin_project_lite::pin_project! {
 }
 
 impl<F> GuardedFuture<F> {
-    fn refused(path: Arc<str>, error: RpcError) -> Self {
+    fn refused(path: Method, error: RpcError) -> Self {
         Self {
             state: State::Refused {
                 status: Some(error.into()),
@@ -191,7 +192,7 @@ where
                 if let Some(status) = transport::in_own_words(response.headers()) {
                     return Poll::Ready(status.into_http());
                 }
-                let (path, sleep) = (Arc::clone(this.path), this.sleep.take());
+                let (path, sleep) = (this.path.clone(), this.sleep.take());
                 let response = response.map(|body| Body::new(GuardedBody::new(body, sleep, path)));
                 return Poll::Ready(response);
             }
@@ -214,6 +215,18 @@ fn count_error(headers: &HeaderMap) {
     }
 }
 
+/// The method that was called, for logs: shared with the request, and written out only if somebody
+/// is to read it.
+#[derive(Debug, Clone)]
+struct Method(Option<PathAndQuery>);
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.0.as_ref().map_or("", PathAndQuery::path);
+        f.write_str(&clip(path, 256))
+    }
+}
+
 /// The answer to a call whose time is up.
 fn late() -> Status {
     RpcError::new(
@@ -224,13 +237,13 @@ fn late() -> Status {
 }
 
 /// The answer to a call whose handler panicked. What the panic said is logged and not sent.
-fn panicked(path: &str, panic: &(dyn Any + Send)) -> Status {
+fn panicked(path: &Method, panic: &(dyn Any + Send)) -> Status {
     let said = panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let said = clip(said.unwrap_or("a value that is no text"), 1024);
-    tracing::error!(method = path, panic = said, "a handler panicked");
+    tracing::error!(method = %path, panic = said, "a handler panicked");
     let error = RpcError::new(ErrorKind::Internal, "internal error").reason("HANDLER_PANICKED");
     crate::error::unlogged(error)
 }

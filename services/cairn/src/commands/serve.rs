@@ -42,6 +42,9 @@ pub struct Args {
     /// are joined by commas [default: where cairn serve SERVICE listens on this machine]
     #[arg(long = "link", value_name = "SERVICE=URL", requires = "services", value_parser = link)]
     pub(super) links: Vec<Link>,
+    /// Refuse a store on Redis whose settings do not keep what was answered
+    #[arg(long)]
+    pub(super) require_durable: bool,
     /// Allow an address that other machines reach. There is no TLS and no login: whoever reaches
     /// the port may start runs, read every session and have every allowed tool called
     #[arg(long)]
@@ -86,6 +89,11 @@ impl Args {
             given("--grace", "serve.grace", self.grace.clone()),
             given("--otlp", "telemetry.otlp", self.otlp.clone()),
             given("--metrics", "telemetry.metrics", self.metrics.clone()),
+            given(
+                "--require-durable",
+                "store.redis.require_durable",
+                self.require_durable.then(|| "true".to_owned()),
+            ),
         ];
         let links = self.links.iter();
         let links = links.map(|link| given("--link", link.setting, Some(link.addresses.clone())));
@@ -142,7 +150,7 @@ Ctrl-C stops gracefully, a second one at once.";
 /// # Errors
 /// An address that is not allowed or not free; a store that another process holds.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    if !args.services.is_empty() {
+    if !args.services.is_empty() || context.config().store.is_redis() {
         return some::run(&args, context).await;
     }
     let address = context.config().serve.listen;

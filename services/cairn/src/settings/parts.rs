@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::node::Parts;
 use cairn_engine::command::RunLimits;
-use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, StoreConfig};
+use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,9 +18,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
     let environment = context.environment.iter();
     Ok(Parts {
         memory: MemoryConfig {
-            store: StoreConfig::Sqlite {
-                path: settings.store.path.clone(),
-            },
+            store: settings.store.config(),
             max_pages: settings.store.max_pages,
             ..MemoryConfig::default()
         },

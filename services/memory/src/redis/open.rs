@@ -110,6 +110,13 @@ pub(super) async fn open(
     })
 }
 
+/// Finds the servers and looks at their settings.
+pub(super) async fn examine(config: &RedisConfig) -> Result<Durability, OpenError> {
+    let plan = plan(config, &Names::new(&config.prefix))?;
+    let layout = plan.find(&[]).await.map_err(OpenError::Unavailable)?;
+    check(config, &layout).await
+}
+
 /// Looks at the settings of all servers.
 async fn check(config: &RedisConfig, layout: &Layout) -> Result<Durability, OpenError> {
     let mut reasons = Vec::new();
@@ -144,10 +151,10 @@ fn plan(config: &RedisConfig, names: &Names) -> Result<Plan, OpenError> {
     let endpoints = config.urls.iter().map(endpoint);
     let endpoints: Vec<_> = endpoints.collect::<Result<_, _>>()?;
     let plan = match (config.mode, &endpoints[..]) {
-        (_, []) => return Err(OpenError::Config("store.redis.urls has to name a server")),
+        (_, []) => return Err(OpenError::Config("store.redis.url has to name a server")),
         (RedisMode::Standalone, [endpoint]) => Plan::standalone(endpoint.clone()),
         (RedisMode::Standalone, _) => {
-            let rule = "store.redis.urls has to name one server; several are for the modes \
+            let rule = "store.redis.url has to name one server; several are for the modes \
                         sentinel and cluster";
             return Err(OpenError::Config(rule));
         }
@@ -162,7 +169,7 @@ fn plan(config: &RedisConfig, names: &Names) -> Result<Plan, OpenError> {
             Plan::sentinel(&sentinels, master, template)
         }
         (RedisMode::Cluster, _) if endpoints.iter().any(|e| e.database() != 0) => {
-            let rule = "store.redis.urls names a database, and a cluster has none but 0";
+            let rule = "store.redis.url names a database, and a cluster has none but 0";
             return Err(OpenError::Config(rule));
         }
         (RedisMode::Cluster, _) => Plan::cluster(&endpoints, names),

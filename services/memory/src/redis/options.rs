@@ -4,7 +4,7 @@ use super::address::RedisUrl;
 use crate::port::Limits;
 #[cfg(any(test, feature = "conformance"))]
 use cairn_rpc::Clock;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Which servers there are, and how they are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RedisMode {
     /// One server.

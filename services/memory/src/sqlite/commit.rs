@@ -124,6 +124,10 @@ impl CommitOp {
 impl Operation for CommitOp {
     type Answer = Committed;
 
+    fn transition_of(&self) -> Option<&SessionKey> {
+        Some(&self.commit.key)
+    }
+
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Committed, Stop> {
         self.happened = None;
         let commit = &self.commit;

@@ -1,7 +1,7 @@
 //! What the writer's thread is given to do.
 
 use crate::hub::Hub;
-use crate::port::{Limits, StoreError, StoreResult};
+use crate::port::{Limits, SessionKey, StoreError, StoreResult};
 use cairn_rpc::Clock;
 use rusqlite::Connection;
 use std::cell::Cell;
@@ -147,6 +147,11 @@ pub(super) trait Operation: Send + 'static {
     /// again after the transaction was rolled back.
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Self::Answer, Stop>;
 
+    /// The session whose owner's transition this is, if it is one.
+    fn transition_of(&self) -> Option<&SessionKey> {
+        None
+    }
+
     /// Leaves hints, now that it is durable. Comes before the answer: whoever asks after it finds
     /// them.
     fn hint(&self, _hub: &Hub) {}
@@ -157,6 +162,8 @@ pub(super) trait Operation: Send + 'static {
 
 /// An operation on its way through the writer's thread, whatever it answers.
 pub(super) trait Job: Send {
+    /// The session whose owner's transition this is, if it is one.
+    fn transition_of(&self) -> Option<&SessionKey>;
     /// Applies the operation; fails only if the whole transaction has to be rolled back.
     fn apply(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()>;
     /// Sends the answer, and tells who waits.
@@ -193,7 +200,21 @@ pub(super) fn pending<O: Operation>(
     (Box::new(pending), answer)
 }
 
+impl Task {
+    /// The session whose owner's transition this is, if it is one.
+    pub(super) fn transition_of(&self) -> Option<&SessionKey> {
+        match self {
+            Self::Write(job) => job.transition_of(),
+            Self::Read(_) | Self::Close(_) => None,
+        }
+    }
+}
+
 impl<O: Operation> Job for Pending<O> {
+    fn transition_of(&self) -> Option<&SessionKey> {
+        self.operation.transition_of()
+    }
+
     fn apply(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         self.answer = None;
         if O::ONLY_IF_AWAITED && self.reply.is_closed() {

@@ -6,6 +6,7 @@
 //! operation is tried by itself, so that one that cannot be done does not take others with it. A
 //! panic in an operation is such a failure, and not the end of the thread.
 
+use super::gather::{AWAKE, MOMENT, MOST_MOMENTS, QUIET, Recent};
 use super::holder::Lock;
 use super::operation::{Job, Shared, Task, Tx};
 #[cfg(debug_assertions)]
@@ -15,6 +16,7 @@ use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 /// Most operations that share a transaction.
@@ -42,16 +44,25 @@ impl Writer {
     pub(super) fn run(mut self, mut queue: mpsc::Receiver<Task>) {
         let mut waiting = Vec::with_capacity(GROUP);
         let mut closing = Vec::new();
+        let mut recent = Recent::default();
+        let mut done = Instant::now();
         while closing.is_empty()
-            && let Some(first) = queue.blocking_recv()
+            && let Some(first) = next(&mut queue)
         {
+            if done.elapsed() > QUIET {
+                recent.forget();
+            }
             waiting.push(first);
+            gather(&queue, recent.wanted());
             while waiting.len() < GROUP
                 && let Ok(task) = queue.try_recv()
             {
                 waiting.push(task);
             }
+            let sessions = waiting.iter().filter_map(Task::transition_of);
+            sessions.for_each(|session| recent.note(session));
             closing = self.process(&mut waiting);
+            done = Instant::now();
         }
         drop(self);
         for told in closing {
@@ -177,6 +188,29 @@ impl Writer {
             tracing::error!(%error, "a transaction could not be rolled back");
         }
         self.lease_floor.set(i64::MIN);
+    }
+}
+
+/// The next task, or none once every sender is gone. A session that goes on at once is met awake:
+/// sleeping, and being woken by another processor, takes as long as a whole step does otherwise.
+fn next(queue: &mut mpsc::Receiver<Task>) -> Option<Task> {
+    let began = Instant::now();
+    while began.elapsed() < AWAKE {
+        if let Ok(task) = queue.try_recv() {
+            return Some(task);
+        }
+        std::hint::spin_loop();
+    }
+    queue.blocking_recv()
+}
+
+/// Waits a moment, or a few, until that many operations are there besides one.
+fn gather(queue: &mpsc::Receiver<Task>, wanted: usize) {
+    for _ in 0..MOST_MOMENTS {
+        if queue.len() + 1 >= wanted {
+            return;
+        }
+        std::thread::sleep(MOMENT);
     }
 }
 

@@ -14,12 +14,12 @@ use cairn_proto::executor::{Acknowledgement, RunStepRequest, RunStepResponse};
 use cairn_proto::planner::MakePlanRequest;
 use cairn_rpc::trace::is_passed_on;
 use cairn_rpc::with_namespace;
+use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::future::{AbortHandle, FutureExt as _};
 use futures::stream::{self, StreamExt as _};
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Request;
 
 /// Work that is being done.
@@ -28,7 +28,7 @@ pub(super) struct Active {
     pub(super) stream: u64,
     abort: AbortHandle,
     /// To the executor; none for other work.
-    to_executor: Option<mpsc::UnboundedSender<RunStepRequest>>,
+    to_executor: Option<UnboundedSender<RunStepRequest>>,
     /// What the executor has been told of its calls.
     pub(super) told: Told,
 }
@@ -140,23 +140,25 @@ impl Owner {
 
     fn start_attempt(&mut self, work: Work, attempt: AttemptRef, pause: Option<Duration>) {
         let catalogue = self.deps.catalogue();
-        let layers = self.prompt_layers();
         let not_after = self.tenure.not_after();
         let Some((mut start, told)) =
             attempt_start(&self.session, &self.key, attempt, &catalogue, not_after)
         else {
             return;
         };
-        start.prompt_layers = layers;
+        if start.tool_step.is_none() {
+            start.prompt_layers = self.prompt_layers();
+        }
         start.lease_until_unix_ms = self.tenure.until();
-        let (to_executor, from_owner) = mpsc::unbounded_channel();
+        // A channel for a few messages: one that makes room for many at once costs a tool step more
+        // than its messages do.
+        let (to_executor, from_owner) = unbounded();
         let first = RunStepRequest {
             message: Some(ToExecutor::Start(start)),
         };
         // The receiver is right here.
-        let _ = to_executor.send(first);
-        let requests = Request::new(UnboundedReceiverStream::new(from_owner));
-        let mut requests = with_namespace(requests, &self.key.namespace);
+        let _ = to_executor.unbounded_send(first);
+        let mut requests = with_namespace(Request::new(from_owner), &self.key.namespace);
         let run = self.session.run(attempt.run).filter(|_| is_passed_on());
         if let Some(trace) = run.and_then(|run| trace_of(&self.key, run)) {
             trace.set_on(&mut requests);
@@ -189,7 +191,7 @@ impl Owner {
         &mut self,
         work: Work,
         messages: impl stream::Stream<Item = Message> + Send + 'static,
-        to_executor: Option<mpsc::UnboundedSender<RunStepRequest>>,
+        to_executor: Option<UnboundedSender<RunStepRequest>>,
         told: Told,
     ) {
         let (messages, abort) = stream::abortable(messages);
@@ -243,7 +245,7 @@ impl Owner {
             let message = Some(ToExecutor::Acknowledgement(ack));
             // An executor that is gone shows as a broken stream.
             if let Some(to_executor) = &active.to_executor {
-                let _ = to_executor.send(RunStepRequest { message });
+                let _ = to_executor.unbounded_send(RunStepRequest { message });
             }
             if !is_wanted {
                 self.active.remove(&work);

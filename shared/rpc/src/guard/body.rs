@@ -1,13 +1,12 @@
 //! The response's body under guard: it ends with a status, whatever happens inside.
 
-use super::{late, panicked};
+use super::{Method, late, panicked};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Sleep;
 use tonic::Status;
@@ -17,11 +16,11 @@ pub(super) struct GuardedBody {
     /// Gone once the body has ended early.
     inner: Option<Body>,
     sleep: Option<Pin<Box<Sleep>>>,
-    path: Arc<str>,
+    path: Method,
 }
 
 impl GuardedBody {
-    pub(super) fn new(inner: Body, sleep: Option<Pin<Box<Sleep>>>, path: Arc<str>) -> Self {
+    pub(super) fn new(inner: Body, sleep: Option<Pin<Box<Sleep>>>, path: Method) -> Self {
         Self {
             inner: Some(inner),
             sleep,

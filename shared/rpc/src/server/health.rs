@@ -43,6 +43,12 @@ impl Health {
             .await;
     }
 
+    /// Tells something of which the whole does not depend, under a name of its own. Watchers of
+    /// that name are told.
+    pub async fn note(&self, name: &str, holds: bool) {
+        self.reporter.set_service_status(name, status(holds)).await;
+    }
+
     /// Says of every part that it no longer serves.
     pub async fn stop(&self) {
         let names: Vec<String> = self.serving.lock().await.keys().cloned().collect();

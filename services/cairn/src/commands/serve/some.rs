@@ -1,4 +1,5 @@
-//! Some of the services in this process, the others elsewhere.
+//! Some of the services in this process, the others elsewhere; or all of them, over a store that other
+//! processes share.
 
 use super::metrics::{self, Metrics};
 use super::{Args, LONG, MOMENT, bind, check};
@@ -34,7 +35,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, CliE
     let here = args.here();
     // Before any work: a port in use is known at once.
     let listeners = Listeners::bind(&here, args, context).await?;
-    let first = here.first().copied();
+    let first = here.first().copied().filter(|_| !args.services.is_empty());
     let metrics = metrics::serve(first, args.allow_remote, context).await?;
     let placement = context.config().links.placement(here);
     let workspace = context.config().workspace.path.clone();
@@ -94,9 +95,10 @@ impl Listeners {
             check("serve.listen", settings.listen, args.allow_remote, context)?;
             listeners.public = Some(bind(settings.listen, "--listen").await?);
         }
-        let first = here
-            .iter()
-            .find(|service| **service != Service::Orchestrator);
+        // With all services in one process, nobody but clients needs an address.
+        let is_alone = args.services.is_empty();
+        let mut here = here.iter().filter(|_| !is_alone);
+        let first = here.find(|service| **service != Service::Orchestrator);
         if let Some(first) = first {
             let address = settings.internal.unwrap_or(internal_address(*first));
             check("serve.internal", address, args.allow_remote, context)?;

@@ -1,0 +1,176 @@
+//! Where sessions are stored: in a file of this machine, or on Redis.
+
+use cairn_boot::{Checks, Secret};
+use cairn_memory::StoreConfig;
+use cairn_memory::redis::{RedisConfig, RedisMode, RedisUrl};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Where sessions are stored.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoreSettings {
+    /// The file; it is made with its folder when it is first written to.
+    pub path: PathBuf,
+    /// Most pages of 4 KiB that it may have.
+    pub max_pages: Option<u32>,
+    /// Servers that take the place of the file.
+    pub redis: RedisSettings,
+}
+
+/// Servers of Redis 7 or later.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RedisSettings {
+    /// `redis://[user:password@]host:port`, or `rediss://` with TLS; several, of sentinels or of a
+    /// cluster, with commas between them. None: sessions are in the file.
+    pub url: Secret,
+    /// Which servers there are.
+    pub mode: RedisMode,
+    /// The name by which sentinels know the master.
+    pub master: Option<String>,
+    /// User, password and TLS of the master, if they are not those of the sentinels: an address
+    /// like `url`, of which the place does not count.
+    pub master_url: Secret,
+    /// What the names of all keys begin with.
+    pub prefix: String,
+    /// Certificates, as PEM, that servers are trusted by in place of the usual ones.
+    pub ca_file: Option<PathBuf>,
+    /// Refuse servers whose settings do not keep what was answered.
+    pub require_durable: bool,
+    /// Take a server that others can reach without a password.
+    pub allow_exposed: bool,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self {
+            path: PathBuf::from(".cairn/cairn.db"),
+            max_pages: None,
+            redis: RedisSettings::default(),
+        }
+    }
+}
+
+impl Default for RedisSettings {
+    fn default() -> Self {
+        Self {
+            url: Secret::default(),
+            mode: RedisMode::Standalone,
+            master: None,
+            master_url: Secret::default(),
+            prefix: "cairn".to_owned(),
+            ca_file: None,
+            require_durable: false,
+            allow_exposed: false,
+        }
+    }
+}
+
+impl StoreSettings {
+    /// Whether sessions are on Redis.
+    pub fn is_redis(&self) -> bool {
+        self.redis.url.is_set()
+    }
+
+    /// The same, as the memory service is told.
+    pub fn config(&self) -> StoreConfig {
+        if !self.is_redis() {
+            return StoreConfig::Sqlite {
+                path: self.path.clone(),
+            };
+        }
+        let redis = &self.redis;
+        let master_url = Some(&redis.master_url).filter(|url| url.is_set());
+        StoreConfig::Redis(RedisConfig {
+            urls: redis.urls().map(RedisUrl::from).collect(),
+            mode: redis.mode,
+            master: redis.master.clone(),
+            master_url: master_url.map(|url| RedisUrl::from(url.expose())),
+            prefix: redis.prefix.clone(),
+            ca_file: redis.ca_file.clone(),
+            require_durable: redis.require_durable,
+            allow_exposed: redis.allow_exposed,
+        })
+    }
+
+    /// Where sessions are, for people. Never a password.
+    pub fn place(&self) -> String {
+        if !self.is_redis() {
+            return self.path.display().to_string();
+        }
+        let urls = self.redis.urls().map(RedisUrl::from);
+        let urls: Vec<String> = urls.map(|url| format!("{url:?}")).collect();
+        urls.join(",")
+    }
+
+    pub(super) fn check(&self, checks: &mut Checks) {
+        let is_empty = self.path.as_os_str().is_empty();
+        let file = "a file, such as .cairn/cairn.db";
+        checks.require(!is_empty, "store.path", "is empty", file);
+        let pages = self.max_pages;
+        let enough = pages.is_none_or(|pages| pages >= 256);
+        checks.require(enough, "store.max_pages", "is too small", "256 or more");
+        if self.is_redis() {
+            self.redis.check(checks);
+        }
+    }
+}
+
+impl RedisSettings {
+    fn urls(&self) -> impl Iterator<Item = &str> {
+        self.url.expose().split(',').map(str::trim)
+    }
+
+    fn check(&self, checks: &mut Checks) {
+        let all = self.urls().all(is_redis_url);
+        checks.require(
+            all,
+            "store.redis.url",
+            "is not the address of a Redis server",
+            "redis://host:port or rediss://host:port, with user:password@ before the host",
+        );
+        let master = &self.master_url;
+        checks.require(
+            !master.is_set() || is_redis_url(master.expose()),
+            "store.redis.master_url",
+            "is not the address of a Redis server",
+            "redis://host:port or rediss://host:port, with user:password@ before the host",
+        );
+        let (is_one, sentinels) = (
+            self.urls().count() == 1,
+            matches!(self.mode, RedisMode::Sentinel),
+        );
+        let fits = is_one || !matches!(self.mode, RedisMode::Standalone);
+        checks.require(
+            fits,
+            "store.redis.url",
+            "names several servers",
+            "one, or store.redis.mode = \"sentinel\" or \"cluster\"",
+        );
+        let named = self.master.as_ref().is_some_and(|name| !name.is_empty());
+        checks.require(
+            named || !sentinels,
+            "store.redis.master",
+            "is missing",
+            "the name by which the sentinels know the master",
+        );
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+        let prefix = !self.prefix.is_empty() && self.prefix.chars().all(plain);
+        checks.require(
+            prefix,
+            "store.redis.prefix",
+            "is not a prefix",
+            "letters, digits, and any of - _ . :",
+        );
+        let file = self.ca_file.as_deref();
+        let there = file.is_none_or(Path::is_file);
+        checks.require(there, "store.redis.ca_file", "is not a file", "a PEM file");
+    }
+}
+
+/// Whether it is meant as the address of a server and not as a file.
+pub(super) fn is_redis_url(text: &str) -> bool {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    matches!(scheme, Some("redis" | "rediss"))
+}
