@@ -137,7 +137,10 @@ impl Servers {
         match self.plan.find(known.nodes()).await {
             Ok(layout) => {
                 *failed = None;
-                *self.layout.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(layout);
+                if !layout.is_same(&known) {
+                    let layout = Arc::new(layout);
+                    *self.layout.write().unwrap_or_else(PoisonError::into_inner) = layout;
+                }
             }
             // Those who know may be gone while the server itself is there.
             Err(error) => {

@@ -8,8 +8,8 @@ use cairn_testkit::RedisServer;
 use futures::StreamExt as _;
 use std::time::{Duration, Instant};
 
-/// Far below the second after which each looks by itself.
-const SOON: Duration = Duration::from_millis(500);
+/// Below the second after which each looks by itself, many times in a row.
+const SOON: Duration = Duration::from_millis(800);
 
 async fn open(server: &RedisServer) -> RedisStore {
     let config = RedisConfig::standalone(server.url());
