@@ -104,3 +104,31 @@ impl Config {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redis::RedisMode;
+
+    #[test]
+    fn a_store_on_redis_is_configured_by_its_servers() {
+        let text = r#"{"store": {"redis": {
+            "mode": "cluster", "urls": ["redis://me:canary@one", "redis://two"]
+        }}}"#;
+        let config: Config = serde_json::from_str(text).unwrap();
+        assert!(!format!("{config:?}").contains("canary"));
+        let StoreConfig::Redis(redis) = config.store else {
+            panic!("{config:?}");
+        };
+        assert_eq!((redis.mode, redis.urls.len()), (RedisMode::Cluster, 2));
+        assert_eq!(redis.prefix, "cairn");
+        assert!(!redis.require_durable && !redis.allow_exposed);
+    }
+
+    #[test]
+    fn what_is_misspelt_is_refused() {
+        let text = r#"{"store": {"redis": {"urls": [], "require_durabel": true}}}"#;
+        let refused = serde_json::from_str::<Config>(text).unwrap_err();
+        assert!(refused.to_string().contains("require_durabel"), "{refused}");
+    }
+}

@@ -4,6 +4,9 @@
 //! nothing back. Time is the server's. All keys of a session, and the queues that it can be in,
 //! have the tag of its partition (`keys`), so that a script has them in one place on a cluster too.
 //!
+//! What servers do to sessions is told as it is: amid the move of a slot of a cluster its sessions
+//! are unavailable, and what a replica had not got yet is lost when it takes over from its master.
+//!
 //! | module | what |
 //! |---|---|
 //! | `create`, `commit`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |

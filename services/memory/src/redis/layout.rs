@@ -116,6 +116,14 @@ impl Layout {
         &self.nodes
     }
 
+    /// Whether each partition is at the same server, over the same connection.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let mut nodes = self.nodes.iter().zip(&other.nodes);
+        self.places == other.places
+            && self.nodes.len() == other.nodes.len()
+            && nodes.all(|(one, two)| Arc::ptr_eq(one, two))
+    }
+
     /// Some partition of each server.
     pub(super) fn some_partitions(&self) -> Vec<u16> {
         let place = |node| (0..PARTITIONS).find(|&partition| self.place(partition) == node);

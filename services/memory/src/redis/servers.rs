@@ -137,7 +137,10 @@ impl Servers {
         match self.plan.find(known.nodes()).await {
             Ok(layout) => {
                 *failed = None;
-                *self.layout.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(layout);
+                if !layout.is_same(&known) {
+                    let layout = Arc::new(layout);
+                    *self.layout.write().unwrap_or_else(PoisonError::into_inner) = layout;
+                }
             }
             // Those who know may be gone while the server itself is there.
             Err(error) => {
@@ -196,10 +199,7 @@ impl Servers {
                 Err(Trouble::Failed(error)) => error,
             };
             if attempt == ATTEMPTS || !self.again(&node, call, &error).await? {
-                return match self.asked_for(&node, call, &error).await {
-                    Some(outcome) => outcome.map_err(|error| self.told(&node, &error, effect)),
-                    None => Err(self.told(&node, &error, effect)),
-                };
+                return Err(self.told(&node, &error, effect));
             }
             attempt += 1;
         }
@@ -217,35 +217,12 @@ impl Servers {
                 self.stale();
                 Ok(true)
             }
-            ErrorKind::Server(ServerErrorKind::TryAgain) => {
+            // Some of a script's keys are here and some there. Nothing helps but time.
+            ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::Ask) => {
                 tokio::time::sleep(MOVING).await;
                 Ok(true)
             }
             _ => Ok(false),
-        }
-    }
-
-    /// What the server says that a slot on its way has moved to, if that is what was answered.
-    async fn asked_for(
-        &self,
-        node: &Node,
-        call: &Call<'_>,
-        error: &RedisError,
-    ) -> Option<Result<Value, RedisError>> {
-        if error.kind() != ErrorKind::Server(ServerErrorKind::Ask) {
-            return None;
-        }
-        let (host, port) = error.redirect_node()?.0.rsplit_once(':')?;
-        let there = Node::new(node.endpoint.at(host, port.parse().ok()?)).ok()?;
-        let mut commands = Pipeline::with_capacity(3);
-        commands.cmd("ASKING").ignore();
-        commands.add_command(call.script.load()).ignore();
-        commands.cmd("ASKING").ignore();
-        commands.add_command(call.cmd.clone());
-        match there.send_all(&commands).await {
-            Ok(mut values) => Some(values.pop().ok_or_else(|| error.clone())),
-            Err(Trouble::Failed(error)) => Some(Err(error)),
-            Err(Trouble::NotSent(_)) => None,
         }
     }
 

@@ -16,7 +16,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// After a connection was lost the next is tried after a pause that doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = LOOK_AGAIN;
 
 /// Orders that are carried out at once.
 const ORDERS: usize = 512;
@@ -26,10 +26,10 @@ pub(super) struct Ear {
     orders: mpsc::UnboundedReceiver<Order>,
 }
 
-/// Connections to all servers, as they were found.
+/// Connections to all servers, as they were found; `None` to those that were not there.
 struct Line {
     layout: Arc<Layout>,
-    connections: Vec<MultiplexedConnection>,
+    connections: Vec<Option<MultiplexedConnection>>,
     pushes: mpsc::UnboundedReceiver<PushInfo>,
 }
 
@@ -53,6 +53,10 @@ impl Ear {
             }
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);
+            // Followers need no connection of this kind to go on.
+            if let Err(error) = self.look_again().await {
+                tracing::debug!(%error, "followed sessions cannot be looked at for now");
+            }
         }
     }
 
@@ -60,8 +64,14 @@ impl Ear {
         let layout = self.hints.servers.layout().await?;
         let (sender, pushes) = mpsc::unbounded_channel();
         let mut connections = Vec::new();
+        let mut lost = None;
         for node in layout.nodes() {
-            connections.push(node.listen(sender.clone()).await?);
+            let connection = node.listen(sender.clone()).await;
+            connections.push(connection.map_err(|error| lost = Some(error)).ok());
+        }
+        match lost {
+            Some(error) if connections.iter().all(Option::is_none) => return Err(error),
+            _ => {}
         }
         let mut line = Line {
             layout,
@@ -156,9 +166,9 @@ impl Ear {
             }
         }
         for (connection, commands) in line.connections.iter_mut().zip(&commands) {
-            if commands.is_empty() {
+            let Some(connection) = connection.as_mut().filter(|_| !commands.is_empty()) else {
                 continue;
-            }
+            };
             let done: Result<Vec<Value>, _> = commands.query_async(connection).await;
             done.map_err(|error| {
                 self.hints.servers.stale();
@@ -180,7 +190,8 @@ impl Ear {
     }
 
     fn check(&self, line: &Line) -> StoreResult<()> {
-        if self.hints.servers.is_known(&line.layout) {
+        let is_whole = line.connections.iter().all(Option::is_some);
+        if is_whole && self.hints.servers.is_known(&line.layout) {
             return Ok(());
         }
         Err(StoreError::unavailable("the servers have changed"))
@@ -198,9 +209,9 @@ impl Ear {
             cmd.arg(names.hash()).arg(&["seq", "del"]);
             (names.partition.number, cmd)
         });
-        let answers = self.hints.servers.ask_all(questions).await?;
+        let answers = self.hints.servers.ask_some(questions).await?;
         for (key, answer) in followed.iter().zip(answers) {
-            let Ok(mut fields) = Reply::new(answer) else {
+            let Some(Ok(mut fields)) = answer.map(Reply::new) else {
                 continue;
             };
             match fields.number() {

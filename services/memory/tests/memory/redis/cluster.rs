@@ -20,10 +20,6 @@ async fn open(cluster: &RedisCluster) -> RedisStore {
     store.unwrap()
 }
 
-fn text(answer: &str) -> String {
-    answer.lines().last().unwrap_or_default().to_owned()
-}
-
 /// The server that has the session `a`, and another.
 fn source_and_target(cluster: &RedisCluster) -> (&RedisServer, &RedisServer) {
     let has = |server: &&RedisServer| server.ask(&["DBSIZE"]) != ":0\r\n";
@@ -41,27 +37,51 @@ fn source_and_target(cluster: &RedisCluster) -> (&RedisServer, &RedisServer) {
     (source, target.unwrap())
 }
 
-/// Moves the slot of session `a`, as `redis-cli --cluster reshard` does.
-fn move_slot(cluster: &RedisCluster) {
-    let (source, target) = source_and_target(cluster);
-    let slot = source.ask(&["CLUSTER", "KEYSLOT", TAG]);
-    let slot = slot.trim().trim_start_matches(':').to_owned();
-    let id = |server: &RedisServer| text(&server.ask(&["CLUSTER", "MYID"]));
-    let set = |server: &RedisServer, how: &[&str]| {
-        let words = [&["CLUSTER", "SETSLOT", slot.as_str()], how].concat();
-        assert_eq!(server.ask(&words), "+OK\r\n");
-    };
-    set(target, &["IMPORTING", &id(source)]);
-    set(source, &["MIGRATING", &id(target)]);
-    let keys = source.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "1000"]);
-    let port = target.port().to_string();
-    for key in keys.lines().filter(|line| line.contains(TAG)) {
-        let moved = source.ask(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
-        assert_eq!(moved, "+OK\r\n", "{key}");
+/// A slot on its way from one server to another, as `redis-cli --cluster reshard` moves it.
+struct Move<'a> {
+    source: &'a RedisServer,
+    target: &'a RedisServer,
+    slot: String,
+}
+
+impl<'a> Move<'a> {
+    /// Moves the keys of the slot of session `a`.
+    fn begin(cluster: &'a RedisCluster) -> Self {
+        let (source, target) = source_and_target(cluster);
+        let slot = source.ask(&["CLUSTER", "KEYSLOT", TAG]);
+        let slot = slot.trim().trim_start_matches(':').to_owned();
+        let moving = Self {
+            source,
+            target,
+            slot,
+        };
+        moving.set(target, &["IMPORTING", &id(source)]);
+        moving.set(source, &["MIGRATING", &id(target)]);
+        let keys = source.ask(&["CLUSTER", "GETKEYSINSLOT", &moving.slot, "1000"]);
+        let port = target.port().to_string();
+        for key in keys.lines().filter(|line| line.contains(TAG)) {
+            let moved = source.ask(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+            assert_eq!(moved, "+OK\r\n", "{key}");
+        }
+        moving
     }
-    let owner = id(target);
-    set(target, &["NODE", &owner]);
-    set(source, &["NODE", &owner]);
+
+    /// Tells both whose the slot is.
+    fn end(self) {
+        let owner = id(self.target);
+        self.set(self.target, &["NODE", &owner]);
+        self.set(self.source, &["NODE", &owner]);
+    }
+
+    fn set(&self, server: &RedisServer, how: &[&str]) {
+        let words = [&["CLUSTER", "SETSLOT", self.slot.as_str()], how].concat();
+        assert_eq!(server.ask(&words), "+OK\r\n");
+    }
+}
+
+fn id(server: &RedisServer) -> String {
+    let answer = server.ask(&["CLUSTER", "MYID"]);
+    answer.lines().last().unwrap_or_default().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +94,13 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
 
     for version in 0..10 {
         if version == 5 {
-            move_slot(&cluster);
+            let moving = Move::begin(&cluster);
+            let amid = here.commit(transition("a", "one", version)).await;
+            let Err(StoreError::Unavailable { reason }) = amid else {
+                panic!("{amid:?}");
+            };
+            assert!(reason.contains("on its way"), "{reason}");
+            moving.end();
         }
         let start = Instant::now();
         here.commit(transition("a", "one", version)).await.unwrap();

@@ -4,7 +4,9 @@ use cairn_memory::conformance;
 use cairn_memory::conformance::Subject;
 use cairn_memory::redis::{OpenError, RedisConfig, RedisOptions, RedisStore};
 use cairn_memory::{Config, Deps, Durability, StoreConfig};
+use cairn_rpc::{Clock, ManualClock};
 use cairn_testkit::RedisServer;
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,8 +105,8 @@ async fn the_service_is_built_on_redis() {
     assert!(opened.memory.store().now().await.unwrap_err().is_closed());
 }
 
-/// A store that is used as a user with no more rights than the template gives.
-async fn restricted() -> Subject {
+/// A server and a store on it, which works as a user with no more rights than the template gives.
+async fn restricted(clock: Option<Arc<ManualClock>>) -> (RedisServer, RedisStore) {
     let template = include_str!("../../../../../deploy/redis/cairn.acl");
     let server = RedisServer::start();
     for line in template.lines().filter(|line| line.starts_with("user ")) {
@@ -116,38 +118,55 @@ async fn restricted() -> Subject {
     let url = format!("redis://cairn:secret@127.0.0.1:{}", server.port());
     let options = RedisOptions {
         limits: conformance::limits(),
+        clock: clock.map(|clock| clock as Arc<dyn Clock>),
         ..RedisOptions::default()
     };
-    let config = RedisConfig::standalone(url);
-    let store = RedisStore::open(&config, options).await.unwrap();
+    let store = RedisStore::open(&RedisConfig::standalone(url), options).await;
+    (server, store.unwrap())
+}
+
+/// A subject whose time is given.
+async fn subject() -> Subject {
+    let clock = Arc::new(ManualClock::at(1_800_000_000_000));
+    let (server, store) = restricted(Some(clock.clone())).await;
     assert_eq!(store.durability(), &Durability::Durable);
-    let store = Arc::new(store);
-    let kept = Arc::new(server);
-    let pass = move |ms| {
-        let kept = kept.clone();
-        let passed: futures::future::BoxFuture<'static, ()> = Box::pin(async move {
-            let _server = kept;
-            tokio::time::sleep(Duration::from_millis(ms)).await;
-        });
-        passed
+    let pass = move |ms| -> BoxFuture<'static, ()> {
+        let _ = &server;
+        clock.advance(Duration::from_millis(ms));
+        Box::pin(async {})
     };
     Subject {
-        store,
+        store: Arc::new(store),
         pass: Box::new(pass),
     }
 }
 
-/// The server's own time passes here, and each operation is done.
+/// A subject whose time is the server's.
+async fn timed_subject() -> Subject {
+    let (server, store) = restricted(None).await;
+    let server = Arc::new(server);
+    let pass = move |ms| -> BoxFuture<'static, ()> {
+        let server = server.clone();
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            drop(server);
+        })
+    };
+    Subject {
+        store: Arc::new(store),
+        pass: Box::new(pass),
+    }
+}
+
 #[tokio::test]
 async fn the_rights_of_the_template_suffice() {
     macro_rules! all {
         ($($case:ident)+) => {
-            $(conformance::$case(&restricted().await).await;)+
+            $(conformance::$case(&subject().await).await;)+
         };
     }
     all! {
         sessions_are_listed_newest_first_in_pages
-        an_expired_lease_is_claimed_with_a_higher_epoch
         a_released_session_is_claimable_at_once
         a_waiting_owner_is_told_of_a_command
         renewing_tells_what_is_lost
@@ -161,5 +180,11 @@ async fn the_rights_of_the_template_suffice() {
         what_is_published_reaches_who_listens_in_order
         deleting_removes_everything
     }
-    restricted().await.store.queued().await.unwrap();
+    subject().await.store.queued().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_time_of_the_server_passes() {
+    conformance::time_is_told_and_passes(&timed_subject().await).await;
+    conformance::an_expired_lease_is_claimed_with_a_higher_epoch(&timed_subject().await).await;
 }

@@ -8,8 +8,8 @@ use cairn_testkit::RedisServer;
 use futures::StreamExt as _;
 use std::time::{Duration, Instant};
 
-/// Far below the second after which each looks by itself.
-const SOON: Duration = Duration::from_millis(500);
+/// Below the second after which each looks by itself, many times in a row.
+const SOON: Duration = Duration::from_millis(800);
 
 async fn open(server: &RedisServer) -> RedisStore {
     let config = RedisConfig::standalone(server.url());
@@ -145,4 +145,36 @@ async fn a_follower_goes_on_when_the_server_was_killed() {
     }
     assert_eq!(outcome.unwrap().first_seq, 2);
     assert_eq!(next(&mut events).await.0, [2]);
+}
+
+#[tokio::test]
+async fn nothing_is_missed_without_any_hints() {
+    let server = RedisServer::start();
+    server.ask(&[
+        "ACL",
+        "SETUSER",
+        "deaf",
+        "on",
+        ">secret",
+        "~*",
+        "&*",
+        "+@all",
+        "-ssubscribe",
+    ]);
+    let url = format!("redis://deaf:secret@127.0.0.1:{}", server.port());
+    let deaf = RedisStore::open(&RedisConfig::standalone(url), RedisOptions::default()).await;
+    let (here, deaf) = (open(&server).await, deaf.unwrap());
+    here.create(creation("a", Some("one"))).await.unwrap();
+    here.create(creation("b", None)).await.unwrap();
+    let mut events = deaf.follow(&key("a"), 1).await.unwrap();
+    assert_eq!(next(&mut events).await.0, Vec::<u64>::new());
+    let work = async {
+        here.commit(transition("a", "one", 0)).await.unwrap();
+        here.append_command(command("b", "c")).await.unwrap();
+    };
+    let ((), claims) = tokio::join!(work, deaf.claim(waiting("two")));
+    assert_eq!(claims.unwrap().claims[0].key, key("b"));
+    assert_eq!(next(&mut events).await.0, [2]);
+    here.delete(&key("a")).await.unwrap();
+    assert!(events.next().await.is_none());
 }
