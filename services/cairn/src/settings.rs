@@ -296,11 +296,16 @@ pub fn load(
             "models.anthropic.base_url",
         )
         .alias(environment, "ANTHROPIC_MODEL", "models.anthropic.model");
+    // Whoever names a file means it, whatever servers are configured.
+    let named = environment.get(STORE_VARIABLE).unwrap_or_default();
+    if !named.is_empty() && !store::is_redis_url(named) {
+        let none = Environment::of([(STORE_VARIABLE, "")]);
+        layers = layers.alias(&none, STORE_VARIABLE, "store.redis.url");
+    }
     if let Some(path) = &global.store {
         let value = path.to_string_lossy();
         layers = layers.flag("--store", place_setting(&value), &value);
         if !store::is_redis_url(&value) {
-            // Whoever names a file means it, whatever else is configured.
             layers = layers.flag("--store", "store.redis.url", "");
         }
     }

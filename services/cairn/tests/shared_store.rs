@@ -1,0 +1,195 @@
+//! A store that many processes share: who serves it, who does not, and what is said of servers that
+//! do not keep what they answered.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot set up its world is over"
+)]
+
+use cairn_testkit::{RedisServer, Site};
+use serde_json::Value;
+
+const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
+const GOAL: &str = "Which files under docs mention Redis?";
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(line).expect("a line of JSON")
+}
+
+/// Each needs a server of Redis.
+mod redis {
+    use super::*;
+
+    #[test]
+    fn one_process_serves_a_shared_store_and_another_goes_on() {
+        let server = RedisServer::start();
+        let site = Site::new(CAIRN);
+        let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
+        let variables = [("CAIRN_STORE", &*server.url())];
+        let first = site.start(&arguments, &variables);
+        let address = json(&first.first_line)["listen"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let ran = site.run(&["run", "--server", &address, "--json", GOAL]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let journal = |address: &str| {
+            let sessions = site.run(&["sessions", "--json", "--server", address]);
+            let id = json(sessions.out.trim())["id"].as_str().unwrap().to_owned();
+            site.run(&["export", &id, "--server", address])
+        };
+        let before = journal(&address);
+        assert_eq!(before.code, Some(0), "{before:?}");
+        assert!(before.out.contains("run_completed"), "{}", before.out);
+        drop(first);
+
+        let second = site.start(&arguments, &variables);
+        let address = json(&second.first_line)["listen"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert_eq!(journal(&address).out, before.out);
+        assert!(!site.path().join(".cairn").exists(), "a file was made, too");
+    }
+
+    #[test]
+    fn commands_talk_to_who_serves_a_shared_store() {
+        let server = RedisServer::start();
+        let site = Site::new(CAIRN);
+        for command in [
+            &["run", "x"][..],
+            &["resume"],
+            &["sessions"],
+            &["pending"],
+            &["cancel", "s-1"],
+        ] {
+            let output = site.run_with(command, &[("CAIRN_STORE", &server.url())]);
+            assert_eq!(output.code, Some(2), "{output:?}");
+            assert!(output.err.contains("--server"), "{}", output.err);
+        }
+        assert_eq!(
+            server.ask(&["DBSIZE"]).trim(),
+            ":0",
+            "something was written"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_named_takes_the_place_of_servers_that_are_configured() {
+        let site = Site::new(CAIRN);
+        site.append(
+            "cairn.toml",
+            "\n[store.redis]\nurl = \"redis://127.0.0.1:1\"\n",
+        );
+        let output = site.run(&["run", "--store", "mine.db", "--json", GOAL]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let variables = [("CAIRN_STORE", "yours.db")];
+        let output = site.run_with(&["run", "--json", GOAL], &variables);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert!(site.path().join("mine.db").exists() && site.path().join("yours.db").exists());
+    }
+
+    #[test]
+    fn the_doctor_tells_servers_that_lose_what_they_answered() {
+        let site = Site::new(CAIRN);
+        let good = RedisServer::start();
+        let output = site.run(&["doctor", "--json", "--store", &good.url()]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert_eq!(json(&output.out)["state"], "durable");
+
+        let bad = RedisServer::with(&[
+            ("appendfsync", "everysec"),
+            ("maxmemory-policy", "allkeys-lru"),
+        ]);
+        let output = site.run(&["doctor", "--json", "--store", &bad.url()]);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        let found = json(&output.out);
+        assert_eq!(found["state"], "degraded");
+        assert_eq!(found["faults"].as_array().unwrap().len(), 2, "{found}");
+        assert_eq!(bad.ask(&["DBSIZE"]).trim(), ":0", "the doctor made a store");
+
+        let nobody = site.run(&["doctor", "--store", "redis://127.0.0.1:1"]);
+        assert_eq!(nobody.code, Some(1), "{nobody:?}");
+        assert!(nobody.out.contains("unusable"), "{}", nobody.out);
+    }
+
+    #[test]
+    fn servers_that_lose_what_they_answered_are_told_or_refused() {
+        let bad = RedisServer::with(&[("appendfsync", "everysec")]);
+        let site = Site::new(CAIRN);
+        let variables = [("CAIRN_STORE", &*bad.url())];
+        let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
+        let refused = [&arguments[..], &["--require-durable"]].concat();
+        let refused = site.run_with(&refused, &variables);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(
+            refused.err.contains("appendfsync is everysec"),
+            "{refused:?}"
+        );
+
+        let serving = site.start(&arguments, &variables);
+        let address = json(&serving.first_line)["listen"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let doctor = site.run(&["doctor", "--json", "--server", &address]);
+        assert_eq!(doctor.code, Some(1), "{doctor:?}");
+        assert_eq!(json(&doctor.out)["state"], "serving, store degraded");
+        let log = site.read("listen.log").expect("its log");
+        assert!(
+            log.contains("degraded") && log.contains("appendfsync"),
+            "{log}"
+        );
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let server = RedisServer::with(&[("requirepass", "hush-1234")]);
+        let site = Site::new(CAIRN);
+        let url = |password: &str| server.url().replace("//", &format!("//:{password}@"));
+        for (password, code) in [("hush-1234", 0), ("hush-4321", 1)] {
+            let variables = [("CAIRN_STORE", &*url(password))];
+            let doctor = site.run_with(&["doctor"], &variables);
+            assert_eq!(doctor.code, Some(code), "{doctor:?}");
+            let settings = site.run_with(&["check-config"], &variables);
+            let refused = site.run_with(&["sessions"], &variables);
+            for output in [doctor, settings, refused] {
+                let said = output.out + &output.err;
+                assert!(!said.contains("hush"), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_servers_of_a_store_is_told_by_name() {
+    let site = Site::new(CAIRN);
+    for (settings, named) in [
+        ("url = \"http://127.0.0.1:1\"", "store.redis.url"),
+        ("url = \"redis://a:1,redis://b:1\"", "store.redis.url"),
+        (
+            "url = \"redis://a:1\"\nmode = \"sentinel\"",
+            "store.redis.master",
+        ),
+        ("url = \"redis://a:1\"\nmode = \"many\"", "store.redis.mode"),
+        (
+            "url = \"redis://a:1\"\nprefix = \"{a}\"",
+            "store.redis.prefix",
+        ),
+        (
+            "url = \"redis://a:1\"\nca_file = \"none.pem\"",
+            "store.redis.ca_file",
+        ),
+        (
+            "url = \"redis://a:1\"\nmaster_url = \"b\"",
+            "store.redis.master_url",
+        ),
+        ("servers = 3", "store.redis.servers"),
+    ] {
+        site.write("other.toml", &format!("[store.redis]\n{settings}\n"));
+        let output = site.run(&["check-config", "--config", "other.toml"]);
+        assert_eq!(output.code, Some(2), "{settings}: {output:?}");
+        assert!(output.err.contains(named), "{settings}: {}", output.err);
+    }
+}
