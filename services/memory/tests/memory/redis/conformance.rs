@@ -77,16 +77,26 @@ mod on_a_cluster {
 
 mod through_grpc {
     use super::{Arc, Exposure, Memory, RedisConfig, RedisServer, RemoteStore, ServerBuilder};
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static REDIS: OnceLock<RedisServer> = OnceLock::new();
+    static SUBJECTS: AtomicU32 = AtomicU32::new(0);
 
     async fn make() -> super::Subject {
-        let redis = RedisServer::start();
-        let (clock, store) = super::open(RedisConfig::standalone(redis.url())).await;
+        let redis = REDIS.get_or_init(RedisServer::start);
+        let number = SUBJECTS.fetch_add(1, Ordering::Relaxed);
+        let config = RedisConfig {
+            prefix: format!("subject-{number}"),
+            ..RedisConfig::standalone(redis.url())
+        };
+        let (clock, store) = super::open(config).await;
         let memory = Memory::over(Arc::new(store));
         let builder = memory.register_internal(ServerBuilder::new(Exposure::Internal));
         let server = builder.build().await.unwrap();
         let remote = RemoteStore::new(server.link());
-        super::subject(Arc::new(remote), clock, (server, redis))
+        super::subject(Arc::new(remote), clock, server)
     }
 
-    cairn_memory::conformance!(make);
+    cairn_memory::conformance!(together make);
 }
