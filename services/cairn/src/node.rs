@@ -1,11 +1,12 @@
 //! The services of a process: all five, joined by links without a socket, or some of them, with
 //! links to the others.
 
-use cairn_memory::redis::{Durability, OpenError};
-use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
-use cairn_memory::{
-    BuildError as StoreError, Config as MemoryConfig, Deps as MemoryDeps, Memory, Opened,
-};
+mod store;
+
+pub use store::{DURABILITY, read_only};
+
+use cairn_memory::redis::Durability;
+use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, Memory, Opened};
 use cairn_model::ModelRegistry;
 use cairn_orchestrator::Links;
 use cairn_proto::DESCRIPTORS;
@@ -16,16 +17,8 @@ use cairn_rpc::{
 };
 use cairn_tools::MemoryTime;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
-
-/// Between two looks for a store whose servers do not answer.
-const STORE_PAUSE: Duration = Duration::from_secs(1);
-
-/// The name under which health tells whether the store keeps what it answered.
-pub const DURABILITY: &str = "cairn.memory.durability";
 
 /// One of the five services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -190,9 +183,7 @@ impl Node {
             AbortOnDropHandle::new(tokio::spawn(watching))
         });
         let (public, internal) = (built.public.build().await?, built.internal.build().await?);
-        if built.memory.is_some() {
-            tell(&built.durability, [&public, &internal]).await;
-        }
+        store::tell(built.durability, [&public, &internal]).await;
         Ok(Self {
             _queue: queue,
             public,
@@ -243,21 +234,6 @@ impl Node {
     }
 }
 
-/// The public services over a store that somebody else holds, or nobody: for reading only.
-///
-/// # Errors
-/// See [`StartError`].
-pub async fn read_only(path: &Path) -> Result<Server, StartError> {
-    let store = SqliteStore::open_readonly(path, SqliteOptions::default())?;
-    let memory = Memory::over(Arc::new(store));
-    let internal = memory.register_internal(ServerBuilder::new(Exposure::Internal));
-    let memory_link = internal.build().await?.link();
-    let service = cairn_orchestrator::build_reader(&memory_link).await?;
-    let public = ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace)))
-        .register(service, DESCRIPTORS);
-    Ok(memory.register_public(public).build().await?)
-}
-
 /// A node that is being put together, service by service, each after those that it needs.
 struct Built<'a> {
     placement: &'a Placement,
@@ -266,7 +242,7 @@ struct Built<'a> {
     public: ServerBuilder,
     internal: ServerBuilder,
     memory: Option<Memory>,
-    durability: Durability,
+    durability: Option<Durability>,
     tools: Option<cairn_tools::Tools>,
     executor: Option<cairn_executor::Running>,
     orchestrator: Option<cairn_orchestrator::Running>,
@@ -281,7 +257,7 @@ impl<'a> Built<'a> {
             public: ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace))),
             internal: ServerBuilder::new(Exposure::Internal),
             memory: None,
-            durability: Durability::Durable,
+            durability: None,
             tools: None,
             executor: None,
             orchestrator: None,
@@ -311,8 +287,8 @@ impl<'a> Built<'a> {
         if !self.placement.has(Service::Memory) {
             return Ok(());
         }
-        let Opened { memory, durability } = open_store(config, deps).await?;
-        self.durability = durability;
+        let Opened { memory, durability } = store::open(config, deps).await?;
+        self.durability = Some(durability);
         self.add(Service::Memory, |server| memory.register_internal(server))
             .await?;
         self.memory = Some(memory);
@@ -400,38 +376,6 @@ impl<'a> Built<'a> {
         self.public = public.register(service, DESCRIPTORS);
         self.orchestrator = Some(running);
         Ok(())
-    }
-}
-
-/// Says whether the store keeps what it answered: in the log, and to whoever asks for health.
-async fn tell(durability: &Durability, servers: [&Server; 2]) {
-    let (name, is_durable) = (durability.name(), *durability == Durability::Durable);
-    if let Durability::Degraded { reasons } = durability {
-        for reason in reasons {
-            tracing::warn!(durability = name, reason, "what was answered may be lost");
-        }
-    }
-    for server in servers {
-        server.health().note(DURABILITY, is_durable).await;
-    }
-}
-
-/// Opens the store. Servers that do not answer are waited for: they may be starting, too.
-async fn open_store(config: MemoryConfig, deps: MemoryDeps) -> Result<Opened, StartError> {
-    let mut is_told = false;
-    loop {
-        let (config, deps) = (config.clone(), deps.clone());
-        let opened = tokio::task::spawn_blocking(move || cairn_memory::open(config, deps)).await;
-        let opened = opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        match opened {
-            Err(StoreError::Redis(OpenError::Unavailable(error))) => {
-                if !std::mem::replace(&mut is_told, true) {
-                    tracing::warn!(%error, "waiting for the servers of the store");
-                }
-                tokio::time::sleep(STORE_PAUSE).await;
-            }
-            opened => return Ok(opened?),
-        }
     }
 }
 

@@ -33,8 +33,13 @@ const FREE: [&str; 9] = [
     "tools.commands[0].argv",
     "tools.commands[0].env",
 ];
-/// Free texts that may be empty: no key, and a file that only another provider reads.
-const MAY_BE_EMPTY: [&str; 2] = ["models.m.api_key", "models.m.path"];
+/// Texts that may be empty: no key, a file that only another provider reads, no servers.
+const MAY_BE_EMPTY: [&str; 4] = [
+    "models.m.api_key",
+    "models.m.path",
+    "store.redis.url",
+    "store.redis.master_url",
+];
 /// A schema may be any object.
 const OPEN: &str = "tools.commands[0].parameters";
 

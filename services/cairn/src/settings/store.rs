@@ -111,9 +111,7 @@ impl StoreSettings {
         let pages = self.max_pages;
         let enough = pages.is_none_or(|pages| pages >= 256);
         checks.require(enough, "store.max_pages", "is too small", "256 or more");
-        if self.is_redis() {
-            self.redis.check(checks);
-        }
+        self.redis.check(checks);
     }
 }
 
@@ -123,9 +121,9 @@ impl RedisSettings {
     }
 
     fn check(&self, checks: &mut Checks) {
-        let all = self.urls().all(is_redis_url);
+        let is_set = self.url.is_set();
         checks.require(
-            all,
+            !is_set || self.urls().all(is_redis_url),
             "store.redis.url",
             "is not the address of a Redis server",
             "redis://host:port or rediss://host:port, with user:password@ before the host",
@@ -150,7 +148,7 @@ impl RedisSettings {
         );
         let named = self.master.as_ref().is_some_and(|name| !name.is_empty());
         checks.require(
-            named || !sentinels,
+            named || !sentinels || !is_set,
             "store.redis.master",
             "is missing",
             "the name by which the sentinels know the master",

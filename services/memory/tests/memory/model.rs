@@ -1,6 +1,10 @@
 //! Random operations, repeated, stale and out of order, on a store and on a reference: every
 //! answer and everything that can be read must be the same.
 
+mod place;
+#[cfg(target_os = "linux")]
+mod redis;
+
 use crate::support::ops::{Body, LEASE, Op, SESSIONS, What, change, key, name, ops};
 use crate::support::reference::Reference;
 use crate::support::remote::RemoteStore;
@@ -9,6 +13,7 @@ use cairn_memory::Memory;
 use cairn_memory::port::*;
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_rpc::{Exposure, ManualClock, ServerBuilder};
+use place::Place;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,15 +27,6 @@ struct Belief {
     version: u64,
     seen: u64,
     sent: Vec<Commit>,
-}
-
-/// Where the store under test comes from.
-enum Place {
-    Memory,
-    Disk(PathBuf),
-    Grpc,
-    #[cfg(target_os = "linux")]
-    Redis(cairn_memory::redis::RedisConfig),
 }
 
 struct Run {
@@ -400,32 +396,5 @@ proptest! {
     #[test]
     fn a_store_behind_a_link_is_as_the_reference(ops in ops()) {
         check(Place::Grpc, ops);
-    }
-}
-
-#[cfg(target_os = "linux")]
-mod redis {
-    use super::{Place, check, ops, proptest};
-    use cairn_memory::redis::RedisConfig;
-    use cairn_testkit::RedisServer;
-    use proptest::prelude::ProptestConfig;
-    use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    static SERVER: OnceLock<RedisServer> = OnceLock::new();
-    static CASES: AtomicU32 = AtomicU32::new(0);
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(24))]
-        #[test]
-        fn a_store_on_redis_is_as_the_reference_and_stays_so_when_it_is_opened_anew(ops in ops()) {
-            let server = SERVER.get_or_init(RedisServer::start);
-            let number = CASES.fetch_add(1, Ordering::Relaxed);
-            let config = RedisConfig {
-                prefix: format!("case-{number}"),
-                ..RedisConfig::standalone(server.url())
-            };
-            check(Place::Redis(config), ops);
-        }
     }
 }

@@ -1,0 +1,68 @@
+//! The store of a node: opened, waited for, and what is told of it.
+
+use super::StartError;
+use cairn_memory::redis::{Durability, OpenError};
+use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
+use cairn_memory::{BuildError as StoreError, Config, Deps, Memory, Opened};
+use cairn_proto::DESCRIPTORS;
+use cairn_rpc::{DefaultNamespace, Exposure, Server, ServerBuilder};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two looks for a store whose servers do not answer.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The name under which health tells whether the store keeps what it answered.
+pub const DURABILITY: &str = "cairn.memory.durability";
+
+/// Says whether the store keeps what it answered: in the log, and to whoever asks for health. Nobody
+/// is told of a store that is elsewhere.
+pub(super) async fn tell(durability: Option<Durability>, servers: [&Server; 2]) {
+    let Some(durability) = durability else {
+        return;
+    };
+    let (name, is_durable) = (durability.name(), durability == Durability::Durable);
+    if let Durability::Degraded { reasons } = durability {
+        for reason in reasons {
+            tracing::warn!(durability = name, reason, "what was answered may be lost");
+        }
+    }
+    for server in servers {
+        server.health().note(DURABILITY, is_durable).await;
+    }
+}
+
+/// Opens the store. Servers that do not answer are waited for: they may be starting, too.
+pub(super) async fn open(config: Config, deps: Deps) -> Result<Opened, StartError> {
+    let mut is_told = false;
+    loop {
+        let (config, deps) = (config.clone(), deps.clone());
+        let opened = tokio::task::spawn_blocking(move || cairn_memory::open(config, deps)).await;
+        let opened = opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        match opened {
+            Err(StoreError::Redis(OpenError::Unavailable(error))) => {
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::warn!(%error, "waiting for the servers of the store");
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+/// The public services over a store that somebody else holds, or nobody: for reading only.
+///
+/// # Errors
+/// See [`StartError`].
+pub async fn read_only(path: &Path) -> Result<Server, StartError> {
+    let store = SqliteStore::open_readonly(path, SqliteOptions::default())?;
+    let memory = Memory::over(Arc::new(store));
+    let internal = memory.register_internal(ServerBuilder::new(Exposure::Internal));
+    let memory_link = internal.build().await?.link();
+    let service = cairn_orchestrator::build_reader(&memory_link).await?;
+    let public = ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace)))
+        .register(service, DESCRIPTORS);
+    Ok(memory.register_public(public).build().await?)
+}

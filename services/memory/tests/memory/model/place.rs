@@ -1,0 +1,12 @@
+//! Where a store under test comes from.
+
+use std::path::PathBuf;
+
+/// Where the store under test comes from.
+pub enum Place {
+    Memory,
+    Disk(PathBuf),
+    Grpc,
+    #[cfg(target_os = "linux")]
+    Redis(cairn_memory::redis::RedisConfig),
+}
