@@ -79,12 +79,14 @@ fn whoever_is_killed_redis_too_nothing_is_lost_and_nothing_happens_twice() {
 
     let verdict = runtime.block_on(verdict::reach(&world, &site, &driven));
     summary::print(&world.done, &driven, &verdict, disturbed, began.elapsed());
-    if !verdict.findings.is_empty() {
+    let is_red = !verdict.findings.is_empty();
+    if is_red || settings.keep {
         let kept = verdict.keep(world.keep(settings.seed));
+        println!("everything is kept in {}", kept.display());
+    }
+    if is_red {
         let findings = verdict.findings.join("\n");
-        let (logs, count) = (world.logs(), verdict.findings.len());
-        let kept = kept.display();
-        panic!("{logs}\n{count} findings, all evidence in {kept}:\n{findings}");
+        panic!("{}\nwhat was found:\n{findings}", world.logs());
     }
     let enough = world.done.kills >= settings.kills && !verdict.is_idle();
     assert!(enough, "nothing was disturbed, or nothing was done");

@@ -45,8 +45,8 @@ pub(crate) struct Load {
 pub(crate) struct Driven {
     pub(crate) runs: Vec<Watched>,
     pub(crate) counts: BTreeMap<&'static str, usize>,
-    /// The longest time for which a run got no further, and its session.
-    pub(crate) longest: (Duration, String),
+    /// The longest time for which a run got no further, its session, and the event that came then.
+    pub(crate) longest: (Duration, String, u64),
 }
 
 /// One client, which begins one run after the other.
@@ -216,7 +216,7 @@ impl Driver {
         self.count("events seen");
         let waited = run.advanced.elapsed();
         if waited > self.driven.longest.0 {
-            self.driven.longest = (waited, run.known.session().to_owned());
+            self.driven.longest = (waited, run.known.session().to_owned(), seq);
         }
         run.advanced = Instant::now();
         run.known

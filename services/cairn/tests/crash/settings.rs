@@ -10,6 +10,8 @@ pub(crate) struct Settings {
     pub(crate) drivers: usize,
     pub(crate) appendfsync: String,
     pub(crate) noisy_disk: bool,
+    /// Keep everything also if nothing is wrong.
+    pub(crate) keep: bool,
 }
 
 impl Settings {
@@ -29,6 +31,7 @@ impl Settings {
             drivers: number("CAIRN_CRASH_DRIVERS", 8) as usize,
             appendfsync: text("CAIRN_CRASH_APPENDFSYNC").unwrap_or_else(|| "always".to_owned()),
             noisy_disk: text("CAIRN_CRASH_NOISY_DISK").is_some(),
+            keep: text("CAIRN_CRASH_KEEP").is_some(),
         }
     }
 }

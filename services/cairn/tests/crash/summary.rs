@@ -42,8 +42,10 @@ pub(crate) fn print(
     let doubled = verdict.doubled;
     println!("{doubled:>8} calls that happened again because somebody said so");
     let longest = driven.iter().map(|it| &it.longest).max();
-    if let Some((time, session)) = longest {
-        println!("the longest time in which a session did not advance: {time:.1?} ({session})");
+    if let Some((time, session, seq)) = longest {
+        println!(
+            "{time:.1?} is the longest that a session did not advance: {session} before {seq}"
+        );
     }
     let count = done.gave_up.len();
     println!("{count} starts given up by the process itself");

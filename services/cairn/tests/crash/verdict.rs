@@ -30,7 +30,7 @@ pub(crate) struct Verdict {
     pub(crate) kinds: BTreeMap<String, usize>,
     /// Calls that happened more than once because a client said so.
     pub(crate) doubled: usize,
-    /// Journals of the sessions with findings.
+    /// Journals of the sessions with findings, and of the one that was held up for longest.
     journals: BTreeMap<String, String>,
 }
 
@@ -60,6 +60,7 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
     let ledger = site.ledger().uses();
     let mut verdict = Verdict::default();
     let mut calls = BTreeSet::new();
+    let slowest = driven.iter().map(|it| &it.longest).max();
     let runs: Vec<&Watched> = driven.iter().flat_map(|it| &it.runs).collect();
     for run in &runs {
         let exported = timeout(ANSWER, export(&mut client, run.session())).await;
@@ -74,7 +75,8 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
             }
             Err(_) => panic!("{} cannot be exported in time", run.session()),
         };
-        verdict.judge(run, journal.as_deref(), &ledger);
+        let is_slowest = slowest.is_some_and(|(_, session, _)| session == run.session());
+        verdict.judge(run, journal.as_deref(), &ledger, is_slowest);
         let events = journal.as_deref().unwrap_or_default();
         calls.extend(oracle::effects(run.session(), events).into_keys());
     }
@@ -91,14 +93,14 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
 }
 
 impl Verdict {
-    fn judge(&mut self, run: &Watched, journal: Option<&[Value]>, ledger: &Ledger) {
+    fn judge(&mut self, run: &Watched, journal: Option<&[Value]>, ledger: &Ledger, is_kept: bool) {
         let events = journal.unwrap_or_default();
         for event in events {
             let kind = event["kind"].as_str().unwrap_or_default();
             *self.kinds.entry(kind.to_owned()).or_default() += 1;
         }
         let findings = oracle::check(run, journal, ledger);
-        if findings.is_empty() {
+        if findings.is_empty() && !is_kept {
             return;
         }
         self.findings.extend(findings);
