@@ -320,8 +320,12 @@ impl<'a> World<'a> {
         let target = target.join(format!("crash-{seed}"));
         let _ = std::fs::remove_dir_all(&target);
         std::fs::create_dir_all(&target).expect("a folder for what is kept");
-        for from in [self.site.path(), &self.store_log] {
-            let copied = Command::new("cp").arg("-r").args([from, &target]).status();
+        for (from, name) in [
+            (self.site.path(), "site"),
+            (self.store_log.as_path(), "redis.log"),
+        ] {
+            let mut copy = Command::new("cp");
+            let copied = copy.arg("-r").arg(from).arg(target.join(name)).status();
             assert!(copied.is_ok_and(|status| status.success()), "cp failed");
         }
         target
