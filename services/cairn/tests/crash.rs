@@ -53,7 +53,7 @@ fn whoever_is_killed_redis_too_nothing_is_lost_and_nothing_happens_twice() {
     let mut runtime = Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
-    let site = world::site();
+    let site = world::site(&settings);
     let mut world = World::start(&site, &settings);
     let load = Arc::new(Load {
         orchestrators: world.orchestrators(),

@@ -9,6 +9,8 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     pub(crate) drivers: usize,
     pub(crate) appendfsync: String,
+    /// How long a session stays a process's own without a sign of life.
+    pub(crate) lease: String,
     pub(crate) noisy_disk: bool,
     /// Keep everything also if nothing is wrong.
     pub(crate) keep: bool,
@@ -30,6 +32,7 @@ impl Settings {
             seed: number("CAIRN_CRASH_SEED", 1),
             drivers: number("CAIRN_CRASH_DRIVERS", 8) as usize,
             appendfsync: text("CAIRN_CRASH_APPENDFSYNC").unwrap_or_else(|| "always".to_owned()),
+            lease: text("CAIRN_CRASH_LEASE").unwrap_or_else(|| "3s".to_owned()),
             noisy_disk: text("CAIRN_CRASH_NOISY_DISK").is_some(),
             keep: text("CAIRN_CRASH_KEEP").is_some(),
         }
