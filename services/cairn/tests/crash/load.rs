@@ -45,8 +45,6 @@ pub(crate) struct Load {
 pub(crate) struct Driven {
     pub(crate) runs: Vec<Watched>,
     pub(crate) counts: BTreeMap<&'static str, usize>,
-    /// The longest time for which a run got no further, its session, and the event that came then.
-    pub(crate) longest: (Duration, String, u64),
 }
 
 /// One client, which begins one run after the other.
@@ -214,10 +212,6 @@ impl Driver {
     /// Keeps an event as it came.
     fn see(&mut self, run: &mut Run, seq: u64, event: &wire::Event) {
         self.count("events seen");
-        let waited = run.advanced.elapsed();
-        if waited > self.driven.longest.0 {
-            self.driven.longest = (waited, run.known.session().to_owned(), seq);
-        }
         run.advanced = Instant::now();
         run.known
             .seen

@@ -41,11 +41,10 @@ pub(crate) fn print(
     }
     let doubled = verdict.doubled;
     println!("{doubled:>8} calls that happened again because somebody said so");
-    let longest = driven.iter().map(|it| &it.longest).max();
-    if let Some((time, session, seq)) = longest {
-        println!(
-            "{time:.1?} is the longest that a session did not advance: {session} before {seq}"
-        );
+    for (longest, when) in verdict.longest.iter().zip(["", " with a call in doubt"]) {
+        let (session, seq) = (&longest.session, longest.seq);
+        let time = Duration::from_millis(longest.ms);
+        println!("{time:.1?} is the longest without an event{when}: {session} before {seq}");
     }
     let count = done.gave_up.len();
     println!("{count} starts given up by the process itself");

@@ -30,8 +30,27 @@ pub(crate) struct Verdict {
     pub(crate) kinds: BTreeMap<String, usize>,
     /// Calls that happened more than once because a client said so.
     pub(crate) doubled: usize,
-    /// Journals of the sessions with findings, and of the one that was held up for longest.
+    /// The longest times between two events of a session: without a call in doubt, which waits
+    /// until it can no longer be running, and with one.
+    pub(crate) longest: [Pause; 2],
+    /// Journals of the sessions with findings.
     journals: BTreeMap<String, String>,
+}
+
+/// A time in which a session got no further.
+#[derive(Debug, Default)]
+pub(crate) struct Pause {
+    pub(crate) ms: u64,
+    pub(crate) session: String,
+    /// The event after it.
+    pub(crate) seq: u64,
+}
+
+/// Events as JSON, and when they happened.
+#[derive(Debug, Default)]
+struct Exported {
+    events: Vec<Value>,
+    at: Vec<i64>,
 }
 
 impl Verdict {
@@ -60,7 +79,6 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
     let ledger = site.ledger().uses();
     let mut verdict = Verdict::default();
     let mut calls = BTreeSet::new();
-    let slowest = driven.iter().map(|it| &it.longest).max();
     let runs: Vec<&Watched> = driven.iter().flat_map(|it| &it.runs).collect();
     for run in &runs {
         let exported = timeout(ANSWER, export(&mut client, run.session())).await;
@@ -75,9 +93,12 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
             }
             Err(_) => panic!("{} cannot be exported in time", run.session()),
         };
-        let is_slowest = slowest.is_some_and(|(_, session, _)| session == run.session());
-        verdict.judge(run, journal.as_deref(), &ledger, is_slowest);
-        let events = journal.as_deref().unwrap_or_default();
+        let events = journal.as_ref().map(|journal| journal.events.as_slice());
+        verdict.judge(run, events, &ledger);
+        journal
+            .iter()
+            .for_each(|it| verdict.time(run.session(), it));
+        let events = events.unwrap_or_default();
         calls.extend(oracle::effects(run.session(), events).into_keys());
     }
     let listed = timeout(ANSWER, list(&mut client)).await;
@@ -95,14 +116,14 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
 }
 
 impl Verdict {
-    fn judge(&mut self, run: &Watched, journal: Option<&[Value]>, ledger: &Ledger, is_kept: bool) {
+    fn judge(&mut self, run: &Watched, journal: Option<&[Value]>, ledger: &Ledger) {
         let events = journal.unwrap_or_default();
         for event in events {
             let kind = event["kind"].as_str().unwrap_or_default();
             *self.kinds.entry(kind.to_owned()).or_default() += 1;
         }
         let findings = oracle::check(run, journal, ledger);
-        if findings.is_empty() && !is_kept {
+        if findings.is_empty() {
             return;
         }
         self.findings.extend(findings);
@@ -114,16 +135,35 @@ impl Verdict {
             .insert(format!("{name}-seen"), seen.join("\n"));
         self.journals.insert(name, lines.join("\n"));
     }
+
+    /// Notes how long the session got no further.
+    fn time(&mut self, session: &str, journal: &Exported) {
+        let mut in_doubt = 0_usize;
+        for ((event, times), seq) in journal.events.iter().zip(journal.at.windows(2)).zip(2..) {
+            match event["kind"].as_str() {
+                Some("call_in_doubt") => in_doubt += 1,
+                Some("call_settled") => in_doubt = in_doubt.saturating_sub(1),
+                _ => {}
+            }
+            let ms = u64::try_from(times[1] - times[0]).unwrap_or(0);
+            let longest = &mut self.longest[usize::from(in_doubt > 0)];
+            if ms > longest.ms {
+                let session = session.to_owned();
+                *longest = Pause { ms, session, seq };
+            }
+        }
+    }
 }
 
-async fn export(client: &mut Client, session: &str) -> Result<Vec<Value>, Status> {
+async fn export(client: &mut Client, session: &str) -> Result<Exported, Status> {
     let session = session.to_owned();
     let request = pb::ExportSessionRequest { session };
     let mut stream = client.export_session(request).await?.into_inner();
-    let mut journal = Vec::new();
+    let mut journal = Exported::default();
     while let Some(message) = stream.message().await? {
         let event = message.event.unwrap_or_default();
-        journal.push(event_json(message.seq, &event));
+        journal.events.push(event_json(message.seq, &event));
+        journal.at.push(event.at_unix_ms);
     }
     Ok(journal)
 }
