@@ -7,7 +7,9 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Leases and calls are short, so that nobody waits for them.
@@ -171,6 +173,42 @@ impl Site {
         }
     }
 
+    /// Starts a command and does not wait for it; what it logs is added to the file `log`. On
+    /// Linux it ends with the thread that calls this.
+    pub fn begin(&self, arguments: &[&str], variables: &[(&str, &str)], log: &str) -> Starting {
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.path().join(log));
+        let mut child = tied(&self.command(arguments))
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(log.expect("a log"))
+            .spawn()
+            .expect("the program can be started");
+        let out = child.stdout.take().expect("its output");
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            let mut lines = BufReader::new(out).lines().map_while(Result::ok);
+            // Nobody may want to know.
+            let _ = lines.next().map(|line| tell.send(line));
+            // It can go on printing.
+            lines.for_each(drop);
+        });
+        Starting {
+            child,
+            told,
+            first_line: None,
+        }
+    }
+
+    /// The last lines of a file; empty if there is none.
+    pub fn tail(&self, name: &str, lines: usize) -> String {
+        let text = self.read(name).unwrap_or_default();
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
     /// The journal of a session, as `cairn export` gives it.
     pub fn journal(&self, session: &str) -> Journal {
         let output = self.run(&["export", session]);
@@ -186,6 +224,70 @@ impl Site {
             entry["id"].as_str().expect("an id").to_owned()
         });
         lines.collect()
+    }
+}
+
+/// The same command, to be killed by the system when the thread that starts it ends: it must not
+/// outlive a test that is killed.
+#[cfg(target_os = "linux")]
+fn tied(command: &Command) -> Command {
+    let mut tied = Command::new("setpriv");
+    tied.args(["--pdeathsig", "KILL"])
+        .arg(command.get_program());
+    alike(command, tied)
+}
+
+/// Another command with the arguments, the environment and the folder of one.
+fn alike(command: &Command, mut other: Command) -> Command {
+    other
+        .args(command.get_args())
+        .env_clear()
+        .envs(command.get_envs().filter_map(|(n, v)| Some((n, v?))))
+        .stdin(Stdio::null());
+    if let Some(folder) = command.get_current_dir() {
+        other.current_dir(folder);
+    }
+    other
+}
+
+#[cfg(not(target_os = "linux"))]
+fn tied(command: &Command) -> Command {
+    alike(command, Command::new(command.get_program()))
+}
+
+/// A process that may not have printed anything yet. It is killed when it is dropped.
+#[derive(Debug)]
+pub struct Starting {
+    child: Child,
+    told: Receiver<String>,
+    first_line: Option<String>,
+}
+
+impl Starting {
+    /// The first line that it printed, waited for at most so long.
+    pub fn first_line(&mut self, patience: Duration) -> Option<&str> {
+        if self.first_line.is_none() {
+            self.first_line = self.told.recv_timeout(patience).ok();
+        }
+        self.first_line.as_deref()
+    }
+
+    /// How it ended, if it has.
+    pub fn has_ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("its state")
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

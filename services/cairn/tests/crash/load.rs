@@ -1,0 +1,379 @@
+//! Clients that start runs, watch them to their end, and answer what is asked, whatever happens to
+//! the servers.
+
+use super::oracle::{End, Started, Watched};
+use super::support::{Client, chain};
+use cairn::ui::event_json::event_json;
+use cairn_proto::event as wire;
+use cairn_proto::event::event::Kind;
+use cairn_proto::event::settlement::{Done, Outcome, Retry};
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{Link, RpcError};
+use cairn_testkit::Ledger;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, Response, Status};
+
+/// A client asks another server when one does not answer for so long.
+const ANSWER: Duration = Duration::from_secs(3);
+/// A watcher turns to another server when nothing comes for so long.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Between two attempts that fail.
+const BACKOFF: Duration = Duration::from_millis(30);
+/// A run that gets no further for so long never will.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// A start is repeated so often although it was answered.
+const REPEATS: usize = 4;
+const GOAL: &str = "Which files under docs mention Redis, and what do they say about it?";
+
+/// What all clients share.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(crate) orchestrators: Vec<String>,
+    pub(crate) ledger: Ledger,
+    pub(crate) seed: u64,
+    /// No run is begun any more.
+    pub(crate) is_over: AtomicBool,
+}
+
+/// What a client did.
+#[derive(Debug, Default)]
+pub(crate) struct Driven {
+    pub(crate) runs: Vec<Watched>,
+    pub(crate) counts: BTreeMap<&'static str, usize>,
+}
+
+/// One client, which begins one run after the other.
+pub(crate) struct Driver {
+    load: Arc<Load>,
+    number: usize,
+    links: Vec<Client>,
+    /// The orchestrator that it talks to.
+    at: usize,
+    driven: Driven,
+}
+
+/// A run on its way.
+struct Run {
+    request: wire::StartRun,
+    known: Watched,
+    has_ended: bool,
+    /// What was answered to each question; a repeat must say the same.
+    answers: BTreeMap<String, Outcome>,
+    advanced: Instant,
+}
+
+/// Why a client turns to another server.
+enum Break {
+    /// A server that is killed or frozen, or cannot reach the store.
+    Usual,
+    /// Nothing came for a while.
+    Silence,
+    /// Somebody has to let the session be worked on again.
+    SetAside,
+}
+
+impl Driver {
+    pub(crate) fn new(load: Arc<Load>, number: usize) -> Self {
+        let links = load.orchestrators.iter();
+        let link = |url: &String| Client::new(Link::remote(&url.parse().expect("an address")));
+        Self {
+            links: links.map(link).collect(),
+            at: number,
+            load,
+            number,
+            driven: Driven::default(),
+        }
+    }
+
+    /// Begins run after run until it is over, and lets the last one end.
+    pub(crate) async fn drive(mut self) -> Driven {
+        for number in 0.. {
+            if self.load.is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            let known = self.pursue(number).await;
+            let is_stuck = known.end != End::Completed;
+            self.driven.runs.push(known);
+            if is_stuck {
+                // What went wrong is told; more of it does not help.
+                break;
+            }
+        }
+        self.driven
+    }
+
+    async fn pursue(&mut self, number: usize) -> Watched {
+        let name = format!("seed-{}-{}-{number}", self.load.seed, self.number);
+        let mut run = Run::new(&name, self.number + number);
+        while !run.has_ended {
+            if let Err(why) = self.go_on(&mut run).await {
+                self.turn(&mut run, why).await;
+            }
+            let waited = run.advanced.elapsed();
+            if waited > PATIENCE && !run.has_ended {
+                let last = run.cursor();
+                run.end(&format!("nothing after event {last} for {waited:.0?}"));
+            }
+        }
+        run.known
+    }
+
+    /// Turns to the next server, after what can be done about the break.
+    async fn turn(&mut self, run: &mut Run, why: Break) {
+        self.at += 1;
+        self.count("reconnects");
+        match why {
+            Break::Usual => sleep(BACKOFF).await,
+            Break::Silence => self.count("silent streams left"),
+            Break::SetAside => {}
+        }
+        if !matches!(why, Break::Usual) && self.is_set_aside(run).await {
+            self.count("sessions set aside and released");
+            let session = run.known.session().to_owned();
+            let request = pb::ReleaseQuarantineRequest { session };
+            let mut client = self.client();
+            let released = self.ask(run, client.release_quarantine(request)).await;
+            if released.is_err() {
+                sleep(BACKOFF).await;
+            }
+        }
+    }
+
+    async fn is_set_aside(&mut self, run: &mut Run) -> bool {
+        let session = run.known.session().to_owned();
+        let mut client = self.client();
+        let asked = client.get_session(pb::GetSessionRequest { session });
+        let answer = self.ask(run, asked).await;
+        let session = answer.ok().and_then(|answer| answer.session);
+        session.is_some_and(|it| it.status() == pb::SessionStatus::Quarantined)
+    }
+
+    /// Starts the run, or asks again for what was answered, and watches until it ends.
+    async fn go_on(&mut self, run: &mut Run) -> Result<(), Break> {
+        if run.known.starts.len() < REPEATS {
+            self.start(run).await?;
+        }
+        self.settle(run).await?;
+        let request = pb::WatchSessionRequest {
+            session: run.known.session().to_owned(),
+            after_seq: run.cursor(),
+            ..pb::WatchSessionRequest::default()
+        };
+        let mut client = self.client();
+        let mut stream = self.ask(run, client.watch_session(request)).await?;
+        while !run.has_ended {
+            let message = match timeout(SILENCE, stream.message()).await {
+                Err(_) => return Err(Break::Silence),
+                Ok(Err(status)) => return Err(run.note(&status)),
+                Ok(Ok(None)) => {
+                    run.end("the watch ended as if the session had been deleted");
+                    return Ok(());
+                }
+                Ok(Ok(Some(message))) => message,
+            };
+            let Some(event) = message.event else {
+                continue;
+            };
+            self.see(run, message.seq, &event);
+            if matches!(event.kind, Some(Kind::RunWaiting(_))) {
+                self.settle(run).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn start(&mut self, run: &mut Run) -> Result<(), Break> {
+        let request = pb::StartRunRequest {
+            session: String::new(),
+            request_id: run.known.request.clone(),
+            run: Some(run.request.clone()),
+        };
+        let mut client = self.client();
+        let answer = self.ask(run, client.start_run(request)).await?;
+        if run.known.starts.is_empty() {
+            self.count("starts acknowledged");
+            run.advanced = Instant::now();
+        } else {
+            self.count("starts repeated");
+        }
+        run.known.starts.push(Started {
+            session: answer.session,
+            run: answer.run,
+            seq: answer.seq,
+        });
+        Ok(())
+    }
+
+    /// Keeps an event as it came.
+    fn see(&mut self, run: &mut Run, seq: u64, event: &wire::Event) {
+        self.count("events seen");
+        run.advanced = Instant::now();
+        run.known
+            .seen
+            .push((seq, event_json(seq, event).to_string()));
+        match &event.kind {
+            Some(Kind::RunCompleted(_)) => run.has_ended = true,
+            Some(Kind::RunFailed(failed)) => run.end(&format!("{failed:?}")),
+            Some(Kind::RunCancelled(cancelled)) => run.end(&format!("{cancelled:?}")),
+            _ => {}
+        }
+    }
+
+    /// Answers what is asked as a careful person does: looks into the tool's own records, and if
+    /// nothing is there, looks again when the call can no longer be running.
+    async fn settle(&mut self, run: &mut Run) -> Result<(), Break> {
+        let session = run.known.session().to_owned();
+        let request = pb::ListPendingRequest { session };
+        let mut client = self.client();
+        let open = self.ask(run, client.list_pending(request)).await?.pending;
+        for question in open.into_iter().filter(|it| !it.answered) {
+            let outcome = match run.answers.get(&question.id) {
+                Some(answer) => answer.clone(),
+                None => self.decide(run, &question).await,
+            };
+            let request = pb::DecideRequest {
+                session: run.known.session().to_owned(),
+                request_id: format!("decide-{}", question.id),
+                pending_id: question.id,
+                settlement: Some(wire::Settlement {
+                    outcome: Some(outcome),
+                }),
+            };
+            self.ask(run, client.decide(request)).await?;
+        }
+        Ok(())
+    }
+
+    async fn decide(&mut self, run: &mut Run, question: &pb::Pending) -> Outcome {
+        self.count("calls in doubt");
+        let is_there = || self.load.ledger.has(&question.call_key);
+        if !is_there() {
+            sleep(until(question.settle_after_unix_ms)).await;
+        }
+        let outcome = if is_there() {
+            let output = format!("recorded {}\n", question.arguments_json);
+            Outcome::Done(Done { output })
+        } else {
+            self.count("calls made again");
+            run.known.retried.insert(question.call_key.clone());
+            Outcome::Retry(Retry {})
+        };
+        run.answers.insert(question.id.clone(), outcome.clone());
+        outcome
+    }
+
+    /// One question to the server, with what an answer means for the run.
+    async fn ask<T>(
+        &self,
+        run: &mut Run,
+        question: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Break> {
+        match timeout(ANSWER, question).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => Err(run.note(&status)),
+            Err(_) => Err(Break::Usual),
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.links[self.at % self.links.len()].clone()
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.driven.counts.entry(what).or_default() += 1;
+    }
+}
+
+impl Run {
+    fn new(request: &str, number: usize) -> Self {
+        Self {
+            request: match number % 4 {
+                3 => wire::StartRun {
+                    goal: GOAL.to_owned(),
+                    ..wire::StartRun::default()
+                },
+                _ => planned(request, number.is_multiple_of(2)),
+            },
+            known: Watched {
+                request: request.to_owned(),
+                starts: Vec::new(),
+                seen: Vec::new(),
+                retried: BTreeSet::new(),
+                odd: Vec::new(),
+                end: End::Completed,
+            },
+            has_ended: false,
+            answers: BTreeMap::new(),
+            advanced: Instant::now(),
+        }
+    }
+
+    /// The number of the last event that came.
+    fn cursor(&self) -> u64 {
+        let seen = self.known.seen.iter();
+        seen.map(|(seq, _)| *seq).max().unwrap_or(0)
+    }
+
+    fn end(&mut self, how: &str) {
+        self.has_ended = true;
+        self.known.end = End::Otherwise(how.to_owned());
+    }
+
+    /// What a refusal means. What nobody should ever get is kept, and the client goes on as with
+    /// any break.
+    fn note(&mut self, status: &Status) -> Break {
+        let error = RpcError::from_status(status);
+        let is_acknowledged = !self.known.starts.is_empty();
+        match (status.code(), error.reason_name()) {
+            (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => {}
+            // An answer that was lost is asked for again, and may have taken effect since.
+            (_, "NOT_PENDING" | "ALREADY_DECIDED") => {}
+            (_, "SESSION_QUARANTINED") => return Break::SetAside,
+            (Code::NotFound, _) if is_acknowledged => {
+                self.end(&format!("a start was acknowledged and is lost: {status:?}"));
+            }
+            _ => self.known.odd.push(format!("{status:?}")),
+        }
+        Break::Usual
+    }
+}
+
+/// A plan with tools of every effect, in a chain or side by side.
+fn planned(name: &str, is_graph: bool) -> wire::StartRun {
+    let step = |tool: &str, arguments: String| wire::PlanStep {
+        title: tool.to_owned(),
+        tool: Some(wire::ToolInvocation {
+            name: tool.to_owned(),
+            arguments_json: arguments,
+        }),
+        ..wire::PlanStep::default()
+    };
+    let round = |number| {
+        let path = format!("cairn-out/{name}-{number}.md");
+        [
+            step("record", format!(r#"{{"what":"{name} {number}"}}"#)),
+            step("list_files", r#"{"path":"docs"}"#.to_owned()),
+            step(
+                "write_file",
+                format!(r#"{{"content":"note","path":"{path}"}}"#),
+            ),
+        ]
+    };
+    let mut run = chain((0..3).flat_map(round).collect());
+    if let Some(plan) = run.plan.as_mut().filter(|_| is_graph) {
+        plan.order = wire::Order::Graph.into();
+    }
+    run
+}
+
+/// How long it is until then, by this machine's clock, which the store's is here.
+fn until(unix_ms: i64) -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let now = now.tv_sec * 1000 + now.tv_nsec / 1_000_000;
+    Duration::from_millis(u64::try_from(unix_ms - now).unwrap_or(0))
+}
