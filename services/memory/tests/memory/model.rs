@@ -16,7 +16,6 @@ use cairn_rpc::{Exposure, ManualClock, ServerBuilder};
 use place::Place;
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// Where the store under test comes from.
-pub enum Place {
+pub(super) enum Place {
     Memory,
     Disk(PathBuf),
     Grpc,
