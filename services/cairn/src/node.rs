@@ -366,7 +366,8 @@ impl<'a> Built<'a> {
         links.tools.serves().await;
         // What a client does not read must not hold up commits.
         let memory = links.journals.clone();
-        let (service, running) = cairn_orchestrator::build(config, links).await?;
+        let build = || cairn_orchestrator::build(config.clone(), links.clone());
+        let (service, running) = store::answering(build).await?;
         let public = ServerBuilder::new(Exposure::Internal);
         let public = std::mem::replace(&mut self.public, public);
         let public = match &self.memory {

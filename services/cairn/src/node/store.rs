@@ -5,7 +5,7 @@ use cairn_memory::redis::{Durability, OpenError};
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_memory::{BuildError as StoreError, Config, Deps, Memory, Opened};
 use cairn_proto::DESCRIPTORS;
-use cairn_rpc::{DefaultNamespace, Exposure, Server, ServerBuilder};
+use cairn_rpc::{DefaultNamespace, ErrorKind, Exposure, RpcError, Server, ServerBuilder};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +48,26 @@ pub(super) async fn open(config: Config, deps: Deps) -> Result<Opened, StartErro
                 tokio::time::sleep(PAUSE).await;
             }
             opened => return Ok(opened?),
+        }
+    }
+}
+
+/// What comes of `ask` once memory and tools answer: memory may serve while the servers of the store
+/// are away, and either may go just when it is asked.
+pub(super) async fn answering<T, F>(ask: impl Fn() -> F) -> Result<T, RpcError>
+where
+    F: Future<Output = Result<T, RpcError>>,
+{
+    let mut is_told = false;
+    loop {
+        match ask().await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::warn!(%error, "waiting for memory and tools to answer");
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+            answer => return answer,
         }
     }
 }

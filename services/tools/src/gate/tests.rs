@@ -87,8 +87,29 @@ async fn the_time_since_the_question_counts_and_not_since_the_answer() {
     assert_eq!(world.clock.latest_now(), Some(1_400));
     world.hand.advance(100);
     assert_eq!(world.clock.latest_now(), Some(1_500));
+    *world.store.answer.lock().unwrap() = Ok(1_100);
     refusal(world.gate.admit("k", Some(1_499)).await);
     assert!(world.gate.admit("k", Some(1_500)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_bound_that_is_far_ahead_is_read_anew_before_a_call_is_refused() {
+    let world = world(Ok(1_000));
+    world.store.takes.store(1_600, Ordering::SeqCst);
+    world.clock.refresh().await.unwrap();
+    assert_eq!(world.clock.latest_now(), Some(2_600));
+    // Most of that time went by before the store stamped its answer.
+    world.store.takes.store(10, Ordering::SeqCst);
+    *world.store.answer.lock().unwrap() = Ok(1_100);
+    assert!(world.gate.admit("k", Some(2_000)).await.is_ok());
+    assert_eq!(world.store.asked.load(Ordering::SeqCst), 2);
+    // One that is late for certain is refused, and asks no more.
+    refusal(world.gate.admit("k", Some(1_050)).await);
+    assert_eq!(world.store.asked.load(Ordering::SeqCst), 2);
+    // Without an answer the old bound holds.
+    world.hand.advance(1_000);
+    *world.store.answer.lock().unwrap() = Err("gone".to_owned());
+    refusal(world.gate.admit("k", Some(2_000)).await);
 }
 
 #[tokio::test]
