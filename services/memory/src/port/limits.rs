@@ -148,17 +148,23 @@ impl Limits {
 
     /// Whether a journal may grow to `events` events of `bytes` bytes.
     pub(crate) fn check_journal(&self, events: u64, bytes: u64, room: Room) -> StoreResult<()> {
+        let (most_events, most_bytes) = self.journal_room(room);
+        at_most(events, most_events, Limit::JournalEvents)?;
+        at_most(bytes, most_bytes, Limit::JournalBytes)
+    }
+
+    /// Events and bytes that a journal may grow to.
+    pub(crate) fn journal_room(&self, room: Room) -> (u64, u64) {
         let share = |reserve: u64| match room {
             Room::Normal => 0,
             Room::Command => reserve / 2,
             Room::Reserve => reserve,
         };
-        let most = self
-            .journal_events
-            .saturating_add(share(self.reserve_events));
-        at_most(events, most, Limit::JournalEvents)?;
-        let most = self.journal_bytes.saturating_add(share(self.reserve_bytes));
-        at_most(bytes, most, Limit::JournalBytes)
+        (
+            self.journal_events
+                .saturating_add(share(self.reserve_events)),
+            self.journal_bytes.saturating_add(share(self.reserve_bytes)),
+        )
     }
 
     fn check_events(&self, events: &[Bytes]) -> StoreResult<()> {

@@ -51,6 +51,26 @@ pub enum SessionStatus {
     Waiting,
 }
 
+impl SessionStatus {
+    /// As stores keep it. Never given to another status: it is on disks.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Idle => 0,
+            Self::Running => 1,
+            Self::Waiting => 2,
+        }
+    }
+
+    /// The way back; a number of nothing is idle.
+    pub(crate) fn of_number(number: i64) -> Self {
+        match number {
+            1 => Self::Running,
+            2 => Self::Waiting,
+            _ => Self::Idle,
+        }
+    }
+}
+
 /// The owner's notes, replaced by each of its transitions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {

@@ -3,7 +3,7 @@
 use super::answer::Status;
 use super::commit::change;
 use super::failure::Effect;
-use super::inner::{Inner, journal_room};
+use super::inner::Inner;
 use crate::port::{
     AppendCommand, Appended, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
 };
@@ -29,7 +29,7 @@ impl Inner {
             names.followers(),
             names.partition.work(),
         ];
-        let (most_events, most_bytes) = journal_room(&self.limits, Room::Command);
+        let (most_events, most_bytes) = self.limits.journal_room(Room::Command);
         let call = self.scripts.append.call(&keys);
         let call = call
             .arg(&names.member)
@@ -81,7 +81,7 @@ impl Inner {
             names.followers(),
         ];
         let (most_keys, most_memory) = self.limits.memory_room(MemoryWriter::Client);
-        let (most_events, most_bytes) = journal_room(&self.limits, Room::Normal);
+        let (most_events, most_bytes) = self.limits.journal_room(Room::Normal);
         let call = self.scripts.memory.call(&keys);
         let call = call
             .arg(&self.process)

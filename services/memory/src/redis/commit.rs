@@ -2,7 +2,7 @@
 
 use super::answer::Status;
 use super::failure::Effect;
-use super::inner::{Inner, journal_room, status_number};
+use super::inner::Inner;
 use super::script::{Call, Odd, Reply};
 use crate::port::{
     Commit, Committed, LeaseChange, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
@@ -59,7 +59,7 @@ impl Inner {
         } else {
             Room::Normal
         };
-        let (most_events, most_bytes) = journal_room(&self.limits, room);
+        let (most_events, most_bytes) = self.limits.journal_room(room);
         let (most_keys, most_memory) = self.limits.memory_room(MemoryWriter::Owner);
         let bytes: usize = commit.events.iter().map(|event| event.len()).sum();
         let is_progress = !commit.events.is_empty() && !commit.no_progress;
@@ -72,7 +72,7 @@ impl Inner {
             .arg(commit.version)
             .arg(&commit.operation_id)
             .arg(commit.seen_seq)
-            .arg(status_number(commit.header.status))
+            .arg(commit.header.status.number())
             .arg(commit.header.handled_through)
             .arg(&commit.header.title)
             .arg(commit.lease_ms)

@@ -2,7 +2,7 @@
 
 use super::answer::Status;
 use super::failure::Effect;
-use super::inner::{Inner, journal_room, status_number};
+use super::inner::Inner;
 use crate::port::{Create, Created, Lease, Room, SessionKey, StoreResult};
 
 /// How long a deleted session is remembered, by the server's clock.
@@ -23,7 +23,7 @@ impl Inner {
             names.partition.living(create.key.namespace()),
             names.partition.work(),
         ];
-        let (most_events, most_bytes) = journal_room(&self.limits, Room::Normal);
+        let (most_events, most_bytes) = self.limits.journal_room(Room::Normal);
         let bytes: usize = create.events.iter().map(|event| event.len()).sum();
         let lease = create.lease.as_ref();
         let call = self.scripts.create.call(&keys);
@@ -35,7 +35,7 @@ impl Inner {
             .arg(&create.operation_id)
             .arg(lease.map_or("", |lease| lease.owner.as_str()))
             .arg(lease.map_or(0, |lease| lease.lease_ms))
-            .arg(status_number(create.header.status))
+            .arg(create.header.status.number())
             .arg(create.header.handled_through)
             .arg(&create.header.title)
             .arg(create.last_command_seq)

@@ -8,7 +8,7 @@ use super::queue::Queue;
 use super::script::{Call, Odd, Reply, Scripts, int};
 use super::servers::Servers;
 use crate::hub::Hub;
-use crate::port::{Limits, Room, SessionStatus, StoreResult};
+use crate::port::{Limits, StoreResult};
 use std::fmt;
 use std::sync::Arc;
 
@@ -66,39 +66,6 @@ fn millis(time: redis::Value) -> Result<i64, Odd> {
 /// A score of a sorted set.
 pub(super) fn score(value: &redis::Value) -> Result<i64, Odd> {
     int(value).ok_or(Odd)
-}
-
-/// Events and bytes that a journal may grow to.
-pub(super) fn journal_room(limits: &Limits, room: Room) -> (u64, u64) {
-    let share = |reserve: u64| match room {
-        Room::Normal => 0,
-        Room::Command => reserve / 2,
-        Room::Reserve => reserve,
-    };
-    (
-        limits
-            .journal_events
-            .saturating_add(share(limits.reserve_events)),
-        limits
-            .journal_bytes
-            .saturating_add(share(limits.reserve_bytes)),
-    )
-}
-
-pub(super) fn status_number(status: SessionStatus) -> u8 {
-    match status {
-        SessionStatus::Idle => 0,
-        SessionStatus::Running => 1,
-        SessionStatus::Waiting => 2,
-    }
-}
-
-pub(super) fn status_of(number: i64) -> SessionStatus {
-    match number {
-        1 => SessionStatus::Running,
-        2 => SessionStatus::Waiting,
-        _ => SessionStatus::Idle,
-    }
 }
 
 impl fmt::Debug for Inner {

@@ -2,10 +2,10 @@
 
 use super::claim::scored;
 use super::failure::{Effect, odd};
-use super::inner::{Inner, status_of};
+use super::inner::Inner;
 use super::keys::{self, PARTITIONS};
 use super::script::{Odd, Reply};
-use crate::port::{PageToken, SessionEntry, SessionPage, StoreResult};
+use crate::port::{PageToken, SessionEntry, SessionPage, SessionStatus, StoreResult};
 use redis::Value;
 
 /// A place in the order of all sessions: when the session was made, in microseconds, and its
@@ -135,7 +135,7 @@ fn entry(member: &str, answer: Value) -> Result<Option<SessionEntry>, Odd> {
     Ok(Some(SessionEntry {
         session: key.session().to_owned(),
         created_unix_ms: created.and_then(|text| text.parse().ok()).ok_or(Odd)?,
-        status: status_of(fields.int()?),
+        status: SessionStatus::of_number(fields.int()?),
         updated_unix_ms: fields.int()?,
         last_seq: fields.number()?,
         quarantined: fields.int()? == 1,

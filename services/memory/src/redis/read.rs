@@ -1,10 +1,11 @@
 //! Reading journals, checkpoints, blobs and session memory.
 
 use super::failure::Effect;
-use super::inner::{Inner, status_of};
+use super::inner::Inner;
 use super::script::Odd;
 use crate::port::{
-    Checkpoint, EventPage, Header, MemoryEntry, SessionKey, StoreError, StoreResult, StoredEvent,
+    Checkpoint, EventPage, Header, MemoryEntry, SessionKey, SessionStatus, StoreError, StoreResult,
+    StoredEvent,
 };
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
@@ -28,7 +29,7 @@ impl Inner {
         self.run(names.partition.number, call, Effect::Reads, |_, reply| {
             let (last_seq, version) = (reply.number()?, reply.number()?);
             let header = Header {
-                status: status_of(reply.int()?),
+                status: SessionStatus::of_number(reply.int()?),
                 handled_through: reply.number()?,
                 title: reply.text()?,
             };

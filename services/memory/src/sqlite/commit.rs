@@ -3,7 +3,7 @@
 use super::memory::{MemoryPlan, MemorySize};
 use super::operation::{Operation, Stop, Tx};
 use super::pack::Packed;
-use super::row::{Session, status_number};
+use super::row::Session;
 use super::schema::{position, to_i64};
 use super::{journal, memory};
 use crate::hub::Hub;
@@ -95,7 +95,7 @@ impl CommitOp {
         tx.conn.prepare_cached(UPDATE)?.execute(params![
             session.sid,
             tx.now,
-            status_number(commit.header.status),
+            commit.header.status.number(),
             to_i64(session.version + 1),
             to_i64(session.last_seq + self.packed.count),
             to_i64(session.journal_bytes + self.packed.bytes),

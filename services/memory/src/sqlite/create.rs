@@ -4,7 +4,7 @@ use super::commit::announce_events;
 use super::journal;
 use super::operation::{Operation, Stop, Tx};
 use super::pack::Packed;
-use super::row::{Session, find_request, keep_request, status_number};
+use super::row::{Session, find_request, keep_request};
 use super::schema::{position, to_i64};
 use crate::hub::Hub;
 use crate::port::{Create, Created, Lease, Room, SessionKey, StoreError};
@@ -75,7 +75,7 @@ impl CreateOp {
             key.namespace(),
             key.session(),
             tx.now,
-            status_number(header.status),
+            header.status.number(),
             to_i64(self.packed.count),
             to_i64(self.packed.bytes),
             to_i64(header.handled_through),

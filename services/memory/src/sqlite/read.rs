@@ -2,9 +2,11 @@
 
 use super::journal;
 use super::operation::Stop;
-use super::row::{Session, status_of};
+use super::row::Session;
 use super::schema::{position, seq_of, to_i64, to_u64};
-use crate::port::{Checkpoint, EventPage, PageToken, SessionEntry, SessionKey, SessionPage};
+use crate::port::{
+    Checkpoint, EventPage, PageToken, SessionEntry, SessionKey, SessionPage, SessionStatus,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 pub(super) const SESSIONS: &str = "SELECT sid, id, status, created_ms, updated_ms, last_seq, \
@@ -88,7 +90,7 @@ pub(super) fn sessions(
 fn entry(row: &Row<'_>) -> rusqlite::Result<SessionEntry> {
     Ok(SessionEntry {
         session: row.get(1)?,
-        status: status_of(row.get(2)?),
+        status: SessionStatus::of_number(row.get(2)?),
         created_unix_ms: row.get(3)?,
         updated_unix_ms: row.get(4)?,
         last_seq: to_u64(row.get(5)?),

@@ -62,7 +62,7 @@ impl Session {
         Ok(Self {
             sid: row.get(0)?,
             deleted: row.get(1)?,
-            status: status_of(row.get(2)?),
+            status: SessionStatus::of_number(row.get(2)?),
             version: number(3)?,
             last_seq: number(4)?,
             journal_bytes: number(5)?,
@@ -134,20 +134,4 @@ pub(super) fn keep_request(
     conn.prepare_cached("INSERT INTO request (sid, id, digest, seq) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![sid, id, digest, to_i64(seq)])?;
     Ok(())
-}
-
-pub(super) fn status_number(status: SessionStatus) -> i64 {
-    match status {
-        SessionStatus::Idle => 0,
-        SessionStatus::Running => 1,
-        SessionStatus::Waiting => 2,
-    }
-}
-
-pub(super) fn status_of(number: i64) -> SessionStatus {
-    match number {
-        1 => SessionStatus::Running,
-        2 => SessionStatus::Waiting,
-        _ => SessionStatus::Idle,
-    }
 }
