@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What can be said to `cairn doctor`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Looks at the store, at the settings of Redis if it is there, and with --server at the services.
+Looks at the store and, if that is Redis, at its settings; with --server at the services instead.
 Changes nothing. Ends with exit code 1 if something is not as it must be.")]
 pub struct Args {}
 
@@ -27,7 +27,7 @@ pub struct Args {}
 struct Finding {
     what: &'static str,
     place: String,
-    /// One word: how it is.
+    /// How it is, in a word or a few.
     state: &'static str,
     /// What is not as it must be.
     faults: Vec<String>,
@@ -51,21 +51,17 @@ impl Finding {
     }
 }
 
-/// Looks at everything and says what was found.
+/// Looks at the services if some are named, else at the store, and says what was found.
 ///
 /// # Errors
 /// Standard output takes no more.
 pub async fn run(_: Args, context: &Context) -> Result<ExitCode, CliError> {
-    let mut findings = Vec::new();
-    match &context.config().client.server {
-        Some(server) => findings.push(server_at(&server.0).await),
-        None => findings.push(store(context).await),
-    }
-    for finding in &findings {
-        show(finding, context.json)?;
-    }
-    let is_well = findings.iter().all(|finding| finding.faults.is_empty());
-    Ok(ExitCode::from(u8::from(!is_well)))
+    let finding = match &context.config().client.server {
+        Some(server) => server_at(&server.0).await,
+        None => store(context).await,
+    };
+    show(&finding, context.json)?;
+    Ok(ExitCode::from(u8::from(!finding.faults.is_empty())))
 }
 
 fn show(finding: &Finding, json: bool) -> Result<(), CliError> {

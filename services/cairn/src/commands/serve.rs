@@ -28,7 +28,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The services of this process [default: all five, over the embedded store]
+    /// The services of this process [default: all five]
     #[arg(value_name = "SERVICE", value_enum)]
     services: Vec<Service>,
     /// Address and port of the public gRPC API; port 0 takes a free one [default: 127.0.0.1:7878]

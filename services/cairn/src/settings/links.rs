@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 /// Addresses of the other services, for a process that has only some.
 ///
 /// Each may be several addresses, and each name among them may stand for several processes; calls
-/// go to those that serve, one after the other. There is one memory service.
+/// go to those that serve, one after the other. Over a file there is one memory service.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkSettings {
