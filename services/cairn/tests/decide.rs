@@ -129,7 +129,7 @@ async fn each_doubt_is_answered_once_under_its_own_name() {
     let mut client = served.client().await;
     world.start_run(&mut client).await;
     world.wait_for_call();
-    let mut client = served.killed_in_a_call(&world).await;
+    let mut client = served.killed_in_a_call(&world, 1).await;
     assert_eq!(pending(&mut client).await, [(QUESTION.to_owned(), false)]);
     check_what_is_no_answer(&mut client, QUESTION).await;
 
@@ -153,7 +153,7 @@ async fn each_doubt_is_answered_once_under_its_own_name() {
         "NOT_PENDING",
     );
 
-    let mut client = served.killed_in_a_call(&world).await;
+    let mut client = served.killed_in_a_call(&world, 2).await;
     assert_eq!(pending(&mut client).await, [(AGAIN.to_owned(), false)]);
     check_what_is_no_answer(&mut client, AGAIN).await;
     check_refused(
@@ -182,7 +182,7 @@ async fn a_run_can_be_cancelled_while_it_asks() {
     let mut client = served.client().await;
     world.start_run(&mut client).await;
     world.wait_for_call();
-    let mut client = served.killed_in_a_call(&world).await;
+    let mut client = served.killed_in_a_call(&world, 1).await;
     check_what_is_no_answer(&mut client, QUESTION).await;
     let cancelled = cancel(&mut client, "c-1").await.expect("it is active");
     let again = cancel(&mut client, "c-1").await.expect("the same answer");
@@ -209,7 +209,7 @@ async fn an_answer_that_waits_to_take_effect_is_the_only_one() {
     cluster.kill("orchestrator");
     cluster.start_again("orchestrator");
     let mut client = world::connect(&cluster.url()).await;
-    world.wait_for_question(&mut client).await;
+    world.wait_for_question(&mut client, 1).await;
     check_what_is_no_answer(&mut client, QUESTION).await;
 
     let answer = decide(&mut client, "a-1", QUESTION, done("paid")).await;

@@ -82,13 +82,11 @@ impl World {
         gate
     }
 
-    /// Waits for a run to ask; what it asked before does not count.
-    pub(crate) async fn wait_for_question(&self, client: &mut Client) {
-        let is_open = |kinds: &[String]| {
-            let last = |kind: &str| kinds.iter().rposition(|known| known == kind);
-            last("run_waiting").is_some() && last("run_waiting") > last("attempt_continued")
-        };
-        watch(client, is_open).await;
+    /// Waits for the run to ask for the `nth` time, from 1. The watch begins with the journal's
+    /// first event, so what was asked before has to be counted.
+    pub(crate) async fn wait_for_question(&self, client: &mut Client, nth: usize) {
+        let asked = |kinds: &[String]| kinds.iter().filter(|kind| *kind == "run_waiting").count();
+        watch(client, |kinds| asked(kinds) == nth).await;
     }
 
     /// Waits for an event by which the run ends.
@@ -144,8 +142,9 @@ impl Served {
         connect(told["listen"].as_str().expect("an address")).await
     }
 
-    /// Kills it while a call is under way, starts it again, and waits until the run asks.
-    pub(crate) async fn killed_in_a_call(&self, world: &World) -> Client {
+    /// Kills it while a call is under way, starts it again, and waits until the run asks for the
+    /// `nth` time.
+    pub(crate) async fn killed_in_a_call(&self, world: &World, nth: usize) -> Client {
         {
             let mut server = self.0.lock().expect("the server");
             server.kill();
@@ -155,7 +154,7 @@ impl Served {
             drop(gate);
         }
         let mut client = self.client().await;
-        world.wait_for_question(&mut client).await;
+        world.wait_for_question(&mut client, nth).await;
         client
     }
 }
