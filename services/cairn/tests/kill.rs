@@ -137,6 +137,7 @@ fn settle(site: &Site, session: &str, reference: &Journal) -> u32 {
         let id = pending["id"].as_str().expect("an id");
         let key = pending["call_key"].as_str().expect("a key");
         let recorded = reference.recorded_in(&pending["step"]);
+        site.wait_for_programs();
         let answer: &[&str] = if site.ledger().has(key) {
             &["done", "--output", &recorded]
         } else {

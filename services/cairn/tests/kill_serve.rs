@@ -88,6 +88,8 @@ async fn kill_once(fail: &str, reference: &Journal) -> usize {
     // The server dies under it, or has just served it to the end.
     let _ = watcher.go_on(&site, reference).await;
     assert_eq!(server.wait_for_signal(), Some(SIGKILL), "{fail}");
+    // Whoever answers looks at what the call did.
+    site.wait_for_programs();
 
     let _server = site.start(&SERVE, &[]);
     while !watcher.has_ended {

@@ -24,6 +24,7 @@ pub mod collector;
 pub mod journal;
 pub mod ledger;
 pub mod model_server;
+mod programs;
 #[cfg(target_os = "linux")]
 pub mod redis_server;
 pub mod site;

@@ -97,6 +97,12 @@ impl Site {
         fs::read_to_string(self.path().join(name)).ok()
     }
 
+    /// Waits for programs that tools started here and that nobody waits for any more: until then
+    /// the ledger may still change. Every `cairn` that was started here has to have ended.
+    pub fn wait_for_programs(&self) {
+        crate::programs::wait_for_all_in(self.path());
+    }
+
     /// The ledger of the tool `record`.
     pub fn ledger(&self) -> Ledger {
         Ledger::at(self.path().join("ledger"))
