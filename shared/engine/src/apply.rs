@@ -1,6 +1,7 @@
 //! `apply(state, event) → state`: what each event changes. The only code that changes a session.
 
 mod call;
+mod plan;
 mod run;
 mod step;
 
@@ -32,8 +33,12 @@ impl Session {
                 self.memory.remove(key);
             }
             E::MemoryCleared => self.memory.clear(),
+            E::RevisionRequested { .. }
+            | E::PlanProposed { .. }
+            | E::RevisionFailed { .. }
+            | E::PlanApplied { .. } => self.apply_to_plan(&event.kind)?,
             E::RunStarted { .. }
-            | E::PlanApplied { .. }
+            | E::RunPaused { .. }
             | E::RunWaiting { .. }
             | E::RunResumed { .. }
             | E::BudgetRaised { .. }

@@ -22,6 +22,58 @@ pub enum Command {
         /// The answer.
         settlement: Settlement,
     },
+    /// Make another plan of the plan in force.
+    RevisePlan(RevisePlan),
+    /// Put a proposal into force.
+    ApplyProposal {
+        /// Number of the run.
+        run: u32,
+        /// Number of the proposal, as its event says.
+        proposal: u32,
+    },
+    /// Do a step again that has ended, and all that depends on it.
+    RedoStep {
+        /// Number of the run.
+        run: u32,
+        /// Number of the step.
+        step: u32,
+    },
+    /// Go on without a step that has not ended.
+    SkipStep {
+        /// Number of the run.
+        run: u32,
+        /// Number of the step.
+        step: u32,
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// Begin nothing, and let what has side effects end.
+    PauseRun {
+        /// Number of the run.
+        run: u32,
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// Go on with a paused run.
+    ResumeRun {
+        /// Number of the run.
+        run: u32,
+    },
+}
+
+/// A wish for another plan: either in words, for the planner, or the plan itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevisePlan {
+    /// Number of the run.
+    pub run: u32,
+    /// What is to be different; may be empty only if a plan is given.
+    pub feedback: String,
+    /// When given, nobody is asked.
+    pub plan: Option<PlanDraft>,
+    /// The revision that is to be changed; 0 for whatever is in force.
+    pub expected_revision: u32,
+    /// Put it into force at once; otherwise it is proposed.
+    pub apply: bool,
 }
 
 /// Pursue a goal: plan it first, or carry out the plan given.
@@ -48,6 +100,23 @@ pub struct LimitOverrides {
     pub max_turns: u32,
     /// Most steps that run at the same time.
     pub max_parallel_steps: u32,
+    /// Most revisions that a run asks for by itself.
+    pub max_own_revisions: u32,
+    /// What the run does when a step fails.
+    pub on_failure: Option<OnFailure>,
+}
+
+/// What a run does when a step fails. What depends on the step never begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OnFailure {
+    /// Begin nothing more; the run fails once nothing is running.
+    #[default]
+    Stop,
+    /// Carry out what does not depend on it; the run fails in the end.
+    GoOn,
+    /// Ask the planner for a plan that gets round it, once nothing is running; after as many
+    /// revisions as are allowed the run fails.
+    Revise,
 }
 
 /// The limits of a run.
@@ -59,6 +128,10 @@ pub struct RunLimits {
     pub max_turns: u32,
     /// Most steps that run at the same time.
     pub max_parallel_steps: u32,
+    /// Most revisions in a row that it asks for by itself.
+    pub max_own_revisions: u32,
+    /// What it does when a step fails.
+    pub on_failure: OnFailure,
 }
 
 impl Default for RunLimits {
@@ -67,6 +140,8 @@ impl Default for RunLimits {
             max_tool_turns: 10,
             max_turns: 50,
             max_parallel_steps: 8,
+            max_own_revisions: 3,
+            on_failure: OnFailure::Stop,
         }
     }
 }
@@ -79,6 +154,8 @@ impl RunLimits {
             max_tool_turns: pick(overrides.max_tool_turns, self.max_tool_turns),
             max_turns: pick(overrides.max_turns, self.max_turns),
             max_parallel_steps: pick(overrides.max_parallel_steps, self.max_parallel_steps),
+            max_own_revisions: pick(overrides.max_own_revisions, self.max_own_revisions),
+            on_failure: overrides.on_failure.unwrap_or(self.on_failure),
         }
     }
 }

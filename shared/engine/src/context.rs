@@ -2,10 +2,10 @@
 
 use crate::event::AttemptRef;
 use crate::state::{PlanState, Run, Session, Step, StepStatus};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Renders the step context of an attempt, byte for byte the same whenever it is asked for: the
-/// overview is as it was when the step began.
+/// overview is as it was when the step began. If the plan was changed since, it is the text of then.
 ///
 /// Only the steps that this one depends on, directly or not, are summarised, in the order of the
 /// plan; their notes follow in the order in which the steps ended. The step's own notes are in its
@@ -13,13 +13,16 @@ use std::collections::BTreeSet;
 pub fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
     let run = session.run(attempt.run)?;
     let plan = run.plan.as_ref()?;
-    let position = attempt.step.checked_sub(1)?;
-    let step = plan.steps.get(position as usize)?;
-    let before = ancestors(plan, position);
+    let step = plan.step(attempt.step)?;
+    if let Some(told) = step.running().and_then(|running| running.context.as_ref()) {
+        return Some(told.clone());
+    }
+    let place = step.place?;
+    let before = ancestors(plan, step);
     let mut text = String::new();
     section(&mut text, "Requirement", &run.goal);
-    section(&mut text, "Plan overview", &overview(run, plan, position));
-    let heading = format!("Current step (step {})", attempt.step);
+    section(&mut text, "Plan overview", &overview(run, plan, step));
+    let heading = format!("Current step (step {})", place + 1);
     let (title, description) = (&step.plan.title, &step.plan.description);
     section(
         &mut text,
@@ -29,9 +32,9 @@ pub fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
     section(
         &mut text,
         "Summaries of finished steps",
-        &summaries(plan, &before),
+        &summaries(&before),
     );
-    section(&mut text, "Scratchpad", &notes(plan, &before));
+    section(&mut text, "Scratchpad", &notes(&before));
     Some(text)
 }
 
@@ -49,17 +52,15 @@ fn section(text: &mut String, heading: &str, content: &str) {
     text.push_str(content);
 }
 
-fn overview(run: &Run, plan: &PlanState, current: u32) -> String {
-    let began = plan.steps[current as usize]
-        .started
-        .map_or(run.ticks, |moment| moment.tick);
-    let lines = (0..).zip(&plan.steps).map(|(position, step)| {
-        let mark = if position == current {
+fn overview(run: &Run, plan: &PlanState, current: &Step) -> String {
+    let began = current.started.map_or(run.ticks, |moment| moment.tick);
+    let lines = (1..).zip(plan.current()).map(|(place, (_, step))| {
+        let mark = if step.place == current.place {
             " >> current"
         } else {
             mark(step, began)
         };
-        format!("{}. {}{mark}", position + 1, step.plan.label())
+        format!("{place}. {}{mark}", step.plan.label())
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -75,36 +76,37 @@ fn mark(step: &Step, tick: u64) -> &'static str {
     }
 }
 
-fn summaries(plan: &PlanState, before: &BTreeSet<u32>) -> String {
+fn summaries(before: &BTreeMap<u32, &Step>) -> String {
     let lines = before
         .iter()
-        .filter_map(|&position| match &plan.steps[position as usize].status {
+        .filter_map(|(place, step)| match &step.status {
             StepStatus::Completed { summary, .. } => {
-                Some(format!("- Step {}: {summary}", position + 1))
+                Some(format!("- Step {}: {summary}", place + 1))
             }
             _ => None,
         });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn notes(plan: &PlanState, before: &BTreeSet<u32>) -> String {
-    let steps = before
-        .iter()
-        .map(|&position| &plan.steps[position as usize]);
+fn notes(before: &BTreeMap<u32, &Step>) -> String {
+    let steps = before.values().copied();
     let mut noted: Vec<&Step> = steps.filter(|step| !step.notes.is_empty()).collect();
     noted.sort_by_key(|step| step.ended.map(|ended| ended.tick));
     let notes = noted.iter().map(|step| step.notes.as_str());
     notes.collect::<Vec<_>>().join("\n")
 }
 
-/// The steps that this one depends on, directly or not.
-fn ancestors(plan: &PlanState, position: u32) -> BTreeSet<u32> {
-    let mut found = BTreeSet::new();
-    let mut stack = vec![position];
+/// The steps that this one depends on, directly or not, by their places.
+fn ancestors<'a>(plan: &'a PlanState, step: &'a Step) -> BTreeMap<u32, &'a Step> {
+    let mut found = BTreeMap::new();
+    let mut stack = vec![step];
     while let Some(here) = stack.pop() {
-        for &dependency in &plan.steps[here as usize].plan.depends_on {
-            if found.insert(dependency) {
-                stack.push(dependency);
+        for &dependency in &here.plan.depends_on {
+            if let Some(before) = plan.steps.get(dependency as usize)
+                && let Some(place) = before.place
+                && found.insert(place, before).is_none()
+            {
+                stack.push(before);
             }
         }
     }

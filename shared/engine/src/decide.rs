@@ -7,7 +7,9 @@
 mod advance;
 mod attempt;
 mod command;
+mod control;
 mod doubt;
+mod revise;
 mod state_tools;
 mod step_tool;
 
@@ -16,7 +18,7 @@ use crate::event::{AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
 use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, Usage};
 use crate::plan::{Plan, PlanDraft};
-use crate::state::Session;
+use crate::state::{Run, RunStatus, Session};
 use crate::transitions::IllegalTransition;
 use std::collections::BTreeMap;
 
@@ -43,6 +45,19 @@ pub enum Input {
     Planned {
         /// The run that the plan is for.
         run: u32,
+        /// The plan, or why there is none.
+        outcome: Result<PlanDraft, Failure>,
+        /// What planning used up.
+        usage: Usage,
+        /// How long it took.
+        duration_ms: u64,
+    },
+    /// The planner answered a wish for another plan.
+    Revised {
+        /// The run whose plan it is.
+        run: u32,
+        /// The command that wished it; 0 for the run itself.
+        request_seq: u64,
         /// The plan, or why there is none.
         outcome: Result<PlanDraft, Failure>,
         /// What planning used up.
@@ -162,6 +177,13 @@ impl Decision<'_> {
                 usage,
                 duration_ms,
             } => self.planned(run, outcome, usage, duration_ms),
+            Input::Revised {
+                run,
+                request_seq,
+                outcome,
+                usage,
+                duration_ms,
+            } => self.revised(run, request_seq, outcome, usage, duration_ms),
             Input::Report {
                 attempt,
                 results,
@@ -207,8 +229,7 @@ impl Decision<'_> {
         usage: Usage,
         duration_ms: u64,
     ) -> Result<(), IllegalTransition> {
-        use crate::state::RunStatus;
-        let is_planning = |r: &crate::state::Run| r.status == RunStatus::Planning;
+        let is_planning = |r: &Run| r.plan.is_none() && !r.status.is_terminal();
         if !self.session.run(run).is_some_and(is_planning) {
             return Ok(());
         }
@@ -225,6 +246,8 @@ impl Decision<'_> {
                     run,
                     revision: 1,
                     plan,
+                    numbers: Vec::new(),
+                    command_seq: 0,
                     usage,
                     duration_ms,
                 })?;
@@ -237,6 +260,13 @@ impl Decision<'_> {
                 duration_ms,
             }),
         }
+    }
+
+    /// Steps and calls with side effects of this run may begin.
+    fn may_begin(&self, run: u32) -> bool {
+        let run = self.session.run(run);
+        let is_held = run.is_none_or(|r| r.status == RunStatus::Paused || r.status.is_terminal());
+        self.facts.starts && !is_held
     }
 
     /// May a call be sent, and how? Effectful ones only once this is durable.

@@ -100,12 +100,41 @@ pub enum EventKind {
         command_seq: u64,
         trace_parent: String,
     },
+    RevisionRequested {
+        run: u32,
+        feedback: String,
+        apply: bool,
+        command_seq: u64,
+    },
+    PlanProposed {
+        run: u32,
+        proposal: u32,
+        base_revision: u32,
+        plan: PlanDraft,
+        request_seq: u64,
+        usage: Usage,
+        duration_ms: u64,
+    },
+    RevisionFailed {
+        run: u32,
+        request_seq: u64,
+        failure: Failure,
+        usage: Usage,
+        duration_ms: u64,
+    },
     PlanApplied {
         run: u32,
         revision: u32,
         plan: PlanDraft,
+        numbers: Vec<u32>,
+        command_seq: u64,
         usage: Usage,
         duration_ms: u64,
+    },
+    RunPaused {
+        run: u32,
+        reason: String,
+        command_seq: u64,
     },
     RunWaiting {
         run: u32,
@@ -113,6 +142,7 @@ pub enum EventKind {
     },
     RunResumed {
         run: u32,
+        command_seq: u64,
     },
     BudgetRaised {
         run: u32,
@@ -154,6 +184,8 @@ pub enum EventKind {
         run: u32,
         step: u32,
         reason: String,
+        is_wish: bool,
+        command_seq: u64,
     },
     ReplyReceived(ReplyReceived),
     CallIntended {

@@ -19,14 +19,14 @@ pub struct StepKey([u8; 32]);
 
 impl StepKey {
     /// The key of `step`, given the keys of its dependencies in the order of the plan.
-    pub fn of(step: &PlanStep, redo: u32, dependencies: impl IntoIterator<Item = Self>) -> Self {
+    pub fn of(step: &PlanStep, dependencies: impl IntoIterator<Item = Self>) -> Self {
         let mut digest = Fields::new("cairn.step", STEP_KEY_VERSION);
         digest.text(&step.title).text(&step.description);
         match &step.tool {
             Some(tool) => digest.number(1).text(&tool.name).text(&tool.arguments),
             None => digest.number(0),
         };
-        digest.number(redo.into());
+        digest.number(step.redo.into());
         for key in dependencies {
             digest.bytes(&key.0);
         }
@@ -48,7 +48,7 @@ impl fmt::Debug for StepKey {
 
 /// The keys of all steps of a plan, in its order. Dependencies may point forward, so the steps are
 /// visited in an order in which each comes after those that it depends on.
-pub fn step_keys(steps: &[PlanStep], redo: impl Fn(usize) -> u32) -> Vec<StepKey> {
+pub fn step_keys(steps: &[PlanStep]) -> Vec<StepKey> {
     let mut keys: Vec<Option<StepKey>> = vec![None; steps.len()];
     let mut stack: Vec<usize> = (0..steps.len()).rev().collect();
     while let Some(&position) = stack.last() {
@@ -62,7 +62,7 @@ pub fn step_keys(steps: &[PlanStep], redo: impl Fn(usize) -> u32) -> Vec<StepKey
         if stack.len() == before {
             let known = steps[position].depends_on.iter();
             let known = known.filter_map(|&d| keys[d as usize]);
-            keys[position] = Some(StepKey::of(&steps[position], redo(position), known));
+            keys[position] = Some(StepKey::of(&steps[position], known));
             stack.pop();
         }
     }

@@ -21,6 +21,7 @@ pub mod message;
 pub mod outstanding;
 pub mod pending;
 pub mod plan;
+pub mod revise;
 pub mod state;
 pub mod text;
 pub mod transitions;

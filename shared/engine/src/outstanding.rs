@@ -13,6 +13,13 @@ pub enum Work {
         /// The run.
         run: u32,
     },
+    /// Ask the planner for another plan.
+    Revise {
+        /// The run.
+        run: u32,
+        /// The command that wished it; 0 for the run itself.
+        request_seq: u64,
+    },
     /// Have an executor run the attempt.
     RunStep(AttemptRef),
     /// Decide again at that time: an answer takes effect then.
@@ -28,6 +35,16 @@ impl Session {
         let mut work = Vec::new();
         if !self.commands.is_empty() {
             work.push(Work::HandleCommand);
+        }
+        // One after the other: an answer that takes effect makes the next one void.
+        if let Some(run) = self.runs.last()
+            && let Some((&request_seq, _)) = run.revising.first_key_value()
+            && run.status != RunStatus::Paused
+        {
+            work.push(Work::Revise {
+                run: run.number,
+                request_seq,
+            });
         }
         let Some(run) = self.active_run() else {
             return work;
@@ -49,6 +66,11 @@ impl Session {
                         _ => None,
                     });
                 wake = times.chain(wake).min();
+            } else if run.status == RunStatus::Paused {
+                // What has side effects and was begun is to end; nothing else goes on.
+                if attempt.has_intended_call() {
+                    work.push(Work::RunStep(name));
+                }
             } else if !(has_no_turns && step.plan.tool.is_none() && attempt.needs_turn()) {
                 work.push(Work::RunStep(name));
             }

@@ -19,7 +19,7 @@ pub enum Order {
 }
 
 /// One tool call that needs no model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ToolInvocation {
     /// Name of the tool.
     pub name: String,
@@ -42,6 +42,8 @@ pub struct StepDraft {
     pub depends_on: Vec<String>,
     /// What the executor must be able to do.
     pub capabilities: Vec<String>,
+    /// How often somebody wanted it done again though nothing had changed.
+    pub redo: u32,
 }
 
 /// A plan as it was proposed, by a person or a model; not yet checked.
@@ -68,6 +70,8 @@ pub struct PlanStep {
     pub depends_on: Vec<u32>,
     /// What the executor must be able to do.
     pub capabilities: Vec<String>,
+    /// How often somebody wanted it done again though nothing had changed.
+    pub redo: u32,
 }
 
 impl PlanStep {
@@ -188,6 +192,7 @@ impl Plan {
                 tool: checked_tool(position, step)?,
                 depends_on: dependencies(draft.order, position, step, &positions)?,
                 capabilities: step.capabilities.clone(),
+                redo: step.redo,
             });
         }
         refuse_circles(&steps)?;
@@ -196,6 +201,14 @@ impl Plan {
             steps,
         })
     }
+}
+
+/// The numbers of a plan's steps as they stand with it; those of a first plan need not be written.
+pub fn numbers_of(plan: &PlanDraft, numbers: &[u32]) -> Vec<u32> {
+    if numbers.is_empty() {
+        return (1..).take(plan.steps.len()).collect();
+    }
+    numbers.to_vec()
 }
 
 fn id_of(position: usize, step: &StepDraft) -> String {

@@ -3,11 +3,14 @@
 use crate::command::{Command, RunLimits, Settlement};
 use crate::event::{AttemptRef, CallRef, Effect, WaitReason};
 use crate::failure::Failure;
-use crate::key::StepKey;
 use crate::message::{ToolCall, Usage};
-use crate::plan::{Order, PlanStep};
+use crate::plan::PlanDraft;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+mod plan;
+
+pub use plan::{EffectfulCall, Moment, PlanState, Step, StepStatus};
 
 /// A session as its journal makes it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -39,6 +42,8 @@ pub enum RunStatus {
     Running,
     /// Somebody has to decide something.
     Waiting(WaitReason),
+    /// Somebody stopped it for a while.
+    Paused,
     /// Every step ended well.
     Completed,
     /// It ended without reaching its goal.
@@ -83,8 +88,17 @@ pub struct Run {
     pub raises: u32,
     /// Calls whose outcome is not known.
     pub in_doubt: u32,
-    /// The first step's failure; the run ends when nothing is running any more.
+    /// The failure of the first step of this plan that failed.
     pub failing: Option<Failure>,
+    /// Wishes for another plan that the planner is asked about, by the command that they came
+    /// with; that of the run itself by 0.
+    pub revising: BTreeMap<u64, Revising>,
+    /// Changes of the plan in force that somebody may apply, by number.
+    pub proposals: BTreeMap<u32, Proposal>,
+    /// Proposals so far.
+    pub proposed: u32,
+    /// Revisions that the run asked for by itself since somebody last changed the plan.
+    pub own_revisions: u32,
     /// Counts starts and ends of steps, to tell what was so when a step began.
     pub ticks: u64,
     /// When it began.
@@ -99,85 +113,6 @@ pub struct Run {
     pub cancel_reason: String,
 }
 
-/// A plan with the states of its steps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PlanState {
-    /// From 1.
-    pub revision: u32,
-    /// How the steps depend on each other.
-    pub order: Order,
-    /// A step's number is its position plus 1.
-    pub steps: Vec<Step>,
-    /// Positions of pending steps whose dependencies have all ended well.
-    pub ready: BTreeSet<u32>,
-    /// Positions of running steps.
-    pub running: BTreeSet<u32>,
-    /// Steps that have not ended.
-    pub open: u32,
-}
-
-/// A step with its state.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// As planned.
-    pub plan: PlanStep,
-    /// Says whether a result still counts.
-    pub key: StepKey,
-    /// Positions of the steps that wait for it.
-    pub dependents: Vec<u32>,
-    /// Dependencies that have not ended well.
-    pub unmet: u32,
-    /// What it is doing, or how it ended.
-    pub status: StepStatus,
-    /// Attempts begun.
-    pub attempts: u32,
-    /// The model's notes, for itself and for the steps that depend on it.
-    pub notes: String,
-    /// What its model calls used up.
-    pub usage: Usage,
-    /// Tool turns of all its attempts.
-    pub tool_turns: u32,
-    /// The run's tick and the time at which it began.
-    pub started: Option<Moment>,
-    /// The run's tick and the time at which it ended.
-    pub ended: Option<Moment>,
-}
-
-/// A point in a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moment {
-    /// Orders moments of one run.
-    pub tick: u64,
-    /// Milliseconds since 1970.
-    pub at: u64,
-}
-
-/// What a step is doing, or how it ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum StepStatus {
-    /// Not begun.
-    Pending,
-    /// An attempt is under way.
-    Running(Box<Attempt>),
-    /// Ended well.
-    Completed {
-        /// The model's last text. Empty for a tool step: its output is its call's result.
-        response: String,
-        /// What later steps see.
-        summary: String,
-    },
-    /// Ended badly.
-    Failed {
-        /// Why.
-        failure: Failure,
-    },
-    /// Will not be done.
-    Skipped {
-        /// Why.
-        reason: String,
-    },
-}
-
 /// One try at a step, as far as it is durable.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
@@ -189,6 +124,8 @@ pub struct Attempt {
     pub sub_goals: Vec<SubGoal>,
     /// Position of the sub-goal in focus.
     pub focus: Option<u32>,
+    /// What it was told of its run, if the plan was changed while it was under way.
+    pub context: Option<String>,
 }
 
 /// One reply of the model with its calls.
@@ -256,6 +193,26 @@ pub struct SubGoal {
     pub summary: Option<String>,
 }
 
+/// A wish for another plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revising {
+    /// What is wrong with the plan, or with what came of it.
+    pub feedback: String,
+    /// The answer takes effect at once.
+    pub apply: bool,
+    /// The revision that was in force when it was asked for.
+    pub base_revision: u32,
+}
+
+/// A change of the plan that can be applied as long as the plan is the one that it was made for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// The revision that it changes.
+    pub base_revision: u32,
+    /// The whole plan as it would be.
+    pub plan: PlanDraft,
+}
+
 impl Session {
     /// The run that has not ended, if there is one.
     pub fn active_run(&self) -> Option<&Run> {
@@ -313,24 +270,6 @@ impl Run {
     }
 }
 
-impl Step {
-    /// The attempt under way.
-    pub fn running(&self) -> Option<&Attempt> {
-        match &self.status {
-            StepStatus::Running(attempt) => Some(attempt),
-            _ => None,
-        }
-    }
-
-    /// It has been done, or somebody decided to go on without it.
-    pub fn is_met(&self) -> bool {
-        matches!(
-            self.status,
-            StepStatus::Completed { .. } | StepStatus::Skipped { .. }
-        )
-    }
-}
-
 impl Attempt {
     /// Calls with their names, oldest first.
     pub fn calls(&self, attempt: AttemptRef) -> impl Iterator<Item = (CallRef, &Call)> {
@@ -356,6 +295,14 @@ impl Attempt {
         let mut calls = self.turns.last().into_iter().flat_map(|turn| &turn.calls);
         let matters = |call: &Call| matches!(call.effect, Effect::Effectful | Effect::State);
         !calls.any(|call| matters(call) && !call.is_finished())
+    }
+
+    /// A call with side effects may be on its way.
+    pub fn has_intended_call(&self) -> bool {
+        let mut calls = self.turns.last().into_iter().flat_map(|turn| &turn.calls);
+        calls.any(|call| {
+            call.effect == Effect::Effectful && matches!(call.status, CallStatus::Intended { .. })
+        })
     }
 
     /// Somebody has to say what became of a call.

@@ -33,14 +33,19 @@ pub fn step_may(from: StepPhase, to: StepPhase) -> bool {
     )
 }
 
-/// Runs may wait and go on, and end once.
+/// Runs may wait, pause and go on, and end. Only another plan opens an ended one again.
 pub fn run_may(from: RunStatus, to: RunStatus) -> bool {
-    use RunStatus::{Cancelled, Completed, Failed, Planning, Running, Waiting};
+    use RunStatus::{Cancelled, Completed, Failed, Paused, Planning, Running, Waiting};
     matches!(
         (from, to),
-        (Planning, Running | Failed | Cancelled)
-            | (Running, Waiting(_) | Completed | Failed | Cancelled)
-            | (Waiting(_), Running | Failed | Cancelled)
+        (Planning, Running | Paused | Failed | Cancelled)
+            | (
+                Running,
+                Waiting(_) | Paused | Completed | Failed | Cancelled
+            )
+            | (Waiting(_), Running | Paused | Failed | Cancelled)
+            | (Paused, Planning | Running | Failed | Cancelled)
+            | (Completed | Failed | Cancelled, Running)
     )
 }
 

@@ -1,8 +1,8 @@
 //! Events about replies and calls.
 
 use crate::command::Settlement;
-use crate::event::{CallRef, Effect, EventKind, ReplyReceived};
-use crate::state::{Call, CallStatus, Session, Turn};
+use crate::event::{CallFinished, CallRef, Effect, EventKind, ReplyReceived};
+use crate::state::{Call, CallStatus, EffectfulCall, Session, Turn};
 use crate::transitions::{CallPhase, IllegalTransition, call_may};
 use std::fmt;
 
@@ -41,7 +41,11 @@ impl Session {
                     output: finished.output.clone(),
                     is_error: finished.is_error,
                     reason: finished.reason.clone(),
-                })
+                })?;
+                if finished.reason == CallFinished::NOT_SENT {
+                    return Ok(());
+                }
+                self.note_effect(finished.call, !finished.is_error)
             }
             E::CallInDoubt { call, settle_after } => self.doubt(*call, *settle_after),
             E::Decided {
@@ -57,7 +61,10 @@ impl Session {
                 }
                 doubtful.enter(settled(settlement))?;
                 self.run_mut(call.attempt.run)?.in_doubt -= 1;
-                Ok(())
+                match settlement {
+                    Settlement::Done { .. } => self.note_effect(*call, true),
+                    _ => Ok(()),
+                }
             }
             other => Err(IllegalTransition::missing(format!("call event {other:?}"))),
         }
@@ -71,6 +78,25 @@ impl Session {
         })?;
         call.doubts += 1;
         self.run_mut(name.attempt.run)?.in_doubt += 1;
+        self.note_effect(name, false)
+    }
+
+    /// Keeps with the step what its call with side effects came to, for when the step is dropped.
+    fn note_effect(&mut self, name: CallRef, is_done: bool) -> Result<(), IllegalTransition> {
+        let call = self.call_mut(name)?;
+        if call.effect != Effect::Effectful {
+            return Ok(());
+        }
+        let tool = call.call.name.clone();
+        let effects = &mut self.step_mut(name.attempt)?.effects;
+        match effects.iter_mut().rev().find(|known| known.call == name) {
+            Some(known) => known.is_done = is_done,
+            None => effects.push(EffectfulCall {
+                call: name,
+                tool,
+                is_done,
+            }),
+        }
         Ok(())
     }
 

@@ -1,10 +1,9 @@
 //! Events about a whole run.
 
 use crate::event::{EventKind, WaitReason};
-use crate::key::step_keys;
-use crate::plan::{Plan, PlanDraft, dependents};
-use crate::state::{PlanState, Run, RunStatus, Session, Step, StepStatus};
+use crate::state::{Run, RunStatus, Session};
 use crate::transitions::{IllegalTransition, run_may};
+use std::collections::BTreeMap;
 
 impl Session {
     pub(super) fn apply_to_run(
@@ -18,22 +17,24 @@ impl Session {
                 self.start_run(event, at)?;
                 self.answer_command(*command_seq);
             }
-            E::PlanApplied {
-                run,
-                revision,
-                plan,
-                usage,
-                ..
-            } => {
-                let run = self.run_mut(*run)?;
-                run.enter(RunStatus::Running)?;
-                run.usage.add(usage);
-                run.plan = Some(PlanState::new(*revision, plan)?);
-            }
             E::RunWaiting { run, reason } => {
                 self.run_mut(*run)?.enter(RunStatus::Waiting(*reason))?;
             }
-            E::RunResumed { run } => self.run_mut(*run)?.enter(RunStatus::Running)?,
+            E::RunPaused {
+                run, command_seq, ..
+            } => {
+                self.run_mut(*run)?.enter(RunStatus::Paused)?;
+                self.answer_command(*command_seq);
+            }
+            E::RunResumed { run, command_seq } => {
+                let run = self.run_mut(*run)?;
+                let to = match run.plan {
+                    None => RunStatus::Planning,
+                    Some(_) => RunStatus::Running,
+                };
+                run.enter(to)?;
+                self.answer_command(*command_seq);
+            }
             E::BudgetRaised {
                 run,
                 turns,
@@ -117,6 +118,10 @@ impl Session {
             raises: 0,
             in_doubt: 0,
             failing: None,
+            revising: BTreeMap::new(),
+            proposals: BTreeMap::new(),
+            proposed: 0,
+            own_revisions: 0,
             ticks: 0,
             started_at: at,
             ended_at: None,
@@ -136,7 +141,7 @@ impl Session {
 }
 
 impl Run {
-    fn enter(&mut self, to: RunStatus) -> Result<(), IllegalTransition> {
+    pub(super) fn enter(&mut self, to: RunStatus) -> Result<(), IllegalTransition> {
         if !run_may(self.status, to) {
             let what = format_args!("run {}", self.number);
             return Err(IllegalTransition::not_allowed(what, self.status, to));
@@ -164,6 +169,9 @@ impl Run {
 
     /// What the run should be doing, given what its attempts wait for.
     pub(crate) fn due_status(&self) -> RunStatus {
+        if self.status == RunStatus::Paused {
+            return RunStatus::Paused;
+        }
         if self.in_doubt > 0 {
             return RunStatus::Waiting(WaitReason::InDoubt);
         }
@@ -175,44 +183,5 @@ impl Run {
             return RunStatus::Waiting(WaitReason::Budget);
         }
         RunStatus::Running
-    }
-}
-
-impl PlanState {
-    fn new(revision: u32, draft: &PlanDraft) -> Result<Self, IllegalTransition> {
-        let plan = Plan::new(draft).map_err(|error| IllegalTransition::Malformed {
-            what: error.to_string(),
-        })?;
-        let keys = step_keys(&plan.steps, |_| 0);
-        let dependents = dependents(&plan.steps);
-        let mut steps = Vec::with_capacity(plan.steps.len());
-        for ((plan, key), dependents) in plan.steps.into_iter().zip(keys).zip(dependents) {
-            steps.push(Step {
-                unmet: plan.depends_on.len() as u32,
-                plan,
-                key,
-                dependents,
-                status: StepStatus::Pending,
-                attempts: 0,
-                notes: String::new(),
-                usage: crate::message::Usage::default(),
-                tool_turns: 0,
-                started: None,
-                ended: None,
-            });
-        }
-        let positions = 0..steps.len() as u32;
-        Ok(Self {
-            revision,
-            order: plan.order,
-            ready: positions
-                .zip(&steps)
-                .filter(|(_, s)| s.unmet == 0)
-                .map(|(i, _)| i)
-                .collect(),
-            running: std::collections::BTreeSet::new(),
-            open: steps.len() as u32,
-            steps,
-        })
     }
 }

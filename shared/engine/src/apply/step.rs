@@ -45,11 +45,19 @@ impl Session {
                 run.end_step(attempt.step, end, at)?;
                 run.failing.get_or_insert_with(|| failure.clone());
             }
-            E::StepSkipped { run, step, reason } => {
+            E::StepSkipped {
+                run,
+                step,
+                reason,
+                is_wish,
+                command_seq,
+            } => {
                 let end = StepStatus::Skipped {
                     reason: reason.clone(),
+                    is_wish: *is_wish,
                 };
-                return self.run_mut(*run)?.end_step(*step, end, at);
+                self.run_mut(*run)?.end_step(*step, end, at)?;
+                self.answer_command(*command_seq);
             }
             other => return Err(IllegalTransition::missing(format!("step event {other:?}"))),
         }
@@ -120,7 +128,8 @@ impl Session {
         let tick = run.ticks;
         let plan = run.plan_mut()?;
         let position = attempt.step.wrapping_sub(1);
-        if !plan.ready.remove(&position) {
+        let place = plan.step_mut(attempt.step)?.place;
+        if !place.is_some_and(|place| plan.ready.remove(&place)) {
             return Err(IllegalTransition::not_allowed(
                 what,
                 "not ready",
@@ -220,14 +229,18 @@ impl Run {
         } else {
             Vec::new()
         };
+        let place = step.place.ok_or_else(|| {
+            IllegalTransition::missing(format_args!("step {number} in the plan in force"))
+        })?;
         plan.running.remove(&(number - 1));
-        plan.ready.remove(&(number - 1));
+        plan.ready.remove(&place);
         plan.open -= 1;
         for position in freed {
             let dependent = plan.step_mut(position + 1)?;
             dependent.unmet -= 1;
             if dependent.unmet == 0 && dependent.status == StepStatus::Pending {
-                plan.ready.insert(position);
+                let place = dependent.place;
+                plan.ready.extend(place);
             }
         }
         self.in_doubt -= in_doubt;

@@ -1,7 +1,9 @@
 //! What a run does next: start steps, wait, end.
 
 use super::Decision;
+use crate::command::OnFailure;
 use crate::event::{AttemptRef, CallRef, Effect, EventKind};
+use crate::failure::Failure;
 use crate::limits::MAX_PARALLEL_STEPS;
 use crate::state::{RunStatus, StepStatus};
 use crate::transitions::IllegalTransition;
@@ -23,15 +25,10 @@ impl Decision<'_> {
             return Ok(());
         }
         if let Some(failure) = run.failing.clone() {
-            return self.emit(EventKind::RunFailed {
-                run: number,
-                failure,
-                usage: None,
-                duration_ms: 0,
-            });
+            return self.go_on_after(number, failure);
         }
         if plan.open == 0 {
-            let answer = match plan.steps.last().map(|step| &step.status) {
+            let answer = match plan.current().last().map(|(_, step)| &step.status) {
                 Some(StepStatus::Completed { summary, .. }) => summary.clone(),
                 _ => String::new(),
             };
@@ -43,10 +40,35 @@ impl Decision<'_> {
         Ok(())
     }
 
-    /// The next step to start, if the run may start one. After a failure nothing new begins.
+    /// A step has failed, and nothing is running.
+    fn go_on_after(&mut self, number: u32, failure: Failure) -> Result<(), IllegalTransition> {
+        let Some(run) = self.session.run(number) else {
+            return Ok(());
+        };
+        let is_ready = run.plan.as_ref().is_some_and(|plan| !plan.ready.is_empty());
+        match run.limits.on_failure {
+            // This owner is about to let go: the next one goes on.
+            OnFailure::GoOn if is_ready => return Ok(()),
+            OnFailure::Revise if run.revising.contains_key(&0) => return Ok(()),
+            OnFailure::Revise if run.own_revisions < run.limits.max_own_revisions => {
+                return self.ask_for_revision(number, &failure);
+            }
+            OnFailure::Stop | OnFailure::GoOn | OnFailure::Revise => {}
+        }
+        self.emit(EventKind::RunFailed {
+            run: number,
+            failure,
+            usage: None,
+            duration_ms: 0,
+        })
+    }
+
+    /// The next step to start, if the run may start one. After a failure nothing new begins, unless
+    /// the run is to go on all the same.
     fn next_step(&self, number: u32) -> Option<u32> {
         let run = self.session.run(number)?;
-        if !self.facts.starts || run.status.is_terminal() || run.failing.is_some() {
+        let is_stopped = run.failing.is_some() && run.limits.on_failure != OnFailure::GoOn;
+        if !self.may_begin(number) || is_stopped {
             return None;
         }
         let plan = run.plan.as_ref()?;
@@ -54,7 +76,8 @@ impl Decision<'_> {
         if plan.running.len() >= most as usize {
             return None;
         }
-        plan.ready.first().map(|position| position + 1)
+        let place = *plan.ready.first()?;
+        plan.places.get(place as usize).map(|position| position + 1)
     }
 
     fn start_step(&mut self, run: u32, number: u32) -> Result<(), IllegalTransition> {
@@ -101,7 +124,10 @@ impl Decision<'_> {
             return Ok(());
         }
         if matches!(is, RunStatus::Waiting(_)) {
-            self.emit(EventKind::RunResumed { run: number })?;
+            self.emit(EventKind::RunResumed {
+                run: number,
+                command_seq: 0,
+            })?;
         }
         match due {
             RunStatus::Waiting(reason) => self.emit(EventKind::RunWaiting {

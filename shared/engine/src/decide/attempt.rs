@@ -97,7 +97,7 @@ impl Decision<'_> {
                 let tool = call.call.name.clone();
                 self.intend(result.call, &tool)
             }
-            CallStatus::Requested if may_be_sent && self.facts.starts => {
+            CallStatus::Requested if may_be_sent && self.may_begin(result.call.attempt.run) => {
                 let tool = call.call.name.clone();
                 self.intend(result.call, &tool)
             }
@@ -164,7 +164,7 @@ impl Decision<'_> {
                     let call = call.call.clone();
                     self.answer_state_call(name, &call)?;
                 }
-                Effect::Effectful if self.facts.starts => {
+                Effect::Effectful if self.may_begin(attempt.run) => {
                     let tool = call.call.name.clone();
                     self.intend(name, &tool)?;
                 }

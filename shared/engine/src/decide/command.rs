@@ -12,9 +12,9 @@ use crate::state::{CallStatus, RunStatus};
 use crate::transitions::IllegalTransition;
 
 /// The answer no.
-struct Refusal {
-    reason: &'static str,
-    message: String,
+pub(super) struct Refusal {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
 }
 
 impl Decision<'_> {
@@ -30,6 +30,12 @@ impl Decision<'_> {
                 pending_id,
                 settlement,
             } => self.decide_pending(seq, &pending_id, settlement)?,
+            Command::RevisePlan(wish) => self.revise_plan(seq, wish)?,
+            Command::ApplyProposal { run, proposal } => self.apply_proposal(seq, run, proposal)?,
+            Command::RedoStep { run, step } => self.redo_step(seq, run, step)?,
+            Command::SkipStep { run, step, reason } => self.skip_step(seq, run, step, reason)?,
+            Command::PauseRun { run, reason } => self.pause_run(seq, run, reason)?,
+            Command::ResumeRun { run } => self.resume_run(seq, run)?,
         };
         match refusal {
             Some(Refusal { reason, message }) => self.emit(EventKind::CommandRefused {
@@ -62,6 +68,7 @@ impl Decision<'_> {
             return Ok(refuse("BAD_PLAN", error.to_string()));
         }
         let run = self.session.runs.len() as u32 + 1;
+        self.drop_wishes(run - 1, "another run has begun since")?;
         self.emit(EventKind::RunStarted {
             run,
             goal: start.goal,
@@ -75,6 +82,8 @@ impl Decision<'_> {
                 run,
                 revision: 1,
                 plan,
+                numbers: Vec::new(),
+                command_seq: 0,
                 usage: Usage::default(),
                 duration_ms: 0,
             })?;
@@ -89,25 +98,13 @@ impl Decision<'_> {
         number: u32,
         reason: String,
     ) -> Result<Option<Refusal>, IllegalTransition> {
-        let Some(run) = self.session.run(number) else {
-            return Ok(refuse(
-                "NO_SUCH_RUN",
-                format!("run {number} does not exist"),
-            ));
-        };
-        if run.status.is_terminal() {
-            let message = format!("run {number} has ended: {:?}", run.status).to_lowercase();
-            return Ok(refuse("RUN_ENDED", message));
+        if let Err(refusal) = self.unended(number) {
+            return Ok(Some(refusal));
         }
-        let running: Vec<_> = run.running_attempts().map(|(name, ..)| name).collect();
-        for attempt in running {
-            self.doubt_intended_calls(attempt, false)?;
-            self.emit(EventKind::StepSkipped {
-                run: number,
-                step: attempt.step,
-                reason: "cancelled".to_owned(),
-            })?;
+        for attempt in self.running(number) {
+            self.stop_step(attempt, "cancelled")?;
         }
+        self.drop_wishes(number, "the run was cancelled")?;
         self.emit(EventKind::RunCancelled {
             run: number,
             reason,
@@ -222,10 +219,10 @@ impl Decision<'_> {
     pub(super) fn end_at_limit(&mut self, failure: &Failure) -> Result<(), IllegalTransition> {
         if let Some(run) = self.session.active_run() {
             let number = run.number;
-            let running: Vec<_> = run.running_attempts().map(|(name, ..)| name).collect();
-            for attempt in running {
+            for attempt in self.running(number) {
                 self.fail_step(attempt, failure.clone())?;
             }
+            self.drop_wishes(number, &failure.message)?;
             self.emit(EventKind::RunFailed {
                 run: number,
                 failure: failure.clone(),
@@ -236,6 +233,14 @@ impl Decision<'_> {
         while let Some((&command_seq, command)) = self.session.commands.first_key_value() {
             match command {
                 Command::StartRun(_) => self.emit(EventKind::CommandRefused {
+                    command_seq,
+                    reason: "LIMIT_EXCEEDED".to_owned(),
+                    message: failure.message.clone(),
+                })?,
+                // They would open the run again.
+                Command::RevisePlan(_)
+                | Command::ApplyProposal { .. }
+                | Command::RedoStep { .. } => self.emit(EventKind::CommandRefused {
                     command_seq,
                     reason: "LIMIT_EXCEEDED".to_owned(),
                     message: failure.message.clone(),
@@ -258,7 +263,7 @@ fn fault_of_goal(start: &StartRun) -> Option<String> {
         .then(|| format!("the goal has {bytes} bytes; at most {MAX_GOAL} are allowed"))
 }
 
-fn refuse(reason: &'static str, message: String) -> Option<Refusal> {
+pub(super) fn refuse(reason: &'static str, message: String) -> Option<Refusal> {
     Some(Refusal { reason, message })
 }
 

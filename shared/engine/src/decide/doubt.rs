@@ -15,8 +15,7 @@ impl Decision<'_> {
             return Ok(());
         };
         let number = run.number;
-        let running: Vec<_> = run.running_attempts().map(|(name, ..)| name).collect();
-        for attempt in running {
+        for attempt in self.running(number) {
             self.emit(EventKind::AttemptContinued { attempt })?;
             self.doubt_intended_calls(attempt, holder_dead)?;
             self.intend_requested_calls(attempt)?;
@@ -35,14 +34,17 @@ impl Decision<'_> {
     }
 
     /// An owner that was about to let go has left them.
-    fn intend_requested_calls(&mut self, attempt: AttemptRef) -> Result<(), IllegalTransition> {
+    pub(super) fn intend_requested_calls(
+        &mut self,
+        attempt: AttemptRef,
+    ) -> Result<(), IllegalTransition> {
         let running = self.session.attempt(attempt).into_iter();
         let is_left = |call: &Call| {
             call.effect == Effect::Effectful && matches!(call.status, CallStatus::Requested)
         };
         let left = running
             .flat_map(|running| running.calls(attempt))
-            .filter(|(_, call)| is_left(call) && self.facts.starts);
+            .filter(|(_, call)| is_left(call) && self.may_begin(attempt.run));
         let left: Vec<_> = left
             .map(|(name, call)| (name, call.call.name.clone()))
             .collect();
@@ -126,7 +128,8 @@ impl Decision<'_> {
             Settlement::Retry => {
                 let again = self.session.call(call);
                 let is_intended = |call: &&Call| call.effect == Effect::Effectful;
-                let again = again.filter(is_intended).filter(|_| self.facts.starts);
+                let may_begin = self.may_begin(attempt.run);
+                let again = again.filter(is_intended).filter(|_| may_begin);
                 match again.map(|call| call.call.name.clone()) {
                     Some(tool) => self.intend(call, &tool),
                     None => Ok(()),
@@ -136,6 +139,8 @@ impl Decision<'_> {
                 run: attempt.run,
                 step: attempt.step,
                 reason,
+                is_wish: true,
+                command_seq: 0,
             }),
             Settlement::Fail { reason } => {
                 let message = format!("a person decided that a call failed: {reason}");

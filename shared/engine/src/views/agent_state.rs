@@ -18,16 +18,17 @@
 //! ```
 //!
 //! `phase` is `"Idle"` (no run yet), `"Planning"`, `{"Executing": {"step", "running"}}`,
-//! `{"Waiting": {"reason": "InDoubt" | "Budget", "step", "running"}}`, `"Completed"`,
-//! `{"Failed": {"kind", "reason", "message"}}` or `{"Cancelled": {"reason"}}`. Steps are counted
-//! from 1; `step` is the first of the running ones, or null between two steps.
+//! `{"Waiting": {"reason": "InDoubt" | "Budget", "step", "running"}}`,
+//! `{"Paused": {"step", "running"}}`, `"Completed"`,
+//! `{"Failed": {"kind", "reason", "message"}}` or `{"Cancelled": {"reason"}}`. Steps are those of
+//! the plan in force, in its order and by their numbers in the run; `step` is the first of the running ones, or null between two steps.
 //!
 //! `status` of a step is `Pending`, `Running`, `Completed`, `Failed` or `Skipped`. The chat history
 //! holds the attempts under way, so it is empty between two steps; the scratchpad holds the notes
 //! of all steps in the order of the plan.
 
 use crate::pending::pending;
-use crate::state::{Run, RunStatus, Session, Step, StepStatus};
+use crate::state::{PlanState, Run, RunStatus, Session, Step, StepStatus};
 use crate::views::transcript;
 use serde_json::{Value, json};
 
@@ -51,14 +52,14 @@ pub fn of_session(session: &Session) -> Value {
 
 /// The state of one run of `session`.
 pub fn of_run(session: &Session, run: &Run) -> Value {
-    let steps = || run.plan.iter().flat_map(|plan| &plan.steps);
+    let steps = || run.plan.iter().flat_map(PlanState::current);
     let open = if run.status.is_terminal() {
         Vec::new()
     } else {
         pending(session)
     };
     let pending: Vec<String> = open.iter().map(|open| open.id.to_string()).collect();
-    let notes = steps().map(|step| step.notes.as_str());
+    let notes = steps().map(|(_, step)| step.notes.as_str());
     let notes: Vec<&str> = notes.filter(|notes| !notes.is_empty()).collect();
     let usage = run.usage;
     json!({
@@ -67,7 +68,7 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
         "requirement": run.goal,
         "revision": run.plan.as_ref().map(|plan| plan.revision),
         "phase": phase(run),
-        "steps": (1..).zip(steps()).map(|(n, step)| step_value(run, n, step)).collect::<Vec<_>>(),
+        "steps": steps().map(|(number, step)| step_value(run, number, step)).collect::<Vec<_>>(),
         "current_step_chat_history": chat_history(run),
         "scratchpad": notes.join("\n"),
         "pending": pending,
@@ -97,6 +98,7 @@ fn phase(run: &Run) -> Value {
             let reason = format!("{reason:?}");
             json!({"Waiting": {"reason": reason, "step": step, "running": running}})
         }
+        RunStatus::Paused => json!({"Paused": {"step": step, "running": running}}),
         RunStatus::Completed => json!("Completed"),
         RunStatus::Failed => json!({"Failed": run.failure}),
         RunStatus::Cancelled => json!({"Cancelled": {"reason": run.cancel_reason}}),
@@ -108,7 +110,7 @@ fn step_value(run: &Run, number: u32, step: &Step) -> Value {
     match &step.status {
         StepStatus::Completed { summary: text, .. } => summary = json!(text),
         StepStatus::Failed { failure } => error = json!(failure),
-        StepStatus::Skipped { reason: text } => reason = json!(text),
+        StepStatus::Skipped { reason: text, .. } => reason = json!(text),
         StepStatus::Pending | StepStatus::Running(_) => {}
     }
     let plan = run.plan.as_ref();

@@ -67,6 +67,7 @@ pub fn run_status(status: RunStatus) -> &'static str {
         RunStatus::Running => "running",
         RunStatus::Waiting(WaitReason::InDoubt) => "waiting (in doubt)",
         RunStatus::Waiting(WaitReason::Budget) => "waiting (budget)",
+        RunStatus::Paused => "paused",
         RunStatus::Completed => "completed",
         RunStatus::Failed => "failed",
         RunStatus::Cancelled => "cancelled",

@@ -47,15 +47,32 @@ pub struct Entry {
 pub enum EntryKind {
     /// A run began.
     RunStarted { goal: String, model: String },
-    /// A plan is in force; the labels of its steps.
+    /// The planner is asked for another plan.
+    RevisionRequested { feedback: String },
+    /// Another plan was proposed.
+    PlanProposed {
+        proposal: u32,
+        base_revision: u32,
+        usage: Usage,
+        duration_ms: u64,
+    },
+    /// There is no other plan; why.
+    RevisionFailed {
+        text: String,
+        usage: Usage,
+        duration_ms: u64,
+    },
+    /// A plan is in force; the numbers and labels of its steps.
     PlanApplied {
         revision: u32,
-        steps: Vec<String>,
+        steps: Vec<(u32, String)>,
         usage: Usage,
         duration_ms: u64,
     },
     /// The run waits for a person.
     RunWaiting { reason: WaitReason },
+    /// A person stopped the run for a while.
+    RunPaused { reason: String },
     /// The run goes on.
     RunResumed,
     /// The run may use more tool turns.
@@ -134,8 +151,12 @@ impl EntryKind {
     pub fn name(&self) -> &'static str {
         match self {
             Self::RunStarted { .. } => "run_started",
+            Self::RevisionRequested { .. } => "revision_requested",
+            Self::PlanProposed { .. } => "plan_proposed",
+            Self::RevisionFailed { .. } => "revision_failed",
             Self::PlanApplied { .. } => "plan_applied",
             Self::RunWaiting { .. } => "run_waiting",
+            Self::RunPaused { .. } => "run_paused",
             Self::RunResumed => "run_resumed",
             Self::BudgetRaised { .. } => "budget_raised",
             Self::RunEnded { .. } => "run_ended",

@@ -1,11 +1,11 @@
 //! The to-do list: goals with their state, nothing else.
 
-use crate::state::{Attempt, Run, Step, StepStatus, SubGoal};
+use crate::state::{Attempt, PlanState, Run, Step, StepStatus, SubGoal};
 
 /// The plan's steps and, indented, the sub-goals of running steps. Empty without a plan.
 pub fn of_run(run: &Run) -> String {
     let mut lines = Vec::new();
-    for step in run.plan.iter().flat_map(|plan| &plan.steps) {
+    for (_, step) in run.plan.iter().flat_map(PlanState::current) {
         lines.push(format!("[{}] {}", mark(step), step.plan.label()));
         if let Some(attempt) = step.running() {
             lines.extend(attempt.sub_goals.iter().zip(0..).map(|(goal, index)| {

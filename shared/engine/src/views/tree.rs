@@ -106,7 +106,7 @@ pub struct RunRoot {
     pub status: RunStatus,
     /// The telemetry trace of the run; empty when there is none.
     pub trace_id: String,
-    /// Goals of the plan in its order, and the response.
+    /// Goals of the plan in its order, then those that it dropped, and the response.
     pub roots: Vec<NodeIndex>,
     /// How many nodes it has.
     pub nodes: u32,
@@ -116,8 +116,8 @@ pub struct RunRoot {
     pub started_at: u64,
     /// Milliseconds since 1970; none while it is active.
     pub ended_at: Option<u64>,
-    /// The goal of each step of the plan in force.
-    steps: Vec<NodeIndex>,
+    /// The goal of each step that it has had, by number.
+    steps: BTreeMap<u32, NodeIndex>,
 }
 
 /// The execution trees of a session, one for each run.
@@ -144,10 +144,9 @@ impl Tree {
         self.runs.get(&number)
     }
 
-    /// The goal of a step of the plan in force, counted from 1.
+    /// The goal of the step of that number.
     pub fn step(&self, run: u32, step: u32) -> Option<NodeIndex> {
-        let position = (step as usize).checked_sub(1)?;
-        self.runs.get(&run)?.steps.get(position).copied()
+        self.runs.get(&run)?.steps.get(&step).copied()
     }
 
     /// A node and all its descendants in the order of the tree, each with its depth below the node.

@@ -197,7 +197,7 @@ fn cancelling_skips_what_runs_and_puts_what_may_have_happened_in_doubt() {
     assert_eq!(kinds(&events), expected);
     assert_eq!(world.run().status, RunStatus::Cancelled);
     assert_eq!(world.run().in_doubt, 0);
-    let StepStatus::Skipped { reason } = world.status(1) else {
+    let StepStatus::Skipped { reason, .. } = world.status(1) else {
         panic!("{:?}", world.status(1));
     };
     assert_eq!(reason, "cancelled");

@@ -159,7 +159,7 @@ fn retry_intends_the_call_again() {
 fn skip_skips_a_tool_step_and_goes_on() {
     let mut world = doubtful_tool_step();
     world.answer(TOOL_STEP, skip());
-    let StepStatus::Skipped { reason } = world.status(1) else {
+    let StepStatus::Skipped { reason, .. } = world.status(1) else {
         panic!("{:?}", world.status(1));
     };
     assert_eq!(reason, "not needed");

@@ -104,11 +104,16 @@ fn events_about_the_wrong_step_or_attempt_are_refused() {
                 run: 1,
                 step: 9,
                 reason: String::new(),
+                is_wish: false,
+                command_seq: 0,
             },
             "illegal event: step 9 does not exist",
         ),
         (
-            EventKind::RunResumed { run: 2 },
+            EventKind::RunResumed {
+                run: 2,
+                command_seq: 0,
+            },
             "illegal event: run 2 does not exist",
         ),
         (
@@ -325,6 +330,8 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
         run: 1,
         revision: 2,
         plan: chain(vec![model_step("more")]),
+        numbers: Vec::new(),
+        command_seq: 0,
         usage: Default::default(),
         duration_ms: 0,
     };
@@ -364,6 +371,8 @@ fn a_plan_that_is_none_is_refused_with_its_fault() {
         run: 1,
         revision: 1,
         plan: PlanDraft::default(),
+        numbers: Vec::new(),
+        command_seq: 0,
         usage: Default::default(),
         duration_ms: 0,
     };

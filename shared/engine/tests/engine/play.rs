@@ -219,6 +219,7 @@ impl World {
                 max_tool_turns: 8,
                 max_turns: seed.max_turns,
                 max_parallel_steps: seed.max_turns % 4,
+                ..LimitOverrides::default()
             },
             model: String::new(),
             trace_parent: String::new(),

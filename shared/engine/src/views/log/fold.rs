@@ -3,7 +3,7 @@
 use super::{Entry, EntryKind, Log};
 use crate::command::Settlement;
 use crate::event::{AttemptRef, CallRef, Effect, Event, EventKind, ReplyReceived};
-use crate::plan::PlanDraft;
+use crate::plan::{PlanDraft, numbers_of};
 use crate::state::RunStatus;
 use crate::transitions::StepPhase;
 
@@ -61,7 +61,9 @@ impl Log {
                 let kind = step_ended(StepPhase::Failed, &failure.message);
                 self.push(origin, of_attempt(*attempt), kind);
             }
-            E::StepSkipped { run, step, reason } => {
+            E::StepSkipped {
+                run, step, reason, ..
+            } => {
                 self.push(
                     origin,
                     (*run, *step, 0),
@@ -119,24 +121,12 @@ impl Log {
                 let (goal, model) = (goal.clone(), model.clone());
                 (run, EntryKind::RunStarted { goal, model })
             }
-            E::PlanApplied {
-                run,
-                revision,
-                plan,
-                usage,
-                duration_ms,
-            } => {
-                self.remember_tool_steps(*run, plan);
-                let kind = EntryKind::PlanApplied {
-                    revision: *revision,
-                    steps: labels(plan),
-                    usage: *usage,
-                    duration_ms: *duration_ms,
-                };
-                (run, kind)
+            E::RunPaused { run, reason, .. } => {
+                let reason = reason.clone();
+                (run, EntryKind::RunPaused { reason })
             }
             E::RunWaiting { run, reason } => (run, EntryKind::RunWaiting { reason: *reason }),
-            E::RunResumed { run } => (run, EntryKind::RunResumed),
+            E::RunResumed { run, .. } => (run, EntryKind::RunResumed),
             E::BudgetRaised { run, turns, .. } => (run, EntryKind::BudgetRaised { turns: *turns }),
             E::RunCompleted { run, answer } => (run, run_ended(RunStatus::Completed, answer)),
             E::RunFailed {
@@ -154,13 +144,73 @@ impl Log {
                 (run, kind)
             }
             E::RunCancelled { run, reason, .. } => (run, run_ended(RunStatus::Cancelled, reason)),
+            other => return self.apply_to_plan(other, origin),
+        };
+        self.push(origin, (*run, 0, 0), kind);
+    }
+
+    fn apply_to_plan(&mut self, event: &EventKind, origin: Origin) {
+        use EventKind as E;
+        let (run, kind) = match event {
+            E::RevisionRequested { run, feedback, .. } => {
+                let feedback = feedback.clone();
+                (run, EntryKind::RevisionRequested { feedback })
+            }
+            E::PlanProposed {
+                run,
+                proposal,
+                base_revision,
+                usage,
+                duration_ms,
+                ..
+            } => {
+                let kind = EntryKind::PlanProposed {
+                    proposal: *proposal,
+                    base_revision: *base_revision,
+                    usage: *usage,
+                    duration_ms: *duration_ms,
+                };
+                (run, kind)
+            }
+            E::RevisionFailed {
+                run,
+                failure,
+                usage,
+                duration_ms,
+                ..
+            } => {
+                let kind = EntryKind::RevisionFailed {
+                    text: failure.message.clone(),
+                    usage: *usage,
+                    duration_ms: *duration_ms,
+                };
+                (run, kind)
+            }
+            E::PlanApplied {
+                run,
+                revision,
+                plan,
+                numbers,
+                usage,
+                duration_ms,
+                ..
+            } => {
+                self.remember_tool_steps(*run, plan, numbers);
+                let kind = EntryKind::PlanApplied {
+                    revision: *revision,
+                    steps: labels(plan, numbers),
+                    usage: *usage,
+                    duration_ms: *duration_ms,
+                };
+                (run, kind)
+            }
             _ => return,
         };
         self.push(origin, (*run, 0, 0), kind);
     }
 
-    fn remember_tool_steps(&mut self, run: u32, plan: &PlanDraft) {
-        for (step, number) in plan.steps.iter().zip(1..) {
+    fn remember_tool_steps(&mut self, run: u32, plan: &PlanDraft, numbers: &[u32]) {
+        for (step, number) in plan.steps.iter().zip(numbers_of(plan, numbers)) {
             if let Some(tool) = &step.tool {
                 self.tool_steps.insert((run, number), tool.clone());
             }
@@ -261,7 +311,10 @@ fn run_ended(status: RunStatus, text: &str) -> EntryKind {
     }
 }
 
-fn labels(plan: &PlanDraft) -> Vec<String> {
+fn labels(plan: &PlanDraft, numbers: &[u32]) -> Vec<(u32, String)> {
     let steps = plan.steps.iter().enumerate();
-    steps.map(|(position, step)| step.label(position)).collect()
+    let steps = steps.zip(numbers_of(plan, numbers));
+    steps
+        .map(|((place, step), number)| (number, step.label(place)))
+        .collect()
 }

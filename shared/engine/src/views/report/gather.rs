@@ -21,7 +21,11 @@ pub(super) struct Facts<'a> {
     pub(super) last_at: u64,
     pub(super) planning: Usage,
     pub(super) planning_ms: u64,
+    /// All steps that it has had; a step's number is its position plus 1.
     pub(super) steps: Vec<StepFacts<'a>>,
+    /// Positions of the steps of the plan in force, in its order.
+    pub(super) plan: Vec<usize>,
+    pub(super) revision: u32,
     /// How often it waited for more tool turns.
     pub(super) budget_waits: u32,
     pub(super) raised: Vec<u32>,
@@ -32,6 +36,8 @@ pub(super) struct Facts<'a> {
 pub(super) struct StepFacts<'a> {
     pub(super) label: &'a str,
     pub(super) phase: StepPhase,
+    /// It is not in the plan any more.
+    pub(super) is_dropped: bool,
     /// Summary, failure or reason, by the phase.
     pub(super) outcome: &'a str,
     pub(super) began: Option<u64>,
@@ -90,6 +96,8 @@ pub(super) fn gather(log: &Log, run: u32) -> Option<Facts<'_>> {
         planning: Usage::default(),
         planning_ms: 0,
         steps: Vec::new(),
+        plan: Vec::new(),
+        revision: 0,
         budget_waits: 0,
         raised: Vec::new(),
     };
@@ -112,16 +120,24 @@ impl<'a> Facts<'a> {
     fn take(&mut self, entry: &'a EntryKind) {
         match entry {
             EntryKind::PlanApplied {
+                revision,
                 steps,
                 usage,
                 duration_ms,
-                ..
             } => {
                 self.status = RunStatus::Running;
-                self.planning.add(usage);
-                self.planning_ms += duration_ms;
-                self.steps = steps.iter().map(|label| StepFacts::new(label)).collect();
+                self.outcome = "";
+                self.revision = *revision;
+                self.take_planning(usage, *duration_ms);
+                self.take_steps(steps);
             }
+            EntryKind::PlanProposed {
+                usage, duration_ms, ..
+            }
+            | EntryKind::RevisionFailed {
+                usage, duration_ms, ..
+            } => self.take_planning(usage, *duration_ms),
+            EntryKind::RunPaused { .. } => self.status = RunStatus::Paused,
             EntryKind::RunWaiting { reason } => {
                 self.status = RunStatus::Waiting(*reason);
                 self.budget_waits += u32::from(*reason == WaitReason::Budget);
@@ -136,10 +152,30 @@ impl<'a> Facts<'a> {
             } => {
                 self.status = *status;
                 self.outcome = text;
-                self.planning.add(&usage.unwrap_or_default());
-                self.planning_ms += duration_ms;
+                self.take_planning(&usage.unwrap_or_default(), *duration_ms);
             }
             _ => {}
+        }
+    }
+
+    fn take_planning(&mut self, usage: &Usage, duration_ms: u64) {
+        self.planning.add(usage);
+        self.planning_ms += duration_ms;
+    }
+
+    fn take_steps(&mut self, steps: &'a [(u32, String)]) {
+        let positions = steps
+            .iter()
+            .map(|(number, _)| number.wrapping_sub(1) as usize);
+        self.plan = positions.collect();
+        for step in &mut self.steps {
+            step.is_dropped = true;
+        }
+        for (position, (_, label)) in self.plan.iter().zip(steps) {
+            match self.steps.get_mut(*position) {
+                Some(kept) => kept.is_dropped = false,
+                None => self.steps.push(StepFacts::new(label)),
+            }
         }
     }
 }
@@ -149,6 +185,7 @@ impl<'a> StepFacts<'a> {
         Self {
             label,
             phase: StepPhase::Pending,
+            is_dropped: false,
             outcome: "",
             began: None,
             ended: None,

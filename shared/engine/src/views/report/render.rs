@@ -19,7 +19,7 @@ pub(super) fn render(facts: &Facts<'_>) -> String {
     let goal = section("Goal", &text_or(facts.goal, "(none)"));
     let mut blocks = vec!["# Report".to_owned(), overview(facts), goal];
     blocks.extend(outcome(facts));
-    if !facts.steps.is_empty() {
+    if !facts.plan.is_empty() {
         blocks.push(section("Plan", &plan(facts)));
     }
     for (step, number) in facts.steps.iter().zip(1..) {
@@ -49,8 +49,8 @@ fn overview(facts: &Facts<'_>) -> String {
     let total = total(facts);
     let calls: usize = facts.steps.iter().map(|step| step.calls.len()).sum();
     let tool_turns: u32 = facts.steps.iter().map(|step| step.tool_turns).sum();
-    let ended = facts.steps.iter();
-    let done = ended
+    let planned = facts.plan.iter().filter_map(|&at| facts.steps.get(at));
+    let done = planned
         .filter(|step| step.phase == StepPhase::Completed)
         .count();
     let (from, to) = (date_time(facts.started_at), date_time(facts.last_at));
@@ -58,7 +58,7 @@ fn overview(facts: &Facts<'_>) -> String {
     let mut lines = vec![
         format!("- Run: {}", facts.run),
         format!("- Status: {}", run_status(facts.status)),
-        format!("- Steps: {done} of {} completed", facts.steps.len()),
+        format!("- Steps: {done} of {} completed", facts.plan.len()),
         format!("- Tool turns: {tool_turns}, tool calls: {calls}"),
         format!(
             "- Tokens: {} in, {} out; cost: ${}",
@@ -93,7 +93,9 @@ fn outcome(facts: &Facts<'_>) -> Option<String> {
 }
 
 fn plan(facts: &Facts<'_>) -> String {
-    let lines = facts.steps.iter().zip(1..).map(|(step, number)| {
+    let planned = facts.plan.iter();
+    let planned = planned.filter_map(|&at| Some((facts.steps.get(at)?, at + 1)));
+    let lines = planned.map(|(step, number)| {
         let (mark, label) = (mark(step.phase), inline(step.label));
         format!("{number}. {mark} {label} ({})", phase(step.phase))
     });
@@ -123,6 +125,9 @@ fn phase(phase: StepPhase) -> &'static str {
 fn step_section(step: &StepFacts<'_>, number: u32) -> String {
     let mut text = format!("## Step {number}: {}\n\n", inline(step.label));
     let _ = write!(text, "Status: {}", phase(step.phase));
+    if step.is_dropped {
+        text.push_str(", not in the plan any more");
+    }
     if let (Some(began), Some(ended)) = (step.began, step.ended) {
         let _ = write!(text, ", in {}", duration(ended.saturating_sub(began)));
     }

@@ -7,8 +7,9 @@ use super::{Node, NodeIndex, NodeKind, NodeStatus, RunRoot, Tree, describe};
 use crate::event::{AttemptRef, Event, EventKind};
 use crate::key::short_digest;
 use crate::message::{ToolCall, Usage};
-use crate::plan::{PlanDraft, StepDraft};
+use crate::plan::{PlanDraft, StepDraft, numbers_of};
 use crate::state::RunStatus;
+use std::collections::{BTreeMap, HashSet};
 
 /// What is known of an attempt under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,9 @@ struct Origin {
     at: u64,
 }
 
+/// What says of a goal that it is not in the plan any more.
+const SUPERSEDED: &str = "superseded";
+
 /// What tells a node from all others of its kind in the run.
 type Place = [u32; 4];
 
@@ -64,20 +68,27 @@ impl Tree {
                 run,
                 revision,
                 plan,
+                numbers,
                 usage,
                 ..
-            } => self.take_plan(*run, *revision, plan, usage, origin),
+            } => {
+                let numbers = numbers_of(plan, numbers);
+                self.take_plan(*run, *revision, plan, &numbers, origin);
+                self.charge_planning(*run, usage);
+            }
+            E::PlanProposed { run, usage, .. } | E::RevisionFailed { run, usage, .. } => {
+                self.charge_planning(*run, usage);
+            }
+            E::RunPaused { run, .. } => self.set_run(*run, RunStatus::Paused),
             E::RunWaiting { run, reason } => self.set_run(*run, RunStatus::Waiting(*reason)),
-            E::RunResumed { run } => self.set_run(*run, RunStatus::Running),
+            E::RunResumed { run, .. } => self.set_run(*run, RunStatus::Running),
             E::RunCompleted { run, answer } => {
                 self.add_response(*run, answer, origin);
                 self.end_run(*run, RunStatus::Completed, origin);
             }
             E::RunFailed { run, usage, .. } => {
                 self.end_run(*run, RunStatus::Failed, origin);
-                if let (Some(root), Some(usage)) = (self.runs.get_mut(run), usage) {
-                    root.usage.add(usage);
-                }
+                self.charge_planning(*run, &usage.unwrap_or_default());
             }
             E::RunCancelled { run, .. } => self.end_run(*run, RunStatus::Cancelled, origin),
             other => self.apply_to_step(other, origin),
@@ -95,34 +106,67 @@ impl Tree {
             usage: Usage::default(),
             started_at: origin.at,
             ended_at: None,
-            steps: Vec::new(),
+            steps: BTreeMap::new(),
         };
         self.runs.insert(number, root);
     }
 
+    /// Goals that another plan keeps stay as they are. Those that it drops stay, too, behind the
+    /// plan: what was done for them was done.
     fn take_plan(
         &mut self,
         run: u32,
         revision: u32,
         plan: &PlanDraft,
-        usage: &Usage,
+        numbers: &[u32],
         origin: Origin,
     ) {
-        let mut steps = Vec::with_capacity(plan.steps.len());
-        for (position, step) in plan.steps.iter().enumerate() {
-            let place = [revision, position as u32 + 1, 0, 0];
-            let Some(goal) = self.add(run, None, NodeKind::Goal, place, origin) else {
+        for ((position, step), &number) in plan.steps.iter().enumerate().zip(numbers) {
+            let kept = self.step(run, number);
+            let place = [revision, number, 0, 0];
+            let Some(goal) = kept.or_else(|| self.add(run, None, NodeKind::Goal, place, origin))
+            else {
                 return;
             };
             let node = &mut self.nodes[goal];
-            node.description = describe::whole(&step.label(position));
-            node.data = plan_data(step);
-            steps.push(goal);
+            if kept.is_none() {
+                node.description = describe::whole(&step.label(position));
+                node.data = plan_data(step);
+            }
+            node.data.retain(|(key, _)| *key != SUPERSEDED);
+            if let Some(root) = self.runs.get_mut(&run) {
+                root.steps.insert(number, goal);
+            }
         }
+        self.order_goals(run, revision, numbers, origin);
+    }
+
+    /// The goals of the plan first, in its order.
+    fn order_goals(&mut self, run: u32, revision: u32, numbers: &[u32], origin: Origin) {
+        let Some(root) = self.runs.get_mut(&run) else {
+            return;
+        };
+        root.status = RunStatus::Running;
+        root.ended_at = None;
+        let goals: Vec<NodeIndex> = numbers.iter().map(|number| root.steps[number]).collect();
+        let in_force: HashSet<NodeIndex> = goals.iter().copied().collect();
+        let others = std::mem::replace(&mut root.roots, goals);
+        let others = others.into_iter().filter(|node| !in_force.contains(node));
+        root.roots.extend(others);
+        for goal in root.steps.values().filter(|goal| !in_force.contains(goal)) {
+            let node = &mut self.nodes[*goal];
+            if node.datum(SUPERSEDED).is_none() {
+                node.set(SUPERSEDED, format!("by revision {revision}"));
+            }
+            if node.status == NodeStatus::Planned {
+                node.end(NodeStatus::Skipped, origin);
+            }
+        }
+    }
+
+    fn charge_planning(&mut self, run: u32, usage: &Usage) {
         if let Some(root) = self.runs.get_mut(&run) {
-            root.status = RunStatus::Running;
             root.usage.add(usage);
-            root.steps = steps;
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
         E::RunStarted { run, .. }
         | E::PlanApplied { run, .. }
         | E::RunWaiting { run, .. }
-        | E::RunResumed { run }
+        | E::RunResumed { run, .. }
         | E::BudgetRaised { run, .. }
         | E::RunCompleted { run, .. }
         | E::RunFailed { run, .. }

@@ -23,7 +23,9 @@ impl Tree {
                 }
                 self.end_step(attempt.run, attempt.step, NodeStatus::Failed, origin);
             }
-            E::StepSkipped { run, step, reason } => {
+            E::StepSkipped {
+                run, step, reason, ..
+            } => {
                 if let Some(goal) = self.step(*run, *step) {
                     self.nodes[goal].set("reason", reason.clone());
                 }

@@ -1,0 +1,263 @@
+//! Events about a run's plan.
+
+use crate::context::step_context;
+use crate::event::EventKind;
+use crate::key::{StepKey, step_keys};
+use crate::plan::{Plan, PlanDraft, PlanStep};
+use crate::revise::may_be_kept;
+use crate::state::{PlanState, Proposal, Revising, Run, RunStatus, Session, Step, StepStatus};
+use crate::transitions::IllegalTransition;
+use std::collections::BTreeSet;
+
+/// Proposals that are kept: the newest.
+const MOST_PROPOSALS: usize = 8;
+
+impl Session {
+    pub(super) fn apply_to_plan(&mut self, event: &EventKind) -> Result<(), IllegalTransition> {
+        use EventKind as E;
+        let answered = match event {
+            E::RevisionRequested {
+                run,
+                feedback,
+                apply,
+                command_seq,
+            } => {
+                let run = self.run_mut(*run)?;
+                let wish = Revising {
+                    feedback: feedback.clone(),
+                    apply: *apply,
+                    base_revision: run.revision(),
+                };
+                run.revising.insert(*command_seq, wish);
+                *command_seq
+            }
+            E::PlanProposed {
+                run,
+                proposal,
+                base_revision,
+                plan,
+                request_seq,
+                usage,
+                ..
+            } => {
+                let run = self.run_mut(*run)?;
+                run.usage.add(usage);
+                run.revising.remove(request_seq);
+                let (base_revision, plan) = (*base_revision, plan.clone());
+                run.propose(
+                    *proposal,
+                    Proposal {
+                        base_revision,
+                        plan,
+                    },
+                )?;
+                *request_seq
+            }
+            E::RevisionFailed {
+                run,
+                request_seq,
+                usage,
+                ..
+            } => {
+                let run = self.run_mut(*run)?;
+                run.usage.add(usage);
+                run.revising.remove(request_seq);
+                if *request_seq == 0 {
+                    // It will not ask again until somebody has changed the plan.
+                    run.own_revisions = run.limits.max_own_revisions;
+                }
+                *request_seq
+            }
+            E::PlanApplied {
+                run, command_seq, ..
+            } => {
+                self.keep_contexts(*run)?;
+                self.run_mut(*run)?.apply_plan(event)?;
+                *command_seq
+            }
+            other => return Err(IllegalTransition::missing(format!("plan event {other:?}"))),
+        };
+        self.answer_command(answered);
+        Ok(())
+    }
+
+    /// What is under way goes on with what it was told.
+    fn keep_contexts(&mut self, run: u32) -> Result<(), IllegalTransition> {
+        let running = self.run(run).into_iter().flat_map(Run::running_attempts);
+        let running: Vec<_> = running.map(|(name, ..)| name).collect();
+        for attempt in running {
+            let context = step_context(self, attempt);
+            self.attempt_mut(attempt)?.context = context;
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    /// Number of the plan in force; 0 without one.
+    pub fn revision(&self) -> u32 {
+        self.plan.as_ref().map_or(0, |plan| plan.revision)
+    }
+
+    fn propose(&mut self, number: u32, proposal: Proposal) -> Result<(), IllegalTransition> {
+        if number != self.proposed + 1 {
+            let what = format_args!("proposal {number}");
+            return Err(IllegalTransition::not_allowed(what, self.proposed, "next"));
+        }
+        self.proposed = number;
+        self.proposals.insert(number, proposal);
+        while self.proposals.len() > MOST_PROPOSALS {
+            self.proposals.pop_first();
+        }
+        Ok(())
+    }
+
+    fn apply_plan(&mut self, event: &EventKind) -> Result<(), IllegalTransition> {
+        let EventKind::PlanApplied {
+            revision,
+            plan,
+            numbers,
+            command_seq,
+            usage,
+            ..
+        } = event
+        else {
+            return Ok(());
+        };
+        if *revision != self.revision() + 1 {
+            let what = format_args!("revision {revision} of run {}", self.number);
+            return Err(IllegalTransition::not_allowed(
+                what,
+                self.revision(),
+                "next",
+            ));
+        }
+        if self.status == RunStatus::Planning || self.status.is_terminal() {
+            self.enter(RunStatus::Running)?;
+        }
+        self.plan = Some(PlanState::in_force(
+            self.plan.take(),
+            *revision,
+            plan,
+            numbers,
+        )?);
+        self.usage.add(usage);
+        self.own_revisions = match (*revision, *command_seq) {
+            (1, _) | (_, 1..) => 0,
+            _ => self.own_revisions + 1,
+        };
+        // What was asked or proposed for the plan before says nothing of this one; wishes of people
+        // are answered all the same.
+        self.revising.remove(&0);
+        self.revising.remove(command_seq);
+        self.proposals.clear();
+        self.failing = None;
+        self.failure = None;
+        self.answer.clear();
+        self.cancel_reason.clear();
+        self.ended_at = None;
+        Ok(())
+    }
+}
+
+impl PlanState {
+    /// The plan put into force, with the steps that it shares with the one before.
+    fn in_force(
+        old: Option<Self>,
+        revision: u32,
+        draft: &PlanDraft,
+        numbers: &[u32],
+    ) -> Result<Self, IllegalTransition> {
+        let plan = Plan::new(draft).map_err(malformed)?;
+        let mut steps = old.map(|old| old.steps).unwrap_or_default();
+        for step in &mut steps {
+            step.place = None;
+            step.dependents.clear();
+            step.unmet = 0;
+        }
+        let keys = step_keys(&plan.steps);
+        let places = positions(numbers, keys.len())?;
+        for ((planned, key), place) in plan.steps.into_iter().zip(keys).zip(0..) {
+            put(&mut steps, &places, place, planned, key)?;
+        }
+        let running = |(_, step): &(u32, &Step)| step.running().is_some();
+        let running: BTreeSet<u32> = (0..).zip(&steps).filter(running).map(|(i, _)| i).collect();
+        if running.iter().any(|&i| steps[i as usize].place.is_none()) {
+            return Err(malformed("a step that is running is not in the plan"));
+        }
+        join(&mut steps, &places);
+        let is_ready = |step: &Step| step.status == StepStatus::Pending && step.unmet == 0;
+        let here = || places.iter().map(|&position| &steps[position as usize]);
+        let ready = (0..).zip(here()).filter(|(_, step)| is_ready(step));
+        let is_open = |step: &&Step| !step.has_ended();
+        Ok(Self {
+            revision,
+            order: plan.order,
+            ready: ready.map(|(place, _)| place).collect(),
+            open: here().filter(is_open).count() as u32,
+            running,
+            places,
+            steps,
+        })
+    }
+}
+
+/// The positions that the plan's steps have among all; those of a first plan need not be written.
+fn positions(numbers: &[u32], steps: usize) -> Result<Vec<u32>, IllegalTransition> {
+    if numbers.is_empty() {
+        return Ok((0..steps as u32).collect());
+    }
+    if numbers.len() != steps {
+        return Err(malformed("the plan has another number of steps"));
+    }
+    let position = |number: &u32| number.checked_sub(1);
+    let positions: Option<Vec<u32>> = numbers.iter().map(position).collect();
+    positions.ok_or_else(|| malformed("a step has the number 0"))
+}
+
+/// Keeps the step that has this key, or takes in a new one.
+fn put(
+    steps: &mut Vec<Step>,
+    places: &[u32],
+    place: u32,
+    mut planned: PlanStep,
+    key: StepKey,
+) -> Result<(), IllegalTransition> {
+    let position = places[place as usize];
+    let dependencies = planned.depends_on.iter();
+    planned.depends_on = dependencies.map(|&at| places[at as usize]).collect();
+    let next = steps.len();
+    match steps.get_mut(position as usize) {
+        Some(kept) if kept.key == key && kept.place.is_none() && may_be_kept(kept) => {
+            kept.plan = planned;
+            kept.place = Some(place);
+        }
+        None if position as usize == next => steps.push(Step::new(planned, key, place)),
+        _ => {
+            let number = position + 1;
+            return Err(malformed(format!(
+                "step {number} is neither kept as it is nor the next new one"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Who waits for whom.
+fn join(steps: &mut [Step], places: &[u32]) {
+    for &position in places {
+        let dependencies = steps[position as usize].plan.depends_on.clone();
+        for dependency in dependencies {
+            let before = &mut steps[dependency as usize];
+            before.dependents.push(position);
+            let is_unmet = !before.is_met();
+            steps[position as usize].unmet += u32::from(is_unmet);
+        }
+    }
+}
+
+fn malformed(what: impl std::fmt::Display) -> IllegalTransition {
+    IllegalTransition::Malformed {
+        what: what.to_string(),
+    }
+}
