@@ -36,10 +36,11 @@ impl Session {
         if !self.commands.is_empty() {
             work.push(Work::HandleCommand);
         }
-        // One after the other: an answer that takes effect makes the next one void.
+        // One after the other: an answer that takes effect makes the next one void. While the first
+        // plan is made there is nothing to be changed yet.
         if let Some(run) = self.runs.last()
             && let Some((&request_seq, _)) = run.revising.first_key_value()
-            && run.status != RunStatus::Paused
+            && !matches!(run.status, RunStatus::Planning | RunStatus::Paused)
         {
             work.push(Work::Revise {
                 run: run.number,

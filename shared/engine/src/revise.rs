@@ -95,28 +95,42 @@ pub fn draft_of(plan: &PlanState) -> PlanDraft {
 }
 
 /// Carries over how often steps were done again: whoever writes a plan knows their words only, and
-/// a step that was to be done again must not come back with the result before that.
+/// a step that was to be done again must not come back with the result before that, not even after
+/// a plan without it.
 ///
 /// # Errors
 /// The draft is no plan.
 pub fn inherit_redo(draft: &mut PlanDraft, old: Option<&PlanState>) -> Result<Plan, PlanError> {
     let mut plan = Plan::new(draft)?;
-    let mut known: HashMap<Words<'_>, Vec<u32>> = HashMap::new();
+    let mut known: HashMap<Words<'_>, Redone> = HashMap::new();
+    for step in old.into_iter().flat_map(|old| &old.steps) {
+        let redone = known.entry(words(&step.plan)).or_default();
+        redone.most = redone.most.max(step.plan.redo);
+    }
     let current: Vec<_> = old.into_iter().flat_map(PlanState::current).collect();
     for (_, step) in current.into_iter().rev() {
-        known
-            .entry(words(&step.plan))
-            .or_default()
-            .push(step.plan.redo);
+        let redone = known.entry(words(&step.plan)).or_default();
+        redone.current.push(step.plan.redo);
     }
-    let before = plan.steps.iter();
-    let before = before.map(|step| known.get_mut(&words(step)).and_then(Vec::pop));
-    let before: Vec<Option<u32>> = before.collect();
+    let before = plan.steps.iter().map(|step| {
+        let redone = known.get_mut(&words(step));
+        redone.map_or(0, |redone| redone.current.pop().unwrap_or(redone.most))
+    });
+    let before: Vec<u32> = before.collect();
     for ((drafted, planned), before) in draft.steps.iter_mut().zip(&mut plan.steps).zip(before) {
-        drafted.redo = drafted.redo.max(before.unwrap_or(0));
+        drafted.redo = drafted.redo.max(before);
         planned.redo = drafted.redo;
     }
     Ok(plan)
+}
+
+/// How often the steps of some words were done again.
+#[derive(Default)]
+struct Redone {
+    /// Those of the plan in force; the first comes last.
+    current: Vec<u32>,
+    /// Of all that the run has had.
+    most: u32,
 }
 
 /// What people recognise a step by.

@@ -89,7 +89,10 @@ impl Session {
         }
         let tool = call.call.name.clone();
         let effects = &mut self.step_mut(name.attempt)?.effects;
-        match effects.iter_mut().rev().find(|known| known.call == name) {
+        let mut of_turn = effects.iter_mut().rev().take_while(|known| {
+            (known.call.attempt, known.call.tool_turn) == (name.attempt, name.tool_turn)
+        });
+        match of_turn.find(|known| known.call == name) {
             Some(known) => known.is_done = is_done,
             None => effects.push(EffectfulCall {
                 call: name,

@@ -146,6 +146,11 @@ impl Run {
             (1, _) | (_, 1..) => 0,
             _ => self.own_revisions + 1,
         };
+        // A wish for the first plan was about no plan that was there: it is asked about this one.
+        let wishes = self.revising.values_mut();
+        for early in wishes.filter(|wish| wish.base_revision == 0) {
+            early.base_revision = *revision;
+        }
         // What was asked or proposed for the plan before says nothing of this one; wishes of people
         // are answered all the same.
         self.revising.remove(&0);
@@ -170,6 +175,8 @@ impl PlanState {
     ) -> Result<Self, IllegalTransition> {
         let plan = Plan::new(draft).map_err(malformed)?;
         let mut steps = old.map(|old| old.steps).unwrap_or_default();
+        // Asked before the places go: what was dropped before it began is not kept.
+        let may_be_kept: Vec<bool> = steps.iter().map(may_be_kept).collect();
         for step in &mut steps {
             step.place = None;
             step.dependents.clear();
@@ -178,7 +185,18 @@ impl PlanState {
         let keys = step_keys(&plan.steps);
         let places = positions(numbers, keys.len())?;
         for ((planned, key), place) in plan.steps.into_iter().zip(keys).zip(0..) {
-            put(&mut steps, &places, place, planned, key)?;
+            let position = places[place as usize] as usize;
+            let may_be_kept = may_be_kept.get(position).is_some_and(|&may| may);
+            let kept = steps.get(position);
+            let is_taken =
+                kept.is_some_and(|kept| !may_be_kept || kept.key != key || kept.place.is_some());
+            if is_taken || position > steps.len() {
+                let number = position + 1;
+                return Err(malformed(format!(
+                    "step {number} is neither kept as it is nor the next new one"
+                )));
+            }
+            put(&mut steps, &places, place, planned, key);
         }
         let running = |(_, step): &(u32, &Step)| step.running().is_some();
         let running: BTreeSet<u32> = (0..).zip(&steps).filter(running).map(|(i, _)| i).collect();
@@ -216,31 +234,17 @@ fn positions(numbers: &[u32], steps: usize) -> Result<Vec<u32>, IllegalTransitio
 }
 
 /// Keeps the step that has this key, or takes in a new one.
-fn put(
-    steps: &mut Vec<Step>,
-    places: &[u32],
-    place: u32,
-    mut planned: PlanStep,
-    key: StepKey,
-) -> Result<(), IllegalTransition> {
+fn put(steps: &mut Vec<Step>, places: &[u32], place: u32, mut planned: PlanStep, key: StepKey) {
     let position = places[place as usize];
     let dependencies = planned.depends_on.iter();
     planned.depends_on = dependencies.map(|&at| places[at as usize]).collect();
-    let next = steps.len();
     match steps.get_mut(position as usize) {
-        Some(kept) if kept.key == key && kept.place.is_none() && may_be_kept(kept) => {
+        Some(kept) => {
             kept.plan = planned;
             kept.place = Some(place);
         }
-        None if position as usize == next => steps.push(Step::new(planned, key, place)),
-        _ => {
-            let number = position + 1;
-            return Err(malformed(format!(
-                "step {number} is neither kept as it is nor the next new one"
-            )));
-        }
+        None => steps.push(Step::new(planned, key, place)),
     }
-    Ok(())
 }
 
 /// Who waits for whom.

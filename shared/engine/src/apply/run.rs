@@ -28,6 +28,11 @@ impl Session {
             }
             E::RunResumed { run, command_seq } => {
                 let run = self.run_mut(*run)?;
+                if run.status.is_terminal() {
+                    let what = format_args!("run {}", run.number);
+                    let from = run.status;
+                    return Err(IllegalTransition::not_allowed(what, from, "resumed"));
+                }
                 let to = match run.plan {
                     None => RunStatus::Planning,
                     Some(_) => RunStatus::Running,

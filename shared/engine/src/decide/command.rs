@@ -222,7 +222,6 @@ impl Decision<'_> {
             for attempt in self.running(number) {
                 self.fail_step(attempt, failure.clone())?;
             }
-            self.drop_wishes(number, &failure.message)?;
             self.emit(EventKind::RunFailed {
                 run: number,
                 failure: failure.clone(),
@@ -230,6 +229,8 @@ impl Decision<'_> {
                 duration_ms: 0,
             })?;
         }
+        // An ended run has them, too, and their answers would open it again.
+        self.drop_wishes(self.session.runs.len() as u32, &failure.message)?;
         while let Some((&command_seq, command)) = self.session.commands.first_key_value() {
             match command {
                 Command::StartRun(_) => self.emit(EventKind::CommandRefused {

@@ -21,7 +21,9 @@
 //! `{"Waiting": {"reason": "InDoubt" | "Budget", "step", "running"}}`,
 //! `{"Paused": {"step", "running"}}`, `"Completed"`,
 //! `{"Failed": {"kind", "reason", "message"}}` or `{"Cancelled": {"reason"}}`. Steps are those of
-//! the plan in force, in its order and by their numbers in the run; `step` is the first of the running ones, or null between two steps.
+//! the plan in force, in its order and by their numbers in the run, so `step` need not count up
+//! from 1 once the plan was revised; `step` of a phase is the first of the running ones, or null
+//! between two steps. A paused run may have running steps: they go on when it is resumed.
 //!
 //! `status` of a step is `Pending`, `Running`, `Completed`, `Failed` or `Skipped`. The chat history
 //! holds the attempts under way, so it is empty between two steps; the scratchpad holds the notes

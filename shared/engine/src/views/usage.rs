@@ -60,6 +60,18 @@ impl UsageView {
                 duration_ms,
                 ..
             }
+            | EventKind::PlanProposed {
+                run,
+                usage,
+                duration_ms,
+                ..
+            }
+            | EventKind::RevisionFailed {
+                run,
+                usage,
+                duration_ms,
+                ..
+            }
             | EventKind::RunFailed {
                 run,
                 usage: Some(usage),

@@ -11,7 +11,7 @@ use cairn_engine::plan::PlanDraft;
 use cairn_engine::state::Session;
 
 /// The refusal of an event in a state.
-fn refusal(session: &Session, kind: EventKind) -> String {
+pub(crate) fn refusal(session: &Session, kind: EventKind) -> String {
     let event = Event { at: 1, kind };
     let mut session = session.clone();
     match session.apply(session.seq + 1, &event) {
@@ -81,7 +81,7 @@ fn events_about_the_wrong_step_or_attempt_are_refused() {
         ),
         (
             started(attempt(9, 1)),
-            "illegal transition of step 9: \"not ready\" → Running",
+            "illegal event: step 9 does not exist",
         ),
         (
             completed(attempt(2, 1)),
@@ -326,18 +326,13 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
             "{text}"
         );
     }
-    let plan = EventKind::PlanApplied {
+    let resumed = EventKind::RunResumed {
         run: 1,
-        revision: 2,
-        plan: chain(vec![model_step("more")]),
-        numbers: Vec::new(),
         command_seq: 0,
-        usage: Default::default(),
-        duration_ms: 0,
     };
     assert_eq!(
-        refusal(&world.session, plan),
-        "illegal transition of run 1: Completed → Running"
+        refusal(&world.session, resumed),
+        "illegal transition of run 1: Completed → \"resumed\""
     );
 }
 

@@ -24,6 +24,7 @@ mod memory;
 mod plans;
 mod properties;
 mod report;
+mod revision_events;
 mod safe;
 mod state_tools;
 mod tampering;

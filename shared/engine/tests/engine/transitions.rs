@@ -50,28 +50,35 @@ fn a_call_leaves_doubt_only_by_a_result_or_by_being_asked_for_again() {
 }
 
 #[test]
-fn a_run_ends_once() {
-    use RunStatus::{Cancelled, Completed, Failed, Planning, Running, Waiting};
+fn a_run_that_ended_goes_on_only_with_another_plan() {
+    use RunStatus::{Cancelled, Completed, Failed, Paused, Planning, Running, Waiting};
     let doubt = Waiting(WaitReason::InDoubt);
     let budget = Waiting(WaitReason::Budget);
+    let ends = [Completed, Failed, Cancelled];
     let mut allowed = vec![
         (Planning, Running),
+        (Planning, Paused),
         (Planning, Failed),
         (Planning, Cancelled),
+        (Running, Paused),
         (Running, Completed),
         (Running, Failed),
         (Running, Cancelled),
+        (Paused, Planning),
+        (Paused, Running),
+        (Paused, Failed),
+        (Paused, Cancelled),
     ];
     for waiting in [doubt, budget] {
         allowed.push((Running, waiting));
-        allowed.extend([Running, Failed, Cancelled].map(|to| (waiting, to)));
+        allowed.extend([Running, Paused, Failed, Cancelled].map(|to| (waiting, to)));
     }
+    allowed.extend(ends.map(|end| (end, Running)));
     let all = [
-        Planning, Running, doubt, budget, Completed, Failed, Cancelled,
+        Planning, Running, doubt, budget, Paused, Completed, Failed, Cancelled,
     ];
     check(&all, &allowed, run_may);
     for status in all {
-        let is_end = all.iter().all(|&to| !run_may(status, to));
-        assert_eq!(status.is_terminal(), is_end, "{status:?}");
+        assert_eq!(status.is_terminal(), ends.contains(&status), "{status:?}");
     }
 }

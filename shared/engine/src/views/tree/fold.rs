@@ -81,7 +81,11 @@ impl Tree {
             }
             E::RunPaused { run, .. } => self.set_run(*run, RunStatus::Paused),
             E::RunWaiting { run, reason } => self.set_run(*run, RunStatus::Waiting(*reason)),
-            E::RunResumed { run, .. } => self.set_run(*run, RunStatus::Running),
+            E::RunResumed { run, .. } => {
+                let has_plan = self.run(*run).is_some_and(|root| !root.steps.is_empty());
+                let status = [RunStatus::Planning, RunStatus::Running][usize::from(has_plan)];
+                self.set_run(*run, status);
+            }
             E::RunCompleted { run, answer } => {
                 self.add_response(*run, answer, origin);
                 self.end_run(*run, RunStatus::Completed, origin);
@@ -146,7 +150,10 @@ impl Tree {
         let Some(root) = self.runs.get_mut(&run) else {
             return;
         };
-        root.status = RunStatus::Running;
+        // A run that waits or is paused goes on doing so.
+        if root.status == RunStatus::Planning || root.status.is_terminal() {
+            root.status = RunStatus::Running;
+        }
         root.ended_at = None;
         let goals: Vec<NodeIndex> = numbers.iter().map(|number| root.steps[number]).collect();
         let in_force: HashSet<NodeIndex> = goals.iter().copied().collect();
@@ -187,7 +194,12 @@ impl Tree {
         if answer.trim().is_empty() {
             return;
         }
-        if let Some(response) = self.add(run, None, NodeKind::Response, [0; 4], origin) {
+        // A run that another plan opened again answers once more.
+        let roots = self.run(run).map_or(&[][..], |root| &root.roots);
+        let is_response = |root: &&NodeIndex| self.nodes[**root].kind == NodeKind::Response;
+        let before = roots.iter().filter(is_response).count() as u32;
+        let place = [before, 0, 0, 0];
+        if let Some(response) = self.add(run, None, NodeKind::Response, place, origin) {
             let node = &mut self.nodes[response];
             node.status = NodeStatus::Completed;
             node.description = describe::text(answer);
