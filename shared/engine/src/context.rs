@@ -112,3 +112,20 @@ fn ancestors<'a>(plan: &'a PlanState, step: &'a Step) -> BTreeMap<u32, &'a Step>
     }
     found
 }
+
+/// What came of the steps of a plan so far, for whoever makes another one: a line a step that
+/// begins with its id. Only the summaries of finished steps are told.
+pub fn results(plan: &PlanState) -> String {
+    let lines = plan.current().map(|(_, step)| {
+        let outcome = match &step.status {
+            StepStatus::Pending => "not begun".to_owned(),
+            StepStatus::Running(_) => "in progress".to_owned(),
+            StepStatus::Completed { summary, .. } => format!("done: {summary}"),
+            StepStatus::Failed { failure } => format!("failed: {}", failure.message),
+            StepStatus::Skipped { reason, .. } if reason.is_empty() => "skipped".to_owned(),
+            StepStatus::Skipped { reason, .. } => format!("skipped: {reason}"),
+        };
+        format!("- {}: {outcome}", step.plan.id)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -18,7 +18,8 @@ const STEP_KEY_VERSION: u32 = 1;
 pub struct StepKey([u8; 32]);
 
 impl StepKey {
-    /// The key of `step`, given the keys of its dependencies in the order of the plan.
+    /// The key of `step`, given the keys of its dependencies. Their order does not count: steps of
+    /// a graph may change places without anything being done again.
     pub fn of(step: &PlanStep, dependencies: impl IntoIterator<Item = Self>) -> Self {
         let mut digest = Fields::new("cairn.step", STEP_KEY_VERSION);
         digest.text(&step.title).text(&step.description);
@@ -27,6 +28,8 @@ impl StepKey {
             None => digest.number(0),
         };
         digest.number(step.redo.into());
+        let mut dependencies: Vec<Self> = dependencies.into_iter().collect();
+        dependencies.sort_unstable();
         for key in dependencies {
             digest.bytes(&key.0);
         }

@@ -18,14 +18,14 @@ pub fn numbers(old: Option<&PlanState>, plan: &Plan) -> Vec<u32> {
     let keys = step_keys(&plan.steps);
     let mut chosen = choose(steps, &keys);
     let mut next = steps.len() as u32;
-    let mut number = |key| {
+    let number = |key| {
         let kept: Option<u32> = chosen.get_mut(key).and_then(Vec::pop);
         kept.unwrap_or_else(|| {
             next += 1;
             next
         })
     };
-    keys.iter().map(|key| number(key)).collect()
+    keys.iter().map(number).collect()
 }
 
 /// For each key, the numbers of the steps to be taken; the first comes last.

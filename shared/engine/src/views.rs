@@ -1,7 +1,8 @@
 //! Views: what people and models are shown, as pure functions of the state or of the events.
 //!
 //! From the state, as it is now: [`agent_state`] (all of it as JSON), [`todo`](mod@todo) (the plan as a
-//! list), [`memory`] (session memory for a prompt), [`transcript`] (an attempt as messages).
+//! list), [`plan_diff`] (what another plan would change), [`memory`] (session memory for a prompt),
+//! [`transcript`] (an attempt as messages).
 //!
 //! From the events, folded one by one in the order of the journal and in time proportional to
 //! them: [`tree`] (what was done, as a tree) with its renderings [`history`] (for a model whose
@@ -17,6 +18,7 @@ pub mod figures;
 pub mod history;
 pub mod log;
 pub mod memory;
+pub mod plan_diff;
 pub mod report;
 pub mod safe;
 pub mod todo;

@@ -23,12 +23,7 @@ impl Session {
                 command_seq,
             } => {
                 let run = self.run_mut(*run)?;
-                let wish = Revising {
-                    feedback: feedback.clone(),
-                    apply: *apply,
-                    base_revision: run.revision(),
-                };
-                run.revising.insert(*command_seq, wish);
+                run.wish(*command_seq, feedback, *apply);
                 *command_seq
             }
             E::PlanProposed {
@@ -97,6 +92,15 @@ impl Run {
     /// Number of the plan in force; 0 without one.
     pub fn revision(&self) -> u32 {
         self.plan.as_ref().map_or(0, |plan| plan.revision)
+    }
+
+    fn wish(&mut self, request_seq: u64, feedback: &str, apply: bool) {
+        let wish = Revising {
+            feedback: feedback.to_owned(),
+            apply,
+            base_revision: self.revision(),
+        };
+        self.revising.insert(request_seq, wish);
     }
 
     fn propose(&mut self, number: u32, proposal: Proposal) -> Result<(), IllegalTransition> {

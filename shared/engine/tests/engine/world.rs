@@ -1,5 +1,6 @@
 //! A session with its journal, and short words for what happens to it.
 
+pub(crate) mod notation;
 mod reading;
 mod words;
 

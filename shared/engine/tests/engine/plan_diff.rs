@@ -1,0 +1,206 @@
+//! What people are told of another plan before they apply it.
+//!
+//! Notation: `=1` is reused, `>2` goes on, `.3` waits, `-2` stays skipped, `2again` repeats step 2,
+//! `new` is added; `!` has moved. After `|` what is dropped, with its status and where it is repeated
+//! (from 1).
+
+use crate::world::notation::plan;
+use crate::world::{World, send};
+use cairn_engine::command::{Command, RevisePlan};
+use cairn_engine::decide::Input;
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::plan::PlanError;
+use cairn_engine::views::plan_diff::{Fate, PlanDiff, Saved, diff};
+
+fn of(world: &World, text: &str) -> PlanDiff {
+    diff(world.run(), &plan(text)).unwrap()
+}
+
+fn told(diff: &PlanDiff) -> String {
+    let step = |step: &cairn_engine::views::plan_diff::StepDiff| {
+        let number = step.number.unwrap_or_default();
+        let fate = match step.fate {
+            Fate::Reused => format!("={number}"),
+            Fate::GoesOn => format!(">{number}"),
+            Fate::Waiting => format!(".{number}"),
+            Fate::Skipped => format!("-{number}"),
+            Fate::Repeated { number } => format!("{number}again"),
+            Fate::Added => "new".to_owned(),
+        };
+        let has_number = !matches!(step.fate, Fate::Repeated { .. } | Fate::Added);
+        assert_eq!(step.number.is_some(), has_number);
+        format!("{fate}{}", if step.moved { "!" } else { "" })
+    };
+    let steps: Vec<String> = diff.steps.iter().map(step).collect();
+    let dropped = diff.dropped.iter().map(|it| {
+        let place = it.repeated_as.map(|place| format!("@{}", place + 1));
+        format!("{}{:?}{}", it.number, it.status, place.unwrap_or_default())
+    });
+    let dropped: Vec<String> = dropped.collect();
+    match dropped.is_empty() {
+        true => steps.join(" "),
+        false => format!("{} | {}", steps.join(" "), dropped.join(" ")),
+    }
+}
+
+/// a is done, b runs, c and d have not begun.
+fn chain_under_way() -> World {
+    let mut world = World::with_plan(plan("a b c d"));
+    world.end(1);
+    world
+}
+
+/// a is done, b and c run, d has not begun.
+fn graph_under_way() -> World {
+    let mut world = World::with_plan(plan("g: a b c<a d<b,c"));
+    world.end(1);
+    world
+}
+
+#[test]
+fn changes_of_a_chain() {
+    let world = chain_under_way();
+    let cases = [
+        ("a b c d", "=1 >2 .3 .4"),
+        ("a b c d e", "=1 >2 .3 .4 new"),
+        (
+            "a x b c d",
+            "=1 new 2again 3again 4again | 2Running@3 3Pending@4 4Pending@5",
+        ),
+        ("a b c~ d", "=1 >2 new 4again | 3Pending 4Pending@4"),
+        ("a b d c", "=1 >2 4again 3again | 3Pending@4 4Pending@3"),
+        ("a b", "=1 >2 | 3Pending 4Pending"),
+        (
+            "a*1 b",
+            "1again 2again | 1Completed@1 2Running@2 3Pending 4Pending",
+        ),
+        ("w x", "new new | 1Completed 2Running 3Pending 4Pending"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(told(&of(&world, text)), expected, "{text}");
+    }
+}
+
+#[test]
+fn changes_of_a_graph() {
+    let world = graph_under_way();
+    let cases = [
+        ("g: a b c<a d<b,c", "=1 >2 >3 .4"),
+        ("g: b a c<a d<b,c", ">2! =1 >3 .4"),
+        ("g: d<b,c c<a b a", ".4! >3! >2! =1"),
+        ("g: c<a a b d<b,c", ">3! =1 >2 .4"),
+        ("g: b c<a d<b,c a", ">2 >3 .4 =1!"),
+        (
+            "g: a b c~<a d<b,c",
+            "=1 >2 new 4again | 3Running 4Pending@4",
+        ),
+        ("g: a b d<b x:a", "=1 >2 4again new | 3Running 4Pending@3"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(told(&of(&world, text)), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_failed_is_repeated_and_what_was_skipped_stays_skipped() {
+    let mut world = World::with_plan(plan("g: a b c<b d"));
+    world.command(Command::SkipStep {
+        run: 1,
+        step: 2,
+        reason: String::new(),
+    });
+    world.fail(1, Failure::new(FailureKind::Llm, "Refused", "no"));
+    let diff = of(&world, "g: a b c<b d");
+    assert_eq!(told(&diff), "1again -2 >3 >4 | 1Failed@1");
+    assert!(diff.stopped.is_empty());
+    assert_eq!(diff.saved, Saved::default(), "a skipped step saves nothing");
+}
+
+#[test]
+fn what_an_earlier_plan_did_comes_back_without_having_moved() {
+    let mut world = World::with_plan(plan("g: a b"));
+    world.end(1);
+    world.command(Command::RevisePlan(RevisePlan {
+        run: 1,
+        plan: Some(plan("g: b")),
+        apply: true,
+        ..RevisePlan::default()
+    }));
+    let diff = of(&world, "g: b a");
+    assert_eq!((told(&diff).as_str(), diff.base_revision), (">2 =1", 2));
+}
+
+#[test]
+fn running_steps_that_are_stopped_and_their_calls_are_named() {
+    let mut world = graph_under_way();
+    world.reply(2, "", &[send(), send(), send()]);
+    world.result(2, 0, "sent");
+    world.error(2, 1, "ExecutionFailed");
+    let diff = of(&world, "g: a c<a");
+    assert_eq!(told(&diff), "=1 >3 | 2Running 4Pending");
+    assert_eq!(diff.stopped, [2]);
+    let effects = diff.effects.iter().map(|it| {
+        assert_eq!((it.tool.as_str(), it.call.attempt.step), ("send", 2));
+        (it.call.index, it.is_done)
+    });
+    let effects: Vec<_> = effects.collect();
+    assert_eq!(effects, [(0, true), (1, false), (2, false)]);
+    assert!(of(&world, "g: a b").effects.is_empty());
+
+    // What is said before is what is so afterwards.
+    world.command(Command::RevisePlan(RevisePlan {
+        run: 1,
+        plan: Some(plan("g: a c<a")),
+        apply: true,
+        ..RevisePlan::default()
+    }));
+    let steps = &world.run().plan.as_ref().unwrap().steps;
+    assert_eq!(steps[1].effects, diff.effects);
+}
+
+#[test]
+fn a_call_in_doubt_is_named_once() {
+    let mut world = graph_under_way();
+    world.reply(2, "", &[send()]);
+    let attempt = world.attempt(2);
+    world.decide(Input::AttemptLost { attempt });
+    let diff = of(&world, "g: a c<a");
+    assert_eq!(diff.effects.len(), 1);
+    assert!(!diff.effects[0].is_done);
+}
+
+#[test]
+fn what_is_reused_is_what_is_saved() {
+    let mut world = World::with_plan(plan("a b t=1 d"));
+    world.now += 2_000;
+    world.reply(1, "", &[crate::world::look()]);
+    world.result(1, 0, "text");
+    world.now += 1_000;
+    world.end(1);
+    world.now += 500;
+    world.end(2);
+    world.now += 250;
+    world.end(3);
+    let saved = of(&world, "a b t=1 x").saved;
+    // Every reply of the test model costs 100 tokens in and 10 out.
+    assert_eq!((saved.steps, saved.tool_turns), (3, 3));
+    assert_eq!(
+        (saved.usage.input_tokens, saved.usage.output_tokens),
+        (300, 30)
+    );
+    assert_eq!(saved.usage.cost_nano_usd, 7_500_000);
+    assert_eq!(saved.duration_ms, 3_750);
+    assert_eq!(of(&world, "a x").saved.duration_ms, 3_000);
+    assert_eq!(of(&world, "x").saved, Saved::default());
+}
+
+#[test]
+fn without_a_plan_everything_is_added_and_no_plan_is_refused() {
+    let mut world = World::new();
+    world.command(crate::world::with_goal("a goal"));
+    let diff = of(&world, "a b");
+    assert_eq!((told(&diff).as_str(), diff.base_revision), ("new new", 0));
+    assert_eq!(diff.steps[1].label, "b");
+    let none = cairn_engine::views::plan_diff::diff(world.run(), &plan(""));
+    assert_eq!(none, Err(PlanError::NoSteps));
+}

@@ -1,0 +1,77 @@
+//! Plans and fates in few signs, for tables.
+//!
+//! A plan: `a b c` is a chain, `g: a b c<a,b` a graph. A step is named by its title; `x:a` gives it
+//! another id. `a~` says the same in other words, `a*2` was done again twice, `t=5` is a call with
+//! the argument 5 (of `look`, which is pure).
+//!
+//! A fate: the steps of the plan in force by their numbers, then after `|` the ones that it does not
+//! have any more. `d` is done, `r` runs, `p` has not begun, `f` failed, `w` is skipped by wish, `s` is
+//! skipped otherwise, `n` is new.
+
+use super::{World, chain, graph, model_step, tool_step};
+use cairn_engine::plan::{PlanDraft, StepDraft};
+use cairn_engine::state::{Run, StepStatus};
+
+pub(crate) fn plan(text: &str) -> PlanDraft {
+    match text.strip_prefix("g:") {
+        Some(steps) => graph(steps.split_whitespace().map(step).collect()),
+        None => chain(text.split_whitespace().map(step).collect()),
+    }
+}
+
+fn step(text: &str) -> StepDraft {
+    let (text, depends_on) = text.split_once('<').unwrap_or((text, ""));
+    let (id, text) = text.split_once(':').unwrap_or(("", text));
+    let (text, redo) = text.split_once('*').unwrap_or((text, "0"));
+    let (text, argument) = text.split_once('=').unwrap_or((text, ""));
+    let title = text.trim_end_matches('~');
+    let mut step = if argument.is_empty() {
+        model_step(title)
+    } else {
+        let mut step = tool_step(title, "look");
+        step.tool.as_mut().unwrap().arguments = format!("{{\"n\":{argument}}}");
+        step
+    };
+    if title != text {
+        step.description = format!("{} In other words.", step.description);
+    }
+    step.id = if id.is_empty() { title } else { id }.to_owned();
+    step.redo = redo.parse().unwrap();
+    let depends_on = depends_on.split(',').filter(|id| !id.is_empty());
+    step.depends_on = depends_on.map(str::to_owned).collect();
+    step
+}
+
+/// Steps with a number above `known` are new.
+pub(crate) fn fates(run: &Run, known: usize) -> String {
+    let plan = run.plan.as_ref().unwrap();
+    let mark = |(number, status): (u32, &StepStatus)| {
+        let mark = match status {
+            _ if number as usize > known => 'n',
+            StepStatus::Pending => 'p',
+            StepStatus::Running(_) => 'r',
+            StepStatus::Completed { .. } => 'd',
+            StepStatus::Failed { .. } => 'f',
+            StepStatus::Skipped { is_wish: true, .. } => 'w',
+            StepStatus::Skipped { .. } => 's',
+        };
+        format!("{number}{mark}")
+    };
+    let current = plan.current().map(|(number, step)| (number, &step.status));
+    let current: Vec<String> = current.map(mark).collect();
+    let dropped = (1..).zip(&plan.steps);
+    let dropped = dropped.filter(|(_, step)| step.place.is_none());
+    let dropped = dropped.map(|(number, step)| mark((number, &step.status)));
+    let dropped: Vec<String> = dropped.collect();
+    match dropped.is_empty() {
+        true => current.join(" "),
+        false => format!("{} | {}", current.join(" "), dropped.join(" ")),
+    }
+}
+
+impl World {
+    /// How the steps stand; those above `known` are new.
+    pub(crate) fn fates(&self, known: usize) -> String {
+        fates(self.run(), known)
+    }
+}
