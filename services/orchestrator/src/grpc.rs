@@ -1,8 +1,10 @@
 //! The public service: convert, call, convert.
 
 mod commands;
+mod control;
 mod listing;
 mod log;
+mod revisions;
 mod streams;
 mod views;
 
@@ -160,7 +162,49 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::CancelRunRequest>,
     ) -> Answer<pb::CancelRunResponse> {
-        commands::cancel_run(&self.deps, request).await
+        control::cancel_run(&self.deps, request).await
+    }
+
+    async fn propose_plan(
+        &self,
+        request: Request<pb::ProposePlanRequest>,
+    ) -> Answer<pb::ProposePlanResponse> {
+        revisions::propose(&self.deps, request).await
+    }
+
+    async fn apply_plan(
+        &self,
+        request: Request<pb::ApplyPlanRequest>,
+    ) -> Answer<pb::ApplyPlanResponse> {
+        revisions::apply(&self.deps, request).await
+    }
+
+    async fn send_feedback(
+        &self,
+        request: Request<pb::SendFeedbackRequest>,
+    ) -> Answer<pb::SendFeedbackResponse> {
+        revisions::send_feedback(&self.deps, request).await
+    }
+
+    async fn pause_run(
+        &self,
+        request: Request<pb::PauseRunRequest>,
+    ) -> Answer<pb::PauseRunResponse> {
+        control::pause_run(&self.deps, request).await
+    }
+
+    async fn resume_run(
+        &self,
+        request: Request<pb::ResumeRunRequest>,
+    ) -> Answer<pb::ResumeRunResponse> {
+        control::resume_run(&self.deps, request).await
+    }
+
+    async fn skip_step(
+        &self,
+        request: Request<pb::SkipStepRequest>,
+    ) -> Answer<pb::SkipStepResponse> {
+        control::skip_step(&self.deps, request).await
     }
 
     type WatchSessionStream = streams::Watched;

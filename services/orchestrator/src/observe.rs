@@ -62,7 +62,11 @@ pub(crate) fn committed(key: &SessionKey, session: &Session, events: &[Event]) {
                 counter!(metrics::TOOL_TURNS, "model" => model).increment(1);
                 spend(&reply.model, &reply.usage);
             }
-            EventKind::PlanApplied { run, usage, .. } => spend(model_of(session, *run), usage),
+            EventKind::PlanApplied { run, usage, .. }
+            | EventKind::PlanProposed { run, usage, .. }
+            | EventKind::RevisionFailed { run, usage, .. } => {
+                spend(model_of(session, *run), usage);
+            }
             EventKind::RunCompleted { run, .. } => end(key, session, *run, "completed"),
             EventKind::RunCancelled { run, .. } => end(key, session, *run, "cancelled"),
             EventKind::RunFailed { run, usage, .. } => {

@@ -7,7 +7,7 @@ use cairn_engine::event::WaitReason;
 use cairn_engine::key::call_key;
 use cairn_engine::message::Usage;
 use cairn_engine::pending::{Pending, Subject, pending};
-use cairn_engine::state::{Run, RunStatus, Session, Step, StepStatus};
+use cairn_engine::state::{PlanState, Run, RunStatus, Session, Step, StepStatus};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
@@ -57,11 +57,12 @@ pub(crate) fn run_message(run: &Run) -> pb::Run {
         RunStatus::Planning => (pb::RunStatus::Planning, None),
         RunStatus::Running => (pb::RunStatus::Running, None),
         RunStatus::Waiting(reason) => (pb::RunStatus::Waiting, Some(reason)),
+        RunStatus::Paused => (pb::RunStatus::Paused, None),
         RunStatus::Completed => (pb::RunStatus::Completed, None),
         RunStatus::Failed => (pb::RunStatus::Failed, None),
         RunStatus::Cancelled => (pb::RunStatus::Cancelled, None),
     };
-    let steps = run.plan.iter().flat_map(|plan| &plan.steps);
+    let steps = run.plan.iter().flat_map(PlanState::current);
     pb::Run {
         number: run.number,
         goal: run.goal.clone(),
@@ -76,7 +77,7 @@ pub(crate) fn run_message(run: &Run) -> pb::Run {
         usage: Some(run.usage.into()),
         tool_turns: run.tool_turns,
         steps: steps.clone().count() as u32,
-        steps_done: steps.filter(|step| step.is_met()).count() as u32,
+        steps_done: steps.filter(|(_, step)| step.is_met()).count() as u32,
         cancel_reason: run.cancel_reason.clone(),
     }
 }
@@ -93,11 +94,8 @@ pub(crate) fn plan_message(run: &Run) -> pb::GetPlanResponse {
         .iter()
         .map(|step| step.plan.id.as_str())
         .collect();
-    let steps = plan
-        .steps
-        .iter()
-        .zip(1..)
-        .map(|(step, number)| planned_step(step, number, &ids));
+    let steps = plan.current();
+    let steps = steps.map(|(number, step)| planned_step(step, number, &ids));
     pb::GetPlanResponse {
         run: run.number,
         revision: plan.revision,
@@ -131,7 +129,7 @@ fn planned_step(step: &Step, number: u32, ids: &[&str]) -> pb::PlannedStep {
             message.failure = Some(failure.clone().into());
             pb::StepStatus::Failed
         }
-        StepStatus::Skipped { reason } => {
+        StepStatus::Skipped { reason, .. } => {
             message.skip_reason.clone_from(reason);
             pb::StepStatus::Skipped
         }
@@ -153,6 +151,7 @@ fn step_message(step: &Step, ids: &[&str]) -> wire::PlanStep {
         tool: step.plan.tool.clone().map(Into::into),
         depends_on: depends_on.map(|&id| id.to_owned()).collect(),
         capabilities: step.plan.capabilities.clone(),
+        redo: step.plan.redo,
     }
 }
 

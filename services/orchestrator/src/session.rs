@@ -5,6 +5,7 @@ mod attempt;
 mod checkpoint;
 mod outstanding;
 mod perform;
+mod planning;
 mod reports;
 mod tenure;
 mod transition;
@@ -43,7 +44,7 @@ use tonic::Status;
 enum Message {
     /// The planner answered.
     Planned {
-        run: u32,
+        work: Work,
         outcome: Box<Result<MakePlanResponse, Status>>,
     },
     /// An executor reports.
@@ -288,7 +289,7 @@ impl Owner {
             // What becomes due is for the next owner.
             Message::Tick if self.tenure.is_stopping() => {}
             Message::Tick => inputs.push(Input::Tick),
-            Message::Planned { run, outcome } => inputs.extend(self.planned(run, *outcome)),
+            Message::Planned { work, outcome } => inputs.extend(self.planned(work, *outcome)),
             Message::Report {
                 attempt,
                 stream,

@@ -1,16 +1,21 @@
 //! The service as the contract has it.
 
 use crate::config::Config;
+use crate::messages::{ask_for_plan, ask_for_revision};
 use crate::parser::PlanParser;
 use crate::plan::{Planned, make_plan};
-use cairn_engine::message::Usage;
+use cairn_engine::message::{Message, Usage};
+use cairn_engine::plan::PlanDraft;
 use cairn_model::ModelRegistry;
+use cairn_model::prompt::PLANNING;
 use cairn_proto::planner::planner_service_server::PlannerService;
-use cairn_proto::planner::{MakePlanRequest, MakePlanResponse};
+use cairn_proto::planner::{
+    MakePlanRequest, MakePlanResponse, RevisePlanRequest, RevisePlanResponse,
+};
 use cairn_rpc::trace::TARGET;
 use cairn_rpc::{RpcError, TraceParent};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 use tracing::field::Empty;
@@ -39,39 +44,27 @@ impl Planner {
         }
     }
 
-    async fn plan(&self, request: &MakePlanRequest) -> Planned {
-        match self.models.get(&request.model) {
-            Ok(model) => {
-                let (goal, layers) = (&request.goal, &request.prompt_layers);
-                make_plan(&*model, &*self.parser, &self.config.retry, goal, layers).await
-            }
-            Err(failure) => Planned {
-                outcome: Err(failure),
-                usage: Usage::default(),
-            },
-        }
-    }
-}
-
-#[tonic::async_trait]
-impl PlannerService for Planner {
-    async fn make_plan(
+    /// One conversation with a model, under a span of its own.
+    async fn ask(
         &self,
-        request: Request<MakePlanRequest>,
-    ) -> Result<Response<MakePlanResponse>, Status> {
-        let Ok(_slot) = self.slots.try_acquire() else {
-            let most = self.config.max_plans;
-            let message = format!("{most} plans are in the making; this planner makes no more");
-            return Err(RpcError::exhausted(message).reason("NO_FREE_SLOT").into());
-        };
-        let caller = TraceParent::of(&request);
-        let request = request.into_inner();
-        if request.goal.trim().is_empty() {
-            return Err(RpcError::missing("goal").into());
-        }
+        caller: Option<TraceParent>,
+        about: About<'_>,
+        messages: Vec<Message>,
+    ) -> MakePlanResponse {
         let started = Instant::now();
-        let span = span(caller, &request);
-        let Planned { outcome, usage } = self.plan(&request).instrument(span.clone()).await;
+        let span = span(caller, about);
+        let asked = async {
+            match self.models.get(about.model) {
+                Ok(model) => {
+                    make_plan(&*model, &*self.parser, &self.config.retry, messages).await
+                }
+                Err(failure) => Planned {
+                    outcome: Err(failure),
+                    usage: Usage::default(),
+                },
+            }
+        };
+        let Planned { outcome, usage } = asked.instrument(span.clone()).await;
         if let Err(failure) = &outcome {
             span.record("error.type", failure.reason.as_str());
             span.record("otel.status_code", "ERROR");
@@ -85,12 +78,84 @@ impl PlannerService for Planner {
             Ok(plan) => response.plan = Some(plan.into()),
             Err(failure) => response.failure = Some(failure.into()),
         }
-        Ok(Response::new(response))
+        response
+    }
+
+    fn slot(&self) -> Result<SemaphorePermit<'_>, RpcError> {
+        self.slots.try_acquire().map_err(|_| {
+            let most = self.config.max_plans;
+            let message = format!("{most} plans are in the making; this planner makes no more");
+            RpcError::exhausted(message).reason("NO_FREE_SLOT")
+        })
+    }
+}
+
+/// What a plan is for.
+#[derive(Debug, Clone, Copy)]
+struct About<'a> {
+    session: &'a str,
+    run: u32,
+    model: &'a str,
+}
+
+#[tonic::async_trait]
+impl PlannerService for Planner {
+    async fn make_plan(
+        &self,
+        request: Request<MakePlanRequest>,
+    ) -> Result<Response<MakePlanResponse>, Status> {
+        let _slot = self.slot()?;
+        let caller = TraceParent::of(&request);
+        let request = request.into_inner();
+        if request.goal.trim().is_empty() {
+            return Err(RpcError::missing("goal").into());
+        }
+        let messages = ask_for_plan(PLANNING, &request.goal, &request.prompt_layers);
+        let about = About {
+            session: &request.session,
+            run: request.run,
+            model: &request.model,
+        };
+        Ok(Response::new(self.ask(caller, about, messages).await))
+    }
+
+    async fn revise_plan(
+        &self,
+        request: Request<RevisePlanRequest>,
+    ) -> Result<Response<RevisePlanResponse>, Status> {
+        let _slot = self.slot()?;
+        let caller = TraceParent::of(&request);
+        let request = request.into_inner();
+        if request.feedback.trim().is_empty() {
+            return Err(RpcError::missing("feedback").into());
+        }
+        let plan = request.plan.map(PlanDraft::try_from).transpose();
+        let plan = plan.map_err(|error| RpcError::invalid("plan", error.to_string()))?;
+        let messages = ask_for_revision(
+            PLANNING,
+            &request.goal,
+            &request.prompt_layers,
+            plan.as_ref(),
+            &request.results,
+            &request.feedback,
+        );
+        let about = About {
+            session: &request.session,
+            run: request.run,
+            model: &request.model,
+        };
+        let answer = self.ask(caller, about, messages).await;
+        Ok(Response::new(RevisePlanResponse {
+            plan: answer.plan,
+            failure: answer.failure,
+            usage: answer.usage,
+            duration_ms: answer.duration_ms,
+        }))
     }
 }
 
 /// One plan, under the run that it is for. Its end is the hook point OnPlanProposed.
-fn span(caller: Option<TraceParent>, request: &MakePlanRequest) -> Span {
+fn span(caller: Option<TraceParent>, about: About<'_>) -> Span {
     let span = tracing::info_span!(
         target: TARGET,
         "plan",
@@ -99,8 +164,8 @@ fn span(caller: Option<TraceParent>, request: &MakePlanRequest) -> Span {
         otel.status_code = Empty,
         gen_ai.operation.name = "plan",
         gen_ai.agent.name = "cairn",
-        gen_ai.conversation.id = request.session,
-        cairn.run = request.run,
+        gen_ai.conversation.id = about.session,
+        cairn.run = about.run,
         error.type = Empty,
     );
     if let Some(caller) = caller {

@@ -3,7 +3,7 @@
 use crate::messages;
 use crate::parser::{PlanParser, read_plan};
 use cairn_engine::failure::Failure;
-use cairn_engine::message::Usage;
+use cairn_engine::message::{Message, Usage};
 use cairn_engine::plan::PlanDraft;
 use cairn_model::{ChatRequest, Model, RetryPolicy, chat_with_retry, prompt, traced};
 use cairn_rpc::metrics::{self, histogram};
@@ -23,17 +23,16 @@ pub(crate) struct Planned {
     pub(crate) usage: Usage,
 }
 
-/// Asks the model for a plan.
+/// Asks the model for a plan, in this conversation.
 pub(crate) async fn make_plan(
     model: &dyn Model,
     parser: &dyn PlanParser,
     retry: &RetryPolicy,
-    goal: &str,
-    layers: &[String],
+    messages: Vec<Message>,
 ) -> Planned {
     let mut usage = Usage::default();
     let mut request = ChatRequest {
-        messages: messages::ask_for_plan(prompt::PLANNING, goal, layers),
+        messages,
         ..ChatRequest::default()
     };
     let mut repairs = 0;

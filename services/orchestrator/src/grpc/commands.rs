@@ -3,11 +3,11 @@
 use super::{Answer, key_of};
 use crate::commands::{Answer as Outcome, start_in_new_session, submit};
 use crate::deps::Deps;
-use crate::key::derived_trace;
+use crate::key::{SessionKey, derived_trace};
 use crate::reading::ms;
 use cairn_engine::command::{Command, Settlement, StartRun};
 use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
-use cairn_engine::plan::Plan;
+use cairn_engine::plan::{Plan, PlanDraft};
 use cairn_proto::convert::ConvertError;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tonic::{Request, Response};
 
 /// Most bytes of a reason or of a result that a person gives.
-const MAX_REASON: usize = 1024;
+pub(super) const MAX_REASON: usize = 1024;
 const MAX_OUTPUT: usize = 48 * 1024;
 const MAX_MODEL_NAME: usize = 128;
 
@@ -70,7 +70,7 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
             check_text("run.goal", &run.goal, MAX_GOAL)?;
             let checked = Plan::new(plan);
             checked.map_err(|e| RpcError::invalid("run.plan", e.to_string()).reason("BAD_PLAN"))?;
-            check_steps(plan)?;
+            check_steps("run.plan", plan)?;
         }
         None => check_required_text("run.goal", &run.goal, MAX_GOAL)?,
     }
@@ -82,12 +82,18 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
         "run.limits.max_parallel_steps",
         limits.max_parallel_steps,
         MAX_PARALLEL_STEPS,
+    )?;
+    at_most(
+        "run.limits.max_own_revisions",
+        limits.max_own_revisions,
+        100,
     )
 }
 
-fn check_steps(plan: &cairn_engine::plan::PlanDraft) -> Result<(), RpcError> {
+/// `at` is the path of the plan in its request.
+pub(super) fn check_steps(at: &str, plan: &PlanDraft) -> Result<(), RpcError> {
     for (i, step) in plan.steps.iter().enumerate() {
-        let field = |name: &str| format!("run.plan.steps[{i}].{name}");
+        let field = |name: &str| format!("{at}.steps[{i}].{name}");
         check_text(&field("id"), &step.id, 128)?;
         check_text(&field("title"), &step.title, 1024)?;
         check_text(&field("description"), &step.description, MAX_GOAL)?;
@@ -110,23 +116,14 @@ fn at_most(field: &str, value: u32, limit: u32) -> Result<(), RpcError> {
     Err(RpcError::invalid(field, format!("is {value}")).allowed(allowed))
 }
 
-pub(super) async fn cancel_run(
+/// The number of the run that a request means: 0 is for the latest.
+pub(super) async fn run_number(
     deps: &Arc<Deps>,
-    request: Request<pb::CancelRunRequest>,
-) -> Answer<pb::CancelRunResponse> {
-    let key = key_of(&request, &request.get_ref().session)?;
-    let asked = request.into_inner();
-    check_request_id("request_id", &asked.request_id)?;
-    check_text("reason", &asked.reason, MAX_REASON)?;
-    let session = deps.store.load(&key, None).await?.session;
-    let command = Command::CancelRun {
-        run: crate::reading::run_of(&session, asked.run)?.number,
-        reason: asked.reason,
-    };
-    match submit(deps, &key, &asked.request_id, command).await? {
-        Outcome::RunCancelled { run } => Ok(Response::new(pb::CancelRunResponse { run })),
-        other => Err(contradiction(&other).into()),
-    }
+    key: &SessionKey,
+    asked: u32,
+) -> Result<u32, RpcError> {
+    let session = deps.store.load(key, None).await?.session;
+    Ok(crate::reading::run_of(&session, asked)?.number)
 }
 
 pub(super) async fn decide(
@@ -159,7 +156,7 @@ pub(super) async fn decide(
     }
 }
 
-fn invalid(field: &str, error: &ConvertError) -> RpcError {
+pub(super) fn invalid(field: &str, error: &ConvertError) -> RpcError {
     let path = if error.field.is_empty() {
         field.to_owned()
     } else {
@@ -169,7 +166,7 @@ fn invalid(field: &str, error: &ConvertError) -> RpcError {
 }
 
 /// A repeated request_id brought the answer to another kind of request.
-fn contradiction(outcome: &Outcome) -> RpcError {
+pub(super) fn contradiction(outcome: &Outcome) -> RpcError {
     RpcError::precondition(format!(
         "the request_id belongs to another request: {outcome:?}"
     ))

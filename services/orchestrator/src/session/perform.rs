@@ -1,6 +1,7 @@
 //! Does what the committed state leaves outstanding, and what is done already goes on.
 
 use super::attempt::{attempt_start, last_turn, step_progress};
+use super::planning::Question;
 use super::{Message, Outstanding, Owner};
 use crate::key::SessionKey;
 use crate::observe::trace_of;
@@ -11,7 +12,6 @@ use cairn_engine::state::{CallStatus, Session};
 use cairn_proto::event::TextDelta;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest, RunStepResponse};
-use cairn_proto::planner::MakePlanRequest;
 use cairn_rpc::trace::is_passed_on;
 use cairn_rpc::with_namespace;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
@@ -81,7 +81,10 @@ impl Owner {
             let pause = failures.map(|failures| failures.pause());
             match work {
                 Work::HandleCommand => {}
-                Work::Plan { run } => self.ask_planner(work, run, pause),
+                Work::Plan { run } => self.ask_planner(work, run, pause, None),
+                Work::Revise { run, request_seq } => {
+                    self.ask_planner(work, run, pause, Some(request_seq));
+                }
                 Work::RunStep(name) => self.start_attempt(work, name, pause),
                 Work::Wake { at } => {
                     let wait = at.saturating_sub(self.deps.store.clock.now());
@@ -102,38 +105,30 @@ impl Owner {
         !self.tenure.is_stopping() || has_intended_call(&self.session, work)
     }
 
-    fn ask_planner(&mut self, work: Work, run: u32, pause: Option<Duration>) {
+    /// Asks for a plan, or for another one because of a wish.
+    fn ask_planner(
+        &mut self,
+        work: Work,
+        run: u32,
+        pause: Option<Duration>,
+        wish: Option<u64>,
+    ) {
         let Some(state) = self.session.run(run) else {
             return;
         };
         let mut layers = self.prompt_layers();
         layers.extend(Some(self.deps.catalogue().prompt.clone()).filter(|layer| !layer.is_empty()));
-        let request = MakePlanRequest {
-            session: self.key.id.to_string(),
-            run,
-            goal: state.goal.clone(),
-            prompt_layers: layers,
-            model: state.model.clone(),
-        };
-        let mut request = with_namespace(Request::new(request), &self.key.namespace);
-        if is_passed_on()
-            && let Some(trace) = trace_of(&self.key, state)
-        {
-            trace.set_on(&mut request);
-        }
-        let mut planner = self.deps.planner.clone();
+        let question = Question::new(&self.key, state, layers, wish);
+        let trace = Some(state).filter(|_| is_passed_on());
+        let trace = trace.and_then(|run| trace_of(&self.key, run));
+        let namespace = self.key.namespace.clone();
+        let planner = self.deps.planner.clone();
         let ask = async move {
             if let Some(pause) = pause {
                 tokio::time::sleep(pause).await;
             }
-            let outcome = planner
-                .make_plan(request)
-                .await
-                .map(tonic::Response::into_inner);
-            Message::Planned {
-                run,
-                outcome: Box::new(outcome),
-            }
+            let outcome = Box::new(question.ask(planner, &namespace, trace).await);
+            Message::Planned { work, outcome }
         };
         self.begin_work(work, stream::once(ask), None, Told::default());
     }

@@ -2,15 +2,14 @@
 
 use super::Owner;
 use super::perform::has_intended_call;
+use super::planning::{planning_ended, read_plan};
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, CallFinished};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::MAX_CALLS;
 use cairn_engine::message::Usage;
 use cairn_engine::outstanding::Work;
-use cairn_engine::plan::PlanDraft;
 use cairn_proto::convert::ConvertError;
-use cairn_proto::event as wire;
 use cairn_proto::executor::RunStepResponse;
 use cairn_proto::planner::MakePlanResponse;
 use cairn_rpc::{ErrorKind, Link, RpcError};
@@ -50,15 +49,14 @@ impl Failures {
 impl Owner {
     pub(super) fn planned(
         &mut self,
-        run: u32,
+        work: Work,
         outcome: Result<MakePlanResponse, Status>,
     ) -> Option<Input> {
-        let work = Work::Plan { run };
         self.active.remove(&work);
         let error = match outcome {
             Ok(answer) => {
                 self.failures.remove(&work);
-                return Some(read_plan(run, answer));
+                return read_plan(work, answer);
             }
             Err(status) => RpcError::from_status(&status),
         };
@@ -74,16 +72,8 @@ impl Owner {
             return None;
         }
         let message = format!("the planner cannot be asked: {error}");
-        Some(Input::Planned {
-            run,
-            outcome: Err(Failure::new(
-                FailureKind::Other,
-                "PlannerUnavailable",
-                message,
-            )),
-            usage: Usage::default(),
-            duration_ms: 0,
-        })
+        let failure = Failure::new(FailureKind::Other, "PlannerUnavailable", message);
+        planning_ended(work, Err(failure), Usage::default(), 0)
     }
 
     pub(super) fn reported(
@@ -230,24 +220,6 @@ fn fault_of(reply: &Reply) -> Option<(&'static str, String)> {
         return Some(("too_many_calls", message));
     }
     None
-}
-
-fn read_plan(run: u32, answer: MakePlanResponse) -> Input {
-    let other = |message: String| Failure::new(FailureKind::Other, "BadAnswer", message);
-    let outcome = match (answer.plan, answer.failure) {
-        (_, Some(failure)) => Err(failure.into()),
-        (Some(plan), None) => PlanDraft::try_from(plan).map_err(|error| other(error.to_string())),
-        (None, None) => Err(other(
-            "the planner gave neither a plan nor a failure".to_owned(),
-        )),
-    };
-    let usage: wire::Usage = answer.usage.unwrap_or_default();
-    Input::Planned {
-        run,
-        outcome,
-        usage: usage.into(),
-        duration_ms: answer.duration_ms,
-    }
 }
 
 fn size_of(reply: &Reply) -> usize {

@@ -194,7 +194,9 @@ fn only_ends(event: &EventKind) -> bool {
         E::CommandRefused { .. }
             | E::AttemptContinued { .. }
             | E::RunWaiting { .. }
+            | E::RunPaused { .. }
             | E::RunResumed { .. }
+            | E::RevisionFailed { .. }
             | E::RunCompleted { .. }
             | E::RunFailed { .. }
             | E::RunCancelled { .. }

@@ -66,9 +66,17 @@ kinds! {
         memory_removed: MemoryRemoved { key }
         memory_cleared: MemoryCleared {}
         run_started: RunStarted { run, goal, limits, model, command_seq, trace_parent }
-        plan_applied: PlanApplied { run, revision, plan, usage, duration_ms }
+        revision_requested: RevisionRequested { run, feedback, apply, command_seq }
+        plan_proposed: PlanProposed {
+            run, proposal, base_revision, plan, request_seq, usage, duration_ms
+        }
+        revision_failed: RevisionFailed { run, request_seq, failure, usage, duration_ms }
+        plan_applied: PlanApplied {
+            run, revision, plan, numbers, command_seq, usage, duration_ms
+        }
+        run_paused: RunPaused { run, reason, command_seq }
         run_waiting: RunWaiting { run, reason }
-        run_resumed: RunResumed { run }
+        run_resumed: RunResumed { run, command_seq }
         run_completed: RunCompleted { run, answer }
         run_failed: RunFailed { run, failure, usage, duration_ms }
         run_cancelled: RunCancelled { run, reason, command_seq }
@@ -76,7 +84,7 @@ kinds! {
         attempt_continued: AttemptContinued { attempt }
         step_completed: StepCompleted { attempt, response, summary }
         step_failed: StepFailed { attempt, failure }
-        step_skipped: StepSkipped { run, step, reason }
+        step_skipped: StepSkipped { run, step, reason, is_wish, command_seq }
         call_settled: CallSettled { call, settlement }
         sub_goal_added: SubGoalAdded { attempt, index, text }
         sub_goal_focused: SubGoalFocused { attempt, index }

@@ -34,6 +34,7 @@ impl From<StepDraft> for proto::PlanStep {
             tool: step.tool.map(Into::into),
             depends_on: step.depends_on,
             capabilities: step.capabilities,
+            redo: step.redo,
         }
     }
 }
@@ -47,6 +48,7 @@ impl From<proto::PlanStep> for StepDraft {
             tool: step.tool.map(Into::into),
             depends_on: step.depends_on,
             capabilities: step.capabilities,
+            redo: step.redo,
         }
     }
 }
