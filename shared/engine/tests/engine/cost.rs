@@ -17,7 +17,7 @@ fn timed(work: impl FnOnce()) -> Duration {
 
 /// Four times as much must take less than eight times as long. What grows with the square takes
 /// sixteen times as long, every time; a busy machine only sometimes.
-fn check_growth<T>(prepare: impl Fn(u32) -> T, work: impl Fn(&T)) {
+pub(crate) fn check_growth<T>(prepare: impl Fn(u32) -> T, work: impl Fn(&T)) {
     let (small, large) = (prepare(2_000), prepare(8_000));
     let mut seen = Vec::new();
     for _ in 0..6 {

@@ -1,20 +1,26 @@
 //! A driver that plays everything that can happen to a session: planner, executors, clients,
 //! crashes, time. What an operation refers to is picked from what there is.
 
+mod end;
+mod revise;
+
 use crate::world::{
     World, chain, complete, finished, graph, look, model_step, report_reply, send, step_call,
     tool_call, tool_step,
 };
-use cairn_engine::command::{Command, LimitOverrides, Settlement, StartRun};
+use cairn_engine::command::{Command, LimitOverrides, OnFailure, Settlement, StartRun};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{AttemptRef, CallRef, Effect, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{ToolCall, Usage};
 use cairn_engine::pending::pending;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft};
-use cairn_engine::state::{Attempt, CallStatus, RunStatus, Session};
+use cairn_engine::state::{Attempt, CallStatus, Session};
 use proptest::prelude::*;
 use serde_json::json;
+
+pub(crate) use end::play_to_the_end;
+pub(crate) use revise::{Change, changes};
 
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
@@ -31,6 +37,7 @@ pub(crate) enum Op {
     Decide { question: u8, how: u8 },
     Remember { key: u8, clear: bool },
     Late { step: u8 },
+    Change(Change),
 }
 
 /// Up to six steps; the bits of the second number are the earlier steps that a step depends on.
@@ -76,6 +83,7 @@ pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
         16 => (pick(), pick()).prop_map(|(question, how)| Op::Decide { question, how }),
         4 => (pick(), any::<bool>()).prop_map(|(key, clear)| Op::Remember { key, clear }),
         2 => pick().prop_map(|step| Op::Late { step }),
+        16 => changes(),
     ];
     let start = plan_seeds().prop_map(Op::Start);
     let rest = prop::collection::vec(op, 1..100);
@@ -208,6 +216,7 @@ impl World {
                 }
             }),
             Op::Late { step } => self.play_late(*step),
+            Op::Change(change) => self.play_change(change),
         }
     }
 
@@ -219,7 +228,12 @@ impl World {
                 max_tool_turns: 8,
                 max_turns: seed.max_turns,
                 max_parallel_steps: seed.max_turns % 4,
-                ..LimitOverrides::default()
+                max_own_revisions: 2,
+                on_failure: match seed.steps.len() % 3 {
+                    0 => Some(OnFailure::GoOn),
+                    1 => Some(OnFailure::Revise),
+                    _ => None,
+                },
             },
             model: String::new(),
             trace_parent: String::new(),
@@ -244,7 +258,7 @@ impl World {
         attempts.map(|(name, ..)| name).collect()
     }
 
-    fn pick_attempt(&self, seed: u8) -> Option<AttemptRef> {
+    pub(super) fn pick_attempt(&self, seed: u8) -> Option<AttemptRef> {
         picked(&self.attempts(), seed).copied()
     }
 
@@ -333,58 +347,4 @@ pub(crate) fn sendable_calls(session: &Session, name: AttemptRef) -> Vec<CallRef
         CallStatus::InDoubt { .. } | CallStatus::Finished { .. } => false,
     });
     sendable.map(|(name, _)| name).collect()
-}
-
-/// Plays whatever is outstanding, in an order that `seeds` decide, until nothing is. Models look
-/// and send a few times and then end their steps; nothing fails; what is in doubt was done.
-pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8]) {
-    let mut seeds = seeds.iter().copied().cycle();
-    for _ in 0..2_000 {
-        let Some(run) = world.session.active_run() else {
-            return;
-        };
-        if run.status == RunStatus::Planning {
-            world.planned(Ok(seed.draft()));
-            continue;
-        }
-        for open in pending(&world.session) {
-            let is_call = open.call.is_some();
-            let answer = if is_call {
-                some_settlement(0)
-            } else {
-                Settlement::Retry
-            };
-            if !open.is_answered {
-                world.answer(&open.id.to_string(), answer);
-            }
-        }
-        world.now += 20_000;
-        world.decide(Input::Tick);
-        let chaos = seeds.next().unwrap();
-        match chaos % 16 {
-            0 => world.play(&Op::TakeOver { holder_dead: true }),
-            1 => world.play(&Op::TakeOver { holder_dead: false }),
-            2 => world.play(&Op::Lose { attempt: chaos }),
-            _ => {}
-        }
-        if let Some(name) = world.pick_attempt(chaos) {
-            play_towards_the_end(world, name, seeds.next().unwrap());
-        }
-    }
-    panic!("the run does not end: {:#?}", world.session.active_run());
-}
-
-fn play_towards_the_end(world: &mut World, name: AttemptRef, seed: u8) {
-    if let Some(&call) = sendable_calls(&world.session, name).first() {
-        world.report(name.step, vec![finished(call, "an output", "")]);
-    } else if open_calls(&world.session, name).is_empty() {
-        let turns = world.session.attempt(name).unwrap().turns.len();
-        let calls = match (turns, seed % 4) {
-            (0, 0) => vec![look(), send()],
-            (0 | 1, 1) => vec![some_call(5), some_call(2)],
-            (1, 2) => vec![],
-            _ => vec![complete("it is done")],
-        };
-        world.reply(name.step, "Some thoughts.", &calls);
-    }
 }

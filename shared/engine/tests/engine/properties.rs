@@ -1,11 +1,11 @@
 //! What holds whatever happens.
 
+use crate::invariants::{check_reuse, check_session, told};
 use crate::play::{Op, open_calls, ops, plan_seeds, play_to_the_end};
 use crate::world::{World, fold, run_of};
 use cairn_engine::command::{Command, StartRun};
-use cairn_engine::event::{Effect, Event, EventKind, WaitReason};
-use cairn_engine::outstanding::Work;
-use cairn_engine::state::{CallStatus, PlanState, Run, RunStatus, Session, StepStatus};
+use cairn_engine::event::{Effect, Event, EventKind};
+use cairn_engine::state::{CallStatus, PlanState, Run, RunStatus, Session};
 use cairn_engine::transitions::{StepPhase, step_may};
 use cairn_engine::views::log::Log;
 use cairn_engine::views::tree::{NodeKind, Tree};
@@ -77,8 +77,12 @@ proptest! {
         for op in &ops {
             let before = world.session.clone();
             let known = world.journal.len();
-            let is_foreign = matches!(op, Op::Remember { .. } | Op::TakeOver { .. } | Op::Start(_)
-                | Op::Cancel | Op::Decide { .. });
+            let is_foreign = match op {
+                Op::Remember { .. } | Op::TakeOver { .. } | Op::Start(_) | Op::Cancel
+                | Op::Decide { .. } => true,
+                Op::Change(change) => change.is_command(),
+                _ => false,
+            };
             world.play(op);
             let own = &world.journal[known..];
             if is_foreign || own.is_empty() {
@@ -151,7 +155,9 @@ impl Watcher {
             self.seen += 1;
             self.check_before(event);
             let seq = self.seen as u64;
+            let before = told(&self.shadow, event);
             self.shadow.apply(seq, event).unwrap();
+            assert_eq!(told(&self.shadow, event), before, "{event:?}");
             self.tree.apply(seq, event);
             self.log.apply(seq, event);
             self.usage.apply(event);
@@ -163,7 +169,14 @@ impl Watcher {
 
     fn check_before(&mut self, event: &Event) {
         let run = run_of(event);
-        if let Some(run) = run {
+        let is_of_plan = matches!(
+            event.kind,
+            EventKind::RevisionRequested { .. }
+                | EventKind::PlanProposed { .. }
+                | EventKind::RevisionFailed { .. }
+                | EventKind::PlanApplied { .. }
+        );
+        if let Some(run) = run.filter(|_| !is_of_plan) {
             assert!(!self.ended_runs.contains(&run), "after the end: {event:?}");
         }
         match &event.kind {
@@ -173,7 +186,22 @@ impl Watcher {
             | EventKind::RunCancelled { run, .. } => {
                 self.ended_runs.insert(*run);
             }
+            EventKind::PlanApplied {
+                run, plan, numbers, ..
+            } => {
+                self.ended_runs.remove(run);
+                let run = self.shadow.run(*run).unwrap();
+                check_reuse(run.plan.as_ref(), plan, numbers);
+            }
+            EventKind::CallIntended { call, .. } => {
+                let run = self.shadow.run(call.attempt.run).unwrap();
+                let call = self.shadow.call(*call).unwrap();
+                let is_again = matches!(call.status, CallStatus::Intended { .. });
+                assert!(run.status != RunStatus::Paused || is_again, "{event:?}");
+            }
             EventKind::StepStarted { attempt, .. } => {
+                let run = self.shadow.run(attempt.run).unwrap();
+                assert_ne!(run.status, RunStatus::Paused, "{event:?}");
                 let plan = self.shadow.run(attempt.run).unwrap().plan.as_ref().unwrap();
                 let step = self.shadow.step(*attempt).unwrap();
                 let mut needed = step.plan.depends_on.iter();
@@ -241,7 +269,7 @@ impl Watcher {
 /// The tree says of every goal what the to-do list says.
 fn check_marks(tree: &Tree, run: &Run) {
     let mut lines = Vec::new();
-    for (step, number) in run.plan.iter().flat_map(|plan| &plan.steps).zip(1..) {
+    for (number, step) in run.plan.iter().flat_map(PlanState::current) {
         let top = tree.step(run.number, number).unwrap();
         for (depth, node) in tree.walk(top) {
             let is_listed = depth == 0 || step.running().is_some();
@@ -252,104 +280,6 @@ fn check_marks(tree: &Tree, run: &Run) {
         }
     }
     assert_eq!(todo::of_run(run), lines.join("\n"));
-}
-
-fn check_session(session: &Session) {
-    let active = session.runs.iter().filter(|run| !run.status.is_terminal());
-    assert!(active.count() <= 1, "at most one run is active");
-    for run in &session.runs {
-        if let Some(plan) = &run.plan {
-            check_plan(run, plan);
-        }
-    }
-    let again = session.outstanding();
-    assert_eq!(again, session.outstanding());
-    let Some(run) = session.active_run() else {
-        assert!(again.is_empty() || again == [Work::HandleCommand]);
-        return;
-    };
-    for (name, _, attempt) in run.running_attempts() {
-        // What the owner has to answer waits for calls of others only.
-        let open: Vec<_> = attempt
-            .calls(name)
-            .filter(|(_, call)| !call.is_finished())
-            .collect();
-        let is_stuck = open.iter().all(|(_, call)| call.effect == Effect::State);
-        assert!(open.is_empty() || !is_stuck, "nobody answers {open:?}");
-    }
-    match run.status {
-        RunStatus::Waiting(_) => check_waiting(run, &again),
-        RunStatus::Planning => assert_eq!(again.last(), Some(&Work::Plan { run: run.number })),
-        _ => assert!(!again.is_empty(), "nothing to do in {run:#?}"),
-    }
-}
-
-/// A run waits for a person only while there is a question that nobody has answered, or an answer
-/// whose time has not come.
-fn check_waiting(run: &Run, work: &[Work]) {
-    if run.is_budget_used_up() {
-        let needs_turn = run
-            .running_attempts()
-            .filter(|(_, step, attempt)| step.plan.tool.is_none() && attempt.needs_turn());
-        let mut asked = needs_turn.map(|(name, ..)| Work::RunStep(name));
-        assert!(
-            !asked.any(|step| work.contains(&step)),
-            "over the budget: {work:?}"
-        );
-    }
-    match run.status {
-        RunStatus::Waiting(WaitReason::Budget) => {
-            assert!(run.is_budget_used_up());
-        }
-        _ => {
-            assert!(run.in_doubt > 0);
-            let answers = doubts(run).iter().filter(|answered| **answered).count();
-            let wakes = work
-                .iter()
-                .filter(|it| matches!(it, Work::Wake { .. }))
-                .count();
-            assert_eq!(wakes, usize::from(answers > 0));
-        }
-    }
-}
-
-/// One for each call in doubt: whether it has an answer.
-fn doubts(run: &Run) -> Vec<bool> {
-    let attempts = run.running_attempts();
-    let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
-    let doubts = calls.filter_map(|(_, call)| match &call.status {
-        CallStatus::InDoubt { answer, .. } => Some(answer.is_some()),
-        _ => None,
-    });
-    doubts.collect()
-}
-
-fn check_plan(run: &Run, plan: &PlanState) {
-    assert_eq!(
-        run.in_doubt as usize,
-        doubts(run).len(),
-        "the counter of calls in doubt"
-    );
-    let mut open = 0;
-    for (step, position) in plan.steps.iter().zip(0..) {
-        let unmet = step.plan.depends_on.iter();
-        let unmet = unmet
-            .filter(|&&at| !plan.steps[at as usize].is_met())
-            .count();
-        assert_eq!(step.unmet as usize, unmet);
-        let is_pending = step.status == StepStatus::Pending;
-        assert_eq!(plan.ready.contains(&position), is_pending && unmet == 0);
-        assert_eq!(plan.running.contains(&position), step.running().is_some());
-        open += u32::from(is_pending || step.running().is_some());
-        assert!(
-            !(run.status.is_terminal() && step.running().is_some()),
-            "it runs on: {run:#?}"
-        );
-    }
-    assert_eq!(plan.open, open);
-    if run.status == RunStatus::Completed {
-        assert_eq!(open, 0);
-    }
 }
 
 #[test]

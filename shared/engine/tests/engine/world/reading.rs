@@ -33,7 +33,11 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
     use EventKind as E;
     match &event.kind {
         E::RunStarted { run, .. }
+        | E::RevisionRequested { run, .. }
+        | E::PlanProposed { run, .. }
+        | E::RevisionFailed { run, .. }
         | E::PlanApplied { run, .. }
+        | E::RunPaused { run, .. }
         | E::RunWaiting { run, .. }
         | E::RunResumed { run, .. }
         | E::BudgetRaised { run, .. }

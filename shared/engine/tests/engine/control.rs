@@ -1,0 +1,274 @@
+//! People who hold a run up: pause, resume, skip and cancel, in every status.
+
+use crate::world::notation::plan;
+use crate::world::{World, fold, look, send, with_goal};
+use cairn_engine::command::{Command, LimitOverrides};
+use cairn_engine::decide::Input;
+use cairn_engine::event::{Event, EventKind, WaitReason};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::outstanding::Work;
+use cairn_engine::state::RunStatus;
+
+pub(crate) fn pause() -> Command {
+    Command::PauseRun {
+        run: 1,
+        reason: "lunch".to_owned(),
+    }
+}
+
+pub(crate) fn resume() -> Command {
+    Command::ResumeRun { run: 1 }
+}
+
+pub(crate) fn cancel() -> Command {
+    Command::CancelRun {
+        run: 1,
+        reason: String::new(),
+    }
+}
+
+pub(crate) fn skip(step: u32) -> Command {
+    Command::SkipStep {
+        run: 1,
+        step,
+        reason: "not needed".to_owned(),
+    }
+}
+
+/// The reason of the refusal; empty if it was accepted.
+pub(crate) fn answer(events: &[Event]) -> &str {
+    let refused = events.iter().find_map(|event| match &event.kind {
+        EventKind::CommandRefused { reason, .. } => Some(reason.as_str()),
+        _ => None,
+    });
+    refused.unwrap_or("")
+}
+
+pub(crate) fn planning() -> World {
+    let mut world = World::new();
+    world.command(with_goal("a goal"));
+    world
+}
+
+/// a is done, b runs, c and d have not begun.
+pub(crate) fn running() -> World {
+    let mut world = World::with_plan(plan("a b c d"));
+    world.end(1);
+    world
+}
+
+/// A call of b is in doubt.
+pub(crate) fn doubtful() -> World {
+    let mut world = running();
+    world.reply(2, "", &[send()]);
+    let attempt = world.attempt(2);
+    world.decide(Input::AttemptLost { attempt });
+    world
+}
+
+fn out_of_turns() -> World {
+    let mut world = World::new();
+    let limits = LimitOverrides {
+        max_turns: 2,
+        ..LimitOverrides::default()
+    };
+    world.start_with(plan("a b c d"), limits);
+    world.end(1);
+    world.reply(2, "", &[look()]);
+    world.result(2, 0, "text");
+    world
+}
+
+fn paused() -> World {
+    after(running(), pause())
+}
+
+fn completed() -> World {
+    let mut world = running();
+    world.finish();
+    world
+}
+
+fn failed() -> World {
+    let mut world = running();
+    world.fail(2, refused());
+    world
+}
+
+pub(crate) fn after(mut world: World, command: Command) -> World {
+    assert_eq!(answer(&world.command(command)), "");
+    world
+}
+
+pub(crate) fn refused() -> Failure {
+    Failure::new(FailureKind::Llm, "Refused", "no")
+}
+
+/// What each of pause, resume, skip of step 2 and cancel is answered, and the status after it.
+#[test]
+fn every_command_in_every_status() {
+    use RunStatus::{Cancelled, Completed, Failed, Paused, Planning, Running, Waiting};
+    let doubt = Waiting(WaitReason::InDoubt);
+    let budget = Waiting(WaitReason::Budget);
+    let ended = "RUN_ENDED";
+    let not_paused = "RUN_NOT_PAUSED";
+    type Answer = (&'static str, RunStatus);
+    // World, status, then: pause, resume, skip, cancel.
+    let cases: [(World, RunStatus, [Answer; 4]); 9] = [
+        (
+            planning(),
+            Planning,
+            [
+                ("", Paused),
+                (not_paused, Planning),
+                ("NO_SUCH_STEP", Planning),
+                ("", Cancelled),
+            ],
+        ),
+        (
+            after(planning(), pause()),
+            Paused,
+            [
+                ("RUN_PAUSED", Paused),
+                ("", Planning),
+                ("NO_SUCH_STEP", Paused),
+                ("", Cancelled),
+            ],
+        ),
+        (
+            running(),
+            Running,
+            [
+                ("", Paused),
+                (not_paused, Running),
+                ("", Running),
+                ("", Cancelled),
+            ],
+        ),
+        (
+            doubtful(),
+            doubt,
+            [
+                ("", Paused),
+                (not_paused, doubt),
+                ("", Running),
+                ("", Cancelled),
+            ],
+        ),
+        (
+            out_of_turns(),
+            budget,
+            // The next step needs a turn as well.
+            [
+                ("", Paused),
+                (not_paused, budget),
+                ("", budget),
+                ("", Cancelled),
+            ],
+        ),
+        (
+            paused(),
+            Paused,
+            [
+                ("RUN_PAUSED", Paused),
+                ("", Running),
+                ("", Paused),
+                ("", Cancelled),
+            ],
+        ),
+        (
+            completed(),
+            Completed,
+            [
+                (ended, Completed),
+                (ended, Completed),
+                (ended, Completed),
+                (ended, Completed),
+            ],
+        ),
+        (
+            failed(),
+            Failed,
+            [
+                (ended, Failed),
+                (ended, Failed),
+                (ended, Failed),
+                (ended, Failed),
+            ],
+        ),
+        (
+            after(running(), cancel()),
+            Cancelled,
+            [
+                (ended, Cancelled),
+                (ended, Cancelled),
+                (ended, Cancelled),
+                (ended, Cancelled),
+            ],
+        ),
+    ];
+    for (world, status, answers) in cases {
+        assert_eq!(world.run().status, status);
+        let commands = [pause(), resume(), skip(2), cancel()];
+        for (command, (expected, after)) in commands.into_iter().zip(answers) {
+            let mut world = world.clone();
+            let events = world.command(command.clone());
+            let found = (answer(&events), world.run().status);
+            assert_eq!(found, (expected, after), "{command:?} while {status:?}");
+            assert!(world.session.commands.is_empty(), "it is answered");
+            assert_eq!(fold(&world.journal), world.session);
+        }
+    }
+}
+
+#[test]
+fn commands_about_what_is_not_there_are_refused() {
+    let mut world = running();
+    let of_run = |run| Command::PauseRun {
+        run,
+        reason: String::new(),
+    };
+    assert_eq!(answer(&world.command(of_run(0))), "NO_SUCH_RUN");
+    assert_eq!(answer(&world.command(of_run(2))), "NO_SUCH_RUN");
+    assert_eq!(
+        answer(&world.command(Command::ResumeRun { run: 2 })),
+        "NO_SUCH_RUN"
+    );
+    assert_eq!(answer(&world.command(skip(0))), "NO_SUCH_STEP");
+    assert_eq!(answer(&world.command(skip(5))), "NO_SUCH_STEP");
+    assert_eq!(answer(&world.command(skip(1))), "STEP_ENDED");
+}
+
+#[test]
+fn a_step_that_has_not_begun_may_be_skipped_and_so_may_the_last() {
+    let mut world = running();
+    world.command(skip(4));
+    world.command(skip(3));
+    assert_eq!(world.running(), [2]);
+    world.end(2);
+    assert_eq!(world.run().status, RunStatus::Completed);
+    assert_eq!(world.run().answer, "", "the last step says nothing");
+}
+
+#[test]
+fn a_run_that_is_paused_while_it_is_planned_takes_its_plan_and_begins_with_the_run() {
+    let mut world = after(planning(), pause());
+    assert_eq!(world.outstanding(), []);
+    world.planned(Ok(plan("a b")));
+    assert_eq!(world.run().status, RunStatus::Paused);
+    assert_eq!((world.outstanding(), world.running()), (vec![], vec![]));
+    world.command(resume());
+    assert_eq!(
+        (world.run().status, world.running()),
+        (RunStatus::Running, vec![1])
+    );
+
+    let mut world = after(planning(), pause());
+    world.planned(Err(refused()));
+    assert_eq!(world.run().status, RunStatus::Failed);
+
+    let mut world = after(after(planning(), pause()), resume());
+    assert_eq!(world.outstanding(), [Work::Plan { run: 1 }]);
+    world.planned(Ok(plan("a b")));
+    assert_eq!(world.running(), [1]);
+}

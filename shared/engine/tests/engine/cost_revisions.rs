@@ -1,0 +1,115 @@
+//! What planning anew and scheduling cost: in proportion to the steps and to what joins them.
+
+use crate::cost::check_growth;
+use crate::world::{World, after, graph, tool_step};
+use cairn_engine::command::{Command, LimitOverrides, RevisePlan};
+use cairn_engine::event::EventKind;
+use cairn_engine::plan::PlanDraft;
+use cairn_engine::state::RunStatus;
+use cairn_engine::views::plan_diff::diff;
+
+/// Each step waits for up to eight of those before it.
+const EDGES: u32 = 8;
+
+fn wide(steps: u32, reworded: Option<u32>) -> PlanDraft {
+    let step = |n: u32| {
+        let names: Vec<String> = (1..=EDGES)
+            .filter_map(|back| n.checked_sub(back * back))
+            .map(|before| (before + 1).to_string())
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let title = match reworded {
+            Some(other) if other == n => "another".to_owned(),
+            _ => format!("step {n}"),
+        };
+        after(tool_step(&title, "look"), &names)
+    };
+    graph((0..steps).map(step).collect())
+}
+
+fn started(steps: u32) -> World {
+    let mut world = World::new();
+    let limits = LimitOverrides {
+        max_parallel_steps: 64,
+        ..LimitOverrides::default()
+    };
+    world.start_with(wide(steps, None), limits);
+    world
+}
+
+fn carry_out(world: &mut World) {
+    while let Some(&step) = world.running().first() {
+        world.result(step, 0, "text");
+    }
+    assert_eq!(world.run().status, RunStatus::Completed);
+}
+
+fn revise(steps: u32, reworded: u32) -> Command {
+    Command::RevisePlan(RevisePlan {
+        run: 1,
+        plan: Some(wide(steps, Some(reworded))),
+        apply: true,
+        ..RevisePlan::default()
+    })
+}
+
+/// Every step begins once, and no sooner than the last of those that it waits for.
+#[test]
+fn a_graph_of_a_thousand_steps_and_eight_times_as_many_edges_is_carried_out_in_order() {
+    let mut world = started(1_000);
+    carry_out(&mut world);
+    let mut done = [false; 1_001];
+    let mut begun = [false; 1_001];
+    for event in &world.journal {
+        match &event.kind {
+            EventKind::StepStarted { attempt, .. } => {
+                let number = attempt.step;
+                let steps = &world.run().plan.as_ref().unwrap().steps;
+                let before = &steps[number as usize - 1].plan.depends_on;
+                assert!(before.iter().all(|&at| done[at as usize + 1]), "{number}");
+                assert!(!std::mem::replace(&mut begun[number as usize], true));
+            }
+            EventKind::StepCompleted { attempt, .. } => done[attempt.step as usize] = true,
+            _ => {}
+        }
+    }
+    assert_eq!(begun.iter().filter(|begun| **begun).count(), 1_000);
+}
+
+#[test]
+fn scheduling_a_graph_costs_in_proportion_to_its_edges() {
+    check_growth(|steps| steps, |&steps| carry_out(&mut started(steps)));
+}
+
+#[test]
+fn revising_costs_in_proportion_to_the_steps() {
+    let prepare = |steps| {
+        let mut world = started(steps);
+        carry_out(&mut world);
+        (world, revise(steps, steps / 2))
+    };
+    check_growth(prepare, |(world, command)| {
+        let mut world = world.clone();
+        world.command(command.clone());
+        assert_eq!(world.run().status, RunStatus::Running);
+    });
+}
+
+#[test]
+fn comparing_plans_costs_in_proportion_to_the_steps() {
+    let prepare = |steps| {
+        let mut world = started(steps);
+        carry_out(&mut world);
+        // Backwards: as many steps as can be have moved.
+        let mut draft = wide(steps, Some(steps / 2));
+        for (step, n) in draft.steps.iter_mut().zip(1..) {
+            step.id = n.to_string();
+        }
+        draft.steps.reverse();
+        (world, draft)
+    };
+    check_growth(prepare, |(world, draft)| {
+        let diff = diff(world.run(), draft).unwrap();
+        assert!(diff.steps.iter().any(|step| step.moved));
+    });
+}

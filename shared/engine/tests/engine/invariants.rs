@@ -1,0 +1,188 @@
+//! What must hold of every state.
+
+use cairn_engine::context::step_context;
+use cairn_engine::event::{AttemptRef, Effect, Event, EventKind, WaitReason};
+use cairn_engine::key::{StepKey, step_keys};
+use cairn_engine::outstanding::Work;
+use cairn_engine::plan::{Plan, PlanDraft, numbers_of};
+use cairn_engine::state::{CallStatus, PlanState, Run, RunStatus, Session, Step, StepStatus};
+use cairn_engine::transitions::StepPhase;
+use std::collections::{BTreeMap, HashMap};
+
+pub(crate) fn check_session(session: &Session) {
+    let active = session.runs.iter().filter(|run| !run.status.is_terminal());
+    assert!(active.count() <= 1, "at most one run is active");
+    for run in &session.runs {
+        if let Some(plan) = &run.plan {
+            check_plan(run, plan);
+        }
+    }
+    let again = session.outstanding();
+    assert_eq!(again, session.outstanding());
+    let Some(run) = session.active_run() else {
+        let is_about_plan = |work: &Work| matches!(work, Work::HandleCommand | Work::Revise { .. });
+        assert!(again.iter().all(is_about_plan), "{again:?}");
+        return;
+    };
+    for (name, _, attempt) in run.running_attempts() {
+        // What the owner has to answer waits for calls of others only.
+        let open: Vec<_> = attempt
+            .calls(name)
+            .filter(|(_, call)| !call.is_finished())
+            .collect();
+        let is_stuck = open.iter().all(|(_, call)| call.effect == Effect::State);
+        assert!(open.is_empty() || !is_stuck, "nobody answers {open:?}");
+    }
+    match run.status {
+        RunStatus::Waiting(_) => check_waiting(run, &again),
+        RunStatus::Planning => assert_eq!(again.last(), Some(&Work::Plan { run: run.number })),
+        RunStatus::Paused => check_paused(session, &again),
+        _ => assert!(!again.is_empty(), "nothing to do in {run:#?}"),
+    }
+}
+
+/// A run waits for a person only while there is a question that nobody has answered, or an answer
+/// whose time has not come.
+fn check_waiting(run: &Run, work: &[Work]) {
+    if run.is_budget_used_up() {
+        let needs_turn = run
+            .running_attempts()
+            .filter(|(_, step, attempt)| step.plan.tool.is_none() && attempt.needs_turn());
+        let mut asked = needs_turn.map(|(name, ..)| Work::RunStep(name));
+        assert!(
+            !asked.any(|step| work.contains(&step)),
+            "over the budget: {work:?}"
+        );
+    }
+    match run.status {
+        RunStatus::Waiting(WaitReason::Budget) => {
+            assert!(run.is_budget_used_up());
+        }
+        _ => {
+            assert!(run.in_doubt > 0);
+            let answers = doubts(run).iter().filter(|answered| **answered).count();
+            let wakes = work
+                .iter()
+                .filter(|it| matches!(it, Work::Wake { .. }))
+                .count();
+            assert_eq!(wakes, usize::from(answers > 0));
+        }
+    }
+}
+
+/// One for each call in doubt: whether it has an answer.
+fn doubts(run: &Run) -> Vec<bool> {
+    let attempts = run.running_attempts();
+    let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
+    let doubts = calls.filter_map(|(_, call)| match &call.status {
+        CallStatus::InDoubt { answer, .. } => Some(answer.is_some()),
+        _ => None,
+    });
+    doubts.collect()
+}
+
+fn check_plan(run: &Run, plan: &PlanState) {
+    assert_eq!(
+        run.in_doubt as usize,
+        doubts(run).len(),
+        "the counter of calls in doubt"
+    );
+    let mut open = 0;
+    assert!(run.own_revisions <= run.limits.max_own_revisions);
+    for (number, step) in plan.current() {
+        let position = number - 1;
+        let unmet = step.plan.depends_on.iter();
+        let unmet = unmet
+            .filter(|&&at| !plan.steps[at as usize].is_met())
+            .count();
+        assert_eq!(step.unmet as usize, unmet);
+        let is_pending = step.status == StepStatus::Pending;
+        let is_ready = plan.ready.contains(&step.place.unwrap());
+        assert_eq!(is_ready, is_pending && unmet == 0);
+        assert_eq!(plan.running.contains(&position), step.running().is_some());
+        open += u32::from(is_pending || step.running().is_some());
+        assert!(
+            !(run.status.is_terminal() && step.running().is_some()),
+            "it runs on: {run:#?}"
+        );
+    }
+    assert_eq!(plan.open, open);
+    if run.status == RunStatus::Completed {
+        assert_eq!(open, 0);
+    }
+}
+
+/// A paused run begins nothing: only calls with side effects that are on their way go on, and what
+/// people answered takes effect.
+fn check_paused(session: &Session, work: &[Work]) {
+    for work in work {
+        match work {
+            Work::RunStep(name) => {
+                let calls = session.attempt(*name).unwrap().calls(*name);
+                let mut intended = calls.filter(|(_, call)| {
+                    call.effect == Effect::Effectful
+                        && matches!(call.status, CallStatus::Intended { .. })
+                });
+                assert!(intended.next().is_some(), "{work:?}");
+            }
+            Work::Wake { .. } | Work::HandleCommand => {}
+            other => panic!("{other:?} while paused"),
+        }
+    }
+}
+
+/// A step is kept exactly if its key is that of a step that can be, results first; what is not kept
+/// is the next new one, in the order of the plan.
+pub(crate) fn check_reuse(old: Option<&PlanState>, draft: &PlanDraft, numbers: &[u32]) {
+    let steps = old.map_or(&[][..], |old| &old.steps);
+    let keys = step_keys(&Plan::new(draft).unwrap().steps);
+    let numbers = numbers_of(draft, numbers);
+    let mut wanted: BTreeMap<StepKey, usize> = BTreeMap::new();
+    keys.iter()
+        .for_each(|key| *wanted.entry(*key).or_default() += 1);
+    let mut next = steps.len() as u32;
+    let mut kept: HashMap<(StepKey, StepPhase), usize> = HashMap::new();
+    for (key, &number) in keys.iter().zip(&numbers) {
+        match steps.get(number as usize - 1) {
+            Some(step) => {
+                assert_eq!(step.key, *key);
+                *kept.entry((*key, step.status.phase())).or_default() += 1;
+            }
+            None => {
+                next += 1;
+                assert_eq!(number, next);
+            }
+        }
+    }
+    use StepPhase::{Completed, Failed, Pending, Running, Skipped};
+    let is_wish = |step: &Step| matches!(step.status, StepStatus::Skipped { is_wish: true, .. });
+    for (key, mut wanted) in wanted {
+        let there = |phase: StepPhase| {
+            let of_key = steps.iter().filter(|step| step.key == key);
+            let of_phase = of_key.filter(|step| step.status.phase() == phase);
+            let can_be = of_phase.filter(|step| match phase {
+                Pending => step.place.is_some(),
+                Skipped => is_wish(step),
+                _ => true,
+            });
+            can_be.count()
+        };
+        for phase in [Completed, Running, Skipped, Pending] {
+            let expected = there(phase).min(wanted);
+            wanted -= expected;
+            let found = kept.get(&(key, phase)).copied().unwrap_or(0);
+            assert_eq!(found, expected, "{phase:?}");
+        }
+        assert!(!kept.contains_key(&(key, Failed)));
+    }
+}
+
+/// What running steps were told, if the event puts another plan into force.
+pub(crate) fn told(session: &Session, event: &Event) -> Vec<(AttemptRef, Option<String>)> {
+    let EventKind::PlanApplied { run, .. } = event.kind else {
+        return Vec::new();
+    };
+    let running = session.run(run).into_iter().flat_map(Run::running_attempts);
+    let told = running.map(|(name, ..)| (name, step_context(session, name)));
+    told.collect()
+}
