@@ -54,7 +54,7 @@ const POINTS: [Point; 10] = [
     }),
 ];
 
-fn each_point(check: impl Fn(&str, World)) {
+pub(crate) fn each_point(check: impl Fn(&str, World)) {
     for (name, go_there) in POINTS {
         let mut world = running();
         go_there(&mut world);
@@ -62,7 +62,7 @@ fn each_point(check: impl Fn(&str, World)) {
     }
 }
 
-fn is_begun(events: &[Event]) -> bool {
+pub(crate) fn is_begun(events: &[Event]) -> bool {
     events.iter().any(|event| {
         matches!(
             event.kind,
@@ -214,7 +214,7 @@ fn a_running_step_is_skipped_at_once() {
 }
 
 /// What the calls of step 2 with side effects came to.
-fn check_effects(name: &str, world: &World) {
+pub(crate) fn check_effects(name: &str, world: &World) {
     let expected: &[bool] = match name {
         "in an effectful call" | "in doubt" | "in doubt with an answer to come" => &[false],
         "in one of two" => &[true, false],

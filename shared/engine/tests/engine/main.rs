@@ -35,6 +35,7 @@ mod revision_events;
 mod revisions;
 mod safe;
 mod state_tools;
+mod superseded;
 mod tampering;
 mod transitions;
 mod tree;

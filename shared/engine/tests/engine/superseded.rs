@@ -1,0 +1,166 @@
+//! Running steps that another plan keeps or stops, at every point of a step, and steps that were to
+//! be done again.
+
+use crate::control::running;
+use crate::control_points::{check_effects, each_point, is_begun};
+use crate::wishes::{apply, wish};
+use crate::world::notation::plan;
+use crate::world::{World, fold, report_reply, send};
+use cairn_engine::command::Command;
+use cairn_engine::context::step_context;
+use cairn_engine::decide::Input;
+use cairn_engine::outstanding::Work;
+use cairn_engine::pending::pending;
+use cairn_engine::state::{RunStatus, StepStatus};
+
+/// It is stopped before it can call another tool, nobody is asked about its calls, and what they
+/// came to is kept with it.
+#[test]
+fn a_running_step_that_does_not_hold_is_stopped() {
+    each_point(|name, mut world| {
+        let attempt = world.attempt(2);
+        let turns = world.run().tool_turns;
+        let events = world.command(apply("a x c d"));
+        assert_eq!(world.fates(4), "1d 5n 6n 7n | 2s 3p 4p", "{name}");
+        let superseded = StepStatus::Skipped {
+            reason: "superseded".to_owned(),
+            is_wish: false,
+        };
+        assert_eq!(*world.status(2), superseded, "{name}");
+        check_effects(name, &world);
+        assert_eq!(world.run().status, RunStatus::Running, "{name}");
+        assert_eq!(
+            (world.run().in_doubt, pending(&world.session).len()),
+            (0, 0)
+        );
+        assert_eq!(
+            world.outstanding(),
+            [Work::RunStep(world.attempt(5))],
+            "{name}"
+        );
+        assert!(is_begun(&events), "the next step begins at once");
+        // Nothing of it is heard any more, and nobody has the attempt continued.
+        for late in [
+            report_reply(attempt, turns, "late", &[send()]),
+            Input::AttemptLost { attempt },
+        ] {
+            assert!(world.decide(late).is_empty(), "{name}");
+        }
+        world.now += 1_000_000;
+        assert!(world.decide(Input::Tick).is_empty(), "{name}");
+        assert_eq!(fold(&world.journal), world.session);
+    });
+}
+
+/// It goes on as if nothing had been: what it was told, its calls, its questions.
+#[test]
+fn a_running_step_that_holds_goes_on_undisturbed() {
+    each_point(|name, mut world| {
+        let attempt = world.attempt(2);
+        let told = step_context(&world.session, attempt);
+        let (work, open) = (world.outstanding(), pending(&world.session));
+        let calls = |world: &World| world.session.attempt(attempt).unwrap().turns.clone();
+        let before = calls(&world);
+        let events = world.command(apply("a b x y z"));
+        assert!(!is_begun(&events), "{name}");
+        assert_eq!(world.fates(4), "1d 2r 5n 6n 7n | 3p 4p", "{name}");
+        assert_eq!(calls(&world), before, "{name}");
+        assert_eq!(
+            (world.outstanding(), pending(&world.session)),
+            (work, open),
+            "{name}"
+        );
+        assert_eq!(step_context(&world.session, attempt), told, "{name}");
+        // Also after a crash, and after one more plan.
+        world.session = world.folded();
+        world.decide(Input::TakenOver { holder_dead: true });
+        world.command(apply("a b"));
+        assert_eq!(step_context(&world.session, attempt), told, "{name}");
+        let text = told.unwrap();
+        assert!(
+            text.contains("3. c\n4. d"),
+            "it knows the plan of then: {text}"
+        );
+    });
+}
+
+/// A step that begins after a revision is told of the plan that is in force.
+#[test]
+fn a_new_step_is_told_of_the_plan_in_force_by_its_places() {
+    let mut world = running();
+    world.command(apply("a x"));
+    let text = step_context(&world.session, world.attempt(5)).unwrap();
+    let expected = "\
+## Requirement
+the goal
+
+## Plan overview
+1. a done
+2. x >> current
+
+## Current step (step 2)
+Title: x
+Description: Do x.
+
+## Summaries of finished steps
+- Step 1: it is done";
+    assert_eq!(text, expected);
+}
+
+fn redo(world: &mut World, step: u32) {
+    world.command(Command::RedoStep { run: 1, step });
+}
+
+/// Whoever writes a plan does not know how often steps were done again.
+#[test]
+fn a_planners_plan_keeps_what_was_done_again() {
+    let mut world = World::with_plan(plan("g: a b"));
+    world.end(1);
+    redo(&mut world, 1);
+    assert_eq!(world.fates(2), "3n 2r | 1d");
+    world.end(3);
+    world.command(wish(true));
+    world.revised(Ok(plan("g: a b c")));
+    assert_eq!(world.fates(3), "3d 2r 4n | 1d");
+    // Not even after a plan without it.
+    world.command(apply("g: b c"));
+    assert_eq!(world.fates(4), "2r 4r | 1d 3d");
+    world.command(apply("g: b c a"));
+    assert_eq!(world.fates(4), "2r 4r 3d | 1d");
+}
+
+/// Equal steps are told apart by their order: only the one that was meant is done again, and stays.
+#[test]
+fn one_of_two_equal_steps_is_done_again() {
+    let mut world = World::with_plan(plan("g: a x:a"));
+    world.end(1);
+    world.end(2);
+    assert_eq!(world.run().status, RunStatus::Completed);
+    redo(&mut world, 2);
+    assert_eq!(world.fates(2), "1d 3n | 2d");
+    world.end(3);
+    world.command(apply("g: a x:a y:b"));
+    assert_eq!(world.fates(3), "1d 3d 4n | 2d");
+    // One more with these words than there were is not the one before it was done again.
+    world.command(apply("g: a x:a y:b z:a"));
+    assert_eq!(world.fates(4), "1d 3d 4r 5n | 2d");
+}
+
+#[test]
+fn a_skipped_step_may_be_redone_and_a_failed_one_repeats_alone() {
+    let mut world = running();
+    world.command(Command::SkipStep {
+        run: 1,
+        step: 2,
+        reason: String::new(),
+    });
+    redo(&mut world, 2);
+    assert_eq!(world.fates(4), "1d 5n 6n 7n | 2w 3s 4p");
+    world.fail(5, crate::control::refused());
+    assert_eq!(world.run().status, RunStatus::Failed);
+    redo(&mut world, 5);
+    assert_eq!(world.fates(7), "1d 8n 9n 10n | 2w 3s 4p 5f 6p 7p");
+    world.finish();
+    assert_eq!(world.run().status, RunStatus::Completed);
+    assert_eq!(world.run().failure, None);
+}
