@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    cancel, check_config, completions, decide, doctor, export, log, memory, pending, report,
-    resume, run, serve, sessions, show, state, tree, watch,
+    cancel, check_config, completions, decide, doctor, export, feedback, log, memory, pause,
+    pending, plan, redo, report, resume, run, serve, sessions, show, skip, state, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ pub enum ColorChoice {
 pub enum Command {
     /// Plan a goal, carry it out and watch it to its end
     Run(run::Args),
-    /// Go on with what was interrupted
+    /// Go on with what was interrupted or paused
     Resume(resume::Args),
     /// Follow a session from any point of its journal
     Watch(watch::Args),
@@ -110,6 +110,16 @@ pub enum Command {
     Pending(pending::Args),
     /// Answer what a run waits for
     Decide(decide::Args),
+    /// Show, edit and compare the plan of a run, or put a proposal into force
+    Plan(plan::Args),
+    /// Say what is to be different about a run, and see what that would change
+    Feedback(feedback::Args),
+    /// Do a step again that has ended, and all that depends on it
+    Redo(redo::Args),
+    /// Go on without a step
+    Skip(skip::Args),
+    /// Begin nothing more in a run until it is resumed
+    Pause(pause::Args),
     /// End a run
     Cancel(cancel::Args),
     /// Write the whole journal of a session
@@ -131,6 +141,7 @@ Examples:
   cairn resume                                        go on after a crash or Ctrl-C
   cairn run --plan plan.json                          carry out a plan of your own
   cairn tree                                          what happened in the latest session
+  cairn feedback \"Leave the drafts out\"               another plan; what holds is kept
   cairn serve                                         gRPC for other programs
 
 Without a key a rule-based rehearsal takes the place of a language model. For a real one set

@@ -6,16 +6,24 @@ pub mod completions;
 pub mod decide;
 pub mod doctor;
 pub mod export;
+pub mod feedback;
 mod follow;
+mod hint;
 pub mod log;
 pub mod memory;
+pub mod pause;
 pub mod pending;
+pub mod plan;
+mod plan_file;
+pub mod redo;
 pub mod report;
 pub mod resume;
+mod revise;
 pub mod run;
 pub mod serve;
 pub mod sessions;
 pub mod show;
+pub mod skip;
 pub mod state;
 pub mod tree;
 pub mod watch;
@@ -129,6 +137,11 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::Log(args) => Box::pin(log::run(args, context)),
         Command::State(args) => Box::pin(state::run(args, context)),
         Command::Memory(args) => Box::pin(memory::run(args, context)),
+        Command::Plan(args) => Box::pin(plan::run(args, context)),
+        Command::Feedback(args) => Box::pin(feedback::run(args, context)),
+        Command::Redo(args) => Box::pin(redo::run(args, context)),
+        Command::Skip(args) => Box::pin(skip::run(args, context)),
+        Command::Pause(args) => Box::pin(pause::run(args, context)),
         Command::Cancel(args) => Box::pin(cancel::run(args, context)),
         Command::Export(args) => Box::pin(export::run(args, context)),
         Command::Serve(args) => Box::pin(serve::run(args, context)),

@@ -31,7 +31,7 @@ pub const INTERRUPTED: u8 = 130;
 pub fn run_code(status: RunStatus) -> u8 {
     match status {
         RunStatus::Failed | RunStatus::Cancelled => FAILURE,
-        RunStatus::Waiting => WAITING,
+        RunStatus::Waiting | RunStatus::Paused => WAITING,
         RunStatus::Completed
         | RunStatus::Planning
         | RunStatus::Running

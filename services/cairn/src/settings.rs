@@ -19,6 +19,7 @@
 pub mod links;
 pub mod models;
 mod parts;
+pub mod run;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ mod tests;
 pub use links::LinkSettings;
 pub use models::{ModelSettings, ProviderSettings};
 pub use parts::parts;
+pub use run::RunSettings;
 pub use store::{RedisSettings, StoreSettings};
 
 use crate::cli::Global;
@@ -104,18 +106,6 @@ pub struct ToolSettings {
     pub deny: Vec<String>,
     /// Programs as tools.
     pub commands: Vec<CommandConfig>,
-}
-
-/// Limits of a run that names none.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RunSettings {
-    /// Most tool turns in one attempt at a step.
-    pub max_tool_turns: u32,
-    /// Most tool turns in the whole run; when they are used up the run waits and asks.
-    pub max_turns: u32,
-    /// Most steps of a graph that run at the same time.
-    pub max_parallel_steps: u32,
 }
 
 /// Leases.
@@ -197,17 +187,6 @@ impl Default for WorkspaceSettings {
     }
 }
 
-impl Default for RunSettings {
-    fn default() -> Self {
-        let limits = cairn_engine::command::RunLimits::default();
-        Self {
-            max_tool_turns: limits.max_tool_turns,
-            max_turns: limits.max_turns,
-            max_parallel_steps: limits.max_parallel_steps,
-        }
-    }
-}
-
 impl Default for SessionSettings {
     fn default() -> Self {
         Self {
@@ -237,10 +216,7 @@ impl cairn_boot::Settings for Settings {
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
         checks.range("session.lease", self.session.lease, second..=hour);
         checks.range("serve.grace", self.serve.grace, Duration::ZERO..=hour);
-        checks.range("run.max_tool_turns", self.run.max_tool_turns, 1..=1_000);
-        checks.range("run.max_turns", self.run.max_turns, 1..=100_000);
-        let parallel = self.run.max_parallel_steps;
-        checks.range("run.max_parallel_steps", parallel, 1..=256);
+        self.run.check(checks);
         self.check_tools(checks);
         self.check_models(checks);
         checks.nested("log", &self.log);

@@ -8,7 +8,11 @@ pub mod event_line;
 pub mod file;
 pub mod live;
 pub mod out;
+pub mod plan_diff;
+pub mod plan_document;
+pub mod plans;
 pub mod progress;
+pub mod revisions;
 pub mod style;
 pub mod table;
 #[cfg(test)]

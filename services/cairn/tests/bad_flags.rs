@@ -24,7 +24,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 43] = [
+const CASES: [Case; 50] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--server", &[("sessions --server nowhere", 2, "--server"), ("sessions --server=", 2, "--server")]),
     ("--config", &[("sessions --config none.toml", 2, "none.toml"), ("sessions --config docs", 2, "docs")]),
@@ -45,6 +45,9 @@ const CASES: [Case; 43] = [
     ("run --max-turns", &[("run --max-turns many x", 2, "--max-turns"), ("run --max-turns 100001 x", 2, "max_turns")]),
     ("run --max-parallel-steps", &[("run --max-parallel-steps 1.5 x", 2, "--max-parallel-steps"),
         ("run --max-parallel-steps 257 x", 2, "max_parallel_steps")]),
+    ("run --max-own-revisions", &[("run --max-own-revisions many x", 2, "--max-own-revisions"),
+        ("run --max-own-revisions 101 x", 2, "max_own_revisions")]),
+    ("run --on-failure", &[("run --on-failure odd x", 2, "--on-failure"), ("run --on-failure= x", 2, "--on-failure")]),
     ("resume --in", &[("resume --in= s", 2, "--in"), ("resume --in nowhere s", 1, "nowhere")]),
     ("resume --pace", &[("resume --pace slow s", 2, "--pace")]),
     ("resume --tree-dir", &[("resume --tree-dir=plan.json s", 1, "plan.json")]),
@@ -62,6 +65,11 @@ const CASES: [Case; 43] = [
     ("decide done --output", &[("decide s call-1.1.1.0.0 done --output <long>", 2, "settlement.done.output")]),
     ("decide skip --reason", &[("decide s call-1.1.1.0.0 skip --reason <long>", 2, "settlement.skip.reason")]),
     ("decide fail --reason", &[("decide s call-1.1.1.0.0 fail --reason <long>", 2, "settlement.fail.reason")]),
+    ("plan show --run", &[("plan show --run first s", 2, "--run"), ("plan show --run 99 s", 1, "99")]),
+    ("plan diff --run", &[("plan diff --run first 1 1", 2, "--run"), ("plan diff --run 99 1 1", 1, "99")]),
+    ("plan edit --file", &[("plan edit s --file none.json", 2, "none.json"), ("plan edit s --file docs", 2, "docs")]),
+    ("skip --reason", &[("skip --reason <long> s 1", 2, "reason")]),
+    ("pause --reason", &[("pause --reason <long> s", 2, "reason")]),
     ("cancel --run", &[("cancel --run first s", 2, "--run"), ("cancel --run 99 s", 1, "99")]),
     ("cancel --reason", &[("cancel --reason <long> s", 2, "reason")]),
     ("export --output", &[("export s --output=", 2, "--output"), ("export s --output plan.json/x", 1, "plan.json/x"),

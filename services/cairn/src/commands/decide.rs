@@ -1,13 +1,12 @@
 //! `cairn decide`: answers what a run waits for.
 
+use super::hint;
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
-use crate::ui::text::command;
 use crate::ui::time::{clock, utc};
-use crate::workspace::resume_command;
 use cairn_proto::event::Settlement;
 use cairn_proto::event::settlement::{Done, Fail, Outcome, Retry, Skip};
 use cairn_proto::orchestrator::{DecideRequest, DecideResponse};
@@ -115,11 +114,7 @@ fn tell(
             clock(from)
         ),
     })?;
-    // A process that came only for this answer goes now, and with it whoever could go on.
-    out::line(&match client.attached().is_holder() {
-        true => format!("go on  {}", resume_command(context, session)),
-        false => format!("watch  {}", command(context, &format!("watch {session}"))),
-    })
+    out::line(&hint::go_on(client, session))
 }
 
 impl Answer {

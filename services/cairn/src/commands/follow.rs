@@ -43,7 +43,7 @@ pub(super) struct Following {
     pub(super) deltas: bool,
 }
 
-/// Follows the run until it ends, waits for a person, or Ctrl-C is pressed.
+/// Follows the run until it ends, waits for a person, is paused, or Ctrl-C is pressed.
 ///
 /// # Errors
 /// An interruption, a session that is deleted or cannot be reached, a dump that cannot be written.
@@ -103,14 +103,18 @@ async fn watch(
             }
             Some(Watched::Event { seq, event }) => {
                 asked.take(seq, &event);
+                asked.is_history = seq < what.seen_before;
                 if progress.apply(seq, &event) {
                     display.event(seq, &event, &progress)?;
                     trace.iter_mut().for_each(Trace::changed);
                 }
             }
         }
-        let is_over = progress.end.is_some();
+        // A run that had ended may have been opened again before this command began.
+        let is_over = progress.end.is_some() && !asked.is_history;
+        let is_paused = progress.paused.is_some() && asked.is_settled();
         if is_over
+            || is_paused
             || (progress.waits.is_some()
                 && asked.is_settled()
                 && is_stuck(&mut orchestrator, what, &progress).await?)
@@ -128,6 +132,8 @@ async fn watch(
 #[derive(Debug, Default)]
 struct Asked {
     is_caught_up: bool,
+    /// More events follow that were there before this command.
+    is_history: bool,
     open: BTreeSet<u64>,
 }
 
@@ -143,6 +149,12 @@ impl Asked {
             Some(Kind::RunCancelled(cancelled)) => cancelled.command_seq,
             Some(Kind::Decided(decided)) => decided.command_seq,
             Some(Kind::BudgetRaised(raised)) => raised.command_seq,
+            Some(Kind::PlanApplied(applied)) => applied.command_seq,
+            Some(Kind::PlanProposed(proposed)) => proposed.request_seq,
+            Some(Kind::RevisionFailed(failed)) => failed.request_seq,
+            Some(Kind::RunPaused(paused)) => paused.command_seq,
+            Some(Kind::RunResumed(resumed)) => resumed.command_seq,
+            Some(Kind::StepSkipped(skipped)) => skipped.command_seq,
             _ => return,
         };
         self.open.remove(&answered);

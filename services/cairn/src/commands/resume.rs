@@ -1,4 +1,4 @@
-//! `cairn resume`: go on with what was interrupted.
+//! `cairn resume`: go on with what was interrupted or paused.
 
 use super::follow::{self, Following};
 use crate::attach::Access;
@@ -8,7 +8,8 @@ use crate::error::CliError;
 use crate::ui::out;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator::{
-    GetSessionRequest, ReleaseQuarantineRequest, RunStatus, Session, SessionStatus,
+    GetSessionRequest, ReleaseQuarantineRequest, ResumeRunRequest, RunStatus, Session,
+    SessionStatus,
 };
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,8 +50,8 @@ Examples:
   cairn resume               go on with the latest unfinished session
   cairn resume s-7f3k        go on with this one
 
-Whatever else is unfinished in the store goes on too, for as long as this command runs. Finished
-steps are kept and not done again.";
+A run that is paused goes on. Whatever else is unfinished in the store goes on too, for as long as
+this command runs, unless it is paused. Finished steps are kept and not done again.";
 
 /// Goes on with a session and follows its latest run.
 ///
@@ -71,6 +72,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         }
         return Ok(ExitCode::SUCCESS);
     };
+    let latest = before.latest_run.as_ref();
+    let is_paused = latest.is_some_and(|run| run.status() == RunStatus::Paused);
     let what = Following {
         run: before.latest_run.map_or(0, |run| run.number),
         session: before.id,
@@ -86,9 +89,39 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         session: what.session.clone(),
     };
     client.orchestrator().release_quarantine(release).await?;
-    let followed = follow::follow(&mut client, &what).await;
+    let followed = match end_pause(&mut client, &what, is_paused).await {
+        Ok(()) => follow::follow(&mut client, &what).await,
+        Err(error) => Err(error),
+    };
     client.finish().await;
     followed
+}
+
+/// A paused run goes on.
+async fn end_pause(
+    client: &mut Client<'_>,
+    what: &Following,
+    is_paused: bool,
+) -> Result<(), CliError> {
+    if !is_paused {
+        return Ok(());
+    }
+    let request = ResumeRunRequest {
+        session: what.session.clone(),
+        run: what.run,
+        request_id: uuid::Uuid::now_v7().simple().to_string(),
+    };
+    let resumed = client
+        .persist(|mut orchestrator| {
+            let request = request.clone();
+            async move { orchestrator.resume_run(request).await }
+        })
+        .await;
+    match resumed {
+        // Somebody else was faster.
+        Err(error) if error.reason == "RUN_NOT_PAUSED" => Ok(()),
+        resumed => resumed.map(|_| ()),
+    }
 }
 
 /// A run goes on with the model that it began with. Without that model it would fail, so nothing
@@ -143,7 +176,7 @@ async fn unfinished(client: &Client<'_>, given: Option<&str>) -> Result<Option<S
         let status = session.latest_run.as_ref().map(|run| run.status());
         matches!(
             status,
-            Some(RunStatus::Planning | RunStatus::Running | RunStatus::Waiting)
+            Some(RunStatus::Planning | RunStatus::Running | RunStatus::Waiting | RunStatus::Paused)
         )
     }))
 }

@@ -1,16 +1,17 @@
 //! `cairn run`: plan a goal, carry it out, watch it to its end.
 
-mod plan;
-
 use super::follow::{self, Following};
+use super::plan_file;
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::text::command;
 use crate::workspace::resume_command;
+use cairn_proto::event as wire;
 use cairn_proto::event::{LimitOverrides, StartRun};
 use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, StartRunResponse};
+use clap::ValueEnum;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -57,6 +58,12 @@ pub struct Args {
     /// Most steps of a graph that run at the same time
     #[arg(long, value_name = "N")]
     max_parallel_steps: Option<u32>,
+    /// What the run does when a step fails [default: that of the settings]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    on_failure: Option<OnFailure>,
+    /// With --on-failure revise: most revisions in a row that the run asks for by itself
+    #[arg(long, value_name = "N")]
+    max_own_revisions: Option<u32>,
     /// Also tell what the model does to its own state: notes, parts of steps, session memory. On a
     /// terminal nothing is told but the plan as it moves on
     #[arg(short, long)]
@@ -65,6 +72,27 @@ pub struct Args {
     /// line of the kind text_delta. On a terminal they are shown in any case
     #[arg(long)]
     deltas: bool,
+}
+
+/// What a run does when a step fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnFailure {
+    /// Begin nothing more; the run fails
+    Stop,
+    /// Carry out what does not depend on the step; the run fails in the end
+    GoOn,
+    /// Ask the planner for a plan that gets round it
+    Revise,
+}
+
+impl OnFailure {
+    const fn of_contract(self) -> wire::OnFailure {
+        match self {
+            Self::Stop => wire::OnFailure::Stop,
+            Self::GoOn => wire::OnFailure::GoOn,
+            Self::Revise => wire::OnFailure::Revise,
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -84,7 +112,7 @@ Exit codes: 0 completed, 1 failed or cancelled, 3 it waits for a person, 130 int
 /// A plan that cannot be read, a start that is refused, an interruption.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let plan = match &args.plan {
-        Some(path) => Some(plan::read(path).await?.into()),
+        Some(path) => Some(plan_file::read(path).await?.into()),
         None => None,
     };
     let goal = args.goal.clone().unwrap_or_default();
@@ -101,11 +129,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         run: Some(StartRun {
             goal,
             plan,
-            limits: Some(LimitOverrides {
-                max_tool_turns: args.max_tool_turns.unwrap_or(0),
-                max_turns: args.max_turns.unwrap_or(0),
-                max_parallel_steps: args.max_parallel_steps.unwrap_or(0),
-            }),
+            limits: Some(limits(&args)),
             model: model(&args, context),
             ..StartRun::default()
         }),
@@ -114,6 +138,17 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let followed = start_and_follow(&mut client, request, args).await;
     client.finish().await;
     followed
+}
+
+fn limits(args: &Args) -> LimitOverrides {
+    let on_failure = args.on_failure.map(OnFailure::of_contract);
+    LimitOverrides {
+        max_tool_turns: args.max_tool_turns.unwrap_or(0),
+        max_turns: args.max_turns.unwrap_or(0),
+        max_parallel_steps: args.max_parallel_steps.unwrap_or(0),
+        max_own_revisions: args.max_own_revisions.unwrap_or(0),
+        on_failure: on_failure.unwrap_or_default().into(),
+    }
 }
 
 /// Services elsewhere have a default of their own.

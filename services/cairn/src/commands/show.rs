@@ -6,10 +6,10 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::describe::{
     painted, pending_json, pending_lines, run_status, seen, session_json, session_status,
-    step_json, step_status, usage_text,
+    step_json, step_lines, usage_text,
 };
 use crate::ui::event_json::order;
-use crate::ui::event_line::{failure_text, step_name};
+use crate::ui::event_line::failure_text;
 use crate::ui::out;
 use crate::ui::style::Style;
 use crate::ui::text::{block, command};
@@ -180,40 +180,24 @@ fn run_lines(run: &pb::Run, is_held: bool, style: Style) -> Vec<String> {
     lines
 }
 
-fn step_lines(step: &pb::PlannedStep, style: Style) -> Vec<String> {
-    let name = clip(&step.step.as_ref().map(step_name).unwrap_or_default(), 100);
-    let status = step_status(step.status);
-    let (mark, more) = match status.as_str() {
-        "completed" => (style.good("✓"), clip(&step.summary, 200)),
-        "failed" => (style.bad("✗"), failure_text(step.failure.as_ref())),
-        "running" => (style.active("→"), format!("attempt {}", step.attempts)),
-        "skipped" => (style.dim("-"), clip(&step.skip_reason, 200)),
-        _ => (" ".to_owned(), String::new()),
-    };
-    let took = match step.ended_unix_ms.saturating_sub(step.started_unix_ms) {
-        ms @ 1.. if step.ended_unix_ms > 0 => format!("  {}", style.dim(&span(ms.unsigned_abs()))),
-        _ => String::new(),
-    };
-    let mut lines = vec![format!("  {mark} {:>2} {name}{took}", step.number)];
-    if !more.is_empty() && more != name {
-        lines.push(format!("       {}", style.dim(&more)));
-    }
-    lines
-}
-
 /// The commands that lead on from here.
 fn go_on(context: &Context, session: &pb::Session, is_held: bool) -> Vec<String> {
     let id = &session.id;
     let status = seen(session_status(session.status), is_held);
     let mut lines = Vec::new();
+    let run = session.latest_run.as_ref().map(|run| run.status());
     let words: &[&str] = match status.as_str() {
-        "running" => &["watch", "cancel"],
+        _ if run == Some(pb::RunStatus::Paused) => {
+            lines.push(format!("go on    {}", resume_command(context, id)));
+            &["plan show", "watch", "cancel"]
+        }
+        "running" => &["plan show", "watch", "pause", "cancel"],
         "interrupted" => {
             lines.push(format!("go on    {}", resume_command(context, id)));
             &["watch", "cancel"]
         }
         "waiting" => &["pending", "cancel"],
-        _ => &["tree", "report", "log"],
+        _ => &["tree", "report", "log", "plan show"],
     };
     let typed = |word: &&str| format!("look     {}", command(context, &format!("{word} {id}")));
     lines.extend(words.iter().map(typed));

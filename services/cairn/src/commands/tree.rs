@@ -157,7 +157,8 @@ async fn keep(
             Watched::CaughtUp => is_caught_up = true,
             Watched::Delta(_) => continue,
             Watched::Event { event, .. } => match event.kind {
-                Some(Kind::RunStarted(_)) => is_active = true,
+                // Another plan opens a run that has ended.
+                Some(Kind::RunStarted(_) | Kind::PlanApplied(_)) => is_active = true,
                 Some(Kind::RunCompleted(_) | Kind::RunFailed(_) | Kind::RunCancelled(_)) => {
                     is_active = false;
                 }

@@ -24,7 +24,7 @@ takes over meanwhile; go on from any event later with --after. Ends when the run
 With --json one event a line, as cairn export writes it: seq, at, kind, and the event's fields.
 
 Exit codes, as those of cairn run, tell of the latest run: 0 completed, 1 failed or cancelled, 130
-interrupted. With --no-follow also 3 it waits for a person, and 0 while it goes on. A session that is
+interrupted. With --no-follow also 3 it waits for a person or is paused, and 0 while it goes on. A session that is
 deleted meanwhile is an error, 1.
 
 Examples:
@@ -120,8 +120,8 @@ fn latest(session: &Session) -> RunStatus {
 }
 
 fn has_active_run(session: &Session) -> bool {
-    let active = [RunStatus::Planning, RunStatus::Running, RunStatus::Waiting];
-    active.contains(&latest(session))
+    use RunStatus::{Paused, Planning, Running, Waiting};
+    [Planning, Running, Waiting, Paused].contains(&latest(session))
 }
 
 fn ends_run(event: &Event) -> bool {
@@ -132,7 +132,8 @@ fn ends_run(event: &Event) -> bool {
 }
 
 fn begins_run(event: &Event) -> bool {
-    matches!(event.kind, Some(Kind::RunStarted(_)))
+    // Another plan opens a run that has ended.
+    matches!(event.kind, Some(Kind::RunStarted(_) | Kind::PlanApplied(_)))
 }
 
 /// What has been shown, and how.
@@ -210,7 +211,11 @@ mod tests {
     fn a_waiting_run_is_not_over() {
         let mut session = Session::default();
         assert!(!has_active_run(&session));
-        for (status, is_active) in [(RunStatus::Waiting, true), (RunStatus::Failed, false)] {
+        for (status, is_active) in [
+            (RunStatus::Waiting, true),
+            (RunStatus::Paused, true),
+            (RunStatus::Failed, false),
+        ] {
             session.latest_run = Some(cairn_proto::orchestrator::Run {
                 status: status.into(),
                 ..Default::default()

@@ -4,7 +4,6 @@ use super::Settings;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::Parts;
-use cairn_engine::command::RunLimits;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,11 +33,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         planner: cairn_planner::Config::default(),
         orchestrator: cairn_orchestrator::Config {
             lease: settings.session.lease,
-            limits: RunLimits {
-                max_tool_turns: settings.run.max_tool_turns,
-                max_turns: settings.run.max_turns,
-                max_parallel_steps: settings.run.max_parallel_steps,
-            },
+            limits: settings.run.limits(),
             environment: surroundings(workspace),
             ..cairn_orchestrator::Config::default()
         },

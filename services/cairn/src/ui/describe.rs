@@ -1,14 +1,14 @@
 //! Sessions, runs, steps and open questions as text and as JSON.
 
 use super::event_json::{failure, plan_step, short, usage, wait_reason};
-use super::event_line::waits_for;
+use super::event_line::{failure_text, step_name, waits_for};
 use super::style::Style;
 use super::text::{command, quoted};
-use super::time::{clock, utc};
+use super::time::{clock, span, utc};
 use crate::context::Context;
 use cairn_proto::event::{Usage, WaitReason};
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::text::escape;
+use cairn_rpc::text::{clip, escape};
 use serde_json::{Value, json};
 
 /// What a session is doing: `idle`, `running`, `waiting`, `quarantined`.
@@ -26,7 +26,8 @@ pub fn seen(status: String, is_held: bool) -> String {
     }
 }
 
-/// What a run is doing: `planning`, `running`, `waiting`, `completed`, `failed`, `cancelled`.
+/// What a run is doing: `planning`, `running`, `waiting`, `paused`, `completed`, `failed`,
+/// `cancelled`.
 pub fn run_status(number: i32) -> String {
     let status = pb::RunStatus::try_from(number).unwrap_or_default();
     short(status.as_str_name(), "RUN_STATUS_")
@@ -43,7 +44,7 @@ pub fn painted(status: &str, style: Style) -> String {
     match status {
         "completed" => style.good(status),
         "failed" | "cancelled" | "quarantined" => style.bad(status),
-        "waiting" | "interrupted" => style.asks(status),
+        "waiting" | "paused" | "interrupted" => style.asks(status),
         "running" | "planning" => style.active(status),
         _ => status.to_owned(),
     }
@@ -116,6 +117,28 @@ pub fn step_json(step: &pb::PlannedStep) -> Value {
         "ended": (step.ended_unix_ms > 0).then(|| utc(step.ended_unix_ms)),
         "notes": step.notes,
     })
+}
+
+/// A step with its number and what came of it, for people.
+pub fn step_lines(step: &pb::PlannedStep, style: Style) -> Vec<String> {
+    let name = clip(&step.step.as_ref().map(step_name).unwrap_or_default(), 100);
+    let status = step_status(step.status);
+    let (mark, more) = match status.as_str() {
+        "completed" => (style.good("✓"), clip(&step.summary, 200)),
+        "failed" => (style.bad("✗"), failure_text(step.failure.as_ref())),
+        "running" => (style.active("→"), format!("attempt {}", step.attempts)),
+        "skipped" => (style.dim("-"), clip(&step.skip_reason, 200)),
+        _ => (" ".to_owned(), String::new()),
+    };
+    let took = match step.ended_unix_ms.saturating_sub(step.started_unix_ms) {
+        ms @ 1.. if step.ended_unix_ms > 0 => format!("  {}", style.dim(&span(ms.unsigned_abs()))),
+        _ => String::new(),
+    };
+    let mut lines = vec![format!("  {mark} {:>2} {name}{took}", step.number)];
+    if !more.is_empty() && more != name {
+        lines.push(format!("       {}", style.dim(&more)));
+    }
+    lines
 }
 
 /// An open question as JSON, by the names of the contract.

@@ -5,9 +5,16 @@
 //! are written in lower case without the name of their enum: `"effect": "effectful"`. One-of
 //! fields are objects with a single key, which says which one it is. These names are stable.
 
+mod commands;
+mod plans;
+
+pub use plans::{order, plan_step};
+
 use super::time::utc;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
+use commands::{command_received, run_started, settlement};
+use plans::{plan_applied, plan_proposed, revision_failed, revision_requested};
 use serde_json::{Map, Value, json};
 
 /// An event with its number as a JSON object.
@@ -56,6 +63,10 @@ pub fn kind_name(kind: &Kind) -> &'static str {
         Kind::Decided(_) => "decided",
         Kind::BudgetRaised(_) => "budget_raised",
         Kind::StoredApart(_) => "stored_apart",
+        Kind::RevisionRequested(_) => "revision_requested",
+        Kind::PlanProposed(_) => "plan_proposed",
+        Kind::RevisionFailed(_) => "revision_failed",
+        Kind::RunPaused(_) => "run_paused",
     }
 }
 
@@ -70,7 +81,7 @@ fn fields(kind: &Kind) -> Value {
         Kind::RunStarted(e) => run_started(e),
         Kind::PlanApplied(e) => plan_applied(e),
         Kind::RunWaiting(e) => json!({"run": e.run, "reason": wait_reason(e.reason)}),
-        Kind::RunResumed(e) => json!({"run": e.run}),
+        Kind::RunResumed(e) => json!({"run": e.run, "command_seq": e.command_seq}),
         Kind::RunCompleted(e) => json!({"run": e.run, "answer": e.answer}),
         Kind::RunFailed(e) => run_failed(e),
         Kind::RunCancelled(e) => run_cancelled(e),
@@ -78,7 +89,7 @@ fn fields(kind: &Kind) -> Value {
         Kind::AttemptContinued(e) => json!({"attempt": attempt(e.attempt.as_ref())}),
         Kind::StepCompleted(e) => step_completed(e),
         Kind::StepFailed(e) => step_failed(e),
-        Kind::StepSkipped(e) => json!({"run": e.run, "step": e.step, "reason": e.reason}),
+        Kind::StepSkipped(e) => step_skipped(e),
         Kind::ReplyReceived(e) => reply_received(e),
         Kind::CallIntended(e) => call_intended(e),
         Kind::CallFinished(e) => call_finished(e),
@@ -91,6 +102,10 @@ fn fields(kind: &Kind) -> Value {
         Kind::Decided(e) => decided(e),
         Kind::BudgetRaised(e) => budget_raised(e),
         Kind::StoredApart(e) => json!({"digest": e.digest, "size": e.size}),
+        Kind::RevisionRequested(e) => revision_requested(e),
+        Kind::PlanProposed(e) => plan_proposed(e),
+        Kind::RevisionFailed(e) => revision_failed(e),
+        Kind::RunPaused(e) => run_paused(e),
     }
 }
 
@@ -118,32 +133,10 @@ pub fn usage(usage: Option<&wire::Usage>) -> Value {
     })
 }
 
-/// A step as it was planned.
-pub fn plan_step(step: &wire::PlanStep) -> Value {
-    let tool = step.tool.as_ref().map_or(
-        Value::Null,
-        |tool| json!({"name": tool.name, "arguments_json": tool.arguments_json}),
-    );
-    json!({
-        "id": step.id,
-        "title": step.title,
-        "description": step.description,
-        "tool": tool,
-        "depends_on": step.depends_on,
-        "capabilities": step.capabilities,
-    })
-}
-
 /// What a run waits for: `in_doubt`, `budget`.
 pub fn wait_reason(number: i32) -> String {
     let reason = wire::WaitReason::try_from(number).unwrap_or_default();
     short(reason.as_str_name(), "WAIT_REASON_")
-}
-
-/// How steps depend on each other: `chain`, `graph`.
-pub fn order(number: i32) -> String {
-    let order = wire::Order::try_from(number).unwrap_or_default();
-    short(order.as_str_name(), "ORDER_")
 }
 
 /// An enum value's name as programs read it here: in lower case, without the enum's name.
@@ -175,90 +168,8 @@ fn call(call: Option<&wire::CallRef>) -> Value {
     })
 }
 
-fn plan(plan: Option<&wire::Plan>) -> Value {
-    plan.map_or(Value::Null, |plan| {
-        let steps: Vec<_> = plan.steps.iter().map(plan_step).collect();
-        json!({"order": order(plan.order), "steps": steps})
-    })
-}
-
-fn settlement(settlement: Option<&wire::Settlement>) -> Value {
-    use wire::settlement::{Done, Fail, Outcome, Retry, Skip};
-    let outcome = settlement.and_then(|settlement| settlement.outcome.as_ref());
-    outcome.map_or(Value::Null, |outcome| match outcome {
-        Outcome::Done(Done { output }) => json!({"done": {"output": output}}),
-        Outcome::Retry(Retry {}) => json!({"retry": {}}),
-        Outcome::Skip(Skip { reason }) => json!({"skip": {"reason": reason}}),
-        Outcome::Fail(Fail { reason }) => json!({"fail": {"reason": reason}}),
-    })
-}
-
-fn command_received(event: &wire::CommandReceived) -> Value {
-    use wire::command::Kind;
-    let kind = event
-        .command
-        .as_ref()
-        .and_then(|command| command.kind.as_ref());
-    let command = kind.map_or(Value::Null, |kind| match kind {
-        Kind::StartRun(start) => json!({"start_run": start_run(start)}),
-        Kind::CancelRun(cancel) => {
-            json!({"cancel_run": {"run": cancel.run, "reason": cancel.reason}})
-        }
-        Kind::Decide(decide) => json!({"decide": {
-            "pending_id": decide.pending_id,
-            "settlement": settlement(decide.settlement.as_ref()),
-        }}),
-    });
-    json!({"request_id": event.request_id, "command": command})
-}
-
-fn start_run(start: &wire::StartRun) -> Value {
-    let limits = start.limits.as_ref().map_or(Value::Null, |limits| {
-        json!({
-            "max_tool_turns": limits.max_tool_turns,
-            "max_turns": limits.max_turns,
-            "max_parallel_steps": limits.max_parallel_steps,
-        })
-    });
-    json!({
-        "goal": start.goal,
-        "plan": plan(start.plan.as_ref()),
-        "limits": limits,
-        "model": start.model,
-        "trace_parent": start.trace_parent,
-    })
-}
-
 fn command_refused(e: &wire::CommandRefused) -> Value {
     json!({"command_seq": e.command_seq, "reason": e.reason, "message": e.message})
-}
-
-fn run_started(event: &wire::RunStarted) -> Value {
-    let limits = event.limits.as_ref().map_or(Value::Null, |limits| {
-        json!({
-            "max_tool_turns": limits.max_tool_turns,
-            "max_turns": limits.max_turns,
-            "max_parallel_steps": limits.max_parallel_steps,
-        })
-    });
-    json!({
-        "run": event.run,
-        "goal": event.goal,
-        "limits": limits,
-        "model": event.model,
-        "command_seq": event.command_seq,
-        "trace_parent": event.trace_parent,
-    })
-}
-
-fn plan_applied(e: &wire::PlanApplied) -> Value {
-    json!({
-        "run": e.run,
-        "revision": e.revision,
-        "plan": plan(e.plan.as_ref()),
-        "usage": usage(e.usage.as_ref()),
-        "duration_ms": e.duration_ms,
-    })
 }
 
 fn run_failed(e: &wire::RunFailed) -> Value {
@@ -272,6 +183,20 @@ fn run_failed(e: &wire::RunFailed) -> Value {
 
 fn run_cancelled(e: &wire::RunCancelled) -> Value {
     json!({"run": e.run, "reason": e.reason, "command_seq": e.command_seq})
+}
+
+fn run_paused(e: &wire::RunPaused) -> Value {
+    json!({"run": e.run, "reason": e.reason, "command_seq": e.command_seq})
+}
+
+fn step_skipped(e: &wire::StepSkipped) -> Value {
+    json!({
+        "run": e.run,
+        "step": e.step,
+        "reason": e.reason,
+        "is_wish": e.is_wish,
+        "command_seq": e.command_seq,
+    })
 }
 
 fn step_started(e: &wire::StepStarted) -> Value {

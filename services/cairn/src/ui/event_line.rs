@@ -1,15 +1,17 @@
 //! One line of text for each kind of event.
 
 mod brief;
+mod runs;
 mod words;
 
 pub use words::{failure_text, step_name, waits_for};
 
-use super::event_json::order;
+use super::plans::numbered;
 use super::time::clock;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_rpc::text::clip;
+use runs::run_line;
 use std::collections::HashMap;
 use std::fmt;
 use words::{PIECE, after_colon, command_text, result, settlement_text};
@@ -104,7 +106,11 @@ impl Narrator {
             | Kind::RunCompleted(_)
             | Kind::RunFailed(_)
             | Kind::RunCancelled(_)
-            | Kind::BudgetRaised(_) => run_line(kind),
+            | Kind::BudgetRaised(_)
+            | Kind::RunPaused(_)
+            | Kind::RevisionRequested(_)
+            | Kind::PlanProposed(_)
+            | Kind::RevisionFailed(_) => run_line(kind),
             Kind::StepStarted(_)
             | Kind::AttemptContinued(_)
             | Kind::StepCompleted(_)
@@ -126,8 +132,7 @@ impl Narrator {
     fn remember(&mut self, kind: &Kind) {
         match kind {
             Kind::PlanApplied(e) => {
-                let steps = e.plan.iter().flat_map(|plan| &plan.steps);
-                for (number, step) in (1..).zip(steps) {
+                for (number, step) in numbered(e) {
                     self.steps.insert((e.run, number), step_name(step));
                     if let Some(tool) = &step.tool {
                         let called = Called {
@@ -305,55 +310,6 @@ fn session_line(kind: &Kind) -> EventLine {
         Kind::StoredApart(e) => format!("an event of {} bytes, kept apart", e.size),
         _ => String::new(),
     };
-    line(Mark::Plain, text)
-}
-
-fn run_line(kind: &Kind) -> EventLine {
-    match kind {
-        Kind::RunStarted(e) => {
-            let text = format!("run {} started{}", e.run, after_colon(&e.goal));
-            line(Mark::Began, text)
-        }
-        Kind::PlanApplied(e) => plan_line(e),
-        Kind::RunWaiting(e) => {
-            let why = waits_for(e.reason);
-            line(Mark::Asks, format!("run {} waits: {why}", e.run))
-        }
-        Kind::RunResumed(e) => line(Mark::Began, format!("run {} goes on", e.run)),
-        Kind::RunCompleted(e) => {
-            let text = format!("run {} completed{}", e.run, after_colon(&e.answer));
-            line(Mark::Good, text)
-        }
-        Kind::RunFailed(e) => {
-            let why = failure_text(e.failure.as_ref());
-            line(Mark::Bad, format!("run {} failed: {why}", e.run))
-        }
-        Kind::RunCancelled(e) => {
-            let text = format!("run {} cancelled{}", e.run, after_colon(&e.reason));
-            line(Mark::Bad, text)
-        }
-        Kind::BudgetRaised(e) => {
-            let text = format!("run {} may use {} more tool turns", e.run, e.turns);
-            line(Mark::Plain, text)
-        }
-        _ => line(Mark::Plain, ""),
-    }
-}
-
-fn plan_line(event: &wire::PlanApplied) -> EventLine {
-    let plan = event.plan.clone().unwrap_or_default();
-    let names: Vec<_> = plan.steps.iter().take(12).map(step_name).collect();
-    let steps = match plan.steps.len() {
-        1 => "1 step".to_owned(),
-        number => format!("{number} steps"),
-    };
-    let text = format!(
-        "run {} plan {}: {steps}, {}{}",
-        event.run,
-        event.revision,
-        order(plan.order),
-        after_colon(&names.join(" · "))
-    );
     line(Mark::Plain, text)
 }
 

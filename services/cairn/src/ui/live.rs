@@ -1,9 +1,11 @@
 //! The live display on a terminal: what has ended stands, what goes on moves below it.
 
+use super::plans::size_text;
 use super::progress::{Progress, StepState, StepView};
 use super::style::Style;
 use super::time::span;
 use crate::error::CliError;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::time::Instant;
@@ -25,10 +27,12 @@ pub struct Live {
     style: Style,
     /// The moving part as it is on the screen.
     moving: Vec<String>,
-    /// Steps whose end stands already.
-    told: Vec<bool>,
+    /// The plan that is shown; 0 while there is none.
+    revision: u32,
+    /// Steps of it whose end stands already.
+    told: BTreeSet<u32>,
     /// When this process saw a step begin.
-    since: Vec<Instant>,
+    since: BTreeMap<u32, Instant>,
     began: Instant,
 }
 
@@ -38,8 +42,9 @@ impl Live {
         Self {
             style,
             moving: Vec::new(),
-            told: Vec::new(),
-            since: Vec::new(),
+            revision: 0,
+            told: BTreeSet::new(),
+            since: BTreeMap::new(),
             began: Instant::now(),
         }
     }
@@ -50,18 +55,16 @@ impl Live {
     /// The terminal has gone.
     pub fn show(&mut self, progress: &Progress) -> Result<(), CliError> {
         let mut standing = Vec::new();
-        if self.told.len() != progress.steps.len() {
+        if self.revision != progress.revision {
             standing.push(self.begin_plan(progress));
         }
         let layout = Layout::of(progress);
-        for (index, step) in progress.steps.iter().enumerate() {
-            let is_over = !matches!(step.state, StepState::Pending | StepState::Running);
-            if is_over && !self.told[index] {
-                self.told[index] = true;
-                standing.push(layout.line(self.style, index + 1, step, "", &ended(step)));
+        for step in &progress.steps {
+            if step.is_over() && self.told.insert(step.number) {
+                standing.push(layout.line(self.style, step, "", &ended(step)));
             }
-            if step.state == StepState::Pending {
-                self.since[index] = Instant::now();
+            if step.state == StepState::Running {
+                self.since.entry(step.number).or_insert_with(Instant::now);
             }
         }
         let moving = self.moving_part(progress, &layout);
@@ -74,12 +77,15 @@ impl Live {
         let _ = self.frame(&[], Vec::new());
     }
 
+    /// Another plan stands in full, with what it keeps.
     fn begin_plan(&mut self, progress: &Progress) -> String {
-        let steps = progress.steps.len();
-        self.told = vec![false; steps];
-        self.since = vec![Instant::now(); steps];
-        let noun = if steps == 1 { "step" } else { "steps" };
-        let plan = format!("plan ({steps} {noun}, {})", progress.order);
+        self.revision = progress.revision;
+        self.told.clear();
+        let size = size_text(progress.steps.len(), progress.order);
+        let plan = match progress.revision {
+            ..=1 => format!("plan ({size})"),
+            revision => format!("plan, revision {revision} ({size})"),
+        };
         self.style.strong(&plan)
     }
 
@@ -91,26 +97,26 @@ impl Live {
             let time = span_since(self.began);
             return vec![self.style.active(&format!("→ planning  {time}"))];
         }
-        let steps = progress.steps.iter().enumerate();
-        let mut open =
-            steps.filter(|(_, step)| matches!(step.state, StepState::Pending | StepState::Running));
+        let mut open = progress.steps.iter().filter(|step| !step.is_over());
         let shown = open
             .by_ref()
-            .take(MOST_LINES.min(size().1.saturating_sub(3)));
+            .take(MOST_LINES.min(size().1.saturating_sub(4)));
         let mut lines: Vec<String> = shown
-            .map(|(index, step)| {
-                let time = match step.state {
-                    StepState::Running => span_since(self.since[index]),
-                    _ => String::new(),
-                };
-                let writing = progress.writing.line(index as u32 + 1);
+            .map(|step| {
+                let since = self.since.get(&step.number);
+                let since = since.filter(|_| step.state == StepState::Running);
+                let time = since.map_or_else(String::new, |since| span_since(*since));
+                let writing = progress.writing.line(step.number);
                 let writing = writing.unwrap_or_default();
-                layout.line(self.style, index + 1, step, &writing, &time)
+                layout.line(self.style, step, &writing, &time)
             })
             .collect();
         match open.count() {
             0 => {}
             more => lines.push(self.style.dim(&format!("    … and {more} more"))),
+        }
+        if !progress.revising.is_empty() {
+            lines.push(self.style.active("→ another plan is being made"));
         }
         lines
     }
@@ -146,7 +152,8 @@ struct Layout {
 impl Layout {
     fn of(progress: &Progress) -> Self {
         let total = size().0.clamp(NARROWEST, WIDEST) - 1;
-        let number = progress.steps.len().to_string().len();
+        let numbers = progress.steps.iter().map(|step| step.number);
+        let number = numbers.max().unwrap_or(0).to_string().len();
         let names = progress.steps.iter().map(|step| step.name.width());
         let name = names.max().unwrap_or(0).clamp(8, total * 2 / 5);
         let rest = total.saturating_sub(4 + number + 1 + name + 2 + 2 + TIME_WIDTH);
@@ -158,20 +165,13 @@ impl Layout {
     }
 
     /// `writing` is what the step's model is writing, if it is.
-    fn line(
-        &self,
-        style: Style,
-        number: usize,
-        step: &StepView,
-        writing: &str,
-        time: &str,
-    ) -> String {
+    fn line(&self, style: Style, step: &StepView, writing: &str, time: &str) -> String {
         let name = fit(&step.name, self.name);
         let detail = match writing {
             "" => fit(&detail(step), self.detail),
             writing => fit(tail(writing, self.detail), self.detail),
         };
-        let number = format!("{number:>0$}", self.number);
+        let number = format!("{:>1$}", step.number, self.number);
         let time = style.dim(&format!("{time:>TIME_WIDTH$}"));
         match step.state {
             StepState::Pending => style.dim(format!("    {number} {name}").trim_end()),
@@ -333,6 +333,7 @@ mod tests {
     #[test]
     fn lines_keep_to_the_width_in_every_state() {
         let step = |state| StepView {
+            number: 3,
             name: "A name that is much longer than any column will ever be, surely".repeat(2),
             result: "and a result that goes on and on ".repeat(9),
             state,
@@ -346,7 +347,7 @@ mod tests {
         };
         let layout = Layout::of(&progress);
         for step in &progress.steps {
-            let line = layout.line(Style::new(false), 3, step, &step.result, "1.2 s");
+            let line = layout.line(Style::new(false), step, &step.result, "1.2 s");
             assert!(line.width() < WIDEST.min(size().0.max(NARROWEST)), "{line}");
         }
     }

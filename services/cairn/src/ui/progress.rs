@@ -1,56 +1,17 @@
 //! How far a run has got, from its events.
 
-use super::event_line::step_name;
+mod step;
+
+pub use step::{StepState, StepView};
+
+use super::plans::{numbered, order_name};
 use super::writing::Writing;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
-use cairn_rpc::text::clip;
-use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where runs put their report.
 pub const REPORT: &str = "cairn-out/report.md";
-/// Longest piece of untrusted text that is kept, in bytes.
-const PIECE: usize = 200;
-
-/// How far a step has got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum StepState {
-    /// Not begun.
-    #[default]
-    Pending,
-    /// Under way.
-    Running,
-    /// Ended well.
-    Done,
-    /// Ended badly.
-    Failed,
-    /// Will not be done.
-    Skipped,
-}
-
-/// A step as it is shown.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StepView {
-    /// Its title, escaped.
-    pub name: String,
-    /// How far it has got.
-    pub state: StepState,
-    /// Store time of its start, in milliseconds since 1970.
-    pub started_ms: i64,
-    /// Store time of its end.
-    pub ended_ms: i64,
-    /// Summary, failure or reason, escaped, one line.
-    pub result: String,
-    /// The call that the model asked for last, escaped.
-    pub call: String,
-    /// Parts that the model made of it, and how many of them are done.
-    pub parts: (usize, usize),
-    /// It ended before this process began to look.
-    pub kept: bool,
-    pub(super) tool: Option<(String, String)>,
-    /// Calls of the latest reply that would write the report.
-    pub(super) reports: Vec<(u32, u32)>,
-}
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,12 +31,18 @@ pub struct Progress {
     pub run: u32,
     /// The seq up to which events were there before this process began to look.
     pub seen_before: u64,
+    /// Number of the plan in force; 0 while planning.
+    pub revision: u32,
     /// `chain` or `graph`.
     pub order: &'static str,
-    /// The steps; empty while planning.
+    /// The steps of the plan in force, in its order; empty while planning.
     pub steps: Vec<StepView>,
     /// Why it waits, as a `WaitReason`.
     pub waits: Option<i32>,
+    /// Somebody stopped it for a while, and said this.
+    pub paused: Option<String>,
+    /// The seqs of the commands that asked the planner for another plan; 0 for the run itself.
+    pub revising: BTreeSet<u64>,
     /// How it ended.
     pub end: Option<End>,
     /// What it used up.
@@ -90,7 +57,11 @@ pub struct Progress {
     pub wrote_report: bool,
     /// What the models of its steps are writing.
     pub writing: Writing,
-    pub(super) began: bool,
+    /// Steps of earlier plans that are not in the one in force: a later one may have them again.
+    left: BTreeMap<u32, StepView>,
+    /// Where in `steps` each number is.
+    places: BTreeMap<u32, usize>,
+    began: bool,
 }
 
 impl Progress {
@@ -114,7 +85,8 @@ impl Progress {
                 self.started_ms = event.at_unix_ms;
             }
         }
-        if !self.began || self.end.is_some() {
+        // Only another plan makes more of a run that has ended.
+        if !self.began || self.end.is_some() && !is_about_plan(self.run, kind) {
             return false;
         }
         self.latest_ms = event.at_unix_ms;
@@ -125,7 +97,7 @@ impl Progress {
 
     /// The steps that are under way, with their numbers.
     pub fn running(&self) -> impl Iterator<Item = (u32, &StepView)> {
-        let steps = (1..).zip(&self.steps);
+        let steps = self.steps.iter().map(|step| (step.number, step));
         steps.filter(|(_, step)| step.state == StepState::Running)
     }
 
@@ -138,8 +110,20 @@ impl Progress {
     fn run_event(&mut self, kind: &Kind) {
         match kind {
             Kind::PlanApplied(e) => self.plan(e),
+            Kind::RevisionRequested(e) => {
+                self.revising.insert(e.command_seq);
+            }
+            Kind::PlanProposed(e) => self.planned(e.request_seq, e.usage.as_ref()),
+            Kind::RevisionFailed(e) => self.planned(e.request_seq, e.usage.as_ref()),
             Kind::RunWaiting(e) => self.waits = Some(e.reason),
-            Kind::RunResumed(_) => self.waits = None,
+            Kind::RunPaused(e) => {
+                self.waits = None;
+                self.paused = Some(e.reason.clone());
+            }
+            Kind::RunResumed(_) => {
+                self.waits = None;
+                self.paused = None;
+            }
             Kind::RunCompleted(e) => self.end = Some(End::Completed(e.answer.clone())),
             Kind::RunFailed(e) => {
                 self.spend(e.usage.as_ref());
@@ -154,19 +138,34 @@ impl Progress {
         }
     }
 
+    /// The planner has answered.
+    fn planned(&mut self, request_seq: u64, usage: Option<&wire::Usage>) {
+        self.revising.remove(&request_seq);
+        self.spend(usage);
+    }
+
+    /// Another plan. Steps that it shares with earlier ones stay as they are; a run that had ended
+    /// goes on.
     fn plan(&mut self, event: &wire::PlanApplied) {
         self.spend(event.usage.as_ref());
-        let plan = event.plan.clone().unwrap_or_default();
-        self.order = match plan.order() {
-            wire::Order::Graph => "graph",
-            wire::Order::Chain | wire::Order::Unspecified => "chain",
-        };
-        let steps = plan.steps.into_iter().map(|step| StepView {
-            name: clip(&step_name(&step), PIECE),
-            tool: step.tool.map(|tool| (tool.name, tool.arguments_json)),
-            ..StepView::default()
-        });
-        self.steps = steps.collect();
+        // What the run wished for itself was another plan than the one before this.
+        self.revising.remove(&0);
+        self.revising.remove(&event.command_seq);
+        if self.end.take().is_some() {
+            (self.waits, self.paused) = (None, None);
+        }
+        self.revision = event.revision;
+        self.order = event.plan.as_ref().map_or("chain", order_name);
+        let before = std::mem::take(&mut self.steps).into_iter();
+        self.left.extend(before.map(|step| (step.number, step)));
+        for (number, step) in numbered(event) {
+            let kept = self.left.remove(&number);
+            let mut step = kept.unwrap_or_else(|| StepView::new(number, step));
+            step.kept |= step.is_over();
+            self.steps.push(step);
+        }
+        let places = self.steps.iter().zip(0..);
+        self.places = places.map(|(step, place)| (step.number, place)).collect();
     }
 
     fn spend(&mut self, usage: Option<&wire::Usage>) {
@@ -187,8 +186,8 @@ impl Progress {
             self.writing.end(number);
         }
         let kept = seq <= self.seen_before;
-        let index = usize::try_from(number).unwrap_or(0).wrapping_sub(1);
-        let Some(step) = self.steps.get_mut(index) else {
+        let place = self.places.get(&number);
+        let Some(step) = place.and_then(|&place| self.steps.get_mut(place)) else {
             return;
         };
         match kind {
@@ -212,45 +211,13 @@ impl Progress {
     }
 }
 
-impl StepView {
-    fn start(&mut self, at: i64) {
-        self.state = StepState::Running;
-        self.started_ms = at;
-        self.parts = (0, 0);
-        if let Some((tool, arguments)) = &self.tool {
-            self.call = call_text(tool, arguments);
-            if writes_report(tool, arguments) {
-                self.reports = vec![(0, 0)];
-            }
-        }
-    }
-
-    fn reply(&mut self, reply: &wire::ReplyReceived) {
-        self.reports.clear();
-        for (index, requested) in (0..).zip(&reply.calls) {
-            let Some(call) = &requested.call else {
-                continue;
-            };
-            if requested.effect() != wire::Effect::State {
-                self.call = call_text(&call.name, &call.arguments_json);
-            }
-            if writes_report(&call.name, &call.arguments_json) {
-                self.reports.push((reply.tool_turn, index));
-            }
-        }
-    }
-
-    fn has_written_report(&self, finished: &wire::CallFinished) -> bool {
-        let call = finished.call.unwrap_or_default();
-        !finished.is_error && self.reports.contains(&(call.tool_turn, call.index))
-    }
-
-    fn end(&mut self, state: StepState, at: i64, kept: bool, result: &str) {
-        self.state = state;
-        self.ended_ms = at;
-        self.kept = kept;
-        let line = result.lines().find(|line| !line.trim().is_empty());
-        self.result = clip(line.unwrap_or_default().trim(), PIECE);
+fn is_about_plan(run: u32, kind: &Kind) -> bool {
+    match kind {
+        Kind::PlanApplied(e) => e.run == run,
+        Kind::RevisionRequested(e) => e.run == run,
+        Kind::PlanProposed(e) => e.run == run,
+        Kind::RevisionFailed(e) => e.run == run,
+        _ => false,
     }
 }
 
@@ -269,54 +236,5 @@ fn step_number(kind: &Kind) -> Option<u32> {
     attempt.map(|attempt| attempt.step)
 }
 
-fn writes_report(tool: &str, arguments: &str) -> bool {
-    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
-    let path = arguments["path"].as_str().unwrap_or_default();
-    tool == "write_file" && path.trim_start_matches("./") == REPORT
-}
-
-/// A call in a few words: the tool and the argument that says most, which models put first.
-fn call_text(tool: &str, arguments: &str) -> String {
-    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
-    let named = ["path", "pattern", "query"];
-    let named = named.iter().find_map(|name| arguments[name].as_str());
-    let first = || arguments.as_object()?.values().find_map(Value::as_str);
-    let text = match named.or_else(first) {
-        Some(argument) => format!("{tool} {argument}"),
-        None => tool.to_owned(),
-    };
-    clip(&text, PIECE)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn planning_that_failed_was_paid_for() {
-        let usage = wire::Usage {
-            input_tokens: 700,
-            output_tokens: 40,
-            cost_nano_usd: 5,
-            model_calls: 2,
-        };
-        let started = wire::RunStarted {
-            run: 1,
-            ..wire::RunStarted::default()
-        };
-        let failed = wire::RunFailed {
-            run: 1,
-            usage: Some(usage),
-            ..wire::RunFailed::default()
-        };
-        let mut progress = Progress::new(1, 0);
-        for kind in [Kind::RunStarted(started), Kind::RunFailed(failed)] {
-            let event = wire::Event {
-                at_unix_ms: 0,
-                kind: Some(kind),
-            };
-            assert!(progress.apply(1, &event));
-        }
-        assert_eq!(progress.usage, usage);
-    }
-}
+mod tests;

@@ -84,6 +84,15 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         (_, "run") => RUNS,
         (_, "reason") => text(1024),
         ("GetStateRequest", "at_seq") => EVENTS,
+        // Another revision than the one in force, or a proposal or a step that is not there, is no
+        // mistake of the request.
+        ("ProposePlanRequest" | "ApplyPlanRequest", "expected_revision") => ANY,
+        ("ApplyPlanRequest", "proposal" | "redo_step") => ANY,
+        ("SkipStepRequest", "step") => required(ANY),
+        // One of several that say what is wished for.
+        ("ProposePlanRequest", "feedback") => text(64 * 1024),
+        ("SendFeedbackRequest", "feedback") => required(text(64 * 1024)),
+        ("ProposePlanRequest" | "ApplyPlanRequest", "plan") => ANY,
         // A position that the journal has not reached is waited for; a page may be as large as the
         // answer allows; deltas are there or not.
         (_, "after_seq" | "max_entries" | "with_deltas") => ANY,
@@ -111,11 +120,15 @@ fn of_run(field: &FieldDescriptor) -> Rule {
         ("PlanStep", "tool") => ANY,
         ("PlanStep", "depends_on") => KNOWN,
         ("PlanStep", "capabilities") => ID,
+        // However often it was done again.
+        ("PlanStep", "redo") => ANY,
         ("ToolInvocation", "name") => required(text(64)),
         ("ToolInvocation", "arguments_json") => JSON,
         ("LimitOverrides", "max_tool_turns") => number(1_000),
         ("LimitOverrides", "max_turns") => number(100_000),
         ("LimitOverrides", "max_parallel_steps") => number(256),
+        ("LimitOverrides", "max_own_revisions") => number(100),
+        ("LimitOverrides", "on_failure") => ANY,
         (message, name) => panic!("what may {message}.{name} have?"),
     }
 }

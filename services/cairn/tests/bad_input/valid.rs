@@ -33,6 +33,25 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
             reason: "enough".to_owned(),
             request_id: format!("cancel-{n}"),
         }),
+        "ProposePlan" | "ApplyPlan" | "SendFeedback" => revisions(method, n, session),
+        "PauseRun" => one(&pb::PauseRunRequest {
+            session,
+            run: 1,
+            reason: "a while".to_owned(),
+            request_id: format!("pause-{n}"),
+        }),
+        "ResumeRun" => one(&pb::ResumeRunRequest {
+            session,
+            run: 1,
+            request_id: format!("resume-{n}"),
+        }),
+        "SkipStep" => one(&pb::SkipStepRequest {
+            session,
+            run: 1,
+            step: 1,
+            reason: "done by hand".to_owned(),
+            request_id: format!("skip-{n}"),
+        }),
         "WatchSession" => one(&pb::WatchSessionRequest {
             session,
             after_seq: 1,
@@ -62,7 +81,7 @@ fn one(message: &impl Message) -> Vec<Vec<u8>> {
 }
 
 /// A plan that uses every field.
-fn plan() -> wire::Plan {
+pub(crate) fn plan() -> wire::Plan {
     let step = |id: &str, depends_on: &[&str]| wire::PlanStep {
         id: id.to_owned(),
         title: "look".to_owned(),
@@ -73,10 +92,55 @@ fn plan() -> wire::Plan {
         }),
         depends_on: depends_on.iter().map(|&id| id.to_owned()).collect(),
         capabilities: Vec::new(),
+        redo: 0,
     };
     wire::Plan {
         order: wire::Order::Graph.into(),
         steps: vec![step("b", &["a"]), step("a", &[])],
+    }
+}
+
+/// Requests for another plan, with each way to say which.
+fn revisions(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
+    use pb::apply_plan_request::Change;
+    use pb::propose_plan_request::Wish;
+    let request_id = format!("{method}-{n}");
+    let feedback = || "Look at docs, too.".to_owned();
+    match method {
+        "ProposePlan" => [Wish::Plan(plan()), Wish::Feedback(feedback())]
+            .map(|wish| {
+                let request = pb::ProposePlanRequest {
+                    session: session.clone(),
+                    run: 1,
+                    request_id: request_id.clone(),
+                    expected_revision: 0,
+                    wish: Some(wish),
+                };
+                request.encode_to_vec()
+            })
+            .into(),
+        "ApplyPlan" => [
+            Change::Plan(plan()),
+            Change::RedoStep(1),
+            Change::Proposal(1),
+        ]
+        .map(|change| {
+            let request = pb::ApplyPlanRequest {
+                session: session.clone(),
+                run: 1,
+                request_id: request_id.clone(),
+                expected_revision: 0,
+                change: Some(change),
+            };
+            request.encode_to_vec()
+        })
+        .into(),
+        _ => one(&pb::SendFeedbackRequest {
+            session,
+            run: 1,
+            request_id,
+            feedback: feedback(),
+        }),
     }
 }
 
@@ -85,6 +149,8 @@ fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
         max_tool_turns: 2,
         max_turns: 2,
         max_parallel_steps: 2,
+        max_own_revisions: 2,
+        on_failure: wire::OnFailure::GoOn.into(),
     };
     let run = wire::StartRun {
         goal: "Look.".to_owned(),

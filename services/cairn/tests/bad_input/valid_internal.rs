@@ -167,6 +167,16 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
             prompt_layers: vec!["Be brief.".to_owned()],
             model: String::new(),
         }),
+        "RevisePlan" => one(&planner_pb::RevisePlanRequest {
+            session,
+            run: 1,
+            goal: "Look.".to_owned(),
+            prompt_layers: vec!["Be brief.".to_owned()],
+            model: String::new(),
+            plan: Some(super::valid::plan()),
+            results: "1: done".to_owned(),
+            feedback: "Look twice.".to_owned(),
+        }),
         "RunStep" => vec![attempt(session)],
         _ => Vec::new(),
     }

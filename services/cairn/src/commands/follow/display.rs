@@ -113,8 +113,8 @@ impl Display {
                     return Ok(());
                 };
                 let text = match event.kind {
+                    Some(Kind::PlanApplied(_)) => format!("{line}{}", kept(progress)),
                     _ if seq > progress.seen_before => line.to_string(),
-                    Some(Kind::PlanApplied(_)) => line.to_string(),
                     Some(Kind::StepCompleted(_) | Kind::StepFailed(_) | Kind::StepSkipped(_)) => {
                         format!("{line} (kept)")
                     }
@@ -138,6 +138,17 @@ impl Display {
         if let Form::Live(live) = &mut self.form {
             live.end();
         }
+    }
+}
+
+/// The steps that another plan keeps with what came of them.
+fn kept(progress: &Progress) -> String {
+    let kept = progress.steps.iter().filter(|step| step.kept);
+    let numbers: Vec<_> = kept.map(|step| step.number.to_string()).collect();
+    match numbers.len() {
+        0 => String::new(),
+        1 => format!(" (step {} is kept)", numbers[0]),
+        _ => format!(" (steps {} are kept)", numbers.join(", ")),
     }
 }
 

@@ -32,6 +32,7 @@ pub(super) async fn tell(
         Some(End::Completed(_)) => RunStatus::Completed,
         Some(End::Failed(_)) => RunStatus::Failed,
         Some(End::Cancelled(_)) => RunStatus::Cancelled,
+        None if progress.paused.is_some() => RunStatus::Paused,
         None => RunStatus::Waiting,
     });
     if context.json {
@@ -64,7 +65,10 @@ pub(super) async fn tell(
             };
             item(&style.bad("ended "), &text)?;
         }
-        None => waiting(client, what, progress, style).await?,
+        None => match &progress.paused {
+            Some(reason) => paused(context, what, style, reason)?,
+            None => waiting(client, what, progress, style).await?,
+        },
     }
     let session = &what.session;
     let look = ["tree", "report", "watch"];
@@ -166,10 +170,9 @@ fn failed(
     progress: &Progress,
     failure: &Failure,
 ) -> Result<(), CliError> {
-    let steps = (1..).zip(&progress.steps);
-    let mut failed = steps.filter(|(_, step): &(u32, _)| step.state == StepState::Failed);
-    let place = match failed.next() {
-        Some((number, step)) => format!("step {number} {}: ", step.name),
+    let mut steps = progress.steps.iter();
+    let place = match steps.find(|step| step.state == StepState::Failed) {
+        Some(step) => format!("step {} {}: ", step.number, step.name),
         None if progress.steps.is_empty() => "planning: ".to_owned(),
         None => String::new(),
     };
@@ -190,6 +193,15 @@ fn failed(
         FailureKind::Llm => item("model ", &escape(model)),
         _ => Ok(()),
     }
+}
+
+fn paused(context: &Context, what: &Following, style: Style, reason: &str) -> Result<(), CliError> {
+    let why = match clip(reason, 1024) {
+        reason if reason.is_empty() => "by somebody's wish".to_owned(),
+        reason => reason,
+    };
+    item(&style.asks("paused"), &why)?;
+    item("then  ", &resume_command(context, &what.session))
 }
 
 async fn waiting(

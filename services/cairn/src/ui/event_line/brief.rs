@@ -32,7 +32,11 @@ impl Narrator {
             | Kind::StepSkipped(_)
             | Kind::CallInDoubt(_)
             | Kind::CallSettled(_)
-            | Kind::Decided(_) => Some(line),
+            | Kind::Decided(_)
+            | Kind::RunPaused(_)
+            | Kind::RevisionRequested(_)
+            | Kind::PlanProposed(_)
+            | Kind::RevisionFailed(_) => Some(line),
             // Beside calls, a text says what they are for; alone it is all that there is.
             Kind::ReplyReceived(e) => e.calls.is_empty().then_some(line),
             Kind::CallFinished(e) => self.brief_call(e),

@@ -52,6 +52,35 @@ pub(super) fn command_text(command: Option<&wire::Command>) -> String {
             clip(&decide.pending_id, PIECE),
             settlement_text(decide.settlement.as_ref())
         ),
+        Some(other) => change_text(other),
+    }
+}
+
+/// What is to be different about a run that there is.
+fn change_text(command: &wire::command::Kind) -> String {
+    use wire::command::Kind;
+    match command {
+        Kind::RevisePlan(revise) => {
+            let verb = if revise.apply { "change" } else { "propose" };
+            let how = match revise.plan {
+                Some(_) => ": as given".to_owned(),
+                None => after_colon(&revise.feedback),
+            };
+            format!("{verb} the plan of run {}{how}", revise.run)
+        }
+        Kind::ApplyProposal(apply) => {
+            format!("apply proposal {} of run {}", apply.proposal, apply.run)
+        }
+        Kind::RedoStep(redo) => format!("do step {} of run {} again", redo.step, redo.run),
+        Kind::SkipStep(skip) => {
+            let why = after_colon(&skip.reason);
+            format!("skip step {} of run {}{why}", skip.step, skip.run)
+        }
+        Kind::PauseRun(pause) => {
+            format!("pause run {}{}", pause.run, after_colon(&pause.reason))
+        }
+        Kind::ResumeRun(resume) => format!("resume run {}", resume.run),
+        Kind::StartRun(_) | Kind::CancelRun(_) | Kind::Decide(_) => String::new(),
     }
 }
 

@@ -22,12 +22,17 @@ pub(super) async fn read(path: &Path) -> Result<PlanDraft, CliError> {
     let text = text
         .map_err(|error| CliError::chain(&error))?
         .map_err(|error| CliError::usage(format!("cannot read the plan {name}: {error}")))?;
+    parse(&name, &text)
+}
+
+/// The plan that a text is; `name` says where it is from.
+pub(super) fn parse(name: &str, text: &str) -> Result<PlanDraft, CliError> {
     if text.len() as u64 > MOST_BYTES {
         return Err(CliError::usage(format!(
             "the plan {name} has more than {MOST_BYTES} bytes"
         )));
     }
-    let plan = read_plan(&JsonPlanParser::strict(), &text);
+    let plan = read_plan(&JsonPlanParser::strict(), text);
     plan.map_err(|error| {
         let error = CliError::chain(&error).message;
         CliError::usage(format!("the plan {name} is wrong: {error}")).hint(FORMAT)

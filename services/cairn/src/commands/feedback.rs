@@ -1,0 +1,104 @@
+//! `cairn feedback`: says what is to be different about a run.
+
+use super::revise;
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::out;
+use crate::ui::plan_diff::{diff_json, is_empty};
+use crate::ui::style::Style;
+use cairn_proto::orchestrator::ProposePlanRequest;
+use cairn_proto::orchestrator::propose_plan_request::Wish;
+use serde_json::json;
+use std::process::ExitCode;
+
+/// What can be said to `cairn feedback`.
+#[derive(Debug, clap::Args)]
+#[command(allow_missing_positional = true)]
+#[command(after_help = "\
+The planner makes another plan of the one in force and of what came of it so far, whether the run
+goes on, waits or has ended. You see what that would change; nothing changes before you say yes.
+Steps that still hold are kept with their results and not done again. A run that has ended goes on.
+
+Marks: ✓ done and kept, → goes on, ↻ again, + new, - removed or skipped.
+
+With --json one object: session, run, proposal, diff, applied (revision, seq; null if it was not).
+Exit codes: 0 applied or nothing to apply, 3 not applied, 1 there is no other plan.
+
+Examples:
+  cairn feedback \"Leave the drafts out, and name the authors\"
+  cairn feedback s-7f3k --yes \"The second file is the wrong one; it is docs/two.md\"")]
+pub struct Args {
+    /// The session: its id or a unique beginning of it [default: the latest]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// What is to be different
+    #[arg(value_name = "TEXT", required = true)]
+    text: String,
+    /// Apply it without asking
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// Has another plan proposed, shows what it changes, and applies it if that is wanted.
+///
+/// # Errors
+/// No such session, no other plan, an interruption.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let mut client = Client::attach(context, Access::Change).await?;
+    let told = feedback(&mut client, args, context).await;
+    client.finish().await;
+    told
+}
+
+async fn feedback(
+    client: &mut Client<'_>,
+    args: Args,
+    context: &Context,
+) -> Result<ExitCode, CliError> {
+    if args.text.trim().is_empty() {
+        return Err(CliError::usage("the feedback is empty").hint("say what is to be different"));
+    }
+    if args.session.is_none() {
+        refuse_id(client, &args.text).await?;
+    }
+    let session = client.resolve(args.session.as_deref()).await?;
+    if context.live {
+        out::line(&Style::new(context.color).dim("the planner makes another plan …"))?;
+    }
+    let request = ProposePlanRequest {
+        session: session.clone(),
+        wish: Some(Wish::Feedback(args.text)),
+        ..ProposePlanRequest::default()
+    };
+    let proposed = revise::propose(client, request).await?;
+    let diff = proposed.diff.clone().unwrap_or_default();
+    if is_empty(&diff) {
+        if context.json {
+            out::json(&json!({
+                "session": session,
+                "run": proposed.run,
+                "proposal": proposed.proposal,
+                "diff": diff_json(&diff),
+                "applied": null,
+            }))?;
+        } else {
+            out::line("the planner would leave the plan as it is; there is nothing to apply")?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    revise::conclude(client, &session, &proposed, args.yes).await
+}
+
+/// A session without a text was meant, and the session's id is no feedback.
+async fn refuse_id(client: &Client<'_>, text: &str) -> Result<(), CliError> {
+    let sessions = client.sessions().await?;
+    match sessions.iter().any(|session| session.id == text) {
+        true => Err(
+            CliError::usage(format!("there is no feedback for session {text}"))
+                .hint("say what is to be different: cairn feedback SESSION \"…\""),
+        ),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,55 @@
+//! `cairn plan show`: the plan in force.
+
+use super::{in_force, no_plan};
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::describe::step_lines;
+use crate::ui::event_json::order;
+use crate::ui::out;
+use crate::ui::plan_document::document;
+use crate::ui::plans::size_text;
+use crate::ui::style::Style;
+use std::process::ExitCode;
+
+/// What can be said to `cairn plan show`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+With --json the plan as cairn run --plan and cairn plan edit --file read it; the states of the steps
+are in cairn show --json.
+
+Examples:
+  cairn plan show
+  cairn plan show s-7f3k --json >plan.json")]
+pub(super) struct Args {
+    /// The session: its id or a unique beginning of it [default: the latest]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// Number of the run; 0 for the latest
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    run: u32,
+}
+
+pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let mut client = Client::attach(context, Access::Read).await?;
+    let session = client.resolve(args.session.as_deref()).await?;
+    let plan = in_force(&mut client, &session, args.run).await?;
+    if plan.steps.is_empty() {
+        return Err(no_plan(plan.run));
+    }
+    if context.json {
+        out::json(&document(&plan))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let style = Style::new(context.color);
+    let size = size_text(plan.steps.len(), &order(plan.order));
+    let title = format!(
+        "plan of {session}, run {}, revision {} ({size})",
+        plan.run, plan.revision
+    );
+    out::line(&style.strong(&title))?;
+    let lines = plan.steps.iter().flat_map(|step| step_lines(step, style));
+    out::line(&lines.collect::<Vec<_>>().join("\n"))?;
+    Ok(ExitCode::SUCCESS)
+}

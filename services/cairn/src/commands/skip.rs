@@ -1,0 +1,72 @@
+//! `cairn skip`: goes on without a step.
+
+use super::hint;
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::out;
+use cairn_proto::orchestrator::SkipStepRequest;
+use serde_json::json;
+use std::process::ExitCode;
+
+/// What can be said to `cairn skip`.
+#[derive(Debug, clap::Args)]
+#[command(allow_missing_positional = true)]
+#[command(after_help = "\
+What depends on the step goes on as if it had been done. A step that is running is stopped; one that
+has ended cannot be skipped. cairn plan show has the numbers of the steps.
+
+With --json one object: session, run, step.
+
+Examples:
+  cairn skip 3
+  cairn skip s-7f3k 3 --reason \"the mail was sent by hand\"")]
+pub struct Args {
+    /// The session: its id or a unique beginning of it [default: the latest]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// Number of the step
+    #[arg(value_name = "STEP", required = true)]
+    step: u32,
+    /// Why, for the journal and the steps that depend on it
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+}
+
+/// Skips the step of the latest run.
+///
+/// # Errors
+/// No such session or step, or the step or the run has ended.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let mut client = Client::attach(context, Access::Change).await?;
+    let told = skip(&mut client, args, context).await;
+    client.finish().await;
+    told.map(|()| ExitCode::SUCCESS)
+}
+
+async fn skip(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
+    let session = client.resolve(args.session.as_deref()).await?;
+    let request = SkipStepRequest {
+        session: session.clone(),
+        run: 0,
+        step: args.step,
+        reason: args.reason,
+        request_id: uuid::Uuid::now_v7().simple().to_string(),
+    };
+    let answer = client
+        .persist(|mut orchestrator| {
+            let request = request.clone();
+            async move { orchestrator.skip_step(request).await }
+        })
+        .await
+        .map_err(|error| hint::with_plan(context, &session, error))?;
+    if context.json {
+        return out::json(&json!({"session": session, "run": answer.run, "step": answer.step}));
+    }
+    let (step, run) = (answer.step, answer.run);
+    out::line(&format!(
+        "run {run} of {session} goes on without step {step}"
+    ))?;
+    out::line(&hint::go_on(client, &session))
+}

@@ -1,0 +1,90 @@
+//! Lines about runs and their plans.
+
+use super::words::{after_colon, failure_text, step_name, waits_for};
+use super::{EventLine, Mark, line};
+use crate::ui::plans::{numbered, order_name, size_text};
+use cairn_proto::event as wire;
+use cairn_proto::event::event::Kind;
+
+/// Most steps of a plan that are named.
+const NAMED: usize = 12;
+
+pub(super) fn run_line(kind: &Kind) -> EventLine {
+    match kind {
+        Kind::RunStarted(e) => {
+            let text = format!("run {} started{}", e.run, after_colon(&e.goal));
+            line(Mark::Began, text)
+        }
+        Kind::PlanApplied(e) => plan_line(e),
+        Kind::RunWaiting(e) => {
+            let why = waits_for(e.reason);
+            line(Mark::Asks, format!("run {} waits: {why}", e.run))
+        }
+        Kind::RunResumed(e) => line(Mark::Began, format!("run {} goes on", e.run)),
+        Kind::RunCompleted(e) => {
+            let text = format!("run {} completed{}", e.run, after_colon(&e.answer));
+            line(Mark::Good, text)
+        }
+        Kind::RunFailed(e) => {
+            let why = failure_text(e.failure.as_ref());
+            line(Mark::Bad, format!("run {} failed: {why}", e.run))
+        }
+        Kind::RunCancelled(e) => {
+            let text = format!("run {} cancelled{}", e.run, after_colon(&e.reason));
+            line(Mark::Bad, text)
+        }
+        Kind::BudgetRaised(e) => {
+            let text = format!("run {} may use {} more tool turns", e.run, e.turns);
+            line(Mark::Plain, text)
+        }
+        Kind::RunPaused(e) => {
+            let text = format!("run {} paused{}", e.run, after_colon(&e.reason));
+            line(Mark::Asks, text)
+        }
+        Kind::RevisionRequested(e) => requested_line(e),
+        Kind::PlanProposed(e) => {
+            let steps = e.plan.iter().flat_map(|plan| &plan.steps);
+            let gist = gist(e.plan.as_ref(), steps.take(NAMED).map(step_name));
+            let text = format!(
+                "run {} proposal {}, another plan than {}: {gist}",
+                e.run, e.proposal, e.base_revision
+            );
+            line(Mark::Plain, text)
+        }
+        Kind::RevisionFailed(e) => {
+            let why = failure_text(e.failure.as_ref());
+            line(Mark::Bad, format!("run {} has no other plan: {why}", e.run))
+        }
+        _ => line(Mark::Plain, ""),
+    }
+}
+
+fn plan_line(event: &wire::PlanApplied) -> EventLine {
+    let steps = numbered(event).take(NAMED);
+    let names = steps.map(|(number, step)| match event.revision {
+        ..=1 => step_name(step),
+        _ => format!("{number} {}", step_name(step)),
+    });
+    let gist = gist(event.plan.as_ref(), names);
+    let text = format!("run {} plan {}: {gist}", event.run, event.revision);
+    line(Mark::Plain, text)
+}
+
+fn requested_line(event: &wire::RevisionRequested) -> EventLine {
+    let what = match (event.command_seq, event.apply) {
+        (0, _) => "asks for another plan",
+        (_, true) => "is to have another plan",
+        (_, false) => "might have another plan",
+    };
+    let text = format!("run {} {what}{}", event.run, after_colon(&event.feedback));
+    line(Mark::Began, text)
+}
+
+/// A plan in a few words: how long it is, and its first steps.
+fn gist(plan: Option<&wire::Plan>, names: impl Iterator<Item = String>) -> String {
+    let names: Vec<_> = names.collect();
+    let size = plan.map_or_else(String::new, |plan| {
+        size_text(plan.steps.len(), order_name(plan))
+    });
+    format!("{size}{}", after_colon(&names.join(" · ")))
+}

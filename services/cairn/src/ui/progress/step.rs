@@ -1,0 +1,128 @@
+//! One step of a run, as far as it has got.
+
+use super::REPORT;
+use crate::ui::event_line::step_name;
+use cairn_proto::event as wire;
+use cairn_rpc::text::clip;
+use serde_json::Value;
+
+/// Longest piece of untrusted text that is kept, in bytes.
+const PIECE: usize = 200;
+
+/// How far a step has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StepState {
+    /// Not begun.
+    #[default]
+    Pending,
+    /// Under way.
+    Running,
+    /// Ended well.
+    Done,
+    /// Ended badly.
+    Failed,
+    /// Will not be done.
+    Skipped,
+}
+
+/// A step as it is shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StepView {
+    /// Its number in the run; it keeps it when the plan is revised.
+    pub number: u32,
+    /// Its title, escaped.
+    pub name: String,
+    /// How far it has got.
+    pub state: StepState,
+    /// Store time of its start, in milliseconds since 1970.
+    pub started_ms: i64,
+    /// Store time of its end.
+    pub ended_ms: i64,
+    /// Summary, failure or reason, escaped, one line.
+    pub result: String,
+    /// The call that the model asked for last, escaped.
+    pub call: String,
+    /// Parts that the model made of it, and how many of them are done.
+    pub parts: (usize, usize),
+    /// It ended before this process began to look, or under an earlier plan.
+    pub kept: bool,
+    pub(in crate::ui) tool: Option<(String, String)>,
+    /// Calls of the latest reply that would write the report.
+    pub(in crate::ui) reports: Vec<(u32, u32)>,
+}
+
+impl StepView {
+    pub(super) fn new(number: u32, step: &wire::PlanStep) -> Self {
+        let tool = step.tool.as_ref();
+        Self {
+            number,
+            name: clip(&step_name(step), PIECE),
+            tool: tool.map(|tool| (tool.name.clone(), tool.arguments_json.clone())),
+            ..Self::default()
+        }
+    }
+
+    /// Whether nothing more comes of it.
+    pub fn is_over(&self) -> bool {
+        !matches!(self.state, StepState::Pending | StepState::Running)
+    }
+
+    pub(super) fn start(&mut self, at: i64) {
+        self.state = StepState::Running;
+        self.started_ms = at;
+        self.parts = (0, 0);
+        if let Some((tool, arguments)) = &self.tool {
+            self.call = call_text(tool, arguments);
+            if writes_report(tool, arguments) {
+                self.reports = vec![(0, 0)];
+            }
+        }
+    }
+
+    pub(super) fn reply(&mut self, reply: &wire::ReplyReceived) {
+        self.reports.clear();
+        for (index, requested) in (0..).zip(&reply.calls) {
+            let Some(call) = &requested.call else {
+                continue;
+            };
+            if requested.effect() != wire::Effect::State {
+                self.call = call_text(&call.name, &call.arguments_json);
+            }
+            if writes_report(&call.name, &call.arguments_json) {
+                self.reports.push((reply.tool_turn, index));
+            }
+        }
+    }
+
+    pub(super) fn has_written_report(&self, finished: &wire::CallFinished) -> bool {
+        let call = finished.call.unwrap_or_default();
+        !finished.is_error && self.reports.contains(&(call.tool_turn, call.index))
+    }
+
+    pub(super) fn end(&mut self, state: StepState, at: i64, kept: bool, result: &str) {
+        self.state = state;
+        self.ended_ms = at;
+        self.kept = kept;
+        let line = result.lines().find(|line| !line.trim().is_empty());
+        self.result = clip(line.unwrap_or_default().trim(), PIECE);
+    }
+}
+
+fn writes_report(tool: &str, arguments: &str) -> bool {
+    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+    let path = arguments["path"].as_str().unwrap_or_default();
+    tool == "write_file" && path.trim_start_matches("./") == REPORT
+}
+
+/// A call in a few words: the tool and the argument that says most, which models put first.
+fn call_text(tool: &str, arguments: &str) -> String {
+    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+    let named = ["path", "pattern", "query"];
+    let named = named.iter().find_map(|name| arguments[name].as_str());
+    let first = || arguments.as_object()?.values().find_map(Value::as_str);
+    let text = match named.or_else(first) {
+        Some(argument) => format!("{tool} {argument}"),
+        None => tool.to_owned(),
+    };
+    clip(&text, PIECE)
+}

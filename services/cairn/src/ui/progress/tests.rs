@@ -1,0 +1,172 @@
+use super::*;
+
+#[test]
+fn planning_that_failed_was_paid_for() {
+    let usage = wire::Usage {
+        input_tokens: 700,
+        output_tokens: 40,
+        cost_nano_usd: 5,
+        model_calls: 2,
+    };
+    let started = wire::RunStarted {
+        run: 1,
+        ..wire::RunStarted::default()
+    };
+    let failed = wire::RunFailed {
+        run: 1,
+        usage: Some(usage),
+        ..wire::RunFailed::default()
+    };
+    let mut progress = Progress::new(1, 0);
+    for kind in [Kind::RunStarted(started), Kind::RunFailed(failed)] {
+        let event = wire::Event {
+            at_unix_ms: 0,
+            kind: Some(kind),
+        };
+        assert!(progress.apply(1, &event));
+    }
+    assert_eq!(progress.usage, usage);
+}
+
+fn event(kind: Kind) -> wire::Event {
+    wire::Event {
+        at_unix_ms: 0,
+        kind: Some(kind),
+    }
+}
+
+fn started() -> Kind {
+    Kind::RunStarted(wire::RunStarted {
+        run: 1,
+        ..wire::RunStarted::default()
+    })
+}
+
+fn plan(revision: u32, steps: &[(u32, &str)]) -> Kind {
+    let step = |(_, title): &(u32, &str)| wire::PlanStep {
+        title: (*title).to_owned(),
+        ..wire::PlanStep::default()
+    };
+    let numbers = match revision {
+        1 => Vec::new(),
+        _ => steps.iter().map(|(number, _)| *number).collect(),
+    };
+    Kind::PlanApplied(wire::PlanApplied {
+        run: 1,
+        revision,
+        plan: Some(wire::Plan {
+            steps: steps.iter().map(step).collect(),
+            ..wire::Plan::default()
+        }),
+        numbers,
+        ..wire::PlanApplied::default()
+    })
+}
+
+fn completed(step: u32) -> Kind {
+    let attempt = Some(wire::AttemptRef {
+        run: 1,
+        step,
+        attempt: 1,
+    });
+    Kind::StepCompleted(wire::StepCompleted {
+        attempt,
+        summary: format!("did {step}"),
+        ..wire::StepCompleted::default()
+    })
+}
+
+fn told(kinds: impl IntoIterator<Item = Kind>) -> Progress {
+    let mut progress = Progress::new(1, 0);
+    for (kind, seq) in kinds.into_iter().zip(1..) {
+        progress.apply(seq, &event(kind));
+    }
+    progress
+}
+
+fn shown(progress: &Progress) -> Vec<(u32, &str, StepState, bool)> {
+    let steps = progress.steps.iter();
+    steps
+        .map(|step| (step.number, step.name.as_str(), step.state, step.kept))
+        .collect()
+}
+
+#[test]
+fn another_plan_keeps_what_its_steps_have_come_to() {
+    let first = [
+        started(),
+        plan(1, &[(1, "a"), (2, "b"), (3, "c")]),
+        completed(1),
+        completed(2),
+    ];
+    let second = plan(2, &[(2, "b"), (4, "d")]);
+    let progress = told(
+        first
+            .clone()
+            .into_iter()
+            .chain([second.clone(), completed(4)]),
+    );
+    assert_eq!(progress.revision, 2);
+    assert_eq!(
+        shown(&progress),
+        [
+            (2, "b", StepState::Done, true),
+            (4, "d", StepState::Done, false),
+        ]
+    );
+    // What a plan left out may come back with its result.
+    let third = plan(3, &[(4, "d"), (1, "a"), (3, "c")]);
+    let progress = told(first.into_iter().chain([second, completed(4), third]));
+    assert_eq!(
+        shown(&progress),
+        [
+            (4, "d", StepState::Done, true),
+            (1, "a", StepState::Done, true),
+            (3, "c", StepState::Pending, false),
+        ]
+    );
+    assert_eq!(progress.steps[1].result, "did 1");
+}
+
+#[test]
+fn a_run_that_has_ended_is_opened_by_a_plan_of_its_own_only() {
+    let ended = Kind::RunCompleted(wire::RunCompleted {
+        run: 1,
+        answer: "done".to_owned(),
+    });
+    let history = [started(), plan(1, &[(1, "a")]), completed(1), ended];
+    let asked = Kind::RevisionRequested(wire::RevisionRequested {
+        run: 1,
+        command_seq: 7,
+        ..wire::RevisionRequested::default()
+    });
+    let progress = told(history.clone().into_iter().chain([asked.clone()]));
+    assert!(progress.end.is_some());
+    assert_eq!(progress.revising.len(), 1);
+    let more = [asked, plan(2, &[(1, "a"), (2, "b")])];
+    let progress = told(history.into_iter().chain(more));
+    assert_eq!(progress.end, None);
+    assert_eq!(
+        shown(&progress),
+        [
+            (1, "a", StepState::Done, true),
+            (2, "b", StepState::Pending, false),
+        ]
+    );
+}
+
+#[test]
+fn a_pause_ends_with_being_resumed() {
+    let paused = Kind::RunPaused(wire::RunPaused {
+        run: 1,
+        reason: "lunch".to_owned(),
+        ..wire::RunPaused::default()
+    });
+    let progress = told([started(), paused.clone()]);
+    assert_eq!(progress.paused.as_deref(), Some("lunch"));
+    let resumed = Kind::RunResumed(wire::RunResumed {
+        run: 1,
+        command_seq: 9,
+    });
+    assert_eq!(told([started(), paused, resumed]).paused, None);
+}
