@@ -4,6 +4,7 @@ mod commands;
 mod control;
 mod listing;
 mod log;
+mod plan_diff;
 mod revisions;
 mod streams;
 mod views;

@@ -1,6 +1,7 @@
 //! Requests for another plan.
 
 use super::commands::{check_steps, contradiction, invalid, run_number};
+use super::plan_diff::diff_by;
 use super::{Answer, key_of};
 use crate::commands::{Answer as Outcome, submit};
 use crate::deps::Deps;
@@ -140,15 +141,4 @@ fn checked_plan(plan: wire::Plan) -> Result<PlanDraft, RpcError> {
     checked.map_err(|e| RpcError::invalid("plan", e.to_string()).reason("BAD_PLAN"))?;
     check_steps("plan", &plan)?;
     Ok(plan)
-}
-
-/// What the plan of an event changes of the one before it.
-async fn diff_by(
-    deps: &Arc<Deps>,
-    key: &SessionKey,
-    run: u32,
-    seq: u64,
-) -> Result<pb::PlanDiff, RpcError> {
-    let _ = (deps, key, run, seq);
-    Ok(pb::PlanDiff::default())
 }

@@ -15,6 +15,7 @@ mod executors;
 mod leases;
 mod limits;
 mod planning;
+mod revisions;
 mod runs;
 mod store_faults;
 mod support;
