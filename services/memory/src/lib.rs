@@ -34,6 +34,7 @@ use redis::{RedisOptions, RedisStore};
 use sqlite::{SqliteOptions, SqliteStore};
 use std::fmt;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// What the service is given by the process that it runs in.
 #[derive(Clone)]
@@ -73,6 +74,8 @@ pub struct Opened {
     pub memory: Memory,
     /// Whether the store keeps what it answered.
     pub durability: Durability,
+    /// How many losses of acknowledged writes have been found since, if the store can have any.
+    pub losses: Option<watch::Receiver<u64>>,
 }
 
 /// Opens the store and makes the service. Blocks while the store is opened.
@@ -100,7 +103,7 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
         #[cfg(debug_assertions)]
         commit_hook: deps.commit_hook,
     };
-    let mut durability = Durability::Durable;
+    let (mut durability, mut losses) = (Durability::Durable, None);
     let store: Arc<dyn Store> = match store {
         StoreConfig::Sqlite { path } => Arc::new(SqliteStore::open(path, embedded())?),
         StoreConfig::Memory => {
@@ -115,9 +118,14 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
             };
             let store = RedisStore::open_blocking(&config, options)?;
             durability = store.durability().clone();
+            losses = Some(store.losses());
             Arc::new(store)
         }
     };
     let memory = Memory::over(store);
-    Ok(Opened { memory, durability })
+    Ok(Opened {
+        memory,
+        durability,
+        losses,
+    })
 }

@@ -25,6 +25,7 @@ pub(super) fn status(reply: &mut Reply, effect: Effect) -> StoreResult<Status> {
         "dup" => return Ok(Status::Duplicate),
         "fenced" => StoreError::Fenced,
         "conflict" => StoreError::Conflict,
+        "back" => went_back(reply).map_err(lost)?,
         "terminal" => StoreError::Terminal,
         "notfound" => StoreError::NotFound,
         "mismatch" => StoreError::RequestMismatch,
@@ -38,6 +39,11 @@ pub(super) fn status(reply: &mut Reply, effect: Effect) -> StoreResult<Status> {
 fn limit(reply: &mut Reply) -> Result<StoreError, Odd> {
     let what = Limit::from_name(&reply.text()?).ok_or(Odd)?;
     Ok(StoreError::limit(what, reply.number()?))
+}
+
+fn went_back(reply: &mut Reply) -> Result<StoreError, Odd> {
+    let (known, stored) = (reply.number()?, reply.number()?);
+    Ok(StoreError::WentBack { known, stored })
 }
 
 fn unknown_format(found: &str) -> StoreError {

@@ -44,6 +44,13 @@ impl CommitOp {
 
     fn check(&self, tx: &Tx<'_>, session: &Session) -> Result<(), Stop> {
         let commit = &self.commit;
+        if session.version < commit.version {
+            return Err(StoreError::WentBack {
+                known: commit.version,
+                stored: session.version,
+            }
+            .into());
+        }
         if !session.is_owned_by(&commit.owner, commit.epoch) {
             return Err(StoreError::Fenced.into());
         }

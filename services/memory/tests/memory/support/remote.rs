@@ -327,6 +327,14 @@ impl Store for RemoteStore {
         answer.map(drop).map_err(refused)
     }
 
+    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
+        let message = pb::SetAsideRequest {
+            session: session(key),
+        };
+        let answer = self.ownership.clone().set_aside(about(key, message)).await;
+        answer.map(drop).map_err(refused)
+    }
+
     async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
         let message = pb::ReleaseQuarantineRequest {
             session: session(key),
