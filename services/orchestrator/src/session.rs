@@ -8,6 +8,7 @@ mod perform;
 mod reports;
 mod tenure;
 mod transition;
+mod went_back;
 
 pub(crate) use checkpoint::Checkpointer;
 pub(crate) use tenure::Notice;
@@ -119,11 +120,15 @@ pub(crate) async fn own(
     ownership: Ownership,
     notices: mpsc::UnboundedReceiver<Notice>,
 ) -> End {
-    let Err(end) = match Owner::begin(deps, ownership, notices).await {
-        Ok((mut owner, first)) => owner.go_on(first).await,
-        Err(end) => Err(end),
+    let key = ownership.key.clone();
+    let (end, version) = match Owner::begin(deps.clone(), ownership, notices).await {
+        Ok((mut owner, first)) => {
+            let Err(end) = owner.go_on(first).await;
+            (end, owner.version)
+        }
+        Err(end) => (end, 0),
     };
-    end
+    went_back::examine(&deps, &key, version, end).await
 }
 
 impl Owner {

@@ -4,6 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -77,6 +78,11 @@ impl RedisServer {
     /// Its address, without a password.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Where its log of writes is.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Kills it, as `kill -9` does.

@@ -7,6 +7,7 @@ mod conformance;
 mod crash;
 mod failover;
 mod lost;
+mod lost_writes;
 mod opening;
 mod processes;
 mod refusals;

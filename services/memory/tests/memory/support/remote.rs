@@ -217,9 +217,11 @@ impl Store for RemoteStore {
     }
 
     async fn deltas(&self, key: &SessionKey) -> StoreResult<DeltaStream> {
+        // A cursor at the end brings no events.
+        let end = self.read(key, u64::MAX, 1).await?.last_seq;
         let message = pb::FollowEventsRequest {
             session: session(key),
-            after_seq: u64::MAX - 1,
+            after_seq: end,
             with_deltas: true,
         };
         let mut journal = self.journal.clone();
