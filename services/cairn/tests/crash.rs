@@ -23,6 +23,10 @@ mod load;
 mod oracle;
 #[path = "crash/settings.rs"]
 mod settings;
+#[path = "crash/stale.rs"]
+mod stale;
+#[path = "crash/stores.rs"]
+mod stores;
 #[path = "crash/summary.rs"]
 mod summary;
 #[path = "crash/verdict.rs"]
@@ -78,6 +82,7 @@ fn whoever_is_killed_redis_too_nothing_is_lost_and_nothing_happens_twice() {
     let driven: Vec<Driven> = driven.collect();
 
     let verdict = runtime.block_on(verdict::reach(&world, &site, &driven));
+    println!("{:>8} writes of former owners refused", world.refused());
     summary::print(&world.done, &driven, &verdict, disturbed, began.elapsed());
     let is_red = !verdict.findings.is_empty();
     if is_red || settings.keep {

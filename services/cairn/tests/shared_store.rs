@@ -10,7 +10,7 @@
 use cairn_testkit::{RedisServer, Site};
 use serde_json::{Value, json as object};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
@@ -20,14 +20,24 @@ fn json(line: &str) -> Value {
     serde_json::from_str(line).expect("a line of JSON")
 }
 
-/// Each needs a server of Redis.
-mod redis {
-    use super::*;
+/// A tool that says that it began, and ends when it is let.
+const GATE: &str = r#"
+[[tools.commands]]
+name = "gate"
+description = "Waits."
+argv = ["sh", "-c", "name=$(cut -d '\"' -f 4); : >$LEDGER.began-$name; until [ -e $LEDGER.open-$name ]; do sleep 0.02; done"]
+effect = "pure"
+time_limit_ms = 30000
+env = ["LEDGER"]
+parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
+"#;
 
-    #[test]
-    fn one_process_serves_a_shared_store_and_another_goes_on() {
-        let server = RedisServer::start();
-        let site = Site::new(CAIRN);
+/// A run of two steps that wait.
+struct Gate;
+
+impl Gate {
+    fn site(site: &Site) -> &Site {
+        Gate::site(&site);
         let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
         let variables = [("CAIRN_STORE", &*server.url())];
         let first = site.start(&arguments, &variables);
@@ -160,16 +170,13 @@ mod redis {
         let address = json(&serving.first_line)["listen"].clone();
         let address = address.as_str().unwrap();
 
-        let arguments = ["run", "--server", address, "--plan", "plan.json", "--json"];
-        let mut run = site.command(&arguments);
-        let run = run.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let run = run.spawn().unwrap();
+        let run = Gate::begin(&site, address);
         let log = server.folder().join("appendonlydir");
         let older = server.folder().join("older");
-        wait_for(&site, "ledger.began-one");
+        Gate::wait_for(&site, "ledger.began-one");
         copy(&log, &older);
         site.write("ledger.open-one", "");
-        wait_for(&site, "ledger.began-two");
+        Gate::wait_for(&site, "ledger.began-two");
         server.kill();
         std::fs::remove_dir_all(&log).unwrap();
         copy(&older, &log);
@@ -194,26 +201,6 @@ mod redis {
         let arguments = ["resume", session.as_str().unwrap(), "--server", address];
         let resumed = site.run(&arguments);
         assert_eq!(resumed.code, Some(0), "{resumed:?}");
-    }
-
-    /// A tool that says that it began, and ends when it is let.
-    const GATE: &str = r#"
-[[tools.commands]]
-name = "gate"
-description = "Waits."
-argv = ["sh", "-c", "name=$(cut -d '\"' -f 4); : >$LEDGER.began-$name; until [ -e $LEDGER.open-$name ]; do sleep 0.02; done"]
-effect = "pure"
-time_limit_ms = 30000
-env = ["LEDGER"]
-parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
-"#;
-
-    fn wait_for(site: &Site, file: &str) {
-        let start = Instant::now();
-        while site.read(file).is_none() {
-            assert!(start.elapsed() < Duration::from_secs(30), "no {file}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
     }
 
     fn copy(from: &Path, to: &Path) {

@@ -13,6 +13,8 @@ pub const CONFLICT: &str = "CONFLICT";
 /// Reason: the store has lost acknowledged writes of the session; the metadata `known` and `stored`
 /// say how far it went back.
 pub const WENT_BACK: &str = "WENT_BACK";
+/// Reason: the session is stored in a form that only a newer version knows.
+pub const NEWER_VERSION: &str = "NEWER_VERSION";
 /// Reason: the session was deleted.
 pub const TERMINAL: &str = "TERMINAL";
 /// Reason: the request id, or the session's id, was used for another request.
@@ -56,6 +58,7 @@ impl From<StoreError> for RpcError {
                 .reason(WENT_BACK)
                 .meta("known", known.to_string())
                 .meta("stored", stored.to_string()),
+            StoreError::Newer { .. } => Self::precondition(text).reason(NEWER_VERSION),
             StoreError::Terminal => Self::precondition(text).reason(TERMINAL),
             StoreError::NotFound => Self::new(ErrorKind::NotFound, text),
             StoreError::RequestMismatch => {

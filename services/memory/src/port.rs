@@ -82,7 +82,8 @@ use bytes::Bytes;
 ///
 /// Every method may answer [`StoreError::Unavailable`] (nothing was written), and every method
 /// that writes [`StoreError::Unknown`]. Methods on one session answer [`StoreError::NotFound`] if
-/// it never existed in that namespace, and [`StoreError::Terminal`] if it was deleted. Limits on
+/// it never existed in that namespace, [`StoreError::Terminal`] if it was deleted, and
+/// [`StoreError::Newer`] if only a newer version knows how it is stored. Limits on
 /// what a request alone shows (the size of an event) are checked before anything else.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {

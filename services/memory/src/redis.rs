@@ -135,6 +135,8 @@ impl RedisStore {
     fn start(opened: Opened, config: &RedisConfig, options: RedisOptions) -> Self {
         let time = Time::new(&options);
         let scripts = Scripts::new(time.clock());
+        #[cfg(debug_assertions)]
+        let scripts = scripts.sabotaged(options.sabotage);
         let (hub, queue) = (Arc::new(Hub::new()), Arc::new(Queue::new(options.seed)));
         let names = Names::new(&config.prefix);
         let set_aside = Scripts::new(time.clock()).set_aside;

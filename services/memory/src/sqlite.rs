@@ -183,6 +183,8 @@ fn shared(options: SqliteOptions, holder: Vec<u8>) -> Shared {
         hub: Arc::new(Hub::new()),
         holder,
         local_owners: options.local_owners.into_iter().collect(),
+        #[cfg(debug_assertions)]
+        sabotage: options.sabotage,
     }
 }
 

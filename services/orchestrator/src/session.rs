@@ -140,7 +140,8 @@ impl Owner {
     ) -> Result<(Self, Option<Input>), End> {
         let (key, until) = (ownership.key, ownership.lease_until);
         let clock = deps.store.clock.clone();
-        let mut tenure = Tenure::new(clock, deps.config.lease, until, notices);
+        let tenure = Tenure::new(clock, deps.config.lease, until, notices);
+        let mut tenure = tenure.trust(deps.config.trusts_leases());
         let (loaded, first) = match ownership.beginning {
             Beginning::Created(loaded) => (*loaded, None),
             Beginning::TakenOver { holder_dead } => {

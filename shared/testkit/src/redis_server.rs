@@ -120,6 +120,14 @@ impl RedisServer {
         ask(self.port, words).expect("an answer of the server")
     }
 
+    /// The same with words that need not be text.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn ask_bytes(&self, words: &[Vec<u8>]) -> String {
+        ask(self.port, words).expect("an answer of the server")
+    }
+
     fn signal(&self, signal: Signal) {
         let id = self.process.as_ref().map(Child::id);
         let id = id.and_then(|id| Pid::from_raw(id.cast_signed()));
@@ -285,15 +293,17 @@ fn free_port() -> u16 {
 }
 
 /// What a server answers to a command; `None` if there is none, or it does not answer.
-fn ask(port: u16, words: &[&str]) -> Option<String> {
+fn ask<W: AsRef<[u8]>>(port: u16, words: &[W]) -> Option<String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    let mut request = format!("*{}\r\n", words.len());
-    for word in words {
-        request += &format!("${}\r\n{word}\r\n", word.len());
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words.iter().map(W::as_ref) {
+        request.extend(format!("${}\r\n", word.len()).bytes());
+        request.extend(word);
+        request.extend(b"\r\n");
     }
-    stream.write_all(request.as_bytes()).ok()?;
+    stream.write_all(&request).ok()?;
     let mut answer = Vec::new();
     let mut part = [0; 4096];
     loop {

@@ -48,8 +48,8 @@ pub(crate) struct Pause {
 
 /// Events as JSON, and when they happened.
 #[derive(Debug, Default)]
-struct Exported {
-    events: Vec<Value>,
+pub(crate) struct Exported {
+    pub(crate) events: Vec<Value>,
     at: Vec<i64>,
 }
 
@@ -155,7 +155,7 @@ impl Verdict {
     }
 }
 
-async fn export(client: &mut Client, session: &str) -> Result<Exported, Status> {
+pub(crate) async fn export(client: &mut Client, session: &str) -> Result<Exported, Status> {
     let session = session.to_owned();
     let request = pb::ExportSessionRequest { session };
     let mut stream = client.export_session(request).await?.into_inner();

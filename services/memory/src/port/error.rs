@@ -26,6 +26,14 @@ pub enum StoreError {
         /// How many of these the store has.
         stored: u64,
     },
+    /// The session is stored in a form that only a newer version knows. It is left alone.
+    #[error(
+        "the session is stored in format {found:?}, which a newer version wrote and this one does not know"
+    )]
+    Newer {
+        /// The form.
+        found: String,
+    },
     /// The session was deleted.
     #[error("the session was deleted")]
     Terminal,

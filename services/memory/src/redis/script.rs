@@ -36,7 +36,10 @@ impl Script {
             #[cfg(any(test, feature = "conformance"))]
             Clock::Given => include_str!("scripts/clock_given.lua"),
         };
-        let source = format!("{clock}{parts}");
+        Self::of(format!("{clock}{parts}"))
+    }
+
+    fn of(source: String) -> Self {
         let digest = Source::new(&source).get_hash().to_owned();
         Self { source, digest }
     }
@@ -116,6 +119,15 @@ impl Scripts {
             list_memory: script(source!("list_memory")),
             checkpoint: script(source!("checkpoint")),
         }
+    }
+}
+
+impl Scripts {
+    /// The same, but transitions go without these checks.
+    #[cfg(debug_assertions)]
+    pub(super) fn sabotaged(mut self, sabotage: crate::sabotage::Sabotage) -> Self {
+        self.commit = Script::of(sabotage.cut(&self.commit.source));
+        self
     }
 }
 

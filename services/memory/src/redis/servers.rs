@@ -304,6 +304,10 @@ impl Servers {
     }
 
     fn told(&self, node: &Node, error: &RedisError, effect: Effect) -> StoreError {
+        if is_misplaced(error) {
+            // It may come to have another's data before it is a master again.
+            node.doubt();
+        }
         if is_misplaced(error) || error.is_io_error() {
             self.stale();
         }

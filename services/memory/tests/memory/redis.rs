@@ -11,4 +11,5 @@ mod lost_writes;
 mod opening;
 mod processes;
 mod refusals;
+mod sabotage;
 mod tls;

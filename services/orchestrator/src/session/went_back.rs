@@ -63,8 +63,8 @@ async fn set_aside(deps: &Deps, key: &SessionKey) {
         let request = pb::SetAsideRequest {
             session: key.id.to_string(),
         };
-        let answer = deps.store.ownership().set_aside(for_session(key, request));
-        let error = match answer.await {
+        let mut ownership = deps.store.ownership();
+        let error = match ownership.set_aside(for_session(key, request)).await {
             Ok(_) => return,
             Err(status) => RpcError::from_status(&status),
         };
