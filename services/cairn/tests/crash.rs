@@ -21,6 +21,8 @@ mod chaos;
 mod load;
 #[path = "crash/oracle.rs"]
 mod oracle;
+#[path = "crash/proxy.rs"]
+mod proxy;
 #[path = "crash/settings.rs"]
 mod settings;
 #[path = "crash/stale.rs"]

@@ -37,7 +37,40 @@ struct Gate;
 
 impl Gate {
     fn site(site: &Site) -> &Site {
-        Gate::site(&site);
+        site.append("cairn.toml", GATE);
+        let step = |what| object!({"tool": "gate", "arguments": {"what": what}});
+        let plan = object!({"steps": [step("one"), step("two")]});
+        site.write("plan.json", &plan.to_string());
+        site
+    }
+
+    fn begin(site: &Site, address: &str) -> Child {
+        let arguments = ["run", "--server", address, "--plan", "plan.json", "--json"];
+        let mut run = site.command(&arguments);
+        let run = run.stdout(Stdio::piped()).stderr(Stdio::piped());
+        run.spawn().unwrap()
+    }
+
+    fn wait_for(site: &Site, file: &str) {
+        let start = Instant::now();
+        while site.read(file).is_none() {
+            assert!(start.elapsed() < Duration::from_secs(30), "no {file}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[path = "shared_store/golden.rs"]
+mod redis_golden;
+
+/// Each needs a server of Redis.
+mod redis {
+    use super::*;
+
+    #[test]
+    fn one_process_serves_a_shared_store_and_another_goes_on() {
+        let server = RedisServer::start();
+        let site = Site::new(CAIRN);
         let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
         let variables = [("CAIRN_STORE", &*server.url())];
         let first = site.start(&arguments, &variables);
@@ -161,10 +194,7 @@ impl Gate {
     fn a_run_whose_store_went_back_ends_for_its_watcher_and_is_set_aside() {
         let mut server = RedisServer::start();
         let site = Site::new(CAIRN);
-        site.append("cairn.toml", GATE);
-        let step = |what| object!({"tool": "gate", "arguments": {"what": what}});
-        let plan = object!({"steps": [step("one"), step("two")]});
-        site.write("plan.json", &plan.to_string());
+        Gate::site(&site);
         let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
         let serving = site.start(&arguments, &[("CAIRN_STORE", &*server.url())]);
         let address = json(&serving.first_line)["listen"].clone();

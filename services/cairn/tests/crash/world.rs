@@ -266,10 +266,20 @@ impl<'a> World<'a> {
 
     /// How many transitions of former owners memory has refused.
     pub(crate) fn refused(&self) -> usize {
+        self.told_by_memory(super::stale::REFUSED).len()
+    }
+
+    /// What memory says of writes that the store's servers have lost.
+    pub(crate) fn lost(&self) -> Vec<String> {
+        self.told_by_memory("acknowledged writes of a session are lost")
+    }
+
+    /// The lines of memory's logs with these words.
+    fn told_by_memory(&self, words: &str) -> Vec<String> {
         let logs = self.cluster.members_of("memory").into_iter();
         let logs = logs.filter_map(|member| self.site.read(&member.log()));
-        logs.map(|log| log.matches(super::stale::REFUSED).count())
-            .sum()
+        let lines = logs.flat_map(|log| log.lines().map(str::to_owned).collect::<Vec<_>>());
+        lines.filter(|line| line.contains(words)).collect()
     }
 
     /// The ends of all logs.

@@ -67,7 +67,10 @@ fn words(line: &str) -> Vec<Vec<u8>> {
 fn serve(site: &Site, server: &RedisServer) -> (cairn_testkit::site::Running, String) {
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
     let serving = site.start(&arguments, &[("CAIRN_STORE", &*server.url())]);
-    let address = json(&serving.first_line)["listen"].as_str().unwrap().to_owned();
+    let address = json(&serving.first_line)["listen"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     (serving, address)
 }
 
@@ -90,7 +93,15 @@ fn golden_files_of_redis_are_read_and_gone_on_with() {
     let exported = site.run(&["export", &session, "--server", &address]).out;
     assert!(exported.starts_with(EXPORTED), "{exported}");
     assert!(exported.contains("run_completed"), "{exported}");
-    let memory = site.run(&["memory", "get", "colour", "--session", &session, "--server", &address]);
+    let memory = site.run(&[
+        "memory",
+        "get",
+        "colour",
+        "--session",
+        &session,
+        "--server",
+        &address,
+    ]);
     assert_eq!(memory.out.trim(), "blue", "{memory:?}");
 }
 
@@ -146,7 +157,16 @@ fn golden_files_of_redis_can_be_written() {
     Gate::wait_for(&site, "ledger.began-one");
     let sessions = site.run(&["sessions", "--json", "--server", &address]);
     let session = json(sessions.out.trim())["id"].as_str().unwrap().to_owned();
-    let set = ["memory", "set", "colour", "blue", "--session", &session, "--server", &address];
+    let set = [
+        "memory",
+        "set",
+        "colour",
+        "blue",
+        "--session",
+        &session,
+        "--server",
+        &address,
+    ];
     let set = site.run(&set);
     assert_eq!(set.code, Some(0), "{set:?}");
     site.write("ledger.open-one", "");
@@ -159,6 +179,12 @@ fn golden_files_of_redis_can_be_written() {
     let dumped: Vec<_> = dumped.lines().skip(1).collect();
     let dumped = dumped.join("\n") + "\n";
     assert!(!dumped.contains("UNKNOWN"), "{dumped}");
+    if Environment::from_process().get("CAIRN_GOLDEN").is_some() {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        std::fs::write(folder.join("1.redis"), dumped).unwrap();
+        std::fs::write(folder.join("1.jsonl"), exported).unwrap();
+        panic!("written to {}", folder.display());
+    }
     // Every kind of key that a golden file has is written still.
     let kinds = |text: &str| {
         let kinds = text.lines().map(|line| {
@@ -166,15 +192,12 @@ fn golden_files_of_redis_can_be_written() {
             let (command, key) = (words.next().unwrap(), words.next().unwrap());
             let end = key.rsplit(':').next().unwrap().to_owned();
             let is_session = end.contains('/');
-            (command.to_owned(), if is_session { String::new() } else { end })
+            (
+                command.to_owned(),
+                if is_session { String::new() } else { end },
+            )
         });
         kinds.collect::<std::collections::BTreeSet<_>>()
     };
     assert_eq!(kinds(&dumped), kinds(STORED));
-    if Environment::from_process().get("CAIRN_GOLDEN").is_some() {
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-        std::fs::write(folder.join("1.redis"), dumped).unwrap();
-        std::fs::write(folder.join("1.jsonl"), exported).unwrap();
-        panic!("written to {}", folder.display());
-    }
 }
