@@ -75,6 +75,7 @@ macro_rules! conformance {
             a_repeated_commit_says_whether_the_epoch_still_holds
             only_the_last_commit_is_known_by_its_operation
             a_commit_of_another_version_is_a_conflict
+            a_commit_after_more_than_the_store_has_tells_that_it_went_back
             a_commit_by_somebody_else_is_fenced
             a_commit_after_parking_is_fenced
             a_frozen_owner_is_fenced_for_ever
@@ -124,6 +125,8 @@ macro_rules! conformance {
             a_session_set_aside_takes_commands_and_is_not_claimed
             a_session_set_aside_is_released_by_hand
             releasing_a_healthy_session_from_quarantine_does_nothing
+            a_session_is_set_aside_whoever_owns_it
+            a_queued_session_that_is_set_aside_is_not_claimed
 
             a_command_is_appended_once
             a_request_id_with_another_digest_is_refused
@@ -164,6 +167,7 @@ macro_rules! conformance {
             following_may_begin_in_the_middle
             following_ends_with_the_session
             following_nothing_is_an_error
+            following_from_beyond_the_end_is_an_error
             many_followers_get_everything_once
             a_slow_follower_holds_up_nobody_and_misses_nothing
             a_follower_that_comes_and_goes_misses_nothing

@@ -10,6 +10,11 @@ use std::time::Duration;
 pub const FENCED: &str = "FENCED";
 /// Reason: the caller's picture of the session is not the store's.
 pub const CONFLICT: &str = "CONFLICT";
+/// Reason: the store has lost acknowledged writes of the session; the metadata `known` and `stored`
+/// say how far it went back.
+pub const WENT_BACK: &str = "WENT_BACK";
+/// Reason: the session is stored in a form that only a newer version knows.
+pub const NEWER_VERSION: &str = "NEWER_VERSION";
 /// Reason: the session was deleted.
 pub const TERMINAL: &str = "TERMINAL";
 /// Reason: the request id, or the session's id, was used for another request.
@@ -49,6 +54,11 @@ impl From<StoreError> for RpcError {
         match error {
             StoreError::Fenced => Self::conflict(text).reason(FENCED),
             StoreError::Conflict => Self::conflict(text).reason(CONFLICT),
+            StoreError::WentBack { known, stored } => Self::new(ErrorKind::DataLoss, text)
+                .reason(WENT_BACK)
+                .meta("known", known.to_string())
+                .meta("stored", stored.to_string()),
+            StoreError::Newer { .. } => Self::precondition(text).reason(NEWER_VERSION),
             StoreError::Terminal => Self::precondition(text).reason(TERMINAL),
             StoreError::NotFound => Self::new(ErrorKind::NotFound, text),
             StoreError::RequestMismatch => {

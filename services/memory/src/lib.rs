@@ -11,6 +11,7 @@
 //! | `hub` | hints inside the process: followers, long polls |
 //! | [`grpc`] | the services: convert, call, convert |
 //! | [`config`], [`error`] | what can be configured; how results become errors |
+//! | `sabotage` | checks that can be taken out, for tests of the tests (debug builds) |
 //! | `conformance` | the tests that every backend passes (feature `conformance`) |
 
 pub mod config;
@@ -21,6 +22,8 @@ pub mod grpc;
 mod hub;
 pub mod port;
 pub mod redis;
+#[cfg(debug_assertions)]
+pub mod sabotage;
 pub mod sqlite;
 
 pub use config::{Config, StoreConfig};
@@ -34,6 +37,7 @@ use redis::{RedisOptions, RedisStore};
 use sqlite::{SqliteOptions, SqliteStore};
 use std::fmt;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// What the service is given by the process that it runs in.
 #[derive(Clone)]
@@ -45,6 +49,9 @@ pub struct Deps {
     /// A fail point around commits.
     #[cfg(debug_assertions)]
     pub commit_hook: Option<sqlite::CommitHook>,
+    /// Checks that the store does without.
+    #[cfg(debug_assertions)]
+    pub sabotage: sabotage::Sabotage,
 }
 
 impl Default for Deps {
@@ -54,6 +61,8 @@ impl Default for Deps {
             local_owners: Vec::new(),
             #[cfg(debug_assertions)]
             commit_hook: None,
+            #[cfg(debug_assertions)]
+            sabotage: sabotage::Sabotage::default(),
         }
     }
 }
@@ -73,6 +82,8 @@ pub struct Opened {
     pub memory: Memory,
     /// Whether the store keeps what it answered.
     pub durability: Durability,
+    /// How many losses of acknowledged writes have been found since, if the store can have any.
+    pub losses: Option<watch::Receiver<u64>>,
 }
 
 /// Opens the store and makes the service. Blocks while the store is opened.
@@ -99,8 +110,10 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
         readers: config.readers,
         #[cfg(debug_assertions)]
         commit_hook: deps.commit_hook,
+        #[cfg(debug_assertions)]
+        sabotage: deps.sabotage,
     };
-    let mut durability = Durability::Durable;
+    let (mut durability, mut losses) = (Durability::Durable, None);
     let store: Arc<dyn Store> = match store {
         StoreConfig::Sqlite { path } => Arc::new(SqliteStore::open(path, embedded())?),
         StoreConfig::Memory => {
@@ -111,13 +124,20 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
         StoreConfig::Redis(config) => {
             let options = RedisOptions {
                 limits,
+                #[cfg(debug_assertions)]
+                sabotage: deps.sabotage,
                 ..RedisOptions::default()
             };
             let store = RedisStore::open_blocking(&config, options)?;
             durability = store.durability().clone();
+            losses = Some(store.losses());
             Arc::new(store)
         }
     };
     let memory = Memory::over(store);
-    Ok(Opened { memory, durability })
+    Ok(Opened {
+        memory,
+        durability,
+        losses,
+    })
 }

@@ -22,7 +22,7 @@
 //! | [`create`](Store::create) | request id | `duplicate`, and the lease if the operation id is the same and it still runs |
 //! | [`commit`](Store::commit) | operation id, if no later transition came | `duplicate` with the first answer; `owned` tells whether the epoch still holds |
 //! | [`append_command`](Store::append_command) | request id, for the session's life | `duplicate` with the first seq |
-//! | [`delete`](Store::delete), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
+//! | [`delete`](Store::delete), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`set_aside`](Store::set_aside), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
 //! | [`write_memory`](Store::write_memory) | – | a second event with the same effect |
 //! | [`claim`](Store::claim) | – | nothing; the leases of a lost answer run out |
 //!
@@ -38,6 +38,11 @@
 //! grow beyond `owner_memory_keys` or `owner_memory_bytes` is never refused for what it sets. The
 //! limits of the journal are no different for having been reached by others: a transition beyond
 //! them needs its reserve.
+//!
+//! **Going back.** A backend whose servers lose what they acknowledged (a replica that takes over
+//! without the last writes) cannot undo that, but is never silent about it: whoever knows more of a
+//! session than the store holds is answered [`StoreError::WentBack`], and what is known to be behind
+//! is set aside, because going on from an older state could repeat what had side effects.
 //!
 //! **Time** is the store's, in milliseconds since 1970, and never runs backwards while the store
 //! is open. Callers' clocks play no part.
@@ -77,7 +82,8 @@ use bytes::Bytes;
 ///
 /// Every method may answer [`StoreError::Unavailable`] (nothing was written), and every method
 /// that writes [`StoreError::Unknown`]. Methods on one session answer [`StoreError::NotFound`] if
-/// it never existed in that namespace, and [`StoreError::Terminal`] if it was deleted. Limits on
+/// it never existed in that namespace, [`StoreError::Terminal`] if it was deleted, and
+/// [`StoreError::Newer`] if only a newer version knows how it is stored. Limits on
 /// what a request alone shows (the size of an event) are checked before anything else.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -120,8 +126,9 @@ pub trait Store: Send + Sync + 'static {
     /// of claims without progress.
     ///
     /// # Errors
-    /// In this order: `Terminal`; a duplicate is answered; `Fenced` if the caller is not the
-    /// owner with the current epoch; `Conflict` if the version is another, or if the caller has
+    /// In this order: `Terminal`; a duplicate is answered; `WentBack` if the caller has made more
+    /// transitions than the store holds; `Fenced` if the caller is not the owner with the current
+    /// epoch; `Conflict` if the version is another, or if the caller has
     /// not folded what it must have (its last transition, or all there was when it claimed), or
     /// pretends to have handled or folded what it has not seen; `Limit`.
     async fn commit(&self, commit: Commit) -> StoreResult<Committed>;
@@ -142,6 +149,10 @@ pub trait Store: Send + Sync + 'static {
     /// the session is deleted, and with an error if the store closes.
     ///
     /// A slow follower holds up nobody.
+    ///
+    /// # Errors
+    /// `WentBack`, at once or later, if the cursor lies beyond the journal's end: the store has lost
+    /// what the follower has seen, or the cursor is none of this session's.
     async fn follow(&self, key: &SessionKey, after_seq: u64) -> StoreResult<EventStream>;
 
     /// Shows something to those who listen to the session at this moment, in any process. A hint
@@ -187,6 +198,11 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// `Fenced` if another claim came after the caller's.
     async fn release(&self, request: ReleaseRequest) -> StoreResult<()>;
+
+    /// Sets a session aside: ends its lease, takes it out of the queue, and leaves it to
+    /// [`release_quarantine`](Self::release_quarantine). For a session that must not be gone on with
+    /// before somebody has looked at it.
+    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()>;
 
     /// Queues a session that was set aside. Does nothing to others.
     async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()>;

@@ -5,7 +5,8 @@
 //! have the tag of its partition (`keys`), so that a script has them in one place on a cluster too.
 //!
 //! What servers do to sessions is told as it is: amid the move of a slot of a cluster its sessions
-//! are unavailable, and what a replica had not got yet is lost when it takes over from its master.
+//! are unavailable, and what a replica had not got yet is lost when it takes over from its master:
+//! that is noticed and told, and the sessions are set aside.
 //!
 //! | module | what |
 //! |---|---|
@@ -14,6 +15,7 @@
 //! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
 //! | `open`, `options`, `address`, `settings` | opening a store, and what its servers promise |
 //! | `hints` | what processes tell each other, and may be lost |
+//! | `witness` | what was answered, held against servers that take over |
 //! | `queue`, `time` | where there may be work; the time that is told |
 
 mod address;
@@ -40,6 +42,7 @@ mod script;
 mod servers;
 mod settings;
 mod time;
+mod witness;
 
 pub use address::RedisUrl;
 pub use open::OpenError;
@@ -68,6 +71,8 @@ use servers::Servers;
 use std::fmt;
 use std::sync::Arc;
 use time::Time;
+use tokio::sync::watch;
+use witness::Witness;
 
 /// Events that a follower reads from the store at once.
 const FOLLOW_EVENTS: usize = 1000;
@@ -130,9 +135,14 @@ impl RedisStore {
     fn start(opened: Opened, config: &RedisConfig, options: RedisOptions) -> Self {
         let time = Time::new(&options);
         let scripts = Scripts::new(time.clock());
-        let servers = Arc::new(Servers::new(opened.plan, opened.layout, time));
+        #[cfg(debug_assertions)]
+        let scripts = scripts.sabotaged(options.sabotage);
         let (hub, queue) = (Arc::new(Hub::new()), Arc::new(Queue::new(options.seed)));
         let names = Names::new(&config.prefix);
+        let set_aside = Scripts::new(time.clock()).set_aside;
+        let witness = Witness::new(names.clone(), opened.id.clone(), set_aside, hub.clone());
+        let servers = Servers::new(opened.plan, opened.layout, time, witness);
+        let servers = Arc::new(servers);
         let process = format!("{:016x}", options.seed);
         let hints = Hints::new(
             servers.clone(),
@@ -166,6 +176,14 @@ impl RedisStore {
     /// Whether the servers keep what was answered, as their settings were when it was opened.
     pub fn durability(&self) -> &Durability {
         &self.durability
+    }
+}
+
+impl RedisStore {
+    /// How many losses of acknowledged writes were found since the store was opened, one a session.
+    /// The log names them.
+    pub fn losses(&self) -> watch::Receiver<u64> {
+        self.inner.servers.witness.losses()
     }
 }
 
@@ -230,7 +248,7 @@ impl Store for RedisStore {
         let (inner, session) = (self.inner.clone(), key.clone());
         let read: ReadPage = Box::new(move |after_seq| {
             let (inner, key) = (inner.clone(), session.clone());
-            Box::pin(async move { Ok(inner.read(&key, after_seq, FOLLOW_EVENTS).await?.events) })
+            Box::pin(async move { inner.read(&key, after_seq, FOLLOW_EVENTS).await })
         });
         let interest = self.inner.hints.events(key);
         let events = follow(&self.inner.hub, key, after_seq, read).await?;
@@ -279,6 +297,10 @@ impl Store for RedisStore {
 
     async fn release(&self, request: ReleaseRequest) -> StoreResult<()> {
         self.inner.release(request).await
+    }
+
+    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
+        self.inner.set_aside(key).await
     }
 
     async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {

@@ -183,6 +183,8 @@ fn shared(options: SqliteOptions, holder: Vec<u8>) -> Shared {
         hub: Arc::new(Hub::new()),
         holder,
         local_owners: options.local_owners.into_iter().collect(),
+        #[cfg(debug_assertions)]
+        sabotage: options.sabotage,
     }
 }
 
@@ -265,7 +267,7 @@ impl Store for SqliteStore {
             let (readers, key) = (readers.clone(), session.clone());
             Box::pin(async move {
                 let read = move |conn: &_| read::events(conn, &key, after_seq, FOLLOW_EVENTS);
-                Ok(readers.read(read).await?.events)
+                readers.read(read).await
             })
         });
         let stream = follow(&self.shared.hub, key, after_seq, read).await?;
@@ -340,6 +342,10 @@ impl Store for SqliteStore {
 
     async fn release(&self, request: ReleaseRequest) -> StoreResult<()> {
         self.write(lease::ReleaseOp(request)).await
+    }
+
+    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
+        self.write(lease::SetAsideOp { key: key.clone() }).await
     }
 
     async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {

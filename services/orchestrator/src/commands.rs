@@ -245,8 +245,9 @@ async fn wait_for_answer(
 fn set_aside(key: &SessionKey) -> RpcError {
     let id = &key.id;
     let message = format!(
-        "session \"{id}\" was set aside, because its owners died on it five times; this request is \
-         stored, and answered once ReleaseQuarantine lets the session be worked on again"
+        "session \"{id}\" was set aside, because its owners died on it five times or the store has \
+         lost acknowledged writes of it; this request is stored, and answered once \
+         ReleaseQuarantine lets the session be worked on again"
     );
     RpcError::precondition(message).reason("SESSION_QUARANTINED")
 }

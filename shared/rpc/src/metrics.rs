@@ -48,6 +48,8 @@ pub const SESSIONS_OWNED: &str = "cairn_sessions_owned";
 pub const CLAIMS: &str = "cairn_claims_total";
 /// Leases that ended under their owner.
 pub const LEASES_LOST: &str = "cairn_leases_lost_total";
+/// Sessions that were found to have lost acknowledged writes, by `seen_by`: `store`, `owner`.
+pub const LOST_WRITES: &str = "cairn_lost_writes_total";
 /// Sessions with work that nobody has claimed; a gauge.
 pub const QUEUE_SESSIONS: &str = "cairn_queue_sessions";
 /// Clients that watch a session; a gauge.

@@ -40,6 +40,8 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
                 max_parallel_steps: settings.run.max_parallel_steps,
             },
             environment: surroundings(workspace),
+            #[cfg(debug_assertions)]
+            trusts_leases: crate::fail::sabotage(&context.environment)?.leases,
             ..cairn_orchestrator::Config::default()
         },
     })
@@ -49,6 +51,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
 fn memory_deps(context: &Context) -> Result<MemoryDeps, CliError> {
     Ok(MemoryDeps {
         commit_hook: crate::fail::hook(&context.environment)?,
+        sabotage: crate::fail::sabotage(&context.environment)?.store,
         ..MemoryDeps::default()
     })
 }

@@ -145,6 +145,7 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
             owner,
             epoch: 1,
         }),
+        "SetAside" => one(&pb::SetAsideRequest { session }),
         "ReleaseQuarantine" => one(&pb::ReleaseQuarantineRequest { session }),
         _ => Vec::new(),
     }

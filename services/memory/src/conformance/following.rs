@@ -100,6 +100,20 @@ pub async fn following_nothing_is_an_error(subject: &Subject) {
     assert_eq!(deleted.err(), Some(StoreError::Terminal));
 }
 
+pub async fn following_from_beyond_the_end_is_an_error(subject: &Subject) {
+    let mut owner = subject.owned("a", "one").await;
+    for known in [3, 1 << 40, u64::MAX] {
+        let beyond = subject.store.follow(&owner.key, known).await;
+        let want = StoreError::WentBack { known, stored: 2 };
+        assert_eq!(beyond.err(), Some(want));
+    }
+    owner.commit("x").await;
+    assert_eq!(
+        Follower::new(subject, &owner.key, 3).await.catch_up().await,
+        ""
+    );
+}
+
 pub async fn many_followers_get_everything_once(subject: &Subject) {
     const LAST: u64 = 2 + 60 * 2;
     let mut owner = subject.owned("a", "one").await;

@@ -129,7 +129,7 @@ pub async fn an_owners_memory_writes_come_with_its_commit(subject: &Subject) {
         "1:made 2:first 3:changed"
     );
     let stale = Commit {
-        version: 9,
+        version: 0,
         memory_writes: vec![set("y", "5")],
         ..owner.next("stale")
     };

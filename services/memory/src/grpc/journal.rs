@@ -94,7 +94,7 @@ impl JournalService for Journal {
         let key = commit.key.clone();
         let began = Instant::now();
         let committed = self.store.commit(commit).instrument(span).await;
-        observe::committed(&committed, began.elapsed());
+        observe::committed(&key, &committed, began.elapsed());
         let committed = committed.map_err(about(&key))?;
         Ok(Response::new(pb::CommitResponse {
             duplicate: committed.duplicate,

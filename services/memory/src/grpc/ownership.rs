@@ -68,6 +68,15 @@ impl OwnershipService for Ownership {
         Ok(Response::new(pb::ReleaseSessionResponse {}))
     }
 
+    async fn set_aside(
+        &self,
+        request: Request<pb::SetAsideRequest>,
+    ) -> Result<Response<pb::SetAsideResponse>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        self.store.set_aside(&key).await.map_err(about(&key))?;
+        Ok(Response::new(pb::SetAsideResponse {}))
+    }
+
     async fn release_quarantine(
         &self,
         request: Request<pb::ReleaseQuarantineRequest>,

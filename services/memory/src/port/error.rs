@@ -15,6 +15,25 @@ pub enum StoreError {
     /// The caller's picture of the session is not the store's.
     #[error("the session is not at the version that the caller names")]
     Conflict,
+    /// The store holds less of the session than the caller knows of: it has lost what it had
+    /// acknowledged. (Or the caller's number was never this session's.)
+    #[error(
+        "the store has lost acknowledged writes of the session, or the number is another session's: {known} is known, and the store is at {stored}"
+    )]
+    WentBack {
+        /// What the caller knows of: transitions made, or events seen.
+        known: u64,
+        /// How many of these the store has.
+        stored: u64,
+    },
+    /// The session is stored in a form that only a newer version knows. It is left alone.
+    #[error(
+        "the session is stored in format {found:?}, which a newer version wrote and this one does not know"
+    )]
+    Newer {
+        /// The form.
+        found: String,
+    },
     /// The session was deleted.
     #[error("the session was deleted")]
     Terminal,

@@ -24,7 +24,7 @@ pub struct EventPage {
     pub version: u64,
     /// The owner's notes.
     pub header: Header,
-    /// Set aside after five claims without progress.
+    /// Set aside: nobody works on it before it is released.
     pub quarantined: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct SessionEntry {
     pub updated_unix_ms: i64,
     /// Number of the last event.
     pub last_seq: u64,
-    /// Set aside after five claims without progress.
+    /// Set aside: nobody works on it before it is released.
     pub quarantined: bool,
 }
 

@@ -25,11 +25,14 @@ pub(super) fn status(reply: &mut Reply, effect: Effect) -> StoreResult<Status> {
         "dup" => return Ok(Status::Duplicate),
         "fenced" => StoreError::Fenced,
         "conflict" => StoreError::Conflict,
+        "back" => went_back(reply).map_err(lost)?,
         "terminal" => StoreError::Terminal,
         "notfound" => StoreError::NotFound,
         "mismatch" => StoreError::RequestMismatch,
         "limit" => limit(reply).map_err(lost)?,
-        "format" => unknown_format(&reply.text().map_err(lost)?),
+        "format" => StoreError::Newer {
+            found: reply.text().map_err(lost)?,
+        },
         _ => return Err(lost(Odd)),
     };
     Err(refusal)
@@ -40,11 +43,9 @@ fn limit(reply: &mut Reply) -> Result<StoreError, Odd> {
     Ok(StoreError::limit(what, reply.number()?))
 }
 
-fn unknown_format(found: &str) -> StoreError {
-    StoreError::unavailable(format!(
-        "the session has format {found:?}, and this program knows format 1: a newer one may go on \
-         with it"
-    ))
+fn went_back(reply: &mut Reply) -> Result<StoreError, Odd> {
+    let (known, stored) = (reply.number()?, reply.number()?);
+    Ok(StoreError::WentBack { known, stored })
 }
 
 #[cfg(test)]
@@ -72,9 +73,7 @@ mod tests {
         for words in [&["what"][..], &[], &["limit", "what", "1"]] {
             assert!(matches!(told(words), Err(StoreError::Unknown { .. })));
         }
-        let Err(StoreError::Unavailable { reason }) = told(&["format", "9"]) else {
-            panic!("a session of another format is left alone");
-        };
-        assert!(reason.contains("\"9\""), "{reason}");
+        let found = "9".to_owned();
+        assert_eq!(told(&["format", "9"]), Err(StoreError::Newer { found }));
     }
 }

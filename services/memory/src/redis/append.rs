@@ -4,6 +4,8 @@ use super::answer::Status;
 use super::commit::change;
 use super::failure::Effect;
 use super::inner::Inner;
+use super::keys::Session;
+use super::witness::Mark;
 use crate::port::{
     AppendCommand, Appended, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
 };
@@ -55,6 +57,7 @@ impl Inner {
                 Ok((appended, wake))
             })
             .await?;
+        self.saw_event(&names, appended.seq);
         match &wake {
             Some((word, owner)) if word == "owner" => self.hub.wake(owner, &key),
             Some((word, _)) if word == "work" => self.queue.mark(&self.hub, partition),
@@ -97,8 +100,19 @@ impl Inner {
                 Ok((reply.number()?, reply.bytes()?))
             })
             .await?;
+        self.saw_event(&names, seq);
         self.announce(key, seq, &[event]);
         Ok(seq)
+    }
+
+    /// Somebody is told of an event.
+    fn saw_event(&self, names: &Session, seq: u64) {
+        let mark = Mark {
+            seq,
+            ..Mark::default()
+        };
+        let partition = names.partition.number;
+        self.servers.witness.saw(partition, &names.member, mark);
     }
 }
 

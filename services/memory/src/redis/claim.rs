@@ -160,6 +160,7 @@ impl Inner {
             let makes_room = outcome.set_aside || !outcome.strange.is_empty();
             let is_stuck = outcome.claims.is_empty() && !makes_room;
             claims.extend(outcome.claims);
+            self.tell_strange(&outcome.strange);
             strange.extend(outcome.strange);
             now = now.max(outcome.now);
             match outcome.error {
@@ -176,6 +177,16 @@ impl Inner {
             }
         }
         Ok((claims, now))
+    }
+
+    /// Says once of each session that it waits for a newer version.
+    fn tell_strange(&self, members: &[String]) {
+        for session in members.iter().filter(|member| self.queue.is_new(member)) {
+            tracing::warn!(
+                session,
+                "a newer version stored the session: it is left to that, and not worked on here"
+            );
+        }
     }
 
     /// What can be claimed in the partitions, in order, but for those that only others can claim.

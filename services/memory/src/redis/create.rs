@@ -3,6 +3,7 @@
 use super::answer::Status;
 use super::failure::Effect;
 use super::inner::Inner;
+use super::witness::Mark;
 use crate::port::{Create, Created, Lease, Room, SessionKey, StoreResult};
 
 /// How long a deleted session is remembered, by the server's clock.
@@ -61,6 +62,13 @@ impl Inner {
                 Ok((created, queued))
             })
             .await?;
+        if !created.duplicate {
+            let mark = Mark {
+                seq: create.events.len() as u64,
+                ..Mark::default()
+            };
+            self.servers.witness.saw_new(partition, &names.member, mark);
+        }
         if queued {
             self.queue.mark(&self.hub, partition);
         }
@@ -91,6 +99,12 @@ impl Inner {
                 Ok(reply.int()? == 1)
             })
             .await?;
+        let mark = Mark {
+            is_deleted: true,
+            ..Mark::default()
+        };
+        let partition = names.partition.number;
+        self.servers.witness.saw(partition, &names.member, mark);
         self.hub.deleted(key);
         Ok(deleted)
     }

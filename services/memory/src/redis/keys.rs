@@ -130,6 +130,17 @@ impl Session {
         format!("{}:j", self.base)
     }
 
+    /// What a script needs to set the session aside.
+    pub(super) fn for_setting_aside(&self) -> [String; 4] {
+        let partition = &self.partition;
+        [
+            self.hash(),
+            partition.leases(),
+            partition.due(),
+            partition.aside(),
+        ]
+    }
+
     /// Requests: id to number and digest.
     pub(super) fn requests(&self) -> String {
         format!("{}:r", self.base)

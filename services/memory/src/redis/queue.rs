@@ -11,13 +11,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) struct Queue {
     marked: Mutex<BTreeSet<u16>>,
     dice: AtomicU64,
+    strange: Mutex<BTreeSet<String>>,
 }
+
+/// Sessions that only others can claim are remembered up to so many.
+const STRANGE: usize = 1024;
 
 impl Queue {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             marked: Mutex::default(),
             dice: AtomicU64::new(seed),
+            strange: Mutex::default(),
         }
     }
 
@@ -42,6 +47,12 @@ impl Queue {
     pub(super) fn take_all(&self) -> Vec<u16> {
         self.marked().clear();
         (0..PARTITIONS).collect()
+    }
+
+    /// Whether that is said of the session for the first time.
+    pub(super) fn is_new(&self, member: &str) -> bool {
+        let mut strange = self.strange.lock().unwrap_or_else(PoisonError::into_inner);
+        strange.len() < STRANGE && strange.insert(member.to_owned())
     }
 
     /// A number that nobody foresees.

@@ -36,7 +36,10 @@ impl Script {
             #[cfg(any(test, feature = "conformance"))]
             Clock::Given => include_str!("scripts/clock_given.lua"),
         };
-        let source = format!("{clock}{parts}");
+        Self::of(format!("{clock}{parts}"))
+    }
+
+    fn of(source: String) -> Self {
         let digest = Source::new(&source).get_hash().to_owned();
         Self { source, digest }
     }
@@ -87,6 +90,7 @@ pub(super) struct Scripts {
     pub(super) claim: Script,
     pub(super) renew: Script,
     pub(super) release: Script,
+    pub(super) set_aside: Script,
     pub(super) release_quarantine: Script,
     pub(super) put_blob: Script,
     pub(super) read: Script,
@@ -107,6 +111,7 @@ impl Scripts {
             claim: script(source!("claim")),
             renew: script(source!("renew")),
             release: script(source!("release")),
+            set_aside: script(source!("set_aside")),
             release_quarantine: script(source!("release_quarantine")),
             put_blob: script(source!("put_blob")),
             read: script(source!("read")),
@@ -114,6 +119,15 @@ impl Scripts {
             list_memory: script(source!("list_memory")),
             checkpoint: script(source!("checkpoint")),
         }
+    }
+}
+
+impl Scripts {
+    /// The same, but transitions go without these checks.
+    #[cfg(debug_assertions)]
+    pub(super) fn sabotaged(mut self, sabotage: crate::sabotage::Sabotage) -> Self {
+        self.commit = Script::of(sabotage.cut(&self.commit.source));
+        self
     }
 }
 

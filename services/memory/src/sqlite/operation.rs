@@ -63,6 +63,9 @@ pub(super) struct Shared {
     pub(super) holder: Vec<u8>,
     /// Owners that die with this process.
     pub(super) local_owners: HashSet<String>,
+    /// Checks that are not made.
+    #[cfg(debug_assertions)]
+    pub(super) sabotage: crate::sabotage::Sabotage,
 }
 
 impl Shared {
@@ -93,6 +96,22 @@ pub(super) struct Tx<'a> {
 impl Tx<'_> {
     pub(super) fn limits(&self) -> &Limits {
         &self.shared.limits
+    }
+
+    /// Whether transitions of anybody are taken, in a test of the tests.
+    pub(super) fn takes_anybody(&self) -> bool {
+        #[cfg(debug_assertions)]
+        return self.shared.sabotage.fencing;
+        #[cfg(not(debug_assertions))]
+        false
+    }
+
+    /// Whether transitions that are sent again are made again, in a test of the tests.
+    pub(super) fn takes_again(&self) -> bool {
+        #[cfg(debug_assertions)]
+        return self.shared.sabotage.duplicates;
+        #[cfg(not(debug_assertions))]
+        false
     }
 
     /// A lease begins or goes on; answers its end.

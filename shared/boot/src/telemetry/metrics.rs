@@ -2,8 +2,8 @@
 
 use cairn_rpc::metrics::{
     CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, COST_USD, ERRORS, LEASES_LOST,
-    MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_OWNED, STEPS, TOKENS, TOOL_TURNS,
-    WATCHERS,
+    LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_OWNED, STEPS, TOKENS,
+    TOOL_TURNS, WATCHERS,
 };
 
 /// A metric.
@@ -105,6 +105,11 @@ pub const METRICS: &[Metric] = &[
         LEASES_LOST,
         &[],
         "Leases that ended while this process held them.",
+    ),
+    counter(
+        LOST_WRITES,
+        &["seen_by"],
+        "Sessions that were found to have lost acknowledged writes, by who noticed.",
     ),
     gauge(
         QUEUE_SESSIONS,

@@ -169,6 +169,12 @@ impl Reference {
             committed.lease_until_unix_ms = until.filter(|_| mine);
             return Ok(committed);
         }
+        if session.version < commit.version {
+            return Err(StoreError::WentBack {
+                known: commit.version,
+                stored: session.version,
+            });
+        }
         if !mine {
             return Err(StoreError::Fenced);
         }

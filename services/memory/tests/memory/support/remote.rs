@@ -217,9 +217,11 @@ impl Store for RemoteStore {
     }
 
     async fn deltas(&self, key: &SessionKey) -> StoreResult<DeltaStream> {
+        // A cursor at the end brings no events.
+        let end = self.read(key, u64::MAX, 1).await?.last_seq;
         let message = pb::FollowEventsRequest {
             session: session(key),
-            after_seq: u64::MAX - 1,
+            after_seq: end,
             with_deltas: true,
         };
         let mut journal = self.journal.clone();
@@ -324,6 +326,14 @@ impl Store for RemoteStore {
             .clone()
             .release_session(about(&request.key, message))
             .await;
+        answer.map(drop).map_err(refused)
+    }
+
+    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
+        let message = pb::SetAsideRequest {
+            session: session(key),
+        };
+        let answer = self.ownership.clone().set_aside(about(key, message)).await;
         answer.map(drop).map_err(refused)
     }
 

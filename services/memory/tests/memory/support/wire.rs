@@ -1,7 +1,7 @@
 //! Between the port's types and messages, on the side of the client.
 
 use cairn_memory::error::{
-    CONFLICT, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN, REQUEST_MISMATCH, TERMINAL,
+    CONFLICT, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN, REQUEST_MISMATCH, TERMINAL, WENT_BACK,
 };
 use cairn_memory::port::*;
 use cairn_proto::memory as pb;
@@ -29,6 +29,13 @@ pub(crate) fn refused(status: Status) -> StoreError {
         (Code::Aborted, FENCED) => StoreError::Fenced,
         (Code::FailedPrecondition, TERMINAL) => StoreError::Terminal,
         (Code::AlreadyExists, REQUEST_MISMATCH) => StoreError::RequestMismatch,
+        (Code::DataLoss, WENT_BACK) => {
+            let number = |name| error.metadata(name).unwrap().parse().unwrap();
+            StoreError::WentBack {
+                known: number("known"),
+                stored: number("stored"),
+            }
+        }
         (Code::NotFound, _) => StoreError::NotFound,
         (Code::Aborted, CONFLICT) => StoreError::Conflict,
         // What the message alone shows to be wrong is named by field.
