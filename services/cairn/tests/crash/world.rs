@@ -298,18 +298,7 @@ impl<'a> World<'a> {
 
     /// The members of all queues of the store that are not empty.
     pub(crate) fn queued(&self) -> Vec<String> {
-        const LOOK_AT_ALL: &str = "local found = {} \
-            for p = 0, 255 do for _, queue in ipairs({'due', 'leases', 'aside'}) do \
-            local key = string.format('cairn:{p%03x}:%s', p, queue) \
-            for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do \
-            found[#found + 1] = queue .. ' ' .. member end end end \
-            return table.concat(found, '\\n')";
-        let answer = self.store.ask(&["EVAL", LOOK_AT_ALL, "0"]);
-        let is_text = answer.starts_with('$');
-        assert!(is_text, "the queues cannot be read: {answer}");
-        let lines = answer.lines().skip(1).map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty());
-        lines.map(str::to_owned).collect()
+        self.store.queued()
     }
 
     /// The ends of all logs.

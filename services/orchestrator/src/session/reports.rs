@@ -18,8 +18,14 @@ use std::fmt::Display;
 use std::time::Duration;
 use tonic::Status;
 
-/// Longest pause before something is tried again.
+/// First and longest pause before something is tried again that was lost.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The same for what nobody has taken yet: somebody else may have room at once, and whoever waits
+/// long must not be overtaken by all who come.
+const FIRST_WAIT: Duration = Duration::from_millis(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A planner that cannot be reached is asked this often before the run fails.
 const MOST_PLANNING_TRIES: u32 = 6;
@@ -42,8 +48,12 @@ pub(super) struct Failures {
 impl Failures {
     /// How long to wait before the next try.
     pub(super) fn pause(self) -> Duration {
+        let (first, longest) = match self.lost {
+            0 => (FIRST_WAIT, LONGEST_WAIT),
+            _ => (FIRST_PAUSE, LONGEST_PAUSE),
+        };
         let times = self.lost.saturating_add(self.refused);
-        Duration::from_millis(50u64 << times.min(8)).min(LONGEST_PAUSE)
+        (first * (1 << times.min(8))).min(longest)
     }
 }
 
