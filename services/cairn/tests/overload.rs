@@ -118,18 +118,29 @@ async fn the_command_line_waits_for_room_and_says_so() {
     let first = first.expect("there is room").session;
 
     let url = cluster.url();
-    site.write("plan.json", r#"{"steps": [{"tool": "list_files", "arguments": {}}]}"#);
+    site.write(
+        "plan.json",
+        r#"{"steps": [{"tool": "list_files", "arguments": {}}]}"#,
+    );
     let command = ["run", "--plan", "plan.json", "--server", &url];
     let impatient = site.run_with(&command, &[("CAIRN_CLIENT__WAIT", "0s")]);
     assert_eq!(impatient.code, Some(1), "{impatient:?}");
-    for said in ["at work on as many sessions", "nothing was started", "client.wait"] {
+    for said in [
+        "at work on as many sessions",
+        "nothing was started",
+        "client.wait",
+    ] {
         assert!(impatient.err.contains(said), "{said}: {impatient:?}");
     }
 
     let patient = site.begin(&command, &[], "patient.log");
     let began = Instant::now();
     while !site.tail("patient.log", 5).contains("it is tried again in") {
-        assert!(began.elapsed() < PATIENCE, "{}", site.tail("patient.log", 5));
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{}",
+            site.tail("patient.log", 5)
+        );
         tokio::time::sleep(LOOK).await;
     }
     site.write("open", "");

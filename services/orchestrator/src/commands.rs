@@ -192,7 +192,14 @@ pub(crate) async fn submit(
     request_id: &str,
     command: Command,
 ) -> Result<Answer, RpcError> {
-    submit_if(Admission::Accepted { _place: None }, deps, key, request_id, command).await
+    submit_if(
+        Admission::Accepted { _place: None },
+        deps,
+        key,
+        request_id,
+        command,
+    )
+    .await
 }
 
 /// The same for a command that may have come too many: then only a repeat is answered.

@@ -5,7 +5,24 @@ use cairn_testkit::cluster::Member;
 use cairn_testkit::{Cluster, RedisServer, Site};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// A call that takes long enough for most stops to come in the middle of some. It writes down what it
+/// did before it ends.
+const RECORD: &str = r#"
+set -eu
+arguments=$(cat)
+sleep 0.1
+printf '%s %s\n' "$CAIRN_CALL_KEY" "$arguments" >>"$LEDGER"
+sleep 0.1
+echo "recorded $arguments"
+"#;
+/// Between two looks at the ledger.
+const LOOK: Duration = Duration::from_millis(20);
+/// So many calls are made before the next process is told to stop.
+const CALLS: usize = 3;
+/// They do not take so long.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What nobody wants to see.
 #[derive(Debug, Default)]
@@ -29,6 +46,7 @@ pub(crate) fn site() -> Site {
     let settings = settings.replace(r#"lease = "1s""#, r#"lease = "5s""#);
     let settings = settings.replace("time_limit_ms = 1000", "time_limit_ms = 6000");
     site.write("cairn.toml", &settings);
+    site.write("record.sh", RECORD);
     site
 }
 
@@ -55,8 +73,9 @@ impl<'a> World<'a> {
         self.cluster.addresses("orchestrator")
     }
 
-    /// Tells a process to stop, waits until it has, and starts it again.
+    /// Tells a process to stop, waits until it has, and starts it again. The load goes on before.
     pub(crate) fn roll(&mut self, member: Member) {
+        self.wait_for_calls();
         let began = Instant::now();
         self.cluster.terminate(member);
         let status = self.cluster.wait_for_end(member);
@@ -70,6 +89,16 @@ impl<'a> World<'a> {
         self.cluster.wait(member);
         let all = began.elapsed();
         println!("{member}: stopped in {stopped:.1?}, serves again after {all:.1?}");
+    }
+
+    fn wait_for_calls(&self) {
+        let calls = || self.site.ledger().uses().len();
+        let (enough, began) = (calls() + CALLS, Instant::now());
+        while calls() < enough {
+            let hung = began.elapsed() > PATIENCE;
+            assert!(!hung, "nothing goes on any more:\n{}", self.logs());
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// The members of all queues of the store that are not empty.

@@ -267,3 +267,20 @@ fn size_of(reply: &Reply) -> usize {
         .map(|call| call.name.len() + call.arguments.len());
     reply.text.len() + calls.sum::<usize>()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Failures, LONGEST_PAUSE, LONGEST_WAIT};
+    use std::time::Duration;
+
+    /// Whoever is refused asks the next executor soon, and never waits so long that all who come
+    /// later are served first.
+    #[test]
+    fn to_be_refused_costs_less_time_than_to_be_lost() {
+        let pause = |lost, refused| Failures { lost, refused }.pause();
+        assert!(pause(0, 1) <= Duration::from_millis(10));
+        assert!(pause(1, 0) >= Duration::from_millis(100));
+        assert_eq!(pause(0, 1000), LONGEST_WAIT);
+        assert_eq!(pause(7, 1000), LONGEST_PAUSE);
+    }
+}
