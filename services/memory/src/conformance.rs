@@ -107,6 +107,9 @@ macro_rules! conformance {
             a_queued_session_is_claimed_when_due
             no_more_is_claimed_than_asked_for
             what_is_due_first_is_claimed_first
+            a_tenant_that_queues_much_keeps_no_other_waiting
+            who_wants_no_session_is_told_of_its_own
+            what_can_be_claimed_is_counted
             concurrent_claimers_never_get_the_same_session
             a_waiting_claimer_gets_a_new_command
             a_waiting_claimer_gets_a_released_session
@@ -129,6 +132,7 @@ macro_rules! conformance {
             a_queued_session_that_is_set_aside_is_not_claimed
 
             a_command_is_appended_once
+            what_is_only_to_be_repeated_is_not_appended
             a_request_id_with_another_digest_is_refused
             request_ids_belong_to_one_session
             the_creating_request_is_known_to_commands

@@ -9,6 +9,7 @@
 //! | [`sqlite`] | the embedded backend: one file, one writer's thread, group commit |
 //! | [`redis`] | the shared backend: one server, with sentinels, or a cluster |
 //! | `hub` | hints inside the process: followers, long polls |
+//! | `turns` | whose turn it is among the sessions that are due |
 //! | [`grpc`] | the services: convert, call, convert |
 //! | [`config`], [`error`] | what can be configured; how results become errors |
 //! | `sabotage` | checks that can be taken out, for tests of the tests (debug builds) |
@@ -25,6 +26,7 @@ pub mod redis;
 #[cfg(debug_assertions)]
 pub mod sabotage;
 pub mod sqlite;
+mod turns;
 
 pub use config::{Config, StoreConfig};
 pub use error::BuildError;

@@ -134,7 +134,8 @@ pub trait Store: Send + Sync + 'static {
     async fn commit(&self, commit: Commit) -> StoreResult<Committed>;
 
     /// Appends a command without ownership and wakes the session: it is queued if no lease runs,
-    /// and otherwise its owner's long poll is told.
+    /// and otherwise its owner's long poll is told. One that is only to be answered if it is a repeat
+    /// changes nothing.
     ///
     /// # Errors
     /// `RequestMismatch` if the request id is known with another digest; `Limit`.
@@ -182,9 +183,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Claims sessions whose lease has run out or that are due, in this order; waits for some.
     ///
+    /// Those that are due are taken from each namespace in turn, and of one namespace whoever has
+    /// waited longest: a tenant that queues much keeps no other waiting. Only the first 256 of a queue
+    /// are looked at, so that a claim costs the same however long it is.
+    ///
     /// Each claim raises the epoch and counts one claim without progress; a session that has had
     /// five is set aside (quarantined) instead. Also tells of sessions that the caller owns and
-    /// that got commands since it was told last; a lost answer loses that hint.
+    /// that got commands since it was told last; a lost answer loses that hint. Who wants no session
+    /// is told of its own alone.
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims>;
 
     /// How many sessions have work that nobody has claimed, for those who look after the whole.

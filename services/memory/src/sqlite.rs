@@ -321,7 +321,9 @@ impl Store for SqliteStore {
             if !nothing || Instant::now() >= deadline {
                 return Ok(claims);
             }
-            let next = next_unix_ms.map_or(i64::MAX, |next| next - claims.now_unix_ms);
+            // Who wants no session is not woken by those that are due.
+            let next = next_unix_ms.filter(|_| request.max_sessions > 0);
+            let next = next.map_or(i64::MAX, |next| next - claims.now_unix_ms);
             let pause = Duration::from_millis(u64::try_from(next).unwrap_or(0).max(1));
             let until = deadline.min(Instant::now() + pause.min(LOOK_AGAIN));
             // Looks again whether something happened or the time has come.

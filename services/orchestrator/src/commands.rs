@@ -1,5 +1,6 @@
 //! Commands of clients: stored first, then acted upon by the owner, answered from the journal.
 
+use crate::admission::{Admission, admit, is_there};
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
 use crate::session::{Beginning, Checkpointer, Notice, Ownership, header};
@@ -67,6 +68,13 @@ pub(crate) async fn start_in_new_session(
     command: Command,
 ) -> Result<(SessionKey, Answer), RpcError> {
     let is_small = encoded_command(&command).len() < LARGEST_INLINE_EVENT / 2;
+    let admission = admit(deps, None).await;
+    if let Admission::OnlyRepeats(full) = &admission {
+        let id = derived_session_id(namespace, &request_id);
+        if !is_there(deps, &SessionKey::new(namespace, &id)).await? {
+            return Err(full.clone());
+        }
+    }
     let mut new = NewSession {
         id: String::new(),
         request_id,
@@ -79,8 +87,19 @@ pub(crate) async fn start_in_new_session(
     }
     let request_id = format!("start-{}", derived_session_id(namespace, &new.request_id));
     let key = create(deps, namespace, new).await?;
-    let answer = submit(deps, &key, &request_id, command).await?;
+    let answer = submit_if(admission, deps, &key, &request_id, command).await?;
     Ok((key, answer))
+}
+
+/// Starts a run in a session that is there.
+pub(crate) async fn start_in(
+    deps: &Arc<Deps>,
+    key: &SessionKey,
+    request_id: &str,
+    command: Command,
+) -> Result<Answer, RpcError> {
+    let admission = admit(deps, Some(key)).await;
+    submit_if(admission, deps, key, request_id, command).await
 }
 
 /// Makes a session and, with a command that starts a run, owns it from the same operation on.
@@ -173,6 +192,24 @@ pub(crate) async fn submit(
     request_id: &str,
     command: Command,
 ) -> Result<Answer, RpcError> {
+    submit_if(
+        Admission::Accepted { _place: None },
+        deps,
+        key,
+        request_id,
+        command,
+    )
+    .await
+}
+
+/// The same for a command that may have come too many: then only a repeat is answered.
+async fn submit_if(
+    admission: Admission,
+    deps: &Arc<Deps>,
+    key: &SessionKey,
+    request_id: &str,
+    command: Command,
+) -> Result<Answer, RpcError> {
     let digest = digest(&[&encoded_command(&command)]);
     let event = Event {
         at: deps.store.clock.now(),
@@ -187,15 +224,22 @@ pub(crate) async fn submit(
         request_id: request_id.to_owned(),
         request_digest: digest.into(),
         event: encoded.into_iter().next().unwrap_or_default(),
+        repeat_only: matches!(admission, Admission::OnlyRepeats(_)),
     };
     let appended = deps
         .store
         .journal()
         .append_command(for_session(key, request))
-        .await?;
+        .await?
+        .into_inner();
+    match admission {
+        Admission::OnlyRepeats(full) if appended.seq == 0 => return Err(full),
+        // Whoever claims the session finds a place for it.
+        admission => drop(admission),
+    }
     // The store wakes the owner wherever it is; this only saves the way there and back.
     deps.owners.tell(key, Notice::Woken);
-    wait_for_answer(deps, key, &appended.into_inner()).await
+    wait_for_answer(deps, key, &appended).await
 }
 
 async fn wait_for_answer(

@@ -10,8 +10,11 @@ pub struct Config {
     pub owner: String,
     /// How long a session stays this process's own without a sign of life.
     pub lease: Duration,
-    /// Most sessions owned at a time; more are left to others, or wait.
+    /// Most sessions owned at a time: then new runs are refused here, and queued sessions are left to
+    /// others, or wait.
     pub max_sessions: usize,
+    /// Most sessions of the store that may wait for an owner: then new runs are refused.
+    pub max_queued: u64,
     /// Limits of a run that names none.
     pub limits: RunLimits,
     /// Layers of every system prompt after the executor's own: where the work happens.
@@ -27,6 +30,7 @@ impl Default for Config {
             owner: format!("o-{}", uuid::Uuid::now_v7().simple()),
             lease: Duration::from_secs(15),
             max_sessions: 4096,
+            max_queued: 10_000,
             limits: RunLimits::default(),
             environment: String::new(),
             #[cfg(debug_assertions)]

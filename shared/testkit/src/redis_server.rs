@@ -128,6 +128,25 @@ impl RedisServer {
         ask(self.port, words).expect("an answer of the server")
     }
 
+    /// The members of all queues of a store of Cairn that are not empty, each after its queue.
+    ///
+    /// # Panics
+    /// If they cannot be read.
+    pub fn queued(&self) -> Vec<String> {
+        const LOOK_AT_ALL: &str = "local found = {} \
+            for p = 0, 255 do for _, queue in ipairs({'due', 'leases', 'aside'}) do \
+            local key = string.format('cairn:{p%03x}:%s', p, queue) \
+            for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do \
+            found[#found + 1] = queue .. ' ' .. member end end end \
+            return table.concat(found, '\\n')";
+        let answer = self.ask(&["EVAL", LOOK_AT_ALL, "0"]);
+        let is_text = answer.starts_with('$');
+        assert!(is_text, "the queues cannot be read: {answer}");
+        let lines = answer.lines().skip(1).map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty());
+        lines.map(str::to_owned).collect()
+    }
+
     fn signal(&self, signal: Signal) {
         let id = self.process.as_ref().map(Child::id);
         let id = id.and_then(|id| Pid::from_raw(id.cast_signed()));

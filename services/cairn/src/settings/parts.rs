@@ -30,10 +30,15 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         environment: environment.map(|(n, v)| (n.into(), v.into())).collect(),
         more_tools: Vec::new(),
         models: Arc::new(settings.registry()),
-        executor: cairn_executor::Config::default(),
+        executor: cairn_executor::Config {
+            max_attempts: settings.executor.max_attempts,
+            ..cairn_executor::Config::default()
+        },
         planner: cairn_planner::Config::default(),
         orchestrator: cairn_orchestrator::Config {
             lease: settings.session.lease,
+            max_sessions: settings.session.max_owned,
+            max_queued: settings.session.max_queued,
             limits: RunLimits {
                 max_tool_turns: settings.run.max_tool_turns,
                 max_turns: settings.run.max_turns,

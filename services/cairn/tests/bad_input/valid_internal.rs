@@ -89,6 +89,7 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
             request_id: format!("command-{n}"),
             request_digest: vec![1; 32].into(),
             event: vec![5].into(),
+            repeat_only: false,
         }),
         "ReadEvents" => one(&pb::ReadEventsRequest {
             session,
@@ -147,6 +148,7 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
         }),
         "SetAside" => one(&pb::SetAsideRequest { session }),
         "ReleaseQuarantine" => one(&pb::ReleaseQuarantineRequest { session }),
+        "CountQueued" => one(&pb::CountQueuedRequest {}),
         _ => Vec::new(),
     }
 }

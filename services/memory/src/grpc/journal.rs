@@ -119,6 +119,7 @@ impl JournalService for Journal {
             key: key.clone(),
             request: convert::request_id(request.request_id, request.request_digest)?,
             event: request.event,
+            repeat_only: request.repeat_only,
         };
         let appended = self
             .store

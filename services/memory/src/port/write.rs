@@ -225,6 +225,8 @@ pub struct AppendCommand {
     pub request: RequestId,
     /// The command.
     pub event: Bytes,
+    /// Answers a repeat and appends nothing.
+    pub repeat_only: bool,
 }
 
 /// A command stands in the journal.
@@ -232,7 +234,7 @@ pub struct AppendCommand {
 pub struct Appended {
     /// It had been appended before.
     pub duplicate: bool,
-    /// Its number.
+    /// Its number; 0 if it was to be a repeat and is none, and so was not appended.
     pub seq: u64,
     /// The session is set aside: nobody answers the command before it is released.
     pub quarantined: bool,

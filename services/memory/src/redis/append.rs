@@ -20,6 +20,7 @@ impl Inner {
             key,
             request,
             event,
+            repeat_only,
         } = command;
         let names = self.names.session(&key);
         let partition = names.partition.number;
@@ -41,7 +42,8 @@ impl Inner {
             .arg(&event[..])
             .arg(most_events)
             .arg(most_bytes)
-            .arg(self.limits.unseen_bytes);
+            .arg(self.limits.unseen_bytes)
+            .arg(u8::from(repeat_only));
         let (appended, wake) = self
             .run(partition, call, Effect::Writes, |status, reply| {
                 let duplicate = status == Status::Duplicate;
@@ -63,7 +65,7 @@ impl Inner {
             Some((word, _)) if word == "work" => self.queue.mark(&self.hub, partition),
             _ => {}
         }
-        if wake.is_some() {
+        if wake.is_some() && appended.seq > 0 {
             self.announce(&key, appended.seq, &[event]);
         }
         Ok(appended)

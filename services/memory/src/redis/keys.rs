@@ -30,6 +30,13 @@ pub(super) fn session_of(member: &str) -> Option<SessionKey> {
     Some(SessionKey::new(namespace, session))
 }
 
+/// The namespace of a member of a queue.
+pub(super) fn namespace_of(member: &str) -> &str {
+    member
+        .split_once('/')
+        .map_or("", |(namespace, _)| namespace)
+}
+
 /// The names of a store, which begin with its prefix.
 #[derive(Debug, Clone)]
 pub(super) struct Names {

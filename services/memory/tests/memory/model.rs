@@ -165,6 +165,7 @@ impl Run {
                 digest: Bytes::from(if digest { "digest" } else { "other" }),
             },
             event: Bytes::from(format!("command {}", self.unique())),
+            repeat_only: false,
         };
         let want = self.reference.append(&command);
         assert_eq!(self.store().append_command(command).await, want);

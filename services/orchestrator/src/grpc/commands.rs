@@ -1,7 +1,7 @@
 //! Requests that change a session.
 
 use super::{Answer, key_of};
-use crate::commands::{Answer as Outcome, start_in_new_session, submit};
+use crate::commands::{Answer as Outcome, start_in, start_in_new_session, submit};
 use crate::deps::Deps;
 use crate::key::derived_trace;
 use crate::reading::ms;
@@ -42,7 +42,7 @@ pub(super) async fn start_run(
     let command = Command::StartRun(run);
     let (key, outcome) = match key {
         Some(key) => {
-            let outcome = submit(deps, &key, &asked.request_id, command).await?;
+            let outcome = start_in(deps, &key, &asked.request_id, command).await?;
             (key, outcome)
         }
         None => start_in_new_session(deps, &namespace, asked.request_id, command).await?,

@@ -97,6 +97,7 @@ fn command(session: &str) -> AppendCommand {
             digest: Bytes::from("digest"),
         },
         event: Bytes::from("command"),
+        repeat_only: false,
     }
 }
 

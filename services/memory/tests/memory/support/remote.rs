@@ -146,6 +146,7 @@ impl Store for RemoteStore {
             request_id: command.request.id,
             request_digest: command.request.digest,
             event: command.event,
+            repeat_only: command.repeat_only,
         };
         let answer = self
             .journal
@@ -203,7 +204,9 @@ impl Store for RemoteStore {
 
     /// For the process that has the store; no client is told.
     async fn queued(&self) -> StoreResult<u64> {
-        Err(StoreError::unavailable("it is not told over the wire"))
+        let mut ownership = self.ownership.clone();
+        let counted = ownership.count_queued(pb::CountQueuedRequest {}).await;
+        Ok(counted.map_err(refused)?.into_inner().queued)
     }
 
     async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()> {
