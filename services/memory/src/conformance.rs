@@ -29,6 +29,7 @@ mod quarantine;
 mod reading;
 mod sizes;
 mod support;
+mod watching;
 
 pub use checkpoints::*;
 pub use claims::*;
@@ -43,6 +44,7 @@ pub use quarantine::*;
 pub use reading::*;
 pub use sizes::*;
 pub use support::{Subject, limits};
+pub use watching::*;
 
 /// A test for each case of the suite. The argument is the path of an async function without
 /// parameters that makes a fresh [`Subject`]. With `together` before it, one test has all cases: for
@@ -150,6 +152,13 @@ macro_rules! conformance {
             clients_fill_memory_and_owners_still_set_theirs
             a_transition_is_limited_in_memory_too
             a_transition_may_make_room_in_memory
+
+            watching_memory_begins_with_all_of_it
+            watching_memory_goes_on_with_every_change
+            watching_memory_goes_on_after_any_event
+            watching_memory_tells_of_what_is_stored_apart
+            watching_memory_ends_with_the_session
+            watchers_of_memory_add_up_to_what_is_stored
 
             events_are_read_in_pages
             a_page_may_begin_inside_a_transition

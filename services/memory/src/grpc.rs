@@ -5,6 +5,7 @@ mod journal;
 mod observe;
 mod ownership;
 mod session_memory;
+mod watch_memory;
 
 use crate::port::Store;
 use cairn_proto::memory::journal_service_server::JournalServiceServer;

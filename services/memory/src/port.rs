@@ -62,8 +62,8 @@ pub use ownership::{
     Renewed,
 };
 pub use read::{
-    DeltaStream, EventPage, EventStream, MemoryEntry, PageToken, SessionEntry, SessionPage,
-    StoredEvent,
+    DeltaStream, EventPage, EventStream, MemoryEntry, MemoryList, PageToken, SessionEntry,
+    SessionPage, StoredEvent,
 };
 pub use write::{
     AppendCommand, Appended, Checkpoint, Commit, Committed, Create, Created, Header, LeaseChange,
@@ -201,6 +201,6 @@ pub trait Store: Send + Sync + 'static {
     /// Reads one key of session memory; an absent one is `None`.
     async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>>;
 
-    /// Reads all of session memory, sorted by the bytes of the keys.
-    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>>;
+    /// Reads all of session memory, and which events it is the sum of, both of one moment.
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList>;
 }

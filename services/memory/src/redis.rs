@@ -51,7 +51,7 @@ pub use settings::Durability;
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    DeltaStream, EventPage, EventStream, MemoryEntry, MemoryWrite, PageToken, ReleaseRequest,
+    DeltaStream, EventPage, EventStream, MemoryList, MemoryWrite, PageToken, ReleaseRequest,
     RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreResult,
 };
 use async_trait::async_trait;
@@ -293,7 +293,7 @@ impl Store for RedisStore {
         self.inner.get_memory(key, name).await
     }
 
-    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
         self.inner.list_memory(key).await
     }
 }

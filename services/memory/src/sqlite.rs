@@ -40,7 +40,7 @@ pub use raw_probe::RawProbe;
 use crate::hub::{Hub, Listener, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    DeltaStream, EventPage, EventStream, MemoryEntry, MemoryWrite, PageToken, ReleaseRequest,
+    DeltaStream, EventPage, EventStream, MemoryList, MemoryWrite, PageToken, ReleaseRequest,
     RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreError, StoreResult,
 };
 use async_trait::async_trait;
@@ -367,7 +367,7 @@ impl Store for SqliteStore {
         self.readers.read(read).await
     }
 
-    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
         let key = key.clone();
         let read = move |conn: &_| memory::read_all(conn, &key);
         self.readers.read(read).await

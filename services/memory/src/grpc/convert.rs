@@ -1,7 +1,8 @@
 //! Between messages and the port's types. What is wrong with a message is said by field.
 
 use crate::port::{
-    Checkpoint, Header, LeaseChange, MemoryWrite, RequestId, SessionKey, SessionStatus, StoredEvent,
+    Checkpoint, Header, LeaseChange, MemoryEntry, MemoryWrite, RequestId, SessionKey,
+    SessionStatus, StoredEvent,
 };
 use bytes::Bytes;
 use cairn_proto::memory as pb;
@@ -175,6 +176,11 @@ pub(super) fn checkpoint(
 pub(super) fn events(events: Vec<StoredEvent>) -> Vec<pb::StoredEvent> {
     let convert = |StoredEvent { seq, event }| pb::StoredEvent { seq, event };
     events.into_iter().map(convert).collect()
+}
+
+pub(super) fn memory_entries(entries: Vec<MemoryEntry>) -> Vec<pb::MemoryEntry> {
+    let convert = |MemoryEntry { key, value }| pb::MemoryEntry { key, value };
+    entries.into_iter().map(convert).collect()
 }
 
 /// A number that must not be larger than something else in the request.

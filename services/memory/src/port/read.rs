@@ -66,6 +66,15 @@ pub struct SessionPage {
     pub next: Option<PageToken>,
 }
 
+/// All of session memory at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MemoryList {
+    /// Sorted by the bytes of the keys.
+    pub entries: Vec<MemoryEntry>,
+    /// Number of the journal's last event at that moment.
+    pub last_seq: u64,
+}
+
 /// A key of session memory with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryEntry {

@@ -333,7 +333,7 @@ impl Run {
                 (page.version, &page.header, page.quarantined),
                 (session.version, &session.header, session.quarantined)
             );
-            let memory = store.list_memory(&key).await.unwrap();
+            let memory = store.list_memory(&key).await.unwrap().entries;
             let memory: Vec<_> = memory
                 .into_iter()
                 .map(|entry| (entry.key, entry.value))

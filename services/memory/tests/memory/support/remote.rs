@@ -381,18 +381,16 @@ impl Store for RemoteStore {
         Ok(answer.map_err(refused)?.into_inner().value)
     }
 
-    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
         let message = pb::ListMemoryRequest {
             session: session(key),
         };
         let answer = self.memory.clone().list_memory(about(key, message)).await;
+        let answer = answer.map_err(refused)?.into_inner();
         let entry = |pb::MemoryEntry { key, value }| MemoryEntry { key, value };
-        Ok(answer
-            .map_err(refused)?
-            .into_inner()
-            .entries
-            .into_iter()
-            .map(entry)
-            .collect())
+        Ok(MemoryList {
+            entries: answer.entries.into_iter().map(entry).collect(),
+            last_seq: answer.seq,
+        })
     }
 }
