@@ -139,6 +139,10 @@ mod redis {
         let mut client = Client::new(Link::remote(&cluster.url().parse().expect("an address")));
         let run = wire::StartRun {
             model: "played".to_owned(),
+            limits: Some(wire::LimitOverrides {
+                max_tool_turns: 30,
+                ..wire::LimitOverrides::default()
+            }),
             ..chain(vec![model_step("Remember")])
         };
         let session = start(&mut client, "r-1", run).await;
