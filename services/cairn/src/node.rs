@@ -144,6 +144,7 @@ pub struct Node {
     executor: Option<cairn_executor::Running>,
     orchestrator: Option<cairn_orchestrator::Running>,
     _queue: Option<AbortOnDropHandle<()>>,
+    _janitor: Option<AbortOnDropHandle<()>>,
 }
 
 impl Node {
@@ -182,10 +183,15 @@ impl Node {
             let watching = async move { memory.watch_queue().await };
             AbortOnDropHandle::new(tokio::spawn(watching))
         });
+        let janitor = built.memory.clone().map(|memory| {
+            let ending = async move { memory.end_sessions().await };
+            AbortOnDropHandle::new(tokio::spawn(ending))
+        });
         let (public, internal) = (built.public.build().await?, built.internal.build().await?);
         store::tell(built.durability, [&public, &internal]).await;
         Ok(Self {
             _queue: queue,
+            _janitor: janitor,
             public,
             internal,
             memory: built.memory,

@@ -23,6 +23,7 @@ mod commits;
 mod creation;
 mod deletion;
 mod following;
+mod idle;
 mod leases;
 mod memory;
 mod quarantine;
@@ -38,6 +39,7 @@ pub use commits::*;
 pub use creation::*;
 pub use deletion::*;
 pub use following::*;
+pub use idle::*;
 pub use leases::*;
 pub use memory::*;
 pub use quarantine::*;
@@ -200,6 +202,15 @@ macro_rules! conformance {
             deleting_again_does_nothing
             a_deleted_session_is_not_claimed_or_renewed
             deleting_touches_no_other_session
+
+            an_idle_session_may_go_after_its_time
+            a_session_at_work_does_not_go
+            a_change_keeps_a_session
+            a_time_to_live_counts_in_place_of_the_default
+            a_session_that_may_go_goes_whole_and_says_how
+            a_session_that_changed_meanwhile_stays
+            no_session_that_may_go_keeps_another
+            a_session_goes_once_and_never_with_a_change
         }
     };
     (@ together $subject:path; $($case:ident)+) => {

@@ -9,16 +9,19 @@
 //! | [`sqlite`] | the embedded backend: one file, one writer's thread, group commit |
 //! | [`redis`] | the shared backend: one server, with sentinels, or a cluster |
 //! | `hub` | hints inside the process: followers, long polls |
+//! | [`janitor`] | the end of sessions whose time has come: archived, deleted |
 //! | [`grpc`] | the services: convert, call, convert |
 //! | [`config`], [`error`] | what can be configured; how results become errors |
 //! | `conformance` | the tests that every backend passes (feature `conformance`) |
 
+mod apart;
 pub mod config;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod error;
 pub mod grpc;
 mod hub;
+pub mod janitor;
 pub mod port;
 pub mod redis;
 pub mod sqlite;
@@ -29,6 +32,7 @@ pub use grpc::Memory;
 pub use redis::Durability;
 
 use cairn_rpc::{Clock, SystemClock};
+use janitor::{Archive, ArchiveLine, Janitor};
 use port::Store;
 use redis::{RedisOptions, RedisStore};
 use sqlite::{SqliteOptions, SqliteStore};
@@ -42,6 +46,8 @@ pub struct Deps {
     pub clock: Arc<dyn Clock>,
     /// Owners that run in this process together with their tools, and die with it.
     pub local_owners: Vec<String>,
+    /// How events are written to an archive; needed for one.
+    pub archive_line: Option<ArchiveLine>,
     /// A fail point around commits.
     #[cfg(debug_assertions)]
     pub commit_hook: Option<sqlite::CommitHook>,
@@ -52,6 +58,7 @@ impl Default for Deps {
         Self {
             clock: Arc::new(SystemClock),
             local_owners: Vec::new(),
+            archive_line: None,
             #[cfg(debug_assertions)]
             commit_hook: None,
         }
@@ -78,7 +85,7 @@ pub struct Opened {
 /// Opens the store and makes the service. Blocks while the store is opened.
 ///
 /// # Errors
-/// A limit that makes no sense; a store that cannot be opened, see [`sqlite::OpenError`] and
+/// A limit that makes no sense; an archive that cannot be written; a store that cannot be opened, see [`sqlite::OpenError`] and
 /// [`redis::OpenError`].
 pub fn build(config: Config, deps: Deps) -> Result<Memory, BuildError> {
     Ok(open(config, deps)?.memory)
@@ -91,6 +98,13 @@ pub fn build(config: Config, deps: Deps) -> Result<Memory, BuildError> {
 pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
     config.check()?;
     let (limits, store) = (config.limits.clone(), config.store.clone());
+    let retain = config.retain;
+    // Before the store, which is made if there is none.
+    let archive = match (config.archive, deps.archive_line) {
+        (None, _) => None,
+        (Some(folder), Some(line)) => Some(Archive::open(folder, line)?),
+        (Some(_), None) => return Err(BuildError::NoArchiveLine),
+    };
     let embedded = || SqliteOptions {
         limits: config.limits,
         clock: deps.clock,
@@ -118,6 +132,7 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
             Arc::new(store)
         }
     };
-    let memory = Memory::over(store);
+    let janitor = Janitor::new(store.clone(), retain, archive);
+    let memory = Memory::over(store).with_janitor(janitor);
     Ok(Opened { memory, durability })
 }

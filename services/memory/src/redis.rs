@@ -24,6 +24,7 @@ mod commit;
 mod create;
 mod failure;
 mod hints;
+mod idle;
 mod inner;
 mod keys;
 mod layout;
@@ -51,8 +52,8 @@ pub use settings::Durability;
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    DeltaStream, EventPage, EventStream, MemoryList, MemoryWrite, PageToken, ReleaseRequest,
-    RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreResult,
+    DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList, MemoryWrite, PageToken,
+    ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreResult,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -202,7 +203,20 @@ impl Store for RedisStore {
     }
 
     async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
-        self.inner.delete(key).await
+        self.inner.delete(key, None, End::Deleted).await
+    }
+
+    async fn idle(&self, after_ms: Option<u64>, max: usize) -> StoreResult<Vec<IdleSession>> {
+        self.inner.idle(after_ms, max).await
+    }
+
+    async fn delete_unchanged(
+        &self,
+        key: &SessionKey,
+        last_seq: u64,
+        end: End,
+    ) -> StoreResult<bool> {
+        self.inner.delete(key, Some(last_seq), end).await
     }
 
     async fn list(

@@ -11,6 +11,8 @@ use std::str::FromStr as _;
 use tonic::Request;
 
 const LEASE_MS: std::ops::RangeInclusive<u32> = 100..=600_000;
+/// A second to ten years.
+const TIME_TO_LIVE_MS: std::ops::RangeInclusive<u64> = 1000..=315_360_000_000;
 const MAX_OPERATION_ID: usize = 64;
 const MAX_DIGEST: usize = 64;
 const MAX_KEY: usize = 128;
@@ -52,6 +54,15 @@ pub(super) fn lease_ms(lease_ms: u32) -> Result<u32, RpcError> {
         return Ok(lease_ms);
     }
     Err(RpcError::invalid("lease_ms", format!("is {lease_ms}")).allowed("100 to 600000"))
+}
+
+/// 0 for none.
+pub(super) fn time_to_live(ms: u64) -> Result<Option<u64>, RpcError> {
+    if ms == 0 || TIME_TO_LIVE_MS.contains(&ms) {
+        return Ok(Some(ms).filter(|&ms| ms > 0));
+    }
+    let problem = format!("is {ms}");
+    Err(RpcError::invalid("time_to_live_ms", problem).allowed("0, or 1000 to 315360000000"))
 }
 
 pub(super) fn operation_id(id: String) -> Result<String, RpcError> {

@@ -43,7 +43,7 @@ fn result(committed: &StoreResult<Committed>) -> &'static str {
         Ok(_) => "ok",
         Err(StoreError::Fenced) => "fenced",
         Err(StoreError::Conflict) => "conflict",
-        Err(StoreError::Terminal) => "terminal",
+        Err(StoreError::Terminal(_)) => "terminal",
         Err(StoreError::NotFound) => "not_found",
         Err(StoreError::RequestMismatch) => "request_mismatch",
         Err(StoreError::Limit { .. }) => "limit",

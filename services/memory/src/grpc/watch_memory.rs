@@ -1,10 +1,11 @@
 //! Watching session memory: what there is, and then the changes among the session's events.
 
 use super::convert::memory_entries;
+use crate::apart::whole;
 use crate::error::about;
 use crate::port::{EventStream, SessionKey, Store, StoreError, StoreResult, StoredEvent};
 use bytes::Bytes;
-use cairn_proto::event::{MemoryCleared, MemoryRemoved, MemorySet, StoredApart};
+use cairn_proto::event::{MemoryCleared, MemoryRemoved, MemorySet};
 use cairn_proto::memory as pb;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use pb::watch_memory_response::News;
@@ -69,7 +70,7 @@ impl Watch {
                 return Ok(None);
             };
             match self.take(batch?).await {
-                Err(StoreError::Terminal) => return Ok(None),
+                Err(StoreError::Terminal(_)) => return Ok(None),
                 taken => taken?,
             }
         }
@@ -82,20 +83,12 @@ impl Watch {
         }
         for StoredEvent { seq, event } in batch {
             self.cursor = seq;
-            if let Some(news) = self.news(event).await? {
+            let event = whole(&self.store, &self.key, event).await?;
+            if let Some(news) = MemoryChange::of(event).news() {
                 self.ready.push_back(message(seq, Some(news)));
             }
         }
         Ok(())
-    }
-
-    /// What the event says of session memory, if it does. Large ones are blobs.
-    async fn news(&mut self, event: Bytes) -> StoreResult<Option<News>> {
-        let mut change = MemoryChange::of(event);
-        if let Some(StoredApart { digest, .. }) = change.apart.take() {
-            change = MemoryChange::of(self.store.get_blob(&self.key, &digest).await?);
-        }
-        Ok(change.news())
     }
 }
 
@@ -109,8 +102,6 @@ struct MemoryChange {
     removed: Option<MemoryRemoved>,
     #[prost(message, optional, tag = "7")]
     cleared: Option<MemoryCleared>,
-    #[prost(message, optional, tag = "31")]
-    apart: Option<StoredApart>,
 }
 
 impl MemoryChange {
@@ -170,11 +161,6 @@ mod tests {
         );
         let reply = news(Kind::ReplyReceived(ReplyReceived::default()));
         assert_eq!(reply, MemoryChange::default());
-        let apart = StoredApart {
-            digest: "d".to_owned(),
-            size: 70_000,
-        };
-        assert_eq!(news(Kind::StoredApart(apart.clone())).apart, Some(apart));
         let opaque = MemoryChange::of(Bytes::from_static(b"\xff\xff"));
         assert_eq!(opaque.news(), None);
     }

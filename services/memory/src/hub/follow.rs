@@ -59,7 +59,7 @@ impl Follower {
         loop {
             let batch = match self.look().await {
                 Ok(Some(batch)) => batch,
-                Ok(None) | Err(StoreError::Terminal | StoreError::NotFound) => return None,
+                Ok(None) | Err(StoreError::Terminal(_) | StoreError::NotFound) => return None,
                 Err(error) => {
                     self.over = true;
                     return Some(Err(error));
