@@ -146,6 +146,7 @@ pub struct Node {
     orchestrator: Option<cairn_orchestrator::Running>,
     _queue: Option<AbortOnDropHandle<()>>,
     _losses: Option<AbortOnDropHandle<()>>,
+    _janitor: Option<AbortOnDropHandle<()>>,
 }
 
 impl Node {
@@ -184,6 +185,10 @@ impl Node {
             let watching = async move { memory.watch_queue().await };
             AbortOnDropHandle::new(tokio::spawn(watching))
         });
+        let janitor = built.memory.clone().map(|memory| {
+            let ending = async move { memory.end_sessions().await };
+            AbortOnDropHandle::new(tokio::spawn(ending))
+        });
         let (public, internal) = (built.public.build().await?, built.internal.build().await?);
         store::tell(built.durability, [&public, &internal]).await;
         let losses = built.losses.map(|losses| {
@@ -194,6 +199,7 @@ impl Node {
         Ok(Self {
             _queue: queue,
             _losses: losses,
+            _janitor: janitor,
             public,
             internal,
             memory: built.memory,

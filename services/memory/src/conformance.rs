@@ -23,12 +23,14 @@ mod commits;
 mod creation;
 mod deletion;
 mod following;
+mod idle;
 mod leases;
 mod memory;
 mod quarantine;
 mod reading;
 mod sizes;
 mod support;
+mod watching;
 
 pub use checkpoints::*;
 pub use claims::*;
@@ -37,12 +39,14 @@ pub use commits::*;
 pub use creation::*;
 pub use deletion::*;
 pub use following::*;
+pub use idle::*;
 pub use leases::*;
 pub use memory::*;
 pub use quarantine::*;
 pub use reading::*;
 pub use sizes::*;
 pub use support::{Subject, limits};
+pub use watching::*;
 
 /// A test for each case of the suite. The argument is the path of an async function without
 /// parameters that makes a fresh [`Subject`]. With `together` before it, one test has all cases: for
@@ -158,6 +162,13 @@ macro_rules! conformance {
             a_transition_is_limited_in_memory_too
             a_transition_may_make_room_in_memory
 
+            watching_memory_begins_with_all_of_it
+            watching_memory_goes_on_with_every_change
+            watching_memory_goes_on_after_any_event
+            watching_memory_tells_of_what_is_stored_apart
+            watching_memory_ends_with_the_session
+            watchers_of_memory_add_up_to_what_is_stored
+
             events_are_read_in_pages
             a_page_may_begin_inside_a_transition
             a_cursor_at_the_end_reads_nothing
@@ -199,6 +210,15 @@ macro_rules! conformance {
             deleting_again_does_nothing
             a_deleted_session_is_not_claimed_or_renewed
             deleting_touches_no_other_session
+
+            an_idle_session_may_go_after_its_time
+            a_session_at_work_does_not_go
+            a_change_keeps_a_session
+            a_time_to_live_counts_in_place_of_the_default
+            a_session_that_may_go_goes_whole_and_says_how
+            a_session_that_changed_meanwhile_stays
+            no_session_that_may_go_keeps_another
+            a_session_goes_once_and_never_with_a_change
         }
     };
     (@ together $subject:path; $($case:ident)+) => {

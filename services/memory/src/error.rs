@@ -1,5 +1,6 @@
 //! The store's results as errors of the RPCs, and what can go wrong when the service is built.
 
+use crate::janitor::ArchiveError;
 use crate::port::{Limit, SessionKey, StoreError};
 use crate::redis;
 use crate::sqlite::OpenError;
@@ -15,8 +16,10 @@ pub const CONFLICT: &str = "CONFLICT";
 pub const WENT_BACK: &str = "WENT_BACK";
 /// Reason: the session is stored in a form that only a newer version knows.
 pub const NEWER_VERSION: &str = "NEWER_VERSION";
-/// Reason: the session was deleted.
+/// Reason: the session was deleted; the metadata `end` says how: `deleted`, `expired`, `archived`.
 pub const TERMINAL: &str = "TERMINAL";
+/// In the metadata of [`TERMINAL`]: how the session ended.
+pub const END: &str = "end";
 /// Reason: the request id, or the session's id, was used for another request.
 pub const REQUEST_MISMATCH: &str = "REQUEST_MISMATCH";
 /// Reason: a size limit, or no room on the disk; the metadata `limit` and `allowed` say which.
@@ -35,6 +38,12 @@ pub enum BuildError {
     /// The store on Redis cannot be opened.
     #[error("the store on Redis cannot be opened")]
     Redis(#[from] redis::OpenError),
+    /// The archive cannot be opened.
+    #[error("the archive of store.retention cannot be written")]
+    Archive(#[from] ArchiveError),
+    /// There is an archive, and nobody says how events are written to it.
+    #[error("nobody says how events are written to the archive")]
+    NoArchiveLine,
     /// A limit makes no sense.
     #[error("limits.{field} is {value}; allowed: {allowed}")]
     Limits {
@@ -59,7 +68,9 @@ impl From<StoreError> for RpcError {
                 .meta("known", known.to_string())
                 .meta("stored", stored.to_string()),
             StoreError::Newer { .. } => Self::precondition(text).reason(NEWER_VERSION),
-            StoreError::Terminal => Self::precondition(text).reason(TERMINAL),
+            StoreError::Terminal(end) => Self::precondition(text)
+                .reason(TERMINAL)
+                .meta(END, end.name()),
             StoreError::NotFound => Self::new(ErrorKind::NotFound, text),
             StoreError::RequestMismatch => {
                 Self::new(ErrorKind::AlreadyExists, text).reason(REQUEST_MISMATCH)

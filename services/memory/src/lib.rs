@@ -9,18 +9,21 @@
 //! | [`sqlite`] | the embedded backend: one file, one writer's thread, group commit |
 //! | [`redis`] | the shared backend: one server, with sentinels, or a cluster |
 //! | `hub` | hints inside the process: followers, long polls |
+//! | [`janitor`] | the end of sessions whose time has come: archived, deleted |
 //! | `turns` | whose turn it is among the sessions that are due |
 //! | [`grpc`] | the services: convert, call, convert |
 //! | [`config`], [`error`] | what can be configured; how results become errors |
 //! | `sabotage` | checks that can be taken out, for tests of the tests (debug builds) |
 //! | `conformance` | the tests that every backend passes (feature `conformance`) |
 
+mod apart;
 pub mod config;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod error;
 pub mod grpc;
 mod hub;
+pub mod janitor;
 pub mod port;
 pub mod redis;
 #[cfg(debug_assertions)]
@@ -34,6 +37,7 @@ pub use grpc::Memory;
 pub use redis::Durability;
 
 use cairn_rpc::{Clock, SystemClock};
+use janitor::{Archive, ArchiveLine, Janitor};
 use port::Store;
 use redis::{RedisOptions, RedisStore};
 use sqlite::{SqliteOptions, SqliteStore};
@@ -48,6 +52,8 @@ pub struct Deps {
     pub clock: Arc<dyn Clock>,
     /// Owners that run in this process together with their tools, and die with it.
     pub local_owners: Vec<String>,
+    /// How events are written to an archive; needed for one.
+    pub archive_line: Option<ArchiveLine>,
     /// A fail point around commits.
     #[cfg(debug_assertions)]
     pub commit_hook: Option<sqlite::CommitHook>,
@@ -61,6 +67,7 @@ impl Default for Deps {
         Self {
             clock: Arc::new(SystemClock),
             local_owners: Vec::new(),
+            archive_line: None,
             #[cfg(debug_assertions)]
             commit_hook: None,
             #[cfg(debug_assertions)]
@@ -91,7 +98,7 @@ pub struct Opened {
 /// Opens the store and makes the service. Blocks while the store is opened.
 ///
 /// # Errors
-/// A limit that makes no sense; a store that cannot be opened, see [`sqlite::OpenError`] and
+/// A limit that makes no sense; an archive that cannot be written; a store that cannot be opened, see [`sqlite::OpenError`] and
 /// [`redis::OpenError`].
 pub fn build(config: Config, deps: Deps) -> Result<Memory, BuildError> {
     Ok(open(config, deps)?.memory)
@@ -104,6 +111,13 @@ pub fn build(config: Config, deps: Deps) -> Result<Memory, BuildError> {
 pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
     config.check()?;
     let (limits, store) = (config.limits.clone(), config.store.clone());
+    let retain = config.retain;
+    // Before the store, which is made if there is none.
+    let archive = match (config.archive, deps.archive_line) {
+        (None, _) => None,
+        (Some(folder), Some(line)) => Some(Archive::open(folder, line)?),
+        (Some(_), None) => return Err(BuildError::NoArchiveLine),
+    };
     let embedded = || SqliteOptions {
         limits: config.limits,
         clock: deps.clock,
@@ -136,7 +150,8 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
             Arc::new(store)
         }
     };
-    let memory = Memory::over(store);
+    let janitor = Janitor::new(store.clone(), retain, archive);
+    let memory = Memory::over(store).with_janitor(janitor);
     Ok(Opened {
         memory,
         durability,

@@ -22,7 +22,7 @@
 //! | [`create`](Store::create) | request id | `duplicate`, and the lease if the operation id is the same and it still runs |
 //! | [`commit`](Store::commit) | operation id, if no later transition came | `duplicate` with the first answer; `owned` tells whether the epoch still holds |
 //! | [`append_command`](Store::append_command) | request id, for the session's life | `duplicate` with the first seq |
-//! | [`delete`](Store::delete), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`set_aside`](Store::set_aside), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
+//! | [`delete`](Store::delete), [`delete_unchanged`](Store::delete_unchanged), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`set_aside`](Store::set_aside), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
 //! | [`write_memory`](Store::write_memory) | – | a second event with the same effect |
 //! | [`claim`](Store::claim) | – | nothing; the leases of a lost answer run out |
 //!
@@ -59,7 +59,7 @@ mod ownership;
 mod read;
 mod write;
 
-pub use error::{Limit, StoreError, StoreResult};
+pub use error::{End, Limit, StoreError, StoreResult};
 pub use limits::Limits;
 pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS, Room, at_most};
 pub use ownership::{
@@ -67,8 +67,8 @@ pub use ownership::{
     Renewed,
 };
 pub use read::{
-    DeltaStream, EventPage, EventStream, MemoryEntry, PageToken, SessionEntry, SessionPage,
-    StoredEvent,
+    DeltaStream, EventPage, EventStream, IdleSession, MemoryEntry, MemoryList, PageToken,
+    SessionEntry, SessionPage, StoredEvent,
 };
 pub use write::{
     AppendCommand, Appended, Checkpoint, Commit, Committed, Create, Created, Header, LeaseChange,
@@ -82,7 +82,7 @@ use bytes::Bytes;
 ///
 /// Every method may answer [`StoreError::Unavailable`] (nothing was written), and every method
 /// that writes [`StoreError::Unknown`]. Methods on one session answer [`StoreError::NotFound`] if
-/// it never existed in that namespace, [`StoreError::Terminal`] if it was deleted, and
+/// it never existed in that namespace, [`StoreError::Terminal`] if it is no more, and
 /// [`StoreError::Newer`] if only a newer version knows how it is stored. Limits on
 /// what a request alone shows (the size of an event) are checked before anything else.
 #[async_trait]
@@ -109,6 +109,26 @@ pub trait Store: Send + Sync + 'static {
     /// A mark stays for thirty days, by which late writes are told `Terminal`. Answers whether
     /// this call did it.
     async fn delete(&self, key: &SessionKey) -> StoreResult<bool>;
+
+    /// Some of the sessions that may go, at most `max`. A session may go that is *idle*, which is
+    /// to say that its status is idle, nobody owns it, it is not queued, holds no unhandled command
+    /// and is not set aside; and the time since its last change is over its time to live or, if it
+    /// was made without one, over `after_ms`. Without `after_ms` those do not go.
+    ///
+    /// A session that is named and not taken away keeps no other from being named. What a look
+    /// costs does not depend on how many sessions there are, and none of it is paid by commits,
+    /// commands or changes of session memory.
+    async fn idle(&self, after_ms: Option<u64>, max: usize) -> StoreResult<Vec<IdleSession>>;
+
+    /// Does what [`delete`](Self::delete) does, if the session is idle and its last event is still
+    /// this one; the mark says `end`. Answers whether this call did it: `false` also for a session
+    /// that was deleted before.
+    async fn delete_unchanged(
+        &self,
+        key: &SessionKey,
+        last_seq: u64,
+        end: End,
+    ) -> StoreResult<bool>;
 
     /// Lists the living sessions of a namespace, newest first, from a page's token on.
     async fn list(
@@ -223,6 +243,6 @@ pub trait Store: Send + Sync + 'static {
     /// Reads one key of session memory; an absent one is `None`.
     async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>>;
 
-    /// Reads all of session memory, sorted by the bytes of the keys.
-    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>>;
+    /// Reads all of session memory, and which events it is the sum of, both of one moment.
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList>;
 }

@@ -26,6 +26,7 @@ mod commit;
 mod create;
 mod failure;
 mod hints;
+mod idle;
 mod inner;
 mod keys;
 mod layout;
@@ -54,8 +55,8 @@ pub use settings::Durability;
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    DeltaStream, EventPage, EventStream, MemoryEntry, MemoryWrite, PageToken, ReleaseRequest,
-    RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreResult,
+    DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList, MemoryWrite, PageToken,
+    ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreResult,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -220,7 +221,20 @@ impl Store for RedisStore {
     }
 
     async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
-        self.inner.delete(key).await
+        self.inner.delete(key, None, End::Deleted).await
+    }
+
+    async fn idle(&self, after_ms: Option<u64>, max: usize) -> StoreResult<Vec<IdleSession>> {
+        self.inner.idle(after_ms, max).await
+    }
+
+    async fn delete_unchanged(
+        &self,
+        key: &SessionKey,
+        last_seq: u64,
+        end: End,
+    ) -> StoreResult<bool> {
+        self.inner.delete(key, Some(last_seq), end).await
     }
 
     async fn list(
@@ -315,7 +329,7 @@ impl Store for RedisStore {
         self.inner.get_memory(key, name).await
     }
 
-    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
         self.inner.list_memory(key).await
     }
 }

@@ -138,6 +138,7 @@ pub(crate) async fn create(
         },
         lease_ms: deps.config.lease_ms(),
         operation_id: uuid::Uuid::now_v7().simple().to_string(),
+        time_to_live_ms: 0,
     };
     let answer = deps
         .store

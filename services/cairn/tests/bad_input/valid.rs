@@ -133,6 +133,10 @@ fn session_memory(method: &str, session: String) -> Vec<Vec<u8>> {
         "ClearMemory" | "ListMemory" | "SnapshotMemory" => {
             one(&memory_pb::ListMemoryRequest { session })
         }
+        "WatchMemory" => one(&memory_pb::WatchMemoryRequest {
+            session,
+            after_seq: Some(1),
+        }),
         _ => Vec::new(),
     }
 }

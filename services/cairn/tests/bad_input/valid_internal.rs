@@ -32,6 +32,7 @@ pub(crate) fn session(id: &str) -> pb::CreateSessionRequest {
         owner: "owner".to_owned(),
         lease_ms: 600_000,
         operation_id: format!("operation-{id}"),
+        time_to_live_ms: 86_400_000,
     }
 }
 

@@ -109,6 +109,7 @@ pub(super) fn creation(key: &SessionKey) -> Create {
         last_command_seq: 0,
         header: Header::default(),
         lease: None,
+        time_to_live_ms: None,
     }
 }
 

@@ -313,6 +313,7 @@ fn create(request: Request<pb::CreateSessionRequest>) -> Result<Create, RpcError
         last_command_seq: request.last_command_seq,
         header,
         lease,
+        time_to_live_ms: convert::time_to_live(request.time_to_live_ms)?,
     })
 }
 

@@ -49,7 +49,7 @@ fn result(committed: &StoreResult<Committed>) -> &'static str {
         Err(StoreError::Conflict) => "conflict",
         Err(StoreError::WentBack { .. }) => "went_back",
         Err(StoreError::Newer { .. }) => "newer_version",
-        Err(StoreError::Terminal) => "terminal",
+        Err(StoreError::Terminal(_)) => "terminal",
         Err(StoreError::NotFound) => "not_found",
         Err(StoreError::RequestMismatch) => "request_mismatch",
         Err(StoreError::Limit { .. }) => "limit",

@@ -59,7 +59,7 @@ impl Follower {
         loop {
             let batch = match self.look().await {
                 Ok(Some(batch)) => batch,
-                Ok(None) | Err(StoreError::Terminal) => return None,
+                Ok(None) | Err(StoreError::Terminal(_)) => return None,
                 // What was deleted leaves a mark; this is a store that lost it.
                 Err(StoreError::NotFound) => {
                     self.over = true;

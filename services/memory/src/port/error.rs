@@ -34,9 +34,9 @@ pub enum StoreError {
         /// The form.
         found: String,
     },
-    /// The session was deleted.
-    #[error("the session was deleted")]
-    Terminal,
+    /// The session is no more.
+    #[error("the session {}", .0.words())]
+    Terminal(End),
     /// There is no such session, or no such blob in it.
     #[error("it does not exist")]
     NotFound,
@@ -63,6 +63,60 @@ pub enum StoreError {
         /// For logs.
         reason: String,
     },
+}
+
+/// How a session came to its end. The mark that stays tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Somebody deleted it.
+    Deleted,
+    /// Its time was over.
+    Expired,
+    /// Its time was over, and its journal is in the archive.
+    Archived,
+}
+
+impl End {
+    const ALL: [Self; 3] = [Self::Deleted, Self::Expired, Self::Archived];
+
+    /// Its name, as stores keep it and clients are told. Never given to another: it is on disks.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deleted => "deleted",
+            Self::Expired => "expired",
+            Self::Archived => "archived",
+        }
+    }
+
+    /// The way back from [`Self::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|end| end.name() == name)
+    }
+
+    /// As the embedded store keeps it. Never given to another.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Deleted => 0,
+            Self::Expired => 1,
+            Self::Archived => 2,
+        }
+    }
+
+    /// The way back; whatever a newer program knows of, is a deletion at least.
+    pub(crate) fn of_number(number: i64) -> Self {
+        let found = Self::ALL
+            .into_iter()
+            .find(|end| i64::from(end.number()) == number);
+        found.unwrap_or(Self::Deleted)
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Deleted => "was deleted",
+            Self::Expired => "was deleted, because its time to live was over",
+            Self::Archived => "was archived and deleted, because its time to live was over",
+        }
+    }
 }
 
 /// Why a store that ends does nothing more.

@@ -108,6 +108,9 @@ pub struct Create {
     pub header: Header,
     /// Who takes the lease, if anybody.
     pub lease: Option<LeaseRequest>,
+    /// How long it stays without any change before it may go; see
+    /// [`Store::idle`](super::Store::idle).
+    pub time_to_live_ms: Option<u64>,
 }
 
 /// A session was made, now or before.

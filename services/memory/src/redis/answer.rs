@@ -2,7 +2,7 @@
 
 use super::failure::{Effect, odd};
 use super::script::{Odd, Reply};
-use crate::port::{Limit, StoreError, StoreResult};
+use crate::port::{End, Limit, StoreError, StoreResult};
 
 /// How an operation went that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) fn status(reply: &mut Reply, effect: Effect) -> StoreResult<Status> {
         "fenced" => StoreError::Fenced,
         "conflict" => StoreError::Conflict,
         "back" => went_back(reply).map_err(lost)?,
-        "terminal" => StoreError::Terminal,
+        "terminal" => StoreError::Terminal(end(&reply.text().map_err(lost)?)),
         "notfound" => StoreError::NotFound,
         "mismatch" => StoreError::RequestMismatch,
         "limit" => limit(reply).map_err(lost)?,
@@ -48,6 +48,14 @@ fn went_back(reply: &mut Reply) -> Result<StoreError, Odd> {
     Ok(StoreError::WentBack { known, stored })
 }
 
+/// When a session was deleted, and how it ended; marks of before have only the first.
+fn end(mark: &str) -> End {
+    let how = mark
+        .split_once(' ')
+        .and_then(|(_, how)| End::from_name(how));
+    how.unwrap_or(End::Deleted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +74,13 @@ mod tests {
         assert_eq!(told(&["ok"]), Ok(Status::Ok));
         assert_eq!(told(&["dup"]), Ok(Status::Duplicate));
         assert_eq!(told(&["fenced"]), Err(StoreError::Fenced));
+        for (mark, end) in [
+            ("1800000000000", End::Deleted),
+            ("1800000000000 expired", End::Expired),
+            ("1800000000000 archived", End::Archived),
+        ] {
+            assert_eq!(told(&["terminal", mark]), Err(StoreError::Terminal(end)));
+        }
         assert_eq!(
             told(&["limit", "memory_keys", "12"]),
             Err(StoreError::limit(Limit::MemoryKeys, 12))

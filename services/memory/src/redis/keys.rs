@@ -104,6 +104,16 @@ impl Partition {
         format!("{}:aside", self.base)
     }
 
+    /// Living sessions without a time to live, by when they are worth looking at.
+    pub(super) fn resting(&self) -> String {
+        format!("{}:resting", self.base)
+    }
+
+    /// Living sessions with a time to live, by when they are worth looking at.
+    pub(super) fn ending(&self) -> String {
+        format!("{}:ending", self.base)
+    }
+
     /// Living sessions of a namespace, in the order of their creation.
     pub(super) fn living(&self, namespace: &str) -> String {
         format!("{}:l:{namespace}", self.base)

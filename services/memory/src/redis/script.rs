@@ -84,6 +84,7 @@ impl Call<'_> {
 pub(super) struct Scripts {
     pub(super) create: Script,
     pub(super) delete: Script,
+    pub(super) idle: Script,
     pub(super) commit: Script,
     pub(super) append: Script,
     pub(super) memory: Script,
@@ -105,6 +106,7 @@ impl Scripts {
         Self {
             create: script(source!("create")),
             delete: script(source!("delete")),
+            idle: script(source!("idle")),
             commit: script(source!("plan", "commit")),
             append: script(source!("unowned", "append")),
             memory: script(source!("plan", "unowned", "memory")),

@@ -2,8 +2,8 @@
 
 use cairn_rpc::metrics::{
     CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, COST_USD, ERRORS, LEASES_LOST,
-    LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_OWNED, STEPS, TOKENS,
-    TOOL_TURNS, WATCHERS,
+    LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_ENDED, SESSIONS_OWNED,
+    STEPS, TOKENS, TOOL_TURNS, WATCHERS,
 };
 
 /// A metric.
@@ -114,6 +114,11 @@ pub const METRICS: &[Metric] = &[
     gauge(
         QUEUE_SESSIONS,
         "Sessions with work that nobody has claimed.",
+    ),
+    counter(
+        SESSIONS_ENDED,
+        &["how"],
+        "Sessions that were ended because their time was over, and tries that failed.",
     ),
     gauge(WATCHERS, "Clients that watch a session."),
     counter(

@@ -24,6 +24,7 @@ fn watched_over(servers: &RedisSentinel) -> RedisConfig {
 
 fn command(session: &str) -> AppendCommand {
     AppendCommand {
+        repeat_only: false,
         key: key(session),
         request: RequestId {
             id: "command".to_owned(),

@@ -1,7 +1,8 @@
 //! The port over the generated clients: what a service on the other side of a link sees.
 
 use super::wire::{
-    about, commit_request, header, in_namespace, keys, reference, refused, session, status, stored,
+    about, commit_request, create_request, in_namespace, keys, reference, refused, session, status,
+    stored,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_rpc::Link;
 use futures::StreamExt as _;
+use std::sync::Arc;
 use tonic::Status;
 
 /// A store behind a link.
@@ -20,15 +22,18 @@ pub(crate) struct RemoteStore {
     journal: JournalServiceClient<Link>,
     ownership: OwnershipServiceClient<Link>,
     memory: SessionMemoryServiceClient<Link>,
+    /// What no RPC offers, is asked of the store itself.
+    behind: Arc<dyn Store>,
 }
 
 impl RemoteStore {
-    pub(crate) fn new(link: Link) -> Self {
+    pub(crate) fn new(link: Link, behind: Arc<dyn Store>) -> Self {
         Self {
             journal: JournalServiceClient::new(link.clone())
                 .max_decoding_message_size(MAX_JOURNAL_MESSAGE_BYTES),
             ownership: OwnershipServiceClient::new(link.clone()),
             memory: SessionMemoryServiceClient::new(link),
+            behind,
         }
     }
 }
@@ -44,25 +49,12 @@ impl Store for RemoteStore {
     }
 
     async fn create(&self, create: Create) -> StoreResult<Created> {
-        let lease = create.lease;
-        let message = pb::CreateSessionRequest {
-            session: session(&create.key),
-            request_id: create.request.id,
-            request_digest: create.request.digest,
-            events: create.events,
-            last_command_seq: create.last_command_seq,
-            header: header(create.header),
-            owner: lease
-                .as_ref()
-                .map(|lease| lease.owner.clone())
-                .unwrap_or_default(),
-            lease_ms: lease.map_or(0, |lease| lease.lease_ms),
-            operation_id: create.operation_id,
-        };
+        let key = create.key.clone();
+        let message = create_request(create);
         let answer = self
             .journal
             .clone()
-            .create_session(about(&create.key, message))
+            .create_session(about(&key, message))
             .await;
         let answer = answer.map_err(refused)?.into_inner();
         let lease = Lease {
@@ -86,6 +78,19 @@ impl Store for RemoteStore {
             .delete_session(about(key, message))
             .await;
         Ok(answer.map_err(refused)?.into_inner().deleted)
+    }
+
+    async fn idle(&self, after_ms: Option<u64>, max: usize) -> StoreResult<Vec<IdleSession>> {
+        self.behind.idle(after_ms, max).await
+    }
+
+    async fn delete_unchanged(
+        &self,
+        key: &SessionKey,
+        last_seq: u64,
+        end: End,
+    ) -> StoreResult<bool> {
+        self.behind.delete_unchanged(key, last_seq, end).await
     }
 
     async fn list(
@@ -394,18 +399,16 @@ impl Store for RemoteStore {
         Ok(answer.map_err(refused)?.into_inner().value)
     }
 
-    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
         let message = pb::ListMemoryRequest {
             session: session(key),
         };
         let answer = self.memory.clone().list_memory(about(key, message)).await;
+        let answer = answer.map_err(refused)?.into_inner();
         let entry = |pb::MemoryEntry { key, value }| MemoryEntry { key, value };
-        Ok(answer
-            .map_err(refused)?
-            .into_inner()
-            .entries
-            .into_iter()
-            .map(entry)
-            .collect())
+        Ok(MemoryList {
+            entries: answer.entries.into_iter().map(entry).collect(),
+            last_seq: answer.seq,
+        })
     }
 }

@@ -122,6 +122,7 @@ impl Author {
 
     async fn create(&mut self, events: &[Event]) {
         let request = pb::CreateSessionRequest {
+            time_to_live_ms: 0,
             session: self.id.clone(),
             request_id: self.id.clone(),
             request_digest: vec![0; 32].into(),
