@@ -130,3 +130,37 @@ fn an_archive_that_cannot_be_written_is_told_before_anything_begins() {
         assert!(shown.out.contains(line), "{}", shown.out);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_to_live_counts_where_sessions_stay_for_ever() {
+    let (site, _) = site();
+    let run = |arguments: &[&str]| site.run(&[arguments, &["--plan", "plan.json"]].concat());
+    let made = run(&["run", "--session", "t", "--keep", "1s"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let again = run(&["run", "--session", "t", "--keep", "1s"]);
+    assert_eq!(again.code, Some(2), "{again:?}");
+    assert!(
+        again.err.contains("there is a session t already"),
+        "{again:?}"
+    );
+    assert_eq!(run(&["run", "--keep", "0s"]).code, Some(2));
+    let unnamed = run(&["run", "--keep", "2h"]);
+    assert_eq!(unnamed.code, Some(0), "{unnamed:?}");
+    let sessions = site.sessions();
+    assert_eq!(sessions.len(), 3);
+    for (session, ttl) in [
+        (&sessions[0], 7_200_000),
+        (&sessions[1], 1000),
+        (&sessions[2], 0),
+    ] {
+        let journal = site.journal(session);
+        assert_eq!(journal.0[0]["time_to_live_ms"], ttl, "{session}");
+    }
+    let journal = site.run(&["export", "t"]).out;
+
+    let serving = site.start(&SERVE, &[ARCHIVE]);
+    let gone = end_of(&serving, "t").await;
+    assert_eq!(gone.metadata("end"), Some("archived"));
+    assert_eq!(site.read("archive/default/t.jsonl"), Some(journal));
+    assert_eq!(site.sessions(), [sessions[0].as_str(), "s"]);
+}

@@ -117,7 +117,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// A session that is named and not taken away keeps no other from being named. What a look
     /// costs does not depend on how many sessions there are, and none of it is paid by commits,
-    /// commands or changes of session memory.
+    /// commands or changes of session memory. Whoever asks with another `after_ms` than before may
+    /// be told of some sessions later than they may go, never earlier.
     async fn idle(&self, after_ms: Option<u64>, max: usize) -> StoreResult<Vec<IdleSession>>;
 
     /// Does what [`delete`](Self::delete) does, if the session is idle and its last event is still

@@ -52,6 +52,8 @@ pub(crate) struct NewSession {
     pub(crate) id: String,
     pub(crate) request_id: String,
     pub(crate) title: String,
+    /// 0 for as long as the store keeps sessions.
+    pub(crate) time_to_live_ms: u64,
     pub(crate) command: Option<Command>,
 }
 
@@ -65,6 +67,7 @@ pub(crate) async fn start_in_new_session(
     deps: &Arc<Deps>,
     namespace: &Namespace,
     request_id: String,
+    time_to_live_ms: u64,
     command: Command,
 ) -> Result<(SessionKey, Answer), RpcError> {
     let is_small = encoded_command(&command).len() < LARGEST_INLINE_EVENT / 2;
@@ -79,6 +82,7 @@ pub(crate) async fn start_in_new_session(
         id: String::new(),
         request_id,
         title: String::new(),
+        time_to_live_ms,
         command: None,
     };
     if is_small {
@@ -108,25 +112,19 @@ pub(crate) async fn create(
     namespace: &Namespace,
     new: NewSession,
 ) -> Result<SessionKey, RpcError> {
-    let id = if new.id.is_empty() {
-        derived_session_id(namespace, &new.request_id)
-    } else {
-        new.id
+    let id = match new.id.as_str() {
+        "" => derived_session_id(namespace, &new.request_id),
+        id => id.to_owned(),
     };
     let key = SessionKey::new(namespace, &id);
-    let digest = digest(&[
-        new.title.as_bytes(),
-        &new.command
-            .iter()
-            .flat_map(encoded_command)
-            .collect::<Vec<_>>(),
-    ]);
+    let digest = digest_of(&new);
     let has_command = new.command.is_some();
-    let (session, events) = first_events(deps, &new.request_id, new.title, new.command)?;
+    let (request_id, time_to_live_ms) = (new.request_id.clone(), new.time_to_live_ms);
+    let (session, events) = first_events(deps, new)?;
     let encoded = deps.store.encode(&key, &events).await?;
     let request = pb::CreateSessionRequest {
         session: id,
-        request_id: new.request_id,
+        request_id,
         request_digest: digest.into(),
         events: encoded,
         last_command_seq: if has_command { 2 } else { 0 },
@@ -138,7 +136,7 @@ pub(crate) async fn create(
         },
         lease_ms: deps.config.lease_ms(),
         operation_id: uuid::Uuid::now_v7().simple().to_string(),
-        time_to_live_ms: 0,
+        time_to_live_ms,
     };
     let answer = deps
         .store
@@ -164,12 +162,7 @@ pub(crate) async fn create(
     Ok(key)
 }
 
-fn first_events(
-    deps: &Deps,
-    request_id: &str,
-    title: String,
-    command: Option<Command>,
-) -> Result<(Session, Vec<Event>), RpcError> {
+fn first_events(deps: &Deps, new: NewSession) -> Result<(Session, Vec<Event>), RpcError> {
     let catalogue = deps.catalogue();
     let now = deps.store.clock.now();
     let mut session = Session::default();
@@ -181,8 +174,12 @@ fn first_events(
         limits: deps.config.limits,
         starts: !deps.owners.is_draining(),
     };
-    let command = command.map(|command| (request_id.to_owned(), command));
-    let events = session.decide(Input::Create { title, command }, &facts);
+    let input = Input::Create {
+        title: new.title,
+        time_to_live_ms: new.time_to_live_ms,
+        command: new.command.map(|command| (new.request_id, command)),
+    };
+    let events = session.decide(input, &facts);
     Ok((session, events.map_err(RpcError::internal)?))
 }
 
@@ -349,6 +346,16 @@ fn encoded_command(command: &Command) -> Vec<u8> {
         start.trace_parent.clear();
     }
     cairn_proto::event::Command::from(command).encode_to_vec()
+}
+
+/// By which a repeated creation is told from another one.
+fn digest_of(new: &NewSession) -> Vec<u8> {
+    let command: Vec<u8> = new.command.iter().flat_map(encoded_command).collect();
+    let ttl = new.time_to_live_ms.to_be_bytes();
+    let mut parts = vec![new.title.as_bytes(), &command];
+    // As it was before there were any.
+    parts.extend((new.time_to_live_ms > 0).then_some(ttl.as_slice()));
+    digest(&parts)
 }
 
 fn digest(parts: &[&[u8]]) -> Vec<u8> {

@@ -14,6 +14,7 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
             session: format!("new-{n}"),
             request_id: format!("create-{n}"),
             title: "A title".to_owned(),
+            time_to_live_ms: 86_400_000,
         }),
         "GetSession" => one(&pb::GetSessionRequest { session }),
         "ListSessions" => one(&pb::ListSessionsRequest {
@@ -96,6 +97,7 @@ fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
         session: String::new(),
         request_id: format!("start-{n}"),
         run: Some(run),
+        ..pb::StartRunRequest::default()
     };
     request.encode_to_vec()
 }

@@ -143,6 +143,7 @@ impl IdleOp {
         tx: &Tx<'_>,
         sql: &str,
         before: i64,
+        most: usize,
         found: &mut Vec<IdleSession>,
     ) -> rusqlite::Result<()> {
         let mut select = tx.conn.prepare_cached(sql)?;
@@ -152,7 +153,7 @@ impl IdleOp {
             .conn
             .prepare_cached("UPDATE rest SET look_ms = ?2 WHERE sid = ?1")?;
         for row in rows {
-            if found.len() == self.max {
+            if found.len() >= most {
                 break;
             }
             let (may_go, look) = row.verdict(tx.now, before);
@@ -170,11 +171,14 @@ impl Operation for IdleOp {
 
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Vec<IdleSession>, Stop> {
         let mut found = Vec::new();
-        self.look(tx, BY_OWN, tx.now, &mut found)?;
-        if let Some(after_ms) = self.after_ms {
-            let before = tx.now.saturating_sub(to_i64(after_ms));
-            self.look(tx, BY_DEFAULT, before, &mut found)?;
-        }
+        let Some(after_ms) = self.after_ms else {
+            self.look(tx, BY_OWN, tx.now, self.max, &mut found)?;
+            return Ok(found);
+        };
+        // Neither kind keeps the other from being named.
+        self.look(tx, BY_OWN, tx.now, self.max.div_ceil(2), &mut found)?;
+        let before = tx.now.saturating_sub(to_i64(after_ms));
+        self.look(tx, BY_DEFAULT, before, self.max, &mut found)?;
         Ok(found)
     }
 }

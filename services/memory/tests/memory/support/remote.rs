@@ -17,12 +17,11 @@ use futures::StreamExt as _;
 use std::sync::Arc;
 use tonic::Status;
 
-/// A store behind a link.
+/// A store behind a link; what no RPC offers is asked of the store itself.
 pub(crate) struct RemoteStore {
     journal: JournalServiceClient<Link>,
     ownership: OwnershipServiceClient<Link>,
     memory: SessionMemoryServiceClient<Link>,
-    /// What no RPC offers, is asked of the store itself.
     behind: Arc<dyn Store>,
 }
 

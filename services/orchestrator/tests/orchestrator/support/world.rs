@@ -189,6 +189,7 @@ impl World {
             session: String::new(),
             request_id: self.request_id(),
             run: Some(run),
+            ..pb::StartRunRequest::default()
         };
         let started = self.client.clone().start_run(request).await;
         started.expect("the run starts").into_inner().session
