@@ -50,7 +50,7 @@ impl Settings {
             given.map_or(usual, |given| given.parse().expect("a number"))
         };
         Self {
-            lease: Duration::from_millis(number("CAIRN_TAKEOVER_LEASE_MS", 2000) as u64),
+            lease: Duration::from_millis(number("CAIRN_TAKEOVER_LEASE_MS", 3000) as u64),
             sessions: number("CAIRN_TAKEOVER_SESSIONS", 64),
             rounds: number("CAIRN_TAKEOVER_ROUNDS", 1),
         }

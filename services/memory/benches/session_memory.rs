@@ -102,7 +102,7 @@ mod on_linux {
 
     fn creation(number: usize) -> Create {
         Create {
-            time_to_live_ms: 0,
+            time_to_live_ms: None,
             key: SessionKey::new("default", format!("s-{number}")),
             request: RequestId {
                 id: "request".to_owned(),

@@ -86,7 +86,7 @@ async fn commits(mut session: ProbedSession, steps: usize) -> Vec<f64> {
 
 fn creation(key: &SessionKey) -> Create {
     Create {
-        time_to_live_ms: 0,
+        time_to_live_ms: None,
         key: key.clone(),
         request: RequestId {
             id: "request".to_owned(),

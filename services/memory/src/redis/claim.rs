@@ -6,9 +6,10 @@ mod take;
 use super::failure::{Effect, odd};
 use super::inner::{Inner, score};
 use super::keys::{self, PARTITIONS};
+use super::queue::LOOK_AGAIN;
 use super::script::{Odd, Reply};
 use crate::hub::Listener;
-use crate::port::{Claim, ClaimRequest, Claims, SessionKey, StoreResult};
+use crate::port::{Claim, ClaimRequest, Claims, SessionKey, StoreError, StoreResult};
 use crate::turns::{WINDOW, in_turn};
 use futures::future::try_join;
 use redis::Value;
@@ -18,9 +19,6 @@ use tokio::time::Instant;
 
 /// Most partitions whose due sessions are looked at together: in each of them a whole window is.
 const AT_ONCE: usize = 16;
-
-/// The longest time for which a claimer relies on hints.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Which of a partition's queues, in the order in which they are claimed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,20 +63,19 @@ impl Inner {
         let deadline = Instant::now() + request.wait;
         let mut listener = Listener::new(&self.hub, &request.owner);
         self.hints.serves(&request.owner);
-        let mut look_at_all = Instant::now();
         loop {
             let hinted = listener.take();
-            let is_full = Instant::now() >= look_at_all;
-            let partitions = match is_full {
+            let partitions = match request.max_sessions {
                 // The news are for those who want something.
-                _ if request.max_sessions == 0 => Vec::new(),
-                true => self.queue.take_all(),
-                false => self.queue.take(),
+                0 => Vec::new(),
+                // Who does not wait is not told that nothing is there because nobody has heard of it.
+                _ => self.queue.take(request.wait.is_zero()),
             };
-            let found = self.look(partitions).await?;
-            let next = Instant::now() + pause(&found);
-            look_at_all = if is_full { next } else { next.min(look_at_all) };
-            let (claims, now) = self.claim_from(&request, &found).await?;
+            let look_again = |_: &StoreError| self.queue.look_at(Instant::now());
+            let found = self.look(partitions).await.inspect_err(look_again)?;
+            self.queue.look_at(Instant::now() + pause(&found));
+            let claimed = self.claim_from(&request, &found).await;
+            let (claims, now) = claimed.inspect_err(look_again)?;
             let claims = Claims {
                 claims,
                 woken: self.woken(&request.owner, hinted).await,
@@ -89,7 +86,11 @@ impl Inner {
                 return Ok(claims);
             }
             // Looks again whether something happened or the time has come.
-            let _ = tokio::time::timeout_at(deadline.min(look_at_all), listener.changed()).await;
+            let until = match request.max_sessions {
+                0 => Instant::now() + LOOK_AGAIN,
+                _ => self.queue.looks_at(),
+            };
+            let _ = tokio::time::timeout_at(deadline.min(until), listener.changed()).await;
         }
     }
 
