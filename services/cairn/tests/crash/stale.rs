@@ -37,13 +37,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const WRONG: Duration = Duration::from_secs(8);
 /// How memory says that it refused a write.
 pub(crate) const REFUSED: &str = "a transition of a former owner is refused";
-/// Sessions with their owners, which are none if nobody owns them.
-const OWNERS: &str = "local found = {} \
+/// As the usual settings of these tests have it.
+const LEASE: Duration = Duration::from_secs(1);
+/// How many sessions are WHICH, by their owner and the end of their lease.
+const SESSIONS_THAT: &str = "local count = 0 \
+    local time = redis.call('TIME') \
+    local now = time[1] * 1000 + time[2] / 1000 \
     for _, key in ipairs(redis.call('KEYS', 'cairn:{p*}:s:default/*')) do \
     if redis.call('TYPE', key).ok == 'hash' then \
-    local owner = redis.call('HGET', key, 'ow') \
-    if owner and owner ~= '' then found[#found + 1] = owner end end end \
-    return table.concat(found, '\\n')";
+    local s = redis.call('HMGET', key, 'ow', 'le') \
+    if s[1] and s[1] ~= '' and WHICH then count = count + 1 end end end \
+    return count";
+const OWNED: &str = "true";
+const EXPIRED: &str = "tonumber(s[2]) < now";
 
 /// What is done to the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,13 +258,17 @@ impl Play<'_> {
                 service: "orchestrator",
                 number,
             };
-            let mine = self.most_frequent_owner();
             self.cluster.freeze(member);
             self.freezes += 1;
             self.load.at.store(1 - number, Ordering::Relaxed);
             let began = Instant::now();
-            while self.owners().contains(&mine) {
-                assert!(began.elapsed() < PATIENCE, "nobody takes over");
+            while began.elapsed() < LEASE + LEASE / 2 || self.count(EXPIRED) > 0 {
+                let late = began.elapsed() > PATIENCE;
+                assert!(
+                    !late,
+                    "nobody takes over: {}",
+                    self.site.tail("memory.log", 30)
+                );
                 std::thread::sleep(LOOK);
             }
             self.cluster.thaw(member);
@@ -288,8 +298,8 @@ impl Play<'_> {
     fn wait_for_owned(&self, sessions: usize) {
         let began = Instant::now();
         // Some are always between two runs.
-        while self.owners().len() < sessions * 5 / 6 {
-            let owned = self.owners().len();
+        while self.count(OWNED) < sessions * 5 / 6 {
+            let owned = self.count(OWNED);
             let late = began.elapsed() > PATIENCE;
             assert!(
                 !late,
@@ -300,20 +310,13 @@ impl Play<'_> {
         }
     }
 
-    fn owners(&self) -> Vec<String> {
-        let answer = self.store.ask(&["EVAL", OWNERS, "0"]);
-        let lines = answer.lines().skip(1).map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty());
-        lines.map(str::to_owned).collect()
-    }
-
-    fn most_frequent_owner(&self) -> String {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for owner in self.owners() {
-            *counts.entry(owner).or_default() += 1;
-        }
-        let most = counts.into_iter().max_by_key(|(_, count)| *count);
-        most.expect("an owner").0
+    /// How many sessions are so.
+    fn count(&self, which: &str) -> usize {
+        let script = SESSIONS_THAT.replace("WHICH", which);
+        let answer = self.store.ask(&["EVAL", &script, "0"]);
+        let count = answer.trim().strip_prefix(':');
+        let count = count.and_then(|count| count.parse().ok());
+        count.unwrap_or_else(|| panic!("no count: {answer}"))
     }
 
     /// Waits until a process that was thawed has sent what it had to send.

@@ -3,6 +3,7 @@
 use super::answer::Status;
 use super::failure::Effect;
 use super::inner::Inner;
+use super::keys::Session;
 use super::witness::Mark;
 use crate::port::{Create, Created, Lease, Room, SessionKey, StoreResult};
 
@@ -63,16 +64,21 @@ impl Inner {
             })
             .await?;
         if !created.duplicate {
-            let mark = Mark {
-                seq: create.events.len() as u64,
-                ..Mark::default()
-            };
-            self.servers.witness.saw_new(partition, &names.member, mark);
+            self.saw_creation(&names, create.events.len());
         }
         if queued {
             self.queue.mark(&self.hub, partition);
         }
         Ok(created)
+    }
+
+    fn saw_creation(&self, names: &Session, events: usize) {
+        let mark = Mark {
+            seq: events as u64,
+            ..Mark::default()
+        };
+        let partition = names.partition.number;
+        self.servers.witness.saw_new(partition, &names.member, mark);
     }
 
     /// See [`Store::delete`](crate::port::Store::delete).
