@@ -29,7 +29,7 @@ pub(crate) fn refused(status: Status) -> StoreError {
         (Code::Aborted, FENCED) => StoreError::Fenced,
         (Code::FailedPrecondition, TERMINAL) => StoreError::Terminal,
         (Code::AlreadyExists, REQUEST_MISMATCH) => StoreError::RequestMismatch,
-        (Code::DataLoss, WENT_BACK) => {
+        (Code::DataLoss | Code::OutOfRange, WENT_BACK) => {
             let number = |name| error.metadata(name).unwrap().parse().unwrap();
             StoreError::WentBack {
                 known: number("known"),
