@@ -117,6 +117,22 @@ pub(crate) fn about(key: &SessionKey) -> impl Fn(StoreError) -> RpcError + '_ {
     }
 }
 
+/// The same, where the number that the store knows less of is a cursor that the caller has named:
+/// it may be wrong, and nothing be lost.
+pub(crate) fn about_cursor(key: &SessionKey) -> impl Fn(StoreError) -> RpcError + '_ {
+    move |error| match error {
+        StoreError::WentBack { known, stored } => {
+            let text = StoreError::WentBack { known, stored }.to_string();
+            RpcError::new(ErrorKind::OutOfRange, text)
+                .reason(WENT_BACK)
+                .meta("session", key.session())
+                .meta("known", known.to_string())
+                .meta("stored", stored.to_string())
+        }
+        error => about(key)(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -147,7 +147,10 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
             owner,
             epoch: 1,
         }),
-        "SetAside" => one(&pb::SetAsideRequest { session }),
+        // Not the one that the others need.
+        "SetAside" => one(&pb::SetAsideRequest {
+            session: "another".to_owned(),
+        }),
         "ReleaseQuarantine" => one(&pb::ReleaseQuarantineRequest { session }),
         "CountQueued" => one(&pb::CountQueuedRequest {}),
         _ => Vec::new(),

@@ -1,5 +1,6 @@
 //! The store's servers: one, or three that share the partitions.
 
+use super::proxy::Proxy;
 use cairn_testkit::{RedisCluster, RedisServer};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ pub(crate) struct Stores {
     is_up: Vec<bool>,
     /// The servers answer when what they answer is on the disk.
     waits_for_disk: bool,
+    /// The way to the only server; several have to be found where they say that they are.
+    proxy: Option<Proxy>,
 }
 
 impl Stores {
@@ -33,6 +36,7 @@ impl Stores {
         }
         Self {
             is_up: vec![true; servers.len()],
+            proxy: (!is_cluster).then(|| Proxy::before(servers[0].port())),
             servers,
             waits_for_disk: appendfsync == "always",
         }
@@ -40,7 +44,10 @@ impl Stores {
 
     /// How processes find them.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
-        let urls: Vec<_> = self.servers.iter().map(RedisServer::url).collect();
+        let urls: Vec<_> = match &self.proxy {
+            Some(proxy) => vec![proxy.url()],
+            None => self.servers.iter().map(RedisServer::url).collect(),
+        };
         let mut variables = vec![("CAIRN_STORE", urls.join(","))];
         if urls.len() > 1 {
             variables.push(("CAIRN_STORE__REDIS__MODE", "cluster".to_owned()));
@@ -76,6 +83,12 @@ impl Stores {
         self.servers[number].kill();
         self.is_up[number] = false;
         Some(how)
+    }
+
+    /// An answer that is on its way does not arrive, where that can be done.
+    pub(crate) fn lose_an_answer(&self) -> bool {
+        let proxy = self.proxy.as_ref();
+        proxy.inspect(|proxy| proxy.cut()).is_some()
     }
 
     /// Starts it again.

@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 
 /// Processes of each of the services.
 const COUNTS: [usize; 5] = [2, 2, 2, 1, 2];
+/// The usual lease, and a little more.
+const LONGEST_LEASE: Duration = Duration::from_secs(3);
+/// With each of so many actions an answer of the store is lost as well.
+const LOSSES: usize = 3;
 /// Between two looks at the processes when nothing else is to be done.
 const LOOK: Duration = Duration::from_millis(50);
 /// The longest that processes may take to serve when nobody disturbs them any more.
@@ -59,6 +63,8 @@ pub(crate) struct World<'a> {
     later: Vec<(Instant, Later)>,
     noise: Option<Child>,
     store_kills: usize,
+    acts: usize,
+    outlasts: bool,
     pub(crate) done: Done,
 }
 
@@ -102,6 +108,8 @@ impl<'a> World<'a> {
             later: Vec::new(),
             noise,
             store_kills: 0,
+            acts: 0,
+            outlasts: settings.without.contains("fencing"),
             done: Done::default(),
         }
     }
@@ -187,6 +195,10 @@ impl<'a> World<'a> {
     }
 
     fn act(&mut self, what: What) {
+        self.acts += 1;
+        if self.acts.is_multiple_of(LOSSES) && self.stores.lose_an_answer() {
+            self.count("redis answer lost".to_owned());
+        }
         match what {
             What::Kill { victim, down } => self.kill(victim, down),
             What::Freeze { victim, span } => self.freeze(victim, span),
@@ -230,12 +242,27 @@ impl<'a> World<'a> {
 
     /// Freezes the victim, or the next one that serves and is not frozen.
     fn freeze(&mut self, victim: usize, span: Duration) {
+        let mut victim = victim;
+        if self.outlasts {
+            // Without fencing it is owners that matter, one of which has to be awake.
+            let orchestrators = self.cluster.members_of("orchestrator");
+            if orchestrators.iter().any(|it| self.is_frozen(*it)) {
+                return;
+            }
+            let wanted = orchestrators[victim % orchestrators.len()];
+            let place = self.members.iter().position(|it| *it == wanted);
+            victim = place.unwrap_or(victim);
+        }
         let Some((member, _)) = self.find(victim, |state| state == State::Serving) else {
             return;
         };
         if self.is_frozen(member) {
             return;
         }
+        let span = match self.outlasts {
+            true => span + LONGEST_LEASE,
+            false => span,
+        };
         self.cluster.freeze(member);
         self.count(format!("{} frozen", member.service));
         self.done.freezes += 1;

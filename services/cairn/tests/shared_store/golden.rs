@@ -152,7 +152,7 @@ fn a_session_of_a_later_redis_format_is_left_alone_and_said_so() {
 fn golden_files_of_redis_can_be_written() {
     let server = RedisServer::start();
     let site = Site::new(CAIRN);
-    let (mut serving, address) = serve(&Gate::site(&site), &server);
+    let (mut serving, address) = serve(Gate::site(&site), &server);
     let mut run = Gate::begin(&site, &address);
     Gate::wait_for(&site, "ledger.began-one");
     let sessions = site.run(&["sessions", "--json", "--server", &address]);

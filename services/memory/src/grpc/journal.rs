@@ -1,7 +1,7 @@
 //! `cairn.memory.v1.JournalService`.
 
 use super::{convert, observe};
-use crate::error::about;
+use crate::error::{about, about_cursor};
 use crate::port::{
     AppendCommand, Commit, Create, DeltaStream, LeaseRequest, PageToken, SessionEntry, Store,
     StoreError,
@@ -179,7 +179,7 @@ impl JournalService for Journal {
             false => stream::pending().boxed(),
         };
         let events = self.store.follow(&key, after_seq).await;
-        let events = events.map_err(about(&key))?;
+        let events = events.map_err(about_cursor(&key))?;
         let events = events.map(move |batch| match batch {
             Ok(events) => Ok(pb::FollowEventsResponse {
                 events: convert::events(events),

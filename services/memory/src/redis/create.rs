@@ -3,6 +3,7 @@
 use super::answer::Status;
 use super::failure::Effect;
 use super::inner::Inner;
+use super::keys::Session;
 use super::witness::Mark;
 use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreResult};
 
@@ -68,11 +69,7 @@ impl Inner {
             })
             .await?;
         if !created.duplicate {
-            let mark = Mark {
-                seq: create.events.len() as u64,
-                ..Mark::default()
-            };
-            self.servers.witness.saw_new(partition, &names.member, mark);
+            self.saw_creation(&names, create.events.len());
         }
         if queued {
             self.queue.mark(&self.hub, partition);
@@ -80,6 +77,7 @@ impl Inner {
         Ok(created)
     }
 
+<<<<<<< HEAD
     /// See [`Store::delete`](crate::port::Store::delete), and with the last event of a session
     /// that must not have changed
     /// [`Store::delete_unchanged`](crate::port::Store::delete_unchanged).
@@ -89,6 +87,19 @@ impl Inner {
         unchanged: Option<u64>,
         end: End,
     ) -> StoreResult<bool> {
+=======
+    fn saw_creation(&self, names: &Session, events: usize) {
+        let mark = Mark {
+            seq: events as u64,
+            ..Mark::default()
+        };
+        let partition = names.partition.number;
+        self.servers.witness.saw_new(partition, &names.member, mark);
+    }
+
+    /// See [`Store::delete`](crate::port::Store::delete).
+    pub(super) async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
+>>>>>>> lost
         let names = self.names.session(key);
         let keys = [
             names.hash(),

@@ -55,7 +55,7 @@ async fn lost(deps: &Deps, key: &SessionKey, version: u64) -> Option<RpcError> {
         key.id
     );
     let error = RpcError::new(ErrorKind::DataLoss, message);
-    Some(error.reason(WENT_BACK).meta("session", key.id.to_string()))
+    Some(error.reason(WENT_BACK).meta("session", &key.id))
 }
 
 async fn set_aside(deps: &Deps, key: &SessionKey) {

@@ -32,7 +32,7 @@ pub(crate) fn refused(status: Status) -> StoreError {
             StoreError::Terminal(End::from_name(error.metadata(END).unwrap()).unwrap())
         }
         (Code::AlreadyExists, REQUEST_MISMATCH) => StoreError::RequestMismatch,
-        (Code::DataLoss, WENT_BACK) => {
+        (Code::DataLoss | Code::OutOfRange, WENT_BACK) => {
             let number = |name| error.metadata(name).unwrap().parse().unwrap();
             StoreError::WentBack {
                 known: number("known"),
