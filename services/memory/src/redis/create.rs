@@ -77,17 +77,6 @@ impl Inner {
         Ok(created)
     }
 
-<<<<<<< HEAD
-    /// See [`Store::delete`](crate::port::Store::delete), and with the last event of a session
-    /// that must not have changed
-    /// [`Store::delete_unchanged`](crate::port::Store::delete_unchanged).
-    pub(super) async fn delete(
-        &self,
-        key: &SessionKey,
-        unchanged: Option<u64>,
-        end: End,
-    ) -> StoreResult<bool> {
-=======
     fn saw_creation(&self, names: &Session, events: usize) {
         let mark = Mark {
             seq: events as u64,
@@ -97,9 +86,15 @@ impl Inner {
         self.servers.witness.saw_new(partition, &names.member, mark);
     }
 
-    /// See [`Store::delete`](crate::port::Store::delete).
-    pub(super) async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
->>>>>>> lost
+    /// See [`Store::delete`](crate::port::Store::delete), and with the last event of a session
+    /// that must not have changed
+    /// [`Store::delete_unchanged`](crate::port::Store::delete_unchanged).
+    pub(super) async fn delete(
+        &self,
+        key: &SessionKey,
+        unchanged: Option<u64>,
+        end: End,
+    ) -> StoreResult<bool> {
         let names = self.names.session(key);
         let keys = [
             names.hash(),
