@@ -24,6 +24,7 @@ async fn session(client: &mut Client, title: &str) -> Result<String> {
         session: String::new(),
         request_id: title.to_owned(),
         title: title.to_owned(),
+        ..CreateSessionRequest::default()
     };
     Ok(client.create_session(request).await?.into_inner().session)
 }

@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::error::CliError;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
-use cairn_proto::orchestrator::{ListSessionsRequest, SessionSummary};
-use cairn_rpc::Link;
+use cairn_proto::orchestrator::{GetSessionRequest, ListSessionsRequest, SessionSummary};
+use cairn_rpc::{Link, RpcError};
 
 /// Largest answer that is taken: reports and trees of long runs.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
@@ -101,13 +101,30 @@ impl<'a> Client<'a> {
         let fitting: Vec<&String> = fitting.filter(|id| id.starts_with(given)).collect();
         match fitting.as_slice() {
             [one] => Ok((*one).clone()),
-            [] => Err(CliError::new(format!("no session is called {given}"))
-                .hint("see them all with: cairn sessions")),
+            [] => Err(self.missing(given).await),
             several => Err(CliError::usage(format!(
                 "{} sessions begin with {given}",
                 several.len()
             ))
             .hint("give more of the id; see them all with: cairn sessions")),
+        }
+    }
+
+    /// Why there is no session of this id: it may have been there.
+    async fn missing(&self, id: &str) -> CliError {
+        let session = id.to_owned();
+        let asked = GetSessionRequest { session };
+        match self.orchestrator().get_session(asked).await.err() {
+            Some(status) if RpcError::from_status(&status).reason_name() == "TERMINAL" => {
+                let error = RpcError::from_status(&status);
+                CliError::new(error.to_string().replacen(
+                    "the session",
+                    &format!("session {id}"),
+                    1,
+                ))
+            }
+            _ => CliError::new(format!("no session is called {id}"))
+                .hint("see them all with: cairn sessions"),
         }
     }
 

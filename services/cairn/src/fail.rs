@@ -2,9 +2,14 @@
 //!
 //! `CAIRN_FAIL_COMMIT=before:7` or `after:7` kills this process around the seventh COMMIT of the
 //! store, as `kill -9` would; `count:/path/file` appends a line to a file for each.
+//!
+//! `CAIRN_SABOTAGE=fencing,duplicates,leases` takes checks out, one or several: the store takes
+//! transitions of anybody; it makes those again that are sent again; owners do not look at the end of
+//! their leases. By this one sees that a test notices what is missing.
 
 use crate::error::CliError;
 use cairn_boot::Environment;
+use cairn_memory::sabotage::Sabotage;
 use cairn_memory::sqlite::{CommitHook, When};
 use rustix::process::{Signal, getpid, kill_process};
 use std::fs::OpenOptions;
@@ -13,6 +18,35 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 const VARIABLE: &str = "CAIRN_FAIL_COMMIT";
+
+const SABOTAGE: &str = "CAIRN_SABOTAGE";
+
+/// Checks that are taken out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sabotaged {
+    /// Of the store.
+    pub(crate) store: Sabotage,
+    /// Owners do not look at the end of their leases.
+    pub(crate) leases: bool,
+}
+
+/// The checks that the environment takes out.
+pub(crate) fn sabotage(environment: &Environment) -> Result<Sabotaged, CliError> {
+    let mut sabotaged = Sabotaged::default();
+    let text = environment.get(SABOTAGE).unwrap_or_default();
+    for name in text.split(',').filter(|name| !name.is_empty()) {
+        match name {
+            "fencing" => sabotaged.store.fencing = true,
+            "duplicates" => sabotaged.store.duplicates = true,
+            "leases" => sabotaged.leases = true,
+            _ => {
+                return Err(CliError::usage(format!("{SABOTAGE} is {text:?}"))
+                    .hint("allowed, with commas between them: fencing, duplicates, leases"));
+            }
+        }
+    }
+    Ok(sabotaged)
+}
 
 /// The fail point that the environment asks for.
 pub(crate) fn hook(environment: &Environment) -> Result<Option<CommitHook>, CliError> {

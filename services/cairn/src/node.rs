@@ -18,6 +18,7 @@ use cairn_rpc::{
 use cairn_tools::MemoryTime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 /// One of the five services.
@@ -144,6 +145,8 @@ pub struct Node {
     executor: Option<cairn_executor::Running>,
     orchestrator: Option<cairn_orchestrator::Running>,
     _queue: Option<AbortOnDropHandle<()>>,
+    _losses: Option<AbortOnDropHandle<()>>,
+    _janitor: Option<AbortOnDropHandle<()>>,
 }
 
 impl Node {
@@ -182,10 +185,21 @@ impl Node {
             let watching = async move { memory.watch_queue().await };
             AbortOnDropHandle::new(tokio::spawn(watching))
         });
+        let janitor = built.memory.clone().map(|memory| {
+            let ending = async move { memory.end_sessions().await };
+            AbortOnDropHandle::new(tokio::spawn(ending))
+        });
         let (public, internal) = (built.public.build().await?, built.internal.build().await?);
         store::tell(built.durability, [&public, &internal]).await;
+        let losses = built.losses.map(|losses| {
+            let healths = [&public, &internal].map(|server| server.health().clone());
+            let telling = store::tell_of_losses(losses, healths);
+            AbortOnDropHandle::new(tokio::spawn(telling))
+        });
         Ok(Self {
             _queue: queue,
+            _losses: losses,
+            _janitor: janitor,
             public,
             internal,
             memory: built.memory,
@@ -243,6 +257,7 @@ struct Built<'a> {
     internal: ServerBuilder,
     memory: Option<Memory>,
     durability: Option<Durability>,
+    losses: Option<watch::Receiver<u64>>,
     tools: Option<cairn_tools::Tools>,
     executor: Option<cairn_executor::Running>,
     orchestrator: Option<cairn_orchestrator::Running>,
@@ -258,6 +273,7 @@ impl<'a> Built<'a> {
             internal: ServerBuilder::new(Exposure::Internal),
             memory: None,
             durability: None,
+            losses: None,
             tools: None,
             executor: None,
             orchestrator: None,
@@ -287,8 +303,12 @@ impl<'a> Built<'a> {
         if !self.placement.has(Service::Memory) {
             return Ok(());
         }
-        let Opened { memory, durability } = store::open(config, deps).await?;
-        self.durability = Some(durability);
+        let Opened {
+            memory,
+            durability,
+            losses,
+        } = store::open(config, deps).await?;
+        (self.durability, self.losses) = (Some(durability), losses);
         self.add(Service::Memory, |server| memory.register_internal(server))
             .await?;
         self.memory = Some(memory);

@@ -6,7 +6,8 @@
 //! | `[workspace]` | the folder that tools read, and the one that they write to |
 //! | `[tools]` | which tools may be called; programs as tools |
 //! | `[model]`, `[models.<name>]` | the default model; models by name |
-//! | `[run]`, `[session]` | limits of a run; leases |
+//! | `[run]` | limits of a run |
+//! | `[session]`, `[executor]` | leases; how much work there may be at a time |
 //! | `[serve]`, `[links]` | the listeners of `cairn serve`; where services of other processes are |
 //! | `[client]` | the processes that commands talk to instead of working themselves |
 //! | `[log]` | logs |
@@ -16,6 +17,7 @@
 //! `OPENAI_BASE_URL`, `OPENAI_MODEL`, the same three of `ANTHROPIC_` and
 //! `OTEL_EXPORTER_OTLP_ENDPOINT` are short names.
 
+mod limits;
 pub mod links;
 pub mod models;
 mod parts;
@@ -24,6 +26,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use limits::{ExecutorSettings, RunSettings, SessionSettings};
 pub use links::LinkSettings;
 pub use models::{ModelSettings, ProviderSettings};
 pub use parts::parts;
@@ -72,8 +75,10 @@ pub struct Settings {
     pub models: BTreeMap<String, ProviderSettings>,
     /// Limits of a run that names none.
     pub run: RunSettings,
-    /// Leases.
+    /// Leases, and how many sessions there may be at work.
     pub session: SessionSettings,
+    /// How many steps may be under way.
+    pub executor: ExecutorSettings,
     /// `cairn serve`.
     pub serve: ServeSettings,
     /// Services of other processes.
@@ -108,15 +113,6 @@ pub struct ToolSettings {
     pub commands: Vec<CommandConfig>,
 }
 
-/// Leases.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SessionSettings {
-    /// How long a session stays a process's own without a sign of life.
-    #[serde(with = "cairn_boot::config::duration")]
-    pub lease: Duration,
-}
-
 /// `cairn serve`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(default)]
@@ -133,12 +129,15 @@ pub struct ServeSettings {
 }
 
 /// Commands.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClientSettings {
     /// The public API to talk to. Without one, a command works on the store itself, or talks to
     /// the process that holds it.
     pub server: Option<ServerAddress>,
+    /// How long a new run waits for room where there is as much work as there may be.
+    #[serde(with = "cairn_boot::config::duration")]
+    pub wait: Duration,
 }
 
 /// Where a public API is.
@@ -187,10 +186,11 @@ impl Default for WorkspaceSettings {
     }
 }
 
-impl Default for SessionSettings {
+impl Default for ClientSettings {
     fn default() -> Self {
         Self {
-            lease: cairn_orchestrator::Config::default().lease,
+            server: None,
+            wait: Duration::from_secs(120),
         }
     }
 }
@@ -213,10 +213,12 @@ impl cairn_boot::Settings for Settings {
         let WorkspaceSettings { path, output } = &self.workspace;
         checks.require(has_path(path), "workspace.path", "is empty", folder);
         checks.require(has_path(output), "workspace.output", "is empty", folder);
-        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
-        checks.range("session.lease", self.session.lease, second..=hour);
+        let hour = Duration::from_secs(3600);
         checks.range("serve.grace", self.serve.grace, Duration::ZERO..=hour);
+        checks.range("client.wait", self.client.wait, Duration::ZERO..=hour);
         self.run.check(checks);
+        self.session.check(checks);
+        self.executor.check(checks);
         self.check_tools(checks);
         self.check_models(checks);
         checks.nested("log", &self.log);

@@ -21,8 +21,14 @@ mod chaos;
 mod load;
 #[path = "crash/oracle.rs"]
 mod oracle;
+#[path = "crash/proxy.rs"]
+mod proxy;
 #[path = "crash/settings.rs"]
 mod settings;
+#[path = "crash/stale.rs"]
+mod stale;
+#[path = "crash/stores.rs"]
+mod stores;
 #[path = "crash/summary.rs"]
 mod summary;
 #[path = "crash/verdict.rs"]
@@ -78,6 +84,7 @@ fn whoever_is_killed_redis_too_nothing_is_lost_and_nothing_happens_twice() {
     let driven: Vec<Driven> = driven.collect();
 
     let verdict = runtime.block_on(verdict::reach(&world, &site, &driven));
+    println!("{:>8} writes of former owners refused", world.refused());
     summary::print(&world.done, &driven, &verdict, disturbed, began.elapsed());
     let is_red = !verdict.findings.is_empty();
     if is_red || settings.keep {

@@ -195,6 +195,7 @@ async fn start(client: &mut Client, model: &str) {
         session: "s".to_owned(),
         request_id: "create".to_owned(),
         title: String::new(),
+        ..pb::CreateSessionRequest::default()
     };
     client.create_session(request).await.expect("a session");
     let mut run = chain(vec![model_step("tell")]);
@@ -203,6 +204,7 @@ async fn start(client: &mut Client, model: &str) {
         session: "s".to_owned(),
         request_id: "start".to_owned(),
         run: Some(run),
+        ..pb::StartRunRequest::default()
     };
     client.start_run(request).await.expect("a run");
 }

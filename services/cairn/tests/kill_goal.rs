@@ -196,6 +196,7 @@ async fn session_of(site: &Site) -> String {
         session: String::new(),
         request_id: "r-1".to_owned(),
         run: Some(run()),
+        ..pb::StartRunRequest::default()
     };
     let started = Watcher::client(site).start_run(request).await;
     started.expect("the run").into_inner().session

@@ -8,7 +8,10 @@
 )]
 
 use cairn_testkit::{RedisServer, Site};
-use serde_json::Value;
+use serde_json::{Value, json as object};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 const GOAL: &str = "Which files under docs mention Redis?";
@@ -16,6 +19,49 @@ const GOAL: &str = "Which files under docs mention Redis?";
 fn json(line: &str) -> Value {
     serde_json::from_str(line).expect("a line of JSON")
 }
+
+/// A tool that says that it began, and ends when it is let.
+const GATE: &str = r#"
+[[tools.commands]]
+name = "gate"
+description = "Waits."
+argv = ["sh", "-c", "name=$(cut -d '\"' -f 4); : >$LEDGER.began-$name; until [ -e $LEDGER.open-$name ]; do sleep 0.02; done"]
+effect = "pure"
+time_limit_ms = 30000
+env = ["LEDGER"]
+parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
+"#;
+
+/// A run of two steps that wait.
+struct Gate;
+
+impl Gate {
+    fn site(site: &Site) -> &Site {
+        site.append("cairn.toml", GATE);
+        let step = |what| object!({"tool": "gate", "arguments": {"what": what}});
+        let plan = object!({"steps": [step("one"), step("two")]});
+        site.write("plan.json", &plan.to_string());
+        site
+    }
+
+    fn begin(site: &Site, address: &str) -> Child {
+        let arguments = ["run", "--server", address, "--plan", "plan.json", "--json"];
+        let mut run = site.command(&arguments);
+        let run = run.stdout(Stdio::piped()).stderr(Stdio::piped());
+        run.spawn().unwrap()
+    }
+
+    fn wait_for(site: &Site, file: &str) {
+        let start = Instant::now();
+        while site.read(file).is_none() {
+            assert!(start.elapsed() < Duration::from_secs(30), "no {file}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[path = "shared_store/golden.rs"]
+mod redis_golden;
 
 /// Each needs a server of Redis.
 mod redis {
@@ -141,6 +187,58 @@ mod redis {
             log.contains("degraded") && log.contains("appendfsync"),
             "{log}"
         );
+    }
+
+    /// A server that comes back with an older log, in the middle of a run.
+    #[test]
+    fn a_run_whose_store_went_back_ends_for_its_watcher_and_is_set_aside() {
+        let mut server = RedisServer::start();
+        let site = Site::new(CAIRN);
+        Gate::site(&site);
+        let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
+        let serving = site.start(&arguments, &[("CAIRN_STORE", &*server.url())]);
+        let address = json(&serving.first_line)["listen"].clone();
+        let address = address.as_str().unwrap();
+
+        let run = Gate::begin(&site, address);
+        let log = server.folder().join("appendonlydir");
+        let older = server.folder().join("older");
+        Gate::wait_for(&site, "ledger.began-one");
+        copy(&log, &older);
+        site.write("ledger.open-one", "");
+        Gate::wait_for(&site, "ledger.began-two");
+        server.kill();
+        std::fs::remove_dir_all(&log).unwrap();
+        copy(&older, &log);
+        server.start_again();
+
+        let ended = run.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains("lost acknowledged writes"), "{said}");
+        let sessions = site.run(&["sessions", "--json", "--server", address]);
+        assert_eq!(json(sessions.out.trim())["status"], "quarantined");
+        let doctor = site.run(&["doctor", "--json", "--server", address]);
+        assert_eq!(json(&doctor.out)["state"], "serving, store degraded");
+        let log = site.read("listen.log").expect("its log");
+        assert!(
+            log.contains("acknowledged writes of a session are lost"),
+            "{log}"
+        );
+        // Somebody looks at it and lets it go on.
+        site.write("ledger.open-two", "");
+        let session = json(sessions.out.trim())["id"].clone();
+        let arguments = ["resume", session.as_str().unwrap(), "--server", address];
+        let resumed = site.run(&arguments);
+        assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        std::fs::create_dir(to).unwrap();
+        for file in std::fs::read_dir(from).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
     }
 
     #[test]

@@ -134,6 +134,7 @@ async fn a_repeated_start_is_the_same_start() {
         session: String::new(),
         request_id: "same".to_owned(),
         run: Some(chain(vec![tool_step("pure")])),
+        ..pb::StartRunRequest::default()
     };
     let refused = client
         .start_run(other)
@@ -153,6 +154,7 @@ async fn a_second_run_follows_the_first_and_not_beside_it() {
         session: session.clone(),
         request_id: id.to_owned(),
         run: Some(chain(vec![tool_step("pure"); 2])),
+        ..pb::StartRunRequest::default()
     };
     let second = client
         .start_run(next("r-2"))

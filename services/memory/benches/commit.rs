@@ -87,6 +87,7 @@ impl Owner {
                 owner: name.clone(),
                 lease_ms: 600_000,
             }),
+            time_to_live_ms: None,
         };
         store.create(create).await.unwrap();
         Self {

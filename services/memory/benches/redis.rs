@@ -178,6 +178,7 @@ mod on_linux {
                 owner: OWNER.to_owned(),
                 lease_ms: 600_000,
             }),
+            time_to_live_ms: None,
         };
         store.create(create).await.unwrap();
     }

@@ -5,6 +5,7 @@ use crate::port::{Limits, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS};
 use crate::redis::RedisConfig;
 use serde::Deserialize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The memory service's part of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -18,6 +19,12 @@ pub struct Config {
     pub readers: usize,
     /// Most pages of 4 KiB that the embedded store may have; beyond that the disk counts as full.
     pub max_pages: Option<u32>,
+    /// How long sessions without a time to live stay after their last change; for ever if it is
+    /// not set.
+    pub retain: Option<Duration>,
+    /// A folder that the journals of sessions are written to before they are deleted, because
+    /// their time is over.
+    pub archive: Option<PathBuf>,
 }
 
 /// Where sessions are stored.
@@ -44,6 +51,8 @@ impl Default for Config {
             limits: Limits::default(),
             readers: 4,
             max_pages: None,
+            retain: None,
+            archive: None,
         }
     }
 }

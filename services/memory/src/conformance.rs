@@ -23,12 +23,14 @@ mod commits;
 mod creation;
 mod deletion;
 mod following;
+mod idle;
 mod leases;
 mod memory;
 mod quarantine;
 mod reading;
 mod sizes;
 mod support;
+mod watching;
 
 pub use checkpoints::*;
 pub use claims::*;
@@ -37,12 +39,14 @@ pub use commits::*;
 pub use creation::*;
 pub use deletion::*;
 pub use following::*;
+pub use idle::*;
 pub use leases::*;
 pub use memory::*;
 pub use quarantine::*;
 pub use reading::*;
 pub use sizes::*;
 pub use support::{Subject, limits};
+pub use watching::*;
 
 /// A test for each case of the suite. The argument is the path of an async function without
 /// parameters that makes a fresh [`Subject`]. With `together` before it, one test has all cases: for
@@ -75,6 +79,7 @@ macro_rules! conformance {
             a_repeated_commit_says_whether_the_epoch_still_holds
             only_the_last_commit_is_known_by_its_operation
             a_commit_of_another_version_is_a_conflict
+            a_commit_after_more_than_the_store_has_tells_that_it_went_back
             a_commit_by_somebody_else_is_fenced
             a_commit_after_parking_is_fenced
             a_frozen_owner_is_fenced_for_ever
@@ -106,6 +111,9 @@ macro_rules! conformance {
             a_queued_session_is_claimed_when_due
             no_more_is_claimed_than_asked_for
             what_is_due_first_is_claimed_first
+            a_tenant_that_queues_much_keeps_no_other_waiting
+            who_wants_no_session_is_told_of_its_own
+            what_can_be_claimed_is_counted
             concurrent_claimers_never_get_the_same_session
             a_waiting_claimer_gets_a_new_command
             a_waiting_claimer_gets_a_released_session
@@ -124,8 +132,11 @@ macro_rules! conformance {
             a_session_set_aside_takes_commands_and_is_not_claimed
             a_session_set_aside_is_released_by_hand
             releasing_a_healthy_session_from_quarantine_does_nothing
+            a_session_is_set_aside_whoever_owns_it
+            a_queued_session_that_is_set_aside_is_not_claimed
 
             a_command_is_appended_once
+            what_is_only_to_be_repeated_is_not_appended
             a_request_id_with_another_digest_is_refused
             request_ids_belong_to_one_session
             the_creating_request_is_known_to_commands
@@ -151,6 +162,13 @@ macro_rules! conformance {
             a_transition_is_limited_in_memory_too
             a_transition_may_make_room_in_memory
 
+            watching_memory_begins_with_all_of_it
+            watching_memory_goes_on_with_every_change
+            watching_memory_goes_on_after_any_event
+            watching_memory_tells_of_what_is_stored_apart
+            watching_memory_ends_with_the_session
+            watchers_of_memory_add_up_to_what_is_stored
+
             events_are_read_in_pages
             a_page_may_begin_inside_a_transition
             a_cursor_at_the_end_reads_nothing
@@ -164,6 +182,7 @@ macro_rules! conformance {
             following_may_begin_in_the_middle
             following_ends_with_the_session
             following_nothing_is_an_error
+            following_from_beyond_the_end_is_an_error
             many_followers_get_everything_once
             a_slow_follower_holds_up_nobody_and_misses_nothing
             a_follower_that_comes_and_goes_misses_nothing
@@ -191,6 +210,15 @@ macro_rules! conformance {
             deleting_again_does_nothing
             a_deleted_session_is_not_claimed_or_renewed
             deleting_touches_no_other_session
+
+            an_idle_session_may_go_after_its_time
+            a_session_at_work_does_not_go
+            a_change_keeps_a_session
+            a_time_to_live_counts_in_place_of_the_default
+            a_session_that_may_go_goes_whole_and_says_how
+            a_session_that_changed_meanwhile_stays
+            no_session_that_may_go_keeps_another
+            a_session_goes_once_and_never_with_a_change
         }
     };
     (@ together $subject:path; $($case:ident)+) => {

@@ -1,5 +1,6 @@
 //! The store's results as errors of the RPCs, and what can go wrong when the service is built.
 
+use crate::janitor::ArchiveError;
 use crate::port::{Limit, SessionKey, StoreError};
 use crate::redis;
 use crate::sqlite::OpenError;
@@ -10,8 +11,15 @@ use std::time::Duration;
 pub const FENCED: &str = "FENCED";
 /// Reason: the caller's picture of the session is not the store's.
 pub const CONFLICT: &str = "CONFLICT";
-/// Reason: the session was deleted.
+/// Reason: the store has lost acknowledged writes of the session; the metadata `known` and `stored`
+/// say how far it went back.
+pub const WENT_BACK: &str = "WENT_BACK";
+/// Reason: the session is stored in a form that only a newer version knows.
+pub const NEWER_VERSION: &str = "NEWER_VERSION";
+/// Reason: the session was deleted; the metadata `end` says how: `deleted`, `expired`, `archived`.
 pub const TERMINAL: &str = "TERMINAL";
+/// In the metadata of [`TERMINAL`]: how the session ended.
+pub const END: &str = "end";
 /// Reason: the request id, or the session's id, was used for another request.
 pub const REQUEST_MISMATCH: &str = "REQUEST_MISMATCH";
 /// Reason: a size limit, or no room on the disk; the metadata `limit` and `allowed` say which.
@@ -30,6 +38,12 @@ pub enum BuildError {
     /// The store on Redis cannot be opened.
     #[error("the store on Redis cannot be opened")]
     Redis(#[from] redis::OpenError),
+    /// The archive cannot be opened.
+    #[error("the archive of store.retention cannot be written")]
+    Archive(#[from] ArchiveError),
+    /// There is an archive, and nobody says how events are written to it.
+    #[error("nobody says how events are written to the archive")]
+    NoArchiveLine,
     /// A limit makes no sense.
     #[error("limits.{field} is {value}; allowed: {allowed}")]
     Limits {
@@ -49,7 +63,14 @@ impl From<StoreError> for RpcError {
         match error {
             StoreError::Fenced => Self::conflict(text).reason(FENCED),
             StoreError::Conflict => Self::conflict(text).reason(CONFLICT),
-            StoreError::Terminal => Self::precondition(text).reason(TERMINAL),
+            StoreError::WentBack { known, stored } => Self::new(ErrorKind::DataLoss, text)
+                .reason(WENT_BACK)
+                .meta("known", known.to_string())
+                .meta("stored", stored.to_string()),
+            StoreError::Newer { .. } => Self::precondition(text).reason(NEWER_VERSION),
+            StoreError::Terminal(end) => Self::precondition(text)
+                .reason(TERMINAL)
+                .meta(END, end.name()),
             StoreError::NotFound => Self::new(ErrorKind::NotFound, text),
             StoreError::RequestMismatch => {
                 Self::new(ErrorKind::AlreadyExists, text).reason(REQUEST_MISMATCH)
@@ -93,6 +114,22 @@ pub(crate) fn about(key: &SessionKey) -> impl Fn(StoreError) -> RpcError + '_ {
     move |error| match error {
         StoreError::NotFound => RpcError::not_found("session", key.session()),
         error => RpcError::from(error).meta("session", key.session()),
+    }
+}
+
+/// The same, where the number that the store knows less of is a cursor that the caller has named:
+/// it may be wrong, and nothing be lost.
+pub(crate) fn about_cursor(key: &SessionKey) -> impl Fn(StoreError) -> RpcError + '_ {
+    move |error| match error {
+        StoreError::WentBack { known, stored } => {
+            let text = StoreError::WentBack { known, stored }.to_string();
+            RpcError::new(ErrorKind::OutOfRange, text)
+                .reason(WENT_BACK)
+                .meta("session", key.session())
+                .meta("known", known.to_string())
+                .meta("stored", stored.to_string())
+        }
+        error => about(key)(error),
     }
 }
 

@@ -5,7 +5,9 @@ mod journal;
 mod observe;
 mod ownership;
 mod session_memory;
+mod watch_memory;
 
+use crate::janitor::Janitor;
 use crate::port::Store;
 use cairn_proto::memory::journal_service_server::JournalServiceServer;
 use cairn_proto::memory::ownership_service_server::OwnershipServiceServer;
@@ -31,12 +33,20 @@ const QUEUE_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Memory {
     store: Arc<dyn Store>,
+    janitor: Arc<Janitor>,
 }
 
 impl Memory {
-    /// The service over a store that is open already.
+    /// The service over a store that is open already. Only sessions with a time to live end.
     pub fn over(store: Arc<dyn Store>) -> Self {
-        Self { store }
+        let janitor = Arc::new(Janitor::new(store.clone(), None, None));
+        Self { store, janitor }
+    }
+
+    /// The same with another way to end sessions.
+    pub(crate) fn with_janitor(self, janitor: Janitor) -> Self {
+        let janitor = Arc::new(janitor);
+        Self { janitor, ..self }
     }
 
     /// The store itself, for whoever shares the process with it.
@@ -68,6 +78,12 @@ impl Memory {
 }
 
 impl Memory {
+    /// Ends sessions whose time has come, for as long as the future is polled and the store is
+    /// open. Every process over a store may do so.
+    pub async fn end_sessions(&self) {
+        self.janitor.run().await;
+    }
+
     /// Shows how much work waits, for as long as the future is polled.
     pub async fn watch_queue(&self) {
         let first = Instant::now() + QUEUE_INTERVAL;

@@ -56,6 +56,20 @@ impl Hub {
         }
     }
 
+    /// The store was asked, and the journal ends at `last_seq`: followers that know of more look at
+    /// the store themselves.
+    pub(crate) fn looked(&self, key: &SessionKey, last_seq: u64) {
+        let feed = locked(&self.feeds).get(key);
+        if let Some(feed) = feed {
+            feed.looked(last_seq);
+        }
+    }
+
+    /// Each followed session with the number of its last event that is known of here.
+    pub(crate) fn followed(&self) -> Vec<(SessionKey, u64)> {
+        locked(&self.feeds).tops()
+    }
+
     /// A session was deleted: its followers are at the end.
     pub(crate) fn deleted(&self, key: &SessionKey) {
         let feed = locked(&self.feeds).get(key);

@@ -22,7 +22,7 @@
 //! | [`create`](Store::create) | request id | `duplicate`, and the lease if the operation id is the same and it still runs |
 //! | [`commit`](Store::commit) | operation id, if no later transition came | `duplicate` with the first answer; `owned` tells whether the epoch still holds |
 //! | [`append_command`](Store::append_command) | request id, for the session's life | `duplicate` with the first seq |
-//! | [`delete`](Store::delete), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
+//! | [`delete`](Store::delete), [`delete_unchanged`](Store::delete_unchanged), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`set_aside`](Store::set_aside), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
 //! | [`write_memory`](Store::write_memory) | – | a second event with the same effect |
 //! | [`claim`](Store::claim) | – | nothing; the leases of a lost answer run out |
 //!
@@ -39,6 +39,11 @@
 //! limits of the journal are no different for having been reached by others: a transition beyond
 //! them needs its reserve.
 //!
+//! **Going back.** A backend whose servers lose what they acknowledged (a replica that takes over
+//! without the last writes) cannot undo that, but is never silent about it: whoever knows more of a
+//! session than the store holds is answered [`StoreError::WentBack`], and what is known to be behind
+//! is set aside, because going on from an older state could repeat what had side effects.
+//!
 //! **Time** is the store's, in milliseconds since 1970, and never runs backwards while the store
 //! is open. Callers' clocks play no part.
 //!
@@ -54,7 +59,7 @@ mod ownership;
 mod read;
 mod write;
 
-pub use error::{Limit, StoreError, StoreResult};
+pub use error::{End, Limit, StoreError, StoreResult};
 pub use limits::Limits;
 pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS, Room, at_most};
 pub use ownership::{
@@ -62,8 +67,8 @@ pub use ownership::{
     Renewed,
 };
 pub use read::{
-    DeltaStream, EventPage, EventStream, MemoryEntry, PageToken, SessionEntry, SessionPage,
-    StoredEvent,
+    DeltaStream, EventPage, EventStream, IdleSession, MemoryEntry, MemoryList, PageToken,
+    SessionEntry, SessionPage, StoredEvent,
 };
 pub use write::{
     AppendCommand, Appended, Checkpoint, Commit, Committed, Create, Created, Header, LeaseChange,
@@ -77,7 +82,8 @@ use bytes::Bytes;
 ///
 /// Every method may answer [`StoreError::Unavailable`] (nothing was written), and every method
 /// that writes [`StoreError::Unknown`]. Methods on one session answer [`StoreError::NotFound`] if
-/// it never existed in that namespace, and [`StoreError::Terminal`] if it was deleted. Limits on
+/// it never existed in that namespace, [`StoreError::Terminal`] if it is no more, and
+/// [`StoreError::Newer`] if only a newer version knows how it is stored. Limits on
 /// what a request alone shows (the size of an event) are checked before anything else.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -104,6 +110,27 @@ pub trait Store: Send + Sync + 'static {
     /// this call did it.
     async fn delete(&self, key: &SessionKey) -> StoreResult<bool>;
 
+    /// Some of the sessions that may go, at most `max`. A session may go that is *idle*, which is
+    /// to say that its status is idle, nobody owns it, it is not queued, holds no unhandled command
+    /// and is not set aside; and the time since its last change is over its time to live or, if it
+    /// was made without one, over `after_ms`. Without `after_ms` those do not go.
+    ///
+    /// A session that is named and not taken away keeps no other from being named. What a look
+    /// costs does not depend on how many sessions there are, and none of it is paid by commits,
+    /// commands or changes of session memory. Whoever asks with another `after_ms` than before may
+    /// be told of some sessions later than they may go, never earlier.
+    async fn idle(&self, after_ms: Option<u64>, max: usize) -> StoreResult<Vec<IdleSession>>;
+
+    /// Does what [`delete`](Self::delete) does, if the session is idle and its last event is still
+    /// this one; the mark says `end`. Answers whether this call did it: `false` also for a session
+    /// that was deleted before.
+    async fn delete_unchanged(
+        &self,
+        key: &SessionKey,
+        last_seq: u64,
+        end: End,
+    ) -> StoreResult<bool>;
+
     /// Lists the living sessions of a namespace, newest first, from a page's token on.
     async fn list(
         &self,
@@ -120,14 +147,16 @@ pub trait Store: Send + Sync + 'static {
     /// of claims without progress.
     ///
     /// # Errors
-    /// In this order: `Terminal`; a duplicate is answered; `Fenced` if the caller is not the
-    /// owner with the current epoch; `Conflict` if the version is another, or if the caller has
+    /// In this order: `Terminal`; a duplicate is answered; `WentBack` if the caller has made more
+    /// transitions than the store holds; `Fenced` if the caller is not the owner with the current
+    /// epoch; `Conflict` if the version is another, or if the caller has
     /// not folded what it must have (its last transition, or all there was when it claimed), or
     /// pretends to have handled or folded what it has not seen; `Limit`.
     async fn commit(&self, commit: Commit) -> StoreResult<Committed>;
 
     /// Appends a command without ownership and wakes the session: it is queued if no lease runs,
-    /// and otherwise its owner's long poll is told.
+    /// and otherwise its owner's long poll is told. One that is only to be answered if it is a repeat
+    /// changes nothing.
     ///
     /// # Errors
     /// `RequestMismatch` if the request id is known with another digest; `Limit`.
@@ -142,6 +171,10 @@ pub trait Store: Send + Sync + 'static {
     /// the session is deleted, and with an error if the store closes.
     ///
     /// A slow follower holds up nobody.
+    ///
+    /// # Errors
+    /// `WentBack`, at once or later, if the cursor lies beyond the journal's end: the store has lost
+    /// what the follower has seen, or the cursor is none of this session's.
     async fn follow(&self, key: &SessionKey, after_seq: u64) -> StoreResult<EventStream>;
 
     /// Shows something to those who listen to the session at this moment, in any process. A hint
@@ -171,9 +204,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Claims sessions whose lease has run out or that are due, in this order; waits for some.
     ///
+    /// Those that are due are taken from each namespace in turn, and of one namespace whoever has
+    /// waited longest: a tenant that queues much keeps no other waiting. Only the first 256 of a queue
+    /// are looked at, so that a claim costs the same however long it is.
+    ///
     /// Each claim raises the epoch and counts one claim without progress; a session that has had
     /// five is set aside (quarantined) instead. Also tells of sessions that the caller owns and
-    /// that got commands since it was told last; a lost answer loses that hint.
+    /// that got commands since it was told last; a lost answer loses that hint. Who wants no session
+    /// is told of its own alone.
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims>;
 
     /// How many sessions have work that nobody has claimed, for those who look after the whole.
@@ -188,6 +226,11 @@ pub trait Store: Send + Sync + 'static {
     /// `Fenced` if another claim came after the caller's.
     async fn release(&self, request: ReleaseRequest) -> StoreResult<()>;
 
+    /// Sets a session aside: ends its lease, takes it out of the queue, and leaves it to
+    /// [`release_quarantine`](Self::release_quarantine). For a session that must not be gone on with
+    /// before somebody has looked at it.
+    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()>;
+
     /// Queues a session that was set aside. Does nothing to others.
     async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()>;
 
@@ -201,6 +244,6 @@ pub trait Store: Send + Sync + 'static {
     /// Reads one key of session memory; an absent one is `None`.
     async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>>;
 
-    /// Reads all of session memory, sorted by the bytes of the keys.
-    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>>;
+    /// Reads all of session memory, and which events it is the sum of, both of one moment.
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList>;
 }

@@ -5,7 +5,8 @@
 //! have the tag of its partition (`keys`), so that a script has them in one place on a cluster too.
 //!
 //! What servers do to sessions is told as it is: amid the move of a slot of a cluster its sessions
-//! are unavailable, and what a replica had not got yet is lost when it takes over from its master.
+//! are unavailable, and what a replica had not got yet is lost when it takes over from its master:
+//! that is noticed and told, and the sessions are set aside.
 //!
 //! | module | what |
 //! |---|---|
@@ -14,6 +15,7 @@
 //! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
 //! | `open`, `options`, `address`, `settings` | opening a store, and what its servers promise |
 //! | `hints` | what processes tell each other, and may be lost |
+//! | `witness` | what was answered, held against servers that take over |
 //! | `queue`, `time` | where there may be work; the time that is told |
 
 mod address;
@@ -24,6 +26,7 @@ mod commit;
 mod create;
 mod failure;
 mod hints;
+mod idle;
 mod inner;
 mod keys;
 mod layout;
@@ -40,6 +43,7 @@ mod script;
 mod servers;
 mod settings;
 mod time;
+mod witness;
 
 pub use address::RedisUrl;
 pub use open::OpenError;
@@ -51,8 +55,8 @@ pub use settings::Durability;
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    DeltaStream, EventPage, EventStream, MemoryEntry, MemoryWrite, PageToken, ReleaseRequest,
-    RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreResult,
+    DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList, MemoryWrite, PageToken,
+    ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreResult,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -68,6 +72,8 @@ use servers::Servers;
 use std::fmt;
 use std::sync::Arc;
 use time::Time;
+use tokio::sync::watch;
+use witness::Witness;
 
 /// Events that a follower reads from the store at once.
 const FOLLOW_EVENTS: usize = 1000;
@@ -130,9 +136,14 @@ impl RedisStore {
     fn start(opened: Opened, config: &RedisConfig, options: RedisOptions) -> Self {
         let time = Time::new(&options);
         let scripts = Scripts::new(time.clock());
-        let servers = Arc::new(Servers::new(opened.plan, opened.layout, time));
+        #[cfg(debug_assertions)]
+        let scripts = scripts.sabotaged(options.sabotage);
         let (hub, queue) = (Arc::new(Hub::new()), Arc::new(Queue::new(options.seed)));
         let names = Names::new(&config.prefix);
+        let set_aside = Scripts::new(time.clock()).set_aside;
+        let witness = Witness::new(names.clone(), opened.id.clone(), set_aside, hub.clone());
+        let servers = Servers::new(opened.plan, opened.layout, time, witness);
+        let servers = Arc::new(servers);
         let process = format!("{:016x}", options.seed);
         let hints = Hints::new(
             servers.clone(),
@@ -169,6 +180,14 @@ impl RedisStore {
     }
 }
 
+impl RedisStore {
+    /// How many losses of acknowledged writes were found since the store was opened, one a session.
+    /// The log names them.
+    pub fn losses(&self) -> watch::Receiver<u64> {
+        self.inner.servers.witness.losses()
+    }
+}
+
 impl Drop for RedisStore {
     fn drop(&mut self) {
         self.inner.hub.closed();
@@ -202,7 +221,20 @@ impl Store for RedisStore {
     }
 
     async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
-        self.inner.delete(key).await
+        self.inner.delete(key, None, End::Deleted).await
+    }
+
+    async fn idle(&self, after_ms: Option<u64>, max: usize) -> StoreResult<Vec<IdleSession>> {
+        self.inner.idle(after_ms, max).await
+    }
+
+    async fn delete_unchanged(
+        &self,
+        key: &SessionKey,
+        last_seq: u64,
+        end: End,
+    ) -> StoreResult<bool> {
+        self.inner.delete(key, Some(last_seq), end).await
     }
 
     async fn list(
@@ -230,7 +262,7 @@ impl Store for RedisStore {
         let (inner, session) = (self.inner.clone(), key.clone());
         let read: ReadPage = Box::new(move |after_seq| {
             let (inner, key) = (inner.clone(), session.clone());
-            Box::pin(async move { Ok(inner.read(&key, after_seq, FOLLOW_EVENTS).await?.events) })
+            Box::pin(async move { inner.read(&key, after_seq, FOLLOW_EVENTS).await })
         });
         let interest = self.inner.hints.events(key);
         let events = follow(&self.inner.hub, key, after_seq, read).await?;
@@ -281,6 +313,10 @@ impl Store for RedisStore {
         self.inner.release(request).await
     }
 
+    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
+        self.inner.set_aside(key).await
+    }
+
     async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
         self.inner.release_quarantine(key).await
     }
@@ -293,7 +329,7 @@ impl Store for RedisStore {
         self.inner.get_memory(key, name).await
     }
 
-    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
         self.inner.list_memory(key).await
     }
 }

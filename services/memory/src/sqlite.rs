@@ -3,7 +3,7 @@
 //! One thread writes (`writer`), in groups that share an fsync; reads go to connections of their
 //! own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
 //! survives. Only one process holds a file (`holder`); others may read it. What can be asked of the
-//! store is one file an operation: `create`, `commit`, `append`, `claim`, `lease`, `memory`, `blob`
+//! store is one file an operation: `create`, `commit`, `append`, `claim`, `lease`, `memory`, `blob`, `idle`
 //! change it, and `read` reads it.
 
 mod append;
@@ -13,6 +13,7 @@ mod commit;
 mod create;
 mod gather;
 mod holder;
+mod idle;
 mod journal;
 mod lease;
 mod memory;
@@ -40,12 +41,11 @@ pub use raw_probe::RawProbe;
 use crate::hub::{Hub, Listener, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    DeltaStream, EventPage, EventStream, MemoryEntry, MemoryWrite, PageToken, ReleaseRequest,
-    RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreError, StoreResult,
+    DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList, MemoryWrite, PageToken,
+    ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreError, StoreResult,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{StreamExt as _, stream};
 use open::{Opened, open_file, open_memory, open_target};
 use operation::{Operation, Shared, Task, Time};
 use readers::{Pool, Readers};
@@ -183,6 +183,8 @@ fn shared(options: SqliteOptions, holder: Vec<u8>) -> Shared {
         hub: Arc::new(Hub::new()),
         holder,
         local_owners: options.local_owners.into_iter().collect(),
+        #[cfg(debug_assertions)]
+        sabotage: options.sabotage,
     }
 }
 
@@ -229,7 +231,22 @@ impl Store for SqliteStore {
     }
 
     async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
-        self.write(create::DeleteOp { key: key.clone() }).await
+        self.write(create::DeleteOp::new(key, None, End::Deleted))
+            .await
+    }
+
+    async fn idle(&self, after_ms: Option<u64>, max: usize) -> StoreResult<Vec<IdleSession>> {
+        self.write(idle::IdleOp { after_ms, max }).await
+    }
+
+    async fn delete_unchanged(
+        &self,
+        key: &SessionKey,
+        last_seq: u64,
+        end: End,
+    ) -> StoreResult<bool> {
+        self.write(create::DeleteOp::new(key, Some(last_seq), end))
+            .await
     }
 
     async fn list(
@@ -265,12 +282,12 @@ impl Store for SqliteStore {
             let (readers, key) = (readers.clone(), session.clone());
             Box::pin(async move {
                 let read = move |conn: &_| read::events(conn, &key, after_seq, FOLLOW_EVENTS);
-                Ok(readers.read(read).await?.events)
+                readers.read(read).await
             })
         });
         let stream = follow(&self.shared.hub, key, after_seq, read).await?;
         if self.tasks.is_none() {
-            return Ok(until_caught_up(stream));
+            return Ok(readers::until_caught_up(stream));
         }
         Ok(stream)
     }
@@ -319,7 +336,9 @@ impl Store for SqliteStore {
             if !nothing || Instant::now() >= deadline {
                 return Ok(claims);
             }
-            let next = next_unix_ms.map_or(i64::MAX, |next| next - claims.now_unix_ms);
+            // Who wants no session is not woken by those that are due.
+            let next = next_unix_ms.filter(|_| request.max_sessions > 0);
+            let next = next.map_or(i64::MAX, |next| next - claims.now_unix_ms);
             let pause = Duration::from_millis(u64::try_from(next).unwrap_or(0).max(1));
             let until = deadline.min(Instant::now() + pause.min(LOOK_AGAIN));
             // Looks again whether something happened or the time has come.
@@ -340,6 +359,10 @@ impl Store for SqliteStore {
 
     async fn release(&self, request: ReleaseRequest) -> StoreResult<()> {
         self.write(lease::ReleaseOp(request)).await
+    }
+
+    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
+        self.write(lease::SetAsideOp { key: key.clone() }).await
     }
 
     async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
@@ -367,23 +390,9 @@ impl Store for SqliteStore {
         self.readers.read(read).await
     }
 
-    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
         let key = key.clone();
         let read = move |conn: &_| memory::read_all(conn, &key);
         self.readers.read(read).await
     }
-}
-
-/// A stream that ends with an error where it would wait for hints that never come.
-fn until_caught_up(events: EventStream) -> EventStream {
-    let next = |events: Option<EventStream>| async {
-        let mut events = events?;
-        let batch = events.next().await?;
-        let caught_up = batch.as_ref().is_ok_and(Vec::is_empty);
-        Some((batch, Some(events).filter(|_| !caught_up)))
-    };
-    let over = StoreError::unavailable("the store is open for reading only");
-    stream::unfold(Some(events), next)
-        .chain(stream::iter([Err(over)]))
-        .boxed()
 }

@@ -1,5 +1,6 @@
 //! Commands of clients: stored first, then acted upon by the owner, answered from the journal.
 
+use crate::admission::{Admission, admit, is_there};
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
 use crate::session::{Beginning, Checkpointer, Notice, Ownership, header};
@@ -70,6 +71,8 @@ pub(crate) struct NewSession {
     pub(crate) id: String,
     pub(crate) request_id: String,
     pub(crate) title: String,
+    /// 0 for as long as the store keeps sessions.
+    pub(crate) time_to_live_ms: u64,
     pub(crate) command: Option<Command>,
 }
 
@@ -83,13 +86,22 @@ pub(crate) async fn start_in_new_session(
     deps: &Arc<Deps>,
     namespace: &Namespace,
     request_id: String,
+    time_to_live_ms: u64,
     command: Command,
 ) -> Result<(SessionKey, Answer), RpcError> {
     let is_small = encoded_command(&command).len() < LARGEST_INLINE_EVENT / 2;
+    let admission = admit(deps, None).await;
+    if let Admission::OnlyRepeats(full) = &admission {
+        let id = derived_session_id(namespace, &request_id);
+        if !is_there(deps, &SessionKey::new(namespace, &id)).await? {
+            return Err(full.clone());
+        }
+    }
     let mut new = NewSession {
         id: String::new(),
         request_id,
         title: String::new(),
+        time_to_live_ms,
         command: None,
     };
     if is_small {
@@ -98,8 +110,19 @@ pub(crate) async fn start_in_new_session(
     }
     let request_id = format!("start-{}", derived_session_id(namespace, &new.request_id));
     let key = create(deps, namespace, new).await?;
-    let answer = submit(deps, &key, &request_id, command).await?;
+    let answer = submit_if(admission, deps, &key, &request_id, command).await?;
     Ok((key, answer))
+}
+
+/// Starts a run in a session that is there.
+pub(crate) async fn start_in(
+    deps: &Arc<Deps>,
+    key: &SessionKey,
+    request_id: &str,
+    command: Command,
+) -> Result<Answer, RpcError> {
+    let admission = admit(deps, Some(key)).await;
+    submit_if(admission, deps, key, request_id, command).await
 }
 
 /// Makes a session and, with a command that starts a run, owns it from the same operation on.
@@ -108,25 +131,19 @@ pub(crate) async fn create(
     namespace: &Namespace,
     new: NewSession,
 ) -> Result<SessionKey, RpcError> {
-    let id = if new.id.is_empty() {
-        derived_session_id(namespace, &new.request_id)
-    } else {
-        new.id
+    let id = match new.id.as_str() {
+        "" => derived_session_id(namespace, &new.request_id),
+        id => id.to_owned(),
     };
     let key = SessionKey::new(namespace, &id);
-    let digest = digest(&[
-        new.title.as_bytes(),
-        &new.command
-            .iter()
-            .flat_map(encoded_command)
-            .collect::<Vec<_>>(),
-    ]);
+    let digest = digest_of(&new);
     let has_command = new.command.is_some();
-    let (session, events) = first_events(deps, &new.request_id, new.title, new.command)?;
+    let (request_id, time_to_live_ms) = (new.request_id.clone(), new.time_to_live_ms);
+    let (session, events) = first_events(deps, new)?;
     let encoded = deps.store.encode(&key, &events).await?;
     let request = pb::CreateSessionRequest {
         session: id,
-        request_id: new.request_id,
+        request_id,
         request_digest: digest.into(),
         events: encoded,
         last_command_seq: if has_command { 2 } else { 0 },
@@ -138,6 +155,7 @@ pub(crate) async fn create(
         },
         lease_ms: deps.config.lease_ms(),
         operation_id: uuid::Uuid::now_v7().simple().to_string(),
+        time_to_live_ms,
     };
     let answer = deps
         .store
@@ -163,12 +181,7 @@ pub(crate) async fn create(
     Ok(key)
 }
 
-fn first_events(
-    deps: &Deps,
-    request_id: &str,
-    title: String,
-    command: Option<Command>,
-) -> Result<(Session, Vec<Event>), RpcError> {
+fn first_events(deps: &Deps, new: NewSession) -> Result<(Session, Vec<Event>), RpcError> {
     let catalogue = deps.catalogue();
     let now = deps.store.clock.now();
     let mut session = Session::default();
@@ -180,13 +193,35 @@ fn first_events(
         limits: deps.config.limits,
         starts: !deps.owners.is_draining(),
     };
-    let command = command.map(|command| (request_id.to_owned(), command));
-    let events = session.decide(Input::Create { title, command }, &facts);
+    let input = Input::Create {
+        title: new.title,
+        time_to_live_ms: new.time_to_live_ms,
+        command: new.command.map(|command| (new.request_id, command)),
+    };
+    let events = session.decide(input, &facts);
     Ok((session, events.map_err(RpcError::internal)?))
 }
 
 /// Stores a command for an existing session, and waits for the owner's answer.
 pub(crate) async fn submit(
+    deps: &Arc<Deps>,
+    key: &SessionKey,
+    request_id: &str,
+    command: Command,
+) -> Result<Answer, RpcError> {
+    submit_if(
+        Admission::Accepted { _place: None },
+        deps,
+        key,
+        request_id,
+        command,
+    )
+    .await
+}
+
+/// The same for a command that may have come too many: then only a repeat is answered.
+async fn submit_if(
+    admission: Admission,
     deps: &Arc<Deps>,
     key: &SessionKey,
     request_id: &str,
@@ -206,15 +241,22 @@ pub(crate) async fn submit(
         request_id: request_id.to_owned(),
         request_digest: digest.into(),
         event: encoded.into_iter().next().unwrap_or_default(),
+        repeat_only: matches!(admission, Admission::OnlyRepeats(_)),
     };
     let appended = deps
         .store
         .journal()
         .append_command(for_session(key, request))
-        .await?;
+        .await?
+        .into_inner();
+    match admission {
+        Admission::OnlyRepeats(full) if appended.seq == 0 => return Err(full),
+        // Whoever claims the session finds a place for it.
+        admission => drop(admission),
+    }
     // The store wakes the owner wherever it is; this only saves the way there and back.
     deps.owners.tell(key, Notice::Woken);
-    wait_for_answer(deps, key, &appended.into_inner()).await
+    wait_for_answer(deps, key, &appended).await
 }
 
 async fn wait_for_answer(
@@ -264,8 +306,9 @@ async fn wait_for_answer(
 fn set_aside(key: &SessionKey) -> RpcError {
     let id = &key.id;
     let message = format!(
-        "session \"{id}\" was set aside, because its owners died on it five times; this request is \
-         stored, and answered once ReleaseQuarantine lets the session be worked on again"
+        "session \"{id}\" was set aside, because its owners died on it five times or the store has \
+         lost acknowledged writes of it; this request is stored, and answered once \
+         ReleaseQuarantine lets the session be worked on again"
     );
     RpcError::precondition(message).reason("SESSION_QUARANTINED")
 }
@@ -377,6 +420,16 @@ fn encoded_command(command: &Command) -> Vec<u8> {
         start.trace_parent.clear();
     }
     cairn_proto::event::Command::from(command).encode_to_vec()
+}
+
+/// By which a repeated creation is told from another one.
+fn digest_of(new: &NewSession) -> Vec<u8> {
+    let command: Vec<u8> = new.command.iter().flat_map(encoded_command).collect();
+    let ttl = new.time_to_live_ms.to_be_bytes();
+    let mut parts = vec![new.title.as_bytes(), &command];
+    // As it was before there were any.
+    parts.extend((new.time_to_live_ms > 0).then_some(ttl.as_slice()));
+    digest(&parts)
 }
 
 fn digest(parts: &[&[u8]]) -> Vec<u8> {

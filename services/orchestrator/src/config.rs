@@ -10,12 +10,18 @@ pub struct Config {
     pub owner: String,
     /// How long a session stays this process's own without a sign of life.
     pub lease: Duration,
-    /// Most sessions owned at a time; more are left to others, or wait.
+    /// Most sessions owned at a time: then new runs are refused here, and queued sessions are left to
+    /// others, or wait.
     pub max_sessions: usize,
+    /// Most sessions of the store that may wait for an owner: then new runs are refused.
+    pub max_queued: u64,
     /// Limits of a run that names none.
     pub limits: RunLimits,
     /// Layers of every system prompt after the executor's own: where the work happens.
     pub environment: String,
+    /// Owners do not look at the end of their leases: for tests of what else holds them off.
+    #[cfg(debug_assertions)]
+    pub trusts_leases: bool,
 }
 
 impl Default for Config {
@@ -24,13 +30,24 @@ impl Default for Config {
             owner: format!("o-{}", uuid::Uuid::now_v7().simple()),
             lease: Duration::from_secs(15),
             max_sessions: 4096,
+            max_queued: 10_000,
             limits: RunLimits::default(),
             environment: String::new(),
+            #[cfg(debug_assertions)]
+            trusts_leases: false,
         }
     }
 }
 
 impl Config {
+    /// Whether owners go on when their lease seems to have ended.
+    pub(crate) fn trusts_leases(&self) -> bool {
+        #[cfg(debug_assertions)]
+        return self.trusts_leases;
+        #[cfg(not(debug_assertions))]
+        false
+    }
+
     pub(crate) fn lease_ms(&self) -> u32 {
         u32::try_from(self.lease.as_millis()).unwrap_or(u32::MAX)
     }

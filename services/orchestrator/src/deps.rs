@@ -1,5 +1,6 @@
 //! What every part of the orchestrator uses.
 
+use crate::admission::Backlog;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::key::SessionKey;
@@ -19,6 +20,7 @@ pub(crate) struct Deps {
     pub(crate) planner: PlannerServiceClient<Link>,
     pub(crate) executor: ExecutorServiceClient<Link>,
     pub(crate) owners: Owners,
+    pub(crate) backlog: Backlog,
     /// Sessions whose owner had to give up, with the reason: watchers are told.
     pub(crate) stalled: broadcast::Sender<(SessionKey, RpcError)>,
     pub(crate) catalogue: RwLock<Arc<Catalogue>>,

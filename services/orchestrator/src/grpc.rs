@@ -60,6 +60,7 @@ impl OrchestratorService for Orchestrator {
         let asked = request.into_inner();
         check_request_id("request_id", &asked.request_id)?;
         check_text("title", &asked.title, MAX_TITLE)?;
+        commands::check_time_to_live(asked.time_to_live_ms)?;
         if !asked.session.is_empty() {
             check_session_id("session", &asked.session)?;
         }
@@ -67,6 +68,7 @@ impl OrchestratorService for Orchestrator {
             id: asked.session,
             request_id: asked.request_id,
             title: asked.title,
+            time_to_live_ms: asked.time_to_live_ms,
             command: None,
         };
         let key = create(&self.deps, &namespace, new).await?;

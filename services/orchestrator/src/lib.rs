@@ -4,6 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | `grpc` | the public service: convert, call, convert |
+//! | `admission` | whether new work is accepted |
 //! | `commands` | what clients ask for: stored first, answered from the journal |
 //! | `owners` | the sessions that this process owns: claimed, renewed, given back |
 //! | `session` | the owner of one session: decide, make durable, perform |
@@ -13,6 +14,7 @@
 //! | `observe` | metrics, and the span of each run |
 //! | `catalogue` | the tools that may be called |
 
+mod admission;
 mod catalogue;
 mod clock;
 mod commands;

@@ -4,14 +4,14 @@ use crate::catalogue::Catalogue;
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::session::{Beginning, End, Notice, Ownership, own};
-use crate::store::within;
+use crate::store::{for_session, within};
 use cairn_proto::memory as pb;
 use cairn_rpc::metrics::{self, counter, gauge};
 use cairn_rpc::{Link, RpcError};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Request;
@@ -33,6 +33,8 @@ const CATALOGUE_AGE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     places: Mutex<Places>,
+    /// There may be room again.
+    freed: Notify,
     tasks: TaskTracker,
 }
 
@@ -40,11 +42,17 @@ pub(crate) struct Owners {
 #[derive(Debug, Default)]
 struct Places {
     running: HashMap<SessionKey, Running>,
+    /// Places that are kept for sessions on their way here.
+    kept: usize,
     /// The process is about to end: whoever begins now is told so at once.
     is_draining: bool,
 }
 
 impl Places {
+    fn room(&self, most: usize) -> usize {
+        most.saturating_sub(self.running.len() + self.kept)
+    }
+
     fn tell(&self) {
         gauge!(metrics::SESSIONS_OWNED).set(self.running.len() as f64);
     }
@@ -69,6 +77,29 @@ impl Drop for Place {
             tracing::error!(session = %self.key, "owner panicked; its lease is left to run out");
         }
         self.deps.owners.ended(&self.key, self.epoch);
+    }
+}
+
+/// A place that is kept for a session on its way here.
+#[derive(Debug)]
+pub(crate) struct Slot(Arc<Deps>);
+
+impl Slot {
+    /// Keeps a place, if there is one.
+    pub(crate) fn keep(deps: &Arc<Deps>) -> Option<Self> {
+        let mut places = deps.owners.lock();
+        let has_room = places.room(deps.config.max_sessions) > 0;
+        has_room.then(|| {
+            places.kept += 1;
+            Self(deps.clone())
+        })
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.owners.lock().kept -= 1;
+        self.0.owners.freed.notify_one();
     }
 }
 
@@ -148,11 +179,8 @@ impl Owners {
         if owner.is_some_and(|owner| owner.epoch == epoch) {
             places.running.remove(key);
             places.tell();
+            self.freed.notify_one();
         }
-    }
-
-    fn count(&self) -> usize {
-        self.lock().running.len()
     }
 
     fn all(&self) -> Vec<(SessionKey, u64)> {
@@ -193,7 +221,10 @@ pub(crate) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
             () = stop.cancelled() => return,
             answer = ask_for_claims(&deps) => answer,
         };
-        let taken = answer.and_then(|answer| take_answer(&deps, &answer));
+        let taken = answer.and_then(|answer| match answer {
+            Some(answer) => take_answer(&deps, &answer),
+            None => Ok(()),
+        });
         let was_told = std::mem::replace(&mut is_told, taken.is_err());
         if let Err(error) = taken {
             if !was_told {
@@ -207,14 +238,11 @@ pub(crate) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
     }
 }
 
-async fn ask_for_claims(deps: &Arc<Deps>) -> Result<pb::ClaimSessionsResponse, RpcError> {
-    let room = loop {
-        let room = deps.config.max_sessions.saturating_sub(deps.owners.count());
-        if room > 0 {
-            break u32::try_from(room).unwrap_or(CLAIM_BATCH).min(CLAIM_BATCH);
-        }
-        tokio::time::sleep(CLAIM_PAUSE).await;
-    };
+/// Asks for sessions, as many as there is room for. Where there is none, only commands for sessions
+/// that are here are asked for; `None` if there is room before one comes.
+async fn ask_for_claims(deps: &Arc<Deps>) -> Result<Option<pb::ClaimSessionsResponse>, RpcError> {
+    let room = deps.owners.lock().room(deps.config.max_sessions);
+    let room = u32::try_from(room).unwrap_or(CLAIM_BATCH).min(CLAIM_BATCH);
     let request = pb::ClaimSessionsRequest {
         owner: deps.config.owner.clone(),
         max_sessions: room,
@@ -222,12 +250,22 @@ async fn ask_for_claims(deps: &Arc<Deps>) -> Result<pb::ClaimSessionsResponse, R
         wait_ms: CLAIM_WAIT_MS,
     };
     let request = within(CLAIM_TIME, Request::new(request));
-    let answer = deps.store.ownership().claim_sessions(request).await?;
-    Ok(answer.into_inner())
+    let mut ownership = deps.store.ownership();
+    let asked = ownership.claim_sessions(request);
+    let answer = match room {
+        // Nothing was claimed with what is given up, and renewals tell of commands as well.
+        0 => tokio::select! {
+            answer = asked => answer,
+            () = deps.owners.freed.notified() => return Ok(None),
+        },
+        _ => asked.await,
+    };
+    Ok(Some(answer?.into_inner()))
 }
 
-/// Takes over what was claimed. An owner reads its session itself: one that takes long keeps no
-/// other waiting, and its lease is renewed meanwhile.
+/// Takes over what was claimed, and gives back what there is no room for any more: runs may have
+/// been started here while the store was asked. An owner reads its session itself: one that takes
+/// long keeps no other waiting, and its lease is renewed meanwhile.
 fn take_answer(deps: &Arc<Deps>, answer: &pb::ClaimSessionsResponse) -> Result<(), RpcError> {
     deps.store.clock.take(answer.store_time_unix_ms);
     counter!(metrics::CLAIMS).increment(answer.claims.len() as u64);
@@ -241,13 +279,34 @@ fn take_answer(deps: &Arc<Deps>, answer: &pb::ClaimSessionsResponse) -> Result<(
                 holder_dead: claim.previous_holder_dead,
             },
         };
-        deps.owners.begin(deps, ownership);
+        match Slot::keep(deps) {
+            Some(_slot) => deps.owners.begin(deps, ownership),
+            None => give_back(deps, ownership),
+        }
     }
     for session in &answer.woken {
         deps.owners
             .tell(&SessionKey::from_ref(session)?, Notice::Woken);
     }
     Ok(())
+}
+
+/// Lets others claim a session that was claimed here too many.
+fn give_back(deps: &Arc<Deps>, ownership: Ownership) {
+    let request = pb::ReleaseSessionRequest {
+        session: ownership.key.id.to_string(),
+        owner: deps.config.owner.clone(),
+        epoch: ownership.epoch,
+    };
+    let deps = deps.clone();
+    deps.clone().owners.tasks.spawn(async move {
+        let request = for_session(&ownership.key, request);
+        if let Err(status) = deps.store.ownership().release_session(request).await {
+            let error = RpcError::from_status(&status);
+            // Its lease runs out by itself.
+            tracing::info!(session = %ownership.key, %error, "session could not be given back");
+        }
+    });
 }
 
 /// Renews the leases of all owners, three times in each lease, until stopped.

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::deps::Deps;
 use crate::grpc::Orchestrator;
-use crate::{catalogue, owners, store};
+use crate::{admission, catalogue, owners, store};
 use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
@@ -129,6 +129,7 @@ async fn deps(
         planner: PlannerServiceClient::new(links.planner.clone()),
         executor: ExecutorServiceClient::new(links.executor.clone()),
         owners: owners::Owners::default(),
+        backlog: admission::Backlog::default(),
         stalled: broadcast::channel(64).0,
         catalogue: RwLock::new(Arc::new(catalogue)),
     }))

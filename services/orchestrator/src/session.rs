@@ -9,6 +9,7 @@ mod planning;
 mod reports;
 mod tenure;
 mod transition;
+mod went_back;
 
 pub(crate) use checkpoint::Checkpointer;
 pub(crate) use tenure::Notice;
@@ -120,11 +121,15 @@ pub(crate) async fn own(
     ownership: Ownership,
     notices: mpsc::UnboundedReceiver<Notice>,
 ) -> End {
-    let Err(end) = match Owner::begin(deps, ownership, notices).await {
-        Ok((mut owner, first)) => owner.go_on(first).await,
-        Err(end) => Err(end),
+    let key = ownership.key.clone();
+    let (end, version) = match Owner::begin(deps.clone(), ownership, notices).await {
+        Ok((mut owner, first)) => {
+            let Err(end) = owner.go_on(first).await;
+            (end, owner.version)
+        }
+        Err(end) => (end, 0),
     };
-    end
+    went_back::examine(&deps, &key, version, end).await
 }
 
 impl Owner {
@@ -136,7 +141,8 @@ impl Owner {
     ) -> Result<(Self, Option<Input>), End> {
         let (key, until) = (ownership.key, ownership.lease_until);
         let clock = deps.store.clock.clone();
-        let mut tenure = Tenure::new(clock, deps.config.lease, until, notices);
+        let tenure = Tenure::new(clock, deps.config.lease, until, notices);
+        let mut tenure = tenure.trust(deps.config.trusts_leases());
         let (loaded, first) = match ownership.beginning {
             Beginning::Created(loaded) => (*loaded, None),
             Beginning::TakenOver { holder_dead } => {

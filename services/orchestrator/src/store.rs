@@ -42,7 +42,7 @@ pub(crate) struct Loaded {
     pub(crate) session: Session,
     /// The number of the owner's transitions.
     pub(crate) version: u64,
-    /// Set aside, because its owners died on it.
+    /// Set aside: nobody works on it before it is released.
     pub(crate) is_set_aside: bool,
     /// How far the journal is from its next checkpoint.
     pub(crate) checkpoints: Checkpointer,
@@ -276,7 +276,7 @@ impl Store {
         }
     }
 
-    /// Whether the session was set aside, because its owners died on it.
+    /// Whether the session was set aside.
     pub(crate) async fn is_set_aside(&self, key: &SessionKey) -> Result<bool, RpcError> {
         // After the last of all events there are none to be read.
         Ok(self.read(key, u64::MAX).await?.quarantined)

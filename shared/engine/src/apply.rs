@@ -21,7 +21,7 @@ impl Session {
         use EventKind as E;
         let at = event.at;
         match &event.kind {
-            E::SessionCreated { title } => self.apply_created(title, at)?,
+            E::SessionCreated { title, .. } => self.apply_created(title, at)?,
             E::CommandReceived { command, .. } => {
                 self.commands.insert(seq, command.clone());
             }

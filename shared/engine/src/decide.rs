@@ -31,6 +31,8 @@ pub enum Input {
     Create {
         /// For people.
         title: String,
+        /// How long it stays without any change; 0 for as long as the store keeps sessions.
+        time_to_live_ms: u64,
         /// The request that it was made by and what that asks for.
         command: Option<(String, Command)>,
     },
@@ -168,7 +170,11 @@ struct Decision<'a> {
 impl Decision<'_> {
     fn take(&mut self, input: Input) -> Result<(), IllegalTransition> {
         match input {
-            Input::Create { title, command } => self.create(title, command),
+            Input::Create {
+                title,
+                time_to_live_ms,
+                command,
+            } => self.create(title, time_to_live_ms, command),
             Input::TakenOver { holder_dead } => self.take_over(holder_dead),
             Input::HandleCommand => self.handle_command(),
             Input::Planned {
@@ -209,9 +215,13 @@ impl Decision<'_> {
     fn create(
         &mut self,
         title: String,
+        time_to_live_ms: u64,
         command: Option<(String, Command)>,
     ) -> Result<(), IllegalTransition> {
-        self.emit(EventKind::SessionCreated { title })?;
+        self.emit(EventKind::SessionCreated {
+            title,
+            time_to_live_ms,
+        })?;
         let Some((request_id, command)) = command else {
             return Ok(());
         };

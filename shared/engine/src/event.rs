@@ -74,6 +74,7 @@ pub enum WaitReason {
 pub enum EventKind {
     SessionCreated {
         title: String,
+        time_to_live_ms: u64,
     },
     CommandReceived {
         request_id: String,

@@ -119,6 +119,17 @@ impl RpcError {
         Self::new(ErrorKind::ResourceExhausted, message)
     }
 
+    /// The reason of [`overloaded`](Self::overloaded).
+    pub const OVERLOADED: &'static str = "OVERLOADED";
+
+    /// There is as much work as there may be, so that new work is refused and what was accepted goes
+    /// on. Nothing was done or stored, and the same request may be made again after `delay`.
+    pub fn overloaded(message: impl AsRef<str>, delay: Duration) -> Self {
+        Self::exhausted(message)
+            .reason(Self::OVERLOADED)
+            .retry_after(delay)
+    }
+
     /// Something that is needed cannot be reached now; trying again may help.
     pub fn unavailable(message: impl AsRef<str>) -> Self {
         Self::new(ErrorKind::Unavailable, message)

@@ -48,8 +48,13 @@ pub const SESSIONS_OWNED: &str = "cairn_sessions_owned";
 pub const CLAIMS: &str = "cairn_claims_total";
 /// Leases that ended under their owner.
 pub const LEASES_LOST: &str = "cairn_leases_lost_total";
+/// Sessions that were found to have lost acknowledged writes, by `seen_by`: `store`, `owner`.
+pub const LOST_WRITES: &str = "cairn_lost_writes_total";
 /// Sessions with work that nobody has claimed; a gauge.
 pub const QUEUE_SESSIONS: &str = "cairn_queue_sessions";
+/// Sessions that were ended because their time was over, by `how`: `expired`, `archived`, and
+/// `failed` for each try that did not succeed.
+pub const SESSIONS_ENDED: &str = "cairn_sessions_ended_total";
 /// Clients that watch a session; a gauge.
 pub const WATCHERS: &str = "cairn_watchers";
 /// Errors that somebody was answered with, by `kind`.

@@ -119,6 +119,20 @@ impl<'a> Cluster<'a> {
         self.processes.remove(&member);
     }
 
+    /// Tells a process to stop, as whoever replaces it does; not one that is not there.
+    pub fn terminate(&self, member: Member) {
+        self.signal(member, Signal::TERM);
+    }
+
+    /// Waits until a process that was told to stop has ended, and tells how.
+    ///
+    /// # Panics
+    /// If it was not begun.
+    pub fn wait_for_end(&mut self, member: Member) -> ExitStatus {
+        let process = self.processes.remove(&member);
+        process.expect("it was begun").wait()
+    }
+
     /// Starts a service in the place of the one that was killed, and returns when it serves.
     pub fn start_again(&mut self, service: &'static str) {
         self.begin(first(service));
@@ -195,7 +209,7 @@ impl<'a> Cluster<'a> {
     ///
     /// # Panics
     /// If it does not, with the end of its log.
-    fn wait(&mut self, member: Member) {
+    pub fn wait(&mut self, member: Member) {
         let process = self.processes.get_mut(&member).expect("it was begun");
         let line = process.first_line(PATIENCE).unwrap_or_default().to_owned();
         let log = || self.site.tail(&member.log(), 15);

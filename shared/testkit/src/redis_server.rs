@@ -4,6 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -79,6 +80,11 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Where its log of writes is.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Kills it, as `kill -9` does.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
@@ -112,6 +118,33 @@ impl RedisServer {
     /// If the server does not answer.
     pub fn ask(&self, words: &[&str]) -> String {
         ask(self.port, words).expect("an answer of the server")
+    }
+
+    /// The same with words that need not be text.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn ask_bytes(&self, words: &[Vec<u8>]) -> String {
+        ask(self.port, words).expect("an answer of the server")
+    }
+
+    /// The members of all queues of a store of Cairn that are not empty, each after its queue.
+    ///
+    /// # Panics
+    /// If they cannot be read.
+    pub fn queued(&self) -> Vec<String> {
+        const LOOK_AT_ALL: &str = "local found = {} \
+            for p = 0, 255 do for _, queue in ipairs({'due', 'leases', 'aside'}) do \
+            local key = string.format('cairn:{p%03x}:%s', p, queue) \
+            for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do \
+            found[#found + 1] = queue .. ' ' .. member end end end \
+            return table.concat(found, '\\n')";
+        let answer = self.ask(&["EVAL", LOOK_AT_ALL, "0"]);
+        let is_text = answer.starts_with('$');
+        assert!(is_text, "the queues cannot be read: {answer}");
+        let lines = answer.lines().skip(1).map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty());
+        lines.map(str::to_owned).collect()
     }
 
     fn signal(&self, signal: Signal) {
@@ -279,15 +312,17 @@ fn free_port() -> u16 {
 }
 
 /// What a server answers to a command; `None` if there is none, or it does not answer.
-fn ask(port: u16, words: &[&str]) -> Option<String> {
+fn ask<W: AsRef<[u8]>>(port: u16, words: &[W]) -> Option<String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    let mut request = format!("*{}\r\n", words.len());
-    for word in words {
-        request += &format!("${}\r\n{word}\r\n", word.len());
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words.iter().map(W::as_ref) {
+        request.extend(format!("${}\r\n", word.len()).bytes());
+        request.extend(word);
+        request.extend(b"\r\n");
     }
-    stream.write_all(request.as_bytes()).ok()?;
+    stream.write_all(&request).ok()?;
     let mut answer = Vec::new();
     let mut part = [0; 4096];
     loop {

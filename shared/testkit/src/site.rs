@@ -278,6 +278,11 @@ impl Starting {
         self.first_line.as_deref()
     }
 
+    /// Waits until it has ended, and tells how.
+    pub fn wait(mut self) -> ExitStatus {
+        self.child.wait().expect("its end")
+    }
+
     /// How it ended, if it has.
     pub fn has_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("its state")

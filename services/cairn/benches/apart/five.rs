@@ -6,12 +6,14 @@
 
 use crate::support::{Client, chain, start};
 use crate::{CAIRN, median};
+use cairn_memory::port::{Create, Header, LeaseRequest, RequestId, SessionKey, Store as _};
+use cairn_memory::redis::{RedisConfig, RedisOptions, RedisProbe, RedisStore};
 use cairn_memory::sqlite::RawProbe;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::Link;
-use cairn_testkit::{Cluster, Site};
+use cairn_testkit::{Cluster, RedisServer, Site};
 use std::time::Instant;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
@@ -19,8 +21,12 @@ use tonic_health::pb::health_client::HealthClient;
 const ROUNDS: usize = 3;
 const HOPS: f64 = 3.0;
 const TRANSITION_BYTES: usize = 160;
+/// Hops, or commits, that a limit is measured with.
+const CALLS: usize = 6_000;
+const OWNER: &str = "an owner with a name of usual length";
 
-pub(crate) async fn measure() {
+/// On the embedded store, or on servers that are made so.
+pub(crate) async fn measure(server: Option<fn() -> RedisServer>) {
     println!(
         "{:<34} {:>12} {:>16} {:>8}",
         "case", "steps/s", "3 hops + commit", "ratio"
@@ -34,12 +40,21 @@ pub(crate) async fn measure() {
                 "cairn.toml",
                 &settings.replace(r#"lease = "1s""#, r#"lease = "15s""#),
             );
-            let cluster = Cluster::start(&site, &[]);
-            limits.push(limit(&site, &cluster, sessions).await);
+            let server = server.map(|start| start());
+            let url = server.as_ref().map(RedisServer::url);
+            let variables = url.iter().map(|url| ("CAIRN_STORE", url.as_str()));
+            let cluster = Cluster::start(&site, &variables.collect::<Vec<_>>());
+            let commit = match &server {
+                None => raw_commit(&site, sessions),
+                Some(server) => script(server, sessions).await,
+            };
+            let hop = hop(&cluster, sessions).await;
+            limits.push(1.0 / (HOPS * hop + commit));
             ours.push(steps_a_second(&cluster, sessions, steps, round).await);
         }
         let (ours, limit) = (median(ours), median(limits));
-        let name = format!("five processes, {sessions} session(s)");
+        let store = server.map_or("", |_| " on redis");
+        let name = format!("five processes{store}, {sessions} session(s)");
         let ratio = ours / limit * 100.0;
         println!("{name:<34} {ours:>12.0} {limit:>16.0} {ratio:>6.0} %");
     }
@@ -92,9 +107,9 @@ async fn to_the_end(client: &mut Client, session: String) {
     }
 }
 
-/// Three hops and a commit, so many a second.
-async fn limit(site: &Site, cluster: &Cluster<'_>, sessions: usize) -> f64 {
-    let calls = 6_000 / sessions;
+/// Seconds of one way to another process and back, of so many at the same time.
+async fn hop(cluster: &Cluster<'_>, sessions: usize) -> f64 {
+    let calls = CALLS / sessions;
     let link = Link::remote(&cluster.address("memory").parse().expect("an address"));
     let began = Instant::now();
     let hops = (0..sessions).map(|_| {
@@ -111,14 +126,70 @@ async fn limit(site: &Site, cluster: &Cluster<'_>, sessions: usize) -> f64 {
     for hop in hops.collect::<Vec<_>>() {
         hop.await.expect("calls");
     }
-    let hop = began.elapsed().as_secs_f64() / (calls * sessions) as f64;
+    began.elapsed().as_secs_f64() / (calls * sessions) as f64
+}
 
+/// Seconds of a raw commit, in groups of so many.
+fn raw_commit(site: &Site, sessions: usize) -> f64 {
+    let calls = CALLS / sessions;
     let mut probe = RawProbe::create(&site.path().join("raw.db"), sessions).expect("a database");
     let (payload, group) = (vec![7; TRANSITION_BYTES], (0..sessions).collect::<Vec<_>>());
     let began = Instant::now();
     for _ in 0..calls {
         probe.commit(&group, &payload).expect("a commit");
     }
-    let commit = began.elapsed().as_secs_f64() / (calls * sessions) as f64;
-    1.0 / (HOPS * hop + commit)
+    began.elapsed().as_secs_f64() / (calls * sessions) as f64
+}
+
+/// Seconds of a bare script for a transition, of so many at the same time.
+async fn script(server: &RedisServer, sessions: usize) -> f64 {
+    let config = RedisConfig {
+        prefix: "bare".to_owned(),
+        ..RedisConfig::standalone(server.url())
+    };
+    let store = RedisStore::open(&config, RedisOptions::default()).await;
+    let store = store.expect("a store");
+    let probe = RedisProbe::connect(&config, &store).await;
+    let probe = probe.expect("a connection");
+    let mut probed = Vec::new();
+    for number in 0..sessions {
+        let key = SessionKey::new("default", format!("bare-{number}"));
+        let create = creation(&key);
+        store.create(create).await.expect("a session");
+        probed.push(probe.session(&config, &key, OWNER));
+    }
+    probed[0].learn().await;
+    let calls = CALLS / sessions;
+    let began = Instant::now();
+    let tasks = probed.into_iter().map(|mut session| {
+        tokio::spawn(async move {
+            for _ in 0..calls {
+                let done = session.commit(&[7; TRANSITION_BYTES]).await;
+                assert!(done, "a transition");
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.expect("transitions");
+    }
+    began.elapsed().as_secs_f64() / (calls * sessions) as f64
+}
+
+fn creation(key: &SessionKey) -> Create {
+    Create {
+        time_to_live_ms: None,
+        key: key.clone(),
+        request: RequestId {
+            id: "request".to_owned(),
+            digest: "digest".into(),
+        },
+        operation_id: "creation".to_owned(),
+        events: vec!["created".into()],
+        last_command_seq: 0,
+        header: Header::default(),
+        lease: Some(LeaseRequest {
+            owner: OWNER.to_owned(),
+            lease_ms: 600_000,
+        }),
+    }
 }

@@ -4,6 +4,7 @@
 //! ```text
 //! cargo bench -p cairn --bench apart              all
 //! cargo bench -p cairn --bench apart -- five      chains of tool steps over five processes
+//! cargo bench -p cairn --bench apart -- redis     the same on Redis, beside three hops and a script
 //! cargo bench -p cairn --bench apart -- watchers  1,000 watchers on 100 sessions
 //! ```
 
@@ -29,7 +30,11 @@ fn main() {
         |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(&**word));
     let runtime = cairn::runtime::with_workers(2).expect("a runtime");
     if is_wanted("five") {
-        runtime.block_on(five::measure());
+        runtime.block_on(five::measure(None));
+    }
+    // That needs a server's program, and so is not among all.
+    if wanted.iter().any(|word| word == "redis") {
+        runtime.block_on(five::measure(Some(cairn_testkit::RedisServer::start)));
     }
     if is_wanted("watchers") {
         runtime.block_on(watchers::measure());

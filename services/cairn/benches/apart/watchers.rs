@@ -39,6 +39,7 @@ pub(crate) async fn measure() {
             session: name(session),
             request_id: format!("create-{session}"),
             title: String::new(),
+            ..pb::CreateSessionRequest::default()
         };
         client.create_session(request).await.expect("a session");
     }

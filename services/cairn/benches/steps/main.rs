@@ -5,6 +5,7 @@
 //! cargo bench -p cairn --bench steps            all cases
 //! cargo bench -p cairn --bench steps -- chain   those whose name has "chain" in it
 //! cargo bench -p cairn --bench steps -- memory  long sessions: memory, fold, watch
+//! cargo bench -p cairn --bench steps -- redis   over Redis, one orchestrator and four
 //! ```
 
 #![allow(
@@ -16,6 +17,7 @@
 mod cases;
 mod counted;
 mod long;
+mod on_redis;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
@@ -56,6 +58,10 @@ fn main() {
         if wanted.is_empty() || wanted.iter().any(|word| case.name.contains(word.as_str())) {
             runtime.block_on(measure(&case));
         }
+    }
+    // That needs a server's program, and so is not among all.
+    if wanted.iter().any(|word| word == "redis") {
+        runtime.block_on(on_redis::measure());
     }
     if wanted.is_empty()
         || wanted

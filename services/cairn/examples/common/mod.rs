@@ -117,6 +117,7 @@ pub async fn start(
         session: session.to_owned(),
         request_id: request_id.to_owned(),
         run: Some(run),
+        ..pb::StartRunRequest::default()
     };
     Ok(client.start_run(request).await?.into_inner())
 }

@@ -1,5 +1,7 @@
 //! `cairn memory`: what a session remembers beside its plan.
 
+mod watch;
+
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
@@ -20,7 +22,8 @@ Every change is an event of the session's journal; its steps see it from their n
 Examples:
   cairn memory list
   cairn memory set tone \"dry, three lines at most\"
-  cairn memory get tone --session s-7f3k")]
+  cairn memory get tone --session s-7f3k
+  cairn memory watch                  what there is, and every change as it comes")]
 pub struct Args {
     /// The session: its id or a unique beginning of it [default: the latest]
     #[arg(long, value_name = "SESSION", global = true)]
@@ -55,13 +58,19 @@ enum Action {
     List,
     /// Show what a model is told of them
     Snapshot,
+    /// Show all keys with their values, and then every change, by whomever; ends with the session
+    Watch {
+        /// Only changes after this event
+        #[arg(long, value_name = "SEQ")]
+        after: Option<u64>,
+    },
 }
 
 impl Action {
     const fn access(&self) -> Access {
         match self {
             Self::Set { .. } | Self::Remove { .. } | Self::Clear => Access::Change,
-            Self::Get { .. } | Self::List | Self::Snapshot => Access::Read,
+            Self::Get { .. } | Self::List | Self::Snapshot | Self::Watch { .. } => Access::Read,
         }
     }
 }
@@ -71,7 +80,10 @@ impl Action {
 /// # Errors
 /// No such session, a key or a value that is not allowed.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    let client = Client::attach(context, args.action.access()).await?;
+    let mut client = Client::attach(context, args.action.access()).await?;
+    if let Action::Watch { after } = args.action {
+        return watch::run(&mut client, args.session.as_deref(), after).await;
+    }
     let done = act(&client, args, context).await;
     client.finish().await;
     done
@@ -100,6 +112,8 @@ async fn act(client: &Client<'_>, args: Args, context: &Context) -> Result<ExitC
         Action::Get { key } => return get(client, context, session, key).await,
         Action::List => return list(client, context, session).await,
         Action::Snapshot => return snapshot(client, context, session).await,
+        // Goes its own way: it outlives the connection.
+        Action::Watch { .. } => return Ok(ExitCode::SUCCESS),
     };
     if context.json {
         out::json(&json!({"seq": seq}))?;
@@ -154,18 +168,20 @@ async fn list(
         }
         return Ok(ExitCode::SUCCESS);
     }
+    show(&entries)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(entries: &[pb::MemoryEntry]) -> Result<(), CliError> {
     if entries.is_empty() {
-        out::line("nothing is remembered")?;
-        return Ok(ExitCode::SUCCESS);
+        return out::line("nothing is remembered");
     }
     let mut table = Table::new([Column::Left("KEY"), Column::Left("VALUE")]);
-    for entry in &entries {
+    for entry in entries {
         table.row([&entry.key, &entry.value]);
     }
-    for line in table.lines(None) {
-        out::line(&line)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let mut lines = table.lines(None).into_iter();
+    lines.try_for_each(|line| out::line(&line))
 }
 
 async fn snapshot(

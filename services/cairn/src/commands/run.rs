@@ -8,12 +8,14 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::text::command;
 use crate::workspace::resume_command;
+use cairn_boot::config::duration;
 use cairn_proto::event as wire;
 use cairn_proto::event::{LimitOverrides, StartRun};
 use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, StartRunResponse};
 use clap::ValueEnum;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// What can be said to `cairn run`.
 #[derive(Debug, clap::Args)]
@@ -37,6 +39,10 @@ pub struct Args {
     /// Run in the session of this whole id, which is made if it is not there [default: a new one]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Delete the new session when nothing has changed in it for so long, such as 7d [default: as
+    /// store.retention.after says, for ever if it says nothing]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    keep: Option<Duration>,
     /// Names the start: the same one twice starts once
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
@@ -133,6 +139,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             model: model(&args, context),
             ..StartRun::default()
         }),
+        time_to_live_ms: keep_ms(args.keep),
     };
     let mut client = Client::attach(context, Access::Hold).await?;
     let followed = start_and_follow(&mut client, request, args).await;
@@ -182,7 +189,8 @@ async fn start(
     mut request: StartRunRequest,
 ) -> Result<StartRunResponse, CliError> {
     if !request.session.is_empty() {
-        request.session = session(client, &request.session).await?;
+        let keep_ms = std::mem::take(&mut request.time_to_live_ms);
+        request.session = session(client, &request.session, keep_ms).await?;
     }
     // The same request_id each time, so that nothing starts twice.
     let started = client.persist(|mut orchestrator| {
@@ -195,18 +203,38 @@ async fn start(
 }
 
 /// The session of this id, or a new one. Never one whose id only begins like it: a run does things.
-async fn session(client: &Client<'_>, given: &str) -> Result<String, CliError> {
+async fn session(client: &Client<'_>, given: &str, keep_ms: u64) -> Result<String, CliError> {
     let sessions = client.sessions().await?;
     if sessions.iter().any(|session| session.id == given) {
+        if keep_ms > 0 {
+            return Err(
+                CliError::usage(format!("there is a session {given} already"))
+                    .hint("--keep is for a new one"),
+            );
+        }
         return Ok(given.to_owned());
     }
     let request = CreateSessionRequest {
         session: given.to_owned(),
         request_id: new_id("session"),
         title: String::new(),
+        time_to_live_ms: keep_ms,
     };
     let created = client.orchestrator().create_session(request).await?;
     Ok(created.into_inner().session)
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let allowed = "a whole number with a unit, from 1s to 3650d";
+    duration::parse(text)
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| allowed.to_owned())
+}
+
+fn keep_ms(keep: Option<Duration>) -> u64 {
+    keep.map_or(0, |keep| {
+        u64::try_from(keep.as_millis()).unwrap_or(u64::MAX)
+    })
 }
 
 fn refused(context: &Context, request: &StartRunRequest, error: CliError) -> CliError {

@@ -180,7 +180,8 @@ impl Shown {
     }
 }
 
-fn event_text(seq: u64, at_unix_ms: i64, line: &EventLine, style: Style) -> String {
+/// One line for an event: time, number, mark and text.
+pub(super) fn event_text(seq: u64, at_unix_ms: i64, line: &EventLine, style: Style) -> String {
     let place = style.dim(&format!("{} {seq:>5}", clock(at_unix_ms)));
     let text = line.to_string();
     let text = match line.mark {

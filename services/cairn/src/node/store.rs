@@ -5,10 +5,11 @@ use cairn_memory::redis::{Durability, OpenError};
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_memory::{BuildError as StoreError, Config, Deps, Memory, Opened};
 use cairn_proto::DESCRIPTORS;
-use cairn_rpc::{DefaultNamespace, ErrorKind, Exposure, RpcError, Server, ServerBuilder};
+use cairn_rpc::{DefaultNamespace, ErrorKind, Exposure, Health, RpcError, Server, ServerBuilder};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Between two looks for a store whose servers do not answer.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -30,6 +31,16 @@ pub(super) async fn tell(durability: Option<Durability>, servers: [&Server; 2]) 
     }
     for server in servers {
         server.health().note(DURABILITY, is_durable).await;
+    }
+}
+
+/// Says in health when acknowledged writes were found to be lost, until the process ends. The log
+/// names the sessions.
+pub(super) async fn tell_of_losses(mut losses: watch::Receiver<u64>, healths: [Health; 2]) {
+    while losses.changed().await.is_ok() {
+        for health in &healths {
+            health.note(DURABILITY, false).await;
+        }
     }
 }
 

@@ -4,7 +4,11 @@ use super::Settings;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::Parts;
+use crate::ui::event_json::event_json;
+use crate::ui::text;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
+use cairn_proto::event::Event;
+use prost::Message as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +23,8 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         memory: MemoryConfig {
             store: settings.store.config(),
             max_pages: settings.store.max_pages,
+            retain: settings.store.retention.after,
+            archive: settings.store.retention.archive.clone(),
             ..MemoryConfig::default()
         },
         memory_deps: memory_deps(context)?,
@@ -29,28 +35,47 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         environment: environment.map(|(n, v)| (n.into(), v.into())).collect(),
         more_tools: Vec::new(),
         models: Arc::new(settings.registry()),
-        executor: cairn_executor::Config::default(),
+        executor: cairn_executor::Config {
+            max_attempts: settings.executor.max_attempts,
+            ..cairn_executor::Config::default()
+        },
         planner: cairn_planner::Config::default(),
         orchestrator: cairn_orchestrator::Config {
             lease: settings.session.lease,
+            max_sessions: settings.session.max_owned,
+            max_queued: settings.session.max_queued,
             limits: settings.run.limits(),
             environment: surroundings(workspace),
+            #[cfg(debug_assertions)]
+            trusts_leases: crate::fail::sabotage(&context.environment)?.leases,
             ..cairn_orchestrator::Config::default()
         },
     })
 }
 
-#[cfg(debug_assertions)]
+#[cfg_attr(
+    not(debug_assertions),
+    allow(
+        unused_variables,
+        clippy::unnecessary_wraps,
+        reason = "fail points are for tests"
+    )
+)]
 fn memory_deps(context: &Context) -> Result<MemoryDeps, CliError> {
     Ok(MemoryDeps {
+        archive_line: Some(Arc::new(archived)),
+        #[cfg(debug_assertions)]
         commit_hook: crate::fail::hook(&context.environment)?,
+        sabotage: crate::fail::sabotage(&context.environment)?.store,
         ..MemoryDeps::default()
     })
 }
 
-#[cfg(not(debug_assertions))]
-fn memory_deps(_: &Context) -> Result<MemoryDeps, CliError> {
-    Ok(MemoryDeps::default())
+/// An event's line in an archive: what `cairn export` says of it.
+fn archived(seq: u64, event: &[u8]) -> String {
+    // What cannot be read is kept as what an export makes of it, too: an event of no kind.
+    let event = Event::decode(event).unwrap_or_default();
+    text::json(&event_json(seq, &event))
 }
 
 pub(super) fn tools(settings: &Settings) -> cairn_tools::Config {

@@ -1,10 +1,12 @@
 //! Where sessions are stored: in a file of this machine, or on Redis.
 
+use cairn_boot::config::duration;
 use cairn_boot::{Checks, Secret};
 use cairn_memory::StoreConfig;
 use cairn_memory::redis::{RedisConfig, RedisMode, RedisUrl};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where sessions are stored.
 #[derive(Debug, Serialize, Deserialize)]
@@ -14,8 +16,23 @@ pub struct StoreSettings {
     pub path: PathBuf,
     /// Most pages of 4 KiB that it may have.
     pub max_pages: Option<u32>,
+    /// How long finished sessions are kept.
+    pub retention: RetentionSettings,
     /// Servers that take the place of the file.
     pub redis: RedisSettings,
+}
+
+/// What becomes of sessions that have been idle for long: those without a run that goes on or waits.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RetentionSettings {
+    /// They are deleted whole, with their memory, so long after their last change. Without it they
+    /// stay, but for those with a time to live of their own.
+    #[serde(with = "cairn_boot::config::duration::optional")]
+    pub after: Option<Duration>,
+    /// A folder that their journals are written to first, as NAMESPACE/SESSION.jsonl, in the form of
+    /// `cairn export`.
+    pub archive: Option<PathBuf>,
 }
 
 /// Servers of Redis 7 or later.
@@ -47,6 +64,7 @@ impl Default for StoreSettings {
         Self {
             path: PathBuf::from(".cairn/cairn.db"),
             max_pages: None,
+            retention: RetentionSettings::default(),
             redis: RedisSettings::default(),
         }
     }
@@ -111,7 +129,26 @@ impl StoreSettings {
         let pages = self.max_pages;
         let enough = pages.is_none_or(|pages| pages >= 256);
         checks.require(enough, "store.max_pages", "is too small", "256 or more");
+        self.retention.check(checks);
         self.redis.check(checks);
+    }
+}
+
+impl RetentionSettings {
+    fn check(&self, checks: &mut Checks) {
+        if let Some(after) = self.after {
+            let allowed = Duration::from_secs(1)..=Duration::from_secs(3650 * 24 * 3600);
+            checks.require(
+                allowed.contains(&after),
+                "store.retention.after",
+                &format!("is {}", duration::show(after)),
+                "1s to 3650d",
+            );
+        }
+        let archive = self.archive.as_ref();
+        let is_empty = archive.is_some_and(|archive| archive.as_os_str().is_empty());
+        let folder = "a folder, such as .cairn/archive";
+        checks.require(!is_empty, "store.retention.archive", "is empty", folder);
     }
 }
 

@@ -251,6 +251,8 @@ fn all_faults_come_at_once() {
     let file = "\
 [store]
 max_pages = 1
+retention.after = '10ms'
+retention.archive = ''
 [run]
 max_turns = 0
 [models.tape]
@@ -271,6 +273,8 @@ x = 1";
     let error = settings(file, &variables, &[]).unwrap_err();
     for part in [
         "cairn.toml:2: store.max_pages is too small (allowed: 256 or more)",
+        "store.retention.after is 10ms (allowed: 1s to 3650d)",
+        "store.retention.archive is empty (allowed: a folder, such as .cairn/archive)",
         "run.max_turns is 0 (allowed: 1 to 100000)",
         "models.tape.path is missing",
         "models.far.base_url is wrong: the model's key would travel over plain HTTP",

@@ -72,7 +72,9 @@ pub fn kind_name(kind: &Kind) -> &'static str {
 
 fn fields(kind: &Kind) -> Value {
     match kind {
-        Kind::SessionCreated(e) => json!({"title": e.title}),
+        Kind::SessionCreated(e) => {
+            json!({"title": e.title, "time_to_live_ms": e.time_to_live_ms})
+        }
         Kind::CommandReceived(e) => command_received(e),
         Kind::CommandRefused(e) => command_refused(e),
         Kind::MemorySet(e) => json!({"key": e.key, "value": e.value}),

@@ -14,7 +14,7 @@ use cairn_rpc::text::clip;
 use runs::run_line;
 use std::collections::HashMap;
 use std::fmt;
-use words::{PIECE, after_colon, command_text, result, settlement_text};
+use words::{PIECE, after_colon, command_text, result, settlement_text, stays};
 
 /// What a line tells at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -289,7 +289,7 @@ impl Narrator {
 
 fn session_line(kind: &Kind) -> EventLine {
     let text = match kind {
-        Kind::SessionCreated(e) => format!("session created{}", after_colon(&e.title)),
+        Kind::SessionCreated(e) => format!("session created{}{}", after_colon(&e.title), stays(e)),
         Kind::CommandReceived(e) => format!("asked: {}", command_text(e.command.as_ref())),
         Kind::CommandRefused(e) => {
             let why = clip(&e.message, 2 * PIECE);

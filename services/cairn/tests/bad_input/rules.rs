@@ -78,6 +78,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         (_, "request_id") => required(ID),
         (_, "title") if message.name() == "PlanStep" => text(1024),
         (_, "title") => text(256),
+        (_, "time_to_live_ms") => number(315_360_000_000),
         ("ListSessionsRequest", "page_size") => number(1000),
         ("ListSessionsRequest", "page_token") => ANY,
         ("StartRunRequest", "run") => required(ANY),

@@ -14,6 +14,7 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
             session: format!("new-{n}"),
             request_id: format!("create-{n}"),
             title: "A title".to_owned(),
+            time_to_live_ms: 86_400_000,
         }),
         "GetSession" => one(&pb::GetSessionRequest { session }),
         "ListSessions" => one(&pb::ListSessionsRequest {
@@ -159,9 +160,11 @@ fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
         ..wire::StartRun::default()
     };
     let request = pb::StartRunRequest {
+        time_to_live_ms: 0,
         session: String::new(),
         request_id: format!("start-{n}"),
         run: Some(run),
+        ..pb::StartRunRequest::default()
     };
     request.encode_to_vec()
 }
@@ -199,6 +202,10 @@ fn session_memory(method: &str, session: String) -> Vec<Vec<u8>> {
         "ClearMemory" | "ListMemory" | "SnapshotMemory" => {
             one(&memory_pb::ListMemoryRequest { session })
         }
+        "WatchMemory" => one(&memory_pb::WatchMemoryRequest {
+            session,
+            after_seq: Some(1),
+        }),
         _ => Vec::new(),
     }
 }

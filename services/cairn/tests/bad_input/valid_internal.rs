@@ -32,6 +32,7 @@ pub(crate) fn session(id: &str) -> pb::CreateSessionRequest {
         owner: "owner".to_owned(),
         lease_ms: 600_000,
         operation_id: format!("operation-{id}"),
+        time_to_live_ms: 86_400_000,
     }
 }
 
@@ -89,6 +90,7 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
             request_id: format!("command-{n}"),
             request_digest: vec![1; 32].into(),
             event: vec![5].into(),
+            repeat_only: false,
         }),
         "ReadEvents" => one(&pb::ReadEventsRequest {
             session,
@@ -145,7 +147,12 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
             owner,
             epoch: 1,
         }),
+        // Not the one that the others need.
+        "SetAside" => one(&pb::SetAsideRequest {
+            session: "another".to_owned(),
+        }),
         "ReleaseQuarantine" => one(&pb::ReleaseQuarantineRequest { session }),
+        "CountQueued" => one(&pb::CountQueuedRequest {}),
         _ => Vec::new(),
     }
 }

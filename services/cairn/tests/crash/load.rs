@@ -192,6 +192,7 @@ impl Driver {
             session: String::new(),
             request_id: run.known.request.clone(),
             run: Some(run.request.clone()),
+            ..pb::StartRunRequest::default()
         };
         let mut client = self.client();
         let answer = self.ask(run, client.start_run(request)).await?;

@@ -184,6 +184,13 @@ fn whole(events: &[Value]) -> Vec<String> {
     vec![format!("the journal: {}", said.unwrap_or_default())]
 }
 
+/// What holds of the journal of a session with one run that has completed.
+pub(crate) fn journal(events: &[Value]) -> Vec<String> {
+    let mut findings = whole(events);
+    findings.extend(one_run(events));
+    findings
+}
+
 fn kind<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
     events.iter().filter(move |event| event["kind"] == kind)
 }

@@ -14,6 +14,10 @@ pub(crate) struct Settings {
     pub(crate) noisy_disk: bool,
     /// Keep everything also if nothing is wrong.
     pub(crate) keep: bool,
+    /// The store is a cluster of three servers.
+    pub(crate) is_cluster: bool,
+    /// Checks that the services do without.
+    pub(crate) without: String,
 }
 
 impl Settings {
@@ -35,6 +39,8 @@ impl Settings {
             lease: text("CAIRN_CRASH_LEASE").unwrap_or_else(|| "3s".to_owned()),
             noisy_disk: text("CAIRN_CRASH_NOISY_DISK").is_some(),
             keep: text("CAIRN_CRASH_KEEP").is_some(),
+            is_cluster: text("CAIRN_CRASH_CLUSTER").is_some(),
+            without: text("CAIRN_CRASH_WITHOUT").unwrap_or_default(),
         }
     }
 }

@@ -48,8 +48,8 @@ pub(crate) struct Pause {
 
 /// Events as JSON, and when they happened.
 #[derive(Debug, Default)]
-struct Exported {
-    events: Vec<Value>,
+pub(crate) struct Exported {
+    pub(crate) events: Vec<Value>,
     at: Vec<i64>,
 }
 
@@ -109,6 +109,7 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
     let queued = queued(world).await;
     verdict.findings.extend(oracle::check_queues(&queued));
     verdict.findings.extend(world.done.died.iter().cloned());
+    verdict.findings.extend(world.lost());
     let retried = runs.iter().flat_map(|run| &run.retried);
     let is_doubled = |key: &&String| ledger.get(*key).is_some_and(|times| *times > 1);
     verdict.doubled = retried.filter(is_doubled).count();
@@ -155,7 +156,7 @@ impl Verdict {
     }
 }
 
-async fn export(client: &mut Client, session: &str) -> Result<Exported, Status> {
+pub(crate) async fn export(client: &mut Client, session: &str) -> Result<Exported, Status> {
     let session = session.to_owned();
     let request = pb::ExportSessionRequest { session };
     let mut stream = client.export_session(request).await?.into_inner();

@@ -3,8 +3,9 @@
 use super::CAIRN;
 use super::chaos::{Chaos, What};
 use super::settings::Settings;
+use super::stores::Stores;
 use cairn_testkit::cluster::{Member, SERVICES, State};
-use cairn_testkit::{Cluster, RedisServer, Site};
+use cairn_testkit::{Cluster, Site};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -12,10 +13,10 @@ use std::time::{Duration, Instant};
 
 /// Processes of each of the services.
 const COUNTS: [usize; 5] = [2, 2, 2, 1, 2];
-/// The longest that is waited for a good moment to kill the store.
-const AIM: Duration = Duration::from_secs(2);
-/// So many commands between two looks are a burst.
-const BURST: u64 = 6;
+/// The usual lease, and a little more.
+const LONGEST_LEASE: Duration = Duration::from_secs(3);
+/// With each of so many actions an answer of the store is lost as well.
+const LOSSES: usize = 3;
 /// Between two looks at the processes when nothing else is to be done.
 const LOOK: Duration = Duration::from_millis(50);
 /// The longest that processes may take to serve when nobody disturbs them any more.
@@ -37,7 +38,7 @@ const NOISE: &str = "while :; do dd if=/dev/zero of=noise bs=1M count=48 conv=fs
 enum Later {
     Begin(Member),
     Thaw(Member),
-    StartStore,
+    StartStore(usize),
 }
 
 /// What was done.
@@ -57,14 +58,13 @@ pub(crate) struct Done {
 pub(crate) struct World<'a> {
     site: &'a Site,
     cluster: Cluster<'a>,
-    store: RedisServer,
-    store_is_up: bool,
-    /// The store answers when what it answers is on the disk.
-    waits_for_disk: bool,
-    store_log: PathBuf,
+    stores: Stores,
     members: Vec<Member>,
     later: Vec<(Instant, Later)>,
     noise: Option<Child>,
+    store_kills: usize,
+    acts: usize,
+    outlasts: bool,
     pub(crate) done: Done,
 }
 
@@ -88,10 +88,12 @@ pub(crate) fn site(settings: &Settings) -> Site {
 impl<'a> World<'a> {
     /// Starts everything, and returns when all of it serves.
     pub(crate) fn start(site: &'a Site, settings: &Settings) -> Self {
-        let store = RedisServer::with(&[("appendfsync", &settings.appendfsync)]);
-        let folder = store.ask(&["CONFIG", "GET", "dir"]);
-        let folder = folder.lines().last().expect("a folder").to_owned();
-        let cluster = Cluster::several(site, &[("CAIRN_STORE", &store.url())], COUNTS);
+        let stores = Stores::start(&settings.appendfsync, settings.is_cluster);
+        let folder = stores.folder();
+        let mut variables = stores.variables();
+        variables.push(("CAIRN_SABOTAGE", settings.without.clone()));
+        let variables: Vec<_> = variables.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        let cluster = Cluster::several(site, &variables, COUNTS);
         let noise = settings.noisy_disk.then(|| {
             let mut noise = Command::new("setpriv");
             let noise = noise.args(["--pdeathsig", "KILL", "sh", "-c", NOISE]);
@@ -102,12 +104,12 @@ impl<'a> World<'a> {
             site,
             members: cluster.members(),
             cluster,
-            store,
-            store_is_up: true,
-            waits_for_disk: settings.appendfsync == "always",
-            store_log: PathBuf::from(folder).join("log"),
+            stores,
             later: Vec::new(),
             noise,
+            store_kills: 0,
+            acts: 0,
+            outlasts: settings.without.contains("fencing"),
             done: Done::default(),
         }
     }
@@ -149,6 +151,7 @@ impl<'a> World<'a> {
         for (_, later) in std::mem::take(&mut self.later) {
             self.catch_up(later);
         }
+        self.stores.settle();
         let began = Instant::now();
         let is_up = |world: &mut Self, member| world.cluster.state(member) == State::Serving;
         while !self.members.clone().into_iter().all(|it| is_up(self, it)) {
@@ -187,27 +190,33 @@ impl<'a> World<'a> {
         match later {
             Later::Begin(member) => self.cluster.begin(member),
             Later::Thaw(member) => self.cluster.thaw(member),
-            Later::StartStore => {
-                self.store.start_again();
-                self.store_is_up = true;
-            }
+            Later::StartStore(number) => self.stores.start_again(number),
         }
     }
 
     fn act(&mut self, what: What) {
+        self.acts += 1;
+        if self.acts.is_multiple_of(LOSSES) && self.stores.lose_an_answer() {
+            self.count("redis answer lost".to_owned());
+        }
         match what {
             What::Kill { victim, down } => self.kill(victim, down),
             What::Freeze { victim, span } => self.freeze(victim, span),
-            What::KillStore { is_aimed, down } if self.store_is_up => {
-                let how = if is_aimed { self.aim() } else { "at random" };
-                self.store.kill();
-                self.store_is_up = false;
-                self.count(format!("redis killed {how}"));
-                self.done.kills += 1;
-                self.later.push((Instant::now() + down, Later::StartStore));
-            }
-            What::KillStore { .. } => {}
+            What::KillStore { is_aimed, down } => self.kill_store(is_aimed, down),
         }
+    }
+
+    /// Kills one server of the store after the other.
+    fn kill_store(&mut self, is_aimed: bool, down: Duration) {
+        let number = self.store_kills % self.stores.count();
+        let Some(how) = self.stores.kill(number, is_aimed) else {
+            return;
+        };
+        self.store_kills += 1;
+        self.count(format!("redis killed {how}"));
+        self.done.kills += 1;
+        let again = Instant::now() + down;
+        self.later.push((again, Later::StartStore(number)));
     }
 
     /// Kills the victim, or the next one that is there.
@@ -233,12 +242,27 @@ impl<'a> World<'a> {
 
     /// Freezes the victim, or the next one that serves and is not frozen.
     fn freeze(&mut self, victim: usize, span: Duration) {
+        let mut victim = victim;
+        if self.outlasts {
+            // Without fencing it is owners that matter, one of which has to be awake.
+            let orchestrators = self.cluster.members_of("orchestrator");
+            if orchestrators.iter().any(|it| self.is_frozen(*it)) {
+                return;
+            }
+            let wanted = orchestrators[victim % orchestrators.len()];
+            let place = self.members.iter().position(|it| *it == wanted);
+            victim = place.unwrap_or(victim);
+        }
         let Some((member, _)) = self.find(victim, |state| state == State::Serving) else {
             return;
         };
         if self.is_frozen(member) {
             return;
         }
+        let span = match self.outlasts {
+            true => span + LONGEST_LEASE,
+            false => span,
+        };
         self.cluster.freeze(member);
         self.count(format!("{} frozen", member.service));
         self.done.freezes += 1;
@@ -262,54 +286,27 @@ impl<'a> World<'a> {
         *self.done.counts.entry(what).or_default() += 1;
     }
 
-    /// Waits for a bad moment, and says which one came: where answers do not wait for the disk, one
-    /// at which more was answered while it was busy; else the middle of many commits.
-    fn aim(&self) -> &'static str {
-        let began = Instant::now();
-        let mut before: Option<u64> = None;
-        while began.elapsed() < AIM {
-            let (is_flushing, commands) = self.progress();
-            if !self.waits_for_disk && !is_flushing {
-                before = None;
-                continue;
-            }
-            let first = *before.get_or_insert(commands);
-            match self.waits_for_disk {
-                true if commands > first + BURST => return "during a burst",
-                true => before = Some(commands),
-                false if commands > first + BURST => return "during a flush",
-                false => {}
-            }
-        }
-        "in a quiet moment"
-    }
-
-    /// Whether a flush is under way in the background, and the number of commands so far.
-    fn progress(&self) -> (bool, u64) {
-        let info = self.store.ask(&["INFO", "persistence", "stats"]);
-        let field = |name: &str| {
-            let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-            let found = lines.find(|(known, _)| *known == name);
-            found.and_then(|(_, value)| value.trim().parse::<u64>().ok())
-        };
-        let flushes = field("aof_pending_bio_fsync").unwrap_or(0);
-        (flushes > 0, field("total_commands_processed").unwrap_or(0))
-    }
-
     /// The members of all queues of the store that are not empty.
     pub(crate) fn queued(&self) -> Vec<String> {
-        const LOOK_AT_ALL: &str = "local found = {} \
-            for p = 0, 255 do for _, queue in ipairs({'due', 'leases', 'aside'}) do \
-            local key = string.format('cairn:{p%03x}:%s', p, queue) \
-            for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do \
-            found[#found + 1] = queue .. ' ' .. member end end end \
-            return table.concat(found, '\\n')";
-        let answer = self.store.ask(&["EVAL", LOOK_AT_ALL, "0"]);
-        let is_text = answer.starts_with('$');
-        assert!(is_text, "the queues cannot be read: {answer}");
-        let lines = answer.lines().skip(1).map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty());
-        lines.map(str::to_owned).collect()
+        self.stores.queued()
+    }
+
+    /// How many transitions of former owners memory has refused.
+    pub(crate) fn refused(&self) -> usize {
+        self.told_by_memory(super::stale::REFUSED).len()
+    }
+
+    /// What memory says of writes that the store's servers have lost.
+    pub(crate) fn lost(&self) -> Vec<String> {
+        self.told_by_memory("acknowledged writes of a session are lost")
+    }
+
+    /// The lines of memory's logs with these words.
+    fn told_by_memory(&self, words: &str) -> Vec<String> {
+        let logs = self.cluster.members_of("memory").into_iter();
+        let logs = logs.filter_map(|member| self.site.read(&member.log()));
+        let lines = logs.flat_map(|log| log.lines().map(str::to_owned).collect::<Vec<_>>());
+        lines.filter(|line| line.contains(words)).collect()
     }
 
     /// The ends of all logs.
@@ -325,10 +322,10 @@ impl<'a> World<'a> {
         let target = target.join(format!("crash-{seed}"));
         let _ = std::fs::remove_dir_all(&target);
         std::fs::create_dir_all(&target).expect("a folder for what is kept");
-        for (from, name) in [
-            (self.site.path(), "site"),
-            (self.store_log.as_path(), "redis.log"),
-        ] {
+        let logs = self.stores.logs().zip(0..);
+        let logs = logs.map(|(log, number)| (log, format!("redis-{number}.log")));
+        let site = (self.site.path().to_owned(), "site".to_owned());
+        for (from, name) in logs.chain([site]) {
             let mut copy = Command::new("cp");
             let copied = copy.arg("-r").arg(from).arg(target.join(name)).status();
             assert!(copied.is_ok_and(|status| status.success()), "cp failed");

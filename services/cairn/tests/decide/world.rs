@@ -51,12 +51,14 @@ impl World {
             session: "s".to_owned(),
             request_id: "create".to_owned(),
             title: String::new(),
+            ..pb::CreateSessionRequest::default()
         };
         client.create_session(request).await.expect("a session");
         let request = pb::StartRunRequest {
             session: "s".to_owned(),
             request_id: "start".to_owned(),
             run: Some(chain(vec![super::support::tool_step("pay")])),
+            ..pb::StartRunRequest::default()
         };
         client.start_run(request).await.expect("a run");
     }

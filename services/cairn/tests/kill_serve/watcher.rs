@@ -64,6 +64,7 @@ impl Watcher {
             session: String::new(),
             request_id: "r-1".to_owned(),
             run: Some(self.run.clone()),
+            ..pb::StartRunRequest::default()
         };
         self.session = client.start_run(request).await?.into_inner().session;
         // What is asked may have been seen already, and its answer lost.

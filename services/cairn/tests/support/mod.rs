@@ -134,6 +134,7 @@ pub async fn start(client: &mut Client, request_id: &str, run: wire::StartRun) -
         session: String::new(),
         request_id: request_id.to_owned(),
         run: Some(run),
+        ..pb::StartRunRequest::default()
     };
     client
         .start_run(request)

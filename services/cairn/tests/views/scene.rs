@@ -67,6 +67,7 @@ impl Scene {
             session: scene.session.clone(),
             request_id: "create".to_owned(),
             title: "Stores".to_owned(),
+            ..pb::CreateSessionRequest::default()
         };
         let created = scene.client.create_session(request).await;
         created.expect("a session");
@@ -85,6 +86,7 @@ impl Scene {
             session: self.session.clone(),
             request_id: request_id.to_owned(),
             run: Some(run),
+            ..pb::StartRunRequest::default()
         };
         self.client.start_run(request).await.expect("a run");
         let after_seq = self.events.last().map_or(0, |(seq, _)| *seq);

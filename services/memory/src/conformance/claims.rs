@@ -1,7 +1,7 @@
 //! Claiming sessions, and being told of commands.
 
 use super::support::*;
-use crate::port::{ClaimRequest, Claims, Commit, Header, ReleaseRequest};
+use crate::port::{ClaimRequest, Claims, Commit, Create, Header, ReleaseRequest};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -103,6 +103,70 @@ pub async fn what_is_due_first_is_claimed_first(subject: &Subject) {
         let claims = subject.store.claim(request).await.unwrap().claims;
         assert_eq!(claims[0].key.session(), want);
     }
+}
+
+/// Queues a session of each of the ids, all in one partition of a store that has some.
+async fn queue(subject: &Subject, namespace: &str, count: usize) {
+    let keys = neighbours(namespace, count);
+    let creations = keys.iter().map(|key| {
+        subject.store.create(Create {
+            last_command_seq: 2,
+            ..creation(key)
+        })
+    });
+    for created in futures::future::join_all(creations).await {
+        created.unwrap();
+    }
+    subject.pass(5).await;
+}
+
+/// Whoever asks for eight gets the four of the small tenants, though they were queued last.
+pub async fn a_tenant_that_queues_much_keeps_no_other_waiting(subject: &Subject) {
+    queue(subject, "large", 200).await;
+    queue(subject, "small", 2).await;
+    queue(subject, "third", 2).await;
+    let request = ClaimRequest {
+        max_sessions: 8,
+        ..claim_request("one")
+    };
+    let claims = subject.store.claim(request).await.unwrap().claims;
+    let of = |namespace: &str| {
+        let claims = claims.iter();
+        claims.filter(|it| it.key.namespace() == namespace).count()
+    };
+    assert_eq!([of("large"), of("small"), of("third")], [4, 2, 2]);
+}
+
+pub async fn who_wants_no_session_is_told_of_its_own(subject: &Subject) {
+    let owner = subject.owned("a", "one").await;
+    let other = subject.parked("b").await;
+    subject.append(&other, "wake").await;
+    let full = ClaimRequest {
+        max_sessions: 0,
+        ..waiting("one")
+    };
+    let event = async {
+        subject.claims("somebody").await;
+        subject.append(&owner.key, "c").await
+    };
+    let (claims, _) = tokio::join!(subject.store.claim(full), event);
+    let claims = claims.unwrap();
+    assert!(claims.claims.is_empty(), "{claims:?}");
+    assert_eq!(woken(&claims), ["a"]);
+}
+
+pub async fn what_can_be_claimed_is_counted(subject: &Subject) {
+    assert_eq!(subject.store.queued().await, Ok(0));
+    subject.owned("expired", "one").await;
+    let key = subject.parked("due").await;
+    subject.append(&key, "wake").await;
+    subject.parked("asleep").await;
+    assert_eq!(subject.store.queued().await, Ok(1));
+    subject.outlive_leases().await;
+    subject.owned("owned", "one").await;
+    assert_eq!(subject.store.queued().await, Ok(2));
+    subject.claims("two").await;
+    assert_eq!(subject.store.queued().await, Ok(0));
 }
 
 pub async fn concurrent_claimers_never_get_the_same_session(subject: &Subject) {

@@ -1,7 +1,7 @@
 //! Commands, which need no ownership.
 
 use super::support::*;
-use crate::port::{Create, Header, StoreError, StoreResult};
+use crate::port::{AppendCommand, Create, Header, RequestId, StoreError, StoreResult};
 use std::collections::HashSet;
 
 pub async fn a_command_is_appended_once(subject: &Subject) {
@@ -14,6 +14,31 @@ pub async fn a_command_is_appended_once(subject: &Subject) {
     let again = subject.store.append_command(repeat).await.unwrap();
     assert_eq!((again.duplicate, again.seq), (true, 3));
     assert_eq!(subject.journal(&key).await, "1:made 2:first 3:c 4:d");
+}
+
+/// Whoever takes no new work still answers for what was accepted.
+pub async fn what_is_only_to_be_repeated_is_not_appended(subject: &Subject) {
+    let key = subject.parked("a").await;
+    let repeat = |id: &str| AppendCommand {
+        repeat_only: true,
+        ..command(&key, id)
+    };
+    let unknown = subject.store.append_command(repeat("r")).await.unwrap();
+    assert_eq!((unknown.duplicate, unknown.seq), (false, 0));
+    assert_eq!(subject.journal(&key).await, "1:made 2:first");
+    assert_eq!(subject.claimed("one").await, [""; 0]);
+    subject.append(&key, "r").await;
+    let known = subject.store.append_command(repeat("r")).await.unwrap();
+    assert_eq!((known.duplicate, known.seq), (true, 3));
+    let other = AppendCommand {
+        request: RequestId {
+            digest: bytes("other"),
+            ..request("r")
+        },
+        ..repeat("r")
+    };
+    let refused = subject.store.append_command(other).await;
+    assert_eq!(refused, Err(StoreError::RequestMismatch));
 }
 
 pub async fn a_request_id_with_another_digest_is_refused(subject: &Subject) {

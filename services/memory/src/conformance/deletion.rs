@@ -2,7 +2,7 @@
 
 use super::support::*;
 use crate::port::{
-    Checkpoint, Commit, MemoryWrite, OwnedSession, ReleaseRequest, RenewRequest, SessionKey,
+    Checkpoint, Commit, End, MemoryWrite, OwnedSession, ReleaseRequest, RenewRequest, SessionKey,
     StoreError,
 };
 
@@ -37,7 +37,7 @@ async fn full(subject: &Subject, id: &str) -> (Owner, String) {
 /// Whatever is asked of the session is answered that it was deleted.
 async fn assert_gone(subject: &Subject, key: &SessionKey, digest: &str) {
     let store = &subject.store;
-    let gone = StoreError::Terminal;
+    let gone = StoreError::Terminal(End::Deleted);
     assert_eq!(store.read(key, 0, 10).await.err(), Some(gone.clone()));
     assert_eq!(store.checkpoint(key, 10).await.err(), Some(gone.clone()));
     assert_eq!(store.get_blob(key, digest).await.err(), Some(gone.clone()));
@@ -57,7 +57,11 @@ pub async fn late_writes_to_a_deleted_session_are_terminal(subject: &Subject) {
     let (owner, digest) = full(subject, "a").await;
     let last = owner.next("late");
     subject.store.delete(&owner.key).await.unwrap();
-    let (store, key, gone) = (&subject.store, &owner.key, StoreError::Terminal);
+    let (store, key, gone) = (
+        &subject.store,
+        &owner.key,
+        StoreError::Terminal(End::Deleted),
+    );
     assert_eq!(owner.error(last).await, gone);
     assert_eq!(store.create(creation(key)).await.err(), Some(gone.clone()));
     assert_eq!(
@@ -130,10 +134,7 @@ pub async fn deleting_touches_no_other_session(subject: &Subject) {
         assert_eq!(page.events.len(), 6);
         let checkpoint = subject.store.checkpoint(&owner.key, 9).await.unwrap();
         assert_eq!(checkpoint.unwrap().state, bytes("state"));
-        assert_eq!(
-            subject.store.list_memory(&owner.key).await.unwrap().len(),
-            1
-        );
+        assert_eq!(subject.memory(&owner.key).await, "k=1");
         assert!(subject.append(&owner.key, "c").await.duplicate);
         assert_eq!(owner.commit("z").await.others.len(), 2);
     }

@@ -1,7 +1,7 @@
 //! Following journals.
 
 use super::support::*;
-use crate::port::{Commit, EventStream, SessionKey, StoreError, StoredEvent};
+use crate::port::{Commit, End, EventStream, SessionKey, StoreError, StoredEvent};
 use bytes::Bytes;
 use futures::StreamExt as _;
 
@@ -97,7 +97,21 @@ pub async fn following_nothing_is_an_error(subject: &Subject) {
     let key = subject.parked("a").await;
     subject.store.delete(&key).await.unwrap();
     let deleted = subject.store.follow(&key, 0).await;
-    assert_eq!(deleted.err(), Some(StoreError::Terminal));
+    assert_eq!(deleted.err(), Some(StoreError::Terminal(End::Deleted)));
+}
+
+pub async fn following_from_beyond_the_end_is_an_error(subject: &Subject) {
+    let mut owner = subject.owned("a", "one").await;
+    for known in [3, 1 << 40, u64::MAX] {
+        let beyond = subject.store.follow(&owner.key, known).await;
+        let want = StoreError::WentBack { known, stored: 2 };
+        assert_eq!(beyond.err(), Some(want));
+    }
+    owner.commit("x").await;
+    assert_eq!(
+        Follower::new(subject, &owner.key, 3).await.catch_up().await,
+        ""
+    );
 }
 
 pub async fn many_followers_get_everything_once(subject: &Subject) {

@@ -1,33 +1,37 @@
 //! Session memory.
 
 use super::support::*;
-use crate::port::{Commit, Limit, MemoryEntry, MemoryWrite, SessionKey, StoreError};
+use crate::port::{Commit, Limit, MemoryEntry, MemoryList, MemoryWrite, SessionKey, StoreError};
 use cairn_proto::event::{Event, event::Kind};
 use prost::Message as _;
 
-fn set(key: &str, value: &str) -> MemoryWrite {
+pub(super) fn set(key: &str, value: &str) -> MemoryWrite {
     MemoryWrite::Set {
         key: key.to_owned(),
         value: value.to_owned(),
     }
 }
 
-fn remove(key: &str) -> MemoryWrite {
+pub(super) fn remove(key: &str) -> MemoryWrite {
     MemoryWrite::Remove {
         key: key.to_owned(),
     }
 }
 
 impl Subject {
-    async fn remember(&self, session: &SessionKey, change: MemoryWrite) -> u64 {
+    pub(super) async fn remember(&self, session: &SessionKey, change: MemoryWrite) -> u64 {
         self.store.write_memory(session, change).await.unwrap()
     }
 
     /// All of a session's memory: `a=1 b=2`.
-    async fn memory(&self, session: &SessionKey) -> String {
-        let entries = self.store.list_memory(session).await.unwrap();
+    pub(super) async fn memory(&self, session: &SessionKey) -> String {
+        let list = self.store.list_memory(session).await.unwrap();
         let show = |MemoryEntry { key, value }| format!("{key}={value}");
-        entries.into_iter().map(show).collect::<Vec<_>>().join(" ")
+        list.entries
+            .into_iter()
+            .map(show)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
@@ -47,7 +51,11 @@ pub async fn an_absent_key_is_none(subject: &Subject) {
     let session = subject.parked("a").await;
     let get = |name| subject.store.get_memory(&session, name);
     assert_eq!(get("k").await, Ok(None));
-    assert_eq!(subject.store.list_memory(&session).await, Ok(Vec::new()));
+    let nothing = MemoryList {
+        entries: Vec::new(),
+        last_seq: 2,
+    };
+    assert_eq!(subject.store.list_memory(&session).await, Ok(nothing));
     let missing = subject.store.get_memory(&key("unknown"), "k").await;
     assert_eq!(missing, Err(StoreError::NotFound));
 }
@@ -129,7 +137,7 @@ pub async fn an_owners_memory_writes_come_with_its_commit(subject: &Subject) {
         "1:made 2:first 3:changed"
     );
     let stale = Commit {
-        version: 9,
+        version: 0,
         memory_writes: vec![set("y", "5")],
         ..owner.next("stale")
     };
@@ -237,7 +245,7 @@ pub async fn clients_fill_memory_and_owners_still_set_theirs(subject: &Subject) 
     assert_eq!(refused, Err(StoreError::limit(Limit::MemoryKeys, 8)));
     let committed = owner.make(late).await.unwrap();
     assert_eq!(committed.others.len(), 9);
-    let names = subject.store.list_memory(&owner.key).await.unwrap();
+    let names = subject.store.list_memory(&owner.key).await.unwrap().entries;
     let names: Vec<_> = names.iter().map(|entry| entry.key.as_str()).collect();
     assert_eq!(names.concat(), "01234567abcd");
 }
@@ -286,7 +294,13 @@ pub async fn a_transition_may_make_room_in_memory(subject: &Subject) {
     full.memory_writes = vec![set("more", "1"), remove("0")];
     owner.make(full).await.unwrap();
     assert_eq!(
-        subject.store.list_memory(&owner.key).await.unwrap().len(),
+        subject
+            .store
+            .list_memory(&owner.key)
+            .await
+            .unwrap()
+            .entries
+            .len(),
         12
     );
 }

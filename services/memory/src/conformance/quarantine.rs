@@ -1,7 +1,7 @@
 //! Claims without progress.
 
 use super::support::*;
-use crate::port::{Commit, ReleaseRequest};
+use crate::port::{Commit, ReleaseRequest, StoreError};
 
 /// Claims and lets the lease run out, as an owner that dies each time.
 async fn die(subject: &Subject, times: usize) {
@@ -136,4 +136,30 @@ pub async fn releasing_a_healthy_session_from_quarantine_does_nothing(subject: &
     let mut owner = subject.owned("b", "one").await;
     subject.store.release_quarantine(&owner.key).await.unwrap();
     owner.commit("x").await;
+}
+
+pub async fn a_session_is_set_aside_whoever_owns_it(subject: &Subject) {
+    let owner = subject.owned("a", "one").await;
+    for _ in 0..2 {
+        subject.store.set_aside(&owner.key).await.unwrap();
+    }
+    assert!(is_set_aside(subject).await);
+    assert_eq!(owner.error(owner.next("x")).await, StoreError::Fenced);
+    subject.outlive_leases().await;
+    assert_eq!(subject.claimed("two").await, [""; 0]);
+    assert!(subject.append(&owner.key, "wake").await.quarantined);
+    assert_eq!(subject.claimed("two").await, [""; 0]);
+    subject.store.release_quarantine(&owner.key).await.unwrap();
+    let mut second = subject.claim_one("two").await;
+    second.commit("y").await;
+    assert!(!is_set_aside(subject).await);
+}
+
+pub async fn a_queued_session_that_is_set_aside_is_not_claimed(subject: &Subject) {
+    let key = queued(subject).await;
+    subject.store.set_aside(&key).await.unwrap();
+    assert_eq!(subject.claimed("one").await, [""; 0]);
+    let unknown = super::support::key("unknown");
+    let refused = subject.store.set_aside(&unknown).await;
+    assert_eq!(refused, Err(StoreError::NotFound));
 }

@@ -7,6 +7,7 @@ use crate::port::{
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,6 +62,20 @@ pub(super) fn key(session: impl ToString) -> SessionKey {
     SessionKey::new(SPACE, session.to_string())
 }
 
+/// So many sessions of a namespace that share a partition where a store has partitions, which go by
+/// the first byte of a digest.
+pub(super) fn neighbours(namespace: &str, count: usize) -> Vec<SessionKey> {
+    let names = (0_u32..).map(|number| format!("n{number}"));
+    let neighbours = names.filter(|name| {
+        let digest = Sha256::digest(format!("{namespace}/{name}"));
+        digest.first() == Some(&7)
+    });
+    let neighbours = neighbours.take(count);
+    neighbours
+        .map(|name| SessionKey::new(namespace, name))
+        .collect()
+}
+
 pub(super) fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
@@ -94,6 +109,7 @@ pub(super) fn creation(key: &SessionKey) -> Create {
         last_command_seq: 0,
         header: Header::default(),
         lease: None,
+        time_to_live_ms: None,
     }
 }
 
@@ -112,6 +128,7 @@ pub(super) fn command(key: &SessionKey, id: &str) -> AppendCommand {
         key: key.clone(),
         request: request(id),
         event: bytes(id),
+        repeat_only: false,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Between messages and the port's types. What is wrong with a message is said by field.
 
 use crate::port::{
-    Checkpoint, Header, LeaseChange, MemoryWrite, RequestId, SessionKey, SessionStatus, StoredEvent,
+    Checkpoint, Header, LeaseChange, MemoryEntry, MemoryWrite, RequestId, SessionKey,
+    SessionStatus, StoredEvent,
 };
 use bytes::Bytes;
 use cairn_proto::memory as pb;
@@ -10,6 +11,8 @@ use std::str::FromStr as _;
 use tonic::Request;
 
 const LEASE_MS: std::ops::RangeInclusive<u32> = 100..=600_000;
+/// A second to ten years.
+const TIME_TO_LIVE_MS: std::ops::RangeInclusive<u64> = 1000..=315_360_000_000;
 const MAX_OPERATION_ID: usize = 64;
 const MAX_DIGEST: usize = 64;
 const MAX_KEY: usize = 128;
@@ -51,6 +54,15 @@ pub(super) fn lease_ms(lease_ms: u32) -> Result<u32, RpcError> {
         return Ok(lease_ms);
     }
     Err(RpcError::invalid("lease_ms", format!("is {lease_ms}")).allowed("100 to 600000"))
+}
+
+/// 0 for none.
+pub(super) fn time_to_live(ms: u64) -> Result<Option<u64>, RpcError> {
+    if ms == 0 || TIME_TO_LIVE_MS.contains(&ms) {
+        return Ok(Some(ms).filter(|&ms| ms > 0));
+    }
+    let problem = format!("is {ms}");
+    Err(RpcError::invalid("time_to_live_ms", problem).allowed("0, or 1000 to 315360000000"))
 }
 
 pub(super) fn operation_id(id: String) -> Result<String, RpcError> {
@@ -175,6 +187,11 @@ pub(super) fn checkpoint(
 pub(super) fn events(events: Vec<StoredEvent>) -> Vec<pb::StoredEvent> {
     let convert = |StoredEvent { seq, event }| pb::StoredEvent { seq, event };
     events.into_iter().map(convert).collect()
+}
+
+pub(super) fn memory_entries(entries: Vec<MemoryEntry>) -> Vec<pb::MemoryEntry> {
+    let convert = |MemoryEntry { key, value }| pb::MemoryEntry { key, value };
+    entries.into_iter().map(convert).collect()
 }
 
 /// A number that must not be larger than something else in the request.

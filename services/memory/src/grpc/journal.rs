@@ -1,7 +1,7 @@
 //! `cairn.memory.v1.JournalService`.
 
 use super::{convert, observe};
-use crate::error::about;
+use crate::error::{about, about_cursor};
 use crate::port::{
     AppendCommand, Commit, Create, DeltaStream, LeaseRequest, PageToken, SessionEntry, Store,
     StoreError,
@@ -94,7 +94,7 @@ impl JournalService for Journal {
         let key = commit.key.clone();
         let began = Instant::now();
         let committed = self.store.commit(commit).instrument(span).await;
-        observe::committed(&committed, began.elapsed());
+        observe::committed(&key, &committed, began.elapsed());
         let committed = committed.map_err(about(&key))?;
         Ok(Response::new(pb::CommitResponse {
             duplicate: committed.duplicate,
@@ -119,6 +119,7 @@ impl JournalService for Journal {
             key: key.clone(),
             request: convert::request_id(request.request_id, request.request_digest)?,
             event: request.event,
+            repeat_only: request.repeat_only,
         };
         let appended = self
             .store
@@ -178,7 +179,7 @@ impl JournalService for Journal {
             false => stream::pending().boxed(),
         };
         let events = self.store.follow(&key, after_seq).await;
-        let events = events.map_err(about(&key))?;
+        let events = events.map_err(about_cursor(&key))?;
         let events = events.map(move |batch| match batch {
             Ok(events) => Ok(pb::FollowEventsResponse {
                 events: convert::events(events),
@@ -312,6 +313,7 @@ fn create(request: Request<pb::CreateSessionRequest>) -> Result<Create, RpcError
         last_command_seq: request.last_command_seq,
         header,
         lease,
+        time_to_live_ms: convert::time_to_live(request.time_to_live_ms)?,
     })
 }
 

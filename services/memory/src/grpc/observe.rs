@@ -1,6 +1,6 @@
 //! Transitions as they are traced, counted and timed.
 
-use crate::port::{Committed, StoreError, StoreResult};
+use crate::port::{Committed, SessionKey, StoreError, StoreResult};
 use cairn_proto::memory as pb;
 use cairn_rpc::TraceParent;
 use cairn_rpc::metrics::{self, counter, histogram};
@@ -29,7 +29,11 @@ pub(super) fn commit(request: &Request<pb::CommitRequest>) -> Span {
 }
 
 /// What came of a transition, after so long.
-pub(super) fn committed(committed: &StoreResult<Committed>, took: Duration) {
+pub(super) fn committed(key: &SessionKey, committed: &StoreResult<Committed>, took: Duration) {
+    if matches!(committed, Err(StoreError::Fenced)) {
+        let session = format!("{}/{}", key.namespace(), key.session());
+        tracing::info!(session, "a transition of a former owner is refused");
+    }
     if !metrics::is_recorded() {
         return;
     }
@@ -43,7 +47,9 @@ fn result(committed: &StoreResult<Committed>) -> &'static str {
         Ok(_) => "ok",
         Err(StoreError::Fenced) => "fenced",
         Err(StoreError::Conflict) => "conflict",
-        Err(StoreError::Terminal) => "terminal",
+        Err(StoreError::WentBack { .. }) => "went_back",
+        Err(StoreError::Newer { .. }) => "newer_version",
+        Err(StoreError::Terminal(_)) => "terminal",
         Err(StoreError::NotFound) => "not_found",
         Err(StoreError::RequestMismatch) => "request_mismatch",
         Err(StoreError::Limit { .. }) => "limit",

@@ -68,6 +68,15 @@ impl OwnershipService for Ownership {
         Ok(Response::new(pb::ReleaseSessionResponse {}))
     }
 
+    async fn set_aside(
+        &self,
+        request: Request<pb::SetAsideRequest>,
+    ) -> Result<Response<pb::SetAsideResponse>, Status> {
+        let key = convert::session_key(&request, &request.get_ref().session)?;
+        self.store.set_aside(&key).await.map_err(about(&key))?;
+        Ok(Response::new(pb::SetAsideResponse {}))
+    }
+
     async fn release_quarantine(
         &self,
         request: Request<pb::ReleaseQuarantineRequest>,
@@ -79,12 +88,20 @@ impl OwnershipService for Ownership {
             .map_err(about(&key))?;
         Ok(Response::new(pb::ReleaseQuarantineResponse {}))
     }
+
+    async fn count_queued(
+        &self,
+        _: Request<pb::CountQueuedRequest>,
+    ) -> Result<Response<pb::CountQueuedResponse>, Status> {
+        let queued = self.store.queued().await.map_err(RpcError::from)?;
+        Ok(Response::new(pb::CountQueuedResponse { queued }))
+    }
 }
 
 fn claim_request(request: pb::ClaimSessionsRequest) -> Result<ClaimRequest, RpcError> {
     let max = request.max_sessions;
-    if !(1..=MAX_CLAIMS).contains(&max) {
-        return Err(RpcError::invalid("max_sessions", format!("is {max}")).allowed("1 to 1024"));
+    if max > MAX_CLAIMS {
+        return Err(RpcError::invalid("max_sessions", format!("is {max}")).allowed("at most 1024"));
     }
     let wait = request.wait_ms;
     if wait > MAX_WAIT_MS {

@@ -1,11 +1,13 @@
 //! `cairn.memory.v1.SessionMemoryService`.
 
-use super::convert::{memory_key, session_key};
+use super::convert::{memory_entries, memory_key, session_key};
+use super::watch_memory;
 use crate::error::about;
-use crate::port::{MemoryEntry, MemoryWrite, Store};
+use crate::port::{MemoryWrite, Store};
 use cairn_engine::views::memory::snapshot;
 use cairn_proto::memory::{self as pb, session_memory_service_server::SessionMemoryService};
 use cairn_rpc::{MAX_MESSAGE_BYTES, RpcError};
+use futures::stream::BoxStream;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
@@ -93,10 +95,10 @@ impl SessionMemoryService for SessionMemory {
         request: Request<pb::ListMemoryRequest>,
     ) -> Result<Response<pb::ListMemoryResponse>, Status> {
         let key = session_key(&request, &request.get_ref().session)?;
-        let entries = self.store.list_memory(&key).await.map_err(about(&key))?;
-        let entry = |MemoryEntry { key, value }| pb::MemoryEntry { key, value };
+        let list = self.store.list_memory(&key).await.map_err(about(&key))?;
         Ok(Response::new(pb::ListMemoryResponse {
-            entries: entries.into_iter().map(entry).collect(),
+            entries: memory_entries(list.entries),
+            seq: list.last_seq,
         }))
     }
 
@@ -105,8 +107,8 @@ impl SessionMemoryService for SessionMemory {
         request: Request<pb::SnapshotMemoryRequest>,
     ) -> Result<Response<pb::SnapshotMemoryResponse>, Status> {
         let key = session_key(&request, &request.get_ref().session)?;
-        let entries = self.store.list_memory(&key).await.map_err(about(&key))?;
-        let text = snapshot(entries.iter().map(|entry| (&entry.key, &entry.value)));
+        let list = self.store.list_memory(&key).await.map_err(about(&key))?;
+        let text = snapshot(list.entries.iter().map(|entry| (&entry.key, &entry.value)));
         if text.len() > MAX_MESSAGE_BYTES - FRAME_BYTES {
             // Escaping makes text longer, so what can be stored need not fit here.
             let message = format!("the snapshot has {} bytes, more than a message", text.len());
@@ -115,5 +117,17 @@ impl SessionMemoryService for SessionMemory {
                 .into());
         }
         Ok(Response::new(pb::SnapshotMemoryResponse { text }))
+    }
+
+    type WatchMemoryStream = BoxStream<'static, Result<pb::WatchMemoryResponse, Status>>;
+
+    async fn watch_memory(
+        &self,
+        request: Request<pb::WatchMemoryRequest>,
+    ) -> Result<Response<Self::WatchMemoryStream>, Status> {
+        let key = session_key(&request, &request.get_ref().session)?;
+        let after_seq = request.get_ref().after_seq;
+        let watch = watch_memory::watch(&self.store, &key, after_seq).await;
+        Ok(Response::new(watch.map_err(about(&key))?))
     }
 }

@@ -27,6 +27,14 @@ impl Feeds {
         Some(self.0.get(key)?.feed.clone())
     }
 
+    /// Each followed session with the number of its last event that is known of.
+    pub(super) fn tops(&self) -> Vec<(SessionKey, u64)> {
+        let entries = self.0.iter();
+        entries
+            .map(|(key, entry)| (key.clone(), entry.feed.top()))
+            .collect()
+    }
+
     pub(super) fn all(&self) -> Vec<Arc<Feed>> {
         self.0.values().map(|entry| entry.feed.clone()).collect()
     }
@@ -84,6 +92,19 @@ impl Feed {
         }
     }
 
+    /// The store was asked: the journal ends there.
+    pub(super) fn looked(&self, last_seq: u64) {
+        let is_news = locked(&self.ring).looked(last_seq);
+        if is_news {
+            self.changed.send_replace(());
+        }
+    }
+
+    /// The number of the last event that is known of.
+    pub(super) fn top(&self) -> u64 {
+        locked(&self.ring).top()
+    }
+
     pub(super) fn end(&self) {
         locked(&self.ring).ended = true;
         self.changed.send_replace(());
@@ -115,15 +136,34 @@ impl Feed {
 impl Ring {
     /// Whether that is new.
     fn grown(&mut self, last_seq: u64) -> bool {
-        let last = self.events.back().map_or(0, |last| last.seq);
-        if last_seq <= last.max(self.known) {
+        if last_seq <= self.top() {
             return false;
         }
         self.known = last_seq;
         // What it has is not all any more.
+        self.forget();
+        true
+    }
+
+    /// Whether that is not what was known. A shorter journal than that may be an answer that was
+    /// overtaken; if not, the store has lost something: followers are to look for themselves.
+    fn looked(&mut self, last_seq: u64) -> bool {
+        if last_seq >= self.top() {
+            return self.grown(last_seq);
+        }
+        self.known = 0;
+        self.forget();
+        true
+    }
+
+    fn top(&self) -> u64 {
+        let last = self.events.back().map_or(0, |last| last.seq);
+        last.max(self.known)
+    }
+
+    fn forget(&mut self) {
         self.events.clear();
         self.bytes = 0;
-        true
     }
 
     fn push(&mut self, first_seq: u64, events: &[Bytes]) {
@@ -133,8 +173,7 @@ impl Ring {
             .is_some_and(|last| last.seq + 1 != first_seq)
         {
             // A hint was lost on the way: what is left would look as if it were whole.
-            self.events.clear();
-            self.bytes = 0;
+            self.forget();
         }
         for (seq, event) in (first_seq..).zip(events) {
             self.bytes += event.len();
@@ -247,6 +286,17 @@ mod tests {
         feed.push(5, &bytes("e"));
         assert_eq!(feed.since(2), Since::Unknown);
         assert_eq!(seqs(feed.since(4)), [5]);
+    }
+
+    #[test]
+    fn a_journal_that_got_shorter_is_looked_up() {
+        let feed = Feed::new();
+        feed.push(1, &bytes("abc"));
+        feed.looked(3);
+        assert_eq!(feed.since(3), Since::Nothing);
+        feed.looked(2);
+        assert_eq!(feed.since(3), Since::Unknown);
+        assert_eq!(feed.top(), 0);
     }
 
     #[test]

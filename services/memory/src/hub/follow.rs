@@ -2,14 +2,14 @@
 
 use super::Hub;
 use super::feed::{Seat, Since};
-use crate::port::{EventStream, SessionKey, StoreError, StoreResult, StoredEvent};
+use crate::port::{EventPage, EventStream, SessionKey, StoreError, StoreResult, StoredEvent};
 use futures::future::BoxFuture;
 use futures::stream;
 use std::sync::Arc;
 
-/// Reads the next events of a journal after a cursor; empty if there are none.
+/// Reads the next events of a journal after a cursor.
 pub(crate) type ReadPage =
-    Box<dyn Fn(u64) -> BoxFuture<'static, StoreResult<Vec<StoredEvent>>> + Send + Sync>;
+    Box<dyn Fn(u64) -> BoxFuture<'static, StoreResult<EventPage>> + Send + Sync>;
 
 /// The events of a session after a cursor, those to come included.
 ///
@@ -17,7 +17,7 @@ pub(crate) type ReadPage =
 /// twice, because each batch begins right after the cursor.
 ///
 /// # Errors
-/// Those of the first read.
+/// Those of the first read, and [`StoreError::WentBack`] if the cursor lies beyond the end.
 pub(crate) async fn follow(
     hub: &Arc<Hub>,
     key: &SessionKey,
@@ -33,7 +33,7 @@ pub(crate) async fn follow(
         over: false,
     };
     follower.seat.look(after_seq);
-    follower.first = Some((follower.read)(after_seq).await?);
+    follower.first = Some(follower.read_on().await?);
     Ok(Box::pin(stream::unfold(follower, |mut follower| async {
         let batch = follower.next().await?;
         Some((batch, follower))
@@ -59,7 +59,15 @@ impl Follower {
         loop {
             let batch = match self.look().await {
                 Ok(Some(batch)) => batch,
-                Ok(None) | Err(StoreError::Terminal | StoreError::NotFound) => return None,
+                Ok(None) | Err(StoreError::Terminal(_)) => return None,
+                // What was deleted leaves a mark; this is a store that lost it.
+                Err(StoreError::NotFound) => {
+                    self.over = true;
+                    return Some(Err(StoreError::WentBack {
+                        known: self.cursor,
+                        stored: 0,
+                    }));
+                }
                 Err(error) => {
                     self.over = true;
                     return Some(Err(error));
@@ -77,6 +85,19 @@ impl Follower {
         }
     }
 
+    /// What the store has after the cursor. A read that begins after something was told sees it,
+    /// unless the store has lost it.
+    async fn read_on(&self) -> StoreResult<Vec<StoredEvent>> {
+        let page = (self.read)(self.cursor).await?;
+        if page.last_seq < self.cursor {
+            return Err(StoreError::WentBack {
+                known: self.cursor,
+                stored: page.last_seq,
+            });
+        }
+        Ok(page.events)
+    }
+
     /// The events after the cursor that there are now; `None` once the session is gone.
     async fn look(&mut self) -> StoreResult<Option<Vec<StoredEvent>>> {
         if let Some(first) = self.first.take() {
@@ -85,7 +106,7 @@ impl Follower {
         match self.seat.look(self.cursor) {
             Since::Events(events) => Ok(Some(events)),
             Since::Nothing => Ok(Some(Vec::new())),
-            Since::Unknown => (self.read)(self.cursor).await.map(Some),
+            Since::Unknown => self.read_on().await.map(Some),
             Since::Ended => Ok(None),
             Since::Closed => Err(StoreError::closed()),
         }

@@ -15,9 +15,28 @@ pub enum StoreError {
     /// The caller's picture of the session is not the store's.
     #[error("the session is not at the version that the caller names")]
     Conflict,
-    /// The session was deleted.
-    #[error("the session was deleted")]
-    Terminal,
+    /// The store holds less of the session than the caller knows of: it has lost what it had
+    /// acknowledged. (Or the caller's number was never this session's.)
+    #[error(
+        "the store has lost acknowledged writes of the session, or the number is another session's: {known} is known, and the store is at {stored}"
+    )]
+    WentBack {
+        /// What the caller knows of: transitions made, or events seen.
+        known: u64,
+        /// How many of these the store has.
+        stored: u64,
+    },
+    /// The session is stored in a form that only a newer version knows. It is left alone.
+    #[error(
+        "the session is stored in format {found:?}, which a newer version wrote and this one does not know"
+    )]
+    Newer {
+        /// The form.
+        found: String,
+    },
+    /// The session is no more.
+    #[error("the session {}", .0.words())]
+    Terminal(End),
     /// There is no such session, or no such blob in it.
     #[error("it does not exist")]
     NotFound,
@@ -44,6 +63,60 @@ pub enum StoreError {
         /// For logs.
         reason: String,
     },
+}
+
+/// How a session came to its end. The mark that stays tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// Somebody deleted it.
+    Deleted,
+    /// Its time was over.
+    Expired,
+    /// Its time was over, and its journal is in the archive.
+    Archived,
+}
+
+impl End {
+    const ALL: [Self; 3] = [Self::Deleted, Self::Expired, Self::Archived];
+
+    /// Its name, as stores keep it and clients are told. Never given to another: it is on disks.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deleted => "deleted",
+            Self::Expired => "expired",
+            Self::Archived => "archived",
+        }
+    }
+
+    /// The way back from [`Self::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|end| end.name() == name)
+    }
+
+    /// As the embedded store keeps it. Never given to another.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Deleted => 0,
+            Self::Expired => 1,
+            Self::Archived => 2,
+        }
+    }
+
+    /// The way back; whatever a newer program knows of, is a deletion at least.
+    pub(crate) fn of_number(number: i64) -> Self {
+        let found = Self::ALL
+            .into_iter()
+            .find(|end| i64::from(end.number()) == number);
+        found.unwrap_or(Self::Deleted)
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Deleted => "was deleted",
+            Self::Expired => "was deleted, because its time to live was over",
+            Self::Archived => "was archived and deleted, because its time to live was over",
+        }
+    }
 }
 
 /// Why a store that ends does nothing more.

@@ -1,6 +1,6 @@
 //! What is read.
 
-use super::{Header, SessionStatus, StoreResult};
+use super::{Header, SessionKey, SessionStatus, StoreResult};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 
@@ -24,7 +24,7 @@ pub struct EventPage {
     pub version: u64,
     /// The owner's notes.
     pub header: Header,
-    /// Set aside after five claims without progress.
+    /// Set aside: nobody works on it before it is released.
     pub quarantined: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct SessionEntry {
     pub updated_unix_ms: i64,
     /// Number of the last event.
     pub last_seq: u64,
-    /// Set aside after five claims without progress.
+    /// Set aside: nobody works on it before it is released.
     pub quarantined: bool,
 }
 
@@ -64,6 +64,26 @@ pub struct SessionPage {
     pub sessions: Vec<SessionEntry>,
     /// Where the next page begins, if there is one.
     pub next: Option<PageToken>,
+}
+
+/// A session that may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdleSession {
+    /// Which one.
+    pub key: SessionKey,
+    /// Number of its last event.
+    pub last_seq: u64,
+    /// Time of its last change, by the store's clock.
+    pub updated_unix_ms: i64,
+}
+
+/// All of session memory at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MemoryList {
+    /// Sorted by the bytes of the keys.
+    pub entries: Vec<MemoryEntry>,
+    /// Number of the journal's last event at that moment.
+    pub last_seq: u64,
 }
 
 /// A key of session memory with its value.

@@ -108,6 +108,9 @@ pub struct Create {
     pub header: Header,
     /// Who takes the lease, if anybody.
     pub lease: Option<LeaseRequest>,
+    /// How long it stays without any change before it may go; see
+    /// [`Store::idle`](super::Store::idle).
+    pub time_to_live_ms: Option<u64>,
 }
 
 /// A session was made, now or before.
@@ -225,6 +228,8 @@ pub struct AppendCommand {
     pub request: RequestId,
     /// The command.
     pub event: Bytes,
+    /// Answers a repeat and appends nothing.
+    pub repeat_only: bool,
 }
 
 /// A command stands in the journal.
@@ -232,7 +237,7 @@ pub struct AppendCommand {
 pub struct Appended {
     /// It had been appended before.
     pub duplicate: bool,
-    /// Its number.
+    /// Its number; 0 if it was to be a repeat and is none, and so was not appended.
     pub seq: u64,
     /// The session is set aside: nobody answers the command before it is released.
     pub quarantined: bool,

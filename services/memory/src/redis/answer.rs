@@ -2,7 +2,7 @@
 
 use super::failure::{Effect, odd};
 use super::script::{Odd, Reply};
-use crate::port::{Limit, StoreError, StoreResult};
+use crate::port::{End, Limit, StoreError, StoreResult};
 
 /// How an operation went that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +25,14 @@ pub(super) fn status(reply: &mut Reply, effect: Effect) -> StoreResult<Status> {
         "dup" => return Ok(Status::Duplicate),
         "fenced" => StoreError::Fenced,
         "conflict" => StoreError::Conflict,
-        "terminal" => StoreError::Terminal,
+        "back" => went_back(reply).map_err(lost)?,
+        "terminal" => StoreError::Terminal(end(&reply.text().map_err(lost)?)),
         "notfound" => StoreError::NotFound,
         "mismatch" => StoreError::RequestMismatch,
         "limit" => limit(reply).map_err(lost)?,
-        "format" => unknown_format(&reply.text().map_err(lost)?),
+        "format" => StoreError::Newer {
+            found: reply.text().map_err(lost)?,
+        },
         _ => return Err(lost(Odd)),
     };
     Err(refusal)
@@ -40,11 +43,17 @@ fn limit(reply: &mut Reply) -> Result<StoreError, Odd> {
     Ok(StoreError::limit(what, reply.number()?))
 }
 
-fn unknown_format(found: &str) -> StoreError {
-    StoreError::unavailable(format!(
-        "the session has format {found:?}, and this program knows format 1: a newer one may go on \
-         with it"
-    ))
+fn went_back(reply: &mut Reply) -> Result<StoreError, Odd> {
+    let (known, stored) = (reply.number()?, reply.number()?);
+    Ok(StoreError::WentBack { known, stored })
+}
+
+/// When a session was deleted, and how it ended; marks of before have only the first.
+fn end(mark: &str) -> End {
+    let how = mark
+        .split_once(' ')
+        .and_then(|(_, how)| End::from_name(how));
+    how.unwrap_or(End::Deleted)
 }
 
 #[cfg(test)]
@@ -65,6 +74,13 @@ mod tests {
         assert_eq!(told(&["ok"]), Ok(Status::Ok));
         assert_eq!(told(&["dup"]), Ok(Status::Duplicate));
         assert_eq!(told(&["fenced"]), Err(StoreError::Fenced));
+        for (mark, end) in [
+            ("1800000000000", End::Deleted),
+            ("1800000000000 expired", End::Expired),
+            ("1800000000000 archived", End::Archived),
+        ] {
+            assert_eq!(told(&["terminal", mark]), Err(StoreError::Terminal(end)));
+        }
         assert_eq!(
             told(&["limit", "memory_keys", "12"]),
             Err(StoreError::limit(Limit::MemoryKeys, 12))
@@ -72,9 +88,7 @@ mod tests {
         for words in [&["what"][..], &[], &["limit", "what", "1"]] {
             assert!(matches!(told(words), Err(StoreError::Unknown { .. })));
         }
-        let Err(StoreError::Unavailable { reason }) = told(&["format", "9"]) else {
-            panic!("a session of another format is left alone");
-        };
-        assert!(reason.contains("\"9\""), "{reason}");
+        let found = "9".to_owned();
+        assert_eq!(told(&["format", "9"]), Err(StoreError::Newer { found }));
     }
 }

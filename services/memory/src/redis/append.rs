@@ -4,6 +4,8 @@ use super::answer::Status;
 use super::commit::change;
 use super::failure::Effect;
 use super::inner::Inner;
+use super::keys::Session;
+use super::witness::Mark;
 use crate::port::{
     AppendCommand, Appended, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
 };
@@ -18,6 +20,7 @@ impl Inner {
             key,
             request,
             event,
+            repeat_only,
         } = command;
         let names = self.names.session(&key);
         let partition = names.partition.number;
@@ -39,7 +42,8 @@ impl Inner {
             .arg(&event[..])
             .arg(most_events)
             .arg(most_bytes)
-            .arg(self.limits.unseen_bytes);
+            .arg(self.limits.unseen_bytes)
+            .arg(u8::from(repeat_only));
         let (appended, wake) = self
             .run(partition, call, Effect::Writes, |status, reply| {
                 let duplicate = status == Status::Duplicate;
@@ -55,12 +59,13 @@ impl Inner {
                 Ok((appended, wake))
             })
             .await?;
+        self.saw_event(&names, appended.seq);
         match &wake {
             Some((word, owner)) if word == "owner" => self.hub.wake(owner, &key),
             Some((word, _)) if word == "work" => self.queue.mark(&self.hub, partition),
             _ => {}
         }
-        if wake.is_some() {
+        if wake.is_some() && appended.seq > 0 {
             self.announce(&key, appended.seq, &[event]);
         }
         Ok(appended)
@@ -97,8 +102,19 @@ impl Inner {
                 Ok((reply.number()?, reply.bytes()?))
             })
             .await?;
+        self.saw_event(&names, seq);
         self.announce(key, seq, &[event]);
         Ok(seq)
+    }
+
+    /// Somebody is told of an event.
+    fn saw_event(&self, names: &Session, seq: u64) {
+        let mark = Mark {
+            seq,
+            ..Mark::default()
+        };
+        let partition = names.partition.number;
+        self.servers.witness.saw(partition, &names.member, mark);
     }
 }
 

@@ -1,26 +1,24 @@
 //! Claiming sessions: a look at the queues of all partitions, and then a script in each of those
 //! that hold what is to be claimed.
 
+mod take;
+
 use super::failure::{Effect, odd};
 use super::inner::{Inner, score};
 use super::keys::{self, PARTITIONS};
+use super::queue::LOOK_AGAIN;
 use super::script::{Odd, Reply};
 use crate::hub::Listener;
-use crate::port::{Claim, ClaimRequest, Claims, Lease, SessionKey, StoreError, StoreResult};
-use futures::future::{join_all, try_join};
+use crate::port::{Claim, ClaimRequest, Claims, SessionKey, StoreError, StoreResult};
+use crate::turns::{WINDOW, in_turn};
+use futures::future::try_join;
 use redis::Value;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Claims without progress after which a session is set aside.
-const MAX_CLAIMS: u32 = 5;
-
-/// Most sessions that one script claims, so that nobody waits for it.
-const BATCH: usize = 32;
-
-/// The longest time for which a claimer relies on hints.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Most partitions whose due sessions are looked at together: in each of them a whole window is.
+const AT_ONCE: usize = 16;
 
 /// Which of a partition's queues, in the order in which they are claimed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,23 +41,20 @@ struct Candidate {
 /// What a look at the queues found.
 struct Found {
     now: i64,
-    /// Where something can be claimed.
-    ready: Vec<u16>,
+    /// Where leases have run out.
+    expired: Vec<u16>,
+    /// Where sessions are due.
+    due: Vec<u16>,
     /// Nothing else can be claimed before this time, unless something happens.
     next: Option<i64>,
 }
 
-/// What became of candidates.
-#[derive(Default)]
-struct Outcome {
+/// What a claim has brought so far.
+struct Brought {
     claims: Vec<Claim>,
-    /// Some were set aside, so that there is room for others.
-    set_aside: bool,
     /// Those that only a newer program can claim.
-    strange: Vec<String>,
-    /// When that was.
+    strange: HashSet<String>,
     now: i64,
-    error: Option<StoreError>,
 }
 
 impl Inner {
@@ -68,18 +63,19 @@ impl Inner {
         let deadline = Instant::now() + request.wait;
         let mut listener = Listener::new(&self.hub, &request.owner);
         self.hints.serves(&request.owner);
-        let mut look_at_all = Instant::now();
         loop {
             let hinted = listener.take();
-            let is_full = Instant::now() >= look_at_all;
-            let partitions = match is_full {
-                true => self.queue.take_all(),
-                false => self.queue.take(),
+            let partitions = match request.max_sessions {
+                // The news are for those who want something.
+                0 => Vec::new(),
+                // Who does not wait is not told that nothing is there because nobody has heard of it.
+                _ => self.queue.take(request.wait.is_zero()),
             };
-            let found = self.look(partitions).await?;
-            let next = Instant::now() + pause(&found);
-            look_at_all = if is_full { next } else { next.min(look_at_all) };
-            let (claims, now) = self.claim_from(&request, &found).await?;
+            let look_again = |_: &StoreError| self.queue.look_at(Instant::now());
+            let found = self.look(partitions).await.inspect_err(look_again)?;
+            self.queue.look_at(Instant::now() + pause(&found));
+            let claimed = self.claim_from(&request, &found).await;
+            let (claims, now) = claimed.inspect_err(look_again)?;
             let claims = Claims {
                 claims,
                 woken: self.woken(&request.owner, hinted).await,
@@ -90,7 +86,11 @@ impl Inner {
                 return Ok(claims);
             }
             // Looks again whether something happened or the time has come.
-            let _ = tokio::time::timeout_at(deadline.min(look_at_all), listener.changed()).await;
+            let until = match request.max_sessions {
+                0 => Instant::now() + LOOK_AGAIN,
+                _ => self.queue.looks_at(),
+            };
+            let _ = tokio::time::timeout_at(deadline.min(until), listener.changed()).await;
         }
     }
 
@@ -125,20 +125,26 @@ impl Inner {
         });
         let firsts = self.servers.ask_some(questions);
         let (now, firsts) = try_join(self.now(), firsts).await?;
-        let mut ready = Vec::new();
+        let mut ready = [Vec::new(), Vec::new()];
         let mut next = None;
         for (number, firsts) in partitions.into_iter().zip(pairs_of(firsts)) {
-            let firsts = firsts.into_iter().flatten().map(scored);
-            let firsts: Result<Vec<_>, _> = firsts.collect();
-            let firsts = firsts.map_err(|error| odd(Effect::Reads, error))?;
-            let times = firsts.iter().flatten().map(|(_, score)| *score);
-            match times.min() {
-                Some(time) if time <= now => ready.push(number),
-                Some(time) => next = Some(next.map_or(time, |next: i64| next.min(time))),
-                None => {}
+            for (first, ready) in firsts.into_iter().zip(&mut ready) {
+                let first = first.map_or(Ok(Vec::new()), scored);
+                let first = first.map_err(|error| odd(Effect::Reads, error))?;
+                match first.first().map(|(_, time)| *time) {
+                    Some(time) if time <= now => ready.push(number),
+                    Some(time) => next = Some(next.map_or(time, |next: i64| next.min(time))),
+                    None => {}
+                }
             }
         }
-        Ok(Found { now, ready, next })
+        let [expired, due] = ready;
+        Ok(Found {
+            now,
+            expired,
+            due,
+            next,
+        })
     }
 
     /// Claims in the order that the port promises, as many as there is room for, and tells when.
@@ -147,161 +153,122 @@ impl Inner {
         request: &ClaimRequest,
         found: &Found,
     ) -> StoreResult<(Vec<Claim>, i64)> {
-        let (mut claims, mut now) = (Vec::new(), found.now);
-        let mut strange = HashSet::new();
-        while claims.len() < request.max_sessions && !found.ready.is_empty() {
-            let room = request.max_sessions - claims.len();
-            let candidates = match self.candidates(found, room, &strange).await {
-                Err(_) if !claims.is_empty() => break,
+        let mut brought = Brought {
+            claims: Vec::new(),
+            strange: HashSet::new(),
+            now: found.now,
+        };
+        let mut due = found.due.clone();
+        due.sort_by_cached_key(|_| self.queue.roll());
+        let due = due.chunks(AT_ONCE).map(|some| (Kind::Due, some));
+        let rounds = std::iter::once((Kind::Expired, &found.expired[..])).chain(due);
+        for (kind, partitions) in rounds {
+            if !self
+                .claim_round(request, kind, partitions, &mut brought)
+                .await?
+            {
+                break;
+            }
+        }
+        if brought.claims.len() == request.max_sessions {
+            // There may be more, for others.
+            for &partition in found.expired.iter().chain(&found.due) {
+                self.queue.mark(&self.hub, partition);
+            }
+        }
+        Ok((brought.claims, brought.now))
+    }
+
+    /// Claims from queues of one kind while there is room and something left. Says whether there is
+    /// a point in looking elsewhere.
+    async fn claim_round(
+        &self,
+        request: &ClaimRequest,
+        kind: Kind,
+        partitions: &[u16],
+        brought: &mut Brought,
+    ) -> StoreResult<bool> {
+        while brought.claims.len() < request.max_sessions && !partitions.is_empty() {
+            let room = request.max_sessions - brought.claims.len();
+            let candidates = match self.candidates(kind, partitions, room, brought).await {
+                Err(_) if !brought.claims.is_empty() => return Ok(false),
                 candidates => candidates?,
             };
             let is_all = candidates.len() < room;
             let outcome = self.take(request, candidates).await;
             let makes_room = outcome.set_aside || !outcome.strange.is_empty();
             let is_stuck = outcome.claims.is_empty() && !makes_room;
-            claims.extend(outcome.claims);
-            strange.extend(outcome.strange);
-            now = now.max(outcome.now);
+            brought.claims.extend(outcome.claims);
+            self.tell_strange(&outcome.strange);
+            brought.strange.extend(outcome.strange);
+            brought.now = brought.now.max(outcome.now);
             match outcome.error {
-                Some(error) if claims.is_empty() => return Err(error),
-                Some(_) => break,
+                Some(error) if brought.claims.is_empty() => return Err(error),
+                Some(_) => return Ok(false),
                 None if is_stuck || (is_all && !makes_room) => break,
                 None => {}
             }
         }
-        if claims.len() == request.max_sessions {
-            // There may be more, for others.
-            for &partition in &found.ready {
-                self.queue.mark(&self.hub, partition);
-            }
+        Ok(true)
+    }
+
+    /// Says once of each session that it waits for a newer version.
+    fn tell_strange(&self, members: &[String]) {
+        for session in members.iter().filter(|member| self.queue.is_new(member)) {
+            tracing::warn!(
+                session,
+                "a newer version stored the session: it is left to that, and not worked on here"
+            );
         }
-        Ok((claims, now))
     }
 
     /// What can be claimed in the partitions, in order, but for those that only others can claim.
     async fn candidates(
         &self,
-        found: &Found,
+        kind: Kind,
+        partitions: &[u16],
         room: usize,
-        strange: &HashSet<String>,
+        brought: &Brought,
     ) -> StoreResult<Vec<Candidate>> {
-        let until_now = |number: u16, queue: String| {
+        let strange = &brought.strange;
+        let looked_at = match kind {
+            Kind::Expired => room,
+            Kind::Due => room.max(WINDOW),
+        };
+        let questions = partitions.iter().map(|&number| {
+            let names = self.names.partition(number);
+            let queue = match kind {
+                Kind::Expired => names.leases(),
+                Kind::Due => names.due(),
+            };
             let mut cmd = redis::cmd("ZRANGE");
-            cmd.arg(queue).arg("-inf").arg(found.now).arg("BYSCORE");
-            cmd.arg("LIMIT").arg(0).arg(room + strange.len());
+            cmd.arg(queue).arg("-inf").arg(brought.now).arg("BYSCORE");
+            cmd.arg("LIMIT").arg(0).arg(looked_at + strange.len());
             cmd.arg("WITHSCORES");
             (number, cmd)
-        };
-        let questions = found.ready.iter().flat_map(|&number| {
-            let names = self.names.partition(number);
-            [
-                until_now(number, names.leases()),
-                until_now(number, names.due()),
-            ]
         });
         let answers = self.servers.ask_some(questions).await?;
         let mut candidates = Vec::new();
-        for (&partition, answers) in found.ready.iter().zip(pairs_of(answers)) {
-            for (kind, answer) in [Kind::Expired, Kind::Due].into_iter().zip(answers) {
-                let members = answer.map_or(Ok(Vec::new()), scored);
-                let members = members.map_err(|error| odd(Effect::Reads, error))?;
-                let known = members.into_iter().filter(|(m, _)| !strange.contains(m));
-                candidates.extend(known.map(|(member, since)| Candidate {
-                    kind,
-                    since,
-                    roll: self.queue.roll(),
-                    partition,
-                    member,
-                }));
-            }
+        for (&partition, answer) in partitions.iter().zip(answers) {
+            let members = answer.map_or(Ok(Vec::new()), scored);
+            let members = members.map_err(|error| odd(Effect::Reads, error))?;
+            let known = members.into_iter().filter(|(m, _)| !strange.contains(m));
+            candidates.extend(known.map(|(member, since)| Candidate {
+                kind,
+                since,
+                roll: self.queue.roll(),
+                partition,
+                member,
+            }));
         }
         candidates.sort_unstable();
+        if kind == Kind::Due {
+            candidates = in_turn(candidates, |candidate| {
+                keys::namespace_of(&candidate.member)
+            });
+        }
         candidates.truncate(room);
         Ok(candidates)
-    }
-
-    /// Claims those of the candidates that can still be claimed.
-    async fn take(&self, request: &ClaimRequest, candidates: Vec<Candidate>) -> Outcome {
-        let mut partitions: BTreeMap<u16, Vec<(usize, Candidate)>> = BTreeMap::new();
-        for (place, candidate) in candidates.into_iter().enumerate() {
-            let partition = partitions.entry(candidate.partition);
-            partition.or_default().push((place, candidate));
-        }
-        let batches = partitions.iter().flat_map(|(&partition, candidates)| {
-            let batches = candidates.chunks(BATCH);
-            batches.map(move |batch| self.take_batch(request, partition, batch))
-        });
-        let mut outcome = Outcome::default();
-        let mut claims = Vec::new();
-        for batch in join_all(batches).await {
-            match batch {
-                Ok((claimed, batch)) => {
-                    claims.extend(claimed);
-                    outcome.set_aside |= batch.set_aside;
-                    outcome.strange.extend(batch.strange);
-                    outcome.now = outcome.now.max(batch.now);
-                }
-                Err(error) => outcome.error = Some(error),
-            }
-        }
-        claims.sort_unstable_by_key(|(place, _)| *place);
-        outcome.claims = claims.into_iter().map(|(_, claim)| claim).collect();
-        outcome
-    }
-
-    async fn take_batch(
-        &self,
-        request: &ClaimRequest,
-        partition: u16,
-        candidates: &[(usize, Candidate)],
-    ) -> StoreResult<(Vec<(usize, Claim)>, Outcome)> {
-        let names = self.names.partition(partition);
-        let hashes = candidates.iter().map(|(_, c)| names.hash(&c.member));
-        let queues = [names.leases(), names.due(), names.aside()];
-        let keys: Vec<_> = queues.into_iter().chain(hashes).collect();
-        let call = self.scripts.claim.call(&keys);
-        let call = call
-            .arg(&request.owner)
-            .arg(request.lease_ms)
-            .arg(MAX_CLAIMS)
-            .arg(candidates.len());
-        let call = candidates.iter().fold(call, |call, (_, candidate)| {
-            call.arg(&candidate.member).arg(candidate.kind as u8)
-        });
-        self.run(partition, call, Effect::Writes, |_, reply| {
-            let (now, until_unix_ms) = (reply.int()?, reply.int()?);
-            let mut claims = Vec::with_capacity(candidates.len());
-            let mut outcome = Outcome {
-                now,
-                ..Outcome::default()
-            };
-            for (place, candidate) in candidates {
-                let epoch = reply.int()?;
-                outcome.set_aside |= epoch == SET_ASIDE;
-                if epoch == UNKNOWN_FORMAT {
-                    outcome.strange.push(candidate.member.clone());
-                }
-                let (Ok(epoch), Some(key)) =
-                    (u64::try_from(epoch), keys::session_of(&candidate.member))
-                else {
-                    continue;
-                };
-                if epoch > 0 {
-                    let lease = Lease {
-                        epoch,
-                        until_unix_ms,
-                    };
-                    let claim = Claim {
-                        key,
-                        lease,
-                        previous_holder_dead: false,
-                    };
-                    claims.push((*place, claim));
-                }
-            }
-            Ok((claims, outcome))
-        })
-        .await
     }
 
     /// Those of the hinted sessions that are still the owner's and still have something to do.
@@ -333,10 +300,6 @@ impl Inner {
             .collect()
     }
 }
-
-/// What the script answers in the place of an epoch.
-const SET_ASIDE: i64 = -1;
-const UNKNOWN_FORMAT: i64 = -2;
 
 /// How long nothing can become claimable unheard of, as far as one can tell.
 fn pause(found: &Found) -> Duration {

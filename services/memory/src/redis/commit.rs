@@ -4,6 +4,7 @@ use super::answer::Status;
 use super::failure::Effect;
 use super::inner::Inner;
 use super::script::{Call, Odd, Reply};
+use super::witness::Mark;
 use crate::port::{
     Commit, Committed, LeaseChange, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
     StoredEvent,
@@ -39,6 +40,12 @@ impl Inner {
                 self.committed(status, reply, commit.seen_seq)
             })
             .await?;
+        let mark = Mark {
+            version: commit.version + 1,
+            seq: committed.first_seq + commit.events.len() as u64 - 1,
+            is_deleted: false,
+        };
+        self.servers.witness.saw(partition, &names.member, mark);
         if !committed.duplicate {
             self.announce(&commit.key, committed.first_seq, &commit.events);
             let soon = committed.now_unix_ms + SOON_MS;

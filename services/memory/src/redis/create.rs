@@ -3,7 +3,9 @@
 use super::answer::Status;
 use super::failure::Effect;
 use super::inner::Inner;
-use crate::port::{Create, Created, Lease, Room, SessionKey, StoreResult};
+use super::keys::Session;
+use super::witness::Mark;
+use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreResult};
 
 /// How long a deleted session is remembered, by the server's clock.
 const TOMBSTONE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
@@ -22,10 +24,14 @@ impl Inner {
             names.partition.due(),
             names.partition.living(create.key.namespace()),
             names.partition.work(),
+            names.partition.resting(),
+            names.partition.ending(),
         ];
         let (most_events, most_bytes) = self.limits.journal_room(Room::Normal);
         let bytes: usize = create.events.iter().map(|event| event.len()).sum();
         let lease = create.lease.as_ref();
+        let ttl = create.time_to_live_ms.map(|ttl| ttl.to_string());
+        let ttl = ttl.unwrap_or_default();
         let call = self.scripts.create.call(&keys);
         let call = call
             .arg(&names.member)
@@ -43,6 +49,7 @@ impl Inner {
             .arg(most_events)
             .arg(most_bytes)
             .arg(create.events.len())
+            .arg(ttl)
             .all(&create.events);
         let (created, queued) = self
             .run(partition, call, Effect::Writes, |status, reply| {
@@ -61,14 +68,33 @@ impl Inner {
                 Ok((created, queued))
             })
             .await?;
+        if !created.duplicate {
+            self.saw_creation(&names, create.events.len());
+        }
         if queued {
             self.queue.mark(&self.hub, partition);
         }
         Ok(created)
     }
 
-    /// See [`Store::delete`](crate::port::Store::delete).
-    pub(super) async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
+    fn saw_creation(&self, names: &Session, events: usize) {
+        let mark = Mark {
+            seq: events as u64,
+            ..Mark::default()
+        };
+        let partition = names.partition.number;
+        self.servers.witness.saw_new(partition, &names.member, mark);
+    }
+
+    /// See [`Store::delete`](crate::port::Store::delete), and with the last event of a session
+    /// that must not have changed
+    /// [`Store::delete_unchanged`](crate::port::Store::delete_unchanged).
+    pub(super) async fn delete(
+        &self,
+        key: &SessionKey,
+        unchanged: Option<u64>,
+        end: End,
+    ) -> StoreResult<bool> {
         let names = self.names.session(key);
         let keys = [
             names.hash(),
@@ -82,16 +108,33 @@ impl Inner {
             names.partition.due(),
             names.partition.aside(),
             names.partition.living(key.namespace()),
+            names.partition.resting(),
+            names.partition.ending(),
             names.followers(),
         ];
         let call = self.scripts.delete.call(&keys);
-        let call = call.arg(&names.member).arg(&self.process).arg(TOMBSTONE_MS);
+        let unchanged = unchanged.map(|last| last.to_string());
+        let call = call
+            .arg(&names.member)
+            .arg(&self.process)
+            .arg(TOMBSTONE_MS)
+            .arg(end.name())
+            .arg(unchanged.as_deref().unwrap_or_default());
         let deleted = self
             .run(names.partition.number, call, Effect::Writes, |_, reply| {
                 Ok(reply.int()? == 1)
             })
             .await?;
-        self.hub.deleted(key);
+        // Told by whoever did it; a session that stays goes on.
+        if deleted || unchanged.is_none() {
+            let mark = Mark {
+                is_deleted: true,
+                ..Mark::default()
+            };
+            let partition = names.partition.number;
+            self.servers.witness.saw(partition, &names.member, mark);
+            self.hub.deleted(key);
+        }
         Ok(deleted)
     }
 }

@@ -30,6 +30,13 @@ pub(super) fn session_of(member: &str) -> Option<SessionKey> {
     Some(SessionKey::new(namespace, session))
 }
 
+/// The namespace of a member of a queue.
+pub(super) fn namespace_of(member: &str) -> &str {
+    member
+        .split_once('/')
+        .map_or("", |(namespace, _)| namespace)
+}
+
 /// The names of a store, which begin with its prefix.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
@@ -97,6 +104,16 @@ impl Partition {
         format!("{}:aside", self.base)
     }
 
+    /// Living sessions without a time to live, by when they are worth looking at.
+    pub(super) fn resting(&self) -> String {
+        format!("{}:resting", self.base)
+    }
+
+    /// Living sessions with a time to live, by when they are worth looking at.
+    pub(super) fn ending(&self) -> String {
+        format!("{}:ending", self.base)
+    }
+
     /// Living sessions of a namespace, in the order of their creation.
     pub(super) fn living(&self, namespace: &str) -> String {
         format!("{}:l:{namespace}", self.base)
@@ -128,6 +145,17 @@ impl Session {
 
     pub(super) fn journal(&self) -> String {
         format!("{}:j", self.base)
+    }
+
+    /// What a script needs to set the session aside.
+    pub(super) fn for_setting_aside(&self) -> [String; 4] {
+        let partition = &self.partition;
+        [
+            self.hash(),
+            partition.leases(),
+            partition.due(),
+            partition.aside(),
+        ]
     }
 
     /// Requests: id to number and digest.

@@ -110,6 +110,16 @@ impl Inner {
         Ok(())
     }
 
+    /// See [`Store::set_aside`](crate::port::Store::set_aside).
+    pub(super) async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
+        let names = self.names.session(key);
+        let keys = names.for_setting_aside();
+        let call = self.scripts.set_aside.call(&keys).arg(&names.member);
+        let partition = names.partition.number;
+        self.run(partition, call, Effect::Writes, |_, _| Ok(()))
+            .await
+    }
+
     /// See [`Store::release_quarantine`](crate::port::Store::release_quarantine).
     pub(super) async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
         let names = self.names.session(key);

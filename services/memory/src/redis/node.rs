@@ -49,13 +49,29 @@ pub(super) struct Node {
     client: Client,
     live: Mutex<Option<Live>>,
     connecting: tokio::sync::Mutex<Backoff>,
+    /// Whose writes the server had when it was last held against what is known; locked meanwhile.
+    pub(super) lineage: tokio::sync::Mutex<Option<String>>,
+    /// It has to be held against what is known again, whatever its lineage.
+    is_doubted: AtomicBool,
 }
 
 /// A connection that worked when it was last looked at.
 #[derive(Clone)]
-struct Live {
+pub(super) struct Live {
     connection: MultiplexedConnection,
     is_alive: Arc<AtomicBool>,
+    /// What the server has was held against what is known.
+    is_vouched: Arc<AtomicBool>,
+}
+
+impl Live {
+    pub(super) fn is_vouched(&self) -> bool {
+        self.is_vouched.load(Ordering::Acquire)
+    }
+
+    pub(super) fn vouch(&self) {
+        self.is_vouched.store(true, Ordering::Release);
+    }
 }
 
 #[derive(Default)]
@@ -71,6 +87,8 @@ impl Node {
             endpoint,
             live: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
+            lineage: tokio::sync::Mutex::default(),
+            is_doubted: AtomicBool::new(false),
         })
     }
 
@@ -81,14 +99,28 @@ impl Node {
 
     /// Sends a command and waits for its answer.
     pub(super) async fn send(&self, cmd: &Cmd) -> Result<Value, Trouble> {
-        let mut live = self.connection().await.map_err(Trouble::NotSent)?;
+        let live = self.connection().await.map_err(Trouble::NotSent)?;
+        self.send_over(live, cmd).await
+    }
+
+    /// The same over this connection.
+    pub(super) async fn send_over(&self, mut live: Live, cmd: &Cmd) -> Result<Value, Trouble> {
         let answer = cmd.query_async(&mut live.connection).await;
         answer.map_err(|error| self.broken(&live, error))
     }
 
     /// Sends several commands at once; one error stands for all.
     pub(super) async fn send_all(&self, commands: &Pipeline) -> Result<Vec<Value>, Trouble> {
-        let mut live = self.connection().await.map_err(Trouble::NotSent)?;
+        let live = self.connection().await.map_err(Trouble::NotSent)?;
+        self.send_all_over(live, commands).await
+    }
+
+    /// The same over this connection.
+    pub(super) async fn send_all_over(
+        &self,
+        mut live: Live,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, Trouble> {
         let answers = commands.query_async(&mut live.connection).await;
         answers.map_err(|error| self.broken(&live, single(error)))
     }
@@ -119,7 +151,21 @@ impl Node {
         Trouble::Failed(error)
     }
 
-    async fn connection(&self) -> StoreResult<Live> {
+    /// The server may have another part than before, or another history.
+    pub(super) fn doubt(&self) {
+        self.is_doubted.store(true, Ordering::Release);
+        if let Some(live) = &*self.live_slot() {
+            live.is_vouched.store(false, Ordering::Release);
+        }
+    }
+
+    /// Whether it was doubted since that was asked last.
+    pub(super) fn take_doubt(&self) -> bool {
+        self.is_doubted.swap(false, Ordering::AcqRel)
+    }
+
+    /// A connection, which may have to be made.
+    pub(super) async fn connection(&self) -> StoreResult<Live> {
         if let Some(live) = self.live() {
             return Ok(live);
         }
@@ -158,6 +204,7 @@ impl Node {
         Ok(Live {
             connection,
             is_alive,
+            is_vouched: Arc::default(),
         })
     }
 

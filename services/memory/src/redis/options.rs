@@ -82,6 +82,9 @@ pub struct RedisOptions {
     /// Which of several sessions of equal standing is claimed first, and how this opening is
     /// called among others, follow from it. Two stores with the same seed must not be open at once.
     pub seed: u64,
+    /// Checks that the store does without.
+    #[cfg(debug_assertions)]
+    pub sabotage: crate::sabotage::Sabotage,
     /// Takes the place of the server's time.
     #[cfg(any(test, feature = "conformance"))]
     pub clock: Option<Arc<dyn Clock>>,
@@ -93,6 +96,8 @@ impl Default for RedisOptions {
         Self {
             limits: Limits::default(),
             seed: RandomState::new().hash_one(std::process::id()),
+            #[cfg(debug_assertions)]
+            sabotage: crate::sabotage::Sabotage::default(),
             #[cfg(any(test, feature = "conformance"))]
             clock: None,
         }

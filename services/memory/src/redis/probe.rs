@@ -71,6 +71,14 @@ impl RedisProbe {
 }
 
 impl ProbedSession {
+    /// Makes the script known to the server, if no store has made a transition there.
+    pub async fn learn(&mut self) {
+        let load = self.scripts.commit.load();
+        let done: Result<Value, _> = load.query_async(&mut self.probe.connection).await;
+        // Whoever goes on without it fails at once.
+        let _ = done;
+    }
+
     /// One transition. Answers whether it happened.
     pub async fn commit(&mut self, event: &[u8]) -> bool {
         let call = self.scripts.commit.call(&self.keys);

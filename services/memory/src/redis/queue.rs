@@ -5,19 +5,33 @@ use crate::hub::Hub;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The longest time for which claimers rely on hints.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Partitions with news, and the dice for sessions of equal standing.
 #[derive(Debug)]
 pub(super) struct Queue {
     marked: Mutex<BTreeSet<u16>>,
+    /// When all partitions are to be looked at, whatever was heard of them. One for all claimers of
+    /// the process, so that each of them looks at news alone meanwhile.
+    look_at: Mutex<Instant>,
     dice: AtomicU64,
+    strange: Mutex<BTreeSet<String>>,
 }
+
+/// Sessions that only others can claim are remembered up to so many.
+const STRANGE: usize = 1024;
 
 impl Queue {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             marked: Mutex::default(),
+            look_at: Mutex::new(Instant::now()),
             dice: AtomicU64::new(seed),
+            strange: Mutex::default(),
         }
     }
 
@@ -33,15 +47,34 @@ impl Queue {
         hub.work();
     }
 
-    /// The partitions with news. Whoever takes them looks there.
-    pub(super) fn take(&self) -> Vec<u16> {
-        std::mem::take(&mut *self.marked()).into_iter().collect()
-    }
-
-    /// All partitions; looking at them makes the news old.
-    pub(super) fn take_all(&self) -> Vec<u16> {
+    /// The partitions that are worth a look: those with news, or all if it is time or somebody wants
+    /// them. Whoever takes them looks there.
+    pub(super) fn take(&self, all: bool) -> Vec<u16> {
+        let now = Instant::now();
+        let mut look_at = self.look();
+        if !all && now < *look_at {
+            return std::mem::take(&mut *self.marked()).into_iter().collect();
+        }
+        *look_at = now + LOOK_AGAIN;
         self.marked().clear();
         (0..PARTITIONS).collect()
+    }
+
+    /// Whether that is said of the session for the first time.
+    pub(super) fn is_new(&self, member: &str) -> bool {
+        let mut strange = self.strange.lock().unwrap_or_else(PoisonError::into_inner);
+        strange.len() < STRANGE && strange.insert(member.to_owned())
+    }
+
+    /// Something may be claimable from then on, of which nobody will be told.
+    pub(super) fn look_at(&self, at: Instant) {
+        let mut look_at = self.look();
+        *look_at = at.min(*look_at);
+    }
+
+    /// When all partitions are to be looked at.
+    pub(super) fn looks_at(&self) -> Instant {
+        *self.look()
     }
 
     /// A number that nobody foresees.
@@ -53,6 +86,10 @@ impl Queue {
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+
+    fn look(&self) -> MutexGuard<'_, Instant> {
+        self.look_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn marked(&self) -> MutexGuard<'_, BTreeSet<u16>> {

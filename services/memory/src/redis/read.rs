@@ -4,8 +4,8 @@ use super::failure::Effect;
 use super::inner::Inner;
 use super::script::Odd;
 use crate::port::{
-    Checkpoint, EventPage, Header, MemoryEntry, SessionKey, SessionStatus, StoreError, StoreResult,
-    StoredEvent,
+    Checkpoint, EventPage, Header, MemoryEntry, MemoryList, SessionKey, SessionStatus, StoreError,
+    StoreResult, StoredEvent,
 };
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
@@ -117,11 +117,12 @@ impl Inner {
     }
 
     /// See [`Store::list_memory`](crate::port::Store::list_memory).
-    pub(super) async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+    pub(super) async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
         let names = self.names.session(key);
         let keys = [names.hash(), names.memory()];
         let call = self.scripts.list_memory.call(&keys);
         let list = self.run(names.partition.number, call, Effect::Reads, |_, reply| {
+            let last_seq = reply.number()?;
             let mut pairs = reply.array()?;
             let mut entries = Vec::with_capacity(pairs.len() / 2);
             while pairs.len() > 0 {
@@ -130,11 +131,11 @@ impl Inner {
                     value: pairs.text()?,
                 });
             }
-            Ok(entries)
+            Ok(MemoryList { entries, last_seq })
         });
-        let mut entries = list.await?;
-        entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        Ok(entries)
+        let mut list = list.await?;
+        list.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        Ok(list)
     }
 
     /// A field of a hash that belongs to the session.

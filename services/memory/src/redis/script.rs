@@ -36,7 +36,10 @@ impl Script {
             #[cfg(any(test, feature = "conformance"))]
             Clock::Given => include_str!("scripts/clock_given.lua"),
         };
-        let source = format!("{clock}{parts}");
+        Self::of(format!("{clock}{parts}"))
+    }
+
+    fn of(source: String) -> Self {
         let digest = Source::new(&source).get_hash().to_owned();
         Self { source, digest }
     }
@@ -81,12 +84,14 @@ impl Call<'_> {
 pub(super) struct Scripts {
     pub(super) create: Script,
     pub(super) delete: Script,
+    pub(super) idle: Script,
     pub(super) commit: Script,
     pub(super) append: Script,
     pub(super) memory: Script,
     pub(super) claim: Script,
     pub(super) renew: Script,
     pub(super) release: Script,
+    pub(super) set_aside: Script,
     pub(super) release_quarantine: Script,
     pub(super) put_blob: Script,
     pub(super) read: Script,
@@ -101,12 +106,14 @@ impl Scripts {
         Self {
             create: script(source!("create")),
             delete: script(source!("delete")),
+            idle: script(source!("idle")),
             commit: script(source!("plan", "commit")),
             append: script(source!("unowned", "append")),
             memory: script(source!("plan", "unowned", "memory")),
             claim: script(source!("claim")),
             renew: script(source!("renew")),
             release: script(source!("release")),
+            set_aside: script(source!("set_aside")),
             release_quarantine: script(source!("release_quarantine")),
             put_blob: script(source!("put_blob")),
             read: script(source!("read")),
@@ -114,6 +121,15 @@ impl Scripts {
             list_memory: script(source!("list_memory")),
             checkpoint: script(source!("checkpoint")),
         }
+    }
+}
+
+impl Scripts {
+    /// The same, but transitions go without these checks.
+    #[cfg(debug_assertions)]
+    pub(super) fn sabotaged(mut self, sabotage: crate::sabotage::Sabotage) -> Self {
+        self.commit = Script::of(sabotage.cut(&self.commit.source));
+        self
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::failure::{Effect, failed, is_misplaced, odd};
 use super::layout::{Layout, Plan};
-use super::node::{Node, Trouble};
+use super::node::{Live, Node, Trouble};
 use super::script::{Call, Clock, Reply, is_unknown};
 use super::time::Time;
+use super::witness::{Standing, Witness};
 use crate::port::{StoreError, StoreResult};
 use futures::future::join_all;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
@@ -36,10 +37,11 @@ pub(super) struct Servers {
     finding: tokio::sync::Mutex<Option<Instant>>,
     calls: Semaphore,
     pub(super) time: Time,
+    pub(super) witness: Witness,
 }
 
 impl Servers {
-    pub(super) fn new(plan: Plan, layout: Layout, time: Time) -> Self {
+    pub(super) fn new(plan: Plan, layout: Layout, time: Time, witness: Witness) -> Self {
         Self {
             plan,
             layout: RwLock::new(Arc::new(layout)),
@@ -47,6 +49,7 @@ impl Servers {
             finding: tokio::sync::Mutex::default(),
             calls: Semaphore::new(CALLS as usize),
             time,
+            witness,
         }
     }
 
@@ -102,7 +105,7 @@ impl Servers {
         let mut attempt = 1;
         loop {
             let layout = self.layout().await?;
-            let (answers, failure) = ask_by_node(&layout, &questions).await;
+            let (answers, failure) = self.ask_by_node(&layout, &questions).await;
             match failure {
                 Some((_, Trouble::Failed(error))) if is_misplaced(&error) && attempt < ATTEMPTS => {
                     self.stale();
@@ -139,6 +142,7 @@ impl Servers {
                 *failed = None;
                 if !layout.is_same(&known) {
                     let layout = Arc::new(layout);
+                    layout.nodes().iter().for_each(|node| node.doubt());
                     *self.layout.write().unwrap_or_else(PoisonError::into_inner) = layout;
                 }
             }
@@ -190,7 +194,7 @@ impl Servers {
         let mut attempt = 1;
         loop {
             let node = self.layout().await?.node(partition).clone();
-            let error = match node.send(&call.cmd).await {
+            let error = match self.send(&node, &call.cmd).await {
                 Ok(value) => return Ok(value),
                 Err(Trouble::NotSent(error)) => {
                     self.stale();
@@ -203,6 +207,39 @@ impl Servers {
             }
             attempt += 1;
         }
+    }
+
+    async fn send(&self, node: &Arc<Node>, cmd: &Cmd) -> Result<Value, Trouble> {
+        let live = self.vouched(node).await.map_err(Trouble::NotSent)?;
+        node.send_over(live, cmd).await
+    }
+
+    /// A connection to a server, over which it was found to have what is known.
+    async fn vouched(&self, node: &Arc<Node>) -> StoreResult<Live> {
+        let live = node.connection().await?;
+        if live.is_vouched() {
+            return Ok(live);
+        }
+        let mut lineage = node.lineage.lock().await;
+        if live.is_vouched() {
+            return Ok(live);
+        }
+        let standing = Standing::of(node, &live).await?;
+        if !standing.is_master {
+            // Whatever it lacks it may still get.
+            return Ok(live);
+        }
+        let is_same = standing.lineage.is_some() && standing.lineage == *lineage;
+        if node.take_doubt() || !is_same {
+            *lineage = None;
+            let layout = self.known();
+            let has = |partition| Arc::ptr_eq(layout.node(partition), node);
+            let given = self.time.given();
+            self.witness.check(node, &live, has, given).await?;
+        }
+        *lineage = standing.lineage;
+        live.vouch();
+        Ok(live)
     }
 
     /// Whether the call did not happen, for a reason that is out of the way now.
@@ -226,7 +263,51 @@ impl Servers {
         }
     }
 
+    /// Sends each server its questions in one go, all servers at the same time. Tells one failure.
+    async fn ask_by_node(
+        &self,
+        layout: &Layout,
+        questions: &[(u16, Cmd)],
+    ) -> (Vec<Option<Value>>, Option<(Arc<Node>, Trouble)>) {
+        let asked = layout.nodes().iter().map(|node| async move {
+            let mut commands = Pipeline::new();
+            let mut places = Vec::new();
+            for (place, (partition, cmd)) in questions.iter().enumerate() {
+                if Arc::ptr_eq(layout.node(*partition), node) {
+                    commands.add_command(cmd.clone());
+                    places.push(place);
+                }
+            }
+            if places.is_empty() {
+                return Ok(Vec::new());
+            }
+            let values = match self.vouched(node).await {
+                Ok(live) => node.send_all_over(live, &commands).await,
+                Err(error) => Err(Trouble::NotSent(error)),
+            };
+            let values = values.map_err(|trouble| (node.clone(), trouble))?;
+            Ok(places.into_iter().zip(values).collect::<Vec<_>>())
+        });
+        let mut answers = vec![None; questions.len()];
+        let mut failure = None;
+        for answered in join_all(asked).await {
+            match answered {
+                Ok(answered) => {
+                    for (place, value) in answered {
+                        answers[place] = Some(value);
+                    }
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        (answers, failure)
+    }
+
     fn told(&self, node: &Node, error: &RedisError, effect: Effect) -> StoreError {
+        if is_misplaced(error) {
+            // It may come to have another's data before it is a master again.
+            node.doubt();
+        }
         if is_misplaced(error) || error.is_io_error() {
             self.stale();
         }
@@ -242,42 +323,6 @@ impl Servers {
             Trouble::Failed(error) => self.told(node, &error, Effect::Reads),
         }
     }
-}
-
-/// Sends each server its questions in one go, all servers at the same time. Tells one failure.
-async fn ask_by_node(
-    layout: &Layout,
-    questions: &[(u16, Cmd)],
-) -> (Vec<Option<Value>>, Option<(Arc<Node>, Trouble)>) {
-    let asked = layout.nodes().iter().map(|node| async move {
-        let mut commands = Pipeline::new();
-        let mut places = Vec::new();
-        for (place, (partition, cmd)) in questions.iter().enumerate() {
-            if Arc::ptr_eq(layout.node(*partition), node) {
-                commands.add_command(cmd.clone());
-                places.push(place);
-            }
-        }
-        if places.is_empty() {
-            return Ok(Vec::new());
-        }
-        let values = node.send_all(&commands).await;
-        let values = values.map_err(|trouble| (node.clone(), trouble))?;
-        Ok(places.into_iter().zip(values).collect::<Vec<_>>())
-    });
-    let mut answers = vec![None; questions.len()];
-    let mut failure = None;
-    for answered in join_all(asked).await {
-        match answered {
-            Ok(answered) => {
-                for (place, value) in answered {
-                    answers[place] = Some(value);
-                }
-            }
-            Err(error) => failure = Some(error),
-        }
-    }
-    (answers, failure)
 }
 
 impl fmt::Debug for Servers {

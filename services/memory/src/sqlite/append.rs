@@ -95,6 +95,13 @@ impl Operation for AppendOp {
                 quarantined: session.quarantined,
             });
         }
+        if command.repeat_only {
+            return Ok(Appended {
+                duplicate: false,
+                seq: 0,
+                quarantined: session.quarantined,
+            });
+        }
         let seq = append_unowned(tx, &session, command.event.clone(), Room::Command)?.seq;
         keep_request(tx.conn, session.sid, &request.id, &request.digest, seq)?;
         let wake = wake(tx, &session, seq)?;

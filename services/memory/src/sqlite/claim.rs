@@ -4,6 +4,7 @@ use super::operation::{Operation, Stop, Tx};
 use super::row::Session;
 use super::schema::{to_i64, to_u64};
 use crate::port::{Claim, Claims, Lease, SessionKey};
+use crate::turns::{WINDOW, in_turn};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// Claims without progress after which a session is set aside.
@@ -76,14 +77,14 @@ impl Operation for ClaimOp {
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Attempt, Stop> {
         let mut claims = Vec::new();
         if tx.lease_floor.get() <= tx.now {
-            self.claim_from(EXPIRED, tx, &mut claims)?;
+            self.claim_from(EXPIRED, 0, tx, &mut claims)?;
             tx.lease_floor
                 .set(earliest_end(tx.conn)?.unwrap_or(i64::MAX));
         }
         if tx.lease_floor.get() == i64::MAX {
             tx.shared.time.set();
         }
-        self.claim_from(DUE, tx, &mut claims)?;
+        self.claim_from(DUE, WINDOW, tx, &mut claims)?;
         let due: Option<i64> = tx
             .conn
             .prepare_cached(NEXT_DUE)?
@@ -101,21 +102,31 @@ impl Operation for ClaimOp {
 }
 
 impl ClaimOp {
-    fn claim_from(&self, select: &str, tx: &Tx<'_>, claims: &mut Vec<Claim>) -> Result<(), Stop> {
+    /// Claims from a queue; with a window, one session of each namespace after the other from as
+    /// many as that.
+    fn claim_from(
+        &self,
+        select: &str,
+        window: usize,
+        tx: &Tx<'_>,
+        claims: &mut Vec<Claim>,
+    ) -> Result<(), Stop> {
         while claims.len() < self.max_sessions {
             let missing = self.max_sessions - claims.len();
+            let looked_at = i64::try_from(missing.max(window)).unwrap_or(i64::MAX);
             let candidates: Vec<_> = tx
                 .conn
                 .prepare_cached(select)?
-                .query_map(
-                    params![tx.now, i64::try_from(missing).unwrap_or(i64::MAX)],
-                    Candidate::from_row,
-                )?
+                .query_map(params![tx.now, looked_at], Candidate::from_row)?
                 .collect::<Result<_, _>>()?;
             if candidates.is_empty() {
                 break;
             }
-            for candidate in candidates {
+            let candidates = match window {
+                0 => candidates,
+                _ => in_turn(candidates, |candidate| candidate.key.namespace()),
+            };
+            for candidate in candidates.into_iter().take(missing) {
                 if candidate.claims >= MAX_CLAIMS {
                     set_aside(tx.conn, candidate.sid)?;
                 } else {

@@ -44,16 +44,24 @@ impl CommitOp {
 
     fn check(&self, tx: &Tx<'_>, session: &Session) -> Result<(), Stop> {
         let commit = &self.commit;
-        if !session.is_owned_by(&commit.owner, commit.epoch) {
+        if session.version < commit.version {
+            return Err(StoreError::WentBack {
+                known: commit.version,
+                stored: session.version,
+            }
+            .into());
+        }
+        if !session.is_owned_by(&commit.owner, commit.epoch) && !tx.takes_anybody() {
             return Err(StoreError::Fenced.into());
         }
         let folded = commit.checkpoint.as_ref().map_or(0, |c| c.through_seq);
         let known = session.floor_seq..=session.last_seq;
-        if session.version != commit.version
-            || !known.contains(&commit.seen_seq)
-            || commit.header.handled_through > commit.seen_seq
-            || folded > commit.seen_seq
-        {
+        let is_plausible = session.version == commit.version
+            && known.contains(&commit.seen_seq)
+            && commit.header.handled_through <= commit.seen_seq
+            && folded <= commit.seen_seq;
+        let is_possible = is_plausible || tx.takes_anybody() && commit.seen_seq <= session.last_seq;
+        if !is_possible {
             return Err(StoreError::Conflict.into());
         }
         if self.packed.count == 0 {
@@ -131,11 +139,14 @@ impl Operation for CommitOp {
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Committed, Stop> {
         self.happened = None;
         let commit = &self.commit;
-        let session = Session::living(tx.conn, &commit.key)?;
+        let mut session = Session::living(tx.conn, &commit.key)?;
         let last = Some(session.version) == commit.version.checked_add(1)
             && session.op_id == commit.operation_id;
-        if last {
+        if last && !tx.takes_again() {
             return duplicate(tx, commit, &session);
+        }
+        if last {
+            (session.version, session.floor_seq) = (commit.version, commit.seen_seq);
         }
         self.check(tx, &session)?;
         let size = MemoryPlan::new(tx.conn, &session).after(

@@ -1,13 +1,14 @@
 //! Creation and deletion.
 
 use super::commit::announce_events;
+use super::idle;
 use super::journal;
 use super::operation::{Operation, Stop, Tx};
 use super::pack::Packed;
 use super::row::{Session, find_request, keep_request};
 use super::schema::{position, to_i64};
 use crate::hub::Hub;
-use crate::port::{Create, Created, Lease, Room, SessionKey, StoreError};
+use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreError};
 use rusqlite::{Connection, params};
 
 const INSERT: &str = "INSERT INTO session (namespace, id, created_ms, updated_ms, status, \
@@ -40,8 +41,8 @@ impl CreateOp {
 
     /// What a repeat is answered, and what somebody else who wants the same id.
     fn existing(&self, tx: &Tx<'_>, session: &Session) -> Result<Created, Stop> {
-        if session.deleted {
-            return Err(StoreError::Terminal.into());
+        if let Some(end) = session.end {
+            return Err(StoreError::Terminal(end).into());
         }
         let request = &self.create.request;
         let known = find_request(tx.conn, session.sid, &request.id)?;
@@ -106,6 +107,7 @@ impl Operation for CreateOp {
         let lease = self.insert(tx)?;
         let sid = tx.conn.last_insert_rowid();
         journal::append(tx.conn, sid, 1, &self.packed)?;
+        idle::enter(tx.conn, sid, create.time_to_live_ms, tx.now)?;
         let seq = create.last_command_seq;
         keep_request(
             tx.conn,
@@ -131,9 +133,25 @@ impl Operation for CreateOp {
     }
 }
 
-/// See [`Store::delete`](crate::port::Store::delete).
+/// See [`Store::delete`](crate::port::Store::delete) and
+/// [`Store::delete_unchanged`](crate::port::Store::delete_unchanged).
 pub(super) struct DeleteOp {
-    pub(super) key: SessionKey,
+    key: SessionKey,
+    /// The last event of a session that must be idle and unchanged.
+    unchanged: Option<u64>,
+    end: End,
+    happened: bool,
+}
+
+impl DeleteOp {
+    pub(super) fn new(key: &SessionKey, unchanged: Option<u64>, end: End) -> Self {
+        Self {
+            key: key.clone(),
+            unchanged,
+            end,
+            happened: false,
+        }
+    }
 }
 
 impl Operation for DeleteOp {
@@ -143,7 +161,13 @@ impl Operation for DeleteOp {
         let Some(session) = Session::find(tx.conn, &self.key)? else {
             return Err(StoreError::NotFound.into());
         };
-        if session.deleted {
+        self.happened = false;
+        if session.end.is_some() {
+            return Ok(false);
+        }
+        if let Some(last_seq) = self.unchanged
+            && (session.last_seq != last_seq || !idle::is_idle(tx.conn, &session)?)
+        {
             return Ok(false);
         }
         let (sid, rows) = (
@@ -163,16 +187,21 @@ impl Operation for DeleteOp {
         tx.conn
             .prepare_cached(
                 "UPDATE session SET deleted_ms = ?2, updated_ms = ?2, epoch = epoch + 1, \
-                 status = 0, title = '', last_seq = 0, journal_bytes = 0, op_id = '', owner = NULL, \
+                 status = ?3, title = '', last_seq = 0, journal_bytes = 0, op_id = '', owner = NULL, \
                  holder = NULL, lease_until_ms = 0, due_ms = NULL WHERE sid = ?1",
             )?
-            .execute(params![sid, tx.now])?;
+            .execute(params![sid, tx.now, self.end.number()])?;
+        idle::leave(tx.conn, sid)?;
         forget_tombstones(tx.conn, tx.now)?;
+        tx.step();
+        self.happened = true;
         Ok(true)
     }
 
     fn announce(&self, hub: &Hub) {
-        hub.deleted(&self.key);
+        if self.happened {
+            hub.deleted(&self.key);
+        }
     }
 }
 

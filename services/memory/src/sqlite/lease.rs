@@ -67,6 +67,26 @@ impl Operation for ReleaseOp {
     }
 }
 
+/// See [`Store::set_aside`](crate::port::Store::set_aside).
+pub(super) struct SetAsideOp {
+    pub(super) key: SessionKey,
+}
+
+impl Operation for SetAsideOp {
+    type Answer = ();
+
+    fn apply(&mut self, tx: &Tx<'_>) -> Result<(), Stop> {
+        let session = Session::living(tx.conn, &self.key)?;
+        tx.conn
+            .prepare_cached(
+                "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, \
+                 due_ms = NULL, quarantined = 1 WHERE sid = ?1",
+            )?
+            .execute(params![session.sid])?;
+        Ok(())
+    }
+}
+
 /// See [`Store::release_quarantine`](crate::port::Store::release_quarantine).
 pub(super) struct ReleaseQuarantineOp {
     pub(super) key: SessionKey,

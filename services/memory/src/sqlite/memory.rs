@@ -6,7 +6,7 @@ use super::row::Session;
 use super::schema::{to_i64, to_u64};
 use crate::hub::Hub;
 use crate::port::{
-    Limit, Limits, MemoryEntry, MemoryWrite, MemoryWriter, Room, SessionKey, at_most,
+    Limit, Limits, MemoryEntry, MemoryList, MemoryWrite, MemoryWriter, Room, SessionKey, at_most,
 };
 use bytes::Bytes;
 use cairn_proto::event::{Event, MemoryCleared, MemoryRemoved, MemorySet, event::Kind};
@@ -198,7 +198,7 @@ pub(super) fn read_one(
 }
 
 /// See [`Store::list_memory`](crate::port::Store::list_memory).
-pub(super) fn read_all(conn: &Connection, key: &SessionKey) -> Result<Vec<MemoryEntry>, Stop> {
+pub(super) fn read_all(conn: &Connection, key: &SessionKey) -> Result<MemoryList, Stop> {
     let session = Session::living(conn, key)?;
     let mut select =
         conn.prepare_cached("SELECT key, value FROM memory WHERE sid = ?1 ORDER BY key")?;
@@ -208,7 +208,10 @@ pub(super) fn read_all(conn: &Connection, key: &SessionKey) -> Result<Vec<Memory
             value: row.get(1)?,
         })
     };
-    Ok(select
-        .query_map([session.sid], entry)?
-        .collect::<Result<_, _>>()?)
+    Ok(MemoryList {
+        entries: select
+            .query_map([session.sid], entry)?
+            .collect::<Result<_, _>>()?,
+        last_seq: session.last_seq,
+    })
 }

@@ -2,6 +2,7 @@
 
 use super::create::forget_tombstones;
 use super::holder::Lock;
+use super::idle;
 use super::readers::Target;
 use super::schema::{APPLICATION_ID, FORMAT, create, set_up_writer};
 use rusqlite::{Connection, ErrorCode, params};
@@ -146,6 +147,7 @@ fn open_locked(
     if fresh {
         create(&conn).map_err(sql)?;
     }
+    idle::prepare(&conn).map_err(sql)?;
     let holder = begin(&conn, now).map_err(sql)?;
     Ok((conn, holder))
 }
@@ -159,6 +161,7 @@ pub(super) fn open_memory(now: i64, max_pages: Option<u32>) -> Result<Opened, Op
         set_up_writer(&conn)?;
         limit_pages(&conn, max_pages)?;
         create(&conn)?;
+        idle::prepare(&conn)?;
         let holder = begin(&conn, now)?;
         Ok((conn, holder))
     };

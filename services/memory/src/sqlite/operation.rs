@@ -63,6 +63,9 @@ pub(super) struct Shared {
     pub(super) holder: Vec<u8>,
     /// Owners that die with this process.
     pub(super) local_owners: HashSet<String>,
+    /// Checks that are not made.
+    #[cfg(debug_assertions)]
+    pub(super) sabotage: crate::sabotage::Sabotage,
 }
 
 impl Shared {
@@ -95,6 +98,22 @@ impl Tx<'_> {
         &self.shared.limits
     }
 
+    /// Whether transitions of anybody are taken, in a test of the tests.
+    pub(super) fn takes_anybody(&self) -> bool {
+        #[cfg(debug_assertions)]
+        return self.shared.sabotage.fencing;
+        #[cfg(not(debug_assertions))]
+        false
+    }
+
+    /// Whether transitions that are sent again are made again, in a test of the tests.
+    pub(super) fn takes_again(&self) -> bool {
+        #[cfg(debug_assertions)]
+        return self.shared.sabotage.duplicates;
+        #[cfg(not(debug_assertions))]
+        false
+    }
+
     /// A lease begins or goes on; answers its end.
     pub(super) fn lease_until(&self, lease_ms: u32) -> i64 {
         let until = self.now + i64::from(lease_ms);
@@ -102,7 +121,8 @@ impl Tx<'_> {
         until
     }
 
-    /// This operation is a transition, a creation or a command, and it is going to happen.
+    /// This operation is a transition, a creation, a command or a deletion, and it is going to
+    /// happen.
     pub(super) fn step(&self) {
         self.steps.set(self.steps.get() + 1);
     }

@@ -23,6 +23,9 @@ pub struct SqliteOptions {
     /// durable.
     #[cfg(debug_assertions)]
     pub commit_hook: Option<CommitHook>,
+    /// Checks that the store does without.
+    #[cfg(debug_assertions)]
+    pub sabotage: crate::sabotage::Sabotage,
 }
 
 /// A fail point: gets the number of the COMMIT, from 1, and whether it is
@@ -50,6 +53,8 @@ impl Default for SqliteOptions {
             readers: 4,
             #[cfg(debug_assertions)]
             commit_hook: None,
+            #[cfg(debug_assertions)]
+            sabotage: crate::sabotage::Sabotage::default(),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::operation::{Stop, Task};
 use super::schema::set_up_reader;
-use crate::port::{StoreError, StoreResult};
+use crate::port::{EventStream, StoreError, StoreResult};
+use futures::{StreamExt as _, stream};
 use rusqlite::{Connection, OpenFlags};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -162,4 +163,18 @@ where
     sender.send(task).await.map_err(|_| StoreError::closed())?;
     drop(sender);
     answer.await.map_err(|_| StoreError::closed())
+}
+
+/// A stream that ends with an error where it would wait for hints that never come.
+pub(super) fn until_caught_up(events: EventStream) -> EventStream {
+    let next = |events: Option<EventStream>| async {
+        let mut events = events?;
+        let batch = events.next().await?;
+        let caught_up = batch.as_ref().is_ok_and(Vec::is_empty);
+        Some((batch, Some(events).filter(|_| !caught_up)))
+    };
+    let over = StoreError::unavailable("the store is open for reading only");
+    stream::unfold(Some(events), next)
+        .chain(stream::iter([Err(over)]))
+        .boxed()
 }

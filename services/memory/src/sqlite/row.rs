@@ -3,10 +3,10 @@
 use super::memory::MemorySize;
 use super::operation::Stop;
 use super::schema::{to_i64, to_u64};
-use crate::port::{Header, Lease, SessionKey, SessionStatus, StoreError};
+use crate::port::{End, Header, Lease, SessionKey, SessionStatus, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-pub(super) const LOAD: &str = "SELECT sid, deleted_ms IS NOT NULL, status, version, last_seq, journal_bytes, \
+pub(super) const LOAD: &str = "SELECT sid, iif(deleted_ms IS NULL, NULL, status), status, version, last_seq, journal_bytes, \
     handled_through, last_command_seq, floor_seq, unseen_bytes, op_id, op_first_seq, epoch, owner, \
     lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes, title \
     FROM session WHERE namespace = ?1 AND id = ?2";
@@ -15,7 +15,8 @@ pub(super) const LOAD: &str = "SELECT sid, deleted_ms IS NOT NULL, status, versi
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) sid: i64,
-    pub(super) deleted: bool,
+    /// How it ended, if it is no more.
+    pub(super) end: Option<End>,
     pub(super) status: SessionStatus,
     pub(super) version: u64,
     pub(super) last_seq: u64,
@@ -52,8 +53,10 @@ impl Session {
     pub(super) fn living(conn: &Connection, key: &SessionKey) -> Result<Self, Stop> {
         match Self::find(conn, key)? {
             None => Err(StoreError::NotFound.into()),
-            Some(session) if session.deleted => Err(StoreError::Terminal.into()),
-            Some(session) => Ok(session),
+            Some(session) => match session.end {
+                Some(end) => Err(StoreError::Terminal(end).into()),
+                None => Ok(session),
+            },
         }
     }
 
@@ -61,7 +64,7 @@ impl Session {
         let number = |index| row.get(index).map(to_u64);
         Ok(Self {
             sid: row.get(0)?,
-            deleted: row.get(1)?,
+            end: row.get::<_, Option<i64>>(1)?.map(End::of_number),
             status: SessionStatus::of_number(row.get(2)?),
             version: number(3)?,
             last_seq: number(4)?,

@@ -18,6 +18,7 @@ fn creation(id: &str) -> Create {
         last_command_seq: 0,
         header: Header::default(),
         lease: None,
+        time_to_live_ms: None,
     }
 }
 
@@ -261,6 +262,7 @@ async fn a_claimer_that_hung_up_gets_nothing() {
 fn explained(what: &str, sql: &str) -> Vec<String> {
     let conn = rusqlite::Connection::open_in_memory().unwrap();
     super::schema::create(&conn).unwrap();
+    super::idle::prepare(&conn).unwrap();
     let mut explain = conn.prepare(&format!("{what} {sql}")).unwrap();
     let parameters = explain.parameter_count();
     let nulls = rusqlite::params_from_iter(vec![rusqlite::types::Null; parameters]);
@@ -310,4 +312,39 @@ fn a_frozen_file_is_read_whatever_its_name() {
         .unwrap();
     assert_eq!(sessions, 0);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), before);
+}
+
+#[test]
+fn a_look_for_idle_sessions_goes_by_their_times() {
+    for sql in [super::idle::BY_DEFAULT, super::idle::BY_OWN] {
+        let plan = explained("EXPLAIN QUERY PLAN", sql);
+        let [rest, session] = &plan[..] else {
+            panic!("{plan:?}");
+        };
+        assert!(
+            rest.starts_with("SEARCH r USING INDEX rest_by_"),
+            "{plan:?}"
+        );
+        assert!(
+            session.starts_with("SEARCH s USING INTEGER PRIMARY KEY"),
+            "{plan:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn sessions_of_a_file_from_before_may_go_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cairn.db");
+    let open = || SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    open().create(creation("a")).await.unwrap();
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch("DROP TABLE rest").unwrap();
+    drop(file);
+    let store = open();
+    let made = store.now().await.unwrap();
+    while store.now().await.unwrap() <= made + 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(store.idle(Some(0), 10).await.unwrap().len(), 1);
 }

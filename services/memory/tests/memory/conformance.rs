@@ -67,7 +67,7 @@ mod through_grpc {
         let memory = Memory::over(super::Arc::new(store));
         let builder = memory.register_internal(ServerBuilder::new(Exposure::Internal));
         let server = builder.build().await.unwrap();
-        let remote = RemoteStore::new(server.link());
+        let remote = RemoteStore::new(server.link(), memory.store().clone());
         super::subject(super::Arc::new(remote), clock, server)
     }
 

@@ -36,6 +36,7 @@ fn command() -> AppendCommand {
             digest: "digest".into(),
         },
         event: "command".into(),
+        repeat_only: false,
     }
 }
 

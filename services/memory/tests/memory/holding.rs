@@ -193,12 +193,12 @@ async fn a_deleted_session_is_remembered_for_thirty_days() {
     clock.advance(DAY * 29);
     store.delete(&key("b")).await.unwrap();
     let gone = store.create(creation("a", None)).await;
-    assert_eq!(gone, Err(StoreError::Terminal));
+    assert_eq!(gone, Err(StoreError::Terminal(End::Deleted)));
     clock.advance(DAY + Duration::from_millis(1));
     store.delete(&key("c")).await.unwrap();
     assert!(!store.create(creation("a", None)).await.unwrap().duplicate);
     let gone = store.create(creation("b", None)).await;
-    assert_eq!(gone, Err(StoreError::Terminal));
+    assert_eq!(gone, Err(StoreError::Terminal(End::Deleted)));
 }
 
 #[tokio::test]

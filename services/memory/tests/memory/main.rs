@@ -8,6 +8,7 @@
 mod conformance;
 #[cfg(debug_assertions)]
 mod crash;
+mod ending;
 mod grpc;
 mod holding;
 mod model;

@@ -1,11 +1,13 @@
 //! Random operations, repeated, stale and out of order, on a store and on a reference: every
 //! answer and everything that can be read must be the same.
 
+mod idle;
+mod ownership;
 mod place;
 #[cfg(target_os = "linux")]
 mod redis;
 
-use crate::support::ops::{Body, LEASE, Op, SESSIONS, What, change, key, name, ops};
+use crate::support::ops::{Body, LEASE, Op, What, change, key, name, ops};
 use crate::support::reference::Reference;
 use crate::support::remote::RemoteStore;
 use bytes::Bytes;
@@ -35,6 +37,8 @@ struct Run {
     reference: Reference,
     beliefs: HashMap<(u8, u8), Belief>,
     numbers: u64,
+    /// When the store was asked last which sessions may go.
+    looked: i64,
 }
 
 impl Run {
@@ -47,6 +51,7 @@ impl Run {
             reference: Reference::at(1_800_000_000_000),
             beliefs: HashMap::new(),
             numbers: 0,
+            looked: 0,
         };
         run.open().await;
         run
@@ -64,8 +69,9 @@ impl Run {
             Place::Grpc => {
                 let store = SqliteStore::in_memory(options).unwrap();
                 let builder = ServerBuilder::new(Exposure::Internal);
-                let server = Memory::over(Arc::new(store)).register_internal(builder);
-                Arc::new(RemoteStore::new(server.build().await.unwrap().link()))
+                let memory = Memory::over(Arc::new(store));
+                let server = memory.register_internal(builder).build().await.unwrap();
+                Arc::new(RemoteStore::new(server.link(), memory.store().clone()))
             }
             #[cfg(target_os = "linux")]
             Place::Redis(config) => {
@@ -133,6 +139,12 @@ impl Run {
                 let want = self.reference.delete(&key(session));
                 assert_eq!(store.delete(&key(session)).await, want);
             }
+            Op::Idle { after } => self.idle(after).await,
+            Op::End {
+                session,
+                is_current,
+                end,
+            } => self.end(session, is_current, end).await,
             Op::Pass { ms } => {
                 self.clock.advance(Duration::from_millis(ms.into()));
                 self.reference.now += i64::from(ms);
@@ -165,6 +177,7 @@ impl Run {
                 digest: Bytes::from(if digest { "digest" } else { "other" }),
             },
             event: Bytes::from(format!("command {}", self.unique())),
+            repeat_only: false,
         };
         let want = self.reference.append(&command);
         assert_eq!(self.store().append_command(command).await, want);
@@ -202,6 +215,7 @@ impl Run {
                 owner: name(owner),
                 lease_ms: LEASE,
             }),
+            time_to_live_ms: (session == 2).then_some(1000),
         };
         let want = self.reference.create(&create);
         let got = self.store().create(create).await;
@@ -242,7 +256,10 @@ impl Run {
                 .collect(),
             memory_writes: body.memory.iter().map(|&number| change(number)).collect(),
             header: Header {
-                status: SessionStatus::Running,
+                status: match number % 3 {
+                    0 => SessionStatus::Running,
+                    _ => SessionStatus::Idle,
+                },
                 handled_through: if body.handles { seen } else { 0 },
                 title: format!("title {}", number % 3),
             },
@@ -277,53 +294,14 @@ impl Run {
         }
     }
 
-    async fn claim(&mut self, owner: u8) {
-        let request = ClaimRequest {
-            owner: name(owner),
-            max_sessions: 100,
-            lease_ms: LEASE,
-            wait: Duration::ZERO,
-        };
-        let want = self.reference.claim(&name(owner), LEASE);
-        let mut got = self.store().claim(request).await.unwrap();
-        got.claims.sort_by(|a, b| a.key.cmp(&b.key));
-        got.woken.sort();
-        assert_eq!(got, want);
-        for claim in got.claims {
-            let page = self.store().read(&claim.key, u64::MAX, 1).await.unwrap();
-            let session = claim.key.session().trim_start_matches('s').parse().unwrap();
-            let belief = self.belief((owner, session));
-            belief.epoch = claim.lease.epoch;
-            (belief.version, belief.seen) = (page.version, page.last_seq);
-        }
-    }
-
-    async fn renew(&mut self, owner: u8) {
-        let mut sessions = Vec::new();
-        for session in 0..SESSIONS {
-            let epoch = self.belief((owner, session)).epoch;
-            sessions.push(OwnedSession {
-                key: key(session),
-                epoch,
-            });
-        }
-        let request = RenewRequest {
-            owner: name(owner),
-            sessions,
-            lease_ms: LEASE,
-        };
-        let want = self.reference.renew(&request);
-        assert_eq!(self.store().renew(request).await, Ok(want));
-    }
-
     /// Everything that can be read is as the reference has it.
     async fn compare(&self) {
         let store = self.store();
         let mut listed = Vec::new();
         for (id, session) in &self.reference.sessions {
             let key = SessionKey::new("space", id.as_str());
-            if session.deleted {
-                assert_eq!(store.read(&key, 0, 1).await, Err(StoreError::Terminal));
+            if let Some(end) = session.end {
+                assert_eq!(store.read(&key, 0, 1).await, Err(StoreError::Terminal(end)));
                 continue;
             }
             let page = store.read(&key, 0, 10_000).await.unwrap();
@@ -333,7 +311,7 @@ impl Run {
                 (page.version, &page.header, page.quarantined),
                 (session.version, &session.header, session.quarantined)
             );
-            let memory = store.list_memory(&key).await.unwrap();
+            let memory = store.list_memory(&key).await.unwrap().entries;
             let memory: Vec<_> = memory
                 .into_iter()
                 .map(|entry| (entry.key, entry.value))

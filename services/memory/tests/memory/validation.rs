@@ -196,7 +196,7 @@ async fn wrong_claims_and_renewals_are_refused_by_field() {
         wait_ms,
     };
     for (request, want) in [
-        (claim(0, 1000, 0), "max_sessions"),
+        (claim(1025, 1000, 0), "max_sessions"),
         (claim(1, 0, 0), "lease_ms"),
         (claim(1, 1000, 30_001), "wait_ms"),
     ] {

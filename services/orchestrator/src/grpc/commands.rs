@@ -1,7 +1,7 @@
 //! Requests that change a session.
 
 use super::{Answer, key_of};
-use crate::commands::{Answer as Outcome, start_in_new_session, submit};
+use crate::commands::{Answer as Outcome, start_in, start_in_new_session, submit};
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_trace};
 use crate::reading::ms;
@@ -36,16 +36,25 @@ pub(super) async fn start_run(
     let run = asked.run.ok_or_else(|| RpcError::missing("run"))?;
     let mut run = StartRun::try_from(run).map_err(|error| invalid("run", &error))?;
     check_run(&run)?;
+    check_time_to_live(asked.time_to_live_ms)?;
+    if named && asked.time_to_live_ms > 0 {
+        let problem = "is set, and session names one that is there";
+        let error = RpcError::invalid("time_to_live_ms", problem);
+        return Err(error.allowed("0, or a new session").into());
+    }
     let own_trace = || derived_trace(&namespace, &asked.session, &asked.request_id);
     let trace = named_trace(&run)?.or(callers_trace);
     run.trace_parent = trace.unwrap_or_else(own_trace).to_string();
     let command = Command::StartRun(run);
     let (key, outcome) = match key {
         Some(key) => {
-            let outcome = submit(deps, &key, &asked.request_id, command).await?;
+            let outcome = start_in(deps, &key, &asked.request_id, command).await?;
             (key, outcome)
         }
-        None => start_in_new_session(deps, &namespace, asked.request_id, command).await?,
+        None => {
+            let (id, ttl) = (asked.request_id, asked.time_to_live_ms);
+            start_in_new_session(deps, &namespace, id, ttl, command).await?
+        }
     };
     let Outcome::RunStarted { run, seq } = outcome else {
         return Err(contradiction(&outcome).into());
@@ -55,6 +64,16 @@ pub(super) async fn start_run(
         run,
         seq,
     }))
+}
+
+/// Whether a session may be made to stay so long.
+pub(super) fn check_time_to_live(ms: u64) -> Result<(), RpcError> {
+    // A second to ten years.
+    if ms == 0 || (1000..=315_360_000_000).contains(&ms) {
+        return Ok(());
+    }
+    let error = RpcError::invalid("time_to_live_ms", format!("is {ms}"));
+    Err(error.allowed("0, or 1000 to 315360000000"))
 }
 
 /// The trace that the request itself names.

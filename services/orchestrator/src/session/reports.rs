@@ -17,8 +17,14 @@ use std::fmt::Display;
 use std::time::Duration;
 use tonic::Status;
 
-/// Longest pause before something is tried again.
+/// First and longest pause before something is tried again that was lost.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The same for what nobody has taken yet: somebody else may have room at once, and whoever waits
+/// long must not be overtaken by all who come.
+const FIRST_WAIT: Duration = Duration::from_millis(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A planner that cannot be reached is asked this often before the run fails.
 const MOST_PLANNING_TRIES: u32 = 6;
@@ -41,8 +47,12 @@ pub(super) struct Failures {
 impl Failures {
     /// How long to wait before the next try.
     pub(super) fn pause(self) -> Duration {
+        let (first, longest) = match self.lost {
+            0 => (FIRST_WAIT, LONGEST_WAIT),
+            _ => (FIRST_PAUSE, LONGEST_PAUSE),
+        };
         let times = self.lost.saturating_add(self.refused);
-        Duration::from_millis(50u64 << times.min(8)).min(LONGEST_PAUSE)
+        (first * (1 << times.min(8))).min(longest)
     }
 }
 
@@ -228,4 +238,21 @@ fn size_of(reply: &Reply) -> usize {
         .iter()
         .map(|call| call.name.len() + call.arguments.len());
     reply.text.len() + calls.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Failures, LONGEST_PAUSE, LONGEST_WAIT};
+    use std::time::Duration;
+
+    /// Whoever is refused asks the next executor soon, and never waits so long that all who come
+    /// later are served first.
+    #[test]
+    fn to_be_refused_costs_less_time_than_to_be_lost() {
+        let pause = |lost, refused| Failures { lost, refused }.pause();
+        assert!(pause(0, 1) <= Duration::from_millis(10));
+        assert!(pause(1, 0) >= Duration::from_millis(100));
+        assert_eq!(pause(0, 1000), LONGEST_WAIT);
+        assert_eq!(pause(7, 1000), LONGEST_PAUSE);
+    }
 }

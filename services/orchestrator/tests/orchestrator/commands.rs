@@ -52,6 +52,7 @@ async fn a_command_that_comes_with_the_end_of_a_run_is_answered() {
         session: session.clone(),
         request_id: world.request_id(),
         run: Some(chain(vec![tool_step("idempotent")])),
+        ..pb::StartRunRequest::default()
     };
     let mut client = world.client.clone();
     let starting = tokio::spawn(async move { client.start_run(request).await });
@@ -125,6 +126,7 @@ fn poison(world: &World, session: &str) -> pb::StartRunRequest {
         session: session.to_owned(),
         request_id: world.request_id(),
         run: Some(chain(vec![model_step("poison")])),
+        ..pb::StartRunRequest::default()
     }
 }
 

@@ -199,6 +199,7 @@ async fn nothing_is_claimed_any_more() {
         session,
         request_id: world.request_id(),
         run: Some(chain(vec![model_step("think")])),
+        ..pb::StartRunRequest::default()
     };
     let mut client = world.client.clone();
     let starting = tokio::spawn(async move { client.start_run(start).await });

@@ -75,6 +75,7 @@ async fn what_an_old_epoch_lost_does_not_end_the_owner_of_the_new_one() {
         session: session.clone(),
         request_id: world.request_id(),
         run: Some(one_step()),
+        ..pb::StartRunRequest::default()
     };
     let mut client = world.client.clone();
     let second = world.until(client.start_run(request)).await;
@@ -212,6 +213,7 @@ async fn a_claim_without_an_answer_is_made_again() {
         session: made.unwrap().into_inner().session,
         request_id: world.request_id(),
         run: Some(one_step()),
+        ..pb::StartRunRequest::default()
     };
     let mut client = world.client.clone();
     world.until(client.start_run(start)).await.expect("a run");

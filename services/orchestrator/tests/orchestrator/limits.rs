@@ -119,6 +119,7 @@ async fn a_full_journal_ends_the_run() {
         session: session.clone(),
         request_id: world.request_id(),
         run: Some(goal("another")),
+        ..pb::StartRunRequest::default()
     };
     let mut client = world.client.clone();
     let refused = world.until(client.start_run(request)).await.unwrap_err();

@@ -9,6 +9,7 @@
     reason = "clippy knows tests by their attribute, and not the helpers around them"
 )]
 
+mod admission;
 mod commands;
 mod drain;
 mod executors;

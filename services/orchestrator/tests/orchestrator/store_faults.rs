@@ -65,6 +65,7 @@ async fn commands_of_others_are_read_whatever_the_way_does() {
                 session: session.clone(),
                 request_id: world.request_id(),
                 run: Some(chain(vec![step.clone(), step])),
+                ..pb::StartRunRequest::default()
             };
             world.faults.next(method, fault, 3);
             let mut client = world.client.clone();
@@ -97,6 +98,7 @@ async fn commands_that_come_with_an_answer_are_read_whatever_the_way_does() {
         session: session.clone(),
         request_id: world.request_id(),
         run: Some(chain(vec![step.clone(), step])),
+        ..pb::StartRunRequest::default()
     };
     let mut client = world.client.clone();
     let starting = tokio::spawn(async move { client.start_run(request).await });

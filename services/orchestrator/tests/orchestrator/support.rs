@@ -12,6 +12,6 @@ mod world;
 pub(crate) use author::{Author, Line};
 pub(crate) use executor::{Attempt, reply};
 pub(crate) use faults::Fault;
-pub(crate) use journal::{Kind, count, names};
+pub(crate) use journal::{Kind, count, for_tenant, names};
 pub(crate) use logged::panic_at_error;
 pub(crate) use world::{World, chain, goal, graph, model_step, tool_step};

@@ -38,6 +38,7 @@ fn start(steps: Vec<StepDraft>) -> Input {
     };
     Input::Create {
         title: "long".to_owned(),
+        time_to_live_ms: 0,
         command: Some(("r-1".to_owned(), Command::StartRun(start))),
     }
 }
@@ -326,6 +327,7 @@ async fn the_goal_of_the_first_run_becomes_the_title() {
                 session: session.clone(),
                 request_id: world.request_id(),
                 run: Some(run),
+                ..pb::StartRunRequest::default()
             };
             let mut client = world.client.clone();
             world.until(client.start_run(request)).await.expect("a run");
@@ -355,6 +357,7 @@ async fn a_session_without_a_title_shows_its_goal() {
             session: made.session.clone(),
             request_id: world.request_id(),
             run: Some(run),
+            ..pb::StartRunRequest::default()
         };
         client.start_run(request).await.unwrap();
         let request = pb::GetSessionRequest {

@@ -108,6 +108,7 @@ fn request(id: &str, trace_parent: &str) -> Request<pb::StartRunRequest> {
             trace_parent: trace_parent.to_owned(),
             ..goal("Look.")
         }),
+        ..pb::StartRunRequest::default()
     })
 }
 
@@ -154,6 +155,7 @@ async fn a_session_tells_what_all_its_runs_used_up() {
         session: session.clone(),
         request_id: world.request_id(),
         run: Some(chain(vec![model_step("think")])),
+        ..pb::StartRunRequest::default()
     };
     let mut client = world.client.clone();
     world

@@ -64,6 +64,36 @@ pub fn show(time: Duration) -> String {
     format!("{}{unit}", ms / factor)
 }
 
+/// The same for times that need not be there.
+pub mod optional {
+    use super::{Deserializer, Duration, Serializer};
+
+    /// Reads a time.
+    ///
+    /// # Errors
+    /// Those of [`deserialize`](super::deserialize).
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        super::deserialize(deserializer).map(Some)
+    }
+
+    /// Writes a time, or that there is none.
+    ///
+    /// # Errors
+    /// The serializer's.
+    #[allow(clippy::ref_option, reason = "serde gives it so")]
+    pub fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => super::serialize(time, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

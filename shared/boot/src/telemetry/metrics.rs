@@ -2,8 +2,8 @@
 
 use cairn_rpc::metrics::{
     CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, COST_USD, ERRORS, LEASES_LOST,
-    MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_OWNED, STEPS, TOKENS, TOOL_TURNS,
-    WATCHERS,
+    LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_ENDED, SESSIONS_OWNED,
+    STEPS, TOKENS, TOOL_TURNS, WATCHERS,
 };
 
 /// A metric.
@@ -106,9 +106,19 @@ pub const METRICS: &[Metric] = &[
         &[],
         "Leases that ended while this process held them.",
     ),
+    counter(
+        LOST_WRITES,
+        &["seen_by"],
+        "Sessions that were found to have lost acknowledged writes, by who noticed.",
+    ),
     gauge(
         QUEUE_SESSIONS,
         "Sessions with work that nobody has claimed.",
+    ),
+    counter(
+        SESSIONS_ENDED,
+        &["how"],
+        "Sessions that were ended because their time was over, and tries that failed.",
     ),
     gauge(WATCHERS, "Clients that watch a session."),
     counter(

@@ -30,7 +30,12 @@ fn a_session_may_be_made_with_its_first_command() {
     world.journal.clear();
     let command = Some(("request".to_owned(), with_goal("a goal")));
     let title = "a title".to_owned();
-    let events = world.decide(Input::Create { title, command });
+    let time_to_live_ms = 1000;
+    let events = world.decide(Input::Create {
+        title,
+        time_to_live_ms,
+        command,
+    });
     assert_eq!(
         kinds(&events),
         ["SessionCreated", "CommandReceived", "RunStarted"]
@@ -42,6 +47,7 @@ fn a_session_may_be_made_with_its_first_command() {
         world
             .try_decide(Input::Create {
                 title: String::new(),
+                time_to_live_ms: 0,
                 command: None
             })
             .is_err()

@@ -62,6 +62,7 @@ impl World {
         };
         world.decide(Input::Create {
             title: "test".to_owned(),
+            time_to_live_ms: 0,
             command: None,
         });
         world

@@ -59,7 +59,7 @@ macro_rules! kinds {
 
 kinds! {
     same {
-        session_created: SessionCreated { title }
+        session_created: SessionCreated { title, time_to_live_ms }
         command_received: CommandReceived { request_id, command }
         command_refused: CommandRefused { command_seq, reason, message }
         memory_set: MemorySet { key, value }

@@ -46,7 +46,12 @@ macro_rules! kinds {
 
 fn session() -> Kinds {
     kinds! {
-        "session_created": SessionCreated { title: "Survey of the docs".into() }
+        "session_created": SessionCreated {
+            title: "Survey of the docs".into(), time_to_live_ms: 0
+        }
+        "session_created.time_to_live": SessionCreated {
+            title: "A week".into(), time_to_live_ms: 604_800_000
+        }
         "memory_set": MemorySet { key: "tone".into(), value: "dry, ≤ 3 lines\n✓".into() }
         "memory_removed": MemoryRemoved { key: "tone".into() }
         "memory_cleared": MemoryCleared {}

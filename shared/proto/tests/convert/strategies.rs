@@ -232,7 +232,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    session_created: SessionCreated { title: text() }
+    session_created: SessionCreated { title: text(), time_to_live_ms: seq() }
     command_received: CommandReceived { request_id: text(), command: command() }
     command_refused: CommandRefused { command_seq: seq(), reason: text(), message: text() }
     memory_set: MemorySet { key: text(), value: text() }

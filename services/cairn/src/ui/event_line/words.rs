@@ -2,8 +2,10 @@
 
 use super::Mark;
 use crate::ui::time::span;
+use cairn_boot::config::duration;
 use cairn_proto::event as wire;
 use cairn_rpc::text::clip;
+use std::time::Duration;
 
 /// Longest piece of untrusted text in a line, in bytes.
 pub(super) const PIECE: usize = 160;
@@ -121,5 +123,16 @@ fn gist(output: &str) -> String {
         0 => " nothing".to_owned(),
         1 => after_colon(first),
         lines => format!("{} … {lines} lines", after_colon(first)),
+    }
+}
+
+/// How long a session stays, if that was said.
+pub(super) fn stays(created: &wire::SessionCreated) -> String {
+    match created.time_to_live_ms {
+        0 => String::new(),
+        ms => format!(
+            ", to be kept for {}",
+            duration::show(Duration::from_millis(ms))
+        ),
     }
 }

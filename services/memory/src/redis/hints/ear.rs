@@ -214,9 +214,10 @@ impl Ear {
             let Some(Ok(mut fields)) = answer.map(Reply::new) else {
                 continue;
             };
-            match fields.number() {
-                Ok(seq) => self.hints.hub.grown(key, seq),
-                Err(_) => self.hints.hub.deleted(key),
+            match (fields.number(), fields.optional()) {
+                (Ok(seq), _) => self.hints.hub.looked(key, seq),
+                (Err(_), Ok(None)) => self.hints.hub.looked(key, 0),
+                (Err(_), _) => self.hints.hub.deleted(key),
             }
         }
         Ok(())

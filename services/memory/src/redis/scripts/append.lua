@@ -1,6 +1,6 @@
 -- KEYS: 1 session, 2 journal, 3 requests, 4 due, 5 followers, 6 work
 -- ARGV: 1 member, 2 process, 3 request id, 4 digest, 5 event, 6 journal_events,
---       7 journal_bytes, 8 unseen_bytes
+--       7 journal_bytes, 8 unseen_bytes, 9 '1' to answer a repeat only
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'jb', 'uns', 'ow', 'le', 'q')
 local bad = refused(s[1], s[2])
 if bad then return bad end
@@ -10,6 +10,7 @@ if known then
   if string.sub(known, space + 1) ~= ARGV[4] then return {'mismatch'} end
   return {'dup', tonumber(string.sub(known, 1, space - 1)), tonumber(s[8])}
 end
+if ARGV[9] == '1' then return {'ok', 0, tonumber(s[8]), 'nobody', ''} end
 local seq, bytes, unseen = s[3] + 1, s[4] + #ARGV[5], s[5] + #ARGV[5]
 bad = no_room(seq, bytes, unseen, s[6], 6)
 if bad then return bad end

@@ -28,6 +28,8 @@ if version == tonumber(ARGV[5]) + 1 and s[8] == ARGV[6] then
   if owned then ends = tonumber(s[12]) end
   return with_others({'dup', now, tonumber(s[9]), ends}, tonumber(s[9]) - 1)
 end
+-- A caller that has made more transitions than there are: they were lost.
+if version < tonumber(ARGV[5]) then return {'back', tonumber(ARGV[5]), version} end
 if not owned then return {'fenced'} end
 local handled, through = tonumber(ARGV[9]), tonumber(ARGV[19])
 if version ~= tonumber(ARGV[5]) or seen < tonumber(s[6]) or seen > last or handled > seen

@@ -1,7 +1,8 @@
--- KEYS: 1 session, 2 journal, 3 requests, 4 leases, 5 due, 6 living, 7 work
+-- KEYS: 1 session, 2 journal, 3 requests, 4 leases, 5 due, 6 living, 7 work, 8 resting, 9 ending
 -- ARGV: 1 member, 2 process, 3 request id, 4 digest, 5 operation, 6 owner ('' for none),
 --       7 lease_ms, 8 status, 9 handled_through, 10 title, 11 last_command_seq,
---       12 bytes of the events, 13 journal_events, 14 journal_bytes, 15 count, 16… events
+--       12 bytes of the events, 13 journal_events, 14 journal_bytes, 15 count,
+--       16 time to live in ms ('' for none), 17… events
 local now = clock()
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ver', 'op', 'ep', 'ow', 'le')
 if s[1] then
@@ -20,7 +21,7 @@ local count, bytes = tonumber(ARGV[15]), tonumber(ARGV[12])
 if count > tonumber(ARGV[13]) then return limit('journal_events', ARGV[13]) end
 if bytes > tonumber(ARGV[14]) then return limit('journal_bytes', ARGV[14]) end
 
-for i = 1, count do append(KEYS[2], i, ARGV[15 + i]) end
+for i = 1, count do append(KEYS[2], i, ARGV[16 + i]) end
 local epoch, ends = -1, -1
 if ARGV[6] ~= '' then epoch, ends = 1, now + tonumber(ARGV[7]) end
 redis.call('HSET', KEYS[1], 'f', FORMAT, 'cr', now, 'up', now, 'st', ARGV[8], 'ver', 0,
@@ -34,6 +35,12 @@ local rank = t[1] * 1000000 + t[2]
 local newest = redis.call('ZRANGE', KEYS[6], -1, -1, 'WITHSCORES')[2]
 if newest and tonumber(newest) >= rank then rank = tonumber(newest) + 1 end
 redis.call('ZADD', KEYS[6], rank, ARGV[1])
+if ARGV[16] == '' then
+  redis.call('ZADD', KEYS[8], now, ARGV[1])
+else
+  redis.call('HSET', KEYS[1], 'ttl', ARGV[16])
+  redis.call('ZADD', KEYS[9], text(now + ARGV[16]), ARGV[1])
+end
 local queued = 0
 if ends > 0 then
   redis.call('ZADD', KEYS[4], ends, ARGV[1])

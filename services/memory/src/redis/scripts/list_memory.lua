@@ -1,3 +1,3 @@
 -- KEYS: 1 session, 2 memory
-local s = redis.call('HMGET', KEYS[1], 'f', 'del')
-return refused(s[1], s[2]) or {'ok', redis.call('HGETALL', KEYS[2])}
+local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq')
+return refused(s[1], s[2]) or {'ok', tonumber(s[3]), redis.call('HGETALL', KEYS[2])}

@@ -1,11 +1,12 @@
 -- The format of a session's hash that these scripts know.
 local FORMAT = '1'
 
--- Why a session cannot be worked on, or nil: by its fields `f` (format) and `del` (deleted).
+-- Why a session cannot be worked on, or nil: by its fields `f` (format) and `del` (when it was
+-- deleted, and how it ended).
 local function refused(format, deleted)
   if not format then return {'notfound'} end
   if format ~= FORMAT then return {'format', format} end
-  if deleted then return {'terminal'} end
+  if deleted then return {'terminal', deleted} end
 end
 
 local function limit(what, allowed)

@@ -41,4 +41,7 @@ async fn the_store_goes_on_at_the_replica_when_the_master_is_killed() {
     let page = store.read(&key("a"), 0, 10).await.unwrap();
     assert_eq!((page.last_seq, page.version), (3, 2));
     assert!(servers.replica.ask(&["ROLE"]).contains("master"));
+    // Nothing was lost, so nothing is told.
+    assert_eq!(*store.losses().borrow(), 0);
+    assert!(!page.quarantined);
 }

@@ -97,6 +97,7 @@ fn command(session: &str) -> AppendCommand {
             digest: Bytes::from("digest"),
         },
         event: Bytes::from("command"),
+        repeat_only: false,
     }
 }
 
@@ -128,7 +129,10 @@ async fn live(store: &RedisStore, session: &str, proxy: Option<&Proxy>) {
     };
     ask(proxy, || store.release(release())).await;
     assert_eq!(ask(proxy, || store.delete(&a)).await, !is_repeated);
-    assert_eq!(store.read(&a, 0, 1).await, Err(StoreError::Terminal));
+    assert_eq!(
+        store.read(&a, 0, 1).await,
+        Err(StoreError::Terminal(End::Deleted))
+    );
 }
 
 #[tokio::test]

@@ -33,6 +33,7 @@ fn command(session: &str, id: &str) -> AppendCommand {
             digest: Bytes::from("digest"),
         },
         event: Bytes::from("command"),
+        repeat_only: false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Random operations: fresh, repeated, stale and out of order.
 
-use cairn_memory::port::{MemoryWrite, SessionKey};
+use cairn_memory::port::{End, MemoryWrite, SessionKey};
 use proptest::prelude::*;
 
 pub(crate) const LEASE: u32 = 1000;
@@ -45,6 +45,14 @@ pub(crate) enum Op {
     },
     Delete {
         session: u8,
+    },
+    Idle {
+        after: Option<u16>,
+    },
+    End {
+        session: u8,
+        is_current: bool,
+        end: u8,
     },
     Pass {
         ms: u16,
@@ -118,7 +126,11 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (session.clone(), any::<u8>()).prop_map(
             |(session, change)| Op::WriteMemory { session, change }
         ),
-        1 => session.prop_map(|session| Op::Delete { session }),
+        1 => session.clone().prop_map(|session| Op::Delete { session }),
+        4 => proptest::option::of(Just(700_u16)).prop_map(|after| Op::Idle { after }),
+        1 => (session, proptest::bool::weighted(0.8), 0..2_u8).prop_map(
+            |(session, is_current, end)| Op::End { session, is_current, end }
+        ),
         5 => (0..1500_u16).prop_map(|ms| Op::Pass { ms }),
         1 => Just(Op::Reopen),
     ]
@@ -126,6 +138,10 @@ fn op() -> impl Strategy<Value = Op> {
 
 pub(crate) fn key(session: u8) -> SessionKey {
     SessionKey::new("space", format!("s{session}"))
+}
+
+pub(crate) fn ends() -> [End; 2] {
+    [End::Expired, End::Archived]
 }
 
 pub(crate) fn name(owner: u8) -> String {

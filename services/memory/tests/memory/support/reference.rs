@@ -1,5 +1,7 @@
 //! The store's rules once more, as plainly as possible: one thread, no disk, no limits.
 
+mod idle;
+
 use bytes::Bytes;
 use cairn_memory::port::*;
 use cairn_proto::event::{Event, MemoryCleared, MemoryRemoved, MemorySet, event::Kind};
@@ -23,7 +25,8 @@ pub(crate) struct Session {
     pub(crate) header: Header,
     pub(crate) memory: BTreeMap<String, String>,
     pub(crate) quarantined: bool,
-    pub(crate) deleted: bool,
+    /// How it ended, if it is no more.
+    pub(crate) end: Option<End>,
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
     pub(crate) rank: u64,
@@ -37,6 +40,7 @@ pub(crate) struct Session {
     claims: u32,
     holder_dead: bool,
     requests: HashMap<String, (Bytes, u64)>,
+    time_to_live: Option<i64>,
 }
 
 impl Session {
@@ -87,8 +91,10 @@ impl Reference {
     fn living(&mut self, key: &SessionKey) -> StoreResult<&mut Session> {
         match self.sessions.get_mut(key.session()) {
             None => Err(StoreError::NotFound),
-            Some(session) if session.deleted => Err(StoreError::Terminal),
-            Some(session) => Ok(session),
+            Some(session) => match session.end {
+                Some(end) => Err(StoreError::Terminal(end)),
+                None => Ok(session),
+            },
         }
     }
 
@@ -143,6 +149,7 @@ impl Reference {
             created_at: now,
             updated_at: now,
             rank: self.created,
+            time_to_live: create.time_to_live_ms.map(|ttl| ttl as i64),
             ..Session::default()
         };
         session.due = (lease.is_none() && session.unhandled()).then_some(now);
@@ -168,6 +175,12 @@ impl Reference {
             let until = session.owner.as_ref().map(|(_, until)| *until);
             committed.lease_until_unix_ms = until.filter(|_| mine);
             return Ok(committed);
+        }
+        if session.version < commit.version {
+            return Err(StoreError::WentBack {
+                known: commit.version,
+                stored: session.version,
+            });
         }
         if !mine {
             return Err(StoreError::Fenced);
@@ -287,7 +300,7 @@ impl Reference {
                 .owner
                 .as_ref()
                 .is_some_and(|(name, _)| name == owner);
-            if mine && session.unhandled() && !session.deleted {
+            if mine && session.unhandled() && session.end.is_none() {
                 claims.woken.push(SessionKey::new("space", id));
             }
         }
@@ -362,17 +375,7 @@ impl Reference {
     }
 
     pub(crate) fn delete(&mut self, key: &SessionKey) -> StoreResult<bool> {
-        match self.living(key) {
-            Err(StoreError::Terminal) => Ok(false),
-            Err(error) => Err(error),
-            Ok(session) => {
-                *session = Session {
-                    deleted: true,
-                    ..Session::default()
-                };
-                Ok(true)
-            }
-        }
+        self.end(key, End::Deleted)
     }
 
     /// The process dies and the store is opened anew; of the owners only `local` died with it.

@@ -1,7 +1,8 @@
 //! The port over the generated clients: what a service on the other side of a link sees.
 
 use super::wire::{
-    about, commit_request, header, in_namespace, keys, reference, refused, session, status, stored,
+    about, commit_request, create_request, in_namespace, keys, reference, refused, session, status,
+    stored,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,22 +14,25 @@ use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_rpc::Link;
 use futures::StreamExt as _;
+use std::sync::Arc;
 use tonic::Status;
 
-/// A store behind a link.
+/// A store behind a link; what no RPC offers is asked of the store itself.
 pub(crate) struct RemoteStore {
     journal: JournalServiceClient<Link>,
     ownership: OwnershipServiceClient<Link>,
     memory: SessionMemoryServiceClient<Link>,
+    behind: Arc<dyn Store>,
 }
 
 impl RemoteStore {
-    pub(crate) fn new(link: Link) -> Self {
+    pub(crate) fn new(link: Link, behind: Arc<dyn Store>) -> Self {
         Self {
             journal: JournalServiceClient::new(link.clone())
                 .max_decoding_message_size(MAX_JOURNAL_MESSAGE_BYTES),
             ownership: OwnershipServiceClient::new(link.clone()),
             memory: SessionMemoryServiceClient::new(link),
+            behind,
         }
     }
 }
@@ -44,25 +48,12 @@ impl Store for RemoteStore {
     }
 
     async fn create(&self, create: Create) -> StoreResult<Created> {
-        let lease = create.lease;
-        let message = pb::CreateSessionRequest {
-            session: session(&create.key),
-            request_id: create.request.id,
-            request_digest: create.request.digest,
-            events: create.events,
-            last_command_seq: create.last_command_seq,
-            header: header(create.header),
-            owner: lease
-                .as_ref()
-                .map(|lease| lease.owner.clone())
-                .unwrap_or_default(),
-            lease_ms: lease.map_or(0, |lease| lease.lease_ms),
-            operation_id: create.operation_id,
-        };
+        let key = create.key.clone();
+        let message = create_request(create);
         let answer = self
             .journal
             .clone()
-            .create_session(about(&create.key, message))
+            .create_session(about(&key, message))
             .await;
         let answer = answer.map_err(refused)?.into_inner();
         let lease = Lease {
@@ -86,6 +77,19 @@ impl Store for RemoteStore {
             .delete_session(about(key, message))
             .await;
         Ok(answer.map_err(refused)?.into_inner().deleted)
+    }
+
+    async fn idle(&self, after_ms: Option<u64>, max: usize) -> StoreResult<Vec<IdleSession>> {
+        self.behind.idle(after_ms, max).await
+    }
+
+    async fn delete_unchanged(
+        &self,
+        key: &SessionKey,
+        last_seq: u64,
+        end: End,
+    ) -> StoreResult<bool> {
+        self.behind.delete_unchanged(key, last_seq, end).await
     }
 
     async fn list(
@@ -146,6 +150,7 @@ impl Store for RemoteStore {
             request_id: command.request.id,
             request_digest: command.request.digest,
             event: command.event,
+            repeat_only: command.repeat_only,
         };
         let answer = self
             .journal
@@ -203,7 +208,9 @@ impl Store for RemoteStore {
 
     /// For the process that has the store; no client is told.
     async fn queued(&self) -> StoreResult<u64> {
-        Err(StoreError::unavailable("it is not told over the wire"))
+        let mut ownership = self.ownership.clone();
+        let counted = ownership.count_queued(pb::CountQueuedRequest {}).await;
+        Ok(counted.map_err(refused)?.into_inner().queued)
     }
 
     async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()> {
@@ -217,9 +224,11 @@ impl Store for RemoteStore {
     }
 
     async fn deltas(&self, key: &SessionKey) -> StoreResult<DeltaStream> {
+        // A cursor at the end brings no events.
+        let end = self.read(key, u64::MAX, 1).await?.last_seq;
         let message = pb::FollowEventsRequest {
             session: session(key),
-            after_seq: u64::MAX - 1,
+            after_seq: end,
             with_deltas: true,
         };
         let mut journal = self.journal.clone();
@@ -327,6 +336,14 @@ impl Store for RemoteStore {
         answer.map(drop).map_err(refused)
     }
 
+    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
+        let message = pb::SetAsideRequest {
+            session: session(key),
+        };
+        let answer = self.ownership.clone().set_aside(about(key, message)).await;
+        answer.map(drop).map_err(refused)
+    }
+
     async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
         let message = pb::ReleaseQuarantineRequest {
             session: session(key),
@@ -381,18 +398,16 @@ impl Store for RemoteStore {
         Ok(answer.map_err(refused)?.into_inner().value)
     }
 
-    async fn list_memory(&self, key: &SessionKey) -> StoreResult<Vec<MemoryEntry>> {
+    async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
         let message = pb::ListMemoryRequest {
             session: session(key),
         };
         let answer = self.memory.clone().list_memory(about(key, message)).await;
+        let answer = answer.map_err(refused)?.into_inner();
         let entry = |pb::MemoryEntry { key, value }| MemoryEntry { key, value };
-        Ok(answer
-            .map_err(refused)?
-            .into_inner()
-            .entries
-            .into_iter()
-            .map(entry)
-            .collect())
+        Ok(MemoryList {
+            entries: answer.entries.into_iter().map(entry).collect(),
+            last_seq: answer.seq,
+        })
     }
 }

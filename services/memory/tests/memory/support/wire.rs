@@ -1,7 +1,8 @@
 //! Between the port's types and messages, on the side of the client.
 
 use cairn_memory::error::{
-    CONFLICT, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN, REQUEST_MISMATCH, TERMINAL,
+    CONFLICT, END, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN, REQUEST_MISMATCH, TERMINAL,
+    WENT_BACK,
 };
 use cairn_memory::port::*;
 use cairn_proto::memory as pb;
@@ -27,8 +28,17 @@ pub(crate) fn refused(status: Status) -> StoreError {
     let error = RpcError::from_status(&status);
     match (status.code(), error.reason_name()) {
         (Code::Aborted, FENCED) => StoreError::Fenced,
-        (Code::FailedPrecondition, TERMINAL) => StoreError::Terminal,
+        (Code::FailedPrecondition, TERMINAL) => {
+            StoreError::Terminal(End::from_name(error.metadata(END).unwrap()).unwrap())
+        }
         (Code::AlreadyExists, REQUEST_MISMATCH) => StoreError::RequestMismatch,
+        (Code::DataLoss | Code::OutOfRange, WENT_BACK) => {
+            let number = |name| error.metadata(name).unwrap().parse().unwrap();
+            StoreError::WentBack {
+                known: number("known"),
+                stored: number("stored"),
+            }
+        }
         (Code::NotFound, _) => StoreError::NotFound,
         (Code::Aborted, CONFLICT) => StoreError::Conflict,
         // What the message alone shows to be wrong is named by field.
@@ -119,5 +129,24 @@ pub(crate) fn commit_request(commit: Commit) -> pb::CommitRequest {
         }),
         from_reserve: commit.from_reserve,
         no_progress: commit.no_progress,
+    }
+}
+
+pub(crate) fn create_request(create: Create) -> pb::CreateSessionRequest {
+    let lease = create.lease;
+    pb::CreateSessionRequest {
+        session: session(&create.key),
+        request_id: create.request.id,
+        request_digest: create.request.digest,
+        events: create.events,
+        last_command_seq: create.last_command_seq,
+        header: header(create.header),
+        owner: lease
+            .as_ref()
+            .map(|lease| lease.owner.clone())
+            .unwrap_or_default(),
+        lease_ms: lease.map_or(0, |lease| lease.lease_ms),
+        operation_id: create.operation_id,
+        time_to_live_ms: create.time_to_live_ms.unwrap_or(0),
     }
 }

@@ -22,6 +22,7 @@ pub(crate) fn creation(session: &str, owner: Option<&str>) -> Create {
             owner: owner.to_owned(),
             lease_ms: 10_000,
         }),
+        time_to_live_ms: None,
     }
 }
 

@@ -122,6 +122,7 @@ impl Author {
 
     async fn create(&mut self, events: &[Event]) {
         let request = pb::CreateSessionRequest {
+            time_to_live_ms: 0,
             session: self.id.clone(),
             request_id: self.id.clone(),
             request_digest: vec![0; 32].into(),
@@ -131,6 +132,7 @@ impl Author {
             owner: OWNER.to_owned(),
             lease_ms: LEASE_MS,
             operation_id: "create".to_owned(),
+            ..pb::CreateSessionRequest::default()
         };
         let made = self.journal.create_session(for_tenant(request)).await;
         self.epoch = made.expect("it is made").into_inner().epoch;

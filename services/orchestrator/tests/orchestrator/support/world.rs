@@ -51,6 +51,15 @@ impl World {
 
     /// The store has these limits.
     pub(crate) async fn with_limits(limits: Limits) -> Self {
+        Self::with(limits, Config::default()).await
+    }
+
+    /// The orchestrator has this configuration, and is called `o-1`.
+    pub(crate) async fn with_config(config: Config) -> Self {
+        Self::with(Limits::default(), config).await
+    }
+
+    async fn with(limits: Limits, config: Config) -> Self {
         let (still, end) = std_mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || end.recv());
         let clock = Arc::new(ManualClock::at(1_700_000_000_000));
@@ -67,7 +76,7 @@ impl World {
         };
         let config = Config {
             owner: "o-1".to_owned(),
-            ..Config::default()
+            ..config
         };
         let (service, running) = build(config, links).await.expect("an orchestrator");
         let server = ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace)))
@@ -180,6 +189,7 @@ impl World {
             session: String::new(),
             request_id: self.request_id(),
             run: Some(run),
+            ..pb::StartRunRequest::default()
         };
         let started = self.client.clone().start_run(request).await;
         started.expect("the run starts").into_inner().session

@@ -1,0 +1,146 @@
+//! Chains of tool steps over a real server of Redis that syncs its log with each write: all services
+//! in one process, with one orchestrator or four of them (each with a memory service of its own),
+//! beside the bare script for a transition over one bare connection, alternated with it.
+
+use crate::cases::models;
+use crate::counted::{Calls, Counted};
+use crate::support::{chain, client, node, parts, start, tool_step};
+use crate::{Speed, TRANSITION_BYTES, median};
+use cairn_memory::StoreConfig;
+use cairn_memory::port::{Create, Header, LeaseRequest, RequestId, SessionKey, Store as _};
+use cairn_memory::redis::{ProbedSession, RedisConfig, RedisOptions, RedisProbe, RedisStore};
+use cairn_testkit::RedisServer;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How often a case and its limit are alternated.
+const ROUNDS: usize = 3;
+const OWNER: &str = "an owner with a name of usual length";
+
+/// Sessions, and steps of each.
+const SIZES: [(usize, usize); 4] = [(1, 640), (16, 160), (64, 80), (512, 16)];
+
+pub(crate) async fn measure() {
+    for orchestrators in [1, 4] {
+        for (sessions, steps) in SIZES {
+            let (mut ours, mut bare) = (Vec::new(), Vec::new());
+            for _ in 0..ROUNDS {
+                let server = RedisServer::start();
+                let config = RedisConfig::standalone(server.url());
+                bare.push(scripts(&config, sessions, steps).await);
+                ours.push(chains(&config, orchestrators, sessions, steps).await);
+            }
+            let (ours, bare) = (Speed::median(&ours), Speed::median(&bare));
+            let name = format!("redis, {sessions} sessions, {orchestrators} orch.");
+            let ratio = ours.rate / bare.rate * 100.0;
+            println!(
+                "{name:<34} {:>12.0} {:>12.0} {:>7.0} µs {ratio:>6.0} %",
+                ours.rate,
+                bare.rate,
+                ours.p50 * 1e6
+            );
+        }
+    }
+}
+
+/// Transitions of the bare script, each session's one after the other.
+async fn scripts(config: &RedisConfig, sessions: usize, steps: usize) -> Speed {
+    let config = RedisConfig {
+        prefix: "bare".to_owned(),
+        ..config.clone()
+    };
+    let store = RedisStore::open(&config, RedisOptions::default()).await;
+    let store = store.expect("a store");
+    let probe = RedisProbe::connect(&config, &store).await;
+    let probe = probe.expect("a connection");
+    let mut probed = Vec::new();
+    for number in 0..sessions {
+        let key = SessionKey::new("default", format!("bare-{number}"));
+        store.create(creation(&key)).await.expect("a session");
+        probed.push(probe.session(&config, &key, OWNER));
+    }
+    probed[0].learn().await;
+    let began = Instant::now();
+    let tasks = probed
+        .into_iter()
+        .map(|session| tokio::spawn(commits(session, steps)));
+    let mut times = Vec::new();
+    for task in tasks.collect::<Vec<_>>() {
+        times.append(&mut task.await.expect("transitions"));
+    }
+    Speed {
+        rate: times.len() as f64 / began.elapsed().as_secs_f64(),
+        p50: median(times.into_iter()),
+    }
+}
+
+async fn commits(mut session: ProbedSession, steps: usize) -> Vec<f64> {
+    let mut times = Vec::with_capacity(steps);
+    for _ in 0..steps {
+        let began = Instant::now();
+        assert!(session.commit(&[7; TRANSITION_BYTES]).await, "a transition");
+        times.push(began.elapsed().as_secs_f64());
+    }
+    times
+}
+
+fn creation(key: &SessionKey) -> Create {
+    Create {
+        time_to_live_ms: None,
+        key: key.clone(),
+        request: RequestId {
+            id: "request".to_owned(),
+            digest: "digest".into(),
+        },
+        operation_id: "creation".to_owned(),
+        events: vec!["created".into()],
+        last_command_seq: 0,
+        header: Header::default(),
+        lease: Some(LeaseRequest {
+            owner: OWNER.to_owned(),
+            lease_ms: 600_000,
+        }),
+    }
+}
+
+/// Steps of all sessions a second, and the time between two calls of a session.
+async fn chains(
+    config: &RedisConfig,
+    orchestrators: usize,
+    sessions: usize,
+    steps: usize,
+) -> Speed {
+    let calls = Arc::new(Calls::default());
+    let mut nodes = Vec::new();
+    let mut folders = Vec::new();
+    for _ in 0..orchestrators {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut parts = parts(folder.path(), models());
+        parts.memory.store = StoreConfig::Redis(config.clone());
+        parts.more_tools.push(Counted::tool(calls.clone()));
+        nodes.push(node(parts).await);
+        folders.push(folder);
+    }
+    let run = chain(vec![tool_step("counted"); steps]);
+    let began = Instant::now();
+    let runs = (0..sessions).map(|number| {
+        let mut client = client(&nodes[number % orchestrators]);
+        let (run, calls) = (run.clone(), calls.clone());
+        tokio::spawn(async move {
+            let session = start(&mut client, &format!("r-{number}"), run).await;
+            calls.times(&session, steps).await
+        })
+    });
+    let mut times = Vec::new();
+    for run in runs.collect::<Vec<_>>() {
+        times.append(&mut run.await.expect("a run"));
+    }
+    let rate = (sessions * steps) as f64 / began.elapsed().as_secs_f64();
+    for node in &nodes {
+        node.drain().await;
+    }
+    Speed {
+        rate,
+        p50: median(times.into_iter()),
+    }
+}

@@ -1,0 +1,93 @@
+//! How much there may be: in a run, and at a time.
+
+use cairn_boot::Checks;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Limits of a run that names none.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunSettings {
+    /// Most tool turns in one attempt at a step.
+    pub max_tool_turns: u32,
+    /// Most tool turns in the whole run; when they are used up the run waits and asks.
+    pub max_turns: u32,
+    /// Most steps of a graph that run at the same time.
+    pub max_parallel_steps: u32,
+}
+
+/// Leases, and how many sessions there may be at work.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SessionSettings {
+    /// How long a session stays a process's own without a sign of life.
+    #[serde(with = "cairn_boot::config::duration")]
+    pub lease: Duration,
+    /// Most sessions that an orchestrator works on at a time: then it refuses new runs.
+    pub max_owned: usize,
+    /// Most sessions of the store that may wait for an orchestrator: then new runs are refused.
+    pub max_queued: u64,
+}
+
+/// How many steps may be under way.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExecutorSettings {
+    /// Most attempts at steps in an executor at a time: further ones go to another, or wait.
+    pub max_attempts: usize,
+}
+
+impl Default for RunSettings {
+    fn default() -> Self {
+        let limits = cairn_engine::command::RunLimits::default();
+        Self {
+            max_tool_turns: limits.max_tool_turns,
+            max_turns: limits.max_turns,
+            max_parallel_steps: limits.max_parallel_steps,
+        }
+    }
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        let config = cairn_orchestrator::Config::default();
+        Self {
+            lease: config.lease,
+            max_owned: config.max_sessions,
+            max_queued: config.max_queued,
+        }
+    }
+}
+
+impl Default for ExecutorSettings {
+    fn default() -> Self {
+        Self {
+            max_attempts: cairn_executor::Config::default().max_attempts,
+        }
+    }
+}
+
+impl RunSettings {
+    pub(super) fn check(&self, checks: &mut Checks) {
+        checks.range("run.max_tool_turns", self.max_tool_turns, 1..=1_000);
+        checks.range("run.max_turns", self.max_turns, 1..=100_000);
+        let parallel = self.max_parallel_steps;
+        checks.range("run.max_parallel_steps", parallel, 1..=256);
+    }
+}
+
+impl SessionSettings {
+    pub(super) fn check(&self, checks: &mut Checks) {
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        checks.range("session.lease", self.lease, second..=hour);
+        checks.range("session.max_owned", self.max_owned, 1..=1_000_000);
+        checks.range("session.max_queued", self.max_queued, 1..=100_000_000);
+    }
+}
+
+impl ExecutorSettings {
+    pub(super) fn check(&self, checks: &mut Checks) {
+        let most = self.max_attempts;
+        checks.range("executor.max_attempts", most, 1..=100_000);
+    }
+}

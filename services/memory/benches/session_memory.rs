@@ -1,0 +1,233 @@
+//! Session memory over gRPC and a socket on loopback, on a server of Redis that syncs its log with
+//! each write, beside the bare commands over a bare connection, alternated with it: one at a time,
+//! and 64 at the same time. A bare `set` is HSET, `get` is HGET, and a snapshot of 100 keys HGETALL.
+//!
+//! `cargo bench -p cairn-memory --bench session_memory`; needs `redis-server`, and Linux.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and fails by panicking"
+)]
+
+#[cfg(target_os = "linux")]
+fn main() {
+    on_linux::main();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
+
+#[cfg(target_os = "linux")]
+mod on_linux {
+    use bytes::Bytes;
+    use cairn_memory::Memory;
+    use cairn_memory::port::{Create, Header, RequestId, SessionKey, Store as _};
+    use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
+    use cairn_proto::memory as pb;
+    use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
+    use cairn_rpc::{Exposure, Link, Listener, Namespace, ServerBuilder, with_namespace};
+    use cairn_testkit::RedisServer;
+    use redis::aio::MultiplexedConnection;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+    use tonic::Request;
+
+    const ROUNDS: usize = 5;
+    /// Calls of a round, of all sessions together.
+    const CALLS: usize = 1024;
+    const KEYS: usize = 100;
+    const VALUE: &str = "a value of some thirty characters";
+
+    #[derive(Debug, Clone, Copy)]
+    enum What {
+        Set,
+        Get,
+        Snapshot,
+    }
+
+    pub(super) fn main() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            for what in [What::Set, What::Get, What::Snapshot] {
+                for sessions in [1, 64] {
+                    measure(what, sessions).await;
+                }
+            }
+        });
+    }
+
+    async fn measure(what: What, sessions: usize) {
+        let redis = RedisServer::start();
+        let config = RedisConfig::standalone(redis.url());
+        let store = RedisStore::open(&config, RedisOptions::default()).await;
+        let store = Arc::new(store.unwrap());
+        for number in 0..sessions {
+            store.create(creation(number)).await.unwrap();
+        }
+        let memory = Memory::over(store.clone());
+        let builder = memory.register_internal(ServerBuilder::new(Exposure::Internal));
+        let server = builder.build().await.unwrap();
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", socket.local_addr().unwrap());
+        socket.set_nonblocking(true).unwrap();
+        let socket = tokio::net::TcpListener::from_std(socket).unwrap();
+        let never = std::future::pending();
+        let listener = Listener::Tcp(socket);
+        let serving = tokio::spawn(server.serve(listener, never, Duration::ZERO));
+        let link = Link::remote(&address.parse().unwrap());
+        let client = redis::Client::open(redis.url()).unwrap();
+        let bare = client.get_multiplexed_async_connection().await.unwrap();
+        let mut ours = workers(sessions, |number| Ours::new(&link, number));
+        let mut theirs = workers(sessions, |number| Bare::new(&bare, number));
+        let fill = What::Set;
+        run(&mut ours, fill, KEYS).await;
+        run(&mut theirs, fill, KEYS).await;
+        let (mut rates, mut bares) = (Vec::new(), Vec::new());
+        let each = CALLS / sessions;
+        for round in 0..=ROUNDS {
+            let bare = run(&mut theirs, what, each).await;
+            let rate = run(&mut ours, what, each).await;
+            // The first round warms up.
+            if round > 0 {
+                rates.push(rate);
+                bares.push(bare);
+            }
+        }
+        let (rate, bare) = (median(rates), median(bares));
+        let ratio = rate / bare * 100.0;
+        println!("{what:?}, {sessions} at a time: {rate:.0}/s, bare {bare:.0}/s, {ratio:.0} %");
+        serving.abort();
+    }
+
+    fn creation(number: usize) -> Create {
+        Create {
+            time_to_live_ms: None,
+            key: SessionKey::new("default", format!("s-{number}")),
+            request: RequestId {
+                id: "request".to_owned(),
+                digest: Bytes::from_static(b"digest"),
+            },
+            operation_id: "creation".to_owned(),
+            events: vec![Bytes::from_static(b"created")],
+            last_command_seq: 0,
+            header: Header::default(),
+            lease: None,
+        }
+    }
+
+    fn workers<W>(count: usize, make: impl Fn(usize) -> W) -> Vec<W> {
+        (0..count).map(make).collect()
+    }
+
+    trait Worker: Send + Sized + 'static {
+        fn call(&mut self, what: What, number: usize) -> impl Future<Output = ()> + Send;
+    }
+
+    /// Calls of all workers a second.
+    #[allow(clippy::cast_precision_loss, reason = "small numbers")]
+    async fn run<W: Worker>(workers: &mut Vec<W>, what: What, each: usize) -> f64 {
+        let count = workers.len() * each;
+        let start = Instant::now();
+        let tasks = workers.drain(..).map(|mut worker| {
+            tokio::spawn(async move {
+                for number in 0..each {
+                    worker.call(what, number).await;
+                }
+                worker
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        for task in tasks {
+            workers.push(task.await.unwrap());
+        }
+        count as f64 / start.elapsed().as_secs_f64()
+    }
+
+    fn median(mut rates: Vec<f64>) -> f64 {
+        rates.sort_by(f64::total_cmp);
+        rates[rates.len() / 2]
+    }
+
+    fn key(number: usize) -> String {
+        format!("key-{}", number % KEYS)
+    }
+
+    struct Ours {
+        client: SessionMemoryServiceClient<Link>,
+        session: String,
+    }
+
+    impl Ours {
+        fn new(link: &Link, number: usize) -> Self {
+            Self {
+                client: SessionMemoryServiceClient::new(link.clone()),
+                session: format!("s-{number}"),
+            }
+        }
+    }
+
+    fn here<T>(message: T) -> Request<T> {
+        let namespace: Namespace = "default".parse().unwrap();
+        with_namespace(Request::new(message), &namespace)
+    }
+
+    impl Worker for Ours {
+        async fn call(&mut self, what: What, number: usize) {
+            let session = self.session.clone();
+            match what {
+                What::Set => {
+                    let request = pb::SetMemoryRequest {
+                        session,
+                        key: key(number),
+                        value: VALUE.to_owned(),
+                    };
+                    self.client.set_memory(here(request)).await.unwrap();
+                }
+                What::Get => {
+                    let request = pb::GetMemoryRequest {
+                        session,
+                        key: key(number),
+                    };
+                    self.client.get_memory(here(request)).await.unwrap();
+                }
+                What::Snapshot => {
+                    let request = pb::SnapshotMemoryRequest { session };
+                    self.client.snapshot_memory(here(request)).await.unwrap();
+                }
+            }
+        }
+    }
+
+    struct Bare {
+        connection: MultiplexedConnection,
+        hash: String,
+    }
+
+    impl Bare {
+        fn new(connection: &MultiplexedConnection, number: usize) -> Self {
+            Self {
+                connection: connection.clone(),
+                hash: format!("bare-{number}"),
+            }
+        }
+    }
+
+    impl Worker for Bare {
+        async fn call(&mut self, what: What, number: usize) {
+            let mut cmd = match what {
+                What::Set => redis::cmd("HSET"),
+                What::Get => redis::cmd("HGET"),
+                What::Snapshot => redis::cmd("HGETALL"),
+            };
+            cmd.arg(&self.hash);
+            match what {
+                What::Set => _ = cmd.arg(key(number)).arg(VALUE),
+                What::Get => _ = cmd.arg(key(number)),
+                What::Snapshot => {}
+            }
+            let answer = cmd.query_async::<redis::Value>(&mut self.connection).await;
+            answer.unwrap();
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Events that are stored apart: the journal has a reference, and a blob of the session the event.
+
+use crate::port::{SessionKey, Store, StoreResult};
+use bytes::Bytes;
+use cairn_proto::event::StoredApart;
+use prost::Message;
+use std::sync::Arc;
+
+/// The part of a `cairn.event.v1.Event` that matters here; whatever else it says is skipped.
+#[derive(Clone, PartialEq, Message)]
+struct Reference {
+    #[prost(message, optional, tag = "31")]
+    apart: Option<StoredApart>,
+}
+
+/// The event itself, if this is a reference to it. Events are opaque to the store: what is no
+/// message is no reference.
+pub(crate) async fn whole(
+    store: &Arc<dyn Store>,
+    key: &SessionKey,
+    event: Bytes,
+) -> StoreResult<Bytes> {
+    let reference = Reference::decode(event.clone()).unwrap_or_default();
+    match reference.apart {
+        None => Ok(event),
+        Some(StoredApart { digest, .. }) => store.get_blob(key, &digest).await,
+    }
+}

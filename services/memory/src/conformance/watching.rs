@@ -1,0 +1,242 @@
+//! Watching session memory, over a local link to the service.
+
+use super::memory::{remove, set};
+use super::support::*;
+use crate::grpc::Memory;
+use crate::port::{Commit, MemoryWrite, SessionKey};
+use bytes::Bytes;
+use cairn_proto::event::{self as wire, Event, event::Kind};
+use cairn_proto::memory as pb;
+use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
+use cairn_rpc::{Exposure, Server, ServerBuilder, with_namespace};
+use pb::watch_memory_response::News;
+use prost::Message as _;
+use std::collections::BTreeMap;
+use tonic::{Code, Request, Status, Streaming};
+
+/// The service over the subject's store.
+async fn served(subject: &Subject) -> Server {
+    let memory = Memory::over(subject.store.clone());
+    let builder = memory.register_internal(ServerBuilder::new(Exposure::Internal));
+    builder.build().await.unwrap()
+}
+
+/// A watcher that checks on its way that the numbers rise.
+struct Watcher {
+    stream: Streaming<pb::WatchMemoryResponse>,
+    seq: u64,
+    memory: BTreeMap<String, String>,
+}
+
+impl Watcher {
+    async fn open(server: &Server, key: &SessionKey, after: Option<u64>) -> Result<Self, Status> {
+        let request = pb::WatchMemoryRequest {
+            session: key.session().to_owned(),
+            after_seq: after,
+        };
+        let namespace = key.namespace().parse().unwrap();
+        let request = with_namespace(Request::new(request), &namespace);
+        let mut client = SessionMemoryServiceClient::new(server.link());
+        Ok(Self {
+            stream: client.watch_memory(request).await?.into_inner(),
+            seq: 0,
+            memory: BTreeMap::new(),
+        })
+    }
+
+    async fn all(server: &Server, key: &SessionKey) -> Self {
+        Self::open(server, key, None).await.unwrap()
+    }
+
+    /// The next message as text: `3 [a=1 b=2]`, `4 a=2`, `5 -a`, `6 cleared`, and `6 .` for having
+    /// caught up.
+    async fn next(&mut self) -> Option<String> {
+        let message = self.stream.message().await.unwrap()?;
+        let is_change = matches!(
+            message.news,
+            Some(News::Set(_) | News::Removed(_) | News::Cleared(_))
+        );
+        assert!(message.seq >= self.seq && !(is_change && message.seq == self.seq));
+        self.seq = message.seq;
+        let news = match message.news {
+            None => ".".to_owned(),
+            Some(News::Contents(contents)) => {
+                let pairs = contents.entries.into_iter().map(|e| (e.key, e.value));
+                self.memory = pairs.collect();
+                format!("[{}]", self.shown())
+            }
+            Some(News::Set(entry)) => {
+                let text = format!("{}={}", entry.key, entry.value);
+                self.memory.insert(entry.key, entry.value);
+                text
+            }
+            Some(News::Removed(key)) => {
+                self.memory.remove(&key);
+                format!("-{key}")
+            }
+            Some(News::Cleared(yes)) => {
+                assert!(yes);
+                self.memory.clear();
+                "cleared".to_owned()
+            }
+        };
+        Some(format!("{} {news}", message.seq))
+    }
+
+    async fn sees(&mut self, expected: &[&str]) {
+        for expected in expected {
+            assert_eq!(self.next().await.as_deref(), Some(*expected));
+        }
+    }
+
+    fn shown(&self) -> String {
+        let show = |(key, value): (&String, &String)| format!("{key}={value}");
+        self.memory.iter().map(show).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn event(kind: Kind) -> Bytes {
+    let event = Event {
+        at_unix_ms: 1,
+        kind: Some(kind),
+    };
+    event.encode_to_vec().into()
+}
+
+fn set_event(key: &str, value: &str) -> Bytes {
+    event(Kind::MemorySet(wire::MemorySet {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    }))
+}
+
+/// What a run does: it sets a key among other events.
+fn run_sets(owner: &Owner, key: &str, value: &str) -> Commit {
+    let mut commit = owner.next("before after");
+    commit.events.insert(1, set_event(key, value));
+    commit.memory_writes = vec![set(key, value)];
+    commit
+}
+
+pub async fn watching_memory_begins_with_all_of_it(subject: &Subject) {
+    let server = served(subject).await;
+    let session = subject.parked("a").await;
+    let mut early = Watcher::all(&server, &session).await;
+    early.sees(&["2 []", "2 ."]).await;
+    subject.remember(&session, set("b", "1")).await;
+    subject.remember(&session, set("a", "2")).await;
+    subject.append(&session, "c").await;
+    let mut late = Watcher::all(&server, &session).await;
+    late.sees(&["5 [a=2 b=1]", "5 ."]).await;
+    early.sees(&["3 b=1", "4 a=2"]).await;
+}
+
+pub async fn watching_memory_goes_on_with_every_change(subject: &Subject) {
+    let server = served(subject).await;
+    let mut owner = subject.owned("a", "one").await;
+    let other = subject.parked("b").await;
+    let mut watcher = Watcher::all(&server, &owner.key).await;
+    watcher.sees(&["2 []", "2 ."]).await;
+    subject.remember(&owner.key, set("k", "1")).await;
+    subject
+        .remember(&other, set("k", "of another session"))
+        .await;
+    owner.make(run_sets(&owner, "run", "2")).await.unwrap();
+    owner.commit("nothing of it").await;
+    subject.remember(&owner.key, remove("k")).await;
+    subject.remember(&owner.key, remove("k")).await;
+    subject.remember(&owner.key, MemoryWrite::Clear).await;
+    let seen = ["3 k=1", "5 run=2", "10 -k", "11 -k", "12 cleared"];
+    watcher.sees(&seen).await;
+}
+
+pub async fn watching_memory_goes_on_after_any_event(subject: &Subject) {
+    let server = served(subject).await;
+    let mut owner = subject.owned("a", "one").await;
+    subject.remember(&owner.key, set("k", "1")).await;
+    owner.make(run_sets(&owner, "run", "2")).await.unwrap();
+    subject.remember(&owner.key, remove("k")).await;
+    let changes = [(3, "3 k=1"), (5, "5 run=2"), (7, "7 -k")];
+    for after in 0..=7 {
+        let mut watcher = Watcher::open(&server, &owner.key, Some(after))
+            .await
+            .unwrap();
+        for (seq, text) in changes {
+            if seq > after {
+                watcher.sees(&[text]).await;
+            }
+        }
+        watcher.sees(&["7 ."]).await;
+    }
+}
+
+pub async fn watching_memory_tells_of_what_is_stored_apart(subject: &Subject) {
+    let server = served(subject).await;
+    let mut owner = subject.owned("a", "one").await;
+    let mut watcher = Watcher::all(&server, &owner.key).await;
+    watcher.sees(&["2 []", "2 ."]).await;
+    let mut commit = owner.next("");
+    for data in [bytes("of something else"), set_event("k", "large")] {
+        let size = data.len() as u64;
+        let digest = subject.store.put_blob(&owner.key, data).await.unwrap();
+        let apart = wire::StoredApart { digest, size };
+        commit.events.push(event(Kind::StoredApart(apart)));
+    }
+    commit.memory_writes = vec![set("k", "large")];
+    owner.make(commit).await.unwrap();
+    watcher.sees(&["4 k=large"]).await;
+}
+
+pub async fn watching_memory_ends_with_the_session(subject: &Subject) {
+    let server = served(subject).await;
+    let session = subject.parked("a").await;
+    let mut watcher = Watcher::all(&server, &session).await;
+    watcher.sees(&["2 []", "2 ."]).await;
+    subject.store.delete(&session).await.unwrap();
+    assert_eq!(watcher.next().await, None);
+    for (key, code) in [
+        (session, Code::FailedPrecondition),
+        (key("unknown"), Code::NotFound),
+        (SessionKey::new("elsewhere", "a"), Code::NotFound),
+    ] {
+        for after in [None, Some(0)] {
+            let refused = Watcher::open(&server, &key, after).await.err().unwrap();
+            assert_eq!(refused.code(), code, "{key:?}: {refused}");
+        }
+    }
+}
+
+/// Whenever a watcher begins, what there was and what came add up to what there is.
+pub async fn watchers_of_memory_add_up_to_what_is_stored(subject: &Subject) {
+    const WRITES: u64 = 60;
+    let server = served(subject).await;
+    let session = subject.parked("a").await;
+    let writes = async {
+        for number in 0..WRITES {
+            let key = format!("k{}", number % 7);
+            let change = match number % 10 {
+                9 => MemoryWrite::Clear,
+                3 | 6 => remove(&key),
+                _ => set(&key, &number.to_string()),
+            };
+            subject.remember(&session, change).await;
+        }
+    };
+    let watching = async {
+        let mut all = Vec::new();
+        for _ in 0..8 {
+            let mut watcher = Watcher::all(&server, &session).await;
+            watcher.next().await.unwrap();
+            all.push(watcher);
+        }
+        all
+    };
+    let ((), watchers) = tokio::join!(writes, watching);
+    let stored = subject.memory(&session).await;
+    for mut watcher in watchers {
+        while watcher.seq < 2 + WRITES {
+            watcher.next().await.unwrap();
+        }
+        assert_eq!(watcher.shown(), stored);
+    }
+}

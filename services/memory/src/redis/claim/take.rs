@@ -1,0 +1,118 @@
+//! Taking what was found: a script in each partition.
+
+use super::Candidate;
+use crate::port::{Claim, ClaimRequest, Lease, StoreError, StoreResult};
+use crate::redis::failure::Effect;
+use crate::redis::inner::Inner;
+use crate::redis::keys;
+use futures::future::join_all;
+use std::collections::BTreeMap;
+
+/// Claims without progress after which a session is set aside.
+const MAX_CLAIMS: u32 = 5;
+
+/// Most sessions that one script claims, so that nobody waits for it.
+const BATCH: usize = 32;
+
+/// What the script answers in the place of an epoch.
+const SET_ASIDE: i64 = -1;
+const UNKNOWN_FORMAT: i64 = -2;
+
+/// What became of candidates.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) claims: Vec<Claim>,
+    /// Some were set aside, so that there is room for others.
+    pub(super) set_aside: bool,
+    /// Those that only a newer program can claim.
+    pub(super) strange: Vec<String>,
+    /// When that was.
+    pub(super) now: i64,
+    pub(super) error: Option<StoreError>,
+}
+
+impl Inner {
+    /// Claims those of the candidates that can still be claimed.
+    pub(super) async fn take(&self, request: &ClaimRequest, candidates: Vec<Candidate>) -> Outcome {
+        let mut partitions: BTreeMap<u16, Vec<(usize, Candidate)>> = BTreeMap::new();
+        for (place, candidate) in candidates.into_iter().enumerate() {
+            let partition = partitions.entry(candidate.partition);
+            partition.or_default().push((place, candidate));
+        }
+        let batches = partitions.iter().flat_map(|(&partition, candidates)| {
+            let batches = candidates.chunks(BATCH);
+            batches.map(move |batch| self.take_batch(request, partition, batch))
+        });
+        let mut outcome = Outcome::default();
+        let mut claims = Vec::new();
+        for batch in join_all(batches).await {
+            match batch {
+                Ok((claimed, batch)) => {
+                    claims.extend(claimed);
+                    outcome.set_aside |= batch.set_aside;
+                    outcome.strange.extend(batch.strange);
+                    outcome.now = outcome.now.max(batch.now);
+                }
+                Err(error) => outcome.error = Some(error),
+            }
+        }
+        claims.sort_unstable_by_key(|(place, _)| *place);
+        outcome.claims = claims.into_iter().map(|(_, claim)| claim).collect();
+        outcome
+    }
+
+    async fn take_batch(
+        &self,
+        request: &ClaimRequest,
+        partition: u16,
+        candidates: &[(usize, Candidate)],
+    ) -> StoreResult<(Vec<(usize, Claim)>, Outcome)> {
+        let names = self.names.partition(partition);
+        let hashes = candidates.iter().map(|(_, c)| names.hash(&c.member));
+        let queues = [names.leases(), names.due(), names.aside()];
+        let keys: Vec<_> = queues.into_iter().chain(hashes).collect();
+        let call = self.scripts.claim.call(&keys);
+        let call = call
+            .arg(&request.owner)
+            .arg(request.lease_ms)
+            .arg(MAX_CLAIMS)
+            .arg(candidates.len());
+        let call = candidates.iter().fold(call, |call, (_, candidate)| {
+            call.arg(&candidate.member).arg(candidate.kind as u8)
+        });
+        self.run(partition, call, Effect::Writes, |_, reply| {
+            let (now, until_unix_ms) = (reply.int()?, reply.int()?);
+            let mut claims = Vec::with_capacity(candidates.len());
+            let mut outcome = Outcome {
+                now,
+                ..Outcome::default()
+            };
+            for (place, candidate) in candidates {
+                let epoch = reply.int()?;
+                outcome.set_aside |= epoch == SET_ASIDE;
+                if epoch == UNKNOWN_FORMAT {
+                    outcome.strange.push(candidate.member.clone());
+                }
+                let (Ok(epoch), Some(key)) =
+                    (u64::try_from(epoch), keys::session_of(&candidate.member))
+                else {
+                    continue;
+                };
+                if epoch > 0 {
+                    let lease = Lease {
+                        epoch,
+                        until_unix_ms,
+                    };
+                    let claim = Claim {
+                        key,
+                        lease,
+                        previous_holder_dead: false,
+                    };
+                    claims.push((*place, claim));
+                }
+            }
+            Ok((claims, outcome))
+        })
+        .await
+    }
+}

@@ -1,0 +1,171 @@
+//! What this process was answered, held against what a server has when a connection to it is new.
+//!
+//! A replica that takes over may lack the last writes that its master acknowledged, and a server
+//! may come back with an older log. Nothing can undo that, but it must not pass in silence: going on
+//! from the older state could repeat what had side effects. So the last answers are remembered here,
+//! by partition, and before a server of another lineage is asked anything, it has to have them all.
+//! A session that is behind is set aside before anybody here can claim it or write to it.
+//!
+//! What is lost is always the last: as long as the latest answer of a partition is remembered, no
+//! loss there is overlooked. The path of a transition pays for one entry in a map.
+
+mod check;
+
+pub(super) use check::Standing;
+
+use super::keys::{Names, PARTITIONS};
+use super::script::Script;
+use crate::hub::Hub;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// Sessions of a partition that are remembered at least, if there were so many. There may be twice
+/// as many.
+const REMEMBERED: usize = 64;
+
+/// How far a session had come when it was last answered about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// Its owners' transitions.
+    pub(super) version: u64,
+    /// Its last event.
+    pub(super) seq: u64,
+    pub(super) is_deleted: bool,
+}
+
+/// The last answers.
+pub(super) struct Witness {
+    names: Names,
+    /// Names the data.
+    id: String,
+    set_aside: Script,
+    hub: Arc<Hub>,
+    partitions: Vec<Mutex<Marks>>,
+    losses: watch::Sender<u64>,
+}
+
+/// The sessions of a partition, by member; those that were not answered about for long are
+/// forgotten.
+#[derive(Default)]
+struct Marks {
+    recent: HashMap<String, Mark>,
+    before: HashMap<String, Mark>,
+}
+
+impl Witness {
+    pub(super) fn new(names: Names, id: String, set_aside: Script, hub: Arc<Hub>) -> Self {
+        Self {
+            names,
+            id,
+            set_aside,
+            hub,
+            partitions: (0..PARTITIONS).map(|_| Mutex::default()).collect(),
+            losses: watch::Sender::new(0),
+        }
+    }
+
+    /// The session has come so far, by an answer of the store.
+    pub(super) fn saw(&self, partition: u16, member: &str, mark: Mark) {
+        self.marks(partition).raise(member, mark);
+    }
+
+    /// The same of one that has just been made: what was known before was of another.
+    pub(super) fn saw_new(&self, partition: u16, member: &str, mark: Mark) {
+        let mut marks = self.marks(partition);
+        marks.forget(member);
+        marks.raise(member, mark);
+    }
+
+    /// How many losses were found, of sessions or of whole stores.
+    pub(super) fn losses(&self) -> watch::Receiver<u64> {
+        self.losses.subscribe()
+    }
+
+    fn marks(&self, partition: u16) -> MutexGuard<'_, Marks> {
+        let marks = &self.partitions[usize::from(partition % PARTITIONS)];
+        // Every critical section leaves its data whole.
+        marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Marks {
+    fn raise(&mut self, member: &str, mark: Mark) {
+        if let Some(known) = self.recent.get_mut(member) {
+            known.raise(mark);
+            return;
+        }
+        if self.recent.len() >= REMEMBERED {
+            self.before = std::mem::take(&mut self.recent);
+        }
+        let mut known = self.before.remove(member).unwrap_or_default();
+        known.raise(mark);
+        self.recent.insert(member.to_owned(), known);
+    }
+
+    fn forget(&mut self, member: &str) {
+        self.recent.remove(member);
+        self.before.remove(member);
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&String, &Mark)> {
+        self.recent.iter().chain(&self.before)
+    }
+}
+
+impl Mark {
+    /// Answers may be looked at in another order than that in which they came.
+    fn raise(&mut self, other: Self) {
+        self.version = self.version.max(other.version);
+        self.seq = self.seq.max(other.seq);
+        self.is_deleted |= other.is_deleted;
+    }
+}
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Witness")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(version: u64, seq: u64) -> Mark {
+        Mark {
+            version,
+            seq,
+            is_deleted: false,
+        }
+    }
+
+    #[test]
+    fn a_mark_only_rises() {
+        let mut marks = Marks::default();
+        for mark in [at(3, 9), at(2, 8), at(0, 10)] {
+            marks.raise("n/s", mark);
+        }
+        assert_eq!(marks.recent["n/s"], at(3, 10));
+    }
+
+    #[test]
+    fn the_latest_are_remembered_and_the_rest_is_bounded() {
+        let mut marks = Marks::default();
+        for number in 0..1000_u64 {
+            marks.raise(&format!("n/{number}"), at(number, number));
+            // One that is always at work is never forgotten.
+            marks.raise("n/busy", at(number, number));
+            assert!(marks.all().count() <= 2 * REMEMBERED);
+        }
+        assert_eq!(marks.recent["n/busy"], at(999, 999));
+        let is_known = |number: usize| {
+            let member = format!("n/{number}");
+            marks.all().any(|(known, _)| *known == member)
+        };
+        assert!((1001 - REMEMBERED..1000).all(is_known));
+    }
+}

@@ -1,0 +1,351 @@
+//! Sessions whose time has come: archived, deleted, and left alone if anything changes.
+
+use crate::support::work::{creation, key};
+use bytes::Bytes;
+use cairn_memory::janitor::{Archive, ArchiveLine, Janitor, Swept};
+use cairn_memory::port::*;
+use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
+use cairn_proto::event::{Event, StoredApart, event::Kind};
+use cairn_rpc::ManualClock;
+use prost::Message as _;
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const AFTER: Duration = Duration::from_secs(60);
+
+const NOTHING: Swept = Swept {
+    found: 0,
+    ended: 0,
+    failed: 0,
+};
+
+/// A line that shows number and content.
+fn line() -> ArchiveLine {
+    Arc::new(|seq, event| format!("{seq} {}", String::from_utf8_lossy(event)))
+}
+
+struct World {
+    store: Arc<dyn Store>,
+    clock: Arc<ManualClock>,
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = Arc::new(ManualClock::at(1_800_000_000_000));
+        let options = SqliteOptions {
+            clock: clock.clone(),
+            ..SqliteOptions::default()
+        };
+        let store = Arc::new(SqliteStore::in_memory(options).unwrap());
+        Self { store, clock }
+    }
+
+    /// A session with its first event and a command that was answered.
+    async fn session(&self, id: &str, more: &[&str]) {
+        let mut create = creation(id, None);
+        let more = more
+            .iter()
+            .map(|event| Bytes::copy_from_slice(event.as_bytes()));
+        create.events.extend(more);
+        self.store.create(create).await.unwrap();
+    }
+
+    fn janitor(&self, archive: &Path) -> Janitor {
+        let archive = Archive::open(archive, line()).unwrap();
+        Janitor::new(self.store.clone(), Some(AFTER), Some(archive))
+    }
+
+    fn pass(&self) {
+        self.clock.advance(AFTER + Duration::from_secs(1));
+    }
+
+    async fn end_of(&self, id: &str) -> Option<StoreError> {
+        self.store.read(&key(id), 0, 1).await.err()
+    }
+}
+
+fn ended(ended: usize) -> Swept {
+    Swept {
+        found: ended,
+        ended,
+        failed: 0,
+    }
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder.join("space")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| !name.starts_with(".lock")).collect();
+    names.sort_unstable();
+    names
+}
+
+fn file(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join("space").join(name)).unwrap()
+}
+
+#[tokio::test]
+async fn sessions_are_deleted_when_their_time_has_come() {
+    let world = World::new();
+    let for_ever = Janitor::new(world.store.clone(), None, None);
+    let janitor = Janitor::new(world.store.clone(), Some(AFTER), None);
+    world.session("a", &[]).await;
+    assert_eq!(janitor.sweep().await, Ok(NOTHING));
+    world.pass();
+    world.session("b", &[]).await;
+    assert_eq!(for_ever.sweep().await, Ok(NOTHING));
+    assert_eq!(janitor.sweep().await, Ok(ended(1)));
+    assert_eq!(janitor.sweep().await, Ok(NOTHING));
+    let gone = Some(StoreError::Terminal(End::Expired));
+    assert_eq!(
+        (world.end_of("a").await, world.end_of("b").await),
+        (gone, None)
+    );
+}
+
+#[tokio::test]
+async fn a_time_to_live_counts_without_a_default() {
+    let world = World::new();
+    let create = Create {
+        time_to_live_ms: Some(1000),
+        ..creation("a", None)
+    };
+    world.store.create(create).await.unwrap();
+    world.session("b", &[]).await;
+    world.pass();
+    let janitor = Janitor::new(world.store.clone(), None, None);
+    assert_eq!(janitor.sweep().await, Ok(ended(1)));
+    assert!(world.end_of("a").await.is_some() && world.end_of("b").await.is_none());
+}
+
+#[tokio::test]
+async fn a_journal_is_archived_whole_before_its_session_goes() {
+    let (world, folder) = (World::new(), folder());
+    let janitor = world.janitor(&folder.path().join("new/archive"));
+    world.session("a", &["x", "y"]).await;
+    let large = Bytes::from("a large one");
+    let digest = world.store.put_blob(&key("a"), large).await.unwrap();
+    let apart = Event {
+        at_unix_ms: 1,
+        kind: Some(Kind::StoredApart(StoredApart { digest, size: 11 })),
+    };
+    let command = AppendCommand {
+        repeat_only: false,
+        key: key("a"),
+        request: RequestId {
+            id: "c".to_owned(),
+            digest: Bytes::from("digest"),
+        },
+        event: apart.encode_to_vec().into(),
+    };
+    world.store.append_command(command).await.unwrap();
+    let claims = world.store.claim(crate::support::work::claim("one")).await;
+    let [claim] = &claims.unwrap().claims[..] else {
+        panic!("the command can be handled");
+    };
+    let parks = Commit {
+        epoch: claim.lease.epoch,
+        seen_seq: 4,
+        header: Header {
+            handled_through: 4,
+            ..Header::default()
+        },
+        lease: LeaseChange::Park { due_unix_ms: None },
+        ..crate::support::work::transition("a", "one", 0)
+    };
+    world.store.commit(parks).await.unwrap();
+    world.pass();
+    assert_eq!(janitor.sweep().await, Ok(ended(1)));
+    let archive = folder.path().join("new/archive");
+    assert_eq!(files(&archive), ["a.jsonl"]);
+    let lines = "1 created\n2 x\n3 y\n4 a large one\n5 event 0\n";
+    assert_eq!(file(&archive, "a.jsonl"), lines);
+    let gone = Some(StoreError::Terminal(End::Archived));
+    assert_eq!(world.end_of("a").await, gone);
+}
+
+/// A process that is killed after it wrote the file and before it deleted the session leaves both.
+#[tokio::test]
+async fn what_a_killed_process_left_is_written_again() {
+    let folder = folder();
+    let go = async |events: &[&str]| {
+        let world = World::new();
+        world.session("a", events).await;
+        world.pass();
+        assert_eq!(world.janitor(folder.path()).sweep().await, Ok(ended(1)));
+    };
+    go(&["x"]).await;
+    // The file is there, and so is the session; a part of another file, too.
+    fs::write(
+        folder.path().join("space/.partial"),
+        "1 created and much more than",
+    )
+    .unwrap();
+    go(&["x"]).await;
+    assert_eq!(files(folder.path()), ["a.jsonl"]);
+    assert_eq!(file(folder.path(), "a.jsonl"), "1 created\n2 x\n");
+    // It had gone on before it was idle again.
+    go(&["x", "y"]).await;
+    assert_eq!(files(folder.path()), ["a.jsonl"]);
+    assert_eq!(file(folder.path(), "a.jsonl"), "1 created\n2 x\n3 y\n");
+    // Others of its name, after the mark of the first was forgotten.
+    go(&["x"]).await;
+    go(&["z"]).await;
+    go(&["z"]).await;
+    assert_eq!(files(folder.path()), ["a.2.jsonl", "a.3.jsonl", "a.jsonl"]);
+    assert_eq!(file(folder.path(), "a.jsonl"), "1 created\n2 x\n3 y\n");
+    assert_eq!(file(folder.path(), "a.3.jsonl"), "1 created\n2 z\n");
+}
+
+#[tokio::test]
+async fn a_session_stays_that_cannot_be_archived() {
+    let (world, folder) = (World::new(), folder());
+    let janitor = world.janitor(folder.path());
+    world.session("a", &[]).await;
+    world.pass();
+    // Nothing can be written in the namespace's folder.
+    let place = folder.path().join("space");
+    fs::write(&place, "a file").unwrap();
+    let failed = Swept {
+        failed: 1,
+        ended: 0,
+        ..ended(1)
+    };
+    assert_eq!(janitor.sweep().await, Ok(failed));
+    assert_eq!(world.end_of("a").await, None);
+    fs::remove_file(&place).unwrap();
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(janitor.sweep().await, Ok(ended(1)));
+    let refused = Archive::open(folder.path().join("space/a.jsonl"), line());
+    assert!(refused.unwrap_err().to_string().contains("a.jsonl"));
+}
+
+#[tokio::test]
+async fn only_one_writes_in_a_folder() {
+    let (world, folder) = (World::new(), folder());
+    let janitor = world.janitor(folder.path());
+    world.session("a", &[]).await;
+    world.pass();
+    fs::create_dir(folder.path().join("space")).unwrap();
+    let other = File::create(folder.path().join("space/.lock")).unwrap();
+    other.lock().unwrap();
+    let left = Swept {
+        ended: 0,
+        ..ended(1)
+    };
+    assert_eq!(janitor.sweep().await, Ok(left));
+    assert_eq!(world.end_of("a").await, None);
+    other.unlock().unwrap();
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(janitor.sweep().await, Ok(ended(1)));
+}
+
+#[tokio::test]
+async fn a_batch_is_bounded_and_the_next_one_has_the_rest() {
+    let world = World::new();
+    for number in 0..100 {
+        world.session(&format!("s{number}"), &[]).await;
+    }
+    world.pass();
+    let janitor = Janitor::new(world.store.clone(), Some(AFTER), None);
+    let first = janitor.sweep().await.unwrap();
+    let second = janitor.sweep().await.unwrap();
+    assert_eq!((first, second), (ended(64), ended(36)));
+}
+
+#[tokio::test]
+async fn the_janitor_ends_with_its_store() {
+    let world = World::new();
+    let janitor = Janitor::new(world.store.clone(), Some(Duration::from_millis(1)), None);
+    let running = tokio::spawn(async move { janitor.run().await });
+    world.store.close().await;
+    running.await.unwrap();
+}
+
+/// It needs a server of Redis.
+#[cfg(target_os = "linux")]
+mod redis {
+    use super::*;
+    use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
+    use cairn_testkit::RedisServer;
+
+    const SESSIONS: usize = 120;
+
+    /// Two processes end sessions into one folder while clients change some: each session is there
+    /// with its change, or gone with all of it in the archive.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn two_janitors_lose_nothing() {
+        let (server, folder) = (RedisServer::start(), folder());
+        let clock = Arc::new(ManualClock::at(1_800_000_000_000));
+        let open = async || {
+            let options = RedisOptions {
+                clock: Some(clock.clone()),
+                ..RedisOptions::default()
+            };
+            let config = RedisConfig::standalone(server.url());
+            let store: Arc<dyn Store> = Arc::new(RedisStore::open(&config, options).await.unwrap());
+            World {
+                store,
+                clock: clock.clone(),
+            }
+        };
+        let (one, two) = (open().await, open().await);
+        for number in 0..SESSIONS {
+            one.session(&format!("s{number}"), &["x"]).await;
+        }
+        one.pass();
+        let sweep = async |world: &World| {
+            let janitor = world.janitor(folder.path());
+            let mut total = 0;
+            loop {
+                let swept = janitor.sweep().await.unwrap();
+                total += swept.ended;
+                if swept.found == 0 {
+                    return total;
+                }
+                world.clock.advance(Duration::from_millis(1));
+            }
+        };
+        let change = async {
+            let mut changed = Vec::new();
+            for number in (0..SESSIONS).rev().step_by(2) {
+                let set = MemoryWrite::Set {
+                    key: "k".to_owned(),
+                    value: "1".to_owned(),
+                };
+                let id = format!("s{number}");
+                match two.store.write_memory(&key(&id), set).await {
+                    Ok(seq) => changed.push((id, seq)),
+                    Err(error) => assert_eq!(error, StoreError::Terminal(End::Archived)),
+                }
+            }
+            changed
+        };
+        let (by_one, by_two, changed) = tokio::join!(sweep(&one), sweep(&two), change);
+        // What one left to the other, which came too late for it.
+        let by_two = by_two + sweep(&two).await;
+        assert!(!changed.is_empty());
+        assert_eq!(by_one + by_two + changed.len(), SESSIONS);
+        let mut archived = 0;
+        for number in 0..SESSIONS {
+            let id = format!("s{number}");
+            match one.store.read(&key(&id), 0, 10).await {
+                Ok(page) => assert!(changed.contains(&(id, page.last_seq))),
+                Err(error) => {
+                    assert_eq!(error, StoreError::Terminal(End::Archived));
+                    let journal = file(folder.path(), &format!("{id}.jsonl"));
+                    assert_eq!(journal, "1 created\n2 x\n");
+                    archived += 1;
+                }
+            }
+        }
+        assert_eq!(archived, by_one + by_two);
+    }
+}

@@ -1,0 +1,189 @@
+//! Servers that come back with less than they had acknowledged: everybody who knew of it is told.
+
+use crate::support::work::{claim, creation, key, transition};
+use bytes::Bytes;
+use cairn_memory::port::*;
+use cairn_memory::redis::{RedisConfig, RedisMode, RedisOptions, RedisStore};
+use cairn_testkit::{RedisSentinel, RedisServer};
+use futures::StreamExt as _;
+use std::time::{Duration, Instant};
+
+async fn open(config: &RedisConfig) -> RedisStore {
+    RedisStore::open(config, RedisOptions::default())
+        .await
+        .unwrap()
+}
+
+fn watched_over(servers: &RedisSentinel) -> RedisConfig {
+    RedisConfig {
+        mode: RedisMode::Sentinel,
+        master: Some(RedisSentinel::MASTER.to_owned()),
+        ..RedisConfig::standalone(servers.url())
+    }
+}
+
+fn command(session: &str) -> AppendCommand {
+    AppendCommand {
+        repeat_only: false,
+        key: key(session),
+        request: RequestId {
+            id: "command".to_owned(),
+            digest: Bytes::from("digest"),
+        },
+        event: Bytes::from("command"),
+    }
+}
+
+/// Asks again until a server answers.
+async fn answered<T, F: Future<Output = StoreResult<T>>>(ask: impl Fn() -> F) -> StoreResult<T> {
+    let start = Instant::now();
+    loop {
+        match ask().await {
+            Err(StoreError::Unavailable { .. } | StoreError::Unknown { .. }) => {
+                assert!(start.elapsed() < Duration::from_secs(50), "no failover");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Waits until the replica has all that the master has.
+fn replicated(servers: &RedisSentinel) {
+    let start = Instant::now();
+    let offset = |server: &RedisServer, name: &str| {
+        let info = server.ask(&["INFO", "replication"]);
+        let mut lines = info.lines();
+        lines.find_map(|line| line.strip_prefix(name).map(str::to_owned))
+    };
+    loop {
+        let master = offset(&servers.master, "master_repl_offset:");
+        let replica = offset(&servers.replica, "slave_repl_offset:");
+        if master.is_some() && master == replica {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "no replication");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+async fn set_aside(store: &RedisStore) -> Vec<String> {
+    let listed = store.list("space", None, 100).await.unwrap();
+    let aside = listed.sessions.into_iter().filter(|it| it.quarantined);
+    let mut aside: Vec<_> = aside.map(|it| it.session).collect();
+    aside.sort();
+    aside
+}
+
+/// Follows a session from its beginning up to what there is.
+async fn caught_up(store: &RedisStore, session: &str) -> EventStream {
+    let mut events = store.follow(&key(session), 0).await.unwrap();
+    while !events.next().await.unwrap().unwrap().is_empty() {}
+    events
+}
+
+#[tokio::test]
+async fn a_failover_that_loses_acknowledged_writes_is_told_to_all_who_knew_of_them() {
+    let mut servers = RedisSentinel::start();
+    let config = watched_over(&servers);
+    let (store, elsewhere) = (open(&config).await, open(&config).await);
+    for session in ["owned", "watched", "idle", "deleted", "untouched"] {
+        store.create(creation(session, Some("one"))).await.unwrap();
+        let first = store.commit(transition(session, "one", 0)).await;
+        assert_eq!(first.unwrap().first_seq, 2);
+    }
+    replicated(&servers);
+    // From here on the replica gets nothing any more.
+    servers.replica.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    for session in ["owned", "watched"] {
+        store.commit(transition(session, "one", 1)).await.unwrap();
+    }
+    assert_eq!(store.append_command(command("idle")).await.unwrap().seq, 3);
+    assert!(store.delete(&key("deleted")).await.unwrap());
+    store.create(creation("new", None)).await.unwrap();
+    // Another process knows of it only because somebody follows there.
+    let mut followers = [
+        caught_up(&store, "watched").await,
+        caught_up(&elsewhere, "watched").await,
+    ];
+    assert_eq!(*store.losses().borrow(), 0);
+    servers.master.kill();
+
+    let third = answered(|| store.commit(transition("owned", "one", 2))).await;
+    let behind = StoreError::WentBack {
+        known: 2,
+        stored: 1,
+    };
+    assert_eq!(third, Err(behind));
+    for follower in &mut followers {
+        let told = tokio::time::timeout(Duration::from_secs(30), follower.next()).await;
+        let behind = StoreError::WentBack {
+            known: 3,
+            stored: 2,
+        };
+        assert_eq!(told.expect("to be told in time"), Some(Err(behind)));
+    }
+    assert_eq!(*store.losses().borrow(), 5);
+    assert_eq!(*elsewhere.losses().borrow(), 1);
+    let gone = store.read(&key("new"), 0, 10).await;
+    assert_eq!(gone, Err(StoreError::NotFound));
+    // Nobody goes on from the older state before somebody has looked at it.
+    let want = ["deleted", "idle", "owned", "watched"];
+    assert_eq!(set_aside(&store).await, want);
+    assert!(
+        store
+            .append_command(command("idle"))
+            .await
+            .unwrap()
+            .quarantined
+    );
+    let claims = store.claim(claim("two")).await.unwrap().claims;
+    assert_eq!(claims, []);
+    // What lost nothing goes on.
+    let second = store.commit(transition("untouched", "one", 1)).await;
+    assert_eq!(second.unwrap().first_seq, 3);
+    // An operator lets it go on from where it is.
+    store.release_quarantine(&key("idle")).await.unwrap();
+    let claims = store.claim(claim("two")).await.unwrap().claims;
+    assert_eq!(claims[0].key, key("idle"));
+    assert_eq!(*store.losses().borrow(), 5);
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_with_all_is_nothing_to_tell_of() {
+    let mut server = RedisServer::start();
+    let store = open(&RedisConfig::standalone(server.url())).await;
+    store.create(creation("a", Some("one"))).await.unwrap();
+    store.create(creation("b", None)).await.unwrap();
+    store.delete(&key("b")).await.unwrap();
+    let mut follower = caught_up(&store, "a").await;
+    for version in 0..5 {
+        server.start_again();
+        let next = answered(|| store.commit(transition("a", "one", version))).await;
+        assert_eq!(next.unwrap().first_seq, 2 + version);
+        let seen = follower.next().await.unwrap().unwrap();
+        assert_eq!(seen[0].seq, 2 + version);
+    }
+    assert_eq!(*store.losses().borrow(), 0);
+    assert_eq!(set_aside(&store).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_empty_is_told_of() {
+    let mut server = RedisServer::start();
+    let store = open(&RedisConfig::standalone(server.url())).await;
+    store.create(creation("a", Some("one"))).await.unwrap();
+    let mut follower = caught_up(&store, "a").await;
+    server.ask(&["FLUSHALL"]);
+    server.start_again();
+    let next = answered(|| store.commit(transition("a", "one", 0))).await;
+    assert_eq!(next, Err(StoreError::NotFound));
+    // The session, and the store itself.
+    assert_eq!(*store.losses().borrow(), 2);
+    let told = tokio::time::timeout(Duration::from_secs(30), follower.next()).await;
+    let behind = StoreError::WentBack {
+        known: 1,
+        stored: 0,
+    };
+    assert_eq!(told.expect("to be told in time"), Some(Err(behind)));
+}

@@ -1,0 +1,178 @@
+//! Whether new work is accepted. A full system refuses it, and goes on with what it has.
+
+use crate::deps::Deps;
+use crate::key::SessionKey;
+use crate::owners::Slot;
+use crate::store::{Store, within};
+use cairn_proto::memory as pb;
+use cairn_rpc::{ErrorKind, RpcError};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tonic::Request;
+
+/// How old a count of what is queued may become: counting looks into every queue.
+const COUNT_AGE: Duration = Duration::from_secs(1);
+/// What has not been counted by then is not waited for.
+const COUNT_TIME: Duration = Duration::from_secs(1);
+/// First moments at which it makes sense to ask again. An owner's place may be free at any time; a
+/// long queue does not get shorter so soon.
+const OWNER_PAUSE: Duration = Duration::from_secs(1);
+const QUEUE_PAUSE: Duration = Duration::from_secs(5);
+
+/// What is asked for a new run.
+pub(crate) enum Admission {
+    /// It is accepted; a place is kept for its session until it has one, if it needs one here.
+    Accepted { _place: Option<Slot> },
+    /// There is no room for new work. A repeat of what was accepted is answered all the same.
+    OnlyRepeats(RpcError),
+}
+
+/// Why there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Full {
+    /// This process owns as many sessions as it may.
+    Owner { most: usize },
+    /// As many sessions as may wait for an owner.
+    Queue { queued: u64, most: u64 },
+}
+
+impl Full {
+    /// What a client is told. `roll` is any number: those who are refused together are not to come
+    /// back together.
+    fn error(self, roll: u64) -> RpcError {
+        match self {
+            Self::Owner { most } => {
+                let message = format!(
+                    "this orchestrator is at work on as many sessions as it may be, {most}; nothing \
+                     was started"
+                );
+                RpcError::overloaded(message, spread(OWNER_PAUSE, roll))
+                    .meta("limit", "session.max_owned")
+                    .meta("allowed", most.to_string())
+            }
+            Self::Queue { queued, most } => {
+                let message = format!(
+                    "{queued} sessions wait to be worked on, and at most {most} may; nothing was \
+                     started"
+                );
+                RpcError::overloaded(message, spread(QUEUE_PAUSE, roll))
+                    .meta("limit", "session.max_queued")
+                    .meta("allowed", most.to_string())
+                    .meta("queued", queued.to_string())
+            }
+        }
+    }
+}
+
+/// A time between a pause and twice as much.
+fn spread(pause: Duration, roll: u64) -> Duration {
+    let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+    pause + Duration::from_millis(roll % pause_ms.max(1))
+}
+
+/// Whether a new run may be started, in the session of that name or in a new one.
+pub(crate) async fn admit(deps: &Arc<Deps>, session: Option<&SessionKey>) -> Admission {
+    // One that is owned here has its place, and its owner answers at once.
+    if session.is_some_and(|key| deps.owners.has(key)) {
+        return Admission::Accepted { _place: None };
+    }
+    let full = match Slot::keep(deps) {
+        None => Full::Owner {
+            most: deps.config.max_sessions,
+        },
+        Some(slot) => {
+            let most = deps.config.max_queued;
+            match deps.backlog.queued(&deps.store).await {
+                Some(queued) if queued >= most => Full::Queue { queued, most },
+                // A store that cannot count will say itself what it cannot do.
+                _ => return Admission::Accepted { _place: Some(slot) },
+            }
+        }
+    };
+    // The end of such an id is chance.
+    let roll = uuid::Uuid::now_v7().as_u64_pair().1;
+    Admission::OnlyRepeats(full.error(roll))
+}
+
+/// Whether a session is there, as that of a request which had been accepted.
+pub(crate) async fn is_there(deps: &Deps, key: &SessionKey) -> Result<bool, RpcError> {
+    // After the last of all events there are none to be read.
+    match deps.store.read(key, u64::MAX).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// How many sessions of the store wait for an owner, as counted a moment ago.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog(Mutex<Option<Count>>);
+
+#[derive(Debug)]
+struct Count {
+    at: Instant,
+    /// `None` if it could not be counted.
+    queued: Option<u64>,
+}
+
+impl Backlog {
+    /// Counts if the last count is too old; whoever asks meanwhile waits for the same answer.
+    async fn queued(&self, store: &Store) -> Option<u64> {
+        let mut last = self.0.lock().await;
+        if let Some(count) = &*last
+            && count.at.elapsed() < COUNT_AGE
+        {
+            return count.queued;
+        }
+        let request = within(COUNT_TIME, Request::new(pb::CountQueuedRequest {}));
+        let queued = match store.ownership().count_queued(request).await {
+            Ok(answer) => Some(answer.into_inner().queued),
+            Err(status) => {
+                let error = RpcError::from_status(&status);
+                tracing::debug!(%error, "what is queued cannot be counted");
+                None
+            }
+        };
+        let at = Instant::now();
+        *last = Some(Count { at, queued });
+        queued
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Full, OWNER_PAUSE, QUEUE_PAUSE, spread};
+    use cairn_rpc::{ErrorKind, RpcError};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn those_who_are_refused_together_come_back_one_after_the_other() {
+        for pause in [OWNER_PAUSE, QUEUE_PAUSE] {
+            let rolls = [0, 1, 999, 123_456, u64::MAX];
+            let delays: BTreeSet<_> = rolls.map(|roll| spread(pause, roll)).into();
+            assert!(delays.len() > 3, "{delays:?}");
+            assert!(delays.iter().all(|it| (pause..2 * pause).contains(it)));
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_which_limit_and_when_to_come_back() {
+        let queue = Full::Queue {
+            queued: 12,
+            most: 10,
+        };
+        for (full, limit, allowed) in [
+            (Full::Owner { most: 2 }, "session.max_owned", "2"),
+            (queue, "session.max_queued", "10"),
+        ] {
+            let error = full.error(7);
+            assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
+            assert_eq!(error.reason_name(), RpcError::OVERLOADED);
+            assert_eq!(error.metadata("limit"), Some(limit));
+            assert_eq!(error.metadata("allowed"), Some(allowed));
+            assert!(error.retry_delay().is_some());
+        }
+    }
+}

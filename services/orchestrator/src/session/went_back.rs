@@ -1,0 +1,82 @@
+//! A store that holds less of a session than its owner was acknowledged.
+
+use super::End;
+use crate::deps::Deps;
+use crate::key::SessionKey;
+use crate::store::for_session;
+use cairn_proto::memory as pb;
+use cairn_rpc::metrics::{self, counter};
+use cairn_rpc::{ErrorKind, RpcError};
+use std::time::Duration;
+
+/// How the store says so.
+const WENT_BACK: &str = "WENT_BACK";
+
+/// The longest that a lost session is looked for: somebody may wait for the process to end.
+const LOOK: Duration = Duration::from_secs(3);
+
+/// Between two attempts to have a session set aside, and how many there are.
+const PAUSE: Duration = Duration::from_secs(1);
+const ATTEMPTS: usize = 30;
+
+/// What the end of an owner that had made so many transitions really is. If the store has lost some
+/// of them, the session is set aside: whoever goes on from the older state may repeat what had side
+/// effects.
+pub(super) async fn examine(deps: &Deps, key: &SessionKey, version: u64, end: End) -> End {
+    let error = match end {
+        End::Stalled(error) if error.reason_name() == WENT_BACK => error,
+        // Another owner, or a deletion, in most cases.
+        End::Fenced => match lost(deps, key, version).await {
+            Some(error) => error,
+            None => return End::Fenced,
+        },
+        end => return end,
+    };
+    counter!(metrics::LOST_WRITES, "seen_by" => "owner").increment(1);
+    set_aside(deps, key).await;
+    End::Stalled(error)
+}
+
+/// Whether the store has less than that. What cannot be found out is no reason to say so.
+async fn lost(deps: &Deps, key: &SessionKey, version: u64) -> Option<RpcError> {
+    let read = deps.store.read(key, u64::MAX);
+    let stored = match tokio::time::timeout(LOOK, read).await.ok()? {
+        Ok(page) => page.version,
+        // A deletion leaves a mark, and is told by another error.
+        Err(error) if error.kind() == ErrorKind::NotFound => 0,
+        Err(_) => return None,
+    };
+    if stored >= version {
+        return None;
+    }
+    let message = format!(
+        "the store has lost acknowledged writes of session \"{}\": {version} transitions were \
+         made, and it has {stored}",
+        key.id
+    );
+    let error = RpcError::new(ErrorKind::DataLoss, message);
+    Some(error.reason(WENT_BACK).meta("session", &key.id))
+}
+
+async fn set_aside(deps: &Deps, key: &SessionKey) {
+    for _ in 0..ATTEMPTS {
+        let request = pb::SetAsideRequest {
+            session: key.id.to_string(),
+        };
+        let mut ownership = deps.store.ownership();
+        let error = match ownership.set_aside(for_session(key, request)).await {
+            Ok(_) => return,
+            Err(status) => RpcError::from_status(&status),
+        };
+        if matches!(
+            error.kind(),
+            ErrorKind::NotFound | ErrorKind::FailedPrecondition
+        ) {
+            // Nothing is left that somebody could go on with.
+            return;
+        }
+        tracing::warn!(session = %key, %error, "a session is not set aside yet");
+        tokio::time::sleep(PAUSE).await;
+    }
+    tracing::error!(session = %key, "a session that lost writes could not be set aside");
+}
