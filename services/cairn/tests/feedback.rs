@@ -284,13 +284,13 @@ fn a_run_is_paused_loses_a_step_and_goes_on() {
 
     let paused = completed(&site, &["pause", "s", "--reason", "lunch", "--json"]);
     assert_eq!(json_of(&paused), json!({"session": "s", "run": 1}));
-    let again = site.run(&["pause", "s"]);
-    assert_eq!(again.code, Some(1), "{again:?}");
-    assert!(again.err.contains("paused already"), "{again:?}");
     // The call with side effects may end; then whoever did the work ends, too.
     let gate = open_gate(&site);
     assert_eq!(running.wait_for_code(), Some(3));
     drop(gate);
+    let again = site.run(&["pause", "s"]);
+    assert_eq!(again.code, Some(1), "{again:?}");
+    assert!(again.err.contains("paused already"), "{again:?}");
     let journal = site.journal("s");
     assert_eq!(journal.of_kind("run_paused")[0]["reason"], "lunch");
     assert_eq!(begun(&journal), BTreeMap::from([(1, 1)]));

@@ -54,6 +54,20 @@ impl Live {
     /// # Errors
     /// The terminal has gone.
     pub fn show(&mut self, progress: &Progress) -> Result<(), CliError> {
+        let standing = self.standing(progress);
+        let layout = Layout::of(progress);
+        let moving = self.moving_part(progress, &layout);
+        self.frame(&standing, moving)
+    }
+
+    /// Takes the moving part away.
+    pub fn end(&mut self) {
+        // A terminal that has gone needs no cleaning.
+        let _ = self.frame(&[], Vec::new());
+    }
+
+    /// What stands from now on: a plan that is new here, and the steps that have ended since.
+    fn standing(&mut self, progress: &Progress) -> Vec<String> {
         let mut standing = Vec::new();
         if self.revision != progress.revision {
             standing.push(self.begin_plan(progress));
@@ -67,14 +81,7 @@ impl Live {
                 self.since.entry(step.number).or_insert_with(Instant::now);
             }
         }
-        let moving = self.moving_part(progress, &layout);
-        self.frame(&standing, moving)
-    }
-
-    /// Takes the moving part away.
-    pub fn end(&mut self) {
-        // A terminal that has gone needs no cleaning.
-        let _ = self.frame(&[], Vec::new());
+        standing
     }
 
     /// Another plan stands in full, with what it keeps.
@@ -350,5 +357,34 @@ mod tests {
             let line = layout.line(Style::new(false), step, &step.result, "1.2 s");
             assert!(line.width() < WIDEST.min(size().0.max(NARROWEST)), "{line}");
         }
+    }
+
+    #[test]
+    fn another_plan_is_another_block_with_what_it_keeps() {
+        let step = |number, state| StepView {
+            number,
+            name: format!("s{number}"),
+            state,
+            kept: state == StepState::Done,
+            ..StepView::default()
+        };
+        let mut progress = Progress {
+            revision: 1,
+            order: "chain",
+            steps: vec![step(1, StepState::Done), step(2, StepState::Pending)],
+            ..Progress::default()
+        };
+        let mut live = Live::new(Style::new(false));
+        let first = live.standing(&progress);
+        assert_eq!(first[0], "plan (2 steps, chain)");
+        assert!(first[1].starts_with("  ✓ 1 s1 "), "{first:?}");
+        assert!(live.standing(&progress).is_empty());
+        progress.revision = 2;
+        progress.steps[1] = step(16, StepState::Pending);
+        let second = live.standing(&progress);
+        assert_eq!(second[0], "plan, revision 2 (2 steps, chain)");
+        assert!(second[1].starts_with("  ✓  1 s1 "), "{second:?}");
+        assert!(second[1].ends_with("kept"), "{second:?}");
+        assert_eq!(second.len(), 2);
     }
 }

@@ -150,3 +150,64 @@ fn a_call_is_named_by_the_reply_that_asked_for_it() {
         "? step 2: send_mail was begun and nobody knows how it ended; an answer counts from 01:02:03 UTC on"
     );
 }
+
+#[test]
+fn another_plan_is_told_with_the_numbers_of_its_steps() {
+    let mut narrator = Narrator::default();
+    let step = |title: &str| wire::PlanStep {
+        title: title.into(),
+        ..Default::default()
+    };
+    let plan = wire::Plan {
+        steps: vec![step("Survey"), step("Count")],
+        ..Default::default()
+    };
+    let requested = wire::RevisionRequested {
+        run: 1,
+        feedback: "count\nthem".into(),
+        apply: false,
+        command_seq: 7,
+    };
+    let proposed = wire::PlanProposed {
+        run: 1,
+        proposal: 1,
+        base_revision: 1,
+        plan: Some(plan.clone()),
+        ..Default::default()
+    };
+    let applied = wire::PlanApplied {
+        run: 1,
+        revision: 2,
+        plan: Some(plan),
+        numbers: vec![1, 6],
+        ..Default::default()
+    };
+    let started = wire::StepStarted {
+        attempt: Some(wire::AttemptRef { step: 6, ..AT }),
+        ..Default::default()
+    };
+    let paused = wire::RunPaused {
+        run: 1,
+        reason: "lunch".into(),
+        ..Default::default()
+    };
+    for (kind, want) in [
+        (
+            Kind::RevisionRequested(requested),
+            "→ run 1 might have another plan: count\\nthem",
+        ),
+        (
+            Kind::PlanProposed(proposed),
+            "  run 1 proposal 1, another plan than 1: 2 steps, chain: Survey · Count",
+        ),
+        (
+            Kind::PlanApplied(applied),
+            "  run 1 plan 2: 2 steps, chain: 1 Survey · 6 Count",
+        ),
+        (Kind::StepStarted(started), "→ step 6 started: Count"),
+        (Kind::RunPaused(paused), "? run 1 paused: lunch"),
+    ] {
+        let line = narrator.brief(&event(kind)).unwrap();
+        assert_eq!(line.to_string(), want);
+    }
+}
