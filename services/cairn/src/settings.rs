@@ -26,7 +26,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use limits::{ExecutorSettings, RunSettings, SessionSettings};
+pub use limits::{ExecutorSettings, SessionSettings};
 pub use links::LinkSettings;
 pub use models::{ModelSettings, ProviderSettings};
 pub use parts::parts;

@@ -1,20 +1,8 @@
-//! How much there may be: in a run, and at a time.
+//! How much there may be at a time.
 
 use cairn_boot::Checks;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-
-/// Limits of a run that names none.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RunSettings {
-    /// Most tool turns in one attempt at a step.
-    pub max_tool_turns: u32,
-    /// Most tool turns in the whole run; when they are used up the run waits and asks.
-    pub max_turns: u32,
-    /// Most steps of a graph that run at the same time.
-    pub max_parallel_steps: u32,
-}
 
 /// Leases, and how many sessions there may be at work.
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,17 +25,6 @@ pub struct ExecutorSettings {
     pub max_attempts: usize,
 }
 
-impl Default for RunSettings {
-    fn default() -> Self {
-        let limits = cairn_engine::command::RunLimits::default();
-        Self {
-            max_tool_turns: limits.max_tool_turns,
-            max_turns: limits.max_turns,
-            max_parallel_steps: limits.max_parallel_steps,
-        }
-    }
-}
-
 impl Default for SessionSettings {
     fn default() -> Self {
         let config = cairn_orchestrator::Config::default();
@@ -64,15 +41,6 @@ impl Default for ExecutorSettings {
         Self {
             max_attempts: cairn_executor::Config::default().max_attempts,
         }
-    }
-}
-
-impl RunSettings {
-    pub(super) fn check(&self, checks: &mut Checks) {
-        checks.range("run.max_tool_turns", self.max_tool_turns, 1..=1_000);
-        checks.range("run.max_turns", self.max_turns, 1..=100_000);
-        let parallel = self.max_parallel_steps;
-        checks.range("run.max_parallel_steps", parallel, 1..=256);
     }
 }
 
