@@ -55,9 +55,7 @@ impl Planner {
         let span = span(caller, about);
         let asked = async {
             match self.models.get(about.model) {
-                Ok(model) => {
-                    make_plan(&*model, &*self.parser, &self.config.retry, messages).await
-                }
+                Ok(model) => make_plan(&*model, &*self.parser, &self.config.retry, messages).await,
                 Err(failure) => Planned {
                     outcome: Err(failure),
                     usage: Usage::default(),

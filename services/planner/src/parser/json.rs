@@ -76,6 +76,8 @@ fn to_step(position: usize, step: Value, strict: bool) -> Result<StepDraft, Plan
         tool,
         depends_on: step.list("depends_on", to_id)?,
         capabilities: step.list("capabilities", to_text)?,
+        // Nobody writes it: a step of the same words has that of the plan in force.
+        redo: 0,
     };
     if strict {
         step.refuse_others(STEP_FIELDS)?;

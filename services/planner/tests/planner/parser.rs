@@ -44,6 +44,7 @@ fn every_field_is_read() {
     assert_eq!(
         plan.steps[0],
         StepDraft {
+            redo: 0,
             id: "count".to_owned(),
             title: "Count".to_owned(),
             description: "count them".to_owned(),

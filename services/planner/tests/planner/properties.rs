@@ -84,6 +84,7 @@ fn any_plan() -> impl Strategy<Value = PlanDraft> {
                 String::new()
             };
             steps.push(StepDraft {
+                redo: 0,
                 id,
                 title,
                 description,
