@@ -58,10 +58,10 @@ pub struct Progress {
     /// What the models of its steps are writing.
     pub writing: Writing,
     /// Steps of earlier plans that are not in the one in force: a later one may have them again.
-    left: BTreeMap<u32, StepView>,
+    pub(super) left: BTreeMap<u32, StepView>,
     /// Where in `steps` each number is.
-    places: BTreeMap<u32, usize>,
-    began: bool,
+    pub(super) places: BTreeMap<u32, usize>,
+    pub(super) began: bool,
 }
 
 impl Progress {
