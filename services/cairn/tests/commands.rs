@@ -113,6 +113,9 @@ fn a_beginning_of_several_ids_or_of_none_is_refused_everywhere() {
         &["pending"],
         &["resume"],
         &["cancel"],
+        &["pause"],
+        &["plan", "show"],
+        &["plan", "edit"],
         &["memory", "list", "--session"],
     ] {
         // It is wrong use of the command line, and nothing is guessed.

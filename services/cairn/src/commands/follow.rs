@@ -112,13 +112,7 @@ async fn watch(
         }
         // A run that had ended may have been opened again before this command began.
         let is_over = progress.end.is_some() && !asked.is_history;
-        let is_paused = progress.paused.is_some() && asked.is_settled();
-        if is_over
-            || is_paused
-            || (progress.waits.is_some()
-                && asked.is_settled()
-                && is_stuck(&mut orchestrator, what, &progress).await?)
-        {
+        if is_over || asked.is_settled() && is_held(&mut orchestrator, what, &progress).await? {
             if let Some(trace) = &mut trace {
                 trace.changed();
                 trace.write(&mut orchestrator, what).await?;
@@ -170,6 +164,19 @@ type Orchestrator =
     cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient<
         cairn_rpc::Link,
     >;
+
+/// Whether nothing goes on any more until somebody does something about it.
+async fn is_held(
+    orchestrator: &mut Orchestrator,
+    what: &Following,
+    progress: &Progress,
+) -> Result<bool, CliError> {
+    match (&progress.paused, progress.waits) {
+        (Some(_), _) => Ok(true),
+        (None, Some(_)) => is_stuck(orchestrator, what, progress).await,
+        (None, None) => Ok(false),
+    }
+}
 
 /// Whether nothing goes on any more until somebody decides something.
 async fn is_stuck(
