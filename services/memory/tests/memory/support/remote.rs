@@ -317,6 +317,7 @@ impl Store for RemoteStore {
         Ok(Renewed {
             lost: keys(answer.lost),
             woken: keys(answer.woken),
+            unanswered: keys(answer.unanswered),
             lease_until_unix_ms: answer.lease_until_unix_ms,
             now_unix_ms: answer.store_time_unix_ms,
         })
