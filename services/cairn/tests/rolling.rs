@@ -23,6 +23,8 @@ mod oracle;
 #[allow(dead_code, reason = "the crash loop uses all of it")]
 #[path = "crash/verdict.rs"]
 mod verdict;
+#[path = "crash/wanted.rs"]
+mod wanted;
 #[path = "rolling/world.rs"]
 mod world;
 
