@@ -46,14 +46,14 @@ pub(super) async fn tell_of_losses(mut losses: watch::Receiver<u64>, healths: [H
 
 /// Opens the store. Servers that do not answer are waited for: they may be starting, too.
 pub(super) async fn open(config: Config, deps: Deps) -> Result<Opened, StartError> {
-    let mut is_told = false;
+    let mut told = String::new();
     loop {
         let (config, deps) = (config.clone(), deps.clone());
         let opened = tokio::task::spawn_blocking(move || cairn_memory::open(config, deps)).await;
         let opened = opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
         match opened {
             Err(StoreError::Redis(OpenError::Unavailable(error))) => {
-                if !std::mem::replace(&mut is_told, true) {
+                if is_news(&mut told, &error) {
                     tracing::warn!(%error, "waiting for the servers of the store");
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -69,11 +69,11 @@ pub(super) async fn answering<T, F>(ask: impl Fn() -> F) -> Result<T, RpcError>
 where
     F: Future<Output = Result<T, RpcError>>,
 {
-    let mut is_told = false;
+    let mut told = String::new();
     loop {
         match ask().await {
             Err(error) if error.kind() == ErrorKind::Unavailable => {
-                if !std::mem::replace(&mut is_told, true) {
+                if is_news(&mut told, &error) {
                     tracing::warn!(%error, "waiting for memory and tools to answer");
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -81,6 +81,14 @@ where
             answer => return answer,
         }
     }
+}
+
+/// Whether that is another reason to wait than was told last.
+fn is_news(told: &mut String, error: &impl ToString) -> bool {
+    let error = error.to_string();
+    let is_news = error != *told;
+    *told = error;
+    is_news
 }
 
 /// The public services over a store that somebody else holds, or nobody: for reading only.
@@ -96,4 +104,17 @@ pub async fn read_only(path: &Path) -> Result<Server, StartError> {
     let public = ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace)))
         .register(service, DESCRIPTORS);
     Ok(memory.register_public(public).build().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_news;
+
+    #[test]
+    fn a_reason_to_wait_is_told_when_it_becomes_another() {
+        let mut told = String::new();
+        let reasons = ["refused", "refused", "NOAUTH", "NOAUTH", "refused"];
+        let news = reasons.map(|reason| is_news(&mut told, &reason));
+        assert_eq!(news, [true, false, true, false, true]);
+    }
 }
