@@ -30,8 +30,7 @@ impl Inner {
         let (most_events, most_bytes) = self.limits.journal_room(Room::Normal);
         let bytes: usize = create.events.iter().map(|event| event.len()).sum();
         let lease = create.lease.as_ref();
-        let ttl = create.time_to_live_ms.map(|ttl| ttl.to_string());
-        let ttl = ttl.unwrap_or_default();
+        let ttl = create.time_to_live_ms.map_or_else(String::new, |ttl| ttl.to_string());
         let call = self.scripts.create.call(&keys);
         let call = call
             .arg(&names.member)
