@@ -15,7 +15,6 @@ impl Inner {
     pub(super) async fn create(&self, create: Create) -> StoreResult<Created> {
         self.limits.check_create(&create)?;
         let names = self.names.session(&create.key);
-        let partition = names.partition.number;
         let keys = [
             names.hash(),
             names.journal(),
@@ -28,9 +27,7 @@ impl Inner {
             names.partition.ending(),
         ];
         let (most_events, most_bytes) = self.limits.journal_room(Room::Normal);
-        let bytes: usize = create.events.iter().map(|event| event.len()).sum();
         let lease = create.lease.as_ref();
-        let ttl = create.time_to_live_ms.map_or_else(String::new, |ttl| ttl.to_string());
         let call = self.scripts.create.call(&keys);
         let call = call
             .arg(&names.member)
@@ -44,34 +41,39 @@ impl Inner {
             .arg(create.header.handled_through)
             .arg(&create.header.title)
             .arg(create.last_command_seq)
-            .arg(bytes)
+            .arg(create.events.iter().map(|event| event.len()).sum::<usize>())
             .arg(most_events)
             .arg(most_bytes)
             .arg(create.events.len())
-            .arg(ttl)
+            .arg(time_to_live(&create))
             .all(&create.events);
         let (created, queued) = self
-            .run(partition, call, Effect::Writes, |status, reply| {
-                let now = reply.int()?;
-                let (epoch, until_unix_ms) = (reply.int()?, reply.int()?);
-                let lease = u64::try_from(epoch).ok().map(|epoch| Lease {
-                    epoch,
-                    until_unix_ms,
-                });
-                let created = Created {
-                    duplicate: status == Status::Duplicate,
-                    lease,
-                    now_unix_ms: self.servers.time.tell(now),
-                };
-                let queued = status == Status::Ok && reply.int()? == 1;
-                Ok((created, queued))
-            })
+            .run(
+                names.partition.number,
+                call,
+                Effect::Writes,
+                |status, reply| {
+                    let now = reply.int()?;
+                    let (epoch, until_unix_ms) = (reply.int()?, reply.int()?);
+                    let lease = u64::try_from(epoch).ok().map(|epoch| Lease {
+                        epoch,
+                        until_unix_ms,
+                    });
+                    let created = Created {
+                        duplicate: status == Status::Duplicate,
+                        lease,
+                        now_unix_ms: self.servers.time.tell(now),
+                    };
+                    let queued = status == Status::Ok && reply.int()? == 1;
+                    Ok((created, queued))
+                },
+            )
             .await?;
         if !created.duplicate {
             self.saw_creation(&names, create.events.len());
         }
         if queued {
-            self.queue.mark(&self.hub, partition);
+            self.queue.mark(&self.hub, names.partition.number);
         }
         Ok(created)
     }
@@ -136,4 +138,10 @@ impl Inner {
         }
         Ok(deleted)
     }
+}
+
+/// As the script takes it: empty for none.
+fn time_to_live(create: &Create) -> String {
+    let ttl = create.time_to_live_ms.map(|ttl| ttl.to_string());
+    ttl.unwrap_or_default()
 }
