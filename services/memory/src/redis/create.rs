@@ -15,6 +15,7 @@ impl Inner {
     pub(super) async fn create(&self, create: Create) -> StoreResult<Created> {
         self.limits.check_create(&create)?;
         let names = self.names.session(&create.key);
+        let partition = names.partition.number;
         let keys = [
             names.hash(),
             names.journal(),
@@ -41,39 +42,34 @@ impl Inner {
             .arg(create.header.handled_through)
             .arg(&create.header.title)
             .arg(create.last_command_seq)
-            .arg(create.events.iter().map(|event| event.len()).sum::<usize>())
+            .arg(size(&create))
             .arg(most_events)
             .arg(most_bytes)
             .arg(create.events.len())
             .arg(time_to_live(&create))
             .all(&create.events);
         let (created, queued) = self
-            .run(
-                names.partition.number,
-                call,
-                Effect::Writes,
-                |status, reply| {
-                    let now = reply.int()?;
-                    let (epoch, until_unix_ms) = (reply.int()?, reply.int()?);
-                    let lease = u64::try_from(epoch).ok().map(|epoch| Lease {
-                        epoch,
-                        until_unix_ms,
-                    });
-                    let created = Created {
-                        duplicate: status == Status::Duplicate,
-                        lease,
-                        now_unix_ms: self.servers.time.tell(now),
-                    };
-                    let queued = status == Status::Ok && reply.int()? == 1;
-                    Ok((created, queued))
-                },
-            )
+            .run(partition, call, Effect::Writes, |status, reply| {
+                let now = reply.int()?;
+                let (epoch, until_unix_ms) = (reply.int()?, reply.int()?);
+                let lease = u64::try_from(epoch).ok().map(|epoch| Lease {
+                    epoch,
+                    until_unix_ms,
+                });
+                let created = Created {
+                    duplicate: status == Status::Duplicate,
+                    lease,
+                    now_unix_ms: self.servers.time.tell(now),
+                };
+                let queued = status == Status::Ok && reply.int()? == 1;
+                Ok((created, queued))
+            })
             .await?;
         if !created.duplicate {
             self.saw_creation(&names, create.events.len());
         }
         if queued {
-            self.queue.mark(&self.hub, names.partition.number);
+            self.queue.mark(&self.hub, partition);
         }
         Ok(created)
     }
@@ -144,4 +140,9 @@ impl Inner {
 fn time_to_live(create: &Create) -> String {
     let ttl = create.time_to_live_ms.map(|ttl| ttl.to_string());
     ttl.unwrap_or_default()
+}
+
+/// Bytes of the events.
+fn size(create: &Create) -> usize {
+    create.events.iter().map(|event| event.len()).sum()
 }
