@@ -206,11 +206,10 @@ impl Store for RemoteStore {
         Ok(messages.map(batch).boxed())
     }
 
-    /// For the process that has the store; no client is told.
     async fn queued(&self) -> StoreResult<u64> {
-        let mut ownership = self.ownership.clone();
-        let counted = ownership.count_queued(pb::CountQueuedRequest {}).await;
-        Ok(counted.map_err(refused)?.into_inner().queued)
+        let asked = pb::CountQueuedRequest {};
+        let counted = self.ownership.clone().count_queued(asked).await;
+        counted.map(|it| it.into_inner().queued).map_err(refused)
     }
 
     async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()> {
