@@ -57,6 +57,7 @@ async fn ask(
     run: &wire::StartRun,
 ) -> Result<pb::StartRunResponse, RpcError> {
     let request = pb::StartRunRequest {
+        time_to_live_ms: 0,
         session: String::new(),
         request_id: request_id.to_owned(),
         run: Some(run.clone()),

@@ -18,6 +18,7 @@ mod support;
 #[allow(dead_code, reason = "the crash loop uses all of it")]
 #[path = "crash/load.rs"]
 mod load;
+#[allow(dead_code, reason = "the crash loop uses all of it")]
 #[path = "crash/oracle.rs"]
 mod oracle;
 #[allow(dead_code, reason = "the crash loop uses all of it")]

@@ -177,6 +177,7 @@ async fn script(server: &RedisServer, sessions: usize) -> f64 {
 
 fn creation(key: &SessionKey) -> Create {
     Create {
+        time_to_live_ms: None,
         key: key.clone(),
         request: RequestId {
             id: "request".to_owned(),

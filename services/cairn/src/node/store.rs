@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Between two looks for a store whose servers do not answer.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,9 +35,29 @@ pub(super) async fn tell(durability: Option<Durability>, servers: [&Server; 2]) 
     }
 }
 
+/// What goes on beside the services for as long as the node is there: the queue is counted, sessions
+/// whose time has come are ended, and what the store lost is told.
+pub(super) fn look_after(
+    memory: Option<&Memory>,
+    losses: Option<watch::Receiver<u64>>,
+    servers: [&Server; 2],
+) -> Vec<AbortOnDropHandle<()>> {
+    let mut tasks = Vec::new();
+    if let Some(memory) = memory {
+        let (queue, janitor) = (memory.clone(), memory.clone());
+        tasks.push(tokio::spawn(async move { queue.watch_queue().await }));
+        tasks.push(tokio::spawn(async move { janitor.end_sessions().await }));
+    }
+    if let Some(losses) = losses {
+        let healths = servers.map(|server| server.health().clone());
+        tasks.push(tokio::spawn(tell_of_losses(losses, healths)));
+    }
+    tasks.into_iter().map(AbortOnDropHandle::new).collect()
+}
+
 /// Says in health when acknowledged writes were found to be lost, until the process ends. The log
 /// names the sessions.
-pub(super) async fn tell_of_losses(mut losses: watch::Receiver<u64>, healths: [Health; 2]) {
+async fn tell_of_losses(mut losses: watch::Receiver<u64>, healths: [Health; 2]) {
     while losses.changed().await.is_ok() {
         for health in &healths {
             health.note(DURABILITY, false).await;

@@ -94,6 +94,7 @@ fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
         ..wire::StartRun::default()
     };
     let request = pb::StartRunRequest {
+        time_to_live_ms: 0,
         session: String::new(),
         request_id: format!("start-{n}"),
         run: Some(run),

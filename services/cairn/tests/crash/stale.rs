@@ -132,6 +132,7 @@ impl Load {
         };
         while !self.is_late.load(Ordering::Relaxed) {
             let request = pb::StartRunRequest {
+                time_to_live_ms: 0,
                 session: String::new(),
                 request_id: name.to_owned(),
                 run: Some(chain(vec![step.clone(); STEPS])),

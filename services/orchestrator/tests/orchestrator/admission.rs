@@ -27,6 +27,7 @@ async fn ask_in(
     request_id: &str,
 ) -> Result<pb::StartRunResponse, RpcError> {
     let request = pb::StartRunRequest {
+        time_to_live_ms: 0,
         session: session.to_owned(),
         request_id: request_id.to_owned(),
         run: Some(chain(vec![model_step("think")])),
