@@ -146,6 +146,7 @@ MANIFESTS = [
     ("try", "outside", "nobody asks models", remove("NetworkPolicy", "models")),
     ("try", "outside", "clients from everywhere", at("NetworkPolicy", "orchestrator", put("spec.ingress.0.from.1", {"namespaceSelector": {}}))),
     ("external", "outside", "no way to the store", policy("memory", "egress", [])),
+    ("external", "outside", "no way to the sentinels", at("NetworkPolicy", "memory", put("spec.egress.0.ports", [{"protocol": "TCP", "port": 6379}]))),
     ("external", "outside", "a way to far more than the store", at("NetworkPolicy", "memory", put("spec.egress.0.to.0.ipBlock.cidr", "10.0.0.0/8"))),
 ]
 # What only the program can see, where there is one.

@@ -1,6 +1,7 @@
 """Who may talk to whom, reckoned from the NetworkPolicies as a cluster would."""
 
 import ipaddress
+import itertools
 
 from manifests import SERVICES, container, labels, selects
 
@@ -22,7 +23,9 @@ NOT_THE_WORLD = (
 ).split()
 WORLD = "1.0.0.1 9.9.9.9 172.32.0.1 2620:fe::fe".split()
 NODE_DNS = "169.254.20.10"
-PORTS = [22, 53, 80, 443, 4317, 6379, 7878, 7881, 8080]
+# Redis, and the sentinels that know where it is.
+STORE = [6379, 26379]
+PORTS = [22, 53, 80, 443, 4317, 6379, 7878, 7881, 8080, 26379]
 
 
 def rules(world, pod_labels, way):
@@ -144,7 +147,7 @@ def outside(world):
                 yield f"{way} of {name} with other namespaces: {others(world, one, way)}"
         for address in WORLD + NOT_THE_WORLD + [NODE_DNS]:
             for port in PORTS:
-                if (name, port) == ("memory", 6379):
+                if name == "memory" and port in STORE:
                     continue  # The way to its store is looked at below.
                 wanted = address in WORLD and port == 443 and name in ASK_MODELS
                 wanted = wanted or (address == NODE_DNS and port == 53 and is_ours)
@@ -158,15 +161,15 @@ def outside(world):
 
 def way_to_store(world):
     """Memory alone may reach the network of a store that is elsewhere."""
-    for name, one in world.services().items():
+    for (name, one), port in itertools.product(world.services().items(), STORE):
         blocks = [
             peer["ipBlock"]["cidr"]
             for rule in rules(world, labels(one), "Egress") or []
-            if opens(rule, 6379)
+            if opens(rule, port)
             for peer in peers(rule, "Egress") or []
             if "ipBlock" in peer
         ]
         if bool(blocks) != (name == "memory"):
-            yield f"{name} reaches a store in {blocks}"
+            yield f"{name} reaches a store in {blocks}, port {port}"
         if any(ipaddress.ip_network(block).prefixlen < 16 for block in blocks):
             yield f"{name} reaches far more than a store: {blocks}"

@@ -144,9 +144,7 @@ pub struct Node {
     tools: Option<cairn_tools::Tools>,
     executor: Option<cairn_executor::Running>,
     orchestrator: Option<cairn_orchestrator::Running>,
-    _queue: Option<AbortOnDropHandle<()>>,
-    _losses: Option<AbortOnDropHandle<()>>,
-    _janitor: Option<AbortOnDropHandle<()>>,
+    _beside: Vec<AbortOnDropHandle<()>>,
 }
 
 impl Node {
@@ -181,25 +179,11 @@ impl Node {
         built.executor(parts.executor).await?;
         built.planner(parts.planner).await?;
         built.orchestrator(parts.orchestrator).await?;
-        let queue = built.memory.clone().map(|memory| {
-            let watching = async move { memory.watch_queue().await };
-            AbortOnDropHandle::new(tokio::spawn(watching))
-        });
-        let janitor = built.memory.clone().map(|memory| {
-            let ending = async move { memory.end_sessions().await };
-            AbortOnDropHandle::new(tokio::spawn(ending))
-        });
         let (public, internal) = (built.public.build().await?, built.internal.build().await?);
         store::tell(built.durability, [&public, &internal]).await;
-        let losses = built.losses.map(|losses| {
-            let healths = [&public, &internal].map(|server| server.health().clone());
-            let telling = store::tell_of_losses(losses, healths);
-            AbortOnDropHandle::new(tokio::spawn(telling))
-        });
+        let servers = [&public, &internal];
         Ok(Self {
-            _queue: queue,
-            _losses: losses,
-            _janitor: janitor,
+            _beside: store::look_after(built.memory.as_ref(), built.losses, servers),
             public,
             internal,
             memory: built.memory,

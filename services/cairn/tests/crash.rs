@@ -33,6 +33,8 @@ mod stores;
 mod summary;
 #[path = "crash/verdict.rs"]
 mod verdict;
+#[path = "crash/wanted.rs"]
+mod wanted;
 #[path = "crash/world.rs"]
 mod world;
 

@@ -18,11 +18,14 @@ mod support;
 #[allow(dead_code, reason = "the crash loop uses all of it")]
 #[path = "crash/load.rs"]
 mod load;
+#[allow(dead_code, reason = "the crash loop uses all of it")]
 #[path = "crash/oracle.rs"]
 mod oracle;
 #[allow(dead_code, reason = "the crash loop uses all of it")]
 #[path = "crash/verdict.rs"]
 mod verdict;
+#[path = "crash/wanted.rs"]
+mod wanted;
 #[path = "rolling/world.rs"]
 mod world;
 

@@ -39,7 +39,9 @@
 //! limits of the journal are no different for having been reached by others: a transition beyond
 //! them needs its reserve.
 //!
-//! **Going back.** A backend whose servers lose what they acknowledged (a replica that takes over
+//! **Going back.** Replicas of Redis get writes after these were answered, so with Sentinel, or
+//! replicas of a cluster, a failover may lose what was answered last; `min-replicas-to-write` makes
+//! that rarer, because a master without replicas near refuses to write, and not impossible. A backend whose servers lose what they acknowledged (a replica that takes over
 //! without the last writes) cannot undo that, but is never silent about it: whoever knows more of a
 //! session than the store holds is answered [`StoreError::WentBack`], and what is known to be behind
 //! is set aside, because going on from an older state could repeat what had side effects.

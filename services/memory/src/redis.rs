@@ -120,9 +120,13 @@ impl RedisStore {
                     .build()
                     .map_err(|source| OpenError::Thread { source })?;
                 let opened = runtime.block_on(open::open(config, &options))?;
-                for node in opened.layout.nodes() {
-                    node.disconnect();
-                }
+                // The connections' tasks end with this runtime.
+                opened
+                    .layout
+                    .nodes()
+                    .iter()
+                    .for_each(|node| node.disconnect());
+                opened.plan.disconnect();
                 Ok(opened)
             };
             let thread = scope.spawn(open);

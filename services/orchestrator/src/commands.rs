@@ -157,13 +157,14 @@ pub(crate) async fn create(
         operation_id: uuid::Uuid::now_v7().simple().to_string(),
         time_to_live_ms,
     };
+    let asked = deps.store.clock.now();
     let answer = deps
         .store
         .journal()
         .create_session(for_session(&key, request))
         .await?;
     let answer = answer.into_inner();
-    deps.store.clock.take(answer.store_time_unix_ms);
+    deps.store.clock.take(asked, answer.store_time_unix_ms);
     if has_command && !answer.duplicate {
         let ownership = Ownership {
             key: key.clone(),

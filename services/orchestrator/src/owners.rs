@@ -251,6 +251,7 @@ async fn ask_for_claims(deps: &Arc<Deps>) -> Result<Option<pb::ClaimSessionsResp
     };
     let request = within(CLAIM_TIME, Request::new(request));
     let mut ownership = deps.store.ownership();
+    let since = deps.store.clock.now();
     let asked = ownership.claim_sessions(request);
     let answer = match room {
         // Nothing was claimed with what is given up, and renewals tell of commands as well.
@@ -260,14 +261,15 @@ async fn ask_for_claims(deps: &Arc<Deps>) -> Result<Option<pb::ClaimSessionsResp
         },
         _ => asked.await,
     };
-    Ok(Some(answer?.into_inner()))
+    let answer = answer?.into_inner();
+    deps.store.clock.take(since, answer.store_time_unix_ms);
+    Ok(Some(answer))
 }
 
 /// Takes over what was claimed, and gives back what there is no room for any more: runs may have
 /// been started here while the store was asked. An owner reads its session itself: one that takes
 /// long keeps no other waiting, and its lease is renewed meanwhile.
 fn take_answer(deps: &Arc<Deps>, answer: &pb::ClaimSessionsResponse) -> Result<(), RpcError> {
-    deps.store.clock.take(answer.store_time_unix_ms);
     counter!(metrics::CLAIMS).increment(answer.claims.len() as u64);
     for claim in &answer.claims {
         let session = claim.session.as_ref();
@@ -338,12 +340,23 @@ async fn renew_batch(deps: &Arc<Deps>, owned: &[(SessionKey, u64)]) -> Result<()
     };
     // The next renewal is a third of a lease away.
     let request = within(deps.config.lease / 3, Request::new(request));
+    let asked = deps.store.clock.now();
     let answer = deps.store.ownership().renew_leases(request).await?;
     let answer = answer.into_inner();
-    deps.store.clock.take(answer.store_time_unix_ms);
+    deps.store.clock.take(asked, answer.store_time_unix_ms);
     let lost: Result<HashSet<_>, _> = answer.lost.iter().map(SessionKey::from_ref).collect();
     let lost = lost?;
-    for (key, epoch) in owned {
+    let unanswered = answer.unanswered.iter().map(SessionKey::from_ref);
+    let unanswered = unanswered.collect::<Result<HashSet<_>, _>>()?;
+    if !unanswered.is_empty() {
+        let sessions = unanswered.len();
+        tracing::warn!(
+            sessions,
+            "leases could not be renewed: a server of the store is away"
+        );
+    }
+    // Of those nothing is known: their leases go on to the end that they had.
+    for (key, epoch) in owned.iter().filter(|(key, _)| !unanswered.contains(key)) {
         let notice = if lost.contains(key) {
             Notice::Lost
         } else {

@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -324,14 +324,63 @@ fn ask<W: AsRef<[u8]>>(port: u16, words: &[W]) -> Option<String> {
     }
     stream.write_all(&request).ok()?;
     let mut answer = Vec::new();
-    let mut part = [0; 4096];
-    loop {
-        let read = stream.read(&mut part).ok()?;
-        answer.extend_from_slice(part.get(..read)?);
-        if read < part.len() && (read == 0 || answer.ends_with(b"\r\n")) {
-            break;
+    read_answer(&mut BufReader::new(stream), &mut answer)?;
+    Some(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Takes one answer in, whole: as many lines, bytes and parts as it says itself.
+fn read_answer(from: &mut impl BufRead, answer: &mut Vec<u8>) -> Option<()> {
+    let start = answer.len();
+    let read = from.read_until(b'\n', answer).ok()?;
+    let line = answer.get(start..)?;
+    if read == 0 || !line.ends_with(b"\r\n") {
+        return None;
+    }
+    let (kind, length) = (line[0], line.get(1..line.len() - 2)?);
+    let length: i64 = match kind {
+        b'$' | b'*' => std::str::from_utf8(length).ok()?.parse().ok()?,
+        _ => return Some(()),
+    };
+    // Nothing has the length -1.
+    let length = u64::try_from(length).unwrap_or_default();
+    if kind == b'*' {
+        return (0..length).try_for_each(|_| read_answer(from, answer));
+    }
+    if line != b"$-1\r\n" {
+        let rest = length + 2;
+        let read = from.take(rest).read_to_end(answer).ok()?;
+        return (read as u64 == rest).then_some(());
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_answer;
+    use std::io::{BufReader, Read as _};
+
+    #[test]
+    fn an_answer_ends_where_it_says_however_it_comes() {
+        let text = format!("${}\r\n{}\r\n", 4096 - 8, "x\r\n".repeat(1022));
+        let answers = [
+            ":7\r\n",
+            "-ERR no\r\n",
+            "$-1\r\n",
+            "$0\r\n\r\n",
+            "*-1\r\n",
+            "*0\r\n",
+            "*2\r\n*2\r\n$4\r\na\r\nb\r\n$-1\r\n:1\r\n",
+            &text,
+        ];
+        for answer in answers {
+            let more = format!("{answer}+next\r\n");
+            let mut from = BufReader::with_capacity(1, more.as_bytes());
+            let mut read = Vec::new();
+            assert_eq!(read_answer(&mut from, &mut read), Some(()), "{answer}");
+            assert_eq!(String::from_utf8(read).as_deref(), Ok(answer));
+            let mut cut = answer.as_bytes().take(answer.len() as u64 - 1);
+            let mut cut = BufReader::new(&mut cut);
+            assert_eq!(read_answer(&mut cut, &mut Vec::new()), None, "{answer}");
         }
     }
-    let text = String::from_utf8_lossy(&answer).into_owned();
-    (!text.is_empty()).then_some(text)
 }

@@ -8,7 +8,7 @@ use crate::ui::out;
 use cairn_memory::StoreConfig;
 use cairn_memory::redis::{Durability, RedisStore};
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
-use cairn_rpc::{Address, Link};
+use cairn_rpc::{Address, ErrorKind, Link};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -128,7 +128,13 @@ async fn server_at(address: &Address) -> Finding {
                 Finding::bad("services", place, "serving, store degraded", &fault)
             }
             Ok(true) => Finding::fine("services", place, "serving, store durable"),
-            Err(_) => Finding::fine("services", place, "serving"),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Finding::fine("services", place, "serving")
+            }
+            Err(error) => {
+                let fault = CliError::chain(&error);
+                Finding::bad("services", place, "serving, store unknown", &fault)
+            }
         },
     }
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Between two looks for a store whose servers do not answer.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,9 +35,29 @@ pub(super) async fn tell(durability: Option<Durability>, servers: [&Server; 2]) 
     }
 }
 
+/// What goes on beside the services for as long as the node is there: the queue is counted, sessions
+/// whose time has come are ended, and what the store lost is told.
+pub(super) fn look_after(
+    memory: Option<&Memory>,
+    losses: Option<watch::Receiver<u64>>,
+    servers: [&Server; 2],
+) -> Vec<AbortOnDropHandle<()>> {
+    let mut tasks = Vec::new();
+    if let Some(memory) = memory {
+        let (queue, janitor) = (memory.clone(), memory.clone());
+        tasks.push(tokio::spawn(async move { queue.watch_queue().await }));
+        tasks.push(tokio::spawn(async move { janitor.end_sessions().await }));
+    }
+    if let Some(losses) = losses {
+        let healths = servers.map(|server| server.health().clone());
+        tasks.push(tokio::spawn(tell_of_losses(losses, healths)));
+    }
+    tasks.into_iter().map(AbortOnDropHandle::new).collect()
+}
+
 /// Says in health when acknowledged writes were found to be lost, until the process ends. The log
 /// names the sessions.
-pub(super) async fn tell_of_losses(mut losses: watch::Receiver<u64>, healths: [Health; 2]) {
+async fn tell_of_losses(mut losses: watch::Receiver<u64>, healths: [Health; 2]) {
     while losses.changed().await.is_ok() {
         for health in &healths {
             health.note(DURABILITY, false).await;
@@ -46,14 +67,14 @@ pub(super) async fn tell_of_losses(mut losses: watch::Receiver<u64>, healths: [H
 
 /// Opens the store. Servers that do not answer are waited for: they may be starting, too.
 pub(super) async fn open(config: Config, deps: Deps) -> Result<Opened, StartError> {
-    let mut is_told = false;
+    let mut told = String::new();
     loop {
         let (config, deps) = (config.clone(), deps.clone());
         let opened = tokio::task::spawn_blocking(move || cairn_memory::open(config, deps)).await;
         let opened = opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
         match opened {
             Err(StoreError::Redis(OpenError::Unavailable(error))) => {
-                if !std::mem::replace(&mut is_told, true) {
+                if is_news(&mut told, &error) {
                     tracing::warn!(%error, "waiting for the servers of the store");
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -69,11 +90,11 @@ pub(super) async fn answering<T, F>(ask: impl Fn() -> F) -> Result<T, RpcError>
 where
     F: Future<Output = Result<T, RpcError>>,
 {
-    let mut is_told = false;
+    let mut told = String::new();
     loop {
         match ask().await {
             Err(error) if error.kind() == ErrorKind::Unavailable => {
-                if !std::mem::replace(&mut is_told, true) {
+                if is_news(&mut told, &error) {
                     tracing::warn!(%error, "waiting for memory and tools to answer");
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -81,6 +102,14 @@ where
             answer => return answer,
         }
     }
+}
+
+/// Whether that is another reason to wait than was told last.
+fn is_news(told: &mut String, error: &impl ToString) -> bool {
+    let error = error.to_string();
+    let is_news = error != *told;
+    *told = error;
+    is_news
 }
 
 /// The public services over a store that somebody else holds, or nobody: for reading only.
@@ -96,4 +125,17 @@ pub async fn read_only(path: &Path) -> Result<Server, StartError> {
     let public = ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace)))
         .register(service, DESCRIPTORS);
     Ok(memory.register_public(public).build().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_news;
+
+    #[test]
+    fn a_reason_to_wait_is_told_when_it_becomes_another() {
+        let mut told = String::new();
+        let reasons = ["refused", "refused", "NOAUTH", "NOAUTH", "refused"];
+        let news = reasons.map(|reason| is_news(&mut told, &reason));
+        assert_eq!(news, [true, false, true, false, true]);
+    }
 }

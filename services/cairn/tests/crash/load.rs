@@ -2,7 +2,8 @@
 //! the servers.
 
 use super::oracle::{End, Started, Watched};
-use super::support::{Client, chain};
+use super::support::Client;
+use super::wanted::wanted;
 use cairn::ui::event_json::event_json;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
@@ -10,13 +11,13 @@ use cairn_proto::event::settlement::{Done, Outcome, Retry};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{Link, RpcError};
 use cairn_testkit::Ledger;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
-use tonic::{Code, Response, Status};
+use tonic::{Code, Response, Status, Streaming};
 
 /// A client asks another server when one does not answer for so long.
 const ANSWER: Duration = Duration::from_secs(3);
@@ -26,9 +27,12 @@ const SILENCE: Duration = Duration::from_secs(5);
 const BACKOFF: Duration = Duration::from_millis(30);
 /// A run that gets no further for so long never will.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// A start is repeated so often although it was answered.
+/// A stored event that a watcher was not sent for so long never comes: more than the longest
+/// freeze, and than followers take to look by themselves.
+const OVERDUE: Duration = Duration::from_secs(10);
+/// A start is asked for so often although it was answered, in every second run: in the others what
+/// a store lost of it is not put back unseen.
 const REPEATS: usize = 4;
-const GOAL: &str = "Which files under docs mention Redis, and what do they say about it?";
 
 /// What all clients share.
 #[derive(Debug)]
@@ -64,6 +68,8 @@ struct Run {
     has_ended: bool,
     /// What was answered to each question; a repeat must say the same.
     answers: BTreeMap<String, Outcome>,
+    /// How often the start is asked for.
+    repeats: usize,
     advanced: Instant,
 }
 
@@ -110,6 +116,8 @@ impl Driver {
     async fn pursue(&mut self, number: usize) -> Watched {
         let name = format!("seed-{}-{}-{number}", self.load.seed, self.number);
         let mut run = Run::new(&name, self.number + number);
+        let place = self.load.seed / 2 + (self.number + number) as u64;
+        run.repeats = if place.is_multiple_of(2) { REPEATS } else { 1 };
         while !run.has_ended {
             if let Err(why) = self.go_on(&mut run).await {
                 self.turn(&mut run, why).await;
@@ -145,17 +153,43 @@ impl Driver {
     }
 
     async fn is_set_aside(&mut self, run: &mut Run) -> bool {
+        let session = self.session(run).await;
+        session.is_some_and(|it| it.status() == pb::SessionStatus::Quarantined)
+    }
+
+    async fn session(&mut self, run: &mut Run) -> Option<pb::Session> {
         let session = run.known.session().to_owned();
         let mut client = self.client();
         let asked = client.get_session(pb::GetSessionRequest { session });
-        let answer = self.ask(run, asked).await;
-        let session = answer.ok().and_then(|answer| answer.session);
-        session.is_some_and(|it| it.status() == pb::SessionStatus::Quarantined)
+        self.ask(run, asked).await.ok()?.session
+    }
+
+    /// The next message of a watch. A silence is right as long as nothing is stored that the watcher
+    /// was not sent.
+    async fn next(
+        &mut self,
+        run: &mut Run,
+        stream: &mut Streaming<pb::WatchSessionResponse>,
+    ) -> Result<Result<Option<pb::WatchSessionResponse>, Status>, Break> {
+        if let Ok(message) = timeout(SILENCE, stream.message()).await {
+            return Ok(message);
+        }
+        let cursor = run.cursor();
+        match self.session(run).await {
+            Some(session) if session.last_seq > cursor => {
+                let late = |_| {
+                    run.known.overdue.push((cursor, session.last_seq));
+                    Break::Silence
+                };
+                timeout(OVERDUE, stream.message()).await.map_err(late)
+            }
+            _ => Err(Break::Silence),
+        }
     }
 
     /// Starts the run, or asks again for what was answered, and watches until it ends.
     async fn go_on(&mut self, run: &mut Run) -> Result<(), Break> {
-        if run.known.starts.len() < REPEATS {
+        if run.known.starts.len() < run.repeats {
             self.start(run).await?;
         }
         self.settle(run).await?;
@@ -167,14 +201,13 @@ impl Driver {
         let mut client = self.client();
         let mut stream = self.ask(run, client.watch_session(request)).await?;
         while !run.has_ended {
-            let message = match timeout(SILENCE, stream.message()).await {
-                Err(_) => return Err(Break::Silence),
-                Ok(Err(status)) => return Err(run.note(&status)),
-                Ok(Ok(None)) => {
+            let message = match self.next(run, &mut stream).await? {
+                Err(status) => return Err(run.note(&status)),
+                Ok(None) => {
                     run.end("the watch ended as if the session had been deleted");
                     return Ok(());
                 }
-                Ok(Ok(Some(message))) => message,
+                Ok(Some(message)) => message,
             };
             let Some(event) = message.event else {
                 continue;
@@ -261,7 +294,8 @@ impl Driver {
             Outcome::Done(Done { output })
         } else {
             self.count("calls made again");
-            run.known.retried.insert(question.call_key.clone());
+            let retried = &mut run.known.retried;
+            *retried.entry(question.call_key.clone()).or_default() += 1;
             Outcome::Retry(Retry {})
         };
         run.answers.insert(question.id.clone(), outcome.clone());
@@ -293,23 +327,19 @@ impl Driver {
 impl Run {
     fn new(request: &str, number: usize) -> Self {
         Self {
-            request: match number % 4 {
-                3 => wire::StartRun {
-                    goal: GOAL.to_owned(),
-                    ..wire::StartRun::default()
-                },
-                _ => planned(request, number.is_multiple_of(2)),
-            },
+            request: wanted(request, number),
             known: Watched {
                 request: request.to_owned(),
                 starts: Vec::new(),
                 seen: Vec::new(),
-                retried: BTreeSet::new(),
+                retried: BTreeMap::new(),
+                overdue: Vec::new(),
                 odd: Vec::new(),
                 end: End::Completed,
             },
             has_ended: false,
             answers: BTreeMap::new(),
+            repeats: REPEATS,
             advanced: Instant::now(),
         }
     }
@@ -342,34 +372,6 @@ impl Run {
         }
         Break::Usual
     }
-}
-
-/// A plan with tools of every effect, in a chain or side by side.
-fn planned(name: &str, is_graph: bool) -> wire::StartRun {
-    let step = |tool: &str, arguments: String| wire::PlanStep {
-        title: tool.to_owned(),
-        tool: Some(wire::ToolInvocation {
-            name: tool.to_owned(),
-            arguments_json: arguments,
-        }),
-        ..wire::PlanStep::default()
-    };
-    let round = |number| {
-        let path = format!("cairn-out/{name}-{number}.md");
-        [
-            step("record", format!(r#"{{"what":"{name} {number}"}}"#)),
-            step("list_files", r#"{"path":"docs"}"#.to_owned()),
-            step(
-                "write_file",
-                format!(r#"{{"content":"note","path":"{path}"}}"#),
-            ),
-        ]
-    };
-    let mut run = chain((0..3).flat_map(round).collect());
-    if let Some(plan) = run.plan.as_mut().filter(|_| is_graph) {
-        plan.order = wire::Order::Graph.into();
-    }
-    run
 }
 
 /// How long it is until then, by this machine's clock, which the store's is here.

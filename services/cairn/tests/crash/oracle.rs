@@ -38,8 +38,10 @@ pub(crate) struct Watched {
     pub(crate) starts: Vec<Started>,
     /// Every event as it came, with its number and as JSON.
     pub(crate) seen: Vec<(u64, String)>,
-    /// The keys of the calls of which the client said: call again.
-    pub(crate) retried: BTreeSet<String>,
+    /// How often the client said of a call: call again; by the calls' keys.
+    pub(crate) retried: BTreeMap<String, u32>,
+    /// Where a watch was, and how long the journal, when it was silent for too long.
+    pub(crate) overdue: Vec<(u64, u64)>,
     /// Answers that nobody should ever get.
     pub(crate) odd: Vec<String>,
     pub(crate) end: End,
@@ -63,6 +65,9 @@ pub(crate) fn check(watched: &Watched, journal: Option<&[Value]>, ledger: &Ledge
         findings.push(format!("did not complete: {how}"));
     }
     findings.extend(arrivals(watched));
+    findings.extend(watched.overdue.iter().map(|(cursor, stored)| {
+        format!("a watcher was at event {cursor} and was not sent those up to {stored}")
+    }));
     match journal {
         None if watched.starts.is_empty() => {}
         None => findings.push("an acknowledged start was lost: there is no journal".to_owned()),
@@ -208,14 +213,15 @@ fn one_run(events: &[Value]) -> Vec<String> {
     findings
 }
 
-/// Calls with side effects happen once, unless somebody said again, and those that ended happened.
+/// Calls with side effects happen once, and once more for each time that somebody said so, and those that ended happened.
 fn calls(watched: &Watched, events: &[Value], ledger: &Ledger) -> Vec<String> {
     let mut findings = Vec::new();
     for (key, call) in effects(watched.session(), events) {
         let times = ledger.get(&key).copied().unwrap_or(0);
-        if times > 1 && !watched.retried.contains(&key) {
+        let said = watched.retried.get(&key).copied().unwrap_or(0);
+        if times > 1 + said {
             findings.push(format!(
-                "{call} happened {times} times and nobody said so: {key}"
+                "{call} happened {times} times and {said} times somebody said again: {key}"
             ));
         }
     }

@@ -55,7 +55,8 @@ fn watched() -> Watched {
         request: "r-1".to_owned(),
         starts: vec![start(), start()],
         seen: seen.map(|(event, seq)| (seq, event.to_string())).collect(),
-        retried: BTreeSet::new(),
+        retried: BTreeMap::new(),
+        overdue: Vec::new(),
         odd: Vec::new(),
         end: End::Completed,
     }
@@ -208,10 +209,35 @@ fn a_session_of_two_requests_is_found() {
 fn a_doubled_call_is_found_unless_somebody_said_again() {
     let mut watched = watched();
     let findings = check(&watched, Some(&journal()), &ledger(2));
-    finds(&findings, "happened 2 times and nobody said so");
-    watched.retried.insert(key());
+    finds(
+        &findings,
+        "happened 2 times and 0 times somebody said again",
+    );
+    watched.retried.insert(key(), 1);
     let findings = check(&watched, Some(&journal()), &ledger(2));
     assert_eq!(findings, Vec::<String>::new());
+}
+
+#[test]
+fn one_word_excuses_one_call() {
+    let mut watched = watched();
+    watched.retried.insert(key(), 1);
+    let findings = check(&watched, Some(&journal()), &ledger(3));
+    finds(
+        &findings,
+        "happened 3 times and 1 times somebody said again",
+    );
+    watched.retried.insert(key(), 2);
+    let findings = check(&watched, Some(&journal()), &ledger(3));
+    assert_eq!(findings, Vec::<String>::new());
+}
+
+#[test]
+fn a_watcher_that_is_not_sent_what_is_stored_is_found() {
+    let mut watched = watched();
+    watched.overdue.push((2, 3));
+    let findings = check(&watched, Some(&journal()), &ledger(1));
+    finds(&findings, "was at event 2 and was not sent those up to 3");
 }
 
 #[test]

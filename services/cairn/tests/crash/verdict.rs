@@ -110,7 +110,7 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
     verdict.findings.extend(oracle::check_queues(&queued));
     verdict.findings.extend(world.done.died.iter().cloned());
     verdict.findings.extend(world.lost());
-    let retried = runs.iter().flat_map(|run| &run.retried);
+    let retried = runs.iter().flat_map(|run| run.retried.keys());
     let is_doubled = |key: &&String| ledger.get(*key).is_some_and(|times| *times > 1);
     verdict.doubled = retried.filter(is_doubled).count();
     verdict

@@ -106,6 +106,16 @@ impl<'a> World<'a> {
         self.store.queued()
     }
 
+    /// What memory says of writes that the store's server has lost.
+    pub(crate) fn lost(&self) -> Vec<String> {
+        let logs = self.cluster.members_of("memory").into_iter();
+        let logs = logs.filter_map(|member| self.site.read(&member.log()));
+        let lines = logs.flat_map(|log| log.lines().map(str::to_owned).collect::<Vec<_>>());
+        lines
+            .filter(|line| line.contains("acknowledged writes of a session are lost"))
+            .collect()
+    }
+
     /// The ends of all logs.
     pub(crate) fn logs(&self) -> String {
         let logs = self.members().into_iter();

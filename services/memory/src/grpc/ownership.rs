@@ -48,6 +48,7 @@ impl OwnershipService for Ownership {
         Ok(Response::new(pb::RenewLeasesResponse {
             lost: renewed.lost.iter().map(convert::reference).collect(),
             woken: renewed.woken.iter().map(convert::reference).collect(),
+            unanswered: renewed.unanswered.iter().map(convert::reference).collect(),
             lease_until_unix_ms: renewed.lease_until_unix_ms,
             store_time_unix_ms: renewed.now_unix_ms,
         }))

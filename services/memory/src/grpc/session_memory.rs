@@ -2,7 +2,7 @@
 
 use super::convert::{memory_entries, memory_key, session_key};
 use super::watch_memory;
-use crate::error::about;
+use crate::error::{about, about_cursor};
 use crate::port::{MemoryWrite, Store};
 use cairn_engine::views::memory::snapshot;
 use cairn_proto::memory::{self as pb, session_memory_service_server::SessionMemoryService};
@@ -128,6 +128,6 @@ impl SessionMemoryService for SessionMemory {
         let key = session_key(&request, &request.get_ref().session)?;
         let after_seq = request.get_ref().after_seq;
         let watch = watch_memory::watch(&self.store, &key, after_seq).await;
-        Ok(Response::new(watch.map_err(about(&key))?))
+        Ok(Response::new(watch.map_err(about_cursor(&key))?))
     }
 }

@@ -167,6 +167,14 @@ impl Ring {
     }
 
     fn push(&mut self, first_seq: u64, events: &[Bytes]) {
+        if first_seq <= self.top() {
+            // The hint of a later transition overtook the reply of this one: what came between is
+            // not here.
+            let last_seq = (first_seq + events.len() as u64).saturating_sub(1);
+            self.known = self.top().max(last_seq);
+            self.forget();
+            return;
+        }
         if self
             .events
             .back()
@@ -286,6 +294,62 @@ mod tests {
         feed.push(5, &bytes("e"));
         assert_eq!(feed.since(2), Since::Unknown);
         assert_eq!(seqs(feed.since(4)), [5]);
+    }
+
+    /// Every way in which four transitions can be made, here or by others, and be heard of.
+    #[test]
+    fn whatever_order_the_news_come_in_nothing_is_missed() {
+        for digits in 0..256_u64 {
+            let order = [0, 2, 4, 6].map(|shift| 1 + (digits >> shift) % 4);
+            if (1..=4).all(|number| order.contains(&number)) {
+                for (first, by_others) in (0..3).flat_map(|it| (0..16).map(move |by| (it, by))) {
+                    check_order(first, order, by_others);
+                }
+            }
+        }
+    }
+
+    /// The event `first + n` is told as one of others if bit `n` is set.
+    fn check_order(first: u64, order: [u64; 4], by_others: u32) {
+        let feed = Feed::new();
+        (1..=first).for_each(|seq| feed.push(seq, &bytes("x")));
+        let mut told = first;
+        for seq in order.map(|number| first + number) {
+            if by_others & (1 << (seq - first - 1)) == 0 {
+                feed.push(seq, &bytes("x"));
+            } else {
+                feed.grown(seq);
+            }
+            told = told.max(seq);
+            assert_eq!(feed.top(), told, "{first} {order:?} {by_others:b}");
+            for cursor in 0..=told {
+                let context = format!("{first} {order:?} {by_others:b}: {seq}, since {cursor}");
+                match feed.since(cursor) {
+                    Since::Events(events) => {
+                        let seqs: Vec<_> = events.iter().map(|event| event.seq).collect();
+                        let all: Vec<_> = (cursor + 1..=told).collect();
+                        assert_eq!(seqs, all, "{context}");
+                    }
+                    Since::Nothing => assert_eq!(cursor, told, "{context}"),
+                    Since::Unknown => {}
+                    other => panic!("{context}: {other:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_reply_that_a_hint_overtook_is_looked_up() {
+        let feed = Feed::new();
+        feed.push(8, &bytes("x"));
+        feed.grown(10);
+        feed.push(9, &bytes("x"));
+        assert_eq!(feed.since(8), Since::Unknown);
+        assert_eq!(feed.since(9), Since::Unknown);
+        assert_eq!(feed.since(10), Since::Nothing);
+        feed.push(11, &bytes("x"));
+        assert_eq!(seqs(feed.since(10)), [11]);
+        assert_eq!(feed.since(9), Since::Unknown);
     }
 
     #[test]

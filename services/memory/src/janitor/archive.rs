@@ -262,5 +262,5 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
 ) -> Result<T, ArchiveError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| StoreError::unavailable(error))?
+    done.map_err(StoreError::unavailable)?
 }

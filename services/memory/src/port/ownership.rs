@@ -83,6 +83,9 @@ pub struct Renewed {
     pub lost: Vec<SessionKey>,
     /// Still the caller's, with unhandled commands.
     pub woken: Vec<SessionKey>,
+    /// Neither renewed for certain nor lost: their server did not answer. Their leases end when
+    /// they would have ended, or later.
+    pub unanswered: Vec<SessionKey>,
     /// End of the renewed leases.
     pub lease_until_unix_ms: i64,
     /// The store's time.

@@ -72,7 +72,10 @@ impl Inner {
                 _ => self.queue.take(request.wait.is_zero()),
             };
             let look_again = |_: &StoreError| self.queue.look_at(Instant::now());
-            let found = self.look(partitions).await.inspect_err(look_again)?;
+            let found = self
+                .look(&request, partitions)
+                .await
+                .inspect_err(look_again)?;
             self.queue.look_at(Instant::now() + pause(&found));
             let claimed = self.claim_from(&request, &found).await;
             let (claims, now) = claimed.inspect_err(look_again)?;
@@ -113,7 +116,7 @@ impl Inner {
     }
 
     /// Looks at what comes first in each queue of the partitions.
-    async fn look(&self, partitions: Vec<u16>) -> StoreResult<Found> {
+    async fn look(&self, request: &ClaimRequest, partitions: Vec<u16>) -> StoreResult<Found> {
         let first = |number: u16, queue: String| {
             let mut cmd = redis::cmd("ZRANGE");
             cmd.arg(queue).arg(0).arg(0).arg("WITHSCORES");
@@ -124,7 +127,12 @@ impl Inner {
             [first(number, names.leases()), first(number, names.due())]
         });
         let firsts = self.servers.ask_some(questions);
-        let (now, firsts) = try_join(self.now(), firsts).await?;
+        let (now, firsts) = try_join(self.now_there(), firsts).await?;
+        // Who wants only news gets them.
+        if request.max_sessions > 0 {
+            self.servers.time.check(now, request.lease_ms)?;
+        }
+        let now = self.servers.time.tell(now);
         let mut ready = [Vec::new(), Vec::new()];
         let mut next = None;
         for (number, firsts) in partitions.into_iter().zip(pairs_of(firsts)) {

@@ -28,10 +28,7 @@ impl Inner {
             names.partition.ending(),
         ];
         let (most_events, most_bytes) = self.limits.journal_room(Room::Normal);
-        let bytes: usize = create.events.iter().map(|event| event.len()).sum();
         let lease = create.lease.as_ref();
-        let ttl = create.time_to_live_ms.map(|ttl| ttl.to_string());
-        let ttl = ttl.unwrap_or_default();
         let call = self.scripts.create.call(&keys);
         let call = call
             .arg(&names.member)
@@ -45,11 +42,11 @@ impl Inner {
             .arg(create.header.handled_through)
             .arg(&create.header.title)
             .arg(create.last_command_seq)
-            .arg(bytes)
+            .arg(size(&create))
             .arg(most_events)
             .arg(most_bytes)
             .arg(create.events.len())
-            .arg(ttl)
+            .arg(time_to_live(&create))
             .all(&create.events);
         let (created, queued) = self
             .run(partition, call, Effect::Writes, |status, reply| {
@@ -137,4 +134,15 @@ impl Inner {
         }
         Ok(deleted)
     }
+}
+
+/// As the script takes it: empty for none.
+fn time_to_live(create: &Create) -> String {
+    let ttl = create.time_to_live_ms.map(|ttl| ttl.to_string());
+    ttl.unwrap_or_default()
+}
+
+/// Bytes of the events.
+fn size(create: &Create) -> usize {
+    create.events.iter().map(|event| event.len()).sum()
 }

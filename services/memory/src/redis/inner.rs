@@ -41,7 +41,12 @@ impl Inner {
 
     /// See [`Store::now`](crate::port::Store::now). Of several servers the clock that is ahead.
     pub(super) async fn now(&self) -> StoreResult<i64> {
-        let now = match self.servers.time.given() {
+        Ok(self.servers.time.tell(self.now_there().await?))
+    }
+
+    /// The same as the servers say it, even if that is before what was told.
+    pub(super) async fn now_there(&self) -> StoreResult<i64> {
+        Ok(match self.servers.time.given() {
             Some(now) => now,
             None => {
                 let partitions = self.servers.some_partitions().await?;
@@ -52,8 +57,7 @@ impl Inner {
                 let times = times.map_err(|error| odd(Effect::Reads, error))?;
                 times.into_iter().max().unwrap_or_default()
             }
-        };
-        Ok(self.servers.time.tell(now))
+        })
     }
 }
 

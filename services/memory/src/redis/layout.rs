@@ -67,6 +67,16 @@ impl Plan {
         !matches!(self, Self::Standalone(_))
     }
 
+    /// Gives up the connections to those who know where servers are.
+    pub(super) fn disconnect(&self) {
+        let nodes = match self {
+            Self::Standalone(node) => std::slice::from_ref(node),
+            Self::Sentinel { sentinels, .. } => sentinels,
+            Self::Cluster { seeds, .. } => seeds,
+        };
+        nodes.iter().for_each(|node| node.disconnect());
+    }
+
     /// Finds out where all is, keeping the connections to servers that are known.
     pub(super) async fn find(&self, known: &[Arc<Node>]) -> StoreResult<Layout> {
         match self {

@@ -3,12 +3,20 @@
 use super::failure::Effect;
 use super::inner::Inner;
 use super::keys;
-use crate::port::{OwnedSession, ReleaseRequest, RenewRequest, Renewed, SessionKey, StoreResult};
-use futures::future::try_join_all;
+use crate::port::{
+    OwnedSession, ReleaseRequest, RenewRequest, Renewed, SessionKey, StoreError, StoreResult,
+};
+use futures::future::join_all;
 use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// Most sessions that one script renews, so that nobody waits for it.
 const BATCH: usize = 128;
+
+/// So long a renewal waits for each server, or for a sixth of the lease if that is longer: owners
+/// renew three times a lease.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Inner {
     /// See [`Store::renew`](crate::port::Store::renew).
@@ -33,13 +41,30 @@ impl Inner {
         });
         let renewals =
             batches.map(|(partition, batch)| self.renew_batch(&request, partition, batch));
-        let batches = try_join_all(renewals).await?;
+        let (mut batches, mut failure, mut unanswered) = (Vec::new(), None, Vec::new());
+        for batch in join_all(renewals).await {
+            match batch {
+                Ok(batch) => batches.push(batch),
+                Err((places, error)) => {
+                    unanswered.extend(places);
+                    failure = Some(error);
+                }
+            }
+        }
+        if let Some(error) = failure.filter(|_| batches.is_empty()) {
+            return Err(error);
+        }
+        unanswered.sort_unstable();
+        let unanswered = unanswered.into_iter();
         let ends = batches.iter().map(|batch| batch.ends);
         let now = batches.iter().map(|batch| batch.now).max();
         let mut renewed = Renewed {
             // Servers' clocks may differ a little: nobody works beyond the first end.
             lease_until_unix_ms: ends.min().unwrap_or_default(),
             now_unix_ms: self.servers.time.tell(now.unwrap_or_default()),
+            unanswered: unanswered
+                .map(|place| request.sessions[place].key.clone())
+                .collect(),
             ..Renewed::default()
         };
         let mut states: Vec<_> = batches.into_iter().flat_map(|batch| batch.states).collect();
@@ -55,12 +80,13 @@ impl Inner {
         Ok(renewed)
     }
 
+    /// What became of the sessions, or which places among all have no answer, and why.
     async fn renew_batch(
         &self,
         request: &RenewRequest,
         partition: u16,
         sessions: &[(usize, &OwnedSession)],
-    ) -> StoreResult<Batch> {
+    ) -> Result<Batch, (Vec<usize>, StoreError)> {
         let names = self.names.partition(partition);
         let members = sessions.iter().map(|(_, owned)| keys::member(&owned.key));
         let members: Vec<_> = members.collect();
@@ -77,15 +103,19 @@ impl Inner {
             .fold(call, |call, ((_, owned), member)| {
                 call.arg(member).arg(owned.epoch)
             });
-        self.run(partition, call, Effect::Writes, |_, reply| {
+        let renewal = self.run(partition, call, Effect::Writes, |_, reply| {
             let (now, ends) = (reply.int()?, reply.int()?);
             let states = sessions
                 .iter()
                 .map(|(place, _)| Ok((*place, reply.int()?)))
                 .collect::<Result<_, _>>()?;
             Ok(Batch { now, ends, states })
-        })
-        .await
+        });
+        // A server that is frozen must not keep the news of the others until leases have ended.
+        let patience = PATIENCE.max(Duration::from_millis(u64::from(request.lease_ms / 6)));
+        let late = |_| StoreError::unavailable("leases could not be renewed in time");
+        let renewed = timeout(patience, renewal).await.map_err(late).flatten();
+        renewed.map_err(|error| (sessions.iter().map(|(place, _)| *place).collect(), error))
     }
 
     /// See [`Store::release`](crate::port::Store::release).

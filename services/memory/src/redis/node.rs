@@ -1,7 +1,7 @@
 //! One server, and the one connection over which commands go to it.
 
 use super::address::Endpoint;
-use super::failure::{Effect, failed, unreachable};
+use super::failure::{Effect, failed, is_misplaced, unreachable};
 use crate::port::{StoreError, StoreResult};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, PushKind, RedisError, Value};
@@ -34,6 +34,11 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
+    /// Whether the server does not have, or cannot serve, what it was asked for.
+    pub(super) fn is_misplaced(&self) -> bool {
+        matches!(self, Self::Failed(error) if is_misplaced(error))
+    }
+
     /// What to tell of a command that changes nothing.
     pub(super) fn told(self, node: &Node) -> StoreError {
         match self {
@@ -67,10 +72,6 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn is_vouched(&self) -> bool {
         self.is_vouched.load(Ordering::Acquire)
-    }
-
-    pub(super) fn vouch(&self) {
-        self.is_vouched.store(true, Ordering::Release);
     }
 }
 
@@ -125,6 +126,17 @@ impl Node {
         answers.map_err(|error| self.broken(&live, single(error)))
     }
 
+    /// The same, with an answer or an error of the server to each.
+    pub(super) async fn send_each_over(
+        &self,
+        mut live: Live,
+        mut commands: Pipeline,
+    ) -> Result<Vec<Result<Value, RedisError>>, Trouble> {
+        commands.ignore_errors();
+        let answers = commands.query_async(&mut live.connection).await;
+        answers.map_err(|error| self.broken(&live, error))
+    }
+
     /// A connection of its own, which tells of everything that is pushed to it.
     pub(super) async fn listen(
         &self,
@@ -153,10 +165,22 @@ impl Node {
 
     /// The server may have another part than before, or another history.
     pub(super) fn doubt(&self) {
+        let slot = self.live_slot();
         self.is_doubted.store(true, Ordering::Release);
-        if let Some(live) = &*self.live_slot() {
+        if let Some(live) = &*slot {
             live.is_vouched.store(false, Ordering::Release);
         }
+    }
+
+    /// Vouches for a connection, unless the server was doubted since that was asked last.
+    pub(super) fn vouch(&self, live: &Live) -> bool {
+        // No doubt can come in between.
+        let _slot = self.live_slot();
+        let is_doubted = self.is_doubted.load(Ordering::Acquire);
+        if !is_doubted {
+            live.is_vouched.store(true, Ordering::Release);
+        }
+        !is_doubted
     }
 
     /// Whether it was doubted since that was asked last.

@@ -131,6 +131,14 @@ async fn check(config: &RedisConfig, layout: &Layout) -> Result<Durability, Open
             let version = settings.version;
             return Err(OpenError::Old { server, version });
         }
+        if settings.may_lose_in_failover() {
+            tracing::warn!(
+                server,
+                "it has replicas and min-replicas-to-write is 0: a failover may lose what was \
+                 answered last, which is told then; 1 or more makes that rarer, and refuses writes \
+                 when no replica is near"
+            );
+        }
         let findings = settings.findings().into_iter();
         reasons.extend(findings.map(|finding| format!("{server}: {finding}")));
     }

@@ -107,7 +107,7 @@ impl Servers {
             let layout = self.layout().await?;
             let (answers, failure) = self.ask_by_node(&layout, &questions).await;
             match failure {
-                Some((_, Trouble::Failed(error))) if is_misplaced(&error) && attempt < ATTEMPTS => {
+                Some((_, trouble)) if trouble.is_misplaced() && attempt < ATTEMPTS => {
                     self.stale();
                     tokio::time::sleep(MOVING).await;
                 }
@@ -142,8 +142,9 @@ impl Servers {
                 *failed = None;
                 if !layout.is_same(&known) {
                     let layout = Arc::new(layout);
+                    *self.layout.write().unwrap_or_else(PoisonError::into_inner) = layout.clone();
+                    // Who is checked from now on is checked for the part that it has now.
                     layout.nodes().iter().for_each(|node| node.doubt());
-                    *self.layout.write().unwrap_or_else(PoisonError::into_inner) = layout;
                 }
             }
             // Those who know may be gone while the server itself is there.
@@ -176,6 +177,7 @@ impl Servers {
         for node in self.known().nodes() {
             node.disconnect();
         }
+        self.plan.disconnect();
     }
 
     /// Whether this is how the servers are, as far as is known.
@@ -224,22 +226,26 @@ impl Servers {
         if live.is_vouched() {
             return Ok(live);
         }
-        let standing = Standing::of(node, &live).await?;
-        if !standing.is_master {
-            // Whatever it lacks it may still get.
-            return Ok(live);
+        loop {
+            let standing = Standing::of(node, &live).await?;
+            if !standing.is_master {
+                // Whatever it lacks it may still get.
+                return Ok(live);
+            }
+            let is_same = standing.lineage.is_some() && standing.lineage == *lineage;
+            if node.take_doubt() || !is_same {
+                *lineage = None;
+                let layout = self.known();
+                let has = |partition| Arc::ptr_eq(layout.node(partition), node);
+                let given = self.time.given();
+                self.witness.check(node, &live, has, given).await?;
+            }
+            *lineage = standing.lineage;
+            // A doubt that came meanwhile may be about what was not looked at.
+            if node.vouch(&live) {
+                return Ok(live);
+            }
         }
-        let is_same = standing.lineage.is_some() && standing.lineage == *lineage;
-        if node.take_doubt() || !is_same {
-            *lineage = None;
-            let layout = self.known();
-            let has = |partition| Arc::ptr_eq(layout.node(partition), node);
-            let given = self.time.given();
-            self.witness.check(node, &live, has, given).await?;
-        }
-        *lineage = standing.lineage;
-        live.vouch();
-        Ok(live)
     }
 
     /// Whether the call did not happen, for a reason that is out of the way now.
@@ -263,7 +269,8 @@ impl Servers {
         }
     }
 
-    /// Sends each server its questions in one go, all servers at the same time. Tells one failure.
+    /// Sends each server its questions in one go, all servers at the same time. A question that is
+    /// refused takes no other's answer. Tells one failure.
     async fn ask_by_node(
         &self,
         layout: &Layout,
@@ -279,25 +286,34 @@ impl Servers {
                 }
             }
             if places.is_empty() {
-                return Ok(Vec::new());
+                return Ok((node, Vec::new()));
             }
             let values = match self.vouched(node).await {
-                Ok(live) => node.send_all_over(live, &commands).await,
+                Ok(live) => node.send_each_over(live, commands).await,
                 Err(error) => Err(Trouble::NotSent(error)),
             };
-            let values = values.map_err(|trouble| (node.clone(), trouble))?;
-            Ok(places.into_iter().zip(values).collect::<Vec<_>>())
+            let values = values.map_err(|trouble| (node, trouble))?;
+            Ok((node, places.into_iter().zip(values).collect::<Vec<_>>()))
         });
         let mut answers = vec![None; questions.len()];
-        let mut failure = None;
+        let mut failure: Option<(Arc<Node>, Trouble)> = None;
+        // Of several the one that a second try may mend.
+        let mut failed = |node: &Arc<Node>, trouble: Trouble| {
+            if failure.is_none() || trouble.is_misplaced() {
+                failure = Some((node.clone(), trouble));
+            }
+        };
         for answered in join_all(asked).await {
             match answered {
-                Ok(answered) => {
-                    for (place, value) in answered {
-                        answers[place] = Some(value);
+                Ok((node, answered)) => {
+                    for (place, answer) in answered {
+                        match answer {
+                            Ok(value) => answers[place] = Some(value),
+                            Err(error) => failed(node, Trouble::Failed(error)),
+                        }
                     }
                 }
-                Err(error) => failure = Some(error),
+                Err((node, trouble)) => failed(node, trouble),
             }
         }
         (answers, failure)

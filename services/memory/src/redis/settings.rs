@@ -53,6 +53,8 @@ impl fmt::Display for Durability {
 pub(super) struct Settings {
     /// As in `7.0.15`; empty if it does not tell.
     pub(super) version: String,
+    /// How many replicas it has, if it is a master.
+    pub(super) replicas: u32,
     /// `None` if the user may not look at them.
     pub(super) values: Option<BTreeMap<String, String>>,
 }
@@ -81,6 +83,9 @@ const NEEDED: [(&str, &str, &str); 4] = [
     ),
 ];
 
+/// How many replicas a master needs to have near to take a write; 0 if it needs none.
+const MIN_REPLICAS: &str = "min-replicas-to-write";
+
 impl Settings {
     /// Asks a server.
     ///
@@ -88,16 +93,18 @@ impl Settings {
     /// If it does not answer; that it does not tell is none.
     pub(super) async fn of(node: &Node) -> StoreResult<Self> {
         let mut info = redis::cmd("INFO");
-        info.arg("server");
+        info.arg("server").arg("replication");
         let mut config = redis::cmd("CONFIG");
         config.arg("GET");
         for (name, ..) in NEEDED {
             config.arg(name);
         }
+        config.arg(MIN_REPLICAS);
         let info = told(node, node.send(&info).await)?;
         let config = told(node, node.send(&config).await)?;
         Ok(Self {
-            version: info.as_ref().and_then(version).unwrap_or_default(),
+            version: field(info.as_ref(), "redis_version").unwrap_or_default(),
+            replicas: replicas(info.as_ref()),
             values: config.map(values),
         })
     }
@@ -108,6 +115,13 @@ impl Settings {
         major
             .and_then(|major| major.parse::<u32>().ok())
             .is_some_and(|major| major < OLDEST)
+    }
+
+    /// What a failover may lose although the settings are as they must be: it is found and told when
+    /// it happens, and may be what somebody wants, so it is no reason to refuse.
+    pub(super) fn may_lose_in_failover(&self) -> bool {
+        let least = self.values.as_ref().and_then(|it| it.get(MIN_REPLICAS));
+        self.replicas > 0 && least.is_some_and(|least| least == "0")
     }
 
     /// What is not as it must be.
@@ -147,12 +161,17 @@ fn told(node: &Node, answer: Result<Value, Trouble>) -> StoreResult<Option<Value
     }
 }
 
-fn version(info: &Value) -> Option<String> {
-    let text = text(info)?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("redis_version:"));
-    line.map(|version| version.trim().to_owned())
+fn field(info: Option<&Value>, name: &str) -> Option<String> {
+    let text = text(info?)?;
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.map(|value| value.trim().to_owned())
+}
+
+fn replicas(info: Option<&Value>) -> u32 {
+    let is_master = field(info, "role").as_deref() == Some("master");
+    let replicas = field(info, "connected_slaves").filter(|_| is_master);
+    replicas.and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
 fn values(config: Value) -> BTreeMap<String, String> {
@@ -195,6 +214,7 @@ mod tests {
         }
         Settings {
             version: "7.0.15".to_owned(),
+            replicas: 0,
             values: Some(values),
         }
     }
@@ -222,6 +242,29 @@ mod tests {
     }
 
     #[test]
+    fn a_master_that_waits_for_no_replica_may_lose_something() {
+        for (role, least, may_lose) in [
+            ("role:master\r\nconnected_slaves:2\r\n", Some("0"), true),
+            ("role:master\r\nconnected_slaves:2\r\n", Some("1"), false),
+            ("role:master\r\nconnected_slaves:2\r\n", None, false),
+            ("role:master\r\nconnected_slaves:0\r\n", Some("0"), false),
+            ("role:slave\r\nconnected_slaves:1\r\n", Some("0"), false),
+        ] {
+            let info = Value::BulkString(format!("# Replication\r\n{role}").into_bytes());
+            let settings = Settings {
+                replicas: replicas(Some(&info)),
+                ..settings(&[(MIN_REPLICAS, least)])
+            };
+            assert_eq!(
+                settings.may_lose_in_failover(),
+                may_lose,
+                "{role} {least:?}"
+            );
+            assert_eq!(settings.findings(), Vec::<String>::new());
+        }
+    }
+
+    #[test]
     fn what_cannot_be_looked_at_cannot_be_checked() {
         let findings = Settings::default().findings();
         assert_eq!(findings.len(), 2);
@@ -238,7 +281,7 @@ mod tests {
         ] {
             let settings = Settings {
                 version: version.to_owned(),
-                values: None,
+                ..Settings::default()
             };
             assert_eq!(settings.is_too_old(), is_too_old, "{version}");
         }

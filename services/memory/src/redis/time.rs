@@ -2,15 +2,21 @@
 
 use super::options::RedisOptions;
 use super::script::Clock;
+use crate::port::{StoreError, StoreResult};
 use std::fmt;
 #[cfg(any(test, feature = "conformance"))]
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+/// Clocks of servers may differ by so much.
+const STEP_MS: i64 = 1000;
 
 /// The time of the servers. Their clocks may differ a little, or be set: what is told never runs
 /// backwards.
 pub(super) struct Time {
     latest: AtomicI64,
+    /// The servers' clock was found to be behind what was told.
+    is_behind: AtomicBool,
     #[cfg(any(test, feature = "conformance"))]
     given: Option<Arc<dyn cairn_rpc::Clock>>,
 }
@@ -23,6 +29,7 @@ impl Time {
     pub(super) fn new(options: &RedisOptions) -> Self {
         Self {
             latest: AtomicI64::new(0),
+            is_behind: AtomicBool::new(false),
             #[cfg(any(test, feature = "conformance"))]
             given: options.clock.clone(),
         }
@@ -43,6 +50,32 @@ impl Time {
             return i64::try_from(clock.unix_ms()).ok();
         }
         None
+    }
+
+    /// Refuses to claim as long as the servers' clock is behind what was told, as after a failover
+    /// to a server whose clock is late: leases by that clock would be over for their owners before
+    /// they began, and sessions whose owners lose them again and again are set aside. What is left
+    /// of a lease that is a third shorter is enough to renew it.
+    pub(super) fn check(&self, now: i64, lease_ms: u32) -> StoreResult<()> {
+        let behind = self.latest.load(Ordering::Relaxed).saturating_sub(now);
+        let is_behind = behind > i64::from(lease_ms / 3).max(STEP_MS);
+        let was_behind = self.is_behind.swap(is_behind, Ordering::Relaxed);
+        match (was_behind, is_behind) {
+            (false, true) => tracing::error!(
+                behind_ms = behind,
+                "the clock of the store's servers was set back: no session is claimed until it has \
+                 caught up; set the clocks of all servers"
+            ),
+            (true, false) => tracing::info!("the clock of the store's servers has caught up"),
+            _ => {}
+        }
+        if !is_behind {
+            return Ok(());
+        }
+        Err(StoreError::unavailable(format!(
+            "the clock of the store's servers is {behind} ms behind the time that they gave before: \
+             no session is claimed until it has caught up"
+        )))
     }
 
     /// What to tell of a server's time.

@@ -87,7 +87,10 @@ impl Owner {
             let mut journal = store.journal();
             async move { Ok(journal.commit(request).await?.into_inner()) }
         };
-        self.tenure.insist(commit).await
+        let asked = store.clock.now();
+        let answer = self.tenure.insist(commit).await?;
+        store.clock.take(asked, answer.store_time_unix_ms);
+        Ok(answer)
     }
 
     async fn take_answer(
@@ -97,7 +100,6 @@ impl Owner {
         encoded: &[Bytes],
         left: &Outstanding,
     ) -> Result<(), End> {
-        self.deps.store.clock.take(answer.store_time_unix_ms);
         self.tenure.renewed(answer.lease_until_unix_ms);
         self.version += 1;
         if !answer.others.is_empty() {

@@ -6,6 +6,8 @@ use crate::redis::layout::Layout;
 use crate::redis::script::Reply;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, PushInfo, PushKind, Value};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -24,6 +26,8 @@ const ORDERS: usize = 512;
 pub(super) struct Ear {
     hints: Arc<Hints>,
     orders: mpsc::UnboundedReceiver<Order>,
+    /// How many answers to unsubscriptions of each channel are still to come.
+    leaving: HashMap<String, usize>,
 }
 
 /// Connections to all servers, as they were found; `None` to those that were not there.
@@ -35,7 +39,11 @@ struct Line {
 
 impl Ear {
     pub(super) fn new(hints: Arc<Hints>, orders: mpsc::UnboundedReceiver<Order>) -> Self {
-        Self { hints, orders }
+        Self {
+            hints,
+            orders,
+            leaving: HashMap::new(),
+        }
     }
 
     /// Listens, and begins anew when a connection was lost.
@@ -63,6 +71,7 @@ impl Ear {
     async fn connect(&mut self) -> StoreResult<Line> {
         let layout = self.hints.servers.layout().await?;
         let (sender, pushes) = mpsc::unbounded_channel();
+        self.leaving.clear();
         let mut connections = Vec::new();
         let mut lost = None;
         for node in layout.nodes() {
@@ -109,7 +118,7 @@ impl Ear {
         }
     }
 
-    fn take_in(&self, push: Option<PushInfo>) -> StoreResult<()> {
+    fn take_in(&mut self, push: Option<PushInfo>) -> StoreResult<()> {
         let lost = || StoreError::unavailable("a connection was lost");
         let push = push.ok_or_else(lost)?;
         let mut data = push.data.into_iter();
@@ -128,6 +137,14 @@ impl Ear {
             // A slot that moves to another server takes its channels along.
             (PushKind::SUnsubscribe, Some(Value::BulkString(channel)), _) => {
                 let channel = String::from_utf8_lossy(&channel).into_owned();
+                // It was asked for here, and may be wanted again since.
+                if let Entry::Occupied(mut leaving) = self.leaving.entry(channel.clone()) {
+                    *leaving.get_mut() -= 1;
+                    if *leaving.get() == 0 {
+                        leaving.remove();
+                    }
+                    return Ok(());
+                }
                 if locked(&self.hints.wanted).contains_key(&channel) {
                     self.hints.servers.stale();
                     return Err(StoreError::unavailable("a channel has moved"));
@@ -139,14 +156,15 @@ impl Ear {
     }
 
     /// Subscribes and unsubscribes, each at the server that has the partition.
-    async fn carry_out(&self, line: &mut Line, orders: Vec<Order>) -> StoreResult<()> {
+    async fn carry_out(&mut self, line: &mut Line, orders: Vec<Order>) -> StoreResult<()> {
         let mut commands = vec![Pipeline::new(); line.connections.len()];
         let mut told = Vec::new();
+        let hints = self.hints.clone();
+        let wanted = |channel: &str| {
+            let wanted = locked(&hints.wanted);
+            wanted.get(channel).map(|wanted| wanted.partition)
+        };
         for order in orders {
-            let wanted = |channel: &str| {
-                let wanted = locked(&self.hints.wanted);
-                wanted.get(channel).map(|wanted| wanted.partition)
-            };
             match order {
                 Order::Subscribe(channel, waiting) => {
                     // It may be wanted no more.
@@ -160,7 +178,8 @@ impl Ear {
                     // It may be wanted again.
                     if wanted(&channel).is_none() {
                         let place = line.layout.place(self.partition_of(&channel));
-                        commands[place].cmd("SUNSUBSCRIBE").arg(channel);
+                        commands[place].cmd("SUNSUBSCRIBE").arg(&channel);
+                        *self.leaving.entry(channel).or_default() += 1;
                     }
                 }
             }

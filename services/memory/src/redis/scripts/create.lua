@@ -21,6 +21,13 @@ local count, bytes = tonumber(ARGV[15]), tonumber(ARGV[12])
 if count > tonumber(ARGV[13]) then return limit('journal_events', ARGV[13]) end
 if bytes > tonumber(ARGV[14]) then return limit('journal_bytes', ARGV[14]) end
 
+-- Listings go by the order of creation: it rises in a namespace and partition, whatever clocks do.
+-- What is read is read before the first write, because it may fail.
+local t = redis.call('TIME')
+local rank = t[1] * 1000000 + t[2]
+local newest = redis.call('ZRANGE', KEYS[6], -1, -1, 'WITHSCORES')[2]
+if newest and tonumber(newest) >= rank then rank = tonumber(newest) + 1 end
+
 for i = 1, count do append(KEYS[2], i, ARGV[16 + i]) end
 local epoch, ends = -1, -1
 if ARGV[6] ~= '' then epoch, ends = 1, now + tonumber(ARGV[7]) end
@@ -29,11 +36,6 @@ redis.call('HSET', KEYS[1], 'f', FORMAT, 'cr', now, 'up', now, 'st', ARGV[8], 'v
   'op', ARGV[5], 'of', 1, 'ep', math.max(epoch, 0), 'ow', ARGV[6], 'le', math.max(ends, 0),
   'cl', 0, 'q', 0, 'mk', 0, 'mb', 0, 'bb', 0, 'ti', ARGV[10])
 redis.call('HSET', KEYS[3], ARGV[3], ARGV[11] .. ' ' .. ARGV[4])
--- Listings go by the order of creation: it rises in a namespace and partition, whatever clocks do.
-local t = redis.call('TIME')
-local rank = t[1] * 1000000 + t[2]
-local newest = redis.call('ZRANGE', KEYS[6], -1, -1, 'WITHSCORES')[2]
-if newest and tonumber(newest) >= rank then rank = tonumber(newest) + 1 end
 redis.call('ZADD', KEYS[6], rank, ARGV[1])
 if ARGV[16] == '' then
   redis.call('ZADD', KEYS[8], now, ARGV[1])

@@ -94,12 +94,14 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
 
     for version in 0..10 {
         if version == 5 {
+            queue(&here, "m", 12).await;
             let moving = Move::begin(&cluster);
             let amid = here.commit(transition("a", "one", version)).await;
             let Err(StoreError::Unavailable { reason }) = amid else {
                 panic!("{amid:?}");
             };
             assert!(reason.contains("on its way"), "{reason}");
+            claims_others(&there).await;
             moving.end();
         }
         let start = Instant::now();
@@ -115,16 +117,8 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
     }
 
     // What other servers have is claimed while one is gone.
-    for number in 0..30 {
-        let session = format!("s{number}");
-        here.create(creation(&session, Some("two"))).await.unwrap();
-        let release = ReleaseRequest {
-            key: key(&session),
-            owner: "two".to_owned(),
-            epoch: 1,
-        };
-        here.release(release).await.unwrap();
-    }
+    queue(&here, "s", 30).await;
+    let renewal = renewal(&here).await;
     cluster.servers[2].kill();
     let all = ClaimRequest {
         max_sessions: 100,
@@ -132,6 +126,7 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
     };
     let first = there.claim(all.clone()).await.unwrap().claims.len();
     assert!((1..30).contains(&first), "{first}");
+    let unanswered = renews_elsewhere(&here, &renewal).await;
     cluster.servers[2].start_again();
     let (mut claimed, start) = (first, Instant::now());
     while claimed < 30 {
@@ -139,4 +134,86 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
         claimed += there.claim(all.clone()).await.unwrap().claims.len();
     }
     assert_eq!(claimed, 30);
+    let sessions = unanswered;
+    renew_all(
+        &here,
+        RenewRequest {
+            sessions,
+            ..renewal
+        },
+    )
+    .await;
+}
+
+/// Nobody else's session waits for a move, wherever it is.
+async fn claims_others(store: &RedisStore) {
+    let others = ClaimRequest {
+        max_sessions: 100,
+        lease_ms: 600_000,
+        ..claim("four")
+    };
+    let claims = store.claim(others).await.unwrap().claims;
+    assert_eq!(claims.len(), 12, "{claims:?}");
+}
+
+/// Makes sessions that can be claimed.
+async fn queue(store: &RedisStore, prefix: &str, count: usize) {
+    for number in 0..count {
+        let session = format!("{prefix}{number}");
+        store.create(creation(&session, Some("two"))).await.unwrap();
+        let release = ReleaseRequest {
+            key: key(&session),
+            owner: "two".to_owned(),
+            epoch: 1,
+        };
+        store.release(release).await.unwrap();
+    }
+}
+
+/// Sessions on all servers with an owner for a long time, and how their leases are renewed.
+async fn renewal(store: &RedisStore) -> RenewRequest {
+    let mut sessions = Vec::new();
+    for number in 0..12 {
+        let session = format!("r{number}");
+        let create = creation(&session, Some("five"));
+        store.create(create).await.unwrap();
+        let (key, epoch) = (key(&session), 1);
+        sessions.push(OwnedSession { key, epoch });
+    }
+    let renewal = RenewRequest {
+        owner: "five".to_owned(),
+        sessions,
+        lease_ms: 600_000,
+    };
+    renew_all(store, renewal.clone()).await;
+    renewal
+}
+
+async fn renew_all(store: &RedisStore, renewal: RenewRequest) {
+    let renewed = store.renew(renewal).await.unwrap();
+    assert_eq!((renewed.lost, renewed.unanswered), (vec![], vec![]));
+}
+
+/// Leases on servers that answer are renewed. Gives the sessions of those that do not.
+async fn renews_elsewhere(store: &RedisStore, renewal: &RenewRequest) -> Vec<OwnedSession> {
+    let renewed = store.renew(renewal.clone()).await.unwrap();
+    assert_eq!(renewed.lost, vec![]);
+    assert!(
+        (1..12).contains(&renewed.unanswered.len()),
+        "{:?}",
+        renewed.unanswered
+    );
+    assert!(renewed.lease_until_unix_ms > renewed.now_unix_ms + 500_000);
+    let is_away = |owned: &&OwnedSession| renewed.unanswered.contains(&owned.key);
+    let away: Vec<_> = renewal.sessions.iter().filter(is_away).cloned().collect();
+    let none = RenewRequest {
+        sessions: away.clone(),
+        ..renewal.clone()
+    };
+    let refused = store.renew(none).await;
+    assert!(
+        matches!(refused, Err(StoreError::Unavailable { .. })),
+        "{refused:?}"
+    );
+    away
 }

@@ -8,7 +8,7 @@ use cairn_rpc::{Clock, ManualClock};
 use cairn_testkit::RedisServer;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 async fn open(config: &RedisConfig) -> Result<RedisStore, OpenError> {
     RedisStore::open(config, RedisOptions::default()).await
@@ -105,12 +105,45 @@ async fn the_service_is_built_on_redis() {
     assert!(opened.memory.store().now().await.unwrap_err().is_closed());
 }
 
+/// The users of the template, with a password.
+fn template() -> impl Iterator<Item = String> {
+    let template = include_str!("../../../../../deploy/redis/cairn.acl");
+    let users = template.lines().filter(|line| line.starts_with("user "));
+    users.map(|line| line.replace("CHANGE-ME", "secret"))
+}
+
+#[test]
+fn servers_take_the_template_as_their_file_and_replicate_with_its_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users.acl");
+    let users = template().map(|line| match line.as_str() {
+        // For this test to look.
+        "user default off" => "user default on nopass -@all +ping +info\n".to_owned(),
+        _ => line.replace("user replica off", "user replica on") + "\n",
+    });
+    std::fs::write(&file, users.collect::<String>()).unwrap();
+    let settings = [
+        ("aclfile", file.to_str().unwrap()),
+        ("masteruser", "replica"),
+        ("masterauth", "secret"),
+    ];
+    let master = RedisServer::with(&settings);
+    let at = format!("127.0.0.1 {}", master.port());
+    let replica = RedisServer::with(&[&settings[..], &[("replicaof", &at)]].concat());
+    let start = Instant::now();
+    while !replica
+        .ask(&["INFO", "replication"])
+        .contains("master_link_status:up")
+    {
+        assert!(start.elapsed() < Duration::from_secs(20), "no replication");
+        std::thread::yield_now();
+    }
+}
+
 /// A server and a store on it, which works as a user with no more rights than the template gives.
 async fn restricted(clock: Option<Arc<ManualClock>>) -> (RedisServer, RedisStore) {
-    let template = include_str!("../../../../../deploy/redis/cairn.acl");
     let server = RedisServer::start();
-    for line in template.lines().filter(|line| line.starts_with("user ")) {
-        let line = line.replace("CHANGE-ME", "secret");
+    for line in template() {
         let words = ["ACL", "SETUSER"].into_iter();
         let words: Vec<_> = words.chain(line.split_whitespace().skip(1)).collect();
         assert_eq!(server.ask(&words), "+OK\r\n", "{line}");

@@ -1,5 +1,7 @@
 //! The port over the generated clients: what a service on the other side of a link sees.
 
+mod memory;
+
 use super::wire::{
     about, commit_request, create_request, in_namespace, keys, reference, refused, session, status,
     stored,
@@ -206,11 +208,10 @@ impl Store for RemoteStore {
         Ok(messages.map(batch).boxed())
     }
 
-    /// For the process that has the store; no client is told.
     async fn queued(&self) -> StoreResult<u64> {
-        let mut ownership = self.ownership.clone();
-        let counted = ownership.count_queued(pb::CountQueuedRequest {}).await;
-        Ok(counted.map_err(refused)?.into_inner().queued)
+        let asked = pb::CountQueuedRequest {};
+        let counted = self.ownership.clone().count_queued(asked).await;
+        counted.map(|it| it.into_inner().queued).map_err(refused)
     }
 
     async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()> {
@@ -317,6 +318,7 @@ impl Store for RemoteStore {
         Ok(Renewed {
             lost: keys(answer.lost),
             woken: keys(answer.woken),
+            unanswered: keys(answer.unanswered),
             lease_until_unix_ms: answer.lease_until_unix_ms,
             now_unix_ms: answer.store_time_unix_ms,
         })
@@ -357,36 +359,9 @@ impl Store for RemoteStore {
     }
 
     async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64> {
-        let mut client = self.memory.clone();
-        let session = session(key);
-        let seq = match change {
-            MemoryWrite::Set { key: name, value } => {
-                let key_value = pb::SetMemoryRequest {
-                    session,
-                    key: name,
-                    value,
-                };
-                client
-                    .set_memory(about(key, key_value))
-                    .await
-                    .map(|a| a.into_inner().seq)
-            }
-            MemoryWrite::Remove { key: name } => {
-                let name = pb::RemoveMemoryRequest { session, key: name };
-                client
-                    .remove_memory(about(key, name))
-                    .await
-                    .map(|a| a.into_inner().seq)
-            }
-            MemoryWrite::Clear => {
-                let all = pb::ClearMemoryRequest { session };
-                client
-                    .clear_memory(about(key, all))
-                    .await
-                    .map(|a| a.into_inner().seq)
-            }
-        };
-        seq.map_err(refused)
+        memory::write(self.memory.clone(), key, change)
+            .await
+            .map_err(refused)
     }
 
     async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>> {
