@@ -10,23 +10,27 @@ use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreResult};
 /// How long a deleted session is remembered, by the server's clock.
 const TOMBSTONE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 
+fn keys_of(names: &Session, create: &Create) -> [String; 9] {
+    [
+        names.hash(),
+        names.journal(),
+        names.requests(),
+        names.partition.leases(),
+        names.partition.due(),
+        names.partition.living(create.key.namespace()),
+        names.partition.work(),
+        names.partition.resting(),
+        names.partition.ending(),
+    ]
+}
+
 impl Inner {
     /// See [`Store::create`](crate::port::Store::create).
     pub(super) async fn create(&self, create: Create) -> StoreResult<Created> {
         self.limits.check_create(&create)?;
         let names = self.names.session(&create.key);
         let partition = names.partition.number;
-        let keys = [
-            names.hash(),
-            names.journal(),
-            names.requests(),
-            names.partition.leases(),
-            names.partition.due(),
-            names.partition.living(create.key.namespace()),
-            names.partition.work(),
-            names.partition.resting(),
-            names.partition.ending(),
-        ];
+        let keys = keys_of(&names, &create);
         let (most_events, most_bytes) = self.limits.journal_room(Room::Normal);
         let lease = create.lease.as_ref();
         let call = self.scripts.create.call(&keys);
