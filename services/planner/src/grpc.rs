@@ -5,7 +5,7 @@ use crate::messages::{ask_for_plan, ask_for_revision};
 use crate::parser::PlanParser;
 use crate::plan::{Planned, make_plan};
 use cairn_engine::message::{Message, Usage};
-use cairn_engine::plan::PlanDraft;
+use cairn_engine::plan::{Plan, PlanDraft};
 use cairn_model::ModelRegistry;
 use cairn_model::prompt::PLANNING;
 use cairn_proto::planner::planner_service_server::PlannerService;
@@ -129,6 +129,9 @@ impl PlannerService for Planner {
         }
         let plan = request.plan.map(PlanDraft::try_from).transpose();
         let plan = plan.map_err(|error| RpcError::invalid("plan", error.to_string()))?;
+        if let Some(Err(fault)) = plan.as_ref().map(Plan::new) {
+            return Err(RpcError::invalid("plan", fault.to_string()).into());
+        }
         let messages = ask_for_revision(
             PLANNING,
             &request.goal,

@@ -69,7 +69,9 @@ pub(super) async fn skip_step(
     check_request_id("request_id", &asked.request_id)?;
     check_text("reason", &asked.reason, MAX_REASON)?;
     if asked.step == 0 {
-        return Err(RpcError::invalid("step", "is 0").allowed("a step's number, from 1").into());
+        return Err(RpcError::invalid("step", "is 0")
+            .allowed("a step's number, from 1")
+            .into());
     }
     let command = Command::SkipStep {
         run: run_number(deps, &key, asked.run).await?,
@@ -77,9 +79,7 @@ pub(super) async fn skip_step(
         reason: asked.reason,
     };
     match submit(deps, &key, &asked.request_id, command).await? {
-        Outcome::StepSkipped { run, step } => {
-            Ok(Response::new(pb::SkipStepResponse { run, step }))
-        }
+        Outcome::StepSkipped { run, step } => Ok(Response::new(pb::SkipStepResponse { run, step })),
         other => Err(contradiction(&other).into()),
     }
 }

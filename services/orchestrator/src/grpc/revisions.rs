@@ -32,7 +32,11 @@ pub(super) async fn propose(
     let asked = request.into_inner();
     check_request_id("request_id", &asked.request_id)?;
     let (feedback, plan) = match asked.wish {
-        None => return Err(RpcError::missing("wish").allowed("feedback or a plan").into()),
+        None => {
+            return Err(RpcError::missing("wish")
+                .allowed("feedback or a plan")
+                .into());
+        }
         Some(Wish::Feedback(feedback)) => {
             check_required_text("feedback", &feedback, MAX_GOAL)?;
             (feedback, None)

@@ -106,13 +106,7 @@ impl Owner {
     }
 
     /// Asks for a plan, or for another one because of a wish.
-    fn ask_planner(
-        &mut self,
-        work: Work,
-        run: u32,
-        pause: Option<Duration>,
-        wish: Option<u64>,
-    ) {
+    fn ask_planner(&mut self, work: Work, run: u32, pause: Option<Duration>, wish: Option<u64>) {
         let Some(state) = self.session.run(run) else {
             return;
         };

@@ -39,7 +39,10 @@ async fn apply(
 
 fn fates(diff: &Option<pb::PlanDiff>) -> Vec<(u32, pb::StepFate)> {
     let steps = &diff.as_ref().expect("a diff").steps;
-    steps.iter().map(|step| (step.number, step.fate())).collect()
+    steps
+        .iter()
+        .map(|step| (step.number, step.fate()))
+        .collect()
 }
 
 fn reason<T: std::fmt::Debug>(answer: Result<T, Status>) -> String {
@@ -64,7 +67,9 @@ async fn a_plan_by_hand_keeps_what_was_done_and_what_is_under_way() {
     let mut second = world.attempt().await;
     assert_eq!(second.place(), (2, 1));
     let changed = plan(&["survey", "search", "compare", "write"]);
-    let answer = apply(&world, &session, Change::Plan(changed)).await.unwrap();
+    let answer = apply(&world, &session, Change::Plan(changed))
+        .await
+        .unwrap();
     assert_eq!(answer.revision, 2);
     let expected = [(1, Reused), (2, GoesOn), (0, Added), (0, Repeated)];
     assert_eq!(fates(&answer.diff), expected);
@@ -222,7 +227,11 @@ async fn a_step_is_done_again_with_what_depends_on_it() {
     again.report_result(0, 0, "made anew");
     assert!(again.settled().await);
     let missing = apply(&world, &session, Change::RedoStep(2)).await;
-    assert_eq!(reason(missing), "NO_SUCH_STEP", "it is not in the plan any more");
+    assert_eq!(
+        reason(missing),
+        "NO_SUCH_STEP",
+        "it is not in the plan any more"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,7 +254,10 @@ async fn a_paused_run_begins_nothing_until_it_is_resumed() {
         request_id: world.request_id(),
         ..pause
     };
-    assert_eq!(reason(world.until(client.pause_run(again)).await), "RUN_PAUSED");
+    assert_eq!(
+        reason(world.until(client.pause_run(again)).await),
+        "RUN_PAUSED"
+    );
     assert!(world.other_attempts().await.is_empty());
 
     let resume = pb::ResumeRunRequest {
@@ -271,5 +283,8 @@ async fn a_paused_run_begins_nothing_until_it_is_resumed() {
         request_id: world.request_id(),
         ..skip
     };
-    assert_eq!(reason(world.until(client.skip_step(late)).await), "RUN_ENDED");
+    assert_eq!(
+        reason(world.until(client.skip_step(late)).await),
+        "RUN_ENDED"
+    );
 }

@@ -111,7 +111,7 @@ impl Decision<'_> {
             .place
             .and_then(|place| plan.steps.get_mut(place as usize));
         if let Some(again) = place {
-            again.redo += 1;
+            again.redo = again.redo.saturating_add(1);
         }
         let change = Change {
             plan,

@@ -40,10 +40,10 @@ impl OnWire<i32> for Option<OnFailure> {
     }
 }
 
-/// Journals from before there was a choice stop.
+/// Journals from before there was a choice stop, and stopping is written as they did.
 impl OnWire<i32> for OnFailure {
     fn to_wire(self) -> i32 {
-        Some(self).to_wire()
+        Some(self).filter(|it| *it != Self::Stop).to_wire()
     }
 
     fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {

@@ -51,7 +51,10 @@ fn kinds_and_fields_from_newer_versions_are_skipped() {
 
     let known = Event {
         at: 7,
-        kind: EventKind::RunResumed { run: 3 },
+        kind: EventKind::RunResumed {
+            run: 3,
+            command_seq: 0,
+        },
     };
     let mut bytes = encoded(&known);
     bytes.extend([0xc0, 0x3e, 0x05]);

@@ -74,7 +74,10 @@ proptest! {
 fn events_are_appended_to_what_is_there() {
     let event = Event {
         at: 7,
-        kind: cairn_engine::event::EventKind::RunResumed { run: 1 },
+        kind: cairn_engine::event::EventKind::RunResumed {
+            run: 1,
+            command_seq: 0,
+        },
     };
     let mut bytes = b"before".to_vec();
     cairn_proto::convert::encode_event(&event, &mut bytes);

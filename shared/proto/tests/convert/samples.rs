@@ -1,6 +1,8 @@
 //! One event of each kind with every field filled in, and the variants within kinds.
 
-use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, StartRun};
+use cairn_engine::command::{
+    Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
+};
 use cairn_engine::event::{
     AttemptRef, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived, RequestedCall,
     WaitReason,
@@ -29,7 +31,16 @@ const USAGE: Usage = Usage {
 
 /// Events by the names of the files that keep them: the kind, and the variant after a point.
 pub(crate) fn samples() -> Vec<(&'static str, Event)> {
-    let kinds = [session(), commands(), runs(), steps(), calls(), settled()];
+    let kinds = [
+        session(),
+        commands(),
+        changes(),
+        runs(),
+        plans(),
+        steps(),
+        calls(),
+        settled(),
+    ];
     let kinds = kinds.into_iter().flatten();
     kinds
         .map(|(name, kind)| (name, Event { at: AT, kind }))
@@ -71,6 +82,7 @@ fn commands() -> Kinds {
             max_tool_turns: 20,
             max_turns: 0,
             max_parallel_steps: 2,
+            ..LimitOverrides::default()
         },
         model: "rehearsal".into(),
         trace_parent: String::new(),
@@ -99,6 +111,8 @@ fn runs() -> Kinds {
         max_tool_turns: 11,
         max_turns: 51,
         max_parallel_steps: 9,
+        max_own_revisions: 0,
+        on_failure: OnFailure::Stop,
     };
     let failure = failure(FailureKind::Llm, "RateLimit");
     kinds! {
@@ -111,11 +125,19 @@ fn runs() -> Kinds {
             trace_parent: String::new(),
         }
         "plan_applied": PlanApplied {
-            run: 2, revision: 1, plan: plan(Order::Graph), usage: USAGE, duration_ms: 2_345
+            run: 2,
+            revision: 1,
+            plan: plan(Order::Graph),
+            numbers: Vec::new(),
+            command_seq: 0,
+            usage: USAGE,
+            duration_ms: 2_345,
         }
         "run_waiting.in_doubt": RunWaiting { run: 2, reason: WaitReason::InDoubt }
         "run_waiting.budget": RunWaiting { run: 2, reason: WaitReason::Budget }
-        "run_resumed": RunResumed { run: 2 }
+        "run_resumed": RunResumed { run: 2, command_seq: 0 }
+        "run_resumed.pause": RunResumed { run: 2, command_seq: 303 }
+        "run_paused": RunPaused { run: 2, reason: "lunch".into(), command_seq: 303 }
         "budget_raised": BudgetRaised { run: 2, turns: 50, command_seq: 301 }
         "run_completed": RunCompleted { run: 2, answer: "5 of 12 files".into() }
         "run_failed": RunFailed {
@@ -126,6 +148,124 @@ fn runs() -> Kinds {
         }
         "run_cancelled": RunCancelled {
             run: 2, reason: "no longer needed".into(), command_seq: 302
+        }
+    }
+}
+
+/// Commands that change a run or its plan.
+fn changes() -> Kinds {
+    let start = StartRun {
+        goal: "Go on".into(),
+        limits: LimitOverrides {
+            max_own_revisions: 2,
+            on_failure: Some(OnFailure::Revise),
+            ..LimitOverrides::default()
+        },
+        ..StartRun::default()
+    };
+    let wish = RevisePlan {
+        run: 2,
+        feedback: "mention the year".into(),
+        plan: None,
+        expected_revision: 1,
+        apply: true,
+    };
+    let by_hand = RevisePlan {
+        run: 2,
+        plan: Some(plan(Order::Graph)),
+        ..RevisePlan::default()
+    };
+    let skip = Command::SkipStep {
+        run: 2,
+        step: 3,
+        reason: "not needed".into(),
+    };
+    let pause = Command::PauseRun {
+        run: 2,
+        reason: "lunch".into(),
+    };
+    let commands = [
+        (
+            "command_received.start_run.on_failure",
+            Command::StartRun(start),
+        ),
+        ("command_received.revise_plan", Command::RevisePlan(wish)),
+        (
+            "command_received.revise_plan.by_hand",
+            Command::RevisePlan(by_hand),
+        ),
+        (
+            "command_received.apply_proposal",
+            Command::ApplyProposal {
+                run: 2,
+                proposal: 4,
+            },
+        ),
+        (
+            "command_received.redo_step",
+            Command::RedoStep { run: 2, step: 3 },
+        ),
+        ("command_received.skip_step", skip),
+        ("command_received.pause_run", pause),
+        ("command_received.resume_run", Command::ResumeRun { run: 2 }),
+    ];
+    let received = |command| EventKind::CommandReceived {
+        request_id: "q-20".into(),
+        command,
+    };
+    commands
+        .into_iter()
+        .map(|(name, command)| (name, received(command)))
+        .collect()
+}
+
+/// What becomes of plans after the first.
+fn plans() -> Kinds {
+    let mut again = plan(Order::Chain);
+    again.steps[0].redo = 2;
+    let limits = RunLimits {
+        max_tool_turns: 11,
+        max_turns: 51,
+        max_parallel_steps: 9,
+        max_own_revisions: 4,
+        on_failure: OnFailure::GoOn,
+    };
+    kinds! {
+        "run_started.on_failure": RunStarted {
+            run: 2,
+            goal: "Go on".into(),
+            limits: limits,
+            model: String::new(),
+            command_seq: 300,
+            trace_parent: String::new(),
+        }
+        "plan_applied.revision": PlanApplied {
+            run: 2,
+            revision: 2,
+            plan: again,
+            numbers: vec![1, 5],
+            command_seq: 305,
+            usage: USAGE,
+            duration_ms: 2_345,
+        }
+        "revision_requested": RevisionRequested {
+            run: 2, feedback: "mention the year".into(), apply: true, command_seq: 306
+        }
+        "plan_proposed": PlanProposed {
+            run: 2,
+            proposal: 4,
+            base_revision: 1,
+            plan: plan(Order::Graph),
+            request_seq: 306,
+            usage: USAGE,
+            duration_ms: 2_345,
+        }
+        "revision_failed": RevisionFailed {
+            run: 2,
+            request_seq: 306,
+            failure: failure(FailureKind::PlanParse, "BadPlan"),
+            usage: USAGE,
+            duration_ms: 2_345,
         }
     }
 }
@@ -144,7 +284,12 @@ fn steps() -> Kinds {
             summary: "12 files, 48 KiB".into(),
         }
         "step_failed": StepFailed { attempt: ATTEMPT, failure: failure }
-        "step_skipped": StepSkipped { run: 2, step: 3, reason: "cancelled".into() }
+        "step_skipped": StepSkipped {
+            run: 2, step: 3, reason: "cancelled".into(), is_wish: false, command_seq: 0
+        }
+        "step_skipped.wish": StepSkipped {
+            run: 2, step: 3, reason: "not needed".into(), is_wish: true, command_seq: 304
+        }
         "sub_goal_added": SubGoalAdded {
             attempt: ATTEMPT, index: 1, text: "Read the matches".into()
         }

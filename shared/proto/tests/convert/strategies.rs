@@ -1,6 +1,8 @@
 //! Any value of the engine's types, as far as the wire can hold it.
 
-use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, StartRun};
+use cairn_engine::command::{
+    Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
+};
 use cairn_engine::decide::Reply;
 use cairn_engine::event::{
     AttemptRef, CallFinished, CallRef, Effect, EventKind, ReplyReceived, RequestedCall, WaitReason,
@@ -30,11 +32,29 @@ fn seq() -> impl Strategy<Value = u64> {
 }
 
 fn limits() -> impl Strategy<Value = RunLimits> {
-    any::<(u32, u32, u32)>().prop_map(|(turns, all_turns, steps)| RunLimits {
-        max_tool_turns: turns,
-        max_turns: all_turns,
-        max_parallel_steps: steps,
+    (any::<[u32; 4]>(), on_failure()).prop_map(|(numbers, on_failure)| {
+        let [
+            max_tool_turns,
+            max_turns,
+            max_parallel_steps,
+            max_own_revisions,
+        ] = numbers;
+        RunLimits {
+            max_tool_turns,
+            max_turns,
+            max_parallel_steps,
+            max_own_revisions,
+            on_failure,
+        }
     })
+}
+
+fn on_failure() -> impl Strategy<Value = OnFailure> {
+    prop_oneof![
+        Just(OnFailure::Stop),
+        Just(OnFailure::GoOn),
+        Just(OnFailure::Revise)
+    ]
 }
 
 fn waits_for() -> impl Strategy<Value = WaitReason> {
@@ -108,14 +128,15 @@ fn step() -> impl Strategy<Value = StepDraft> {
     let tool = (text(), text()).prop_map(|(name, arguments)| ToolInvocation { name, arguments });
     let names = || vec(text(), 0..3);
     let texts = (text(), text(), text());
-    (texts, option::of(tool), names(), names()).prop_map(
-        |((id, title, description), tool, depends_on, capabilities)| StepDraft {
+    (texts, option::of(tool), names(), names(), any::<u32>()).prop_map(
+        |((id, title, description), tool, depends_on, capabilities, redo)| StepDraft {
             id,
             title,
             description,
             tool,
             depends_on,
             capabilities,
+            redo,
         },
     )
 }
@@ -128,10 +149,13 @@ fn plan() -> BoxedStrategy<PlanDraft> {
 }
 
 fn command() -> BoxedStrategy<Command> {
-    let limits = any::<(u32, u32, u32)>().prop_map(|(a, b, c)| LimitOverrides {
+    let limits = (any::<[u32; 4]>(), option::of(on_failure()));
+    let limits = limits.prop_map(|([a, b, c, d], on_failure)| LimitOverrides {
         max_tool_turns: a,
         max_turns: b,
         max_parallel_steps: c,
+        max_own_revisions: d,
+        on_failure,
     });
     let start = (text(), option::of(plan()), limits, text());
     prop_oneof![
@@ -147,8 +171,40 @@ fn command() -> BoxedStrategy<Command> {
             pending_id,
             settlement
         }),
+        change(),
     ]
     .boxed()
+}
+
+/// Commands that change a run or its plan.
+fn change() -> impl Strategy<Value = Command> {
+    let wish = (
+        number(),
+        text(),
+        option::of(plan()),
+        number(),
+        any::<bool>(),
+    );
+    prop_oneof![
+        wish.prop_map(
+            |(run, feedback, plan, expected_revision, apply)| Command::RevisePlan(RevisePlan {
+                run,
+                feedback,
+                plan,
+                expected_revision,
+                apply,
+            })
+        ),
+        (number(), number()).prop_map(|(run, proposal)| Command::ApplyProposal { run, proposal }),
+        (number(), number()).prop_map(|(run, step)| Command::RedoStep { run, step }),
+        (number(), number(), text()).prop_map(|(run, step, reason)| Command::SkipStep {
+            run,
+            step,
+            reason
+        }),
+        (number(), text()).prop_map(|(run, reason)| Command::PauseRun { run, reason }),
+        number().prop_map(|run| Command::ResumeRun { run }),
+    ]
 }
 
 pub(crate) fn call_finished() -> impl Strategy<Value = CallFinished> {
@@ -241,11 +297,23 @@ kinds! {
         run: number(), goal: text(), limits: limits(), model: text(), command_seq: seq(),
         trace_parent: text()
     }
-    plan_applied: PlanApplied {
-        run: number(), revision: number(), plan: plan(), usage: usage(), duration_ms: seq()
+    revision_requested: RevisionRequested {
+        run: number(), feedback: text(), apply: any::<bool>(), command_seq: seq()
     }
+    plan_proposed: PlanProposed {
+        run: number(), proposal: number(), base_revision: number(), plan: plan(),
+        request_seq: seq(), usage: usage(), duration_ms: seq()
+    }
+    revision_failed: RevisionFailed {
+        run: number(), request_seq: seq(), failure: failure(), usage: usage(), duration_ms: seq()
+    }
+    plan_applied: PlanApplied {
+        run: number(), revision: number(), plan: plan(), numbers: vec(number(), 0..4),
+        command_seq: seq(), usage: usage(), duration_ms: seq()
+    }
+    run_paused: RunPaused { run: number(), reason: text(), command_seq: seq() }
     run_waiting: RunWaiting { run: number(), reason: waits_for() }
-    run_resumed: RunResumed { run: number() }
+    run_resumed: RunResumed { run: number(), command_seq: seq() }
     budget_raised: BudgetRaised { run: number(), turns: number(), command_seq: seq() }
     run_completed: RunCompleted { run: number(), answer: text() }
     run_failed: RunFailed {
@@ -256,7 +324,9 @@ kinds! {
     attempt_continued: AttemptContinued { attempt: attempt() }
     step_completed: StepCompleted { attempt: attempt(), response: text(), summary: text() }
     step_failed: StepFailed { attempt: attempt(), failure: failure() }
-    step_skipped: StepSkipped { run: number(), step: number(), reason: text() }
+    step_skipped: StepSkipped {
+        run: number(), step: number(), reason: text(), is_wish: any::<bool>(), command_seq: seq()
+    }
     call_intended: CallIntended {
         call: call(), not_after: time(), time_limit_ms: seq(), in_process: any::<bool>()
     }

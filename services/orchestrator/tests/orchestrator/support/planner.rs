@@ -64,7 +64,9 @@ impl PlannerService for Played {
         &self,
         request: Request<MakePlanRequest>,
     ) -> Result<Response<MakePlanResponse>, Status> {
-        self.ask(request.into_inner(), None).await.map(Response::new)
+        self.ask(request.into_inner(), None)
+            .await
+            .map(Response::new)
     }
 
     async fn revise_plan(

@@ -1,0 +1,88 @@
+//! From a configuration to the service over its store.
+
+use crate::Deps;
+use crate::config::{Config, StoreConfig};
+use crate::error::BuildError;
+use crate::grpc::Memory;
+use crate::janitor::{Archive, Janitor};
+use crate::port::Store;
+use crate::redis::{Durability, RedisOptions, RedisStore};
+use crate::sqlite::{SqliteOptions, SqliteStore};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The service with what was found out about its store.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// The service.
+    pub memory: Memory,
+    /// Whether the store keeps what it answered.
+    pub durability: Durability,
+    /// How many losses of acknowledged writes have been found since, if the store can have any.
+    pub losses: Option<watch::Receiver<u64>>,
+}
+
+/// Opens the store and makes the service. Blocks while the store is opened.
+///
+/// # Errors
+/// A limit that makes no sense; an archive that cannot be written; a store that cannot be opened, see
+/// [`sqlite::OpenError`](crate::sqlite::OpenError) and
+/// [`redis::OpenError`](crate::redis::OpenError).
+pub fn build(config: Config, deps: Deps) -> Result<Memory, BuildError> {
+    Ok(open(config, deps)?.memory)
+}
+
+/// The same, and tells how durable the store is.
+///
+/// # Errors
+/// As [`build`].
+pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
+    config.check()?;
+    let (limits, store) = (config.limits.clone(), config.store.clone());
+    let retain = config.retain;
+    // Before the store, which is made if there is none.
+    let archive = match (config.archive, deps.archive_line) {
+        (None, _) => None,
+        (Some(folder), Some(line)) => Some(Archive::open(folder, line)?),
+        (Some(_), None) => return Err(BuildError::NoArchiveLine),
+    };
+    let embedded = || SqliteOptions {
+        limits: config.limits,
+        clock: deps.clock,
+        local_owners: deps.local_owners,
+        max_pages: config.max_pages,
+        readers: config.readers,
+        #[cfg(debug_assertions)]
+        commit_hook: deps.commit_hook,
+        #[cfg(debug_assertions)]
+        sabotage: deps.sabotage,
+    };
+    let (mut durability, mut losses) = (Durability::Durable, None);
+    let store: Arc<dyn Store> = match store {
+        StoreConfig::Sqlite { path } => Arc::new(SqliteStore::open(path, embedded())?),
+        StoreConfig::Memory => {
+            let reasons = vec!["the store is in memory: it ends with the process".to_owned()];
+            durability = Durability::Degraded { reasons };
+            Arc::new(SqliteStore::in_memory(embedded())?)
+        }
+        StoreConfig::Redis(config) => {
+            let options = RedisOptions {
+                limits,
+                #[cfg(debug_assertions)]
+                sabotage: deps.sabotage,
+                ..RedisOptions::default()
+            };
+            let store = RedisStore::open_blocking(&config, options)?;
+            durability = store.durability().clone();
+            losses = Some(store.losses());
+            Arc::new(store)
+        }
+    };
+    let janitor = Janitor::new(store.clone(), retain, archive);
+    let memory = Memory::over(store).with_janitor(janitor);
+    Ok(Opened {
+        memory,
+        durability,
+        losses,
+    })
+}
