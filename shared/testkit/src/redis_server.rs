@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn an_answer_ends_where_it_says_however_it_comes() {
-        let text = format!("${}\r\n{}\r\n", 4096 - 8, "x\r\n".repeat(1022));
+        let text = format!("${}\r\n{}\r\n", 4096 - 8, "xy\r\n".repeat(1022));
         let answers = [
             ":7\r\n",
             "-ERR no\r\n",
