@@ -33,6 +33,7 @@ fn start(steps: Vec<StepDraft>) -> Input {
             max_tool_turns: 1000,
             max_turns: 100_000,
             max_parallel_steps: 0,
+            ..LimitOverrides::default()
         },
         ..StartRun::default()
     };
