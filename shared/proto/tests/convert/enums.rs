@@ -1,6 +1,7 @@
 //! Every value of every enum of the contract has its counterpart, and numbers from newer versions
 //! do no harm.
 
+use cairn_engine::command::LimitOverrides;
 use cairn_engine::event::{Effect, Event, EventKind, RequestedCall};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Message;
@@ -16,12 +17,13 @@ const FUTURE: i32 = 4711;
 type Reading = fn(i32) -> Result<i32, ConvertError>;
 
 /// Reads a number from a message and writes it back, by enum.
-const READINGS: [(&str, Reading); 5] = [
+const READINGS: [(&str, Reading); 6] = [
     ("Effect", effect),
     ("WaitReason", wait_reason),
     ("Order", order),
     ("Role", role),
     ("FailureKind", failure_kind),
+    ("OnFailure", on_failure),
 ];
 
 fn effect(effect: i32) -> Result<i32, ConvertError> {
@@ -42,6 +44,14 @@ fn order(order: i32) -> Result<i32, ConvertError> {
     let steps = Vec::new();
     let engine = PlanDraft::try_from(proto::Plan { order, steps })?;
     Ok(proto::Plan::from(engine).order)
+}
+
+fn on_failure(on_failure: i32) -> Result<i32, ConvertError> {
+    let engine = LimitOverrides::try_from(proto::LimitOverrides {
+        on_failure,
+        ..Default::default()
+    })?;
+    Ok(proto::LimitOverrides::from(engine).on_failure)
 }
 
 fn role(role: i32) -> Result<i32, ConvertError> {
@@ -115,6 +125,7 @@ fn every_value_has_its_counterpart() {
 #[test]
 fn unspecified_values_are_read_as_the_contract_says_or_are_missing() {
     assert_eq!(effect(0), Ok(proto::Effect::Effectful.into()));
+    assert_eq!(on_failure(0), Ok(0));
     assert_eq!(order(0), Ok(proto::Order::Chain.into()));
     assert_eq!(failure_kind(0), Ok(proto::FailureKind::Other.into()));
     assert_eq!(role(0), Err(ConvertError::missing("role")));
@@ -131,6 +142,7 @@ fn values_from_newer_versions_are_taken_for_the_worst_or_refused() {
     for (reading, field) in [
         (order as Reading, "order"),
         (role, "role"),
+        (on_failure, "on_failure"),
         (wait_reason, "run_waiting.reason"),
     ] {
         let error = reading(FUTURE).expect_err(field);

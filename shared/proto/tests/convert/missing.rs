@@ -8,9 +8,10 @@ use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Value};
 
 /// Paths of messages that may be left out, as their ends.
-const OPTIONAL: [&str; 4] = [
+const OPTIONAL: [&str; 5] = [
     "start_run.plan",
     "start_run.limits",
+    "revise_plan.plan",
     "].tool",
     "run_failed.usage",
 ];
