@@ -58,11 +58,7 @@ pub struct Args {
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Read).await?;
     let session = client.resolve(args.session.as_deref()).await?;
-    let last = session_of(&mut client, &session).await?.last_seq;
-    if last < args.after {
-        let message = format!("{session} has no event {} yet", args.after);
-        return Err(CliError::usage(message).hint(format!("its last event is {last}")));
-    }
+    check_cursor(&mut client, &session, args.after).await?;
     let mut shown = Shown::new(context, args.after);
     let (mut is_caught_up, mut is_ended) = (false, false);
     let deltas = args.deltas || context.live;
@@ -97,6 +93,23 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         true => Ok(ExitCode::from(INTERRUPTED)),
         false => Err(CliError::new(format!("session {session} was deleted"))),
     }
+}
+
+/// A session can be watched from an event that it has.
+///
+/// # Errors
+/// The session has no event of that number yet; no such session.
+pub(super) async fn check_cursor(
+    client: &mut Client<'_>,
+    session: &str,
+    after: u64,
+) -> Result<(), CliError> {
+    let last = session_of(client, session).await?.last_seq;
+    if last < after {
+        let message = format!("{session} has no event {after} yet");
+        return Err(CliError::usage(message).hint(format!("its last event is {last}")));
+    }
+    Ok(())
 }
 
 /// The session as it is now. The process that did the work often ends right after the run.

@@ -28,31 +28,8 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         "StartRun" => vec![start_run(n, Some(plan())), start_run(n, None)],
         "ListRuns" | "ReleaseQuarantine" => one(&pb::ListRunsRequest { session }),
         "GetRun" => one(&pb::GetRunRequest { session, run: 1 }),
-        "CancelRun" => one(&pb::CancelRunRequest {
-            session,
-            run: 1,
-            reason: "enough".to_owned(),
-            request_id: format!("cancel-{n}"),
-        }),
+        "CancelRun" | "PauseRun" | "ResumeRun" | "SkipStep" => control(method, n, session),
         "ProposePlan" | "ApplyPlan" | "SendFeedback" => revisions(method, n, session),
-        "PauseRun" => one(&pb::PauseRunRequest {
-            session,
-            run: 1,
-            reason: "a while".to_owned(),
-            request_id: format!("pause-{n}"),
-        }),
-        "ResumeRun" => one(&pb::ResumeRunRequest {
-            session,
-            run: 1,
-            request_id: format!("resume-{n}"),
-        }),
-        "SkipStep" => one(&pb::SkipStepRequest {
-            session,
-            run: 1,
-            step: 1,
-            reason: "done by hand".to_owned(),
-            request_id: format!("skip-{n}"),
-        }),
         "WatchSession" => one(&pb::WatchSessionRequest {
             session,
             after_seq: 1,
@@ -74,6 +51,36 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         }),
         "GetState" => one(&pb::GetStateRequest { session, at_seq: 1 }),
         _ => session_memory(method, session),
+    }
+}
+
+/// Requests that hold a run up.
+fn control(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
+    match method {
+        "CancelRun" => one(&pb::CancelRunRequest {
+            session,
+            run: 1,
+            reason: "enough".to_owned(),
+            request_id: format!("cancel-{n}"),
+        }),
+        "PauseRun" => one(&pb::PauseRunRequest {
+            session,
+            run: 1,
+            reason: "a while".to_owned(),
+            request_id: format!("pause-{n}"),
+        }),
+        "ResumeRun" => one(&pb::ResumeRunRequest {
+            session,
+            run: 1,
+            request_id: format!("resume-{n}"),
+        }),
+        _ => one(&pb::SkipStepRequest {
+            session,
+            run: 1,
+            step: 1,
+            reason: "done by hand".to_owned(),
+            request_id: format!("skip-{n}"),
+        }),
     }
 }
 
@@ -164,7 +171,6 @@ fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
         session: String::new(),
         request_id: format!("start-{n}"),
         run: Some(run),
-        ..pb::StartRunRequest::default()
     };
     request.encode_to_vec()
 }

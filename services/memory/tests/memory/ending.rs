@@ -278,6 +278,20 @@ mod redis {
 
     const SESSIONS: usize = 120;
 
+    /// Ends what can be ended, and says how many that were.
+    async fn sweep_all(world: &World, folder: &Path) -> usize {
+        let janitor = world.janitor(folder);
+        let mut total = 0;
+        loop {
+            let swept = janitor.sweep().await.unwrap();
+            total += swept.ended;
+            if swept.found == 0 {
+                return total;
+            }
+            world.clock.advance(Duration::from_millis(1));
+        }
+    }
+
     /// Two processes end sessions into one folder while clients change some: each session is there
     /// with its change, or gone with all of it in the archive.
     #[tokio::test(flavor = "multi_thread")]
@@ -301,18 +315,7 @@ mod redis {
             one.session(&format!("s{number}"), &["x"]).await;
         }
         one.pass();
-        let sweep = async |world: &World| {
-            let janitor = world.janitor(folder.path());
-            let mut total = 0;
-            loop {
-                let swept = janitor.sweep().await.unwrap();
-                total += swept.ended;
-                if swept.found == 0 {
-                    return total;
-                }
-                world.clock.advance(Duration::from_millis(1));
-            }
-        };
+        let sweep = async |world: &World| sweep_all(world, folder.path()).await;
         let change = async {
             let mut changed = Vec::new();
             for number in (0..SESSIONS).rev().step_by(2) {

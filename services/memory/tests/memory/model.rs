@@ -145,15 +145,17 @@ impl Run {
                 is_current,
                 end,
             } => self.end(session, is_current, end).await,
-            Op::Pass { ms } => {
-                self.clock.advance(Duration::from_millis(ms.into()));
-                self.reference.now += i64::from(ms);
-            }
+            Op::Pass { ms } => self.pass(ms),
             Op::Reopen => {
                 drop(store);
                 self.reopen().await;
             }
         }
+    }
+
+    fn pass(&mut self, ms: u16) {
+        self.clock.advance(Duration::from_millis(ms.into()));
+        self.reference.now += i64::from(ms);
     }
 
     async fn reopen(&mut self) {
@@ -275,12 +277,15 @@ impl Run {
             no_progress: body.no_progress,
         };
         let sent = |back: usize| belief.sent.iter().rev().nth(back).cloned();
-        let commit = match what {
+        let again = match what {
             What::Repeat => sent(0),
             What::Older => sent(1),
             _ => None,
         };
-        let commit = commit.unwrap_or(fresh);
+        self.send(whose, again.unwrap_or(fresh)).await;
+    }
+
+    async fn send(&mut self, whose: (u8, u8), commit: Commit) {
         let want = self.reference.commit(&commit);
         let got = self.store().commit(commit.clone()).await;
         assert_eq!(got, want);

@@ -152,9 +152,9 @@ fn runs() -> Kinds {
     }
 }
 
-/// Commands that change a run or its plan.
-fn changes() -> Kinds {
-    let start = StartRun {
+/// A start that says what is to happen when a step fails.
+fn start_on_failure() -> StartRun {
+    StartRun {
         goal: "Go on".into(),
         limits: LimitOverrides {
             max_own_revisions: 2,
@@ -162,7 +162,11 @@ fn changes() -> Kinds {
             ..LimitOverrides::default()
         },
         ..StartRun::default()
-    };
+    }
+}
+
+/// Commands that change a run or its plan.
+fn changes() -> Kinds {
     let wish = RevisePlan {
         run: 2,
         feedback: "mention the year".into(),
@@ -187,7 +191,7 @@ fn changes() -> Kinds {
     let commands = [
         (
             "command_received.start_run.on_failure",
-            Command::StartRun(start),
+            Command::StartRun(start_on_failure()),
         ),
         ("command_received.revise_plan", Command::RevisePlan(wish)),
         (

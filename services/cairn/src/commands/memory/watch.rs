@@ -5,7 +5,7 @@
 
 use super::show;
 use crate::client::{Client, Watched};
-use crate::commands::watch::event_text;
+use crate::commands::watch::{check_cursor, event_text};
 use crate::error::{CliError, INTERRUPTED};
 use crate::ui::event_json::event_json;
 use crate::ui::event_line::Narrator;
@@ -28,7 +28,10 @@ pub(super) async fn run(
     let context = client.context();
     let session = client.resolve(session).await?;
     let after = match after {
-        Some(after) => after,
+        Some(after) => {
+            check_cursor(client, &session, after).await?;
+            after
+        }
         None => contents(client, &session).await?,
     };
     let (style, mut narrator) = (Style::new(context.color), Narrator::default());

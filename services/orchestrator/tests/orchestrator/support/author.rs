@@ -132,7 +132,6 @@ impl Author {
             owner: OWNER.to_owned(),
             lease_ms: LEASE_MS,
             operation_id: "create".to_owned(),
-            ..pb::CreateSessionRequest::default()
         };
         let made = self.journal.create_session(for_tenant(request)).await;
         self.epoch = made.expect("it is made").into_inner().epoch;
