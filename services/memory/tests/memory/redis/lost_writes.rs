@@ -116,7 +116,7 @@ async fn a_failover_that_loses_acknowledged_writes_is_told_to_all_who_knew_of_th
     };
     assert_eq!(third, Err(behind));
     for follower in &mut followers {
-        let told = tokio::time::timeout(Duration::from_secs(30), follower.next()).await;
+        let told = tokio::time::timeout(Duration::from_secs(120), follower.next()).await;
         let behind = StoreError::WentBack {
             known: 3,
             stored: 2,
@@ -180,7 +180,7 @@ async fn a_server_that_comes_back_empty_is_told_of() {
     assert_eq!(next, Err(StoreError::NotFound));
     // The session, and the store itself.
     assert_eq!(*store.losses().borrow(), 2);
-    let told = tokio::time::timeout(Duration::from_secs(30), follower.next()).await;
+    let told = tokio::time::timeout(Duration::from_secs(120), follower.next()).await;
     let behind = StoreError::WentBack {
         known: 1,
         stored: 0,
