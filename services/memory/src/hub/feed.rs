@@ -121,7 +121,10 @@ impl Feed {
         match ends {
             _ if ring.ended => Since::Ended,
             _ if ring.closed => Since::Closed,
-            None if ring.known > 0 && ring.known <= cursor => Since::Nothing,
+            // Less is known of than the follower has seen: an answer that was overtaken, or a store
+            // that lost it. The follower is to look for itself.
+            _ if ring.top() < cursor => Since::Unknown,
+            None if ring.known > 0 && ring.known == cursor => Since::Nothing,
             None => Since::Unknown,
             Some((_, last)) if last.seq <= cursor => Since::Nothing,
             Some((first, _)) if first.seq > cursor + 1 => Since::Unknown,
@@ -261,6 +264,18 @@ mod tests {
         }
     }
 
+    /// A store that lost an event before the feed had heard of it.
+    #[test]
+    fn a_follower_that_is_ahead_of_all_that_is_known_looks_for_itself() {
+        let feed = Feed::new();
+        assert!(locked(&feed.ring).looked(2));
+        assert!(matches!(feed.since(3), Since::Unknown));
+        assert!(matches!(feed.since(2), Since::Nothing));
+        locked(&feed.ring).push(3, &bytes("c"));
+        assert!(matches!(feed.since(4), Since::Unknown));
+        assert!(matches!(feed.since(3), Since::Nothing));
+    }
+
     #[test]
     fn a_feed_answers_only_what_it_surely_knows() {
         let feed = Feed::new();
@@ -270,7 +285,7 @@ mod tests {
         assert_eq!(seqs(feed.since(4)), [5, 6]);
         assert_eq!(seqs(feed.since(5)), [6]);
         assert_eq!(feed.since(6), Since::Nothing);
-        assert_eq!(feed.since(9), Since::Nothing);
+        assert_eq!(feed.since(9), Since::Unknown);
     }
 
     #[test]
