@@ -165,7 +165,6 @@ fn start_on_failure() -> StartRun {
     }
 }
 
-/// Commands that change a run or its plan.
 fn changes() -> Kinds {
     let wish = RevisePlan {
         run: 2,
@@ -223,7 +222,6 @@ fn changes() -> Kinds {
         .collect()
 }
 
-/// What becomes of plans after the first.
 fn plans() -> Kinds {
     let mut again = plan(Order::Chain);
     again.steps[0].redo = 2;
