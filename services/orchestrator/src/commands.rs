@@ -15,7 +15,7 @@ use cairn_engine::decide::{Facts, Input};
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::state::Session;
 use cairn_proto::memory as pb;
-use cairn_rpc::{ErrorKind, Namespace, RpcError};
+use cairn_rpc::{Namespace, RpcError};
 use prost::Message as _;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
