@@ -21,8 +21,9 @@ use cairn_testkit::{Journal, ModelServer, Site};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use tokio::net::unix::pipe;
+use tokio::sync::Notify;
 use watcher::Watcher;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
@@ -66,14 +67,31 @@ struct World {
     site: Site,
     asked: Arc<Mutex<Asked>>,
     /// Tells when a question is there that is not answered.
-    holds: Receiver<()>,
+    holds: Arc<Notify>,
+    /// Names the process of a call that is held.
+    begun: pipe::Receiver,
+}
+
+impl World {
+    /// The process of the next call that is held.
+    async fn begun(&self) -> String {
+        let mut written = [0; 64];
+        loop {
+            self.begun.readable().await.expect("a pipe");
+            // It may have been a false alarm.
+            if let Ok(length) = self.begun.try_read(&mut written) {
+                let process = str::from_utf8(&written[..length]);
+                return process.expect("a number").trim().to_owned();
+            }
+        }
+    }
 }
 
 fn world() -> World {
     let site = Site::new(CAIRN);
     let asked: Arc<Mutex<Asked>> = Arc::default();
-    let (tell, holds) = channel();
-    let (seen, tell) = (Arc::clone(&asked), Mutex::new(tell));
+    let holds: Arc<Notify> = Arc::default();
+    let (seen, tell) = (Arc::clone(&asked), Arc::clone(&holds));
     let model = ModelServer::start(move |body| answer(body, &seen, &tell));
     let provider = format!(
         "[models.served]\nprovider = \"openai\"\nmodel = \"served-1\"\nbase_url = \"{}\"\n\
@@ -86,7 +104,17 @@ fn world() -> World {
         let made = Command::new("mkfifo").arg(site.path().join(pipe)).status();
         assert!(made.expect("mkfifo can be started").success());
     }
-    World { site, asked, holds }
+    // Open for writing, too: it has no end, and whoever writes need not wait for a reader.
+    let begun = site.path().join("begun");
+    let begun = pipe::OpenOptions::new()
+        .read_write(true)
+        .open_receiver(begun);
+    World {
+        site,
+        asked,
+        holds,
+        begun: begun.expect("a pipe"),
+    }
 }
 
 /// Which question it is follows from the conversation alone.
@@ -103,14 +131,14 @@ fn question(body: &Value) -> String {
     }
 }
 
-fn answer(body: &Value, asked: &Mutex<Asked>, tell: &Mutex<Sender<()>>) -> Answer {
+fn answer(body: &Value, asked: &Mutex<Asked>, tell: &Notify) -> Answer {
     let question = question(body);
     {
         let mut asked = asked.lock().expect("a lock");
         *asked.times.entry(question.clone()).or_default() += 1;
         if asked.held.as_ref() == Some(&question) {
             asked.held = None;
-            tell.lock().expect("a lock").send(()).expect("a test");
+            tell.notify_one();
             return Answer::Hold;
         }
     }
@@ -203,7 +231,7 @@ async fn session_of(site: &Site) -> String {
 }
 
 /// Watches until `moment` has come; then kills the server, and what it left running, and goes on
-/// with another.
+/// with another. Panics if the run ends before that moment.
 async fn killed(
     world: &World,
     reference: &Journal,
@@ -213,18 +241,17 @@ async fn killed(
     let mut server = world.site.start(&SERVE, &[]);
     let session = session_of(&world.site).await;
     let mut watcher = Watcher::of(run());
-    {
-        let watched = watcher.go_on(&world.site, reference);
-        let kill = async {
-            let left = moment(world, &session).await;
+    tokio::select! {
+        left = moment(world, &session) => {
             server.kill();
             if let Some(process) = left {
                 let ended = Command::new("kill").args(["-KILL", &process]).status();
                 assert!(ended.expect("kill can be started").success());
             }
-        };
-        // The server dies under it.
-        let _ = tokio::join!(watched, kill);
+        }
+        watched = watcher.go_on(&world.site, reference) => {
+            panic!("{name}: the watch ended before the kill: {watched:?}");
+        }
     }
     assert!(!watcher.has_ended, "{name}: it has ended");
     let _server = world.site.start(&SERVE, &[]);
@@ -262,8 +289,7 @@ async fn a_question_to_the_model_is_asked_again_and_nothing_else_happens_twice()
         let world = world();
         world.asked.lock().expect("a lock").held = Some(question.to_owned());
         let moment = async |world: &World, session: &str| {
-            let holds = tokio::task::block_in_place(|| world.holds.recv());
-            holds.expect("a question");
+            world.holds.notified().await;
             wait_for(&world.site, session, number.saturating_sub(1), results).await;
             None
         };
@@ -292,11 +318,10 @@ async fn a_call_under_way_is_repeated_only_if_it_is_pure_and_the_model_is_not_as
         let world = world();
         world.site.write("held", held);
         let moment = async |world: &World, session: &str| {
-            let begun = world.site.path().join("begun");
-            let begun = tokio::task::block_in_place(|| std::fs::read_to_string(begun));
+            let begun = world.begun().await;
             wait_for(&world.site, session, replies, results).await;
             world.site.write("held", "nothing");
-            Some(begun.expect("a call begins").trim().to_owned())
+            Some(begun)
         };
         let journal = killed(&world, reference, moment, held).await;
         check_asked(&world, held, &[], times);
