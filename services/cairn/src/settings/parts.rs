@@ -66,6 +66,7 @@ fn memory_deps(context: &Context) -> Result<MemoryDeps, CliError> {
         archive_line: Some(Arc::new(archived)),
         #[cfg(debug_assertions)]
         commit_hook: crate::fail::hook(&context.environment)?,
+        #[cfg(debug_assertions)]
         sabotage: crate::fail::sabotage(&context.environment)?.store,
         ..MemoryDeps::default()
     })

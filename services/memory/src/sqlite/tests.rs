@@ -178,6 +178,8 @@ async fn a_read_that_panics_hurts_nobody_else() {
     assert_eq!(store.read(&key, 0, 10).await.unwrap().last_seq, 1);
 }
 
+// The hook is there under debug assertions only.
+#[cfg(debug_assertions)]
 #[tokio::test]
 async fn what_waits_is_made_durable_together() {
     let (release, held) = mpsc::channel();
