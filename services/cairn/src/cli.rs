@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::commands::{
-    cancel, check_config, completions, decide, doctor, export, feedback, log, memory, pause,
+    approve, cancel, check_config, completions, decide, doctor, export, feedback, log, memory, pause,
     pending, plan, redo, report, resume, run, serve, sessions, show, skip, state, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
@@ -110,6 +110,8 @@ pub enum Command {
     Pending(pending::Args),
     /// Answer what a run waits for
     Decide(decide::Args),
+    /// Allow the calls, or the plan, that a session waits with
+    Approve(approve::Args),
     /// Show, edit and compare the plan of a run, or put a proposal into force
     Plan(plan::Args),
     /// Say what is to be different about a run, and see what that would change

@@ -27,7 +27,7 @@ pub fn order(number: i32) -> String {
     short(order.as_str_name(), "ORDER_")
 }
 
-pub(super) fn plan(plan: Option<&wire::Plan>) -> Value {
+pub fn plan(plan: Option<&wire::Plan>) -> Value {
     plan.map_or(Value::Null, |plan| {
         let steps: Vec<_> = plan.steps.iter().map(plan_step).collect();
         json!({"order": order(plan.order), "steps": steps})
