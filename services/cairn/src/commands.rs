@@ -1,9 +1,9 @@
 //! The commands, one file each, and the way to them.
 
+pub mod approve;
 pub mod cancel;
 pub mod check_config;
 pub mod completions;
-pub mod approve;
 pub mod decide;
 pub mod doctor;
 pub mod export;

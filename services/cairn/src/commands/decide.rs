@@ -8,7 +8,9 @@ use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::time::{clock, utc};
 use cairn_proto::event::Settlement;
-use cairn_proto::event::settlement::{Answer as Told, Approve, Deny, Done, Fail, Outcome, Retry, Skip};
+use cairn_proto::event::settlement::{
+    Answer as Told, Approve, Deny, Done, Fail, Outcome, Retry, Skip,
+};
 use cairn_proto::orchestrator::{DecideRequest, DecideResponse};
 use clap::Subcommand;
 use serde_json::json;

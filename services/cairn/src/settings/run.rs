@@ -86,7 +86,12 @@ impl RunSettings {
         if let Some(time) = self.max_time {
             let allowed = Duration::from_millis(1)..=Duration::from_secs(365 * 24 * 3600);
             let problem = format!("is {}", duration::show(time));
-            checks.require(allowed.contains(&time), "run.max_time", &problem, "1ms to 365d");
+            checks.require(
+                allowed.contains(&time),
+                "run.max_time",
+                &problem,
+                "1ms to 365d",
+            );
         }
         if let Some(calls) = self.max_calls {
             checks.range("run.max_calls", calls, 1..=1_000_000);

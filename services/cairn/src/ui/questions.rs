@@ -110,12 +110,18 @@ pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)]
         ],
         WaitReason::Approval => &[
             ("approve", "make this call, this once"),
-            ("deny --reason '…'", "do not make it: the model is told so, a tool step fails"),
+            (
+                "deny --reason '…'",
+                "do not make it: the model is told so, a tool step fails",
+            ),
         ],
         WaitReason::Question => &[("answer '…'", "what the model is told")],
         WaitReason::PlanReview => &[
             ("approve", "carry it out"),
-            ("deny --reason '…'", "make another: say what is to be different"),
+            (
+                "deny --reason '…'",
+                "make another: say what is to be different",
+            ),
         ],
         WaitReason::InDoubt | WaitReason::Unspecified => &[
             ("done --output '…'", "it was carried out, with this result"),

@@ -111,7 +111,11 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
     let budgets = [
         ("max_tokens", limits.max_tokens, 1_000_000_000_000),
         // A million dollars.
-        ("max_cost_nano_usd", limits.max_cost_nano_usd, 1_000_000_000_000_000),
+        (
+            "max_cost_nano_usd",
+            limits.max_cost_nano_usd,
+            1_000_000_000_000_000,
+        ),
         // A year.
         ("max_active_ms", limits.max_active_ms, 31_536_000_000),
     ];
@@ -139,11 +143,7 @@ pub(super) fn check_steps(at: &str, plan: &PlanDraft) -> Result<(), RpcError> {
     Ok(())
 }
 
-fn at_most(
-    field: &str,
-    value: impl Into<u64>,
-    limit: u64,
-) -> Result<(), RpcError> {
+fn at_most(field: &str, value: impl Into<u64>, limit: u64) -> Result<(), RpcError> {
     let value = value.into();
     if value <= limit {
         return Ok(());

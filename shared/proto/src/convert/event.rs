@@ -5,8 +5,8 @@ use super::error::ConvertError;
 use super::wire::{OnWire, known, plain_record, record};
 use crate::event::{self as proto, event::Kind};
 use cairn_engine::event::{
-    AttemptRef, Budget, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived, RequestedCall,
-    WaitReason,
+    AttemptRef, Budget, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived,
+    RequestedCall, WaitReason,
 };
 
 /// Takes the kinds in three lists: those whose fields have the same names on both sides, those

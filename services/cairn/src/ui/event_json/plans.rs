@@ -27,6 +27,7 @@ pub fn order(number: i32) -> String {
     short(order.as_str_name(), "ORDER_")
 }
 
+/// A plan as JSON, by the names of the contract; `null` if there is none.
 pub fn plan(plan: Option<&wire::Plan>) -> Value {
     plan.map_or(Value::Null, |plan| {
         let steps: Vec<_> = plan.steps.iter().map(plan_step).collect();

@@ -35,9 +35,7 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
             let text = format!("run {} cancelled{}", e.run, after_colon(&e.reason));
             line(Mark::Bad, text)
         }
-        Kind::BudgetRaised(e) => {
-            line(Mark::Plain, format!("run {} may use {}", e.run, more(e)))
-        }
+        Kind::BudgetRaised(e) => line(Mark::Plain, format!("run {} may use {}", e.run, more(e))),
         Kind::BudgetExhausted(e) => {
             let text = format!("run {}: {}", e.run, used_up(e.budget));
             line(Mark::Asks, text)
@@ -67,11 +65,23 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
 /// What a run was allowed on top.
 fn more(raised: &wire::BudgetRaised) -> String {
     let kinds = [
-        (u64::from(raised.turns), format!("{} more tool turns", raised.turns)),
+        (
+            u64::from(raised.turns),
+            format!("{} more tool turns", raised.turns),
+        ),
         (raised.tokens, format!("{} more tokens", raised.tokens)),
-        (raised.cost_nano_usd, format!("${} more", dollars(raised.cost_nano_usd))),
-        (raised.active_ms, format!("{} more time", span(raised.active_ms))),
-        (u64::from(raised.calls), format!("{} more tool calls", raised.calls)),
+        (
+            raised.cost_nano_usd,
+            format!("${} more", dollars(raised.cost_nano_usd)),
+        ),
+        (
+            raised.active_ms,
+            format!("{} more time", span(raised.active_ms)),
+        ),
+        (
+            u64::from(raised.calls),
+            format!("{} more tool calls", raised.calls),
+        ),
     ];
     let kinds = kinds.into_iter().filter(|(more, _)| *more > 0);
     let kinds: Vec<String> = kinds.map(|(_, text)| text).collect();
