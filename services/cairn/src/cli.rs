@@ -1,8 +1,9 @@
 //! The command line.
 
 use crate::commands::{
-    cancel, check_config, completions, decide, doctor, export, feedback, log, memory, pause,
-    pending, plan, redo, report, resume, run, serve, sessions, show, skip, state, tree, watch,
+    approve, cancel, check_config, completions, decide, doctor, export, feedback, log, memory,
+    pause, pending, plan, redo, report, resume, run, serve, sessions, show, skip, state, tree,
+    watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -110,6 +111,8 @@ pub enum Command {
     Pending(pending::Args),
     /// Answer what a run waits for
     Decide(decide::Args),
+    /// Allow the calls, or the plan, that a session waits with
+    Approve(approve::Args),
     /// Show, edit and compare the plan of a run, or put a proposal into force
     Plan(plan::Args),
     /// Say what is to be different about a run, and see what that would change

@@ -1,5 +1,6 @@
 //! The commands, one file each, and the way to them.
 
+pub mod approve;
 pub mod cancel;
 pub mod check_config;
 pub mod completions;
@@ -134,6 +135,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::Show(args) => Box::pin(show::run(args, context)),
         Command::Pending(args) => Box::pin(pending::run(args, context)),
         Command::Decide(args) => Box::pin(decide::run(args, context)),
+        Command::Approve(args) => Box::pin(approve::run(args, context)),
         Command::Log(args) => Box::pin(log::run(args, context)),
         Command::State(args) => Box::pin(state::run(args, context)),
         Command::Memory(args) => Box::pin(memory::run(args, context)),

@@ -31,6 +31,7 @@ pub use links::LinkSettings;
 pub use models::{ModelSettings, ProviderSettings};
 pub use parts::parts;
 pub use run::RunSettings;
+pub(crate) use run::{millis, nano_usd};
 pub use store::{RedisSettings, StoreSettings};
 
 use crate::cli::Global;
@@ -109,6 +110,8 @@ pub struct ToolSettings {
     pub allow: Option<Vec<String>>,
     /// Names of tools that may not be called, also if they are allowed.
     pub deny: Vec<String>,
+    /// Names of tools of which each call waits for a person's approval.
+    pub ask: Vec<String>,
     /// Programs as tools.
     pub commands: Vec<CommandConfig>,
 }

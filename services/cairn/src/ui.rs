@@ -12,6 +12,7 @@ pub mod plan_diff;
 pub mod plan_document;
 pub mod plans;
 pub mod progress;
+pub mod questions;
 pub mod revisions;
 pub mod style;
 pub mod table;

@@ -21,7 +21,7 @@ use cairn_rpc::metrics::{self, histogram};
 use cairn_rpc::trace::is_content_wanted;
 use cairn_rpc::{Link, Namespace, RpcError, TraceParent};
 use futures::stream::{FuturesUnordered, StreamExt};
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -182,7 +182,8 @@ struct ModelStep<'a> {
     tools: &'a Tools,
     owner: &'a mut Owner,
     model: Arc<dyn Model>,
-    effects: HashMap<String, Effect>,
+    /// Tools whose calls begin before the reply that asks for them is durable.
+    early: HashSet<String>,
     conversation: Conversation,
 }
 
@@ -198,18 +199,20 @@ impl<'a> ModelStep<'a> {
         if start.max_tool_turns == 0 {
             return Err(RpcError::missing("start.max_tool_turns"));
         }
-        let effects: HashMap<_, _> = start
-            .tools
-            .iter()
-            .map(|tool| (tool.name.clone(), Effect::from(tool.effect())))
-            .collect();
+        let has_guide = start.tools.iter().any(|tool| tool.name == "step");
+        let is_early = |tool: &&executor::OfferedTool| {
+            let is_pure = Effect::from(tool.effect()) == Effect::Pure;
+            is_pure && !tool.needs_approval && !start.no_early_calls
+        };
+        let early = start.tools.iter().filter(is_early);
+        let early = early.map(|tool| tool.name.clone()).collect();
         let offered = std::mem::take(&mut start.tools)
             .into_iter()
             .enumerate()
             .map(|(at, tool)| offered_tool(at, tool))
             .collect::<Result<_, _>>()?;
         let mut base_prompts = vec![prompt::EXECUTION];
-        if effects.contains_key("step") {
+        if has_guide {
             base_prompts.push(prompt::GUIDE);
         }
         let conversation = Conversation::new(
@@ -224,7 +227,7 @@ impl<'a> ModelStep<'a> {
             tools,
             owner,
             model,
-            effects,
+            early,
             conversation,
         })
     }
@@ -315,7 +318,7 @@ impl<'a> ModelStep<'a> {
         let mut turn = Turn::new(self.attempt, number, &message.tool_calls);
         let mut pure = Vec::new();
         for (index, call) in message.tool_calls.iter().enumerate() {
-            if self.effects.get(&call.name) == Some(&Effect::Pure) {
+            if self.early.contains(&call.name) {
                 pure.push(Call::pure(turn.start(index), call));
             }
         }

@@ -34,6 +34,8 @@ pub(crate) struct Call {
     key: Option<String>,
     not_after_unix_ms: i64,
     effect: Effect,
+    /// What a person has agreed to; empty if nobody has to.
+    approval: String,
 }
 
 impl Call {
@@ -46,6 +48,7 @@ impl Call {
             key: None,
             not_after_unix_ms: 0,
             effect: Effect::Pure,
+            approval: String::new(),
         }
     }
 
@@ -62,6 +65,7 @@ impl Call {
             key: Some(permit.call_key),
             not_after_unix_ms: permit.not_after_unix_ms,
             effect,
+            approval: permit.approval,
         })
     }
 }
@@ -142,6 +146,7 @@ impl Tools {
             arguments_json: call.arguments,
             session: self.session.clone(),
             not_after_unix_ms: call.not_after_unix_ms,
+            approval: call.approval,
         };
         let mut delays = RETRY_DELAYS.into_iter();
         loop {

@@ -38,10 +38,12 @@ impl Catalogue {
                 effect,
                 time_limit_ms: tool.time_limit_ms,
                 in_process: tool.in_process,
+                needs_approval: tool.needs_approval,
             };
             catalogue.facts.insert(tool.name.clone(), facts);
             catalogue.offered.push(OfferedTool {
                 effect: tool.effect,
+                needs_approval: tool.needs_approval,
                 name: tool.name,
                 description: tool.description,
                 parameters_json: tool.parameters_json,
@@ -56,6 +58,7 @@ impl Catalogue {
                 description: tool.description.to_owned(),
                 parameters_json: tool.parameters.to_owned(),
                 effect: WireEffect::State.into(),
+                needs_approval: false,
             }));
         catalogue.offered.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(catalogue)
@@ -95,6 +98,7 @@ mod tests {
             description: format!("Does {name}."),
             parameters_json: r#"{"type":"object"}"#.to_owned(),
             effect: 0,
+            needs_approval: false,
         };
         let text = prompt(&[tool("count"), tool("weigh")]);
         let lines: Vec<_> = text.lines().filter(|line| line.starts_with('-')).collect();

@@ -174,13 +174,30 @@ fn pending_message(key: &SessionKey, open: Pending) -> pb::Pending {
             message.reason = wire::WaitReason::from(WaitReason::Budget).into();
             message.run = run;
         }
-        Subject::Call(call) => {
-            message.reason = wire::WaitReason::from(WaitReason::InDoubt).into();
+        Subject::Plan { run, proposal } => {
+            message.reason = wire::WaitReason::from(WaitReason::PlanReview).into();
+            message.run = run;
+            message.proposal = proposal;
+        }
+        Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => {
+            let reason = match open.id.subject {
+                Subject::Approval(_) => WaitReason::Approval,
+                Subject::Question(_) => WaitReason::Question,
+                _ => WaitReason::InDoubt,
+            };
+            message.reason = wire::WaitReason::from(reason).into();
             message.run = call.attempt.run;
             message.step = call.attempt.step;
             message.call_key = call_key(key.namespace.as_str(), &key.id, call);
         }
     }
+    if let Some((question, choices)) = open.question {
+        message.question = question;
+        message.choices = choices;
+    }
+    let budget = open.budget.map(|budget| wire::Budget::from(budget).into());
+    message.budget = budget.unwrap_or_default();
+    message.plan = open.plan.map(Into::into);
     if let Some(call) = open.call {
         message.tool = call.tool;
         message.arguments_json = call.arguments;

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 /// Names that no configured tool may take: the file tools, and those that the owner of a session
 /// answers itself.
-const RESERVED: [&str; 12] = [
+const RESERVED: [&str; 13] = [
     "list_files",
     "read_file",
     "search_files",
     "write_file",
     "step",
+    "ask_person",
     "read_progress",
     "scratchpad",
     "session_memory_set",
@@ -45,6 +46,8 @@ pub struct Config {
     pub allow: Option<Vec<String>>,
     /// Names of tools that may not be called, also if they are allowed.
     pub deny: Vec<String>,
+    /// Names of tools of which each call waits for a person's approval.
+    pub ask: Vec<String>,
     /// Bounds of what one call may use up.
     pub limits: Limits,
     /// Tools that are programs. They run with the rights of this process.
@@ -58,6 +61,7 @@ impl Default for Config {
             output: PathBuf::from("cairn-out"),
             allow: None,
             deny: Vec::new(),
+            ask: Vec::new(),
             limits: Limits::default(),
             commands: Vec::new(),
         }

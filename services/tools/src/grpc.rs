@@ -27,7 +27,11 @@ impl ToolsService for Grpc {
         &self,
         _request: Request<proto::ListToolsRequest>,
     ) -> Result<Response<proto::ListToolsResponse>, Status> {
-        let tools = self.invoker.list().map(spec).collect();
+        let tools = self.invoker.list().map(|listed| proto::ToolSpec {
+            needs_approval: self.invoker.asks(&listed.name),
+            ..spec(listed)
+        });
+        let tools = tools.collect();
         Ok(Response::new(proto::ListToolsResponse { tools }))
     }
 
@@ -57,6 +61,7 @@ fn call(request: proto::InvokeToolRequest) -> CallRequest {
             .ok()
             .filter(|millis| *millis > 0),
         trace: None,
+        approval: request.approval,
     }
 }
 
@@ -92,6 +97,7 @@ fn spec(spec: &ToolSpec) -> proto::ToolSpec {
         // A call that is stopped may still hand over an answer that it has.
         time_limit_ms: millis(spec.time_limit + GRACE),
         in_process: spec.in_process,
+        needs_approval: false,
     }
 }
 

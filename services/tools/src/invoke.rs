@@ -41,6 +41,8 @@ pub struct Request {
     /// Last moment at which the call may begin, in milliseconds since 1970 by the store's clock.
     /// Needed unless the tool is pure.
     pub not_after: Option<u64>,
+    /// The digest of what a person has agreed to; empty if nobody was asked.
+    pub approval: String,
 }
 
 /// How a call ended.
@@ -85,6 +87,11 @@ impl Invoker {
         self.registry
             .list()
             .filter(move |spec| permissions.allows(&spec.name))
+    }
+
+    /// Whether each call of the tool needs a person's word.
+    pub fn asks(&self, name: &str) -> bool {
+        self.permissions.asks(name)
     }
 
     /// Makes one call. The effect decides what happens when this future is dropped: a pure call
@@ -180,6 +187,8 @@ impl Invoker {
             return Err(unknown(&request.name, names));
         };
         self.permissions.check(&request.name)?;
+        self.permissions
+            .check_approval(&request.name, &request.arguments, &request.approval)?;
         let arguments = schema::parse(&request.arguments, entry.spec().argument_limit)?;
         entry.schema.check(&arguments)?;
         Ok((entry, arguments))

@@ -90,7 +90,7 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
     let clock = Arc::new(StoreClock::new(deps.store_time, deps.monotonic));
     let invoker = Invoker::new(
         registry,
-        Permissions::new(config.allow, config.deny),
+        Permissions::new(config.allow, config.deny).asking(config.ask),
         Gate::new(clock.clone()),
         config.limits.parallel_calls,
     );
@@ -126,7 +126,7 @@ fn assemble(
         let tool = CommandTool::new(command.clone(), &folders.workspace, environment);
         registry.register(Arc::new(tool))?;
     }
-    check_lists(&registry, config.allow.as_deref(), &config.deny)?;
+    check_lists(&registry, config)?;
     Ok(registry)
 }
 
@@ -164,15 +164,16 @@ impl Folders {
     }
 }
 
-/// A misspelt name on a list would allow or deny nothing, in silence.
-fn check_lists(
-    registry: &ToolRegistry,
-    allow: Option<&[String]>,
-    deny: &[String],
-) -> Result<(), BuildError> {
+/// A misspelt name on a list would allow, deny or ask for nothing, in silence.
+fn check_lists(registry: &ToolRegistry, config: &Config) -> Result<(), BuildError> {
     let known: Vec<&str> = registry.list().map(|spec| spec.name.as_str()).collect();
     let mut faults = Vec::new();
-    for (field, names) in [("allow", allow.unwrap_or_default()), ("deny", deny)] {
+    let lists = [
+        ("allow", config.allow.as_deref().unwrap_or_default()),
+        ("deny", &config.deny),
+        ("ask", &config.ask),
+    ];
+    for (field, names) in lists {
         for name in names.iter().filter(|name| !known.contains(&name.as_str())) {
             let problem = format!("there is no tool '{name}'; tools: {}", known.join(", "));
             faults.push(Fault::new(field, problem));

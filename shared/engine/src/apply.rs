@@ -36,8 +36,9 @@ impl Session {
             E::RevisionRequested { .. }
             | E::PlanProposed { .. }
             | E::RevisionFailed { .. }
-            | E::PlanApplied { .. } => self.apply_to_plan(&event.kind)?,
+            | E::PlanApplied { .. } => self.apply_to_plan(&event.kind, at)?,
             E::RunStarted { .. }
+            | E::BudgetExhausted { .. }
             | E::RunPaused { .. }
             | E::RunWaiting { .. }
             | E::RunResumed { .. }
@@ -58,6 +59,8 @@ impl Session {
             | E::CallIntended { .. }
             | E::CallFinished(_)
             | E::CallInDoubt { .. }
+            | E::ApprovalRequested { .. }
+            | E::QuestionAsked { .. }
             | E::Decided { .. }
             | E::CallSettled { .. } => self.apply_to_call(&event.kind)?,
         }

@@ -104,6 +104,16 @@ pub struct LimitOverrides {
     pub max_own_revisions: u32,
     /// What the run does when a step fails.
     pub on_failure: Option<OnFailure>,
+    /// Have a person agree to what the planner makes; false leaves the default.
+    pub review_plan: bool,
+    /// Most tokens.
+    pub max_tokens: u64,
+    /// Most money, in 10⁻⁹ US dollars.
+    pub max_cost_nano_usd: u64,
+    /// Longest active time in milliseconds.
+    pub max_active_ms: u64,
+    /// Most tool calls.
+    pub max_calls: u32,
 }
 
 /// What a run does when a step fails. What depends on the step never begins.
@@ -132,6 +142,16 @@ pub struct RunLimits {
     pub max_own_revisions: u32,
     /// What it does when a step fails.
     pub on_failure: OnFailure,
+    /// Plans that the planner makes for the run itself need a person's agreement.
+    pub review_plan: bool,
+    /// Most tokens, in and out; 0 for no limit.
+    pub max_tokens: u64,
+    /// Most that it may cost, in 10⁻⁹ US dollars; 0 for no limit.
+    pub max_cost_nano_usd: u64,
+    /// Longest time that it may be active, without what it waits for people; 0 for no limit.
+    pub max_active_ms: u64,
+    /// Most tool calls; 0 for no limit.
+    pub max_calls: u32,
 }
 
 impl Default for RunLimits {
@@ -142,6 +162,11 @@ impl Default for RunLimits {
             max_parallel_steps: 8,
             max_own_revisions: 3,
             on_failure: OnFailure::Stop,
+            review_plan: false,
+            max_tokens: 0,
+            max_cost_nano_usd: 0,
+            max_active_ms: 0,
+            max_calls: 0,
         }
     }
 }
@@ -150,17 +175,23 @@ impl RunLimits {
     /// These limits with what `overrides` sets.
     pub fn with(self, overrides: LimitOverrides) -> Self {
         let pick = |given: u32, default: u32| if given == 0 { default } else { given };
+        let pick_long = |given: u64, default: u64| if given == 0 { default } else { given };
         Self {
             max_tool_turns: pick(overrides.max_tool_turns, self.max_tool_turns),
             max_turns: pick(overrides.max_turns, self.max_turns),
             max_parallel_steps: pick(overrides.max_parallel_steps, self.max_parallel_steps),
             max_own_revisions: pick(overrides.max_own_revisions, self.max_own_revisions),
             on_failure: overrides.on_failure.unwrap_or(self.on_failure),
+            review_plan: overrides.review_plan || self.review_plan,
+            max_tokens: pick_long(overrides.max_tokens, self.max_tokens),
+            max_cost_nano_usd: pick_long(overrides.max_cost_nano_usd, self.max_cost_nano_usd),
+            max_active_ms: pick_long(overrides.max_active_ms, self.max_active_ms),
+            max_calls: pick(overrides.max_calls, self.max_calls),
         }
     }
 }
 
-/// What a person says of a call whose outcome nobody knows, or of a budget that is used up.
+/// What a person says to a question; which fits which is said in `cairn/event/v1/command.proto`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
     /// The call was carried out, with this output.
@@ -180,6 +211,18 @@ pub enum Settlement {
         /// Why; may be empty.
         reason: String,
     },
+    /// Make the call; put the plan into force.
+    Approve,
+    /// Do not make the call; make another plan.
+    Deny {
+        /// Why, or what is to be different.
+        reason: String,
+    },
+    /// What the model asked for.
+    Answer {
+        /// What it is told.
+        text: String,
+    },
 }
 
 impl Settlement {
@@ -190,11 +233,14 @@ impl Settlement {
             Self::Retry => "retry",
             Self::Skip { .. } => "skip",
             Self::Fail { .. } => "fail",
+            Self::Approve => "approve",
+            Self::Deny { .. } => "deny",
+            Self::Answer { .. } => "answer",
         }
     }
 
     /// What the model is told as the result of the call, and whether that tells of a failure.
-    /// None if the call is to be sent again.
+    /// None if the call is to be sent.
     pub fn result(&self) -> Option<(String, bool)> {
         let told = |what: &str, reason: &str| match reason {
             "" => what.to_owned(),
@@ -202,7 +248,12 @@ impl Settlement {
         };
         match self {
             Self::Done { output } => Some((output.clone(), false)),
-            Self::Retry => None,
+            Self::Retry | Self::Approve => None,
+            Self::Answer { text } => Some((text.clone(), false)),
+            Self::Deny { reason } => {
+                let what = "a person does not allow this call; do not repeat it";
+                Some((told(what, reason), true))
+            }
             Self::Skip { reason } => {
                 let what = "a person decided to go on without this call; do not repeat it";
                 Some((told(what, reason), true))

@@ -6,9 +6,11 @@
 
 mod advance;
 mod attempt;
+mod budget;
 mod command;
 mod control;
 mod doubt;
+mod person;
 mod revise;
 mod state_tools;
 mod step_tool;
@@ -118,6 +120,8 @@ pub struct ToolFacts {
     pub time_limit_ms: u64,
     /// It dies with the tools process.
     pub in_process: bool,
+    /// Each call needs a person's word.
+    pub needs_approval: bool,
 }
 
 /// What the outside knows at the time of a decision.
@@ -239,10 +243,12 @@ impl Decision<'_> {
         usage: Usage,
         duration_ms: u64,
     ) -> Result<(), IllegalTransition> {
-        let is_planning = |r: &Run| r.plan.is_none() && !r.status.is_terminal();
-        if !self.session.run(run).is_some_and(is_planning) {
+        let is_planning =
+            |r: &&Run| r.plan.is_none() && r.review.is_none() && !r.status.is_terminal();
+        let Some(known) = self.session.run(run).filter(is_planning) else {
             return Ok(());
-        }
+        };
+        let (is_reviewed, proposal) = (known.limits.review_plan, known.proposed + 1);
         let checked = outcome.and_then(|plan| match Plan::new(&plan) {
             Ok(_) => Ok(plan),
             Err(fault) => {
@@ -251,6 +257,18 @@ impl Decision<'_> {
             }
         });
         match checked {
+            Ok(plan) if is_reviewed => {
+                self.emit(EventKind::PlanProposed {
+                    run,
+                    proposal,
+                    base_revision: 0,
+                    plan,
+                    request_seq: 0,
+                    usage,
+                    duration_ms,
+                })?;
+                self.reconcile_status(run)
+            }
             Ok(plan) => {
                 self.emit(EventKind::PlanApplied {
                     run,
@@ -275,7 +293,9 @@ impl Decision<'_> {
     /// Steps and calls with side effects of this run may begin.
     fn may_begin(&self, run: u32) -> bool {
         let run = self.session.run(run);
-        let is_held = run.is_none_or(|r| r.status == RunStatus::Paused || r.status.is_terminal());
+        let is_held = run.is_none_or(|r| {
+            r.status == RunStatus::Paused || r.status.is_terminal() || r.no_calls().is_some()
+        });
         self.facts.starts && !is_held
     }
 

@@ -64,8 +64,29 @@ pub struct RequestedCall {
 pub enum WaitReason {
     /// A call's outcome is not known.
     InDoubt,
-    /// The run's tool turns are used up.
+    /// A budget is used up.
     Budget,
+    /// A call is made only once a person allows it.
+    Approval,
+    /// The model asked a person something.
+    Question,
+    /// A plan is put into force only once a person agrees to it.
+    PlanReview,
+}
+
+/// What a run may use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Budget {
+    /// Tool turns.
+    Turns,
+    /// Tokens, in and out.
+    Tokens,
+    /// Money.
+    Cost,
+    /// Time in which the run is active.
+    Time,
+    /// Tool calls.
+    Calls,
 }
 
 /// What happened.
@@ -145,10 +166,18 @@ pub enum EventKind {
         run: u32,
         command_seq: u64,
     },
+    BudgetExhausted {
+        run: u32,
+        budget: Budget,
+    },
     BudgetRaised {
         run: u32,
         turns: u32,
         command_seq: u64,
+        tokens: u64,
+        cost_nano_usd: u64,
+        active_ms: u64,
+        calls: u32,
     },
     RunCompleted {
         run: u32,
@@ -199,6 +228,15 @@ pub enum EventKind {
     CallInDoubt {
         call: CallRef,
         settle_after: u64,
+    },
+    ApprovalRequested {
+        call: CallRef,
+        digest: String,
+    },
+    QuestionAsked {
+        call: CallRef,
+        question: String,
+        choices: Vec<String>,
     },
     Decided {
         command_seq: u64,
@@ -267,4 +305,6 @@ pub struct CallFinished {
 impl CallFinished {
     /// The reason that says for certain that nothing was done, so that the call may be sent again.
     pub const NOT_SENT: &str = "NotSent";
+    /// The reason of a call that a person, or the tools' settings, did not allow.
+    pub const DENIED: &str = "Denied";
 }

@@ -86,6 +86,13 @@ pub fn call_key(namespace: &str, session: &str, call: CallRef) -> String {
     hex(&digest.finish())
 }
 
+/// What an approval is bound to: a tool and its arguments, as they are written.
+pub fn approval_digest(tool: &str, arguments: &str) -> String {
+    let mut digest = Fields::new("cairn.approval", 1);
+    digest.text(tool).text(arguments);
+    hex(&digest.finish())
+}
+
 /// 16 hexadecimal digits that tell one list of numbers from another in the same domain.
 pub(crate) fn short_digest(domain: &str, numbers: &[u32]) -> String {
     let mut digest = Fields::new(domain, 1);

@@ -14,6 +14,10 @@ pub const MAX_MEMORY_VALUE: usize = 64 * 1024;
 pub const MAX_MEMORY_BYTES: usize = 2 * 1024 * 1024;
 /// Most keys of a session's memory that a run may set; the store has room for them as for the bytes.
 pub const MAX_MEMORY_KEYS: usize = 1024;
+/// Most bytes of a question to a person, its choices included.
+pub const MAX_QUESTION: usize = 8 * 1024;
+/// Most choices of a question to a person.
+pub const MAX_CHOICES: usize = 10;
 /// Most bytes of a goal.
 pub const MAX_GOAL: usize = 64 * 1024;
 /// Most calls of one reply.

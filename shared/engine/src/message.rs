@@ -95,6 +95,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Tokens in and out.
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
     /// Adds `other` to this, stopping at the largest number.
     pub fn add(&mut self, other: &Self) {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);

@@ -22,7 +22,7 @@ pub enum Work {
     },
     /// Have an executor run the attempt.
     RunStep(AttemptRef),
-    /// Decide again at that time: an answer takes effect then.
+    /// Decide again at that time: an answer takes effect then, or a budget is used up.
     Wake {
         /// Milliseconds since 1970 by the store's clock.
         at: u64,
@@ -41,6 +41,7 @@ impl Session {
         if let Some(run) = self.runs.last()
             && let Some((&request_seq, _)) = run.revising.first_key_value()
             && !matches!(run.status, RunStatus::Planning | RunStatus::Paused)
+            && (run.status.is_terminal() || run.no_questions().is_none())
         {
             work.push(Work::Revise {
                 run: run.number,
@@ -53,10 +54,11 @@ impl Session {
         if run.status == RunStatus::Planning {
             work.push(Work::Plan { run: run.number });
         }
-        let has_no_turns = run.is_budget_used_up();
-        let mut wake: Option<u64> = None;
+        let asks_no_model = run.no_questions().is_some();
+        let begins_nothing = run.status == RunStatus::Paused || run.no_calls().is_some();
+        let mut wake = run.deadline();
         for (name, step, attempt) in run.running_attempts() {
-            if attempt.is_in_doubt() {
+            if attempt.waits_for_person() {
                 let times = attempt
                     .calls(name)
                     .filter_map(|(_, call)| match &call.status {
@@ -67,12 +69,12 @@ impl Session {
                         _ => None,
                     });
                 wake = times.chain(wake).min();
-            } else if run.status == RunStatus::Paused {
+            } else if begins_nothing {
                 // What has side effects and was begun is to end; nothing else goes on.
                 if attempt.has_intended_call() {
                     work.push(Work::RunStep(name));
                 }
-            } else if !(has_no_turns && step.plan.tool.is_none() && attempt.needs_turn()) {
+            } else if !(asks_no_model && step.plan.tool.is_none() && attempt.needs_turn()) {
                 work.push(Work::RunStep(name));
             }
         }

@@ -1,7 +1,8 @@
 //! The questions that a run waits for, and their names.
 
-use crate::event::{AttemptRef, CallRef, WaitReason};
-use crate::state::{Call, CallStatus, Run, RunStatus, Session};
+use crate::event::{AttemptRef, Budget, CallRef, WaitReason};
+use crate::plan::PlanDraft;
+use crate::state::{Ask, Call, CallStatus, Run, RunStatus, Session};
 use std::fmt;
 
 /// The name of a question. What is asked again is another question: an answer to the first, sent
@@ -19,10 +20,21 @@ pub struct PendingId {
 pub enum Subject {
     /// What became of this call?
     Call(CallRef),
-    /// May the run use more tool turns?
+    /// May the run use more?
     Budget {
         /// Number of the run.
         run: u32,
+    },
+    /// May this call be made?
+    Approval(CallRef),
+    /// What the model asked by this call.
+    Question(CallRef),
+    /// Is this plan to be put into force?
+    Plan {
+        /// Number of the run.
+        run: u32,
+        /// Number of the proposal.
+        proposal: u32,
     },
 }
 
@@ -31,20 +43,27 @@ pub enum Subject {
 pub struct Pending {
     /// Its name.
     pub id: PendingId,
-    /// For a call: the tool, its arguments, and when an answer takes effect.
+    /// For a call in doubt or one that needs approval: the tool, its arguments, and when an answer
+    /// takes effect.
     pub call: Option<PendingCall>,
+    /// For a question: its text, and the answers that the model proposes.
+    pub question: Option<(String, Vec<String>)>,
+    /// For a budget: which one is used up.
+    pub budget: Option<Budget>,
+    /// For a plan: the plan.
+    pub plan: Option<PlanDraft>,
     /// An answer was accepted and has not taken effect.
     pub is_answered: bool,
 }
 
-/// A call in doubt.
+/// A call that a question is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCall {
     /// Name of the tool.
     pub tool: String,
     /// Its arguments as JSON text.
     pub arguments: String,
-    /// An answer takes effect from then on.
+    /// An answer takes effect from then on; 0 for at once.
     pub settle_after: u64,
 }
 
@@ -58,31 +77,52 @@ impl PendingId {
         };
         let numbers = place.split('.').map(|n| n.parse().ok());
         let numbers: Vec<u32> = numbers.collect::<Option<_>>()?;
-        let subject = match (kind, &numbers[..]) {
-            ("budget", &[run]) => Subject::Budget { run },
-            ("call", &[run, step, attempt, tool_turn, index]) => Subject::Call(CallRef {
+        let call = match numbers[..] {
+            [run, step, attempt, tool_turn, index] => Some(CallRef {
                 attempt: AttemptRef { run, step, attempt },
                 tool_turn,
                 index,
             }),
+            _ => None,
+        };
+        let subject = match (kind, &numbers[..]) {
+            ("budget", &[run]) => Subject::Budget { run },
+            ("plan", &[run, proposal]) => Subject::Plan { run, proposal },
+            ("call", _) => Subject::Call(call?),
+            ("approval", _) => Subject::Approval(call?),
+            ("question", _) => Subject::Question(call?),
             _ => return None,
         };
-        Some(Self { subject, time })
+        // Only what became of a call, and more of a budget, can be asked again.
+        let is_asked_again = matches!(subject, Subject::Call(_) | Subject::Budget { .. });
+        (is_asked_again || time == 1).then_some(Self { subject, time })
     }
 }
 
 impl fmt::Display for PendingId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.subject {
-            Subject::Budget { run } => write!(f, "budget-{run}")?,
-            Subject::Call(call) => {
-                let AttemptRef { run, step, attempt } = call.attempt;
-                let CallRef {
-                    tool_turn, index, ..
-                } = call;
-                write!(f, "call-{run}.{step}.{attempt}.{tool_turn}.{index}")?;
+        let (kind, call) = match &self.subject {
+            Subject::Budget { run } => {
+                write!(f, "budget-{run}")?;
+                return self.fmt_time(f);
             }
-        }
+            Subject::Plan { run, proposal } => return write!(f, "plan-{run}.{proposal}"),
+            Subject::Call(call) => ("call", call),
+            Subject::Approval(call) => ("approval", call),
+            Subject::Question(call) => ("question", call),
+        };
+        let AttemptRef { run, step, attempt } = call.attempt;
+        let CallRef {
+            tool_turn, index, ..
+        } = call;
+        write!(f, "{kind}-{run}.{step}.{attempt}.{tool_turn}.{index}")?;
+        self.fmt_time(f)
+    }
+}
+
+impl PendingId {
+    /// What is asked for the first time has no number.
+    fn fmt_time(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.time {
             1 => Ok(()),
             time => write!(f, "-{time}"),
@@ -97,39 +137,82 @@ pub fn pending(session: &Session) -> Vec<Pending> {
     };
     let mut open = Vec::new();
     for (name, _, attempt) in run.running_attempts() {
-        for (call_name, call) in attempt.calls(name) {
-            let CallStatus::InDoubt {
-                settle_after,
-                answer,
-            } = &call.status
-            else {
-                continue;
-            };
-            open.push(Pending {
-                id: PendingId {
-                    subject: Subject::Call(call_name),
-                    time: call.doubts,
-                },
-                call: Some(PendingCall {
-                    tool: call.call.name.clone(),
-                    arguments: call.call.arguments.clone(),
-                    settle_after: *settle_after,
-                }),
-                is_answered: answer.is_some(),
-            });
-        }
+        let calls = attempt.last_calls(name);
+        open.extend(calls.filter_map(|(call_name, call)| question_of(call_name, call)));
+    }
+    let review = run.review.and_then(|proposal| {
+        let plan = run.proposals.get(&proposal)?.plan.clone();
+        let run = run.number;
+        Some((Subject::Plan { run, proposal }, plan))
+    });
+    if let Some((subject, plan)) = review {
+        open.push(Pending {
+            plan: Some(plan),
+            is_answered: !run.revising.is_empty(),
+            ..Pending::about(PendingId { subject, time: 1 })
+        });
     }
     if run.status == RunStatus::Waiting(WaitReason::Budget) {
         open.push(Pending {
-            id: budget_question(run),
-            call: None,
-            is_answered: false,
+            budget: run.lacks(),
+            ..Pending::about(budget_question(run))
         });
     }
     open
 }
 
-/// The question that a run asks when its tool turns are used up.
+/// What a call asks, if it does.
+fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
+    let about = |subject| Pending::about(PendingId { subject, time: 1 });
+    let told = |settle_after| PendingCall {
+        tool: call.call.name.clone(),
+        arguments: call.call.arguments.clone(),
+        settle_after,
+    };
+    match &call.status {
+        CallStatus::InDoubt {
+            settle_after,
+            answer,
+        } => Some(Pending {
+            call: Some(told(*settle_after)),
+            is_answered: answer.is_some(),
+            ..Pending::about(PendingId {
+                subject: Subject::Call(name),
+                time: call.doubts,
+            })
+        }),
+        CallStatus::Asking {
+            ask: Ask::Approval { .. },
+            answer: None,
+        } => Some(Pending {
+            call: Some(told(0)),
+            ..about(Subject::Approval(name))
+        }),
+        CallStatus::Asking {
+            ask: Ask::Question { question, choices },
+            answer: None,
+        } => Some(Pending {
+            question: Some((question.clone(), choices.clone())),
+            ..about(Subject::Question(name))
+        }),
+        _ => None,
+    }
+}
+
+impl Pending {
+    fn about(id: PendingId) -> Self {
+        Self {
+            id,
+            call: None,
+            question: None,
+            budget: None,
+            plan: None,
+            is_answered: false,
+        }
+    }
+}
+
+/// The question that a run asks when a budget is used up.
 pub(crate) fn budget_question(run: &Run) -> PendingId {
     PendingId {
         subject: Subject::Budget { run: run.number },

@@ -8,8 +8,10 @@ use crate::plan::PlanDraft;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+mod budget;
 mod plan;
 
+pub(crate) use budget::Raise;
 pub use plan::{EffectfulCall, Moment, PlanState, Step, StepStatus};
 
 /// A session as its journal makes it.
@@ -82,12 +84,26 @@ pub struct Run {
     pub usage: Usage,
     /// Tool turns so far.
     pub tool_turns: u32,
-    /// Tool turns that it may use before it asks.
-    pub turn_allowance: u32,
+    /// Tool calls so far, without those that the owner answers itself.
+    pub calls: u32,
+    /// What it may use before it asks.
+    pub allowance: Allowance,
     /// How often it was allowed more.
     pub raises: u32,
+    /// Its active time is used up, as far as it was looked at.
+    pub is_out_of_time: bool,
+    /// Active time before `active_since`, in milliseconds.
+    pub active_ms: u64,
+    /// Since when it has been active; none while it waits for a person, is paused, or has ended.
+    pub active_since: Option<u64>,
     /// Calls whose outcome is not known.
     pub in_doubt: u32,
+    /// Calls that wait for a person's approval.
+    pub approvals: u32,
+    /// Calls by which the model asked a person something.
+    pub questions: u32,
+    /// The proposal that a person is to agree to.
+    pub review: Option<u32>,
     /// The failure of the first step of this plan that failed.
     pub failing: Option<Failure>,
     /// Wishes for another plan that the planner is asked about, by the command that they came
@@ -111,6 +127,21 @@ pub struct Run {
     pub failure: Option<Failure>,
     /// Once cancelled: why.
     pub cancel_reason: String,
+}
+
+/// What a run may use before it asks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowance {
+    /// Tool turns.
+    pub turns: u32,
+    /// Tokens; `None` for any number.
+    pub tokens: Option<u64>,
+    /// Money in 10⁻⁹ US dollars; `None` for any.
+    pub cost_nano_usd: Option<u64>,
+    /// Active time in milliseconds; `None` for any.
+    pub active_ms: Option<u64>,
+    /// Tool calls; `None` for any number.
+    pub calls: Option<u32>,
 }
 
 /// One try at a step, as far as it is durable.
@@ -148,6 +179,8 @@ pub struct Call {
     pub status: CallStatus,
     /// How often it was in doubt.
     pub doubts: u32,
+    /// A person has agreed to it: to the call of which this is the digest.
+    pub approval: Option<String>,
 }
 
 /// How far a call got.
@@ -155,6 +188,13 @@ pub struct Call {
 pub enum CallStatus {
     /// Asked for. It may have been sent if it is not effectful.
     Requested,
+    /// A person has to say something first.
+    Asking {
+        /// What is asked.
+        ask: Ask,
+        /// What the person said, between that and the result that follows from it.
+        answer: Option<Settlement>,
+    },
     /// It may be sent, and may have been.
     Intended {
         /// Not sent after this.
@@ -181,6 +221,23 @@ pub enum CallStatus {
         is_error: bool,
         /// Stable name of the failure; empty without one.
         reason: String,
+    },
+}
+
+/// What a call asks a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ask {
+    /// May it be made?
+    Approval {
+        /// Of its tool and its arguments.
+        digest: String,
+    },
+    /// What the model wants to know.
+    Question {
+        /// In its words.
+        question: String,
+        /// Answers that it proposes.
+        choices: Vec<String>,
     },
 }
 
@@ -263,11 +320,6 @@ impl Run {
             Some((name, step, attempt))
         })
     }
-
-    /// The tool turns allowed are used up.
-    pub fn is_budget_used_up(&self) -> bool {
-        self.tool_turns >= self.turn_allowance
-    }
 }
 
 impl Attempt {
@@ -288,6 +340,20 @@ impl Attempt {
             })
     }
 
+    /// The calls of the last tool turn with their names; those before it have ended.
+    pub fn last_calls(&self, attempt: AttemptRef) -> impl Iterator<Item = (CallRef, &Call)> {
+        let tool_turn = (self.turns.len() as u32).saturating_sub(1);
+        let calls = self.turns.last().into_iter().flat_map(|turn| &turn.calls);
+        calls.zip(0..).map(move |(call, index)| {
+            let name = CallRef {
+                attempt,
+                tool_turn,
+                index,
+            };
+            (name, call)
+        })
+    }
+
     /// It can do nothing that matters without asking the model again. Calls that may be made again
     /// at any time wait with it; a call with side effects, and the end of the step when it waits
     /// for other calls, do not.
@@ -305,10 +371,17 @@ impl Attempt {
         })
     }
 
-    /// Somebody has to say what became of a call.
-    pub fn is_in_doubt(&self) -> bool {
+    /// A person has to say something about a call: what became of it, whether it may be made, or
+    /// what the model wants to know. Nothing of the attempt goes on meanwhile, and nobody keeps a
+    /// slot for it.
+    pub fn waits_for_person(&self) -> bool {
         let mut calls = self.turns.last().into_iter().flat_map(|turn| &turn.calls);
-        calls.any(|call| matches!(call.status, CallStatus::InDoubt { .. }))
+        calls.any(|call| {
+            matches!(
+                call.status,
+                CallStatus::InDoubt { .. } | CallStatus::Asking { .. }
+            )
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Which transitions there are. Everything that is not listed here is refused, with its name.
 
+use crate::event::WaitReason;
 use crate::state::{CallStatus, RunStatus, StepStatus};
 use std::fmt;
 
@@ -19,6 +20,7 @@ pub enum StepPhase {
 #[allow(missing_docs)] // Described at `CallStatus`.
 pub enum CallPhase {
     Requested,
+    Asking,
     Intended,
     InDoubt,
     Finished,
@@ -36,26 +38,30 @@ pub fn step_may(from: StepPhase, to: StepPhase) -> bool {
 /// Runs may wait, pause and go on, and end. Only another plan opens an ended one again.
 pub fn run_may(from: RunStatus, to: RunStatus) -> bool {
     use RunStatus::{Cancelled, Completed, Failed, Paused, Planning, Running, Waiting};
+    use WaitReason::{Budget, PlanReview};
     matches!(
         (from, to),
-        (Planning, Running | Paused | Failed | Cancelled)
+        (Planning, Waiting(Budget | PlanReview) | Running)
+            | (Planning, Paused | Failed | Cancelled)
             | (
                 Running,
                 Waiting(_) | Paused | Completed | Failed | Cancelled
             )
             | (Waiting(_), Running | Paused | Failed | Cancelled)
+            | (Waiting(Budget | PlanReview), Planning)
             | (Paused, Planning | Running | Failed | Cancelled)
             | (Completed | Failed | Cancelled, Running)
     )
 }
 
-/// A call is intended again if it is certain that it was not sent; one in doubt is finished or
-/// asked for again by a person's word only.
+/// A call is intended again if it is certain that it was not sent; one in doubt, or one that asks a
+/// person, is finished or asked for again by a person's word only.
 pub fn call_may(from: CallPhase, to: CallPhase) -> bool {
-    use CallPhase::{Finished, InDoubt, Intended, Requested};
+    use CallPhase::{Asking, Finished, InDoubt, Intended, Requested};
     matches!(
         (from, to),
-        (Requested, Intended | Finished)
+        (Requested, Asking | Intended | Finished)
+            | (Asking, Requested | Finished)
             | (Intended, Intended | Finished | InDoubt)
             | (InDoubt, Finished | Requested)
     )
@@ -127,6 +133,7 @@ impl CallStatus {
     pub fn phase(&self) -> CallPhase {
         match self {
             Self::Requested => CallPhase::Requested,
+            Self::Asking { .. } => CallPhase::Asking,
             Self::Intended { .. } => CallPhase::Intended,
             Self::InDoubt { .. } => CallPhase::InDoubt,
             Self::Finished { .. } => CallPhase::Finished,

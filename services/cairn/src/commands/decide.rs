@@ -8,7 +8,9 @@ use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::time::{clock, utc};
 use cairn_proto::event::Settlement;
-use cairn_proto::event::settlement::{Done, Fail, Outcome, Retry, Skip};
+use cairn_proto::event::settlement::{
+    Answer as Told, Approve, Deny, Done, Fail, Outcome, Retry, Skip,
+};
 use cairn_proto::orchestrator::{DecideRequest, DecideResponse};
 use clap::Subcommand;
 use serde_json::json;
@@ -17,12 +19,15 @@ use std::process::ExitCode;
 /// What can be said to `cairn decide`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-cairn pending shows the questions with their ids. The answer is durable once this command ends.
+cairn pending shows the questions with their ids, and which answers they take. The answer is durable
+once this command ends.
 
 Examples:
-  cairn decide s-7f3k 1.2.1.0.0 done --output \"sent to all\"
-  cairn decide s-7f3k 1.2.1.0.0 retry
-  cairn decide s-7f3k 1.2.1.0.0 skip --reason \"not needed any more\"")]
+  cairn decide s-7f3k call-1.2.1.0.0 done --output \"sent to all\"
+  cairn decide s-7f3k call-1.2.1.0.0 retry
+  cairn decide s-7f3k approval-1.2.1.0.0 deny --reason \"not on a Friday\"
+  cairn decide s-7f3k question-1.1.1.2.0 answer \"the second one\"
+  cairn decide s-7f3k plan-1.1 approve")]
 pub struct Args {
     /// The session: its id or a unique beginning of it
     #[arg(value_name = "SESSION")]
@@ -52,11 +57,25 @@ enum Answer {
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
-    /// The step fails
+    /// The step fails; for a budget, the run
     Fail {
         /// Why, for the journal
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
+    },
+    /// Make the call, this once; carry out the plan
+    Approve,
+    /// Do not make the call; make another plan
+    Deny {
+        /// Why, for the journal and the model; of a plan, what is to be different
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
+    /// Answer what the model asks
+    Answer {
+        /// What it is told
+        #[arg(value_name = "TEXT")]
+        text: String,
     },
 }
 
@@ -73,23 +92,33 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 
 async fn decide(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
     let session = client.resolve(Some(&args.session)).await?;
-    let settlement = Settlement {
-        outcome: Some(args.answer.outcome()),
-    };
+    let outcome = args.answer.outcome();
+    let answer = answer(client, &session, &args.pending, outcome).await?;
+    tell(client, context, &session, &args.pending, &answer)
+}
+
+/// Gives one answer, which is durable then.
+pub(super) async fn answer(
+    client: &mut Client<'_>,
+    session: &str,
+    pending: &str,
+    outcome: Outcome,
+) -> Result<DecideResponse, CliError> {
     let request = DecideRequest {
-        session: session.clone(),
-        pending_id: args.pending.clone(),
-        settlement: Some(settlement),
+        session: session.to_owned(),
+        pending_id: pending.to_owned(),
+        settlement: Some(Settlement {
+            outcome: Some(outcome),
+        }),
         request_id: uuid::Uuid::now_v7().simple().to_string(),
     };
     // The same request_id each time, so that it is answered once however often it is asked.
-    let answer = client
+    client
         .persist(|mut orchestrator| {
             let request = request.clone();
             async move { orchestrator.decide(request).await }
         })
-        .await?;
-    tell(client, context, &session, &args.pending, &answer)
+        .await
 }
 
 fn tell(
@@ -124,6 +153,9 @@ impl Answer {
             Self::Retry => Outcome::Retry(Retry {}),
             Self::Skip { reason } => Outcome::Skip(Skip { reason }),
             Self::Fail { reason } => Outcome::Fail(Fail { reason }),
+            Self::Approve => Outcome::Approve(Approve {}),
+            Self::Deny { reason } => Outcome::Deny(Deny { reason }),
+            Self::Answer { text } => Outcome::Answer(Told { text }),
         }
     }
 }

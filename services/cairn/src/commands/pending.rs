@@ -4,8 +4,8 @@ use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::describe::{pending_json, pending_lines};
 use crate::ui::out;
+use crate::ui::questions::{pending_json, pending_lines};
 use crate::ui::style::Style;
 use cairn_proto::orchestrator::ListPendingRequest;
 use std::process::ExitCode;
@@ -13,8 +13,9 @@ use std::process::ExitCode;
 /// What can be said to `cairn pending`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-With --json one question a line: session, id, reason (in_doubt, budget), run, step, tool,
-arguments_json, call_key, settle_after (null for at once), answered.
+With --json one question a line: session, id, reason (in_doubt, budget, approval, question,
+plan_review), run, step, tool, arguments_json, call_key, settle_after (null for at once), answered,
+question, choices, budget (turns, tokens, cost, time, calls), plan, proposal.
 
 Examples:
   cairn pending            all sessions that wait

@@ -6,6 +6,7 @@ use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::settings::{millis, nano_usd};
 use crate::ui::text::command;
 use crate::workspace::resume_command;
 use cairn_boot::config::duration;
@@ -70,6 +71,21 @@ pub struct Args {
     /// With --on-failure revise: most revisions in a row that the run asks for by itself
     #[arg(long, value_name = "N")]
     max_own_revisions: Option<u32>,
+    /// Show the plan and wait for a person's approval before it is carried out
+    #[arg(long)]
+    review: bool,
+    /// Most tokens, in and out, of planning and all steps; then it waits and asks
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u64>,
+    /// Most money in US dollars, such as 0.50; then it waits and asks
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    max_cost: Option<u64>,
+    /// Longest time that it may be active, such as 10m; then it waits and asks
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    max_time: Option<Duration>,
+    /// Most tool calls; then it waits and asks
+    #[arg(long, value_name = "N")]
+    max_calls: Option<u32>,
     /// Also tell what the model does to its own state: notes, parts of steps, session memory. On a
     /// terminal nothing is told but the plan as it moves on
     #[arg(short, long)]
@@ -139,7 +155,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             model: model(&args, context),
             ..StartRun::default()
         }),
-        time_to_live_ms: keep_ms(args.keep),
+        time_to_live_ms: args.keep.map_or(0, millis),
     };
     let mut client = Client::attach(context, Access::Hold).await?;
     let followed = start_and_follow(&mut client, request, args).await;
@@ -155,6 +171,11 @@ fn limits(args: &Args) -> LimitOverrides {
         max_parallel_steps: args.max_parallel_steps.unwrap_or(0),
         max_own_revisions: args.max_own_revisions.unwrap_or(0),
         on_failure: on_failure.unwrap_or_default().into(),
+        review_plan: args.review,
+        max_tokens: args.max_tokens.unwrap_or(0),
+        max_cost_nano_usd: args.max_cost.unwrap_or(0),
+        max_active_ms: args.max_time.map_or(0, millis),
+        max_calls: args.max_calls.unwrap_or(0),
     }
 }
 
@@ -231,10 +252,11 @@ fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| allowed.to_owned())
 }
 
-fn keep_ms(keep: Option<Duration>) -> u64 {
-    keep.map_or(0, |keep| {
-        u64::try_from(keep.as_millis()).unwrap_or(u64::MAX)
-    })
+/// In 10⁻⁹ dollars.
+fn dollars(text: &str) -> Result<u64, String> {
+    let allowed = "dollars, from 0.000001 to 1000000";
+    let dollars: Option<f64> = text.parse().ok();
+    dollars.and_then(nano_usd).ok_or_else(|| allowed.to_owned())
 }
 
 fn refused(context: &Context, request: &StartRunRequest, error: CliError) -> CliError {

@@ -5,12 +5,12 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::describe::{
-    painted, pending_json, pending_lines, run_status, seen, session_json, session_status,
-    step_json, step_lines, usage_text,
+    painted, run_status, seen, session_json, session_status, step_json, step_lines, usage_text,
 };
 use crate::ui::event_json::order;
 use crate::ui::event_line::failure_text;
 use crate::ui::out;
+use crate::ui::questions::{pending_json, pending_lines};
 use crate::ui::style::Style;
 use crate::ui::text::{block, command};
 use crate::ui::time::{span, utc};

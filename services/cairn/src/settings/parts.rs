@@ -85,6 +85,7 @@ pub(super) fn tools(settings: &Settings) -> cairn_tools::Config {
         output: settings.workspace.output.clone(),
         allow: settings.tools.allow.clone(),
         deny: settings.tools.deny.clone(),
+        ask: settings.tools.ask.clone(),
         commands: settings.tools.commands.clone(),
         ..cairn_tools::Config::default()
     }

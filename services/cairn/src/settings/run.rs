@@ -1,8 +1,10 @@
 //! Limits of runs, and what they do when a step fails.
 
 use cairn_boot::Checks;
+use cairn_boot::config::duration;
 use cairn_engine::command::{self, RunLimits};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Limits of a run that names none.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,6 +20,20 @@ pub struct RunSettings {
     pub max_own_revisions: u32,
     /// What it does when a step fails.
     pub on_failure: OnFailure,
+    /// Plans that the planner makes are put into force once a person agrees.
+    pub review_plan: bool,
+    /// Most tokens, in and out; without it, any number. When a budget is used up the run waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Most money in US dollars; without it, any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<f64>,
+    /// Longest active time, without what it waits for people; without it, any.
+    #[serde(with = "duration::optional")]
+    pub max_time: Option<Duration>,
+    /// Most tool calls; without it, any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_calls: Option<u32>,
 }
 
 /// What a run does when a step fails.
@@ -41,6 +57,11 @@ impl Default for RunSettings {
             max_parallel_steps: limits.max_parallel_steps,
             max_own_revisions: limits.max_own_revisions,
             on_failure: OnFailure::Stop,
+            review_plan: false,
+            max_tokens: None,
+            max_cost: None,
+            max_time: None,
+            max_calls: None,
         }
     }
 }
@@ -52,6 +73,29 @@ impl RunSettings {
         let parallel = self.max_parallel_steps;
         checks.range("run.max_parallel_steps", parallel, 1..=256);
         checks.range("run.max_own_revisions", self.max_own_revisions, 1..=100);
+        if let Some(tokens) = self.max_tokens {
+            checks.range("run.max_tokens", tokens, 1..=1_000_000_000_000);
+        }
+        if let Some(cost) = self.max_cost
+            && nano_usd(cost).is_none()
+        {
+            let problem = format!("is {cost}");
+            let allowed = "dollars, from 0.000001 to 1000000";
+            checks.require(false, "run.max_cost", &problem, allowed);
+        }
+        if let Some(time) = self.max_time {
+            let allowed = Duration::from_millis(1)..=Duration::from_secs(365 * 24 * 3600);
+            let problem = format!("is {}", duration::show(time));
+            checks.require(
+                allowed.contains(&time),
+                "run.max_time",
+                &problem,
+                "1ms to 365d",
+            );
+        }
+        if let Some(calls) = self.max_calls {
+            checks.range("run.max_calls", calls, 1..=1_000_000);
+        }
     }
 
     /// As a run takes them.
@@ -66,6 +110,23 @@ impl RunSettings {
                 OnFailure::GoOn => command::OnFailure::GoOn,
                 OnFailure::Revise => command::OnFailure::Revise,
             },
+            review_plan: self.review_plan,
+            max_tokens: self.max_tokens.unwrap_or(0),
+            max_cost_nano_usd: self.max_cost.and_then(nano_usd).unwrap_or(0),
+            max_active_ms: self.max_time.map_or(0, millis),
+            max_calls: self.max_calls.unwrap_or(0),
         }
     }
+}
+
+/// Dollars as runs count them, from a millionth to a million.
+pub(crate) fn nano_usd(dollars: f64) -> Option<u64> {
+    let nano = (dollars * 1e9).round();
+    // In range, and so whole and not negative.
+    (1e3..=1e15).contains(&nano).then_some(nano as u64)
+}
+
+/// Whole milliseconds.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

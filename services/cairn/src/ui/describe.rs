@@ -1,14 +1,12 @@
-//! Sessions, runs, steps and open questions as text and as JSON.
+//! Sessions, runs and steps as text and as JSON.
 
 use super::event_json::{failure, plan_step, short, usage, wait_reason};
-use super::event_line::{failure_text, step_name, waits_for};
+use super::event_line::{failure_text, step_name};
 use super::style::Style;
-use super::text::{command, quoted};
-use super::time::{clock, span, utc};
-use crate::context::Context;
-use cairn_proto::event::{Usage, WaitReason};
+use super::time::{span, utc};
+use cairn_proto::event::Usage;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::text::{clip, escape};
+use cairn_rpc::text::clip;
 use serde_json::{Value, json};
 
 /// What a session is doing: `idle`, `running`, `waiting`, `quarantined`.
@@ -139,81 +137,6 @@ pub fn step_lines(step: &pb::PlannedStep, style: Style) -> Vec<String> {
         lines.push(format!("       {}", style.dim(&more)));
     }
     lines
-}
-
-/// An open question as JSON, by the names of the contract.
-pub fn pending_json(pending: &pb::Pending) -> Value {
-    let from = pending.settle_after_unix_ms;
-    json!({
-        "session": pending.session,
-        "id": pending.id,
-        "reason": wait_reason(pending.reason),
-        "run": pending.run,
-        "step": pending.step,
-        "tool": pending.tool,
-        "arguments_json": pending.arguments_json,
-        "call_key": pending.call_key,
-        "settle_after": (from > 0).then(|| utc(from)),
-        "answered": pending.answered,
-    })
-}
-
-/// An open question for people, with the commands that answer it.
-pub fn pending_lines(context: &Context, style: Style, pending: &pb::Pending) -> Vec<String> {
-    let in_doubt = pending.reason == i32::from(WaitReason::InDoubt);
-    let id = escape(&pending.id);
-    let title = format!("? {id}  {}", waits_for(pending.reason));
-    let mut lines = vec![style.asks(&title)];
-    let mut fact = |name: &str, text: &str| {
-        if !text.is_empty() {
-            lines.push(format!("  {name:<10}{}", escape(text)));
-        }
-    };
-    let run = match pending.step {
-        0 => format!("run {}", pending.run),
-        step => format!("run {}, step {step}", pending.run),
-    };
-    fact("in", &format!("{}, {run}", pending.session));
-    fact("tool", &pending.tool);
-    fact("arguments", &pending.arguments_json);
-    fact("call key", &pending.call_key);
-    if in_doubt {
-        let from = match pending.settle_after_unix_ms {
-            ..=0 => "at once".to_owned(),
-            from => format!(
-                "not before {} UTC, because until then the call may still run",
-                clock(from)
-            ),
-        };
-        fact("answer", &format!("takes effect {from}"));
-    }
-    if pending.answered {
-        fact("answered", "yes; it has not taken effect yet");
-        return lines;
-    }
-    lines.push("  decide with".to_owned());
-    for (words, meaning) in answers(in_doubt) {
-        let rest = format!("decide {} {} {words}", pending.session, quoted(&pending.id));
-        lines.push(format!("    {}", command(context, &rest)));
-        lines.push(style.dim(&format!("      {meaning}")));
-    }
-    lines
-}
-
-const fn answers(in_doubt: bool) -> &'static [(&'static str, &'static str)] {
-    if in_doubt {
-        &[
-            ("done --output '…'", "it was carried out, with this result"),
-            ("retry", "send it again, with the same key"),
-            ("skip", "go on without it"),
-            ("fail", "the step fails"),
-        ]
-    } else {
-        &[
-            ("retry", "go on with a fresh budget"),
-            ("fail", "the run fails"),
-        ]
-    }
 }
 
 #[cfg(test)]

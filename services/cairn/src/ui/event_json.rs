@@ -8,7 +8,7 @@
 mod commands;
 mod plans;
 
-pub use plans::{order, plan_step};
+pub use plans::{order, plan, plan_step};
 
 use super::time::utc;
 use cairn_proto::event as wire;
@@ -67,6 +67,9 @@ pub fn kind_name(kind: &Kind) -> &'static str {
         Kind::PlanProposed(_) => "plan_proposed",
         Kind::RevisionFailed(_) => "revision_failed",
         Kind::RunPaused(_) => "run_paused",
+        Kind::ApprovalRequested(_) => "approval_requested",
+        Kind::QuestionAsked(_) => "question_asked",
+        Kind::BudgetExhausted(_) => "budget_exhausted",
     }
 }
 
@@ -108,6 +111,9 @@ fn fields(kind: &Kind) -> Value {
         Kind::PlanProposed(e) => plan_proposed(e),
         Kind::RevisionFailed(e) => revision_failed(e),
         Kind::RunPaused(e) => run_paused(e),
+        Kind::ApprovalRequested(e) => approval_requested(e),
+        Kind::QuestionAsked(e) => question_asked(e),
+        Kind::BudgetExhausted(e) => json!({"run": e.run, "budget": budget(e.budget)}),
     }
 }
 
@@ -135,7 +141,13 @@ pub fn usage(usage: Option<&wire::Usage>) -> Value {
     })
 }
 
-/// What a run waits for: `in_doubt`, `budget`.
+/// What a run uses up: `turns`, `tokens`, `cost`, `time`, `calls`.
+pub fn budget(number: i32) -> String {
+    let budget = wire::Budget::try_from(number).unwrap_or_default();
+    short(budget.as_str_name(), "BUDGET_")
+}
+
+/// What a run waits for: `in_doubt`, `budget`, `approval`, `question`, `plan_review`.
 pub fn wait_reason(number: i32) -> String {
     let reason = wire::WaitReason::try_from(number).unwrap_or_default();
     short(reason.as_str_name(), "WAIT_REASON_")
@@ -290,7 +302,23 @@ fn decided(e: &wire::Decided) -> Value {
 }
 
 fn budget_raised(e: &wire::BudgetRaised) -> Value {
-    json!({"run": e.run, "turns": e.turns, "command_seq": e.command_seq})
+    json!({
+        "run": e.run,
+        "turns": e.turns,
+        "command_seq": e.command_seq,
+        "tokens": e.tokens,
+        "cost_nano_usd": e.cost_nano_usd,
+        "active_ms": e.active_ms,
+        "calls": e.calls,
+    })
+}
+
+fn approval_requested(e: &wire::ApprovalRequested) -> Value {
+    json!({"call": call(e.call.as_ref()), "digest": e.digest})
+}
+
+fn question_asked(e: &wire::QuestionAsked) -> Value {
+    json!({"call": call(e.call.as_ref()), "question": e.question, "choices": e.choices})
 }
 
 #[cfg(test)]

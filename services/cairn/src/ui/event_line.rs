@@ -4,7 +4,7 @@ mod brief;
 mod runs;
 mod words;
 
-pub use words::{failure_text, step_name, waits_for};
+pub use words::{failure_text, step_name, used_up, waits_for};
 
 use super::plans::numbered;
 use super::time::clock;
@@ -106,6 +106,7 @@ impl Narrator {
             | Kind::RunCompleted(_)
             | Kind::RunFailed(_)
             | Kind::RunCancelled(_)
+            | Kind::BudgetExhausted(_)
             | Kind::BudgetRaised(_)
             | Kind::RunPaused(_)
             | Kind::RevisionRequested(_)
@@ -125,6 +126,8 @@ impl Narrator {
             | Kind::CallFinished(_)
             | Kind::CallInDoubt(_)
             | Kind::CallSettled(_)
+            | Kind::ApprovalRequested(_)
+            | Kind::QuestionAsked(_)
             | Kind::Decided(_) => self.call_line(kind),
         }
     }
@@ -249,6 +252,14 @@ impl Narrator {
             Kind::CallSettled(e) => {
                 let text = format!("settled: {}", settlement_text(e.settlement.as_ref()));
                 (Mark::Plain, e.call.as_ref(), text)
+            }
+            Kind::ApprovalRequested(e) => {
+                let text = "needs a person's approval".to_owned();
+                (Mark::Asks, e.call.as_ref(), text)
+            }
+            Kind::QuestionAsked(e) => {
+                let text = format!("asks{}", after_colon(&e.question));
+                (Mark::Asks, e.call.as_ref(), text)
             }
             Kind::Decided(e) => {
                 let text = format!("answered: {}", settlement_text(e.settlement.as_ref()));

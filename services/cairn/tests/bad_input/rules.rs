@@ -83,6 +83,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         ("ListSessionsRequest", "page_token") => ANY,
         ("StartRunRequest", "run") => required(ANY),
         (_, "run") => RUNS,
+        ("Deny", "reason") => text(64 * 1024),
         (_, "reason") => text(1024),
         ("GetStateRequest", "at_seq") => EVENTS,
         // Another revision than the one in force, or a proposal or a step that is not there, is no
@@ -101,6 +102,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         ("DecideRequest", "pending_id" | "settlement") => required(ID),
         ("Settlement", _) => ANY,
         ("Done", "output") => text(48 * 1024),
+        ("Answer", "text") => required(text(48 * 1024)),
         (_, "key") => required(ID),
         (_, "value") => text(64 * 1024),
         _ => of_run(field),
@@ -129,7 +131,11 @@ fn of_run(field: &FieldDescriptor) -> Rule {
         ("LimitOverrides", "max_turns") => number(100_000),
         ("LimitOverrides", "max_parallel_steps") => number(256),
         ("LimitOverrides", "max_own_revisions") => number(100),
-        ("LimitOverrides", "on_failure") => ANY,
+        ("LimitOverrides", "on_failure" | "review_plan") => ANY,
+        ("LimitOverrides", "max_tokens") => number(1_000_000_000_000),
+        ("LimitOverrides", "max_cost_nano_usd") => number(1_000_000_000_000_000),
+        ("LimitOverrides", "max_active_ms") => number(31_536_000_000),
+        ("LimitOverrides", "max_calls") => number(1_000_000),
         (message, name) => panic!("what may {message}.{name} have?"),
     }
 }

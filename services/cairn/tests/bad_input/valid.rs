@@ -159,6 +159,11 @@ fn start_run(n: usize, plan: Option<wire::Plan>) -> Vec<u8> {
         max_parallel_steps: 2,
         max_own_revisions: 2,
         on_failure: wire::OnFailure::GoOn.into(),
+        review_plan: true,
+        max_tokens: 2,
+        max_cost_nano_usd: 2,
+        max_active_ms: 2,
+        max_calls: 2,
     };
     let run = wire::StartRun {
         goal: "Look.".to_owned(),
@@ -217,10 +222,16 @@ fn session_memory(method: &str, session: String) -> Vec<Vec<u8>> {
 }
 
 fn decisions(n: usize, session: &str) -> Vec<Vec<u8>> {
-    use wire::settlement::{Done, Outcome, Retry};
+    use wire::settlement::{Answer, Deny, Done, Outcome, Retry};
     let done = Done {
         output: "done".to_owned(),
     };
-    let outcomes = [Outcome::Done(done), Outcome::Retry(Retry {})];
+    let (reason, text) = ("no".to_owned(), "left".to_owned());
+    let outcomes = [
+        Outcome::Done(done),
+        Outcome::Retry(Retry {}),
+        Outcome::Deny(Deny { reason }),
+        Outcome::Answer(Answer { text }),
+    ];
     outcomes.map(|outcome| decide(n, session, outcome)).into()
 }

@@ -166,6 +166,7 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
             call_key: "key".to_owned(),
             session,
             not_after_unix_ms: 0,
+            approval: String::new(),
         }),
         "MakePlan" => one(&planner_pb::MakePlanRequest {
             session,
@@ -207,6 +208,7 @@ fn attempt(session: String) -> Vec<u8> {
             description: "does nothing".to_owned(),
             parameters_json: "{\"type\": \"object\"}".to_owned(),
             effect: wire::Effect::Pure.into(),
+            needs_approval: false,
         }],
         max_tool_turns: 2,
         lease_until_unix_ms: i64::MAX,

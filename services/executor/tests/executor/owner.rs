@@ -127,6 +127,7 @@ pub(crate) fn permit(at: CallRef, name: &str, arguments: &str, effect: Effect) -
         not_after_unix_ms: 9_000,
         effect: effect.into(),
         call: Some(at),
+        approval: String::new(),
     }
 }
 
@@ -145,6 +146,7 @@ pub(crate) fn model_step() -> AttemptStart {
         description: format!("the tool {name}"),
         parameters_json: r#"{"type":"object"}"#.to_owned(),
         effect: effect.into(),
+        needs_approval: name == "peek",
     };
     AttemptStart {
         session: "s-1".to_owned(),
@@ -157,6 +159,7 @@ pub(crate) fn model_step() -> AttemptStart {
         step_context: "## Requirement\ntest".to_owned(),
         tools: vec![
             tool("look", Effect::Pure),
+            tool("peek", Effect::Pure),
             tool("put", Effect::Idempotent),
             tool("send", Effect::Effectful),
             tool("step", Effect::State),

@@ -40,7 +40,7 @@ async fn a_step_goes_on_until_the_owner_ends_it() {
         .iter()
         .map(|tool| tool.name.as_str())
         .collect();
-    assert_eq!(names, ["look", "put", "send", "step"]);
+    assert_eq!(names, ["look", "peek", "put", "send", "step"]);
     assert_eq!(asked.request.tools[0].description, "the tool look");
     assert_eq!(
         asked.request.tools[0].parameters,
@@ -360,4 +360,30 @@ async fn a_model_that_fails_is_asked_again_and_then_fails_the_attempt() {
     owner.ack(1);
     assert_eq!(owner.reports.message().await.expect("no error"), None);
     assert_eq!(attempt().attempt, 3);
+}
+
+/// What needs a person's word, or is counted, does not begin before the reply is durable.
+#[tokio::test(start_paused = true)]
+async fn a_pure_call_that_is_not_free_waits_for_its_permit() {
+    for no_early_calls in [false, true] {
+        let mut bench = Bench::new().await;
+        let start = AttemptStart {
+            no_early_calls,
+            ..start()
+        };
+        let mut owner = bench.start(start).await;
+        let held = if no_early_calls { "look" } else { "peek" };
+        bench.asked().await.reply("", &[(held, "{}")]);
+        let report = owner.report().await;
+        assert!(report.reply.is_some());
+        let calls = tokio::time::timeout(Duration::from_secs(5), bench.called()).await;
+        assert!(calls.is_err(), "{held} began before it was permitted");
+        let mut permitted = permit(call_ref(0, 0), held, "{}", Effect::Pure);
+        permitted.approval = "the digest".to_owned();
+        owner.acknowledge_with(1, vec![permitted], Vec::new());
+        let called = bench.called().await;
+        assert_eq!(called.request.approval, "the digest");
+        called.output("seen");
+        bench.asked().await;
+    }
 }

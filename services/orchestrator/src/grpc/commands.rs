@@ -100,13 +100,29 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
     at_most(
         "run.limits.max_parallel_steps",
         limits.max_parallel_steps,
-        MAX_PARALLEL_STEPS,
+        MAX_PARALLEL_STEPS.into(),
     )?;
     at_most(
         "run.limits.max_own_revisions",
         limits.max_own_revisions,
         100,
-    )
+    )?;
+    at_most("run.limits.max_calls", limits.max_calls, 1_000_000)?;
+    let budgets = [
+        ("max_tokens", limits.max_tokens, 1_000_000_000_000),
+        // A million dollars.
+        (
+            "max_cost_nano_usd",
+            limits.max_cost_nano_usd,
+            1_000_000_000_000_000,
+        ),
+        // A year.
+        ("max_active_ms", limits.max_active_ms, 31_536_000_000),
+    ];
+    for (name, value, limit) in budgets {
+        at_most(&format!("run.limits.{name}"), value, limit)?;
+    }
+    Ok(())
 }
 
 /// `at` is the path of the plan in its request.
@@ -127,7 +143,8 @@ pub(super) fn check_steps(at: &str, plan: &PlanDraft) -> Result<(), RpcError> {
     Ok(())
 }
 
-fn at_most(field: &str, value: u32, limit: u32) -> Result<(), RpcError> {
+fn at_most(field: &str, value: impl Into<u64>, limit: u64) -> Result<(), RpcError> {
+    let value = value.into();
     if value <= limit {
         return Ok(());
     }
@@ -161,7 +178,11 @@ pub(super) async fn decide(
         Settlement::Done { output } => check_text("settlement.done.output", output, MAX_OUTPUT)?,
         Settlement::Skip { reason } => check_text("settlement.skip.reason", reason, MAX_REASON)?,
         Settlement::Fail { reason } => check_text("settlement.fail.reason", reason, MAX_REASON)?,
-        Settlement::Retry => {}
+        Settlement::Deny { reason } => check_text("settlement.deny.reason", reason, MAX_GOAL)?,
+        Settlement::Answer { text } => {
+            check_required_text("settlement.answer.text", text, MAX_OUTPUT)?;
+        }
+        Settlement::Retry | Settlement::Approve => {}
     }
     let command = Command::Decide {
         pending_id: asked.pending_id,
@@ -171,6 +192,10 @@ pub(super) async fn decide(
         Outcome::Decided { settle_after } => Ok(Response::new(pb::DecideResponse {
             settle_after_unix_ms: ms(settle_after),
         })),
+        // A plan that was agreed to, or another in its stead.
+        Outcome::PlanApplied { .. } | Outcome::PlanProposed { .. } => {
+            Ok(Response::new(pb::DecideResponse::default()))
+        }
         other => Err(contradiction(&other).into()),
     }
 }

@@ -58,6 +58,7 @@ pub(super) fn attempt_start(
             .collect();
         start.open_calls = open;
         start.tools.clone_from(&catalogue.offered);
+        start.no_early_calls = counts_calls(session, name);
     }
     Some((start, told))
 }
@@ -75,6 +76,7 @@ pub(super) fn step_progress(
     let Some(attempt) = session.attempt(name) else {
         return;
     };
+    let begins_early = !counts_calls(session, name);
     let (tool_turn, calls) = last_turn(attempt);
     if told.tool_turn != tool_turn {
         *told = Told {
@@ -108,7 +110,7 @@ pub(super) fn step_progress(
                 }
             }
             // Pure calls began when they were asked for.
-            (CallStatus::Requested, Effect::Pure) => {}
+            (CallStatus::Requested, Effect::Pure) if begins_early => {}
             _ if !may_be_sent(call) => {}
             _ => {
                 if told.permitted.insert((index, times_intended(call))) {
@@ -118,6 +120,12 @@ pub(super) fn step_progress(
             }
         }
     }
+}
+
+/// The run may make only so many calls: none begins before it is counted.
+fn counts_calls(session: &Session, name: AttemptRef) -> bool {
+    let run = session.run(name.run);
+    run.is_some_and(|run| run.allowance.calls.is_some())
 }
 
 /// The last tool turn with its calls.
@@ -156,5 +164,6 @@ fn permitted(key: &SessionKey, name: CallRef, call: &Call, not_after: i64) -> Pe
         call_key: call_key(key.namespace.as_str(), &key.id, name),
         not_after_unix_ms: not_after,
         effect: wire::Effect::from(call.effect).into(),
+        approval: call.approval.clone().unwrap_or_default(),
     }
 }

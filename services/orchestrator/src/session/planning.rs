@@ -43,13 +43,16 @@ impl Question {
             });
         };
         let plan = run.plan.as_ref();
+        // One that a person did not agree to is what the next is made of.
+        let reviewed = || run.proposals.get(&run.review?).map(|it| it.plan.clone());
+        let draft = plan.map(draft_of).or_else(reviewed);
         Self::Revise(RevisePlanRequest {
             session,
             run: run.number,
             goal,
             prompt_layers,
             model,
-            plan: plan.map(|plan| draft_of(plan).into()),
+            plan: draft.map(Into::into),
             results: plan.map(context::results).unwrap_or_default(),
             feedback: wish.feedback.clone(),
         })

@@ -1,6 +1,7 @@
 //! The service over a local link.
 
 use crate::support::{Custom, NOW, World};
+use cairn_engine::key::approval_digest;
 use cairn_proto::event::Effect as ProtoEffect;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_proto::tools::{InvokeToolRequest, InvokeToolResponse, ListToolsRequest};
@@ -31,6 +32,7 @@ fn call(name: &str, arguments: &str) -> InvokeToolRequest {
         call_key: "cafe".to_owned(),
         session: "s-1".to_owned(),
         not_after_unix_ms: i64::try_from(NOW).unwrap() + 3_600_000,
+        approval: String::new(),
     }
 }
 
@@ -120,5 +122,34 @@ async fn everything_that_goes_wrong_is_a_result() {
             "{}",
             response.output
         );
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_needs_approval_says_so_and_takes_what_was_approved_only() {
+    let world = World::with(|config, deps| {
+        config.ask = vec!["pay".to_owned()];
+        deps.tools = vec![Custom::tool("pay", Effect::Pure, |_| async {
+            Ok(Output::text("paid"))
+        })];
+    });
+    let mut client = client(&world).await;
+    let listed = client.list_tools(ListToolsRequest {}).await.unwrap();
+    let listed = listed.into_inner().tools;
+    let asking = listed.iter().filter(|tool| tool.needs_approval);
+    let asking: Vec<&str> = asking.map(|tool| tool.name.as_str()).collect();
+    assert_eq!(asking, ["pay"]);
+    let approval = approval_digest("pay", "{}");
+    for (arguments, approval, reason) in [
+        ("{}", String::new(), "Denied"),
+        ("{ }", approval.clone(), "Denied"),
+        ("{}", approval, ""),
+    ] {
+        let request = InvokeToolRequest {
+            approval,
+            ..call("pay", arguments)
+        };
+        let response = client.invoke_tool(request).await.unwrap().into_inner();
+        assert_eq!(response.reason, reason, "{}", response.output);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::command::Settlement;
 use crate::event::{CallFinished, CallRef, Effect, EventKind, ReplyReceived};
-use crate::state::{Call, CallStatus, EffectfulCall, Session, Turn};
+use crate::state::{Ask, Call, CallStatus, EffectfulCall, Session, Turn};
 use crate::transitions::{CallPhase, IllegalTransition, call_may};
 use std::fmt;
 
@@ -29,25 +29,20 @@ impl Session {
                     times,
                 })
             }
-            E::CallFinished(finished) => {
-                let call = self.call_mut(finished.call)?;
-                let from = call.status.phase();
-                let is_unintended =
-                    call.effect == Effect::Effectful && from == CallPhase::Requested;
-                if is_unintended || from == CallPhase::InDoubt {
-                    return Err(call.refuse(CallPhase::Finished));
-                }
-                call.enter(CallStatus::Finished {
-                    output: finished.output.clone(),
-                    is_error: finished.is_error,
-                    reason: finished.reason.clone(),
-                })?;
-                if finished.reason == CallFinished::NOT_SENT {
-                    return Ok(());
-                }
-                self.note_effect(finished.call, !finished.is_error)
-            }
+            E::CallFinished(finished) => self.finish(finished),
             E::CallInDoubt { call, settle_after } => self.doubt(*call, *settle_after),
+            E::ApprovalRequested { call, digest } => {
+                let digest = digest.clone();
+                self.ask(*call, Ask::Approval { digest })
+            }
+            E::QuestionAsked {
+                call,
+                question,
+                choices,
+            } => {
+                let (question, choices) = (question.clone(), choices.clone());
+                self.ask(*call, Ask::Question { question, choices })
+            }
             E::Decided {
                 command_seq,
                 call,
@@ -68,6 +63,45 @@ impl Session {
             }
             other => Err(IllegalTransition::missing(format!("call event {other:?}"))),
         }
+    }
+
+    fn finish(&mut self, finished: &CallFinished) -> Result<(), IllegalTransition> {
+        let call = self.call_mut(finished.call)?;
+        let was_asked = match &call.status {
+            CallStatus::Requested if call.effect == Effect::Effectful => {
+                return Err(call.refuse(CallPhase::Finished));
+            }
+            CallStatus::InDoubt { .. } | CallStatus::Asking { answer: None, .. } => {
+                return Err(call.refuse(CallPhase::Finished));
+            }
+            CallStatus::Asking { .. } => true,
+            _ => false,
+        };
+        call.enter(CallStatus::Finished {
+            output: finished.output.clone(),
+            is_error: finished.is_error,
+            reason: finished.reason.clone(),
+        })?;
+        // Nothing was done if it was certainly not sent, or not allowed.
+        if was_asked || finished.reason == CallFinished::NOT_SENT {
+            return Ok(());
+        }
+        self.note_effect(finished.call, !finished.is_error)
+    }
+
+    fn ask(&mut self, name: CallRef, ask: Ask) -> Result<(), IllegalTransition> {
+        let call = self.call_mut(name)?;
+        let is_approval = matches!(ask, Ask::Approval { .. });
+        if is_approval && call.approval.is_some() {
+            return Err(call.refuse(CallPhase::Asking));
+        }
+        call.enter(CallStatus::Asking { ask, answer: None })?;
+        let run = self.run_mut(name.attempt.run)?;
+        match is_approval {
+            true => run.approvals += 1,
+            false => run.questions += 1,
+        }
+        Ok(())
     }
 
     fn doubt(&mut self, name: CallRef, settle_after: u64) -> Result<(), IllegalTransition> {
@@ -114,10 +148,42 @@ impl Session {
             CallStatus::InDoubt { answer, .. } if answer.is_none() => {
                 *answer = Some(settlement.clone());
             }
+            CallStatus::Asking { ask, answer } if answer.is_none() => {
+                let ask = ask.clone();
+                self.take_word(call, ask, settlement)?;
+            }
             _ => return Err(decided.refuse("decided")),
         }
         self.answer_command(command_seq);
         Ok(())
+    }
+
+    /// An approved call is as if just asked for; any other answer is followed by the call's result.
+    fn take_word(
+        &mut self,
+        name: CallRef,
+        ask: Ask,
+        settlement: &Settlement,
+    ) -> Result<(), IllegalTransition> {
+        let run = self.run_mut(name.attempt.run)?;
+        match ask {
+            Ask::Approval { .. } => run.approvals -= 1,
+            Ask::Question { .. } => run.questions -= 1,
+        }
+        let call = self.call_mut(name)?;
+        match (ask, settlement) {
+            (Ask::Approval { digest }, Settlement::Approve) => {
+                call.approval = Some(digest);
+                call.enter(CallStatus::Requested)
+            }
+            (ask @ Ask::Approval { .. }, Settlement::Deny { .. })
+            | (ask @ Ask::Question { .. }, Settlement::Answer { .. }) => {
+                let answer = Some(settlement.clone());
+                call.status = CallStatus::Asking { ask, answer };
+                Ok(())
+            }
+            _ => Err(call.refuse(settlement.word())),
+        }
     }
 
     fn take_reply(&mut self, reply: &ReplyReceived) -> Result<(), IllegalTransition> {
@@ -145,7 +211,11 @@ impl Session {
             effect: requested.effect,
             status: CallStatus::Requested,
             doubts: 0,
+            approval: None,
         });
+        let of_tools = reply.calls.iter();
+        let of_tools = of_tools.filter(|requested| requested.effect != Effect::State);
+        let of_tools = of_tools.count() as u32;
         attempt.turns.push(Turn {
             text: reply.text.clone(),
             calls: calls.collect(),
@@ -156,6 +226,7 @@ impl Session {
         let run = self.run_mut(reply.attempt.run)?;
         run.usage.add(&reply.usage);
         run.tool_turns += 1;
+        run.calls = run.calls.saturating_add(of_tools);
         Ok(())
     }
 

@@ -13,7 +13,11 @@ use std::collections::BTreeSet;
 const MOST_PROPOSALS: usize = 8;
 
 impl Session {
-    pub(super) fn apply_to_plan(&mut self, event: &EventKind) -> Result<(), IllegalTransition> {
+    pub(super) fn apply_to_plan(
+        &mut self,
+        event: &EventKind,
+        at: u64,
+    ) -> Result<(), IllegalTransition> {
         use EventKind as E;
         let answered = match event {
             E::RevisionRequested {
@@ -38,6 +42,11 @@ impl Session {
                 let run = self.run_mut(*run)?;
                 run.usage.add(usage);
                 run.revising.remove(request_seq);
+                // A plan that the run itself asked for: by its goal, or by what failed of it. What
+                // takes the place of one under review is to be agreed to in its stead.
+                if run.limits.review_plan && (*request_seq == 0 || run.review.is_some()) {
+                    run.review = Some(*proposal);
+                }
                 let (base_revision, plan) = (*base_revision, plan.clone());
                 run.propose(
                     *proposal,
@@ -67,7 +76,9 @@ impl Session {
                 run, command_seq, ..
             } => {
                 self.keep_contexts(*run)?;
-                self.run_mut(*run)?.apply_plan(event)?;
+                let run = self.run_mut(*run)?;
+                run.apply_plan(event)?;
+                run.count_time(at);
                 *command_seq
             }
             other => return Err(IllegalTransition::missing(format!("plan event {other:?}"))),
@@ -111,7 +122,9 @@ impl Run {
         self.proposed = number;
         self.proposals.insert(number, proposal);
         while self.proposals.len() > MOST_PROPOSALS {
-            self.proposals.pop_first();
+            let oldest = self.proposals.keys().copied();
+            let oldest = oldest.into_iter().find(|it| Some(*it) != self.review);
+            oldest.and_then(|oldest| self.proposals.remove(&oldest));
         }
         Ok(())
     }
@@ -160,6 +173,7 @@ impl Run {
         self.revising.remove(&0);
         self.revising.remove(command_seq);
         self.proposals.clear();
+        self.review = None;
         self.failing = None;
         self.failure = None;
         self.answer.clear();

@@ -1,7 +1,8 @@
 //! Events about a whole run.
 
-use crate::event::{EventKind, WaitReason};
-use crate::state::{Run, RunStatus, Session};
+use crate::command::OnFailure;
+use crate::event::{Budget, EventKind, WaitReason};
+use crate::state::{Allowance, Attempt, Raise, Run, RunStatus, Session, Step};
 use crate::transitions::{IllegalTransition, run_may};
 use std::collections::BTreeMap;
 
@@ -16,6 +17,10 @@ impl Session {
             E::RunStarted { command_seq, .. } => {
                 self.start_run(event, at)?;
                 self.answer_command(*command_seq);
+            }
+            E::BudgetExhausted { run, budget } => {
+                let run = self.run_mut(*run)?;
+                run.is_out_of_time |= *budget == Budget::Time;
             }
             E::RunWaiting { run, reason } => {
                 self.run_mut(*run)?.enter(RunStatus::Waiting(*reason))?;
@@ -44,13 +49,27 @@ impl Session {
                 run,
                 turns,
                 command_seq,
+                tokens,
+                cost_nano_usd,
+                active_ms,
+                calls,
             } => {
                 let run = self.run_mut(*run)?;
-                run.turn_allowance = run.turn_allowance.saturating_add(*turns);
+                run.allowance.raise(&Raise {
+                    turns: *turns,
+                    tokens: *tokens,
+                    cost_nano_usd: *cost_nano_usd,
+                    active_ms: *active_ms,
+                    calls: *calls,
+                });
+                run.is_out_of_time &= *active_ms == 0;
                 run.raises += 1;
                 self.answer_command(*command_seq);
             }
-            other => return self.end_run(other, at),
+            other => self.end_run(other, at)?,
+        }
+        if let Some(run) = self.runs.last_mut() {
+            run.count_time(at);
         }
         Ok(())
     }
@@ -119,9 +138,16 @@ impl Session {
             plan: None,
             usage: crate::message::Usage::default(),
             tool_turns: 0,
-            turn_allowance: limits.max_turns,
+            calls: 0,
+            allowance: Allowance::of(limits),
             raises: 0,
+            is_out_of_time: false,
+            active_ms: 0,
+            active_since: Some(at),
             in_doubt: 0,
+            approvals: 0,
+            questions: 0,
+            review: None,
             failing: None,
             revising: BTreeMap::new(),
             proposals: BTreeMap::new(),
@@ -177,16 +203,44 @@ impl Run {
         if self.status == RunStatus::Paused {
             return RunStatus::Paused;
         }
-        if self.in_doubt > 0 {
-            return RunStatus::Waiting(WaitReason::InDoubt);
+        let waits = [
+            (self.in_doubt > 0, WaitReason::InDoubt),
+            (self.approvals > 0, WaitReason::Approval),
+            (self.questions > 0, WaitReason::Question),
+            (self.review.is_some(), WaitReason::PlanReview),
+            (self.lacks().is_some(), WaitReason::Budget),
+        ];
+        let waits = waits.into_iter().find(|(is_so, _)| *is_so);
+        match (waits, &self.plan) {
+            (Some((_, reason)), _) => RunStatus::Waiting(reason),
+            (None, Some(_)) => RunStatus::Running,
+            (None, None) => RunStatus::Planning,
         }
-        let needs_turns = || {
-            self.running_attempts()
-                .any(|(_, step, attempt)| step.plan.tool.is_none() && attempt.needs_turn())
+    }
+
+    /// The budget that is used up, if something of the run needs more of it to go on.
+    pub(crate) fn lacks(&self) -> Option<Budget> {
+        let asks = |budget: &Budget| {
+            let mut attempts = self.running_attempts();
+            let is_held = |step: &Step, attempt: &Attempt| match budget {
+                Budget::Time | Budget::Calls => !attempt.has_intended_call(),
+                _ => step.plan.tool.is_none() && attempt.needs_turn(),
+            };
+            attempts.any(|(_, step, attempt)| is_held(step, attempt))
+                || !self.revising.is_empty()
+                || self.plan.is_none()
+                || (self.no_calls().is_some() && self.has_more_to_begin())
         };
-        if self.is_budget_used_up() && needs_turns() {
-            return RunStatus::Waiting(WaitReason::Budget);
-        }
-        RunStatus::Running
+        self.no_questions().filter(asks)
+    }
+
+    /// A step could begin, as far as the plan goes.
+    fn has_more_to_begin(&self) -> bool {
+        let is_stopped = self.failing.is_some() && self.limits.on_failure != OnFailure::GoOn;
+        let is_ready = self
+            .plan
+            .as_ref()
+            .is_some_and(|plan| !plan.ready.is_empty());
+        is_ready && !is_stopped
     }
 }

@@ -3,7 +3,8 @@
 use crate::event::{AttemptRef, Effect, EventKind};
 use crate::message::ToolCall;
 use crate::state::{
-    Attempt, Call, CallStatus, Moment, PlanState, Run, Session, Step, StepStatus, SubGoal, Turn,
+    Ask, Attempt, Call, CallStatus, Moment, PlanState, Run, Session, Step, StepStatus, SubGoal,
+    Turn,
 };
 use crate::transitions::{IllegalTransition, StepPhase, step_may};
 
@@ -126,6 +127,7 @@ impl Session {
         }
         run.ticks += 1;
         let tick = run.ticks;
+        run.calls = run.calls.saturating_add(u32::from(tool_effect.is_some()));
         let plan = run.plan_mut()?;
         let position = attempt.step.wrapping_sub(1);
         let place = plan.step_mut(attempt.step)?.place;
@@ -204,6 +206,7 @@ fn tool_turn(step: &Step, effect: Effect) -> Turn {
             effect,
             status: CallStatus::Requested,
             doubts: 0,
+            approval: None,
         }],
     }
 }
@@ -221,7 +224,7 @@ impl Run {
         let tick = self.ticks;
         let plan = self.plan_mut()?;
         let step = plan.step_mut(number)?;
-        let in_doubt = step.running().map_or(0, doubtful_calls);
+        let left = step.running().map(Unanswered::of).unwrap_or_default();
         step.enter(number, end)?;
         step.ended = Some(Moment { tick, at });
         let freed = if step.is_met() {
@@ -243,16 +246,36 @@ impl Run {
                 plan.ready.extend(place);
             }
         }
-        self.in_doubt -= in_doubt;
+        self.in_doubt -= left.in_doubt;
+        self.approvals -= left.approvals;
+        self.questions -= left.questions;
         Ok(())
     }
 }
 
-fn doubtful_calls(attempt: &Attempt) -> u32 {
-    let calls = attempt.turns.iter().flat_map(|turn| &turn.calls);
-    calls
-        .filter(|call| matches!(call.status, CallStatus::InDoubt { .. }))
-        .count() as u32
+/// What an attempt asked people that nobody has answered.
+#[derive(Default)]
+struct Unanswered {
+    in_doubt: u32,
+    approvals: u32,
+    questions: u32,
+}
+
+impl Unanswered {
+    fn of(attempt: &Attempt) -> Self {
+        let mut left = Self::default();
+        for call in attempt.turns.iter().flat_map(|turn| &turn.calls) {
+            match &call.status {
+                CallStatus::InDoubt { .. } => left.in_doubt += 1,
+                CallStatus::Asking { ask, answer: None } => match ask {
+                    Ask::Approval { .. } => left.approvals += 1,
+                    Ask::Question { .. } => left.questions += 1,
+                },
+                _ => {}
+            }
+        }
+        left
+    }
 }
 
 impl PlanState {

@@ -2,7 +2,7 @@
 
 use super::Decision;
 use crate::command::OnFailure;
-use crate::event::{AttemptRef, CallRef, Effect, EventKind};
+use crate::event::{AttemptRef, Budget, CallRef, Effect, EventKind, WaitReason};
 use crate::failure::Failure;
 use crate::limits::MAX_PARALLEL_STEPS;
 use crate::state::{RunStatus, StepStatus};
@@ -49,9 +49,12 @@ impl Decision<'_> {
         match run.limits.on_failure {
             // This owner is about to let go: the next one goes on.
             OnFailure::GoOn if is_ready => return Ok(()),
-            OnFailure::Revise if run.revising.contains_key(&0) => return Ok(()),
+            OnFailure::Revise if run.revising.contains_key(&0) || run.review.is_some() => {
+                return Ok(());
+            }
             OnFailure::Revise if run.own_revisions < run.limits.max_own_revisions => {
-                return self.ask_for_revision(number, &failure);
+                self.ask_for_revision(number, &failure)?;
+                return self.reconcile_status(number);
             }
             OnFailure::Stop | OnFailure::GoOn | OnFailure::Revise => {}
         }
@@ -103,22 +106,25 @@ impl Decision<'_> {
             tool_effect,
         })?;
         match tool {
-            Some(tool) if tool_effect == Some(Effect::Effectful) => self.intend(
-                CallRef {
+            Some(tool) => {
+                let call = CallRef {
                     attempt,
                     tool_turn: 0,
                     index: 0,
-                },
-                &tool,
-            ),
-            _ => Ok(()),
+                };
+                self.ask_approval(call, &tool)?;
+                self.intend_requested_calls(attempt)
+            }
+            None => Ok(()),
         }
     }
 
     pub(super) fn reconcile_status(&mut self, number: u32) -> Result<(), IllegalTransition> {
-        let Some(run) = self.session.run(number).filter(|run| run.plan.is_some()) else {
+        self.note_time(number)?;
+        let Some(run) = self.session.run(number) else {
             return Ok(());
         };
+        let lacks = run.lacks();
         let (is, due) = (run.status, run.due_status());
         if is.is_terminal() || is == due {
             return Ok(());
@@ -129,12 +135,20 @@ impl Decision<'_> {
                 command_seq: 0,
             })?;
         }
-        match due {
-            RunStatus::Waiting(reason) => self.emit(EventKind::RunWaiting {
+        let RunStatus::Waiting(reason) = due else {
+            return Ok(());
+        };
+        // That time is used up was noted when it was.
+        if let Some(budget) = lacks.filter(|it| reason == WaitReason::Budget && *it != Budget::Time)
+        {
+            self.emit(EventKind::BudgetExhausted {
                 run: number,
-                reason,
-            }),
-            _ => Ok(()),
+                budget,
+            })?;
         }
+        self.emit(EventKind::RunWaiting {
+            run: number,
+            reason,
+        })
     }
 }

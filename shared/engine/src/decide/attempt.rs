@@ -66,7 +66,7 @@ impl Decision<'_> {
         let mut open = last.into_iter().flat_map(|turn| turn.calls.iter().zip(0..));
         let is_open = open.any(|(call, index)| match call.status.phase() {
             CallPhase::Finished => false,
-            CallPhase::InDoubt => true,
+            CallPhase::InDoubt | CallPhase::Asking => true,
             _ => !results.iter().any(|result| result.call.index == index),
         });
         let is_next = reply.tool_turn as usize == running.turns.len();
@@ -91,7 +91,9 @@ impl Decision<'_> {
         let call = call.ok_or_else(|| IllegalTransition::missing(format!("{:?}", result.call)))?;
         let may_be_sent = result.reason == CallFinished::NOT_SENT && !is_final;
         match call.status {
-            CallStatus::Finished { .. } | CallStatus::InDoubt { .. } => Ok(()),
+            CallStatus::Finished { .. }
+            | CallStatus::InDoubt { .. }
+            | CallStatus::Asking { .. } => Ok(()),
             // It is certain that the call was not sent: it may be, with the same key.
             CallStatus::Intended { times, .. } if may_be_sent && times < MOST_INTENTS => {
                 let tool = call.call.name.clone();
@@ -144,7 +146,8 @@ impl Decision<'_> {
         RequestedCall { call, effect }
     }
 
-    /// State tools and unknown ones are answered at once, effectful calls get their intent.
+    /// State tools and unknown ones are answered at once, effectful calls get their intent. While a
+    /// call of the reply waits for a person, the others wait with it.
     fn answer_and_intend(
         &mut self,
         attempt: AttemptRef,
@@ -157,21 +160,17 @@ impl Decision<'_> {
                 index,
             };
             let Some(call) = self.session.call(name) else {
-                return Ok(());
+                break;
             };
-            match call.effect {
-                Effect::State => {
-                    let call = call.call.clone();
-                    self.answer_state_call(name, &call)?;
+            let (effect, call) = (call.effect, call.call.clone());
+            match effect {
+                Effect::State => self.answer_state_call(name, &call)?,
+                Effect::Effectful | Effect::Pure | Effect::Idempotent => {
+                    self.ask_approval(name, &call.name)?;
                 }
-                Effect::Effectful if self.may_begin(attempt.run) => {
-                    let tool = call.call.name.clone();
-                    self.intend(name, &tool)?;
-                }
-                Effect::Effectful | Effect::Pure | Effect::Idempotent => {}
             }
         }
-        Ok(())
+        self.intend_requested_calls(attempt)
     }
 
     /// Ends a tool step with its call, and a step whose completion waits for the other calls of

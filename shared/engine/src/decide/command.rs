@@ -2,13 +2,13 @@
 
 use super::Decision;
 use crate::command::{Command, Settlement, StartRun};
-use crate::event::{CallRef, EventKind, WaitReason};
-use crate::failure::{Failure, FailureKind};
+use crate::event::{CallRef, EventKind};
+use crate::failure::Failure;
 use crate::limits::MAX_GOAL;
 use crate::message::Usage;
-use crate::pending::{PendingId, Subject, budget_question, pending_call};
+use crate::pending::{PendingId, Subject, pending_call};
 use crate::plan::Plan;
-use crate::state::{CallStatus, RunStatus};
+use crate::state::CallStatus;
 use crate::transitions::IllegalTransition;
 
 /// The answer no.
@@ -125,6 +125,12 @@ impl Decision<'_> {
         match id.subject {
             Subject::Call(call) => self.decide_call(command_seq, id, call, settlement),
             Subject::Budget { run } => self.decide_budget(command_seq, id, run, settlement),
+            Subject::Approval(call) | Subject::Question(call) => {
+                self.decide_asked(command_seq, id, call, settlement)
+            }
+            Subject::Plan { run, proposal } => {
+                self.decide_plan(command_seq, id, run, proposal, settlement)
+            }
         }
     }
 
@@ -147,6 +153,11 @@ impl Decision<'_> {
             let message = format!("'{id}' has been answered already");
             return Ok(refuse("ALREADY_DECIDED", message));
         }
+        use Settlement as S;
+        if matches!(settlement, S::Approve | S::Deny { .. } | S::Answer { .. }) {
+            let allowed = "a call in doubt is settled by done, retry, skip or fail".to_owned();
+            return Ok(refuse("BAD_SETTLEMENT", allowed));
+        }
         let is_due = settle_after <= self.facts.now;
         self.emit(EventKind::Decided {
             command_seq,
@@ -156,63 +167,6 @@ impl Decision<'_> {
         })?;
         self.settle_due()?;
         Ok(None)
-    }
-
-    fn decide_budget(
-        &mut self,
-        command_seq: u64,
-        id: PendingId,
-        number: u32,
-        settlement: Settlement,
-    ) -> Result<Option<Refusal>, IllegalTransition> {
-        let waiting = RunStatus::Waiting(WaitReason::Budget);
-        let run = self.session.run(number).filter(|run| run.status == waiting);
-        let Some(run) = run.filter(|run| budget_question(run) == id) else {
-            return Ok(not_pending(&id.to_string()));
-        };
-        let turns = run.limits.max_turns;
-        match settlement {
-            Settlement::Retry => {
-                self.emit(EventKind::BudgetRaised {
-                    run: number,
-                    turns,
-                    command_seq,
-                })?;
-                self.advance(number)?;
-                Ok(None)
-            }
-            Settlement::Fail { reason } => {
-                let message = format!("the run's {turns} tool turns are used up; {reason}");
-                let failure = Failure::new(FailureKind::LimitExceeded, "max_turns", message);
-                self.emit(EventKind::BudgetRaised {
-                    run: number,
-                    turns: 0,
-                    command_seq,
-                })?;
-                self.fail_model_steps(number, &failure)?;
-                Ok(None)
-            }
-            Settlement::Done { .. } | Settlement::Skip { .. } => Ok(refuse(
-                "BAD_SETTLEMENT",
-                "a budget can be raised (retry) or the run ended (fail)".to_owned(),
-            )),
-        }
-    }
-
-    /// Steps without a model go on; the run ends with the last of them.
-    fn fail_model_steps(
-        &mut self,
-        number: u32,
-        failure: &Failure,
-    ) -> Result<(), IllegalTransition> {
-        let run = self.session.run(number).into_iter();
-        let attempts = run.flat_map(|run| run.running_attempts());
-        let of_models = attempts.filter(|(_, step, _)| step.plan.tool.is_none());
-        let of_models: Vec<_> = of_models.map(|(name, ..)| name).collect();
-        for attempt in of_models {
-            self.fail_step(attempt, failure.clone())?;
-        }
-        self.advance(number)
     }
 
     /// The run ends, and commands are refused: all events of that may go into the reserve.
@@ -268,7 +222,7 @@ pub(super) fn refuse(reason: &'static str, message: String) -> Option<Refusal> {
     Some(Refusal { reason, message })
 }
 
-fn not_pending(pending_id: &str) -> Option<Refusal> {
+pub(super) fn not_pending(pending_id: &str) -> Option<Refusal> {
     refuse(
         "NOT_PENDING",
         format!("'{pending_id}' is not an open question of this session"),

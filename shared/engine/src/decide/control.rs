@@ -48,10 +48,7 @@ impl Decision<'_> {
             run: number,
             command_seq,
         })?;
-        for attempt in self.running(number) {
-            self.intend_requested_calls(attempt)?;
-        }
-        self.settle_due()?;
+        self.begin_again(number)?;
         Ok(None)
     }
 

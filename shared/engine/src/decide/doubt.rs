@@ -4,7 +4,7 @@ use super::Decision;
 use crate::command::Settlement;
 use crate::event::{AttemptRef, CallRef, Effect, EventKind};
 use crate::failure::{Failure, FailureKind};
-use crate::state::{Call, CallStatus};
+use crate::state::{Attempt, Call, CallStatus};
 use crate::transitions::IllegalTransition;
 
 impl Decision<'_> {
@@ -33,17 +33,21 @@ impl Decision<'_> {
         self.reconcile_status(attempt.run)
     }
 
-    /// An owner that was about to let go has left them.
+    /// They have just been asked for, or an owner that was about to let go has left them. While a call
+    /// of the reply waits for a person, none is.
     pub(super) fn intend_requested_calls(
         &mut self,
         attempt: AttemptRef,
     ) -> Result<(), IllegalTransition> {
-        let running = self.session.attempt(attempt).into_iter();
+        let asks = |(_, call): (_, &Call)| matches!(call.status, CallStatus::Asking { .. });
+        let asks = |running: &Attempt| running.last_calls(attempt).any(asks);
+        let running = self.session.attempt(attempt);
+        let running = running.filter(|running| !asks(running)).into_iter();
         let is_left = |call: &Call| {
             call.effect == Effect::Effectful && matches!(call.status, CallStatus::Requested)
         };
         let left = running
-            .flat_map(|running| running.calls(attempt))
+            .flat_map(|running| running.last_calls(attempt))
             .filter(|(_, call)| is_left(call) && self.may_begin(attempt.run));
         let left: Vec<_> = left
             .map(|(name, call)| (name, call.call.name.clone()))
@@ -147,7 +151,8 @@ impl Decision<'_> {
                 let failure = Failure::new(FailureKind::Tool, "Decided", message);
                 self.fail_step(attempt, failure)
             }
-            Settlement::Done { .. } | Settlement::Skip { .. } => self.finish_turn(attempt),
+            // The rest are answers to other questions, which `decide_call` refuses.
+            _ => self.finish_turn(attempt),
         }
     }
 

@@ -3,24 +3,24 @@
 use super::Decision;
 use super::command::{Refusal, refuse};
 use crate::command::RevisePlan;
-use crate::event::{AttemptRef, EventKind};
+use crate::event::{AttemptRef, EventKind, WaitReason};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::MAX_GOAL;
 use crate::message::Usage;
 use crate::plan::{Plan, PlanDraft};
 use crate::revise::{draft_of, inherit_redo, numbers};
-use crate::state::Run;
+use crate::state::{Run, RunStatus};
 use crate::transitions::IllegalTransition;
 
 /// Most wishes that the planner is asked about, one after the other.
 const MOST_WISHES: usize = 8;
 
 /// A plan on its way into force.
-struct Change {
-    plan: PlanDraft,
-    command_seq: u64,
-    usage: Usage,
-    duration_ms: u64,
+pub(super) struct Change {
+    pub(super) plan: PlanDraft,
+    pub(super) command_seq: u64,
+    pub(super) usage: Usage,
+    pub(super) duration_ms: u64,
 }
 
 impl Decision<'_> {
@@ -44,6 +44,7 @@ impl Decision<'_> {
                 apply: wish.apply,
                 command_seq,
             })?;
+            self.reconcile_status(number)?;
             return Ok(None);
         };
         if let Err(fault) = Plan::new(&plan) {
@@ -139,7 +140,9 @@ impl Decision<'_> {
         let Some(wish) = known.revising.get(&request_seq) else {
             return Ok(());
         };
-        let (apply, is_current) = (wish.apply, wish.base_revision == known.revision());
+        // The first plan of a run that has them reviewed is reviewed, however it came about.
+        let apply = wish.apply && !(known.limits.review_plan && known.plan.is_none());
+        let is_current = wish.base_revision == known.revision();
         let checked = outcome.and_then(|plan| match Plan::new(&plan) {
             Err(fault) => Err(Failure::new(
                 FailureKind::PlanParse,
@@ -161,7 +164,8 @@ impl Decision<'_> {
                     usage,
                     duration_ms,
                 };
-                self.propose_or_apply(run, change, apply)
+                self.propose_or_apply(run, change, apply)?;
+                self.reconcile_status(run)
             }
             Err(failure) => {
                 self.emit(EventKind::RevisionFailed {
@@ -184,10 +188,11 @@ impl Decision<'_> {
     ) -> Result<(), IllegalTransition> {
         let message = &failure.message;
         let feedback = format!("A step failed. Plan a way round it, or another one. {message}");
+        let is_reviewed = |run: &Run| run.limits.review_plan;
         self.emit(EventKind::RevisionRequested {
             run,
             feedback,
-            apply: true,
+            apply: !self.session.run(run).is_some_and(is_reviewed),
             command_seq: 0,
         })
     }
@@ -237,7 +242,11 @@ impl Decision<'_> {
     }
 
     /// What runs and is not in the plan is stopped; the rest of what is there goes on undisturbed.
-    fn put_into_force(&mut self, run: u32, change: Change) -> Result<(), IllegalTransition> {
+    pub(super) fn put_into_force(
+        &mut self,
+        run: u32,
+        change: Change,
+    ) -> Result<(), IllegalTransition> {
         let Some(known) = self.session.run(run) else {
             return Ok(());
         };
@@ -251,6 +260,12 @@ impl Decision<'_> {
         let running = known.running_attempts().map(|(name, ..)| name);
         let dropped: Vec<_> = running.filter(|attempt| !is_kept(attempt)).collect();
         let revision = known.revision() + 1;
+        if known.status == RunStatus::Waiting(WaitReason::PlanReview) {
+            self.emit(EventKind::RunResumed {
+                run,
+                command_seq: 0,
+            })?;
+        }
         for attempt in dropped {
             self.stop_step(attempt, "superseded")?;
         }

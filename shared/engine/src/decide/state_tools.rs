@@ -22,7 +22,12 @@ pub struct StateTool {
 }
 
 /// All state tools, sorted by name.
-pub const STATE_TOOLS: [StateTool; 7] = [
+pub const STATE_TOOLS: [StateTool; 8] = [
+    StateTool {
+        name: "ask_person",
+        description: "Asks the person for whom this is done. The step waits for the answer, which may take long: ask only what you cannot find out and cannot decide yourself.",
+        parameters: r#"{"type":"object","properties":{"question":{"type":"string"},"choices":{"type":"array","items":{"type":"string"},"description":"Answers to choose from, at most 10; the person may give another."}},"required":["question"],"additionalProperties":false}"#,
+    },
     StateTool {
         name: "read_progress",
         description: "Reads the to-do list: the plan's steps and the sub-goals of this step.",
@@ -92,7 +97,8 @@ pub(super) struct Complaint {
     message: String,
 }
 
-/// What the model is told; `None` if that has to wait for the other calls of the reply.
+/// What the model is told; `None` if that has to wait for the other calls of the reply, or for a
+/// person.
 pub(super) type Answer = Result<Option<String>, Complaint>;
 
 pub(super) fn complain(message: impl Into<String>) -> Complaint {
@@ -122,6 +128,7 @@ impl Decision<'_> {
         let answer = match call.name.as_str() {
             "step" => self.manage_step(attempt, call)?,
             "read_progress" => Ok(Some(self.progress(attempt))),
+            "ask_person" => self.ask_person(name, call)?,
             "scratchpad" => self.write_notes(attempt, call)?,
             "session_memory_set" => self.set_memory(call)?,
             "session_memory_get" => arguments::<KeyArguments>(call).map(|it| {
@@ -134,7 +141,8 @@ impl Decision<'_> {
         };
         match answer {
             Ok(Some(output)) => self.answer(name, output, ""),
-            // The step may end with it once the other calls of the reply are done.
+            // The step may end with it once the other calls of the reply are done; or a person is
+            // asked.
             Ok(None) => Ok(()),
             Err(complaint) => self.answer(name, complaint.message, complaint.reason),
         }

@@ -80,7 +80,10 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
             "cost_nano_usd": usage.cost_nano_usd,
             "model_calls": usage.model_calls,
             "tool_turns": run.tool_turns,
-            "tool_turns_allowed": run.turn_allowance,
+            "tool_turns_allowed": run.allowance.turns,
+            "tool_calls": run.calls,
+            "active_ms": run.active_ms,
+            "allowed": run.allowance,
         },
         "answer": (run.status == RunStatus::Completed).then_some(&run.answer),
     })

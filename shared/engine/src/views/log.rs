@@ -7,7 +7,7 @@
 mod fold;
 
 use crate::command::Settlement;
-use crate::event::{CallRef, Effect, WaitReason};
+use crate::event::{Budget, CallRef, Effect, WaitReason};
 use crate::message::Usage;
 use crate::plan::ToolInvocation;
 use crate::state::RunStatus;
@@ -75,8 +75,16 @@ pub enum EntryKind {
     RunPaused { reason: String },
     /// The run goes on.
     RunResumed,
-    /// The run may use more tool turns.
-    BudgetRaised { turns: u32 },
+    /// A budget is used up.
+    BudgetExhausted { budget: Budget },
+    /// The run may use so much more of each budget.
+    BudgetRaised {
+        turns: u32,
+        tokens: u64,
+        cost_nano_usd: u64,
+        active_ms: u64,
+        calls: u32,
+    },
     /// The run ended. The text is its answer, its failure or why it was cancelled; the usage and
     /// the duration are those of planning that failed.
     RunEnded {
@@ -119,7 +127,16 @@ pub enum EntryKind {
     },
     /// Nobody knows how a call ended.
     InDoubt { call: CallRef, tool: String },
-    /// A person said how to go on; it takes effect later.
+    /// A call waits for a person's word.
+    ApprovalRequested { call: CallRef, tool: String },
+    /// The model asked a person something.
+    QuestionAsked {
+        call: CallRef,
+        tool: String,
+        question: String,
+        choices: Vec<String>,
+    },
+    /// A person said how to go on; of a call in doubt it may take effect later.
     Decided {
         call: CallRef,
         tool: String,
@@ -158,7 +175,10 @@ impl EntryKind {
             Self::RunWaiting { .. } => "run_waiting",
             Self::RunPaused { .. } => "run_paused",
             Self::RunResumed => "run_resumed",
+            Self::BudgetExhausted { .. } => "budget_exhausted",
             Self::BudgetRaised { .. } => "budget_raised",
+            Self::ApprovalRequested { .. } => "approval_requested",
+            Self::QuestionAsked { .. } => "question_asked",
             Self::RunEnded { .. } => "run_ended",
             Self::StepStarted => "step_started",
             Self::AttemptContinued => "attempt_continued",

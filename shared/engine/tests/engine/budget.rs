@@ -72,7 +72,10 @@ fn a_run_without_tool_turns_left_waits_and_goes_on_when_it_gets_more() {
     world.reply(1, "hm", &[]);
     assert_eq!(world.run().status, RunStatus::Running);
     let events = world.reply(1, "hm", &[]);
-    assert_eq!(kinds(&events), ["ReplyReceived", "RunWaiting"]);
+    assert_eq!(
+        kinds(&events),
+        ["ReplyReceived", "BudgetExhausted", "RunWaiting"]
+    );
     assert_eq!(world.run().status, WAITING);
     assert!(world.outstanding().is_empty());
     let events = world.answer("budget-1", Settlement::Retry);

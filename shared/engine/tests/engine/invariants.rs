@@ -5,7 +5,9 @@ use cairn_engine::event::{AttemptRef, Effect, Event, EventKind, WaitReason};
 use cairn_engine::key::{StepKey, step_keys};
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::{Plan, PlanDraft, numbers_of};
-use cairn_engine::state::{CallStatus, PlanState, Run, RunStatus, Session, Step, StepStatus};
+use cairn_engine::state::{
+    Ask, Call, CallStatus, PlanState, Run, RunStatus, Session, Step, StepStatus,
+};
 use cairn_engine::transitions::StepPhase;
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,12 +32,15 @@ pub(crate) fn check_session(session: &Session) {
             .calls(name)
             .filter(|(_, call)| !call.is_finished())
             .collect();
-        let is_stuck = open.iter().all(|(_, call)| call.effect == Effect::State);
+        let is_asked = |call: &Call| matches!(call.status, CallStatus::Asking { .. });
+        let is_stuck = open
+            .iter()
+            .all(|(_, call)| call.effect == Effect::State && !is_asked(call));
         assert!(open.is_empty() || !is_stuck, "nobody answers {open:?}");
     }
     match run.status {
         RunStatus::Waiting(_) => check_waiting(run, &again),
-        RunStatus::Planning => assert_eq!(again.last(), Some(&Work::Plan { run: run.number })),
+        RunStatus::Planning => assert!(again.contains(&Work::Plan { run: run.number })),
         RunStatus::Paused => check_paused(session, &again),
         _ => assert!(!again.is_empty(), "nothing to do in {run:#?}"),
     }
@@ -44,7 +49,8 @@ pub(crate) fn check_session(session: &Session) {
 /// A run waits for a person only while there is a question that nobody has answered, or an answer
 /// whose time has not come.
 fn check_waiting(run: &Run, work: &[Work]) {
-    if run.is_budget_used_up() {
+    check_asked(run, work);
+    if run.no_questions().is_some() {
         let needs_turn = run
             .running_attempts()
             .filter(|(_, step, attempt)| step.plan.tool.is_none() && attempt.needs_turn());
@@ -55,19 +61,48 @@ fn check_waiting(run: &Run, work: &[Work]) {
         );
     }
     match run.status {
-        RunStatus::Waiting(WaitReason::Budget) => {
-            assert!(run.is_budget_used_up());
+        RunStatus::Waiting(WaitReason::Budget) => assert!(run.no_questions().is_some()),
+        RunStatus::Waiting(WaitReason::Approval) => assert!(run.approvals > 0),
+        RunStatus::Waiting(WaitReason::Question) => assert!(run.questions > 0),
+        RunStatus::Waiting(WaitReason::PlanReview) => {
+            let review = run.review.expect("a proposal to look at");
+            assert!(run.proposals.contains_key(&review), "it is there");
         }
-        _ => {
-            assert!(run.in_doubt > 0);
-            let answers = doubts(run).iter().filter(|answered| **answered).count();
-            let wakes = work
-                .iter()
-                .filter(|it| matches!(it, Work::Wake { .. }))
-                .count();
-            assert_eq!(wakes, usize::from(answers > 0));
+        _ => assert!(run.in_doubt > 0),
+    }
+    let answers = doubts(run).iter().filter(|answered| **answered).count();
+    let wakes = work.iter().filter(|it| matches!(it, Work::Wake { .. }));
+    assert_eq!(wakes.count(), usize::from(answers > 0));
+}
+
+/// Nobody keeps a slot for what waits for a person, and no call is sent that nobody allowed.
+fn check_asked(run: &Run, work: &[Work]) {
+    for (name, _, attempt) in run.running_attempts() {
+        let is_asked = |call: &Call| matches!(call.status, CallStatus::Asking { .. });
+        if attempt.calls(name).any(|(_, call)| is_asked(call)) {
+            assert!(!work.contains(&Work::RunStep(name)), "{name:?} is held");
+        }
+        for (_, call) in attempt.calls(name) {
+            let needs_approval = matches!(call.call.name.as_str(), "pay" | "peek");
+            let was_sent = matches!(call.status, CallStatus::Intended { .. })
+                || matches!(&call.status, CallStatus::Finished { reason, .. } if reason != "Denied");
+            assert!(
+                !(needs_approval && was_sent) || call.approval.is_some(),
+                "nobody allowed {call:?}"
+            );
         }
     }
+    let asked = |is_approval: bool| {
+        let attempts = run.running_attempts();
+        let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
+        let asked = calls.filter(|(_, call)| match &call.status {
+            CallStatus::Asking { ask, .. } => matches!(ask, Ask::Approval { .. }) == is_approval,
+            _ => false,
+        });
+        asked.count()
+    };
+    assert_eq!(run.approvals as usize, asked(true), "counter of approvals");
+    assert_eq!(run.questions as usize, asked(false), "counter of questions");
 }
 
 /// One for each call in doubt: whether it has an answer.

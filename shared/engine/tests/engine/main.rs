@@ -5,7 +5,9 @@ mod play;
 mod world;
 
 mod agent_state;
+mod asking;
 mod budget;
+mod budgets;
 mod commands;
 mod context;
 mod control;

@@ -97,7 +97,8 @@ impl PlanSeed {
             let mut step = match kind % 32 {
                 0..6 => tool_step(&title, "look"),
                 6..10 => tool_step(&title, "send"),
-                10..12 => tool_step(&title, "exec"),
+                10 => tool_step(&title, "exec"),
+                11 => tool_step(&title, "pay"),
                 12 => tool_step(&title, "no-such-tool"),
                 _ => model_step(&title),
             };
@@ -121,7 +122,7 @@ impl PlanSeed {
 
 /// A call that a model might make.
 pub(crate) fn some_call(seed: u8) -> ToolCall {
-    match seed % 18 {
+    match seed % 22 {
         0 | 1 => look(),
         2 => tool_call("put", &json!({"path": "a", "content": "b"})),
         3 | 4 => send(),
@@ -136,6 +137,13 @@ pub(crate) fn some_call(seed: u8) -> ToolCall {
         14 => tool_call("scratchpad", &json!({"text": "a note"})),
         15 => tool_call("session_memory_set", &json!({"key": "k", "value": "v"})),
         16 => tool_call("read_progress", &json!({})),
+        17 => tool_call("pay", &json!({"sum": seed})),
+        18 => tool_call("peek", &json!({})),
+        19 => tool_call(
+            "ask_person",
+            &json!({"question": "Which?", "choices": ["a"]}),
+        ),
+        20 => tool_call("ask_person", &json!({"question": " "})),
         _ => ToolCall {
             id: String::new(),
             name: "step".to_owned(),
@@ -146,13 +154,18 @@ pub(crate) fn some_call(seed: u8) -> ToolCall {
 
 pub(crate) fn some_settlement(seed: u8) -> Settlement {
     let reason = "because".to_owned();
-    match seed % 5 {
+    match seed % 10 {
         0 | 1 => Settlement::Done {
             output: "a person saw it".to_owned(),
         },
         2 => Settlement::Retry,
         3 => Settlement::Skip { reason },
-        _ => Settlement::Fail { reason },
+        4 => Settlement::Fail { reason },
+        5 | 6 => Settlement::Approve,
+        7 => Settlement::Deny { reason },
+        _ => Settlement::Answer {
+            text: "the first".to_owned(),
+        },
     }
 }
 
@@ -234,6 +247,11 @@ impl World {
                     1 => Some(OnFailure::Revise),
                     _ => None,
                 },
+                review_plan: seed.max_turns % 3 == 1,
+                max_tokens: u64::from(seed.max_turns / 3 * 110),
+                max_active_ms: u64::from(seed.max_turns % 5 * 40_000),
+                max_calls: seed.max_turns % 4 * 3,
+                ..LimitOverrides::default()
             },
             model: String::new(),
             trace_parent: String::new(),
@@ -337,14 +355,16 @@ pub(crate) fn open_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
 }
 
 /// Calls that an executor may have sent: pure and idempotent ones at once, the others once they
-/// are intended, none that is in doubt or the owner's to answer.
+/// are intended, none that is in doubt, waits for a person, or is the owner's to answer.
 pub(crate) fn sendable_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
     let attempt: Option<&Attempt> = session.attempt(name);
     let calls = attempt.into_iter().flat_map(|attempt| attempt.calls(name));
     let sendable = calls.filter(|(_, call)| match call.status {
         CallStatus::Requested => matches!(call.effect, Effect::Pure | Effect::Idempotent),
         CallStatus::Intended { .. } => true,
-        CallStatus::InDoubt { .. } | CallStatus::Finished { .. } => false,
+        CallStatus::InDoubt { .. } | CallStatus::Asking { .. } | CallStatus::Finished { .. } => {
+            false
+        }
     });
     sendable.map(|(name, _)| name).collect()
 }

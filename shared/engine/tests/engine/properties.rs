@@ -213,7 +213,10 @@ impl Watcher {
             EventKind::CallFinished(it) => {
                 let call = self.shadow.call(it.call).unwrap();
                 let is_intended = matches!(call.status, CallStatus::Intended { .. });
-                assert!(call.effect != Effect::Effectful || is_intended, "{event:?}");
+                // A person's word is a result, too.
+                let is_asked = matches!(call.status, CallStatus::Asking { .. });
+                let is_ready = is_intended || is_asked;
+                assert!(call.effect != Effect::Effectful || is_ready, "{event:?}");
             }
             EventKind::ReplyReceived(it) => {
                 assert!(open_calls(&self.shadow, it.attempt).is_empty(), "{event:?}");

@@ -337,7 +337,9 @@ fn session_memory_has_limits() {
 fn an_unknown_tool_is_answered_with_the_tools_that_there_are() {
     let mut world = world();
     let told = complaint(&mut world, "fly", &json!({}));
-    assert!(told.starts_with("there is no tool 'fly'; there are: exec, look, put, read_progress"));
+    assert!(told.starts_with(
+        "there is no tool 'fly'; there are: ask_person, exec, look, pay, peek, put, read_progress"
+    ));
 }
 
 #[test]

@@ -33,12 +33,15 @@ fn steps_go_one_way() {
 
 #[test]
 fn a_call_leaves_doubt_only_by_a_result_or_by_being_asked_for_again() {
-    use CallPhase::{Finished, InDoubt, Intended, Requested};
+    use CallPhase::{Asking, Finished, InDoubt, Intended, Requested};
     check(
-        &[Requested, Intended, InDoubt, Finished],
+        &[Requested, Asking, Intended, InDoubt, Finished],
         &[
             (Requested, Intended),
             (Requested, Finished),
+            (Requested, Asking),
+            (Asking, Requested),
+            (Asking, Finished),
             (Intended, Intended),
             (Intended, InDoubt),
             (Intended, Finished),
@@ -54,6 +57,9 @@ fn a_run_that_ended_goes_on_only_with_another_plan() {
     use RunStatus::{Cancelled, Completed, Failed, Paused, Planning, Running, Waiting};
     let doubt = Waiting(WaitReason::InDoubt);
     let budget = Waiting(WaitReason::Budget);
+    let review = Waiting(WaitReason::PlanReview);
+    let approval = Waiting(WaitReason::Approval);
+    let question = Waiting(WaitReason::Question);
     let ends = [Completed, Failed, Cancelled];
     let mut allowed = vec![
         (Planning, Running),
@@ -69,13 +75,18 @@ fn a_run_that_ended_goes_on_only_with_another_plan() {
         (Paused, Failed),
         (Paused, Cancelled),
     ];
-    for waiting in [doubt, budget] {
+    for waiting in [doubt, budget, review, approval, question] {
         allowed.push((Running, waiting));
         allowed.extend([Running, Paused, Failed, Cancelled].map(|to| (waiting, to)));
     }
+    // Before there is a plan, too.
+    for waiting in [budget, review] {
+        allowed.extend([(Planning, waiting), (waiting, Planning)]);
+    }
     allowed.extend(ends.map(|end| (end, Running)));
     let all = [
-        Planning, Running, doubt, budget, Paused, Completed, Failed, Cancelled,
+        Planning, Running, doubt, budget, review, approval, question, Paused, Completed, Failed,
+        Cancelled,
     ];
     check(&all, &allowed, run_may);
     for status in all {

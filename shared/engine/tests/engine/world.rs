@@ -39,18 +39,26 @@ pub(crate) struct World {
 
 impl World {
     /// A session without a run. Its tools: `look` is pure, `put` idempotent, `send` effectful and
-    /// remote, `exec` effectful and in the tools process.
+    /// remote, `exec` effectful and in the tools process. `pay` is effectful and `peek` pure, and both
+    /// need approval.
     pub(crate) fn new() -> Self {
         let tool = |effect, in_process| ToolFacts {
             effect,
             time_limit_ms: TIME_LIMIT,
             in_process,
+            needs_approval: false,
+        };
+        let asking = |effect| ToolFacts {
+            needs_approval: true,
+            ..tool(effect, true)
         };
         let tools = [
             ("look", tool(Effect::Pure, true)),
             ("put", tool(Effect::Idempotent, true)),
             ("send", tool(Effect::Effectful, false)),
             ("exec", tool(Effect::Effectful, true)),
+            ("pay", asking(Effect::Effectful)),
+            ("peek", asking(Effect::Pure)),
         ];
         let mut world = Self {
             session: Session::default(),

@@ -9,12 +9,14 @@ use cairn_engine::command::{
 
 record! {
     LimitOverrides => proto::LimitOverrides {
-        max_tool_turns, max_turns, max_parallel_steps, max_own_revisions, on_failure
+        max_tool_turns, max_turns, max_parallel_steps, max_own_revisions, on_failure, review_plan,
+        max_tokens, max_cost_nano_usd, max_active_ms, max_calls
     }
 }
 record! {
     RunLimits => proto::RunLimits {
-        max_tool_turns, max_turns, max_parallel_steps, max_own_revisions, on_failure
+        max_tool_turns, max_turns, max_parallel_steps, max_own_revisions, on_failure, review_plan,
+        max_tokens, max_cost_nano_usd, max_active_ms, max_calls
     }
 }
 
@@ -175,12 +177,15 @@ impl TryFrom<proto::RevisePlan> for RevisePlan {
 
 impl From<Settlement> for proto::Settlement {
     fn from(settlement: Settlement) -> Self {
-        use proto::settlement::{Done, Fail, Retry, Skip};
+        use proto::settlement::{Answer, Approve, Deny, Done, Fail, Retry, Skip};
         let outcome = match settlement {
             Settlement::Done { output } => Outcome::Done(Done { output }),
             Settlement::Retry => Outcome::Retry(Retry {}),
             Settlement::Skip { reason } => Outcome::Skip(Skip { reason }),
             Settlement::Fail { reason } => Outcome::Fail(Fail { reason }),
+            Settlement::Approve => Outcome::Approve(Approve {}),
+            Settlement::Deny { reason } => Outcome::Deny(Deny { reason }),
+            Settlement::Answer { text } => Outcome::Answer(Answer { text }),
         };
         Self {
             outcome: Some(outcome),
@@ -203,9 +208,15 @@ impl TryFrom<proto::Settlement> for Settlement {
             Some(Outcome::Fail(fail)) => Ok(Self::Fail {
                 reason: fail.reason,
             }),
+            Some(Outcome::Approve(_)) => Ok(Self::Approve),
+            Some(Outcome::Deny(deny)) => Ok(Self::Deny {
+                reason: deny.reason,
+            }),
+            Some(Outcome::Answer(answer)) => Ok(Self::Answer { text: answer.text }),
             None => Err(ConvertError::new(
                 "outcome",
-                "is missing or newer than this version; done, retry, skip and fail are allowed",
+                "is missing or newer than this version; done, retry, skip, fail, approve, deny and \
+                 answer are allowed",
             )),
         }
     }

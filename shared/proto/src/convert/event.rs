@@ -5,8 +5,8 @@ use super::error::ConvertError;
 use super::wire::{OnWire, known, plain_record, record};
 use crate::event::{self as proto, event::Kind};
 use cairn_engine::event::{
-    AttemptRef, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived, RequestedCall,
-    WaitReason,
+    AttemptRef, Budget, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived,
+    RequestedCall, WaitReason,
 };
 
 /// Takes the kinds in three lists: those whose fields have the same names on both sides, those
@@ -90,7 +90,12 @@ kinds! {
         sub_goal_focused: SubGoalFocused { attempt, index }
         sub_goal_completed: SubGoalCompleted { attempt, index, summary }
         scratchpad_written: ScratchpadWritten { attempt, text }
-        budget_raised: BudgetRaised { run, turns, command_seq }
+        approval_requested: ApprovalRequested { call, digest }
+        question_asked: QuestionAsked { call, question, choices }
+        budget_exhausted: BudgetExhausted { run, budget }
+        budget_raised: BudgetRaised {
+            run, turns, command_seq, tokens, cost_nano_usd, active_ms, calls
+        }
     }
     renamed {
         call_intended: CallIntended {
@@ -198,6 +203,9 @@ impl From<WaitReason> for proto::WaitReason {
         match reason {
             WaitReason::InDoubt => Self::InDoubt,
             WaitReason::Budget => Self::Budget,
+            WaitReason::Approval => Self::Approval,
+            WaitReason::Question => Self::Question,
+            WaitReason::PlanReview => Self::PlanReview,
         }
     }
 }
@@ -209,8 +217,40 @@ impl TryFrom<proto::WaitReason> for WaitReason {
         match reason {
             proto::WaitReason::InDoubt => Ok(Self::InDoubt),
             proto::WaitReason::Budget => Ok(Self::Budget),
+            proto::WaitReason::Approval => Ok(Self::Approval),
+            proto::WaitReason::Question => Ok(Self::Question),
+            proto::WaitReason::PlanReview => Ok(Self::PlanReview),
             proto::WaitReason::Unspecified => Err(ConvertError::missing("reason")),
         }
+    }
+}
+
+impl From<Budget> for proto::Budget {
+    fn from(budget: Budget) -> Self {
+        match budget {
+            Budget::Turns => Self::Turns,
+            Budget::Tokens => Self::Tokens,
+            Budget::Cost => Self::Cost,
+            Budget::Time => Self::Time,
+            Budget::Calls => Self::Calls,
+        }
+    }
+}
+
+impl OnWire<i32> for Budget {
+    fn to_wire(self) -> i32 {
+        proto::Budget::from(self).into()
+    }
+
+    fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
+        Ok(match known(wire, field)? {
+            proto::Budget::Turns => Self::Turns,
+            proto::Budget::Tokens => Self::Tokens,
+            proto::Budget::Cost => Self::Cost,
+            proto::Budget::Time => Self::Time,
+            proto::Budget::Calls => Self::Calls,
+            proto::Budget::Unspecified => return Err(ConvertError::missing(field)),
+        })
     }
 }
 

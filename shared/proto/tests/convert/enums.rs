@@ -17,7 +17,8 @@ const FUTURE: i32 = 4711;
 type Reading = fn(i32) -> Result<i32, ConvertError>;
 
 /// Reads a number from a message and writes it back, by enum.
-const READINGS: [(&str, Reading); 6] = [
+const READINGS: [(&str, Reading); 7] = [
+    ("Budget", budget),
     ("Effect", effect),
     ("WaitReason", wait_reason),
     ("Order", order),
@@ -36,6 +37,14 @@ fn wait_reason(reason: i32) -> Result<i32, ConvertError> {
     let kind = Kind::RunWaiting(proto::RunWaiting { run: 1, reason });
     match again(kind)? {
         Kind::RunWaiting(waiting) => Ok(waiting.reason),
+        other => panic!("another kind: {other:?}"),
+    }
+}
+
+fn budget(budget: i32) -> Result<i32, ConvertError> {
+    let kind = Kind::BudgetExhausted(proto::BudgetExhausted { run: 1, budget });
+    match again(kind)? {
+        Kind::BudgetExhausted(exhausted) => Ok(exhausted.budget),
         other => panic!("another kind: {other:?}"),
     }
 }
@@ -144,6 +153,7 @@ fn values_from_newer_versions_are_taken_for_the_worst_or_refused() {
         (role, "role"),
         (on_failure, "on_failure"),
         (wait_reason, "run_waiting.reason"),
+        (budget, "budget_exhausted.budget"),
     ] {
         let error = reading(FUTURE).expect_err(field);
         assert_eq!(error.field, field);

@@ -1,5 +1,15 @@
 //! One event of each kind with every field filled in, and the variants within kinds.
 
+#[macro_use]
+mod macros {
+    macro_rules! kinds {
+        ($($name:literal: $kind:ident { $($field:ident: $value:expr),* $(,)? })*) => {
+            vec![$(($name, EventKind::$kind { $($field: $value),* })),*]
+        };
+    }
+}
+mod asked;
+
 use cairn_engine::command::{
     Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
@@ -22,6 +32,19 @@ const CALL: CallRef = CallRef {
     tool_turn: 4,
     index: 1,
 };
+/// What a run without budgets has, as journals had it before there were any.
+const UNLIMITED: RunLimits = RunLimits {
+    max_tool_turns: 0,
+    max_turns: 0,
+    max_parallel_steps: 0,
+    max_own_revisions: 0,
+    on_failure: OnFailure::Stop,
+    review_plan: false,
+    max_tokens: 0,
+    max_cost_nano_usd: 0,
+    max_active_ms: 0,
+    max_calls: 0,
+};
 const USAGE: Usage = Usage {
     input_tokens: 1200,
     output_tokens: 340,
@@ -39,7 +62,9 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         plans(),
         steps(),
         calls(),
-        settled(),
+        asked::settled(),
+        asked::asked(),
+        asked::budgets(),
     ];
     let kinds = kinds.into_iter().flatten();
     kinds
@@ -48,12 +73,6 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
 }
 
 type Kinds = Vec<(&'static str, EventKind)>;
-
-macro_rules! kinds {
-    ($($name:literal: $kind:ident { $($field:ident: $value:expr),* $(,)? })*) => {
-        vec![$(($name, EventKind::$kind { $($field: $value),* })),*]
-    };
-}
 
 fn session() -> Kinds {
     kinds! {
@@ -113,6 +132,7 @@ fn runs() -> Kinds {
         max_parallel_steps: 9,
         max_own_revisions: 0,
         on_failure: OnFailure::Stop,
+        ..UNLIMITED
     };
     let failure = failure(FailureKind::Llm, "RateLimit");
     kinds! {
@@ -138,7 +158,6 @@ fn runs() -> Kinds {
         "run_resumed": RunResumed { run: 2, command_seq: 0 }
         "run_resumed.pause": RunResumed { run: 2, command_seq: 303 }
         "run_paused": RunPaused { run: 2, reason: "lunch".into(), command_seq: 303 }
-        "budget_raised": BudgetRaised { run: 2, turns: 50, command_seq: 301 }
         "run_completed": RunCompleted { run: 2, answer: "5 of 12 files".into() }
         "run_failed": RunFailed {
             run: 2, failure: failure.clone(), usage: None, duration_ms: 0
@@ -231,6 +250,7 @@ fn plans() -> Kinds {
         max_parallel_steps: 9,
         max_own_revisions: 4,
         on_failure: OnFailure::GoOn,
+        ..UNLIMITED
     };
     kinds! {
         "run_started.on_failure": RunStarted {
@@ -341,25 +361,6 @@ fn calls() -> Kinds {
     calls.push(("reply_received", EventKind::ReplyReceived(reply)));
     calls.push(("call_finished", EventKind::CallFinished(finished)));
     calls
-}
-
-fn settled() -> Kinds {
-    let output = "sent to all".to_owned();
-    let reason = "wrong address".to_owned();
-    let done = Settlement::Done { output };
-    let skip = Settlement::Skip {
-        reason: reason.clone(),
-    };
-    let fail = Settlement::Fail { reason };
-    kinds! {
-        "decided": Decided {
-            command_seq: 303, call: CALL, settlement: done.clone(), settle_after: 0
-        }
-        "call_settled.done": CallSettled { call: CALL, settlement: done }
-        "call_settled.retry": CallSettled { call: CALL, settlement: Settlement::Retry }
-        "call_settled.skip": CallSettled { call: CALL, settlement: skip }
-        "call_settled.fail": CallSettled { call: CALL, settlement: fail }
-    }
 }
 
 fn plan(order: Order) -> PlanDraft {

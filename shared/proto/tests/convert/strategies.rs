@@ -5,7 +5,8 @@ use cairn_engine::command::{
 };
 use cairn_engine::decide::Reply;
 use cairn_engine::event::{
-    AttemptRef, CallFinished, CallRef, Effect, EventKind, ReplyReceived, RequestedCall, WaitReason,
+    AttemptRef, Budget, CallFinished, CallRef, Effect, EventKind, ReplyReceived, RequestedCall,
+    WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{Message, Role, ToolCall, Usage};
@@ -32,7 +33,9 @@ fn seq() -> impl Strategy<Value = u64> {
 }
 
 fn limits() -> impl Strategy<Value = RunLimits> {
-    (any::<[u32; 4]>(), on_failure()).prop_map(|(numbers, on_failure)| {
+    let budgets = any::<(bool, [u64; 3], u32)>();
+    (any::<[u32; 4]>(), on_failure(), budgets).prop_map(|(numbers, on_failure, budgets)| {
+        let (review_plan, [max_tokens, max_cost_nano_usd, max_active_ms], max_calls) = budgets;
         let [
             max_tool_turns,
             max_turns,
@@ -45,6 +48,11 @@ fn limits() -> impl Strategy<Value = RunLimits> {
             max_parallel_steps,
             max_own_revisions,
             on_failure,
+            review_plan,
+            max_tokens,
+            max_cost_nano_usd,
+            max_active_ms,
+            max_calls,
         }
     })
 }
@@ -57,8 +65,24 @@ fn on_failure() -> impl Strategy<Value = OnFailure> {
     ]
 }
 
+fn budget() -> impl Strategy<Value = Budget> {
+    prop_oneof![
+        Just(Budget::Turns),
+        Just(Budget::Tokens),
+        Just(Budget::Cost),
+        Just(Budget::Time),
+        Just(Budget::Calls),
+    ]
+}
+
 fn waits_for() -> impl Strategy<Value = WaitReason> {
-    prop_oneof![Just(WaitReason::InDoubt), Just(WaitReason::Budget)]
+    prop_oneof![
+        Just(WaitReason::InDoubt),
+        Just(WaitReason::Budget),
+        Just(WaitReason::Approval),
+        Just(WaitReason::Question),
+        Just(WaitReason::PlanReview),
+    ]
 }
 
 fn effect() -> impl Strategy<Value = Effect> + Clone {
@@ -120,6 +144,9 @@ fn settlement() -> BoxedStrategy<Settlement> {
         Just(Settlement::Retry),
         text().prop_map(|reason| Settlement::Skip { reason }),
         text().prop_map(|reason| Settlement::Fail { reason }),
+        Just(Settlement::Approve),
+        text().prop_map(|reason| Settlement::Deny { reason }),
+        text().prop_map(|text| Settlement::Answer { text }),
     ]
     .boxed()
 }
@@ -149,13 +176,18 @@ fn plan() -> BoxedStrategy<PlanDraft> {
 }
 
 fn command() -> BoxedStrategy<Command> {
-    let limits = (any::<[u32; 4]>(), option::of(on_failure()));
-    let limits = limits.prop_map(|([a, b, c, d], on_failure)| LimitOverrides {
-        max_tool_turns: a,
-        max_turns: b,
-        max_parallel_steps: c,
-        max_own_revisions: d,
+    let limits = (limits(), option::of(on_failure()));
+    let limits = limits.prop_map(|(limits, on_failure)| LimitOverrides {
+        max_tool_turns: limits.max_tool_turns,
+        max_turns: limits.max_turns,
+        max_parallel_steps: limits.max_parallel_steps,
+        max_own_revisions: limits.max_own_revisions,
         on_failure,
+        review_plan: limits.review_plan,
+        max_tokens: limits.max_tokens,
+        max_cost_nano_usd: limits.max_cost_nano_usd,
+        max_active_ms: limits.max_active_ms,
+        max_calls: limits.max_calls,
     });
     let start = (text(), option::of(plan()), limits, text());
     prop_oneof![
@@ -314,7 +346,13 @@ kinds! {
     run_paused: RunPaused { run: number(), reason: text(), command_seq: seq() }
     run_waiting: RunWaiting { run: number(), reason: waits_for() }
     run_resumed: RunResumed { run: number(), command_seq: seq() }
-    budget_raised: BudgetRaised { run: number(), turns: number(), command_seq: seq() }
+    approval_requested: ApprovalRequested { call: call(), digest: text() }
+    question_asked: QuestionAsked { call: call(), question: text(), choices: vec(text(), 0..3) }
+    budget_exhausted: BudgetExhausted { run: number(), budget: budget() }
+    budget_raised: BudgetRaised {
+        run: number(), turns: number(), command_seq: seq(), tokens: seq(), cost_nano_usd: seq(),
+        active_ms: seq(), calls: number()
+    }
     run_completed: RunCompleted { run: number(), answer: text() }
     run_failed: RunFailed {
         run: number(), failure: failure(), usage: option::of(usage()), duration_ms: seq()

@@ -4,12 +4,13 @@ use super::Following;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::{CliError, run_code};
-use crate::ui::event_line::{failure_text, waits_for};
+use crate::ui::event_line::{failure_text, step_name, waits_for};
 use crate::ui::live::{size, wrap};
 use crate::ui::out;
 use crate::ui::progress::{End, Progress, StepState};
+use crate::ui::questions::{answers, decide, why};
 use crate::ui::style::Style;
-use crate::ui::text::{command, quoted};
+use crate::ui::text::command;
 use crate::ui::time::span;
 use crate::workspace::resume_command;
 use cairn_proto::event::{Failure, FailureKind, WaitReason};
@@ -221,10 +222,11 @@ async fn waiting(
         if question.run != what.run {
             continue;
         }
-        out::line(&format!("        {}", asked(&question, progress)))?;
+        for line in asked(&question, progress) {
+            out::line(&format!("        {line}"))?;
+        }
         for (answer, meaning) in answers(&question) {
-            let id = quoted(&question.id);
-            let decide = command(context, &format!("decide {} {id} {answer}", what.session));
+            let decide = decide(context, &question, answer);
             out::line(&format!("          {decide}   {}", style.dim(meaning)))?;
         }
     }
@@ -232,32 +234,44 @@ async fn waiting(
     item("then  ", &resume)
 }
 
-fn asked(question: &Pending, progress: &Progress) -> String {
-    if question.reason() == WaitReason::Budget {
-        return format!("after {} tool turns", progress.tool_turns);
-    }
+/// What is asked, in lines that are safe to show.
+fn asked(question: &Pending, progress: &Progress) -> Vec<String> {
     let call = clip(
         &format!("{} {}", question.tool, question.arguments_json),
         300,
     );
-    format!(
-        "step {}: {call}, sent with key {}",
-        question.step,
-        clip(&question.call_key, 80)
-    )
-}
-
-fn answers(question: &Pending) -> &'static [(&'static str, &'static str)] {
     match question.reason() {
-        WaitReason::Budget => &[
-            ("retry", "go on with as many turns again"),
-            ("fail", "end the run"),
-        ],
-        _ => &[
-            ("done --output '…'", "it was carried out, with this result"),
-            ("retry", "send it again"),
-            ("skip", "go on without it"),
-            ("fail", "the step fails"),
-        ],
+        WaitReason::Budget => {
+            let tokens = progress.usage.input_tokens + progress.usage.output_tokens;
+            let turns = progress.tool_turns;
+            vec![format!(
+                "{} after {turns} tool turns and {tokens} tokens",
+                why(question)
+            )]
+        }
+        WaitReason::Approval => vec![format!("step {}: {call}", question.step)],
+        WaitReason::Question => {
+            let mut lines = vec![format!(
+                "step {}: {}",
+                question.step,
+                clip(&question.question, 1024)
+            )];
+            let choices = question.choices.iter();
+            lines.extend(choices.map(|choice| format!("· {}", clip(choice, 300))));
+            lines
+        }
+        WaitReason::PlanReview => {
+            let steps = question.plan.iter().flat_map(|plan| &plan.steps);
+            let steps = steps.zip(1..).map(|(step, number)| {
+                let name = clip(&step_name(step), 100);
+                format!("{number}. {name}")
+            });
+            steps.collect()
+        }
+        WaitReason::InDoubt | WaitReason::Unspecified => vec![format!(
+            "step {}: {call}, sent with key {}",
+            question.step,
+            clip(&question.call_key, 80)
+        )],
     }
 }

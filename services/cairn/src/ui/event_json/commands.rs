@@ -54,6 +54,11 @@ fn start_run(start: &wire::StartRun) -> Value {
             "max_parallel_steps": limits.max_parallel_steps,
             "max_own_revisions": limits.max_own_revisions,
             "on_failure": on_failure(limits.on_failure),
+            "review_plan": limits.review_plan,
+            "max_tokens": limits.max_tokens,
+            "max_cost_nano_usd": limits.max_cost_nano_usd,
+            "max_active_ms": limits.max_active_ms,
+            "max_calls": limits.max_calls,
         })
     });
     json!({
@@ -73,6 +78,11 @@ pub(super) fn run_started(event: &wire::RunStarted) -> Value {
             "max_parallel_steps": limits.max_parallel_steps,
             "max_own_revisions": limits.max_own_revisions,
             "on_failure": on_failure(limits.on_failure),
+            "review_plan": limits.review_plan,
+            "max_tokens": limits.max_tokens,
+            "max_cost_nano_usd": limits.max_cost_nano_usd,
+            "max_active_ms": limits.max_active_ms,
+            "max_calls": limits.max_calls,
         })
     });
     json!({
@@ -86,13 +96,16 @@ pub(super) fn run_started(event: &wire::RunStarted) -> Value {
 }
 
 pub(super) fn settlement(settlement: Option<&wire::Settlement>) -> Value {
-    use wire::settlement::{Done, Fail, Outcome, Retry, Skip};
+    use wire::settlement::{Answer, Approve, Deny, Done, Fail, Outcome, Retry, Skip};
     let outcome = settlement.and_then(|settlement| settlement.outcome.as_ref());
     outcome.map_or(Value::Null, |outcome| match outcome {
         Outcome::Done(Done { output }) => json!({"done": {"output": output}}),
         Outcome::Retry(Retry {}) => json!({"retry": {}}),
         Outcome::Skip(Skip { reason }) => json!({"skip": {"reason": reason}}),
         Outcome::Fail(Fail { reason }) => json!({"fail": {"reason": reason}}),
+        Outcome::Approve(Approve {}) => json!({"approve": {}}),
+        Outcome::Deny(Deny { reason }) => json!({"deny": {"reason": reason}}),
+        Outcome::Answer(Answer { text }) => json!({"answer": {"text": text}}),
     })
 }
 

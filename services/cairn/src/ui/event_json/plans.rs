@@ -27,7 +27,8 @@ pub fn order(number: i32) -> String {
     short(order.as_str_name(), "ORDER_")
 }
 
-pub(super) fn plan(plan: Option<&wire::Plan>) -> Value {
+/// A plan as JSON, by the names of the contract; `null` if there is none.
+pub fn plan(plan: Option<&wire::Plan>) -> Value {
     plan.map_or(Value::Null, |plan| {
         let steps: Vec<_> = plan.steps.iter().map(plan_step).collect();
         json!({"order": order(plan.order), "steps": steps})

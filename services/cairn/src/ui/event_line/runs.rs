@@ -1,8 +1,10 @@
 //! Lines about runs and their plans.
 
-use super::words::{after_colon, failure_text, step_name, waits_for};
+use super::words::{after_colon, failure_text, step_name, used_up, waits_for};
 use super::{EventLine, Mark, line};
 use crate::ui::plans::{numbered, order_name, size_text};
+use crate::ui::time::span;
+use cairn_engine::views::figures::dollars;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 
@@ -33,9 +35,10 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
             let text = format!("run {} cancelled{}", e.run, after_colon(&e.reason));
             line(Mark::Bad, text)
         }
-        Kind::BudgetRaised(e) => {
-            let text = format!("run {} may use {} more tool turns", e.run, e.turns);
-            line(Mark::Plain, text)
+        Kind::BudgetRaised(e) => line(Mark::Plain, format!("run {} may use {}", e.run, more(e))),
+        Kind::BudgetExhausted(e) => {
+            let text = format!("run {}: {}", e.run, used_up(e.budget));
+            line(Mark::Asks, text)
         }
         Kind::RunPaused(e) => {
             let text = format!("run {} paused{}", e.run, after_colon(&e.reason));
@@ -56,6 +59,35 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
             line(Mark::Bad, format!("run {} has no other plan: {why}", e.run))
         }
         _ => line(Mark::Plain, ""),
+    }
+}
+
+/// What a run was allowed on top.
+fn more(raised: &wire::BudgetRaised) -> String {
+    let kinds = [
+        (
+            u64::from(raised.turns),
+            format!("{} more tool turns", raised.turns),
+        ),
+        (raised.tokens, format!("{} more tokens", raised.tokens)),
+        (
+            raised.cost_nano_usd,
+            format!("${} more", dollars(raised.cost_nano_usd)),
+        ),
+        (
+            raised.active_ms,
+            format!("{} more time", span(raised.active_ms)),
+        ),
+        (
+            u64::from(raised.calls),
+            format!("{} more tool calls", raised.calls),
+        ),
+    ];
+    let kinds = kinds.into_iter().filter(|(more, _)| *more > 0);
+    let kinds: Vec<String> = kinds.map(|(_, text)| text).collect();
+    match kinds.is_empty() {
+        true => "no more than before".to_owned(),
+        false => kinds.join(", "),
     }
 }
 

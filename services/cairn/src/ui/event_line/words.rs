@@ -36,7 +36,22 @@ pub fn waits_for(reason: i32) -> &'static str {
     match wire::WaitReason::try_from(reason).unwrap_or_default() {
         wire::WaitReason::Unspecified => "somebody has to decide something",
         wire::WaitReason::InDoubt => "nobody knows how a call ended",
-        wire::WaitReason::Budget => "its tool turns are used up",
+        wire::WaitReason::Budget => "a budget is used up",
+        wire::WaitReason::Approval => "a call needs a person's approval",
+        wire::WaitReason::Question => "the model asks a person",
+        wire::WaitReason::PlanReview => "a person is to look at the plan",
+    }
+}
+
+/// Which budget is used up, for people.
+pub fn used_up(budget: i32) -> &'static str {
+    match wire::Budget::try_from(budget).unwrap_or_default() {
+        wire::Budget::Unspecified => "a budget is used up",
+        wire::Budget::Turns => "its tool turns are used up",
+        wire::Budget::Tokens => "its tokens are used up",
+        wire::Budget::Cost => "its money is used up",
+        wire::Budget::Time => "its time is used up",
+        wire::Budget::Calls => "its tool calls are used up",
     }
 }
 
@@ -94,6 +109,9 @@ pub(super) fn settlement_text(settlement: Option<&wire::Settlement>) -> String {
         Some(Outcome::Retry(_)) => "retry".to_owned(),
         Some(Outcome::Skip(skip)) => format!("skip{}", after_colon(&skip.reason)),
         Some(Outcome::Fail(fail)) => format!("fail{}", after_colon(&fail.reason)),
+        Some(Outcome::Approve(_)) => "approve".to_owned(),
+        Some(Outcome::Deny(deny)) => format!("deny{}", after_colon(&deny.reason)),
+        Some(Outcome::Answer(answer)) => format!("answer{}", after_colon(&answer.text)),
     }
 }
 

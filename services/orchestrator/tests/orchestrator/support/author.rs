@@ -88,6 +88,7 @@ impl Author {
             effect,
             time_limit_ms: 1_000,
             in_process: false,
+            needs_approval: false,
         };
         let tools: BTreeMap<_, _> = effects
             .into_iter()

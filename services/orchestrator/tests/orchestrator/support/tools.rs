@@ -23,9 +23,11 @@ impl ToolsService for Listed {
             effect: effect.into(),
             time_limit_ms: 1_000,
             in_process: false,
+            needs_approval: name == "approved",
         };
         Ok(Response::new(ListToolsResponse {
             tools: vec![
+                tool("approved", Effect::Effectful),
                 tool("effectful", Effect::Effectful),
                 tool("idempotent", Effect::Idempotent),
                 tool("pure", Effect::Pure),

@@ -108,8 +108,33 @@ impl Log {
                 self.push(origin, of_attempt(call.attempt), kind);
             }
             E::CallSettled { call, settlement } => self.settled(*call, settlement, origin),
-            other => self.apply_to_run(other, origin),
+            other => self.apply_to_asked(other, origin),
         }
+    }
+
+    fn apply_to_asked(&mut self, event: &EventKind, origin: Origin) {
+        use EventKind as E;
+        let (call, kind) = match event {
+            E::ApprovalRequested { call, .. } => {
+                let tool = self.tool_of(*call);
+                (call, EntryKind::ApprovalRequested { call: *call, tool })
+            }
+            E::QuestionAsked {
+                call,
+                question,
+                choices,
+            } => {
+                let kind = EntryKind::QuestionAsked {
+                    call: *call,
+                    tool: self.tool_of(*call),
+                    question: question.clone(),
+                    choices: choices.clone(),
+                };
+                (call, kind)
+            }
+            other => return self.apply_to_run(other, origin),
+        };
+        self.push(origin, of_attempt(call.attempt), kind);
     }
 
     fn apply_to_run(&mut self, event: &EventKind, origin: Origin) {
@@ -127,7 +152,10 @@ impl Log {
             }
             E::RunWaiting { run, reason } => (run, EntryKind::RunWaiting { reason: *reason }),
             E::RunResumed { run, .. } => (run, EntryKind::RunResumed),
-            E::BudgetRaised { run, turns, .. } => (run, EntryKind::BudgetRaised { turns: *turns }),
+            E::BudgetExhausted { run, budget } => {
+                (run, EntryKind::BudgetExhausted { budget: *budget })
+            }
+            E::BudgetRaised { run, .. } => (run, raised(event)),
             E::RunCompleted { run, answer } => (run, run_ended(RunStatus::Completed, answer)),
             E::RunFailed {
                 run,
@@ -308,6 +336,27 @@ fn run_ended(status: RunStatus, text: &str) -> EntryKind {
         text: text.to_owned(),
         usage: None,
         duration_ms: 0,
+    }
+}
+
+fn raised(event: &EventKind) -> EntryKind {
+    let EventKind::BudgetRaised {
+        turns,
+        tokens,
+        cost_nano_usd,
+        active_ms,
+        calls,
+        ..
+    } = *event
+    else {
+        return EntryKind::RunResumed;
+    };
+    EntryKind::BudgetRaised {
+        turns,
+        tokens,
+        cost_nano_usd,
+        active_ms,
+        calls,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The facts of a report, collected in one pass over the log.
 
 use crate::command::Settlement;
-use crate::event::{CallRef, WaitReason};
+use crate::event::{Budget, CallRef, WaitReason};
 use crate::message::Usage;
 use crate::state::RunStatus;
 use crate::transitions::StepPhase;
@@ -26,9 +26,12 @@ pub(super) struct Facts<'a> {
     /// Positions of the steps of the plan in force, in its order.
     pub(super) plan: Vec<usize>,
     pub(super) revision: u32,
-    /// How often it waited for more tool turns.
-    pub(super) budget_waits: u32,
-    pub(super) raised: Vec<u32>,
+    /// Budgets that were used up, each time that they were.
+    pub(super) used_up: Vec<Budget>,
+    /// One was noted, and the wait that follows from it is not another.
+    is_noted: bool,
+    /// Tool turns that were allowed beside the first.
+    pub(super) more_turns: u32,
 }
 
 /// A step.
@@ -56,6 +59,8 @@ pub(super) struct CallFacts<'a> {
     pub(super) input: &'a str,
     pub(super) result: Option<ResultFacts<'a>>,
     pub(super) doubts: Vec<Doubt<'a>>,
+    /// What a person said before it was made.
+    pub(super) word: Option<&'a Settlement>,
 }
 
 /// A call's result.
@@ -98,8 +103,9 @@ pub(super) fn gather(log: &Log, run: u32) -> Option<Facts<'_>> {
         steps: Vec::new(),
         plan: Vec::new(),
         revision: 0,
-        budget_waits: 0,
-        raised: Vec::new(),
+        used_up: Vec::new(),
+        is_noted: false,
+        more_turns: 0,
     };
     let mut places = Places::new();
     for entry in entries {
@@ -140,10 +146,17 @@ impl<'a> Facts<'a> {
             EntryKind::RunPaused { .. } => self.status = RunStatus::Paused,
             EntryKind::RunWaiting { reason } => {
                 self.status = RunStatus::Waiting(*reason);
-                self.budget_waits += u32::from(*reason == WaitReason::Budget);
+                // There was a time when only tool turns could be used up, and nothing else said so.
+                if *reason == WaitReason::Budget && !std::mem::take(&mut self.is_noted) {
+                    self.used_up.push(Budget::Turns);
+                }
+            }
+            EntryKind::BudgetExhausted { budget } => {
+                self.used_up.push(*budget);
+                self.is_noted = true;
             }
             EntryKind::RunResumed => self.status = RunStatus::Running,
-            EntryKind::BudgetRaised { turns } if *turns > 0 => self.raised.push(*turns),
+            EntryKind::BudgetRaised { turns, .. } => self.more_turns += turns,
             EntryKind::RunEnded {
                 status,
                 text,
@@ -223,6 +236,7 @@ impl<'a> StepFacts<'a> {
                     input,
                     result: None,
                     doubts: Vec::new(),
+                    word: None,
                 });
             }
             EntryKind::Result { call, .. }
@@ -261,11 +275,10 @@ impl<'a> CallFacts<'a> {
                 answer: None,
                 settled_at: None,
             }),
-            EntryKind::Decided { settlement, .. } => {
-                if let Some(doubt) = self.doubts.last_mut() {
-                    doubt.answer = Some(settlement);
-                }
-            }
+            EntryKind::Decided { settlement, .. } => match self.doubts.last_mut() {
+                Some(doubt) => doubt.answer = Some(settlement),
+                None => self.word = Some(settlement),
+            },
             EntryKind::Settled { .. } => {
                 if let Some(doubt) = self.doubts.last_mut() {
                     doubt.settled_at = Some(entry.at);

@@ -2,6 +2,7 @@
 
 use super::gather::{CallFacts, Doubt, Facts, StepFacts};
 use crate::command::Settlement;
+use crate::event::Budget;
 use crate::message::Usage;
 use crate::state::RunStatus;
 use crate::text::{cut, first_line};
@@ -68,14 +69,30 @@ fn overview(facts: &Facts<'_>) -> String {
         ),
         format!("- Time: {from} to {to} UTC, {took}"),
     ];
-    if facts.budget_waits > 0 {
-        let raised: u32 = facts.raised.iter().sum();
-        let times = facts.budget_waits;
-        lines.push(format!(
-            "- Tool turns used up: {times} time(s); {raised} more were allowed"
-        ));
-    }
+    lines.extend(used_up(facts));
     lines.join("\n")
+}
+
+/// A line for each budget that was used up.
+fn used_up(facts: &Facts<'_>) -> Vec<String> {
+    let mut budgets = facts.used_up.clone();
+    budgets.sort_unstable();
+    budgets.dedup();
+    let line = |budget: Budget| {
+        let times = facts.used_up.iter().filter(|it| **it == budget).count();
+        let name = match budget {
+            Budget::Turns => {
+                let more = facts.more_turns;
+                return format!("- Tool turns used up: {times} time(s); {more} more were allowed");
+            }
+            Budget::Tokens => "Tokens",
+            Budget::Cost => "Money",
+            Budget::Time => "Time",
+            Budget::Calls => "Tool calls",
+        };
+        format!("- {name} used up: {times} time(s)")
+    };
+    budgets.into_iter().map(line).collect()
 }
 
 fn outcome(facts: &Facts<'_>) -> Option<String> {
@@ -181,15 +198,20 @@ fn call_line(call: &CallFacts<'_>) -> String {
         }
     });
     let output = code(&brief(result.output));
+    let word = match call.word {
+        Some(Settlement::Approve) => ", allowed by a person",
+        Some(Settlement::Answer { .. }) => ", answered by a person",
+        _ => "",
+    };
     if !result.is_error {
-        return format!("{tool} {input} → {output}{time}");
+        return format!("{tool} {input} → {output}{time}{word}");
     }
     let reason = if result.reason.is_empty() {
         String::new()
     } else {
         format!(" ({})", inline(result.reason))
     };
-    format!("{tool} {input} → **failed**{reason}: {output}{time}")
+    format!("{tool} {input} → **failed**{reason}: {output}{time}{word}")
 }
 
 fn brief(output: &str) -> String {
@@ -249,6 +271,8 @@ fn settled(doubt: &Doubt<'_>) -> String {
         Settlement::Retry => ("to be sent again", String::new()),
         Settlement::Skip { reason } => ("to go on without it", reason.clone()),
         Settlement::Fail { reason } => ("it failed", reason.clone()),
+        // Answers to other questions.
+        other => (other.word(), String::new()),
     };
     let why = if why.trim().is_empty() {
         String::new()

@@ -5,7 +5,7 @@ use crate::world::{World, complete, finished, look, send};
 use cairn_engine::command::Settlement;
 use cairn_engine::decide::Input;
 use cairn_engine::event::AttemptRef;
-use cairn_engine::pending::pending;
+use cairn_engine::pending::{Subject, pending};
 use cairn_engine::state::RunStatus;
 
 /// Plays whatever is outstanding, in an order that `seeds` decide, until nothing is. Models look
@@ -21,11 +21,13 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8]) 
             continue;
         }
         for open in pending(&world.session) {
-            let is_call = open.call.is_some();
-            let answer = if is_call {
-                some_settlement(0)
-            } else {
-                Settlement::Retry
+            let answer = match open.id.subject {
+                Subject::Call(_) => some_settlement(0),
+                Subject::Budget { .. } => Settlement::Retry,
+                Subject::Approval(_) | Subject::Plan { .. } => Settlement::Approve,
+                Subject::Question(_) => Settlement::Answer {
+                    text: "the first".to_owned(),
+                },
             };
             if !open.is_answered {
                 world.answer(&open.id.to_string(), answer);

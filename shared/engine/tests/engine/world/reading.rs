@@ -40,6 +40,7 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
         | E::RunPaused { run, .. }
         | E::RunWaiting { run, .. }
         | E::RunResumed { run, .. }
+        | E::BudgetExhausted { run, .. }
         | E::BudgetRaised { run, .. }
         | E::RunCompleted { run, .. }
         | E::RunFailed { run, .. }
@@ -57,6 +58,8 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
         E::CallFinished(finished) => Some(finished.call.attempt.run),
         E::CallIntended { call, .. }
         | E::CallInDoubt { call, .. }
+        | E::ApprovalRequested { call, .. }
+        | E::QuestionAsked { call, .. }
         | E::Decided { call, .. }
         | E::CallSettled { call, .. } => Some(call.attempt.run),
         _ => None,

@@ -1,0 +1,105 @@
+//! `cairn approve`: allows what a session waits to be allowed.
+
+use super::decide::answer;
+use super::hint;
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::out;
+use cairn_proto::event::WaitReason;
+use cairn_proto::event::settlement::{Approve, Outcome};
+use cairn_proto::orchestrator::{ListPendingRequest, Pending};
+use cairn_rpc::text::{clip, escape};
+use serde_json::json;
+use std::process::ExitCode;
+
+/// What can be said to `cairn approve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Allows calls that wait for approval, and the plan if one is to be looked at: those that are named,
+or the only one that there is. What is not to be done is denied with cairn decide.
+
+With --json one object for each: session, id.
+
+Examples:
+  cairn approve
+  cairn approve s-7f3k
+  cairn approve s-7f3k approval-1.2.1.0.0 approval-1.2.1.0.1
+  cairn approve s-7f3k --all")]
+pub struct Args {
+    /// The session: its id or a unique beginning of it [default: the latest]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// The questions, as cairn pending names them [default: the only one]
+    #[arg(value_name = "PENDING_ID", conflicts_with = "all")]
+    pending: Vec<String>,
+    /// All that wait for approval now
+    #[arg(long)]
+    all: bool,
+}
+
+/// Approves one after the other, and says what.
+///
+/// # Errors
+/// No such session; nothing waits for approval, or several do and none is named.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let mut client = Client::attach(context, Access::Change).await?;
+    let told = approve(&mut client, args, context).await;
+    client.finish().await;
+    told.map(|()| ExitCode::SUCCESS)
+}
+
+async fn approve(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
+    let session = client.resolve(args.session.as_deref()).await?;
+    let request = ListPendingRequest {
+        session: session.clone(),
+    };
+    let open = client.orchestrator().list_pending(request).await?;
+    let mut open = open.into_inner().pending;
+    open.retain(|pending| is_for_approval(pending) && !pending.answered);
+    let named = match (args.pending.is_empty(), args.all, &open[..]) {
+        (false, ..) => args.pending,
+        (true, _, []) => {
+            let message = format!("nothing waits for approval in session {session}");
+            return Err(CliError::usage(message).hint("see what waits with: cairn pending"));
+        }
+        (true, false, [_, _, ..]) => {
+            let ids: Vec<&str> = open.iter().map(|pending| pending.id.as_str()).collect();
+            let message = format!("{} calls wait for approval", open.len());
+            let hint = format!("name them, or use --all: {}", escape(&ids.join(", ")));
+            return Err(CliError::usage(message).hint(hint));
+        }
+        (true, ..) => open.iter().map(|pending| pending.id.clone()).collect(),
+    };
+    for id in &named {
+        answer(client, &session, id, Outcome::Approve(Approve {})).await?;
+        let what = open.iter().find(|pending| pending.id == *id);
+        if context.json {
+            out::json(&json!({"session": session, "id": id}))?;
+        } else {
+            let what = what.map(gist).unwrap_or_default();
+            out::line(&format!("approved {}{what}", escape(id)))?;
+        }
+    }
+    if context.json {
+        return Ok(());
+    }
+    out::line(&hint::go_on(client, &session))
+}
+
+fn is_for_approval(pending: &Pending) -> bool {
+    let reason = pending.reason();
+    matches!(reason, WaitReason::Approval | WaitReason::PlanReview)
+}
+
+/// What was approved, in a few words.
+fn gist(pending: &Pending) -> String {
+    match &pending.plan {
+        Some(plan) => format!("  the plan of {} steps", plan.steps.len()),
+        None => {
+            let call = format!("{} {}", pending.tool, pending.arguments_json);
+            format!("  {}", clip(&call, 200))
+        }
+    }
+}

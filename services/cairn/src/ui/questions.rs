@@ -1,0 +1,133 @@
+//! Open questions as text and as JSON, with the commands that answer them.
+
+use super::event_json::{budget, plan, wait_reason};
+use super::event_line::{step_name, used_up, waits_for};
+use super::style::Style;
+use super::text::{command, quoted};
+use super::time::{clock, utc};
+use crate::context::Context;
+use cairn_proto::event::WaitReason;
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::text::{clip, escape};
+use serde_json::{Value, json};
+
+/// An open question as JSON, by the names of the contract.
+pub fn pending_json(pending: &pb::Pending) -> Value {
+    let from = pending.settle_after_unix_ms;
+    let is_budget = pending.reason() == WaitReason::Budget;
+    json!({
+        "session": pending.session,
+        "id": pending.id,
+        "reason": wait_reason(pending.reason),
+        "run": pending.run,
+        "step": pending.step,
+        "tool": pending.tool,
+        "arguments_json": pending.arguments_json,
+        "call_key": pending.call_key,
+        "settle_after": (from > 0).then(|| utc(from)),
+        "answered": pending.answered,
+        "question": pending.question,
+        "choices": pending.choices,
+        "budget": is_budget.then(|| budget(pending.budget)),
+        "plan": plan(pending.plan.as_ref()),
+        "proposal": pending.proposal,
+    })
+}
+
+/// An open question for people, with the commands that answer it.
+pub fn pending_lines(context: &Context, style: Style, pending: &pb::Pending) -> Vec<String> {
+    let id = escape(&pending.id);
+    let title = format!("? {id}  {}", why(pending));
+    let mut lines = vec![style.asks(&title)];
+    let run = match pending.step {
+        0 => format!("run {}", pending.run),
+        step => format!("run {}, step {step}", pending.run),
+    };
+    let mut facts = vec![("in", format!("{}, {run}", pending.session))];
+    facts.extend(about(pending));
+    for (name, text) in facts {
+        if !text.is_empty() {
+            lines.push(format!("  {name:<10}{}", escape(&text)));
+        }
+    }
+    for (step, number) in pending.plan.iter().flat_map(|plan| &plan.steps).zip(1..) {
+        lines.push(format!("  {number:>8}. {}", clip(&step_name(step), 160)));
+    }
+    if pending.answered {
+        lines.push("  answered  yes; it has not taken effect yet".to_owned());
+        return lines;
+    }
+    lines.push("  decide with".to_owned());
+    for (words, meaning) in answers(pending) {
+        lines.push(format!("    {}", decide(context, pending, words)));
+        lines.push(style.dim(&format!("      {meaning}")));
+    }
+    lines
+}
+
+/// What belongs to the question, by name.
+fn about(pending: &pb::Pending) -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("tool", pending.tool.clone()),
+        ("arguments", pending.arguments_json.clone()),
+        ("asks", pending.question.clone()),
+        ("choices", pending.choices.join(" · ")),
+    ];
+    if pending.reason() == WaitReason::InDoubt {
+        facts.push(("call key", pending.call_key.clone()));
+        let from = match pending.settle_after_unix_ms {
+            ..=0 => "at once".to_owned(),
+            from => format!(
+                "not before {} UTC, because until then the call may still run",
+                clock(from)
+            ),
+        };
+        facts.push(("answer", format!("takes effect {from}")));
+    }
+    facts
+}
+
+/// Why the run waits, in a few words.
+pub fn why(pending: &pb::Pending) -> &'static str {
+    match pending.reason() {
+        WaitReason::Budget => used_up(pending.budget),
+        _ => waits_for(pending.reason),
+    }
+}
+
+/// The command that gives this answer.
+pub fn decide(context: &Context, pending: &pb::Pending, words: &str) -> String {
+    let id = quoted(&pending.id);
+    command(context, &format!("decide {} {id} {words}", pending.session))
+}
+
+/// What may be answered, and what it means.
+pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)] {
+    match pending.reason() {
+        WaitReason::Budget => &[
+            ("retry", "go on with as much again"),
+            ("fail", "the run fails"),
+        ],
+        WaitReason::Approval => &[
+            ("approve", "make this call, this once"),
+            (
+                "deny --reason '…'",
+                "do not make it: the model is told so, a tool step fails",
+            ),
+        ],
+        WaitReason::Question => &[("answer '…'", "what the model is told")],
+        WaitReason::PlanReview => &[
+            ("approve", "carry it out"),
+            (
+                "deny --reason '…'",
+                "make another: say what is to be different",
+            ),
+        ],
+        WaitReason::InDoubt | WaitReason::Unspecified => &[
+            ("done --output '…'", "it was carried out, with this result"),
+            ("retry", "send it again, with the same key"),
+            ("skip", "go on without it"),
+            ("fail", "the step fails"),
+        ],
+    }
+}

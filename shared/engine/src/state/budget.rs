@@ -1,0 +1,101 @@
+//! What a run may use up, and what follows when it has.
+
+use super::{Allowance, Run, RunStatus};
+use crate::command::RunLimits;
+use crate::event::Budget;
+
+impl Allowance {
+    /// What a run with these limits begins with.
+    pub(crate) fn of(limits: &RunLimits) -> Self {
+        let any = |most: u64| Some(most).filter(|most| *most > 0);
+        Self {
+            turns: limits.max_turns,
+            tokens: any(limits.max_tokens),
+            cost_nano_usd: any(limits.max_cost_nano_usd),
+            active_ms: any(limits.max_active_ms),
+            calls: Some(limits.max_calls).filter(|most| *most > 0),
+        }
+    }
+
+    /// With so much more of each; what has no limit keeps none.
+    pub(crate) fn raise(&mut self, more: &Raise) {
+        let add = |known: &mut Option<u64>, more: u64| {
+            if let Some(known) = known {
+                *known = known.saturating_add(more);
+            }
+        };
+        self.turns = self.turns.saturating_add(more.turns);
+        add(&mut self.tokens, more.tokens);
+        add(&mut self.cost_nano_usd, more.cost_nano_usd);
+        add(&mut self.active_ms, more.active_ms);
+        if let Some(calls) = &mut self.calls {
+            *calls = calls.saturating_add(more.calls);
+        }
+    }
+}
+
+/// So much more of each budget.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Raise {
+    pub(crate) turns: u32,
+    pub(crate) tokens: u64,
+    pub(crate) cost_nano_usd: u64,
+    pub(crate) active_ms: u64,
+    pub(crate) calls: u32,
+}
+
+impl Run {
+    /// No model may be asked any more before the run is allowed more: the budget that forbids it.
+    pub fn no_questions(&self) -> Option<Budget> {
+        self.no_calls().or_else(|| self.used_up().next())
+    }
+
+    /// No call may begin any more before the run is allowed more. The calls that brought the run
+    /// beyond its budget do not begin either: they are counted when they are asked for.
+    pub fn no_calls(&self) -> Option<Budget> {
+        let stops_calls = |budget: &Budget| matches!(budget, Budget::Time | Budget::Calls);
+        self.used_up().find(stops_calls)
+    }
+
+    /// All budgets that are used up.
+    pub(crate) fn used_up(&self) -> impl Iterator<Item = Budget> {
+        let allowed = self.allowance;
+        let is_over = |used: u64, most: Option<u64>| most.is_some_and(|most| used >= most);
+        let budgets = [
+            (self.tool_turns >= allowed.turns, Budget::Turns),
+            (is_over(self.usage.tokens(), allowed.tokens), Budget::Tokens),
+            (
+                is_over(self.usage.cost_nano_usd, allowed.cost_nano_usd),
+                Budget::Cost,
+            ),
+            (self.is_out_of_time, Budget::Time),
+            (
+                allowed.calls.is_some_and(|most| self.calls > most),
+                Budget::Calls,
+            ),
+        ];
+        budgets
+            .into_iter()
+            .filter_map(|(is_over, budget)| is_over.then_some(budget))
+    }
+
+    /// When its active time is used up, if it is active and has a limit.
+    pub fn deadline(&self) -> Option<u64> {
+        let (most, since) = (self.allowance.active_ms?, self.active_since?);
+        let left = most.saturating_sub(self.active_ms);
+        (!self.is_out_of_time).then(|| since.saturating_add(left))
+    }
+
+    /// Its status has changed at that time: whether time counts from now on.
+    pub(crate) fn count_time(&mut self, at: u64) {
+        let is_active = matches!(self.status, RunStatus::Planning | RunStatus::Running);
+        match (self.active_since, is_active) {
+            (None, true) => self.active_since = Some(at),
+            (Some(since), false) => {
+                self.active_ms = self.active_ms.saturating_add(at.saturating_sub(since));
+                self.active_since = None;
+            }
+            _ => {}
+        }
+    }
+}
