@@ -380,7 +380,7 @@ async fn a_pure_call_that_is_not_free_waits_for_its_permit() {
         assert!(calls.is_err(), "{held} began before it was permitted");
         let mut permitted = permit(call_ref(0, 0), held, "{}", Effect::Pure);
         permitted.approval = "the digest".to_owned();
-        owner.acknowledge_with(1, vec![permitted], Vec::new());
+        owner.ack_with(1, vec![permitted], Vec::new());
         let called = bench.called().await;
         assert_eq!(called.request.approval, "the digest");
         called.output("seen");
