@@ -26,7 +26,8 @@ const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 const TIMES: usize = 5;
 /// Less than the time after which an owner would have looked: its lease has just begun.
 const TOLD: Duration = Duration::from_secs(LEASE.as_secs() / 3 - 5);
-/// Half of what two followers that only look by themselves would take for most of the requests.
+/// Followers that only look by themselves take longer for many of the requests: for all whose session
+/// is worked on through the other memory process. A pause of the machine makes few of them late.
 const SOON: Duration = Duration::from_millis(500);
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -42,7 +43,10 @@ async fn whoever_does_not_own_a_session_tells_its_owner_at_once() {
     for wish in Wish::ALL {
         let mut times = Vec::new();
         for number in 0..TIMES {
-            times.push(world.ask(wish, &format!("{wish:?}-{number}")).await);
+            let took = world.ask(wish, &format!("{wish:?}-{number}")).await;
+            let longest = took.seen.max(took.answered);
+            assert!(longest < TOLD, "only a renewal told the owner: {longest:?}");
+            times.push(took);
         }
         let seen = median(times.iter().map(|times| times.seen).collect());
         let answered = median(times.iter().map(|times| times.answered).collect());
@@ -50,8 +54,7 @@ async fn whoever_does_not_own_a_session_tells_its_owner_at_once() {
         all.append(&mut times);
     }
     let longest = |times: &Times| times.seen.max(times.answered);
-    let worst = all.iter().map(longest).max().expect("times");
-    assert!(worst < TOLD, "only the renewal told the owner: {worst:?}");
-    let usual = median(all.iter().map(longest).collect());
-    assert!(usual < SOON, "followers look by themselves: {usual:?}");
+    let late = all.iter().filter(|times| longest(times) >= SOON).count();
+    println!("{late} of {} requests took {SOON:?} or longer", all.len());
+    assert!(late <= all.len() / 10, "followers look by themselves");
 }
