@@ -70,6 +70,7 @@ impl Journal {
                 "duration_ms",
                 "not_after_unix_ms",
                 "command_seq",
+                "request_seq",
             ] {
                 fields.remove(field);
             }

@@ -1,5 +1,6 @@
-//! The table of revisions: for every kind of change and every status of a run, what becomes of each
-//! step. The notation is that of [`crate::world::notation`].
+//! The engine is held to the table of revisions.
+
+mod table;
 
 use crate::world::notation::plan;
 use crate::world::{World, fold, send, with_goal};
@@ -12,134 +13,7 @@ use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
 use cairn_engine::state::{RunStatus, Step, StepStatus};
 use cairn_engine::views::plan_diff::{self, PlanDiff};
-
-/// A kind of change.
-struct Row {
-    name: &'static str,
-    before: &'static str,
-    after: &'static str,
-    /// While the run is running, waiting or paused.
-    busy: &'static str,
-    /// After it completed.
-    completed: &'static str,
-    /// After it failed or was cancelled; `2!` is then the step that failed or was stopped.
-    stopped: &'static str,
-}
-
-const fn row(
-    name: &'static str,
-    [before, after]: [&'static str; 2],
-    [busy, completed, stopped]: [&'static str; 3],
-) -> Row {
-    Row {
-        name,
-        before,
-        after,
-        busy,
-        completed,
-        stopped,
-    }
-}
-
-const CHAIN: &str = "a b c d";
-
-/// Busy: step 1 is done, step 2 runs, 3 and 4 wait. Stopped: step 2 ended badly.
-#[rustfmt::skip]
-const CHAINS: [Row; 17] = [
-    row("nothing", [CHAIN, "a b c d"],
-        ["1d 2r 3p 4p", "1d 2d 3d 4d", "1d 5n 3p 4p | 2!"]),
-    row("append", [CHAIN, "a b c d e"],
-        ["1d 2r 3p 4p 5n", "1d 2d 3d 4d 5n", "1d 5n 3p 4p 6n | 2!"]),
-    row("insert", [CHAIN, "a x b c d"],
-        ["1d 5n 6n 7n 8n | 2s 3p 4p", "1d 5n 6n 7n 8n | 2d 3d 4d", "1d 5n 6n 7n 8n | 2! 3p 4p"]),
-    row("insert at the front", [CHAIN, "x a b c d"],
-        ["5n 6n 7n 8n 9n | 1d 2s 3p 4p", "5n 6n 7n 8n 9n | 1d 2d 3d 4d", "5n 6n 7n 8n 9n | 1d 2! 3p 4p"]),
-    row("remove", [CHAIN, "a c d"],
-        ["1d 5n 6n | 2s 3p 4p", "1d 5n 6n | 2d 3d 4d", "1d 5n 6n | 2! 3p 4p"]),
-    row("remove the end", [CHAIN, "a b"],
-        ["1d 2r | 3p 4p", "1d 2d | 3d 4d", "1d 5n | 2! 3p 4p"]),
-    row("reword", [CHAIN, "a b c~ d"],
-        ["1d 2r 5n 6n | 3p 4p", "1d 2d 5n 6n | 3d 4d", "1d 5n 6n 7n | 2! 3p 4p"]),
-    row("reorder", [CHAIN, "a b d c"],
-        ["1d 2r 5n 6n | 3p 4p", "1d 2d 5n 6n | 3d 4d", "1d 5n 6n 7n | 2! 3p 4p"]),
-    row("split", [CHAIN, "a b c1 c2 d"],
-        ["1d 2r 5n 6n 7n | 3p 4p", "1d 2d 5n 6n 7n | 3d 4d", "1d 5n 6n 7n 8n | 2! 3p 4p"]),
-    row("merge", [CHAIN, "a bc d"],
-        ["1d 5n 6n | 2s 3p 4p", "1d 5n 6n | 2d 3d 4d", "1d 5n 6n | 2! 3p 4p"]),
-    row("arguments of a tool", ["a b t=1 d", "a b t=2 d"],
-        ["1d 2r 5n 6n | 3p 4p", "1d 2d 5n 6n | 3d 4d", "1d 5n 6n 7n | 2! 3p 4p"]),
-    row("order, with the same dependencies", [CHAIN, "g: a b<a c<b d<c"],
-        ["1d 2r 3p 4p", "1d 2d 3d 4d", "1d 5n 3p 4p | 2!"]),
-    row("order, without dependencies", [CHAIN, "g: a b c d"],
-        ["1d 5n 6n 7n | 2s 3p 4p", "1d 5n 6n 7n | 2d 3d 4d", "1d 5n 6n 7n | 2! 3p 4p"]),
-    row("duplicates, one more", ["a b x:a y:b", "a b x:a y:b z:a"],
-        ["1d 2r 3p 4p 5n", "1d 2d 3d 4d 5n", "1d 5n 3p 4p 6n | 2!"]),
-    row("duplicates, one less", ["a x:a y:a z:a", "a x:a y:a"],
-        ["1d 2r 3p | 4p", "1d 2d 3d | 4d", "1d 5n 3p | 2! 4p"]),
-    row("redo", [CHAIN, "a*1 b c d"],
-        ["5n 6n 7n 8n | 1d 2s 3p 4p", "5n 6n 7n 8n | 1d 2d 3d 4d", "5n 6n 7n 8n | 1d 2! 3p 4p"]),
-    row("everything", [CHAIN, "w x y z"],
-        ["5n 6n 7n 8n | 1d 2s 3p 4p", "5n 6n 7n 8n | 1d 2d 3d 4d", "5n 6n 7n 8n | 1d 2! 3p 4p"]),
-];
-
-const GRAPH: &str = "g: a b c<a d<b,c";
-
-/// Busy: step 1 is done, steps 2 and 3 run, 4 waits. Stopped: step 3 is done, step 2 ended badly.
-#[rustfmt::skip]
-const GRAPHS: [Row; 16] = [
-    row("nothing", [GRAPH, GRAPH],
-        ["1d 2r 3r 4p", "1d 2d 3d 4d", "1d 5n 3d 4p | 2!"]),
-    row("append", [GRAPH, "g: a b c<a d<b,c e<d"],
-        ["1d 2r 3r 4p 5n", "1d 2d 3d 4d 5n", "1d 5n 3d 4p 6n | 2!"]),
-    row("insert", [GRAPH, "g: a x<a b c<a d<b,c,x"],
-        ["1d 5n 2r 3r 6n | 4p", "1d 5n 2d 3d 6n | 4d", "1d 5n 6n 3d 7n | 2! 4p"]),
-    row("insert beside", [GRAPH, "g: x a b c<a d<b,c"],
-        ["5n 1d 2r 3r 4p", "5n 1d 2d 3d 4d", "5n 1d 6n 3d 4p | 2!"]),
-    row("remove", [GRAPH, "g: a b d<b"],
-        ["1d 2r 5n | 3s 4p", "1d 2d 5n | 3d 4d", "1d 5n 6n | 2! 3d 4p"]),
-    row("reword", [GRAPH, "g: a b c~<a d<b,c"],
-        ["1d 2r 5n 6n | 3s 4p", "1d 2d 5n 6n | 3d 4d", "1d 5n 6n 7n | 2! 3d 4p"]),
-    row("reorder", [GRAPH, "g: d<b,c c<a b a"],
-        ["4p 3r 2r 1d", "4d 3d 2d 1d", "4p 3d 5n 1d | 2!"]),
-    row("split", [GRAPH, "g: a b1 b2 c<a d<b1,b2,c"],
-        ["1d 5n 6n 3r 7n | 2s 4p", "1d 5n 6n 3d 7n | 2d 4d", "1d 5n 6n 3d 7n | 2! 4p"]),
-    row("merge", [GRAPH, "g: a bc<a d<bc"],
-        ["1d 5n 6n | 2s 3s 4p", "1d 5n 6n | 2d 3d 4d", "1d 5n 6n | 2! 3d 4p"]),
-    row("dependency", [GRAPH, "g: a b c d<b,c"],
-        ["1d 2r 5n 6n | 3s 4p", "1d 2d 5n 6n | 3d 4d", "1d 5n 6n 7n | 2! 3d 4p"]),
-    row("dependency of the last", [GRAPH, "g: a b c<a d<b"],
-        ["1d 2r 3r 5n | 4p", "1d 2d 3d 5n | 4d", "1d 5n 3d 6n | 2! 4p"]),
-    row("arguments of a tool", ["g: a b t=1<a d<b,t", "g: a b t=2<a d<b,t"],
-        ["1d 2r 5n 6n | 3s 4p", "1d 2d 5n 6n | 3d 4d", "1d 5n 6n 7n | 2! 3d 4p"]),
-    row("order", [GRAPH, "a b c d"],
-        ["1d 5n 6n 7n | 2s 3s 4p", "1d 5n 6n 7n | 2d 3d 4d", "1d 5n 6n 7n | 2! 3d 4p"]),
-    row("duplicates", ["g: a x:a y:a d<a,x,y", "g: a x:a d<a,x"],
-        ["1d 2r 5n | 3s 4p", "1d 2d 5n | 3d 4d", "1d 3d 5n | 2! 4p"]),
-    row("redo", [GRAPH, "g: a*1 b c<a d<b,c"],
-        ["5n 2r 6n 7n | 1d 3s 4p", "5n 2d 6n 7n | 1d 3d 4d", "5n 6n 7n 8n | 1d 2! 3d 4p"]),
-    row("everything", [GRAPH, "g: w x y z"],
-        ["5n 6n 7n 8n | 1d 2s 3s 4p", "5n 6n 7n 8n | 1d 2d 3d 4d", "5n 6n 7n 8n | 1d 2! 3d 4p"]),
-];
-
-/// The statuses of a run that has a plan.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Stage {
-    Running,
-    Waiting,
-    Paused,
-    Completed,
-    Failed,
-    Cancelled,
-}
-
-const STAGES: [Stage; 6] = [
-    Stage::Running,
-    Stage::Waiting,
-    Stage::Paused,
-    Stage::Completed,
-    Stage::Failed,
-    Stage::Cancelled,
-];
+use table::{CHAINS, GRAPHS, Row, STAGES, Stage};
 
 /// A run of four steps at that stage.
 fn at(stage: Stage, before: &str) -> World {
@@ -231,12 +105,7 @@ fn check(row: &Row, stage: Stage) {
     let said = plan_diff::diff(world.run(), &plan(row.after)).unwrap();
     world.command(apply(row.after));
     check_said(&what, &said, &world);
-    let expected = match stage {
-        Stage::Running | Stage::Waiting | Stage::Paused => row.busy.to_owned(),
-        Stage::Completed => row.completed.to_owned(),
-        Stage::Failed => row.stopped.replace('!', "f"),
-        Stage::Cancelled => row.stopped.replace('!', "s"),
-    };
+    let expected = row.fates(stage);
     assert_eq!(world.fates(known), expected, "{what}");
     let is_done = !expected.contains(['n', 'r']) && stage == Stage::Completed;
     let waits = stage == Stage::Waiting && expected.contains("2r");

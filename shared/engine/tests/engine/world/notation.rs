@@ -8,39 +8,12 @@
 //! have any more. `d` is done, `r` runs, `p` has not begun, `f` failed, `w` is skipped by wish, `s` is
 //! skipped otherwise, `n` is new.
 
-use super::{World, chain, graph, model_step, tool_step};
-use cairn_engine::plan::{PlanDraft, StepDraft};
+mod plan;
+
+use super::World;
 use cairn_engine::state::{Run, StepStatus};
 
-pub(crate) fn plan(text: &str) -> PlanDraft {
-    match text.strip_prefix("g:") {
-        Some(steps) => graph(steps.split_whitespace().map(step).collect()),
-        None => chain(text.split_whitespace().map(step).collect()),
-    }
-}
-
-fn step(text: &str) -> StepDraft {
-    let (text, depends_on) = text.split_once('<').unwrap_or((text, ""));
-    let (id, text) = text.split_once(':').unwrap_or(("", text));
-    let (text, redo) = text.split_once('*').unwrap_or((text, "0"));
-    let (text, argument) = text.split_once('=').unwrap_or((text, ""));
-    let title = text.trim_end_matches('~');
-    let mut step = if argument.is_empty() {
-        model_step(title)
-    } else {
-        let mut step = tool_step(title, "look");
-        step.tool.as_mut().unwrap().arguments = format!("{{\"n\":{argument}}}");
-        step
-    };
-    if title != text {
-        step.description = format!("{} In other words.", step.description);
-    }
-    step.id = if id.is_empty() { title } else { id }.to_owned();
-    step.redo = redo.parse().unwrap();
-    let depends_on = depends_on.split(',').filter(|id| !id.is_empty());
-    step.depends_on = depends_on.map(str::to_owned).collect();
-    step
-}
+pub(crate) use plan::plan;
 
 /// Steps with a number above `known` are new.
 pub(crate) fn fates(run: &Run, known: usize) -> String {

@@ -1,0 +1,116 @@
+//! A run that is to have another plan, at some stage, in a store that nobody holds.
+
+use super::CAIRN;
+use super::served::{self, SERVE, SESSION};
+use cairn_proto::orchestrator as pb;
+use cairn_testkit::model_server::Answer;
+use cairn_testkit::{ModelServer, Site};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+/// What the run is doing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Stage {
+    /// The model is asked in its second step.
+    Running,
+    /// It was paused in that step.
+    Paused,
+    /// It is over.
+    Completed,
+}
+
+/// The plan before.
+pub(crate) fn old() -> Value {
+    plan("Ponder", "two")
+}
+
+/// The plan after.
+pub(crate) fn new() -> Value {
+    plan("Weigh", "three")
+}
+
+fn plan(second: &str, last: &str) -> Value {
+    let record = |title: &str, what: &str| json!({"title": title, "tool": "record", "arguments": {"what": what}});
+    let second = json!({"title": second, "description": format!("{second} it.")});
+    json!({"order": "chain", "steps": [record("First", "one"), second, record("Last", last)]})
+}
+
+/// By what people recognise the steps of a plan, wherever it comes from.
+pub(crate) fn words(plan: &Value) -> Vec<(String, String)> {
+    let steps = plan["steps"].as_array().expect("steps").iter();
+    let words = steps.map(|step| {
+        let title = step["title"].as_str().unwrap_or_default().to_owned();
+        let text = step.to_string().replace("\\\"", "\"");
+        let whats = ["one", "two", "three"].into_iter();
+        let mut whats = whats.filter(|what| text.contains(&format!(r#""what":"{what}""#)));
+        (title, whats.next().unwrap_or_default().to_owned())
+    });
+    words.collect()
+}
+
+/// A run at a stage.
+pub(crate) struct Ready {
+    pub(crate) stage: Stage,
+    site: Site,
+    /// The model of it and of all copies.
+    _model: ModelServer,
+}
+
+impl Ready {
+    pub(crate) async fn at(stage: Stage) -> Self {
+        let holds = stage != Stage::Completed;
+        let model = ModelServer::start(move |body| match served::title(body).as_deref() {
+            None => served::planned(&new()),
+            Some("Ponder") if holds => Answer::Hold,
+            Some(title) => served::done(title),
+        });
+        let site = Site::new(CAIRN);
+        served::add_model(&site, &model);
+        let server = site.start(&SERVE, &[]);
+        let mut client = served::client(&site);
+        served::start(&mut client, &old()).await;
+        if holds {
+            served::wait_for(&mut client, SESSION, 1, |kind| served::starts(kind, 2)).await;
+        } else {
+            served::wait_for(&mut client, SESSION, 1, served::is_completed).await;
+        }
+        if stage == Stage::Paused {
+            let request = pb::PauseRunRequest {
+                session: SESSION.to_owned(),
+                request_id: "pause".to_owned(),
+                ..pb::PauseRunRequest::default()
+            };
+            client.pause_run(request).await.expect("it is running");
+        }
+        drop(server);
+        Self {
+            stage,
+            site,
+            _model: model,
+        }
+    }
+
+    /// The same in a folder of its own.
+    pub(crate) fn copy(&self) -> Site {
+        let copy = Site::new(CAIRN);
+        for folder in ["", ".cairn"] {
+            copy_files(&self.site.path().join(folder), &copy.path().join(folder));
+        }
+        // Otherwise the program asks whether it is to go on in a folder that is not the run's.
+        let folder = copy.path().display().to_string();
+        copy.write(".cairn/cairn.db.workspace", &folder);
+        copy
+    }
+}
+
+/// What is no file, as the socket of a server that is dead, stays behind.
+fn copy_files(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        if entry.file_type().expect("its type").is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The table of revisions, which the engine is held to, through the public service over each store: a
+//! run in every status gets another plan of every kind, what becomes of each step is read back, and
+//! then exactly those steps are carried out whose results do not count.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot set up its world is over"
+)]
+
+mod support;
+
+#[path = "revisions/case.rs"]
+mod case;
+#[path = "../../../shared/engine/tests/engine/world/notation/plan.rs"]
+mod plan;
+#[path = "revisions/script.rs"]
+mod script;
+#[path = "../../../shared/engine/tests/engine/revisions/table.rs"]
+mod table;
+
+use cairn::node::Parts;
+use cairn_memory::StoreConfig;
+use cairn_memory::redis::RedisConfig;
+use cairn_model::{ModelRegistry, RetryPolicy};
+use cairn_testkit::RedisServer;
+use case::Case;
+use futures::StreamExt as _;
+use script::{Played, Script, Scripted};
+use std::sync::Arc;
+use std::time::Instant;
+use support::{client, node, parts};
+use table::{CHAINS, GRAPHS, STAGES};
+
+/// Cases at the same time.
+const AT_ONCE: usize = 12;
+
+/// Every row at every stage, each in a session of its own.
+async fn check_all(mut parts: Parts, script: &Arc<Script>) {
+    let began = Instant::now();
+    parts.more_tools.push(Scripted::tool(Arc::clone(script)));
+    parts.executor.retry = RetryPolicy::never();
+    let node = node(parts).await;
+    let rows = CHAINS.iter().chain(&GRAPHS).enumerate();
+    let cases = rows.flat_map(|(number, row)| STAGES.map(|stage| (number, row, stage)));
+    let cases = cases.map(|(number, row, stage)| {
+        let case = Case::new(number, row, stage, client(&node), Arc::clone(script));
+        tokio::spawn(Box::pin(case.check()))
+    });
+    let mut checked = 0;
+    let mut running = futures::stream::iter(cases).buffer_unordered(AT_ONCE);
+    while let Some(case) = running.next().await {
+        case.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        checked += 1;
+    }
+    println!("{checked} cases in {:.1?}", began.elapsed());
+    assert_eq!(checked, (CHAINS.len() + GRAPHS.len()) * STAGES.len());
+    node.drain().await;
+}
+
+fn models(script: &Arc<Script>) -> ModelRegistry {
+    let mut models = ModelRegistry::new();
+    models.insert("played", Arc::new(Played(Arc::clone(script))));
+    models
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_table_over_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = Arc::new(Script::default());
+    check_all(parts(folder.path(), models(&script)), &script).await;
+}
+
+/// It needs a server of Redis.
+mod redis {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_table_over_redis() {
+        let server = RedisServer::start();
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = Arc::new(Script::default());
+        let mut parts = parts(folder.path(), models(&script));
+        parts.memory.store = StoreConfig::Redis(RedisConfig::standalone(server.url()));
+        check_all(parts, &script).await;
+    }
+}
