@@ -218,6 +218,6 @@ async fn a_plan_that_is_proposed_and_applied_survives_a_kill_at_every_commit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
 async fn feedback_survives_a_kill_at_every_commit() {
-    // The planner is not asked while the run is paused.
-    kill_all(Way::Feedback, &[Stage::Running, Stage::Completed]).await;
+    let stages = [Stage::Running, Stage::Paused, Stage::Completed];
+    kill_all(Way::Feedback, &stages).await;
 }

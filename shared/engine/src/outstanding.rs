@@ -1,7 +1,7 @@
 //! `outstanding(state) → effects`: what the committed state leaves to be done.
 
 use crate::event::AttemptRef;
-use crate::state::{CallStatus, RunStatus, Session};
+use crate::state::{CallStatus, Run, RunStatus, Session};
 
 /// Something to be done. The same state always asks for the same; whoever does it already goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,18 +36,7 @@ impl Session {
         if !self.commands.is_empty() {
             work.push(Work::HandleCommand);
         }
-        // One after the other: an answer that takes effect makes the next one void. While the first
-        // plan is made there is nothing to be changed yet.
-        if let Some(run) = self.runs.last()
-            && let Some((&request_seq, _)) = run.revising.first_key_value()
-            && !matches!(run.status, RunStatus::Planning | RunStatus::Paused)
-            && (run.status.is_terminal() || run.no_questions().is_none())
-        {
-            work.push(Work::Revise {
-                run: run.number,
-                request_seq,
-            });
-        }
+        work.extend(self.runs.last().and_then(Run::asks_planner));
         let Some(run) = self.active_run() else {
             return work;
         };
@@ -80,5 +69,26 @@ impl Session {
         }
         work.extend(wake.map(|at| Work::Wake { at }));
         work
+    }
+}
+
+impl Run {
+    /// The wish for another plan that the planner is asked about: one after the other, because an
+    /// answer that takes effect makes the next one void. While the first plan is made there is
+    /// nothing to be changed yet. A paused run asks nothing by itself, but whoever paused it may want
+    /// another plan before it goes on.
+    fn asks_planner(&self) -> Option<Work> {
+        let has_plan = self.plan.is_some() || self.review.is_some();
+        let is_held = !self.status.is_terminal() && self.no_questions().is_some();
+        if !has_plan || is_held {
+            return None;
+        }
+        let is_paused = self.status == RunStatus::Paused;
+        let mut wishes = self.revising.keys().copied();
+        let request_seq = wishes.find(|&request_seq| request_seq > 0 || !is_paused)?;
+        Some(Work::Revise {
+            run: self.number,
+            request_seq,
+        })
     }
 }

@@ -161,6 +161,8 @@ fn check_paused(session: &Session, work: &[Work]) {
                 assert!(intended.next().is_some(), "{work:?}");
             }
             Work::Wake { .. } | Work::HandleCommand => {}
+            // What somebody wished, and nothing that it wishes itself.
+            Work::Revise { request_seq, .. } if *request_seq > 0 => {}
             other => panic!("{other:?} while paused"),
         }
     }
