@@ -75,17 +75,13 @@ impl Session {
 impl Run {
     /// The wish for another plan that the planner is asked about: one after the other, because an
     /// answer that takes effect makes the next one void. While the first plan is made there is
-    /// nothing to be changed yet. A paused run asks nothing by itself, but whoever paused it may want
-    /// another plan before it goes on.
+    /// nothing to be changed yet. A run that is paused, or has used up a budget, asks nothing by
+    /// itself, but somebody may want another plan before it goes on.
     fn asks_planner(&self) -> Option<Work> {
         let has_plan = self.plan.is_some() || self.review.is_some();
-        let is_held = !self.status.is_terminal() && self.no_questions().is_some();
-        if !has_plan || is_held {
-            return None;
-        }
-        let is_paused = self.status == RunStatus::Paused;
-        let mut wishes = self.revising.keys().copied();
-        let request_seq = wishes.find(|&request_seq| request_seq > 0 || !is_paused)?;
+        let is_held = self.status == RunStatus::Paused || self.no_questions().is_some();
+        let mut wishes = self.revising.keys().copied().filter(|_| has_plan);
+        let request_seq = wishes.find(|&request_seq| request_seq > 0 || !is_held)?;
         Some(Work::Revise {
             run: self.number,
             request_seq,

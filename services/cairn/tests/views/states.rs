@@ -54,6 +54,11 @@ fn of_run(state: &mut Value, kind: &Kind) {
             state["usage"] = json!({
                 "input_tokens": 0, "output_tokens": 0, "cost_nano_usd": 0, "model_calls": 0,
                 "tool_turns": 0, "tool_turns_allowed": started.limits.expect("limits").max_turns,
+                "tool_calls": 0,
+                "allowed": {
+                    "turns": started.limits.expect("limits").max_turns,
+                    "tokens": null, "cost_nano_usd": null, "active_ms": null, "calls": null,
+                },
             });
         }
         Kind::PlanApplied(applied) => {
@@ -100,6 +105,7 @@ fn of_step(state: &mut Value, kind: &Kind) {
         Kind::StepStarted(started) => {
             set(started.attempt, "status", json!("Running"));
             set(started.attempt, "attempts", json!(1));
+            add_calls(state, u64::from(started.tool_effect != 0));
         }
         Kind::StepCompleted(ended) => {
             set(ended.attempt, "status", json!("Completed"));
@@ -113,9 +119,17 @@ fn of_step(state: &mut Value, kind: &Kind) {
             charge(state, reply.usage);
             let turns = state["usage"]["tool_turns"].as_u64().expect("a number");
             state["usage"]["tool_turns"] = json!(turns + 1);
+            let of_tools = reply.calls.iter();
+            let of_tools = of_tools.filter(|call| call.effect != i32::from(wire::Effect::State));
+            add_calls(state, of_tools.count() as u64);
         }
         _ => {}
     }
+}
+
+fn add_calls(state: &mut Value, more: u64) {
+    let calls = state["usage"]["tool_calls"].as_u64().expect("a number");
+    state["usage"]["tool_calls"] = json!(calls + more);
 }
 
 fn charge(state: &mut Value, usage: Option<wire::Usage>) {

@@ -227,7 +227,7 @@ impl Run {
                 _ => step.plan.tool.is_none() && attempt.needs_turn(),
             };
             attempts.any(|(_, step, attempt)| is_held(step, attempt))
-                || !self.revising.is_empty()
+                || self.revising.contains_key(&0)
                 || self.plan.is_none()
                 || (self.no_calls().is_some() && self.has_more_to_begin())
         };

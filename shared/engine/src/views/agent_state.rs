@@ -82,7 +82,6 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
             "tool_turns": run.tool_turns,
             "tool_turns_allowed": run.allowance.turns,
             "tool_calls": run.calls,
-            "active_ms": run.active_ms,
             "allowed": run.allowance,
         },
         "answer": (run.status == RunStatus::Completed).then_some(&run.answer),

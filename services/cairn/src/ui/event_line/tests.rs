@@ -42,10 +42,7 @@ fn lines_say_what_happened() {
             "call_finished",
             "✗ step 3: call 4.1 failed: no such file: a.md (3 ms)",
         ),
-        (
-            "run_waiting.budget",
-            "? run 2 waits: its tool turns are used up",
-        ),
+        ("run_waiting.budget", "? run 2 waits: a budget is used up"),
         ("step_completed", "✓ step 3 completed: 12 files, 48 KiB"),
         (
             "command_received.decide",
