@@ -228,6 +228,12 @@ pub enum EventKind {
         attempt: AttemptRef,
         text: String,
     },
+    ForkedFrom {
+        session: String,
+        seq: u64,
+        request_id: String,
+        title: String,
+    },
 }
 
 /// The model replied.

@@ -31,6 +31,19 @@ pub struct Session {
     pub memory: BTreeMap<String, String>,
     /// All runs; a run's number is its position plus 1. Only the last may be active.
     pub runs: Vec<Run>,
+    /// Where it begins, if it was copied from another session.
+    pub forked_from: Option<Origin>,
+}
+
+/// The session that another one was copied from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Its id.
+    pub session: String,
+    /// The last event that is common to both.
+    pub seq: u64,
+    /// The copy was given a title of its own.
+    pub is_titled: bool,
 }
 
 /// What a run is doing.

@@ -67,6 +67,7 @@ pub fn kind_name(kind: &Kind) -> &'static str {
         Kind::PlanProposed(_) => "plan_proposed",
         Kind::RevisionFailed(_) => "revision_failed",
         Kind::RunPaused(_) => "run_paused",
+        Kind::ForkedFrom(_) => "forked_from",
     }
 }
 
@@ -108,6 +109,7 @@ fn fields(kind: &Kind) -> Value {
         Kind::PlanProposed(e) => plan_proposed(e),
         Kind::RevisionFailed(e) => revision_failed(e),
         Kind::RunPaused(e) => run_paused(e),
+        Kind::ForkedFrom(e) => forked_from(e),
     }
 }
 
@@ -189,6 +191,10 @@ fn run_cancelled(e: &wire::RunCancelled) -> Value {
 
 fn run_paused(e: &wire::RunPaused) -> Value {
     json!({"run": e.run, "reason": e.reason, "command_seq": e.command_seq})
+}
+
+fn forked_from(e: &wire::ForkedFrom) -> Value {
+    json!({"session": e.session, "seq": e.seq, "request_id": e.request_id, "title": e.title})
 }
 
 fn step_skipped(e: &wire::StepSkipped) -> Value {
