@@ -1,9 +1,7 @@
 //! Sessions that begin as copies of others.
 
 use super::support::*;
-use crate::port::{
-    Completion, Copied, CopyEvents, Header, SessionKey, StoreError, StoreResult,
-};
+use crate::port::{Completion, Copied, CopyEvents, Header, SessionKey, StoreError, StoreResult};
 use bytes::Bytes;
 use cairn_proto::event::{Event, StoredApart, event::Kind};
 use prost::Message as _;
@@ -222,6 +220,11 @@ pub async fn what_cannot_be_copied_is_refused(subject: &Subject) {
         stored: 8,
     };
     assert_eq!(beyond, went_back);
+    let far = subject.refused(copy(&owner.key, &child, u64::MAX)).await;
+    assert!(
+        matches!(far, StoreError::WentBack { stored: 8, .. }),
+        "{far}"
+    );
     let unknown = subject.refused(copy(&key("unknown"), &child, 0)).await;
     assert_eq!(unknown, StoreError::NotFound);
     let whole = copy(&owner.key, &child, 0);

@@ -16,11 +16,20 @@ pub(super) async fn events(
 ) -> Result<Response<pb::CopyEventsResponse>, Status> {
     let copy = copy(request)?;
     let (source, child) = (copy.source.clone(), copy.child.clone());
-    let copied = store.copy_events(copy).await.map_err(|error| match error {
+    let copied = match store.copy_events(copy).await {
+        Ok(copied) => copied,
         // What is not there, or not so long, is the source; what ended may be either.
-        StoreError::NotFound | StoreError::WentBack { .. } => about_cursor(&source)(error),
-        error => about(&child)(error),
-    })?;
+        Err(error @ (StoreError::NotFound | StoreError::WentBack { .. })) => {
+            return Err(about_cursor(&source)(error).into());
+        }
+        Err(error @ StoreError::Terminal(_)) => {
+            let read = store.read(&source, u64::MAX, 1).await;
+            let is_source = matches!(read, Err(StoreError::Terminal(_)));
+            let ended = if is_source { &source } else { &child };
+            return Err(about(ended)(error).into());
+        }
+        Err(error) => return Err(about(&child)(error).into()),
+    };
     Ok(Response::new(pb::CopyEventsResponse {
         cut_seq: copied.cut_seq,
         copied_through: copied.copied_through,

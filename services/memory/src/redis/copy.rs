@@ -23,6 +23,9 @@ const BATCH: usize = 500;
 /// Copies of one partition that one look goes through at most.
 const MOST: usize = 8;
 
+/// No journal comes so far, and scripts count no further.
+const BEYOND: u64 = 1 << 53;
+
 /// A part of the source.
 struct Page {
     cut: u64,
@@ -227,7 +230,7 @@ impl Inner {
     ) -> StoreResult<Page> {
         let names = self.names.session(source);
         let keys = [names.hash(), names.journal()];
-        let at = at.map(|at| at.to_string()).unwrap_or_default();
+        let at = at.map(|at| at.min(BEYOND).to_string()).unwrap_or_default();
         let call = self.scripts.copy_read.call(&keys);
         let call = call.arg(after_seq).arg(at).arg(most).arg(COPY_BYTES);
         self.run(names.partition.number, call, Effect::Reads, |_, reply| {

@@ -191,12 +191,6 @@ fn another_plan_is_told_with_the_numbers_of_its_steps() {
         reason: "lunch".into(),
         ..Default::default()
     };
-    let forked = wire::ForkedFrom {
-        session: "s-7f3k".into(),
-        seq: 12,
-        request_id: "q".into(),
-        title: "A\nfork".into(),
-    };
     for (kind, want) in [
         (
             Kind::RevisionRequested(requested),
@@ -212,12 +206,21 @@ fn another_plan_is_told_with_the_numbers_of_its_steps() {
         ),
         (Kind::StepStarted(started), "→ step 6 started: Count"),
         (Kind::RunPaused(paused), "? run 1 paused: lunch"),
-        (
-            Kind::ForkedFrom(forked),
-            "  forked from s-7f3k at 12: A\\nfork",
-        ),
     ] {
         let line = narrator.brief(&event(kind)).unwrap();
         assert_eq!(line.to_string(), want);
     }
+}
+
+#[test]
+fn a_fork_is_told_with_its_origin() {
+    let forked = wire::ForkedFrom {
+        session: "s-7f3k".into(),
+        seq: 12,
+        request_id: "q".into(),
+        title: "A\nfork".into(),
+    };
+    let line = Narrator::default().brief(&event(Kind::ForkedFrom(forked)));
+    let line = line.unwrap().to_string();
+    assert_eq!(line, "  forked from s-7f3k at 12: A\\nfork");
 }
