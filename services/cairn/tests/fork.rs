@@ -116,7 +116,7 @@ fn check_child(place: &Place, parent: &Journal, child: &str, cut: u64) {
     let forked = &mine.0[common];
     assert_eq!(forked["kind"], "forked_from");
     assert_eq!(
-        (&forked["session"], &forked["seq"]),
+        (&forked["session"], &forked["at_seq"]),
         (&json!("s"), &json!(cut))
     );
     assert_eq!(place.state(child, cut), place.state("s", cut), "{child}");

@@ -36,13 +36,13 @@ impl Session {
             E::MemoryCleared => self.memory.clear(),
             E::ForkedFrom {
                 session,
-                seq,
+                at_seq,
                 title,
                 ..
             } => {
                 let origin = Origin {
                     session: session.clone(),
-                    seq: *seq,
+                    seq: *at_seq,
                     is_titled: !title.is_empty(),
                 };
                 self.become_fork(origin, title);

@@ -230,7 +230,7 @@ pub enum EventKind {
     },
     ForkedFrom {
         session: String,
-        seq: u64,
+        at_seq: u64,
         request_id: String,
         title: String,
     },

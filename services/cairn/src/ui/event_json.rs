@@ -194,7 +194,7 @@ fn run_paused(e: &wire::RunPaused) -> Value {
 }
 
 fn forked_from(e: &wire::ForkedFrom) -> Value {
-    json!({"session": e.session, "seq": e.seq, "request_id": e.request_id, "title": e.title})
+    json!({"session": e.session, "at_seq": e.at_seq, "request_id": e.request_id, "title": e.title})
 }
 
 fn step_skipped(e: &wire::StepSkipped) -> Value {

@@ -28,7 +28,7 @@ impl Decision<'_> {
     pub(super) fn fork(&mut self, fork: Fork) -> Result<(), IllegalTransition> {
         self.emit(EventKind::ForkedFrom {
             session: fork.session,
-            seq: self.session.seq,
+            at_seq: self.session.seq,
             request_id: fork.request_id,
             title: fork.title,
         })?;

@@ -216,7 +216,7 @@ fn another_plan_is_told_with_the_numbers_of_its_steps() {
 fn a_fork_is_told_with_its_origin() {
     let forked = wire::ForkedFrom {
         session: "s-7f3k".into(),
-        seq: 12,
+        at_seq: 12,
         request_id: "q".into(),
         title: "A\nfork".into(),
     };

@@ -129,7 +129,7 @@ fn gist(output: &str) -> String {
 /// Where a session was copied from.
 pub(super) fn forked(event: &wire::ForkedFrom) -> String {
     let (session, title) = (clip(&event.session, PIECE), after_colon(&event.title));
-    format!("forked from {session} at {}{title}", event.seq)
+    format!("forked from {session} at {}{title}", event.at_seq)
 }
 
 /// How long a session stays, if that was said.
