@@ -187,7 +187,7 @@ fn a_run_is_paused_unless_it_is_to_go_on() {
     // One that has ended, or stands still, stays as it is.
     let ended = child.forked(false);
     assert_eq!(ended.since(&child), ["ForkedFrom"]);
-    let mut paused = world.clone();
+    let mut paused = world;
     let reason = String::new();
     paused.command(Command::PauseRun { run: 1, reason });
     assert_eq!(paused.forked(true).since(&paused), ["ForkedFrom"]);
