@@ -22,6 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .codec_path("crate::codec::Codec")
         // Journals are bytes on their way between wire and disk: slices of the request, no copies.
         .bytes(".cairn.memory.v1.CreateSessionRequest")
+        .bytes(".cairn.memory.v1.CopyEventsRequest")
+        .bytes(".cairn.memory.v1.CopyCompletion")
         .bytes(".cairn.memory.v1.CommitRequest")
         .bytes(".cairn.memory.v1.StoredEvent")
         .bytes(".cairn.memory.v1.AppendCommandRequest")

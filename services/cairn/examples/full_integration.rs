@@ -87,6 +87,7 @@ async fn tree(client: &mut Client, session: &str, view: pb::TreeView) -> Result<
         session: session.to_owned(),
         run: 1,
         view: view.into(),
+        at_seq: 0,
     };
     Ok(client.get_tree(request).await?.into_inner().text)
 }

@@ -1,9 +1,9 @@
 //! The command line.
 
 use crate::commands::{
-    approve, cancel, check_config, completions, decide, doctor, export, feedback, log, memory,
-    pause, pending, plan, redo, report, resume, run, serve, sessions, show, skip, state, tree,
-    watch,
+    approve, cancel, check_config, completions, decide, doctor, export, feedback, fork, log,
+    memory, pause, pending, plan, redo, report, resume, run, serve, sessions, show, skip, state,
+    tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -125,6 +125,8 @@ pub enum Command {
     Pause(pause::Args),
     /// End a run
     Cancel(cancel::Args),
+    /// Make a new session from any point of another one
+    Fork(fork::Args),
     /// Write the whole journal of a session
     Export(export::Args),
     /// Serve the gRPC API: all services in this process, or some of them

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod export;
 pub mod feedback;
 mod follow;
+pub mod fork;
 mod hint;
 pub mod log;
 pub mod memory;
@@ -145,6 +146,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::Skip(args) => Box::pin(skip::run(args, context)),
         Command::Pause(args) => Box::pin(pause::run(args, context)),
         Command::Cancel(args) => Box::pin(cancel::run(args, context)),
+        Command::Fork(args) => Box::pin(fork::run(args, context)),
         Command::Export(args) => Box::pin(export::run(args, context)),
         Command::Serve(args) => Box::pin(serve::run(args, context)),
         Command::CheckConfig(args) => Box::pin(check_config::run(args, context)),

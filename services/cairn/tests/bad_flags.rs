@@ -24,7 +24,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 52] = [
+const CASES: [Case; 64] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--server", &[("sessions --server nowhere", 2, "--server"), ("sessions --server=", 2, "--server")]),
     ("--config", &[("sessions --config none.toml", 2, "none.toml"), ("sessions --config docs", 2, "docs")]),
@@ -60,6 +60,9 @@ const CASES: [Case; 52] = [
     ("resume --tree-dir", &[("resume --tree-dir=plan.json s", 1, "plan.json")]),
     ("watch --after", &[("watch --after many s", 2, "--after"), ("watch --after 99 s", 2, "99")]),
     ("tree --run", &[("tree --run first s", 2, "--run"), ("tree --run 99 s", 1, "99")]),
+    ("tree --at", &[("tree --at now s", 2, "--at"), ("tree --at 99 s", 2, "at_seq"), ("tree --at 3 --live s", 2, "--at")]),
+    ("report --at", &[("report --at now s", 2, "--at"), ("report --at 99 s", 2, "at_seq")]),
+    ("plan show --at", &[("plan show --at now s", 2, "--at"), ("plan show --at 99 s", 2, "at_seq")]),
     ("tree --view", &[("tree --view odd s", 2, "--view"), ("tree --view= s", 2, "--view")]),
     ("tree --output", &[("tree s --output=", 2, "--output"), ("tree s --output plan.json/x", 1, "plan.json/x"),
         ("tree s --output docs", 1, "docs")]),
@@ -82,6 +85,12 @@ const CASES: [Case; 52] = [
     ("pause --reason", &[("pause --reason <long> s", 2, "reason")]),
     ("cancel --run", &[("cancel --run first s", 2, "--run"), ("cancel --run 99 s", 1, "99")]),
     ("cancel --reason", &[("cancel --reason <long> s", 2, "reason")]),
+    ("fork --at", &[("fork --at now s", 2, "--at"), ("fork --at 99 s", 2, "at_seq"), ("fork --at=-1 s", 2, "--at")]),
+    ("fork --title", &[("fork --title <long> s", 2, "title")]),
+    ("fork --new-session", &[("fork s --new-session ../up", 2, "new_session"), ("fork s --new-session s", 2, "new_session"),
+        ("fork s --new-session <long>", 2, "new_session")]),
+    ("fork --request-id", &[("fork s --request-id=", 2, "request_id"), ("fork s --request-id ü", 2, "request_id"),
+        ("fork s --request-id <long>", 2, "request_id")]),
     ("export --output", &[("export s --output=", 2, "--output"), ("export s --output plan.json/x", 1, "plan.json/x"),
         ("export s --output docs", 1, "docs")]),
     ("serve --listen", &[("serve --listen here", 2, "--listen"), ("serve --listen 127.0.0.1", 2, "--listen")]),

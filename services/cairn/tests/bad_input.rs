@@ -93,7 +93,7 @@ impl Tally {
                 .push(format!("{} with {name}: {fault}", method.full_name()));
         }
         if let Answer::Message(Some(bytes)) = answer
-            && ["CreateSession", "StartRun"].contains(&method.name())
+            && ["CreateSession", "ForkSession", "StartRun"].contains(&method.name())
             && let Ok(answer) = pb::CreateSessionResponse::decode(bytes.clone())
         {
             self.accepted.insert(answer.session);

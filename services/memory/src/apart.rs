@@ -13,6 +13,12 @@ struct Reference {
     apart: Option<StoredApart>,
 }
 
+/// The blob that the event is kept in, if it is stored apart.
+pub(crate) fn blob_of(event: &Bytes) -> Option<String> {
+    let reference = Reference::decode(event.clone()).unwrap_or_default();
+    reference.apart.map(|apart| apart.digest)
+}
+
 /// The event itself, if this is a reference to it. Events are opaque to the store: what is no
 /// message is no reference.
 pub(crate) async fn whole(
@@ -20,9 +26,8 @@ pub(crate) async fn whole(
     key: &SessionKey,
     event: Bytes,
 ) -> StoreResult<Bytes> {
-    let reference = Reference::decode(event.clone()).unwrap_or_default();
-    match reference.apart {
+    match blob_of(&event) {
         None => Ok(event),
-        Some(StoredApart { digest, .. }) => store.get_blob(key, &digest).await,
+        Some(digest) => store.get_blob(key, &digest).await,
     }
 }

@@ -17,9 +17,11 @@
 )]
 
 mod checkpoints;
+mod children;
 mod claims;
 mod commands;
 mod commits;
+mod copies;
 mod creation;
 mod deletion;
 mod following;
@@ -33,9 +35,11 @@ mod support;
 mod watching;
 
 pub use checkpoints::*;
+pub use children::*;
 pub use claims::*;
 pub use commands::*;
 pub use commits::*;
+pub use copies::*;
 pub use creation::*;
 pub use deletion::*;
 pub use following::*;
@@ -219,6 +223,21 @@ macro_rules! conformance {
             a_session_that_changed_meanwhile_stays
             no_session_that_may_go_keeps_another
             a_session_goes_once_and_never_with_a_change
+
+            a_cut_falls_back_to_the_end_of_a_transition
+            a_copy_of_a_copy_has_the_same_ends
+            a_copy_is_not_there_before_it_is_complete
+            every_part_of_a_copy_may_be_repeated
+            another_request_makes_no_copy_of_the_same_name
+            what_cannot_be_copied_is_refused
+            a_large_copy_takes_several_calls
+            blobs_come_with_the_events_that_name_them
+            a_child_is_a_session_of_its_own
+            commands_and_requests_are_not_the_childs
+            a_child_has_the_time_to_live_of_its_source
+            a_session_set_aside_is_copied_and_its_child_is_well
+            a_copy_that_is_given_up_is_removed
+            a_full_journal_can_be_copied
         }
     };
     (@ together $subject:path; $($case:ident)+) => {

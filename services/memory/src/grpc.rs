@@ -1,6 +1,7 @@
 //! The services over a store: each method converts, calls and converts back.
 
 mod convert;
+mod copy;
 mod journal;
 mod observe;
 mod ownership;

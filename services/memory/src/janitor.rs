@@ -66,13 +66,27 @@ impl Janitor {
         loop {
             tokio::time::sleep(pause).await;
             pause = self.pause();
-            match self.sweep().await {
+            let swept = self.sweep().await;
+            self.drop_unfinished().await;
+            match swept {
                 // There may be more.
                 Ok(swept) if swept.found == BATCH && swept.ended > 0 => pause = Duration::ZERO,
                 Ok(_) => {}
                 Err(error) if error.is_closed() => return,
                 Err(error) => tracing::warn!(%error, "cannot look for sessions to be ended"),
             }
+        }
+    }
+
+    /// Removes copies of sessions that nobody has gone on with for long.
+    async fn drop_unfinished(&self) {
+        match self.store.drop_unfinished(BATCH).await {
+            Ok(0) => {}
+            Ok(copies) => {
+                tracing::info!(copies, "copies of sessions that were given up are removed")
+            }
+            Err(error) if error.is_closed() => {}
+            Err(error) => tracing::warn!(%error, "cannot look for copies that were given up"),
         }
     }
 

@@ -20,6 +20,7 @@
 //! | operation | a repeat is known by | and answers |
 //! |---|---|---|
 //! | [`create`](Store::create) | request id | `duplicate`, and the lease if the operation id is the same and it still runs |
+//! | [`copy_events`](Store::copy_events) | request id and digest, for the child's life | where it goes on, or that it is complete |
 //! | [`commit`](Store::commit) | operation id, if no later transition came | `duplicate` with the first answer; `owned` tells whether the epoch still holds |
 //! | [`append_command`](Store::append_command) | request id, for the session's life | `duplicate` with the first seq |
 //! | [`delete`](Store::delete), [`delete_unchanged`](Store::delete_unchanged), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`set_aside`](Store::set_aside), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
@@ -55,12 +56,15 @@
 //! Events, checkpoints and blobs are opaque. The one exception are changes of session memory by
 //! [`write_memory`](Store::write_memory): the store writes those events itself.
 
+mod copy;
 mod error;
 mod limits;
 mod ownership;
 mod read;
 mod write;
 
+pub(crate) use copy::{COPY_BYTES, UNFINISHED_MS};
+pub use copy::{Completion, Copied, CopyEvents};
 pub use error::{End, Limit, StoreError, StoreResult};
 pub use limits::Limits;
 pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS, Room, at_most};
@@ -105,6 +109,31 @@ pub trait Store: Send + Sync + 'static {
     /// `RequestMismatch` if the session exists and this request did not make it, or did with
     /// another digest; `Limit`.
     async fn create(&self, create: Create) -> StoreResult<Created>;
+
+    /// Goes on with making a session out of the beginning of another: copies some events, with the
+    /// blobs that they name, or, with a completion, makes the child be there.
+    ///
+    /// The first call of a request says where the cut is, and begins; each goes on from what is
+    /// copied, so that it may be repeated at any time, by several callers too. Events keep their
+    /// numbers, and the ends of transitions stay what they are. A cut falls back to the end of a
+    /// transition; the events of a creation stand each for itself. Until it is complete the child is
+    /// there for nobody but this method: it is not listed, read, claimed or written to. What nobody
+    /// goes on with for an hour is removed by [`drop_unfinished`](Self::drop_unfinished).
+    ///
+    /// A complete child has a version, an epoch and a place in listings of its own, and the time to
+    /// live of its source, counted anew. It knows the request that made it and none of its source's,
+    /// and none of the copied commands wakes anybody. Whether the source is set aside plays no part.
+    ///
+    /// # Errors
+    /// `RequestMismatch` if the child is there, or is being made, by another request or with another
+    /// digest; `Terminal` if it is no more. Unless it is complete: `NotFound` and `Terminal` of the
+    /// source; `WentBack` if the source has not come so far; `Conflict` for a completion while
+    /// events are missing; `Limit`.
+    async fn copy_events(&self, copy: CopyEvents) -> StoreResult<Copied>;
+
+    /// Removes what [`copy_events`](Self::copy_events) has begun and nobody has gone on with for an
+    /// hour, at most `max` of them; answers how many.
+    async fn drop_unfinished(&self, max: usize) -> StoreResult<usize>;
 
     /// Removes the session with all that belongs to it, ends its lease and raises its epoch.
     ///

@@ -10,7 +10,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `create`, `commit`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |
+//! | `create`, `copy`, `commit`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |
 //! | `servers`, `layout`, `node` | which server is asked, and the connection to it |
 //! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
 //! | `open`, `options`, `address`, `settings` | opening a store, and what its servers promise |
@@ -23,6 +23,7 @@ mod answer;
 mod append;
 mod claim;
 mod commit;
+mod copy;
 mod create;
 mod failure;
 mod hints;
@@ -54,9 +55,10 @@ pub use settings::Durability;
 
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
-    AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList, MemoryWrite, PageToken,
-    ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreResult,
+    AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
+    CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList,
+    MemoryWrite, PageToken, ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store,
+    StoreResult,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -222,6 +224,14 @@ impl Store for RedisStore {
 
     async fn create(&self, create: Create) -> StoreResult<Created> {
         self.inner.create(create).await
+    }
+
+    async fn copy_events(&self, copy: CopyEvents) -> StoreResult<Copied> {
+        self.inner.copy_events(copy).await
+    }
+
+    async fn drop_unfinished(&self, max: usize) -> StoreResult<usize> {
+        self.inner.drop_unfinished(max).await
     }
 
     async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {

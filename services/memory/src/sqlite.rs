@@ -3,13 +3,14 @@
 //! One thread writes (`writer`), in groups that share an fsync; reads go to connections of their
 //! own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
 //! survives. Only one process holds a file (`holder`); others may read it. What can be asked of the
-//! store is one file an operation: `create`, `commit`, `append`, `claim`, `lease`, `memory`, `blob`, `idle`
-//! change it, and `read` reads it.
+//! store is one file an operation: `create`, `copy`, `commit`, `append`, `claim`, `lease`, `memory`,
+//! `blob`, `idle` change it, and `read` reads it.
 
 mod append;
 mod blob;
 mod claim;
 mod commit;
+mod copy;
 mod create;
 mod gather;
 mod holder;
@@ -38,11 +39,12 @@ pub use options::{CommitHook, When};
 #[cfg(any(test, feature = "conformance"))]
 pub use raw_probe::RawProbe;
 
-use crate::hub::{Hub, Listener, ReadPage, follow, listen};
+use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
-    AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList, MemoryWrite, PageToken,
-    ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreError, StoreResult,
+    AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
+    CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList,
+    MemoryWrite, PageToken, ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store,
+    StoreError, StoreResult,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -54,9 +56,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use writer::Writer;
 
 /// Operations that may wait for the writer's thread before callers have to wait themselves.
@@ -64,10 +64,6 @@ const QUEUE: usize = 1024;
 
 /// Events that a follower reads from the store at once.
 const FOLLOW_EVENTS: usize = 1000;
-
-/// The longest time for which a claimer relies on hints: a lease that was taken meanwhile may
-/// run out before any other.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A store in one SQLite file.
 ///
@@ -230,6 +226,17 @@ impl Store for SqliteStore {
         self.write(create::CreateOp::new(create)).await
     }
 
+    async fn copy_events(&self, copy: CopyEvents) -> StoreResult<Copied> {
+        if let Some(completion) = &copy.completion {
+            self.shared.limits.check_completion(completion)?;
+        }
+        self.write(copy::CopyOp::new(copy)).await
+    }
+
+    async fn drop_unfinished(&self, max: usize) -> StoreResult<usize> {
+        self.write(copy::DropOp { max }).await
+    }
+
     async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {
         self.write(create::DeleteOp::new(key, None, End::Deleted))
             .await
@@ -318,32 +325,7 @@ impl Store for SqliteStore {
     }
 
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims> {
-        let deadline = Instant::now() + request.wait;
-        let mut listener = Listener::new(&self.shared.hub, &request.owner);
-        loop {
-            let woken = listener.take();
-            let operation = claim::ClaimOp {
-                owner: request.owner.clone(),
-                max_sessions: request.max_sessions,
-                lease_ms: request.lease_ms,
-                woken,
-            };
-            let claim::Attempt {
-                claims,
-                next_unix_ms,
-            } = self.write(operation).await?;
-            let nothing = claims.claims.is_empty() && claims.woken.is_empty();
-            if !nothing || Instant::now() >= deadline {
-                return Ok(claims);
-            }
-            // Who wants no session is not woken by those that are due.
-            let next = next_unix_ms.filter(|_| request.max_sessions > 0);
-            let next = next.map_or(i64::MAX, |next| next - claims.now_unix_ms);
-            let pause = Duration::from_millis(u64::try_from(next).unwrap_or(0).max(1));
-            let until = deadline.min(Instant::now() + pause.min(LOOK_AGAIN));
-            // Looks again whether something happened or the time has come.
-            let _ = tokio::time::timeout_at(until, listener.changed()).await;
-        }
+        self.claim_waiting(request).await
     }
 
     async fn queued(&self) -> StoreResult<u64> {

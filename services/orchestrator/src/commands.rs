@@ -302,7 +302,7 @@ fn digest_of(new: &NewSession) -> Vec<u8> {
     digest(&parts)
 }
 
-fn digest(parts: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn digest(parts: &[&[u8]]) -> Vec<u8> {
     let mut digest = Sha256::new();
     for part in parts {
         digest.update((part.len() as u64).to_be_bytes());

@@ -2,6 +2,7 @@
 
 mod commands;
 mod control;
+mod fork;
 mod listing;
 mod log;
 mod plan_diff;
@@ -12,7 +13,7 @@ mod views;
 use crate::commands::{NewSession, create};
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::reading::{pending_messages, plan_message, run_message, run_of, session_message};
+use crate::reading::{pending_messages, run_message, run_of, session_message};
 use crate::store::for_session;
 use cairn_engine::state::Session;
 use cairn_proto::memory as memory_pb;
@@ -120,6 +121,13 @@ impl OrchestratorService for Orchestrator {
         Ok(Response::new(pb::DeleteSessionResponse {
             deleted: answer.deleted,
         }))
+    }
+
+    async fn fork_session(
+        &self,
+        request: Request<pb::ForkSessionRequest>,
+    ) -> Answer<pb::ForkSessionResponse> {
+        fork::session(&self.deps, request).await
     }
 
     type ExportSessionStream = streams::Exported;
@@ -259,10 +267,7 @@ impl OrchestratorService for Orchestrator {
     }
 
     async fn get_plan(&self, request: Request<pb::GetPlanRequest>) -> Answer<pb::GetPlanResponse> {
-        let key = key_of(&request, &request.get_ref().session)?;
-        let session = self.session(&key).await?;
-        let run = run_of(&session, request.get_ref().run)?;
-        Ok(Response::new(plan_message(run)))
+        views::plan(&self.deps, request).await
     }
 
     async fn get_tree(&self, request: Request<pb::GetTreeRequest>) -> Answer<pb::GetTreeResponse> {

@@ -20,6 +20,7 @@ mod clock;
 mod commands;
 mod config;
 mod deps;
+mod fork;
 mod grpc;
 mod key;
 mod observe;

@@ -32,6 +32,10 @@ pub(crate) fn session_message(id: &str, session: &Session, is_set_aside: bool) -
         runs: session.runs.len() as u32,
         latest_run: session.runs.last().map(run_message),
         usage: Some(usage_of(session).into()),
+        forked_from: session.forked_from.as_ref().map(|origin| pb::ForkOrigin {
+            session: origin.session.clone(),
+            seq: origin.seq,
+        }),
     }
 }
 

@@ -1,12 +1,13 @@
 //! `apply(state, event) → state`: what each event changes. The only code that changes a session.
 
 mod call;
+mod fork;
 mod plan;
 mod run;
 mod step;
 
 use crate::event::{Event, EventKind};
-use crate::state::Session;
+use crate::state::{Origin, Session};
 use crate::transitions::IllegalTransition;
 
 impl Session {
@@ -33,6 +34,19 @@ impl Session {
                 self.memory.remove(key);
             }
             E::MemoryCleared => self.memory.clear(),
+            E::ForkedFrom {
+                session,
+                at_seq,
+                title,
+                ..
+            } => {
+                let origin = Origin {
+                    session: session.clone(),
+                    seq: *at_seq,
+                    is_titled: !title.is_empty(),
+                };
+                self.become_fork(origin, title);
+            }
             E::RevisionRequested { .. }
             | E::PlanProposed { .. }
             | E::RevisionFailed { .. }

@@ -10,6 +10,7 @@ mod budget;
 mod command;
 mod control;
 mod doubt;
+mod fork;
 mod person;
 mod revise;
 mod state_tools;
@@ -24,6 +25,7 @@ use crate::state::{Run, RunStatus, Session};
 use crate::transitions::IllegalTransition;
 use std::collections::BTreeMap;
 
+pub use fork::Fork;
 pub use state_tools::{STATE_TOOLS, StateTool};
 
 /// Something that happened to a session.
@@ -87,6 +89,8 @@ pub enum Input {
     },
     /// Time has passed.
     Tick,
+    /// The session has been copied from another one, up to the end of a transition.
+    Forked(Fork),
     /// The journal takes nothing any more but what settles and ends.
     LimitReached {
         /// What the run ends with.
@@ -202,6 +206,7 @@ impl Decision<'_> {
             } => self.report(attempt, results, reply, failure),
             Input::AttemptLost { attempt } => self.attempt_lost(attempt),
             Input::Tick => self.settle_due(),
+            Input::Forked(fork) => self.fork(fork),
             Input::LimitReached { failure } => self.end_at_limit(&failure),
         }
     }

@@ -266,6 +266,12 @@ pub enum EventKind {
         attempt: AttemptRef,
         text: String,
     },
+    ForkedFrom {
+        session: String,
+        at_seq: u64,
+        request_id: String,
+        title: String,
+    },
 }
 
 /// The model replied.

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 mod budget;
 mod plan;
 
+pub use budget::Allowance;
 pub(crate) use budget::Raise;
 pub use plan::{EffectfulCall, Moment, PlanState, Step, StepStatus};
 
@@ -33,6 +34,19 @@ pub struct Session {
     pub memory: BTreeMap<String, String>,
     /// All runs; a run's number is its position plus 1. Only the last may be active.
     pub runs: Vec<Run>,
+    /// Where it begins, if it was copied from another session.
+    pub forked_from: Option<Origin>,
+}
+
+/// The session that another one was copied from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Its id.
+    pub session: String,
+    /// The last event that is common to both.
+    pub seq: u64,
+    /// The copy was given a title of its own.
+    pub is_titled: bool,
 }
 
 /// What a run is doing.
@@ -127,21 +141,6 @@ pub struct Run {
     pub failure: Option<Failure>,
     /// Once cancelled: why.
     pub cancel_reason: String,
-}
-
-/// What a run may use before it asks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Allowance {
-    /// Tool turns.
-    pub turns: u32,
-    /// Tokens; `None` for any number.
-    pub tokens: Option<u64>,
-    /// Money in 10⁻⁹ US dollars; `None` for any.
-    pub cost_nano_usd: Option<u64>,
-    /// Active time in milliseconds; `None` for any.
-    pub active_ms: Option<u64>,
-    /// Tool calls; `None` for any number.
-    pub calls: Option<u32>,
 }
 
 /// One try at a step, as far as it is durable.

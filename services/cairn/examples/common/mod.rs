@@ -170,6 +170,7 @@ pub async fn plan(client: &mut Client, session: &str) -> Result<Vec<pb::PlannedS
     let request = pb::GetPlanRequest {
         session: session.to_owned(),
         run: 0,
+        at_seq: 0,
     };
     Ok(client.get_plan(request).await?.into_inner().steps)
 }
@@ -177,7 +178,12 @@ pub async fn plan(client: &mut Client, session: &str) -> Result<Vec<pb::PlannedS
 /// The report of a run, from its execution log.
 pub async fn report(client: &mut Client, session: &str, run: u32) -> Result<String> {
     let session = session.to_owned();
-    let request = pb::GetReportRequest { session, run };
+    let at_seq = 0;
+    let request = pb::GetReportRequest {
+        session,
+        run,
+        at_seq,
+    };
     Ok(client.get_report(request).await?.into_inner().markdown)
 }
 

@@ -60,9 +60,20 @@ async fn in_force(
     session: &str,
     run: u32,
 ) -> Result<GetPlanResponse, CliError> {
+    as_of(client, session, run, 0).await
+}
+
+/// The same as it was after an event.
+async fn as_of(
+    client: &mut Client<'_>,
+    session: &str,
+    run: u32,
+    at_seq: u64,
+) -> Result<GetPlanResponse, CliError> {
     let request = GetPlanRequest {
         session: session.to_owned(),
         run,
+        at_seq,
     };
     client
         .persist(|mut orchestrator| {

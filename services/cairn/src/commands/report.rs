@@ -18,6 +18,7 @@ With --json one object: session, run (0 for the latest), markdown.
 Examples:
   cairn report
   cairn report s-7f3k --run 2
+  cairn report --at 40
   cairn report --output report.md")]
 pub struct Args {
     /// The session: its id or a unique beginning of it [default: the latest]
@@ -26,6 +27,9 @@ pub struct Args {
     /// Number of the run; 0 for the latest
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     run: u32,
+    /// As it was after this event; 0 for now
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    at: u64,
     /// Where to write it [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -42,6 +46,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let request = GetReportRequest {
         session: asked,
         run,
+        at_seq: args.at,
     };
     let answer = client.orchestrator().get_report(request).await?;
     let markdown = answer.into_inner().markdown;

@@ -105,6 +105,7 @@ async fn read(client: &Client<'_>, id: String) -> Result<Shown, CliError> {
             let request = pb::GetPlanRequest {
                 session: id,
                 run: run.number,
+                at_seq: 0,
             };
             Some(orchestrator.get_plan(request).await?.into_inner())
         }
@@ -140,6 +141,10 @@ fn session_lines(session: &pb::Session, is_held: bool, style: Style) -> Vec<Stri
     let mut lines = vec![format!("session  {id} · {status}")];
     if !session.title.is_empty() {
         lines.push(format!("title    {}", clip(&session.title, 256)));
+    }
+    if let Some(origin) = &session.forked_from {
+        let (from, seq) = (escape(&origin.session), origin.seq);
+        lines.push(format!("forked   from {from} at {seq}"));
     }
     let (created, updated) = (utc(session.created_unix_ms), utc(session.updated_unix_ms));
     lines.push(format!("created  {created}, changed {updated}"));

@@ -25,6 +25,7 @@ description, summary, data, duration_ms, tokens, cost_nano_usd, created.
 Examples:
   cairn tree
   cairn tree s-7f3k --run 1 --view todo
+  cairn tree --at 40
   cairn tree --view json --output tree.json
   cairn tree --live                 keeps .trace/tree.txt and .trace/tree.json up to date")]
 pub struct Args {
@@ -34,6 +35,9 @@ pub struct Args {
     /// Number of the run; 0 for the latest
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     run: u32,
+    /// As it was after this event; 0 for now
+    #[arg(long, value_name = "SEQ", default_value_t = 0, conflicts_with = "live")]
+    at: u64,
     /// What is shown [default: a short tree]
     #[arg(long, value_enum)]
     view: Option<View>,
@@ -98,7 +102,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         return keep(&mut client, &session, args.run, &targets).await;
     }
     let style = Style::new(context.color && args.output.is_none());
-    let tree = fetch(&mut client, &session, args.run, view, style).await?;
+    let tree = fetch(&mut client, &session, (args.run, args.at), view, style).await?;
     match &args.output {
         Some(path) => file::write(context, path, &tree)?,
         None => out::line(&tree)?,
@@ -109,7 +113,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 async fn fetch(
     client: &mut Client<'_>,
     session: &str,
-    run: u32,
+    (run, at_seq): (u32, u64),
     view: Option<View>,
     style: Style,
 ) -> Result<String, CliError> {
@@ -117,6 +121,7 @@ async fn fetch(
         session: session.to_owned(),
         run,
         view: view.map_or(TreeView::Nodes, View::of_contract).into(),
+        at_seq,
     };
     let answer = client
         .persist(|mut orchestrator| {
@@ -170,7 +175,8 @@ async fn keep(
             continue;
         }
         for (view, path) in targets {
-            let tree = fetch(watch.client_mut(), session, run, *view, Style::new(false)).await?;
+            let client = watch.client_mut();
+            let tree = fetch(client, session, (run, 0), *view, Style::new(false)).await?;
             file::replace(path, &tree)?;
         }
         if !is_active {

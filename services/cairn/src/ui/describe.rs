@@ -72,6 +72,9 @@ pub fn session_json(session: &pb::Session) -> Value {
         "created": utc(session.created_unix_ms),
         "updated": utc(session.updated_unix_ms),
         "last_seq": session.last_seq,
+        "forked_from": session.forked_from.as_ref().map(|origin| {
+            json!({"session": origin.session, "seq": origin.seq})
+        }),
         "runs": session.runs,
         "latest_run": session.latest_run.as_ref().map(run_json),
     })

@@ -70,6 +70,7 @@ pub fn kind_name(kind: &Kind) -> &'static str {
         Kind::ApprovalRequested(_) => "approval_requested",
         Kind::QuestionAsked(_) => "question_asked",
         Kind::BudgetExhausted(_) => "budget_exhausted",
+        Kind::ForkedFrom(_) => "forked_from",
     }
 }
 
@@ -114,6 +115,7 @@ fn fields(kind: &Kind) -> Value {
         Kind::ApprovalRequested(e) => approval_requested(e),
         Kind::QuestionAsked(e) => question_asked(e),
         Kind::BudgetExhausted(e) => json!({"run": e.run, "budget": budget(e.budget)}),
+        Kind::ForkedFrom(e) => forked_from(e),
     }
 }
 
@@ -201,6 +203,10 @@ fn run_cancelled(e: &wire::RunCancelled) -> Value {
 
 fn run_paused(e: &wire::RunPaused) -> Value {
     json!({"run": e.run, "reason": e.reason, "command_seq": e.command_seq})
+}
+
+fn forked_from(e: &wire::ForkedFrom) -> Value {
+    json!({"session": e.session, "at_seq": e.at_seq, "request_id": e.request_id, "title": e.title})
 }
 
 fn step_skipped(e: &wire::StepSkipped) -> Value {

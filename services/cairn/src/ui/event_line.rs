@@ -14,7 +14,7 @@ use cairn_rpc::text::clip;
 use runs::run_line;
 use std::collections::HashMap;
 use std::fmt;
-use words::{PIECE, after_colon, command_text, result, settlement_text, stays};
+use words::{PIECE, after_colon, command_text, forked, result, settlement_text, stays};
 
 /// What a line tells at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +98,7 @@ impl Narrator {
             | Kind::MemorySet(_)
             | Kind::MemoryRemoved(_)
             | Kind::MemoryCleared(_)
+            | Kind::ForkedFrom(_)
             | Kind::StoredApart(_) => session_line(kind),
             Kind::RunStarted(_)
             | Kind::PlanApplied(_)
@@ -318,6 +319,7 @@ fn session_line(kind: &Kind) -> EventLine {
         }
         Kind::MemoryRemoved(e) => format!("memory: {} removed", clip(&e.key, PIECE)),
         Kind::MemoryCleared(_) => "memory: cleared".to_owned(),
+        Kind::ForkedFrom(e) => forked(e),
         Kind::StoredApart(e) => format!("an event of {} bytes, kept apart", e.size),
         _ => String::new(),
     };

@@ -71,6 +71,8 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
     let message = field.parent_message();
     match (message.name(), field.name()) {
         ("CreateSessionRequest" | "StartRunRequest", "session") => ID,
+        ("ForkSessionRequest", "new_session") => ID,
+        ("ForkSessionRequest", "go_on") => ANY,
         ("ListPendingRequest", "session") => SESSION,
         // To delete what is not there is no mistake.
         ("DeleteSessionRequest", "session") => required(ID),
@@ -85,7 +87,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         (_, "run") => RUNS,
         ("Deny", "reason") => text(64 * 1024),
         (_, "reason") => text(1024),
-        ("GetStateRequest", "at_seq") => EVENTS,
+        (_, "at_seq") => EVENTS,
         // Another revision than the one in force, or a proposal or a step that is not there, is no
         // mistake of the request.
         ("ProposePlanRequest" | "ApplyPlanRequest", "expected_revision") => ANY,

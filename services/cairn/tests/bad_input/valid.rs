@@ -24,6 +24,14 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         "DeleteSession" => one(&pb::DeleteSessionRequest {
             session: format!("gone-{n}"),
         }),
+        "ForkSession" => one(&pb::ForkSessionRequest {
+            session,
+            at_seq: 1,
+            request_id: format!("fork-{n}"),
+            new_session: format!("forked-{n}"),
+            title: "A title".to_owned(),
+            go_on: true,
+        }),
         "ExportSession" => one(&pb::ExportSessionRequest { session }),
         "StartRun" => vec![start_run(n, Some(plan())), start_run(n, None)],
         "ListRuns" | "ReleaseQuarantine" => one(&pb::ListRunsRequest { session }),
@@ -37,13 +45,22 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         }),
         "ListPending" => one(&pb::ListPendingRequest { session }),
         "Decide" => decisions(n, &session),
-        "GetPlan" => one(&pb::GetPlanRequest { session, run: 1 }),
+        "GetPlan" => one(&pb::GetPlanRequest {
+            session,
+            run: 1,
+            at_seq: 4,
+        }),
         "GetTree" => one(&pb::GetTreeRequest {
             session,
             run: 1,
             view: pb::TreeView::Text.into(),
+            at_seq: 4,
         }),
-        "GetReport" => one(&pb::GetReportRequest { session, run: 1 }),
+        "GetReport" => one(&pb::GetReportRequest {
+            session,
+            run: 1,
+            at_seq: 4,
+        }),
         "GetExecutionLog" => one(&pb::GetExecutionLogRequest {
             session,
             after_seq: 1,

@@ -70,6 +70,7 @@ fn commit(n: usize, session: String, change: pb::memory_write::Change) -> Vec<u8
 fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
     match method {
         "CreateSession" => one(&self::session(&format!("new-{n}"))),
+        "CopyEvents" => copies(n, &session),
         "DeleteSession" => one(&pb::DeleteSessionRequest {
             session: format!("gone-{n}"),
         }),
@@ -120,6 +121,18 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
         }),
         _ => Vec::new(),
     }
+}
+
+/// A copy that is begun.
+fn copies(n: usize, source: &str) -> Vec<Vec<u8>> {
+    one(&pb::CopyEventsRequest {
+        session: format!("copy-{n}"),
+        source: source.to_owned(),
+        request_id: format!("copy-{n}"),
+        request_digest: vec![1; 32].into(),
+        at_seq: 2,
+        completion: None,
+    })
 }
 
 fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {

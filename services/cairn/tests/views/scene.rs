@@ -116,6 +116,7 @@ impl Scene {
             session: self.session.clone(),
             run,
             view: view.into(),
+            at_seq: 0,
         };
         let tree = self.client.get_tree(request).await.expect("a tree");
         tree.into_inner()
@@ -125,6 +126,7 @@ impl Scene {
         let request = pb::GetReportRequest {
             session: self.session.clone(),
             run,
+            at_seq: 0,
         };
         let report = self.client.get_report(request).await.expect("a report");
         report.into_inner().markdown
@@ -134,6 +136,7 @@ impl Scene {
         let request = pb::GetPlanRequest {
             session: self.session.clone(),
             run,
+            at_seq: 0,
         };
         let plan = self.client.get_plan(request).await.expect("a plan");
         plan.into_inner()

@@ -11,7 +11,7 @@ const AFTER: u64 = 10_000;
 
 impl Subject {
     /// The sessions that may go, by id, in the order of their names.
-    async fn idle(&self, after_ms: Option<u64>) -> Vec<String> {
+    pub(super) async fn idle(&self, after_ms: Option<u64>) -> Vec<String> {
         let idle = self.idle_sessions(after_ms).await;
         let mut ids: Vec<_> = idle.iter().map(|s| s.key.session().to_owned()).collect();
         ids.sort_unstable();
@@ -23,7 +23,7 @@ impl Subject {
     }
 
     /// A session that stays so long without a change.
-    async fn with_ttl(&self, id: &str, ttl_ms: u64) -> SessionKey {
+    pub(super) async fn with_ttl(&self, id: &str, ttl_ms: u64) -> SessionKey {
         let key = key(id);
         let create = Create {
             time_to_live_ms: Some(ttl_ms),

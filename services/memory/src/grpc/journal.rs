@@ -1,6 +1,6 @@
 //! `cairn.memory.v1.JournalService`.
 
-use super::{convert, observe};
+use super::{convert, copy, observe};
 use crate::error::{about, about_cursor};
 use crate::port::{
     AppendCommand, Commit, Create, DeltaStream, LeaseRequest, PageToken, SessionEntry, Store,
@@ -46,6 +46,13 @@ impl JournalService for Journal {
             lease_until_unix_ms: created.lease.map_or(0, |lease| lease.until_unix_ms),
             store_time_unix_ms: created.now_unix_ms,
         }))
+    }
+
+    async fn copy_events(
+        &self,
+        request: Request<pb::CopyEventsRequest>,
+    ) -> Result<Response<pb::CopyEventsResponse>, Status> {
+        copy::events(&self.store, request).await
     }
 
     async fn delete_session(
@@ -287,7 +294,7 @@ fn create(request: Request<pb::CreateSessionRequest>) -> Result<Create, RpcError
     if count == 0 {
         return Err(RpcError::missing("events"));
     }
-    check_events(&request.events)?;
+    check_events("events", &request.events)?;
     let header = convert::header(request.header)?;
     let events = "the number of events";
     convert::at_most("last_command_seq", request.last_command_seq, count, events)?;
@@ -320,7 +327,7 @@ fn create(request: Request<pb::CreateSessionRequest>) -> Result<Create, RpcError
 fn commit(request: Request<pb::CommitRequest>) -> Result<Commit, RpcError> {
     let key = convert::session_key(&request, &request.get_ref().session)?;
     let request = request.into_inner();
-    check_events(&request.events)?;
+    check_events("events", &request.events)?;
     let header = convert::header(request.header)?;
     let (handled, seen) = (header.handled_through, request.seen_seq);
     convert::at_most("header.handled_through", handled, seen, "seen_seq")?;
@@ -342,9 +349,9 @@ fn commit(request: Request<pb::CommitRequest>) -> Result<Commit, RpcError> {
     })
 }
 
-fn check_events(events: &[bytes::Bytes]) -> Result<(), RpcError> {
+pub(super) fn check_events(field: &str, events: &[bytes::Bytes]) -> Result<(), RpcError> {
     match events.iter().position(bytes::Bytes::is_empty) {
-        Some(index) => Err(RpcError::invalid(format!("events[{index}]"), "is empty")),
+        Some(index) => Err(RpcError::invalid(format!("{field}[{index}]"), "is empty")),
         None => Ok(()),
     }
 }

@@ -1,6 +1,8 @@
 //! The limits of a session, and the checks that need nothing but the request.
 
-use super::{AppendCommand, Commit, Create, Limit, MemoryWrite, StoreError, StoreResult};
+use super::{
+    AppendCommand, Commit, Completion, Create, Limit, MemoryWrite, StoreError, StoreResult,
+};
 use bytes::Bytes;
 use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEYS, MAX_TRANSITION};
 use serde::Deserialize;
@@ -115,6 +117,20 @@ impl Limits {
         }
         let checkpoint = commit.checkpoint.as_ref().map_or(0, |c| size(&c.state));
         at_most(checkpoint, self.checkpoint_bytes, Limit::CheckpointBytes)
+    }
+
+    pub(crate) fn check_completion(&self, completion: &Completion) -> StoreResult<()> {
+        self.check_events(&completion.events)?;
+        let (mut keys, mut bytes) = (0, 0);
+        for entry in &completion.memory {
+            let value = size(entry.value.as_bytes());
+            at_most(value, self.value_bytes, Limit::ValueBytes)?;
+            keys += 1;
+            bytes += value + size(entry.key.as_bytes());
+        }
+        let (most_keys, most_bytes) = self.memory_room(MemoryWriter::Owner);
+        at_most(keys, most_keys, Limit::MemoryKeys)?;
+        at_most(bytes, most_bytes, Limit::MemoryBytes)
     }
 
     pub(crate) fn check_command(&self, command: &AppendCommand) -> StoreResult<()> {

@@ -114,6 +114,18 @@ impl Partition {
         format!("{}:ending", self.base)
     }
 
+    /// Copies that are to become sessions, by when somebody last went on with them.
+    pub(super) fn copies(&self) -> String {
+        format!("{}:copies", self.base)
+    }
+
+    /// The names of a copy that is to become the session of that member.
+    pub(super) fn copy(&self, member: &str) -> CopyNames {
+        CopyNames {
+            base: format!("{}:f:{member}", self.base),
+        }
+    }
+
     /// Living sessions of a namespace, in the order of their creation.
     pub(super) fn living(&self, namespace: &str) -> String {
         format!("{}:l:{namespace}", self.base)
@@ -187,6 +199,26 @@ impl Session {
     /// The channel of what is shown and not stored.
     pub(super) fn deltas(&self) -> String {
         format!("{}:d:{}", self.partition.base, self.member)
+    }
+}
+
+/// The names of what is to become a session.
+#[derive(Debug, Clone)]
+pub(super) struct CopyNames {
+    base: String,
+}
+
+impl CopyNames {
+    pub(super) fn hash(&self) -> String {
+        self.base.clone()
+    }
+
+    pub(super) fn journal(&self) -> String {
+        format!("{}:j", self.base)
+    }
+
+    pub(super) fn blobs(&self) -> String {
+        format!("{}:b", self.base)
     }
 }
 

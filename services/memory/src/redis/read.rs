@@ -139,7 +139,12 @@ impl Inner {
     }
 
     /// A field of a hash that belongs to the session.
-    async fn get(&self, key: &SessionKey, hash: String, field: &str) -> StoreResult<Option<Bytes>> {
+    pub(super) async fn get(
+        &self,
+        key: &SessionKey,
+        hash: String,
+        field: &str,
+    ) -> StoreResult<Option<Bytes>> {
         let names = self.names.session(key);
         let call = self.scripts.get.call(&[names.hash(), hash]).arg(field);
         self.run(names.partition.number, call, Effect::Reads, |_, reply| {

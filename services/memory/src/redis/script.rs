@@ -98,6 +98,12 @@ pub(super) struct Scripts {
     pub(super) get: Script,
     pub(super) list_memory: Script,
     pub(super) checkpoint: Script,
+    pub(super) copy_begin: Script,
+    pub(super) copy_read: Script,
+    pub(super) copy_blob: Script,
+    pub(super) copy_append: Script,
+    pub(super) copy_complete: Script,
+    pub(super) copy_drop: Script,
 }
 
 impl Scripts {
@@ -120,6 +126,12 @@ impl Scripts {
             get: script(source!("get")),
             list_memory: script(source!("list_memory")),
             checkpoint: script(source!("checkpoint")),
+            copy_begin: script(source!("copies", "copy_begin")),
+            copy_read: script(source!("copy_read")),
+            copy_blob: script(source!("copies", "copy_blob")),
+            copy_append: script(source!("copies", "copy_append")),
+            copy_complete: script(source!("copies", "copy_complete")),
+            copy_drop: script(source!("copy_drop")),
         }
     }
 }

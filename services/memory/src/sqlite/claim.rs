@@ -1,14 +1,22 @@
 //! Claiming sessions.
 
+use super::SqliteStore;
 use super::operation::{Operation, Stop, Tx};
 use super::row::Session;
 use super::schema::{to_i64, to_u64};
-use crate::port::{Claim, Claims, Lease, SessionKey};
+use crate::hub::Listener;
+use crate::port::{Claim, ClaimRequest, Claims, Lease, SessionKey, StoreResult};
 use crate::turns::{WINDOW, in_turn};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Claims without progress after which a session is set aside.
 const MAX_CLAIMS: u64 = 5;
+
+/// The longest time for which a claimer relies on hints: a lease that was taken meanwhile may
+/// run out before any other.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) const EXPIRED: &str = "SELECT sid, namespace, id, epoch, claims, holder_dead FROM session \
     WHERE owner IS NOT NULL AND lease_until_ms <= ?1 ORDER BY lease_until_ms LIMIT ?2";
@@ -29,6 +37,38 @@ pub(super) fn queued(conn: &Connection, now: i64) -> Result<u64, Stop> {
     let mut select = conn.prepare_cached(QUEUED)?;
     let count: i64 = select.query_row([now], |row| row.get(0))?;
     Ok(to_u64(count))
+}
+
+impl SqliteStore {
+    /// See [`Store::claim`](crate::port::Store::claim).
+    pub(super) async fn claim_waiting(&self, request: ClaimRequest) -> StoreResult<Claims> {
+        let deadline = Instant::now() + request.wait;
+        let mut listener = Listener::new(&self.shared.hub, &request.owner);
+        loop {
+            let woken = listener.take();
+            let operation = ClaimOp {
+                owner: request.owner.clone(),
+                max_sessions: request.max_sessions,
+                lease_ms: request.lease_ms,
+                woken,
+            };
+            let Attempt {
+                claims,
+                next_unix_ms,
+            } = self.write(operation).await?;
+            let nothing = claims.claims.is_empty() && claims.woken.is_empty();
+            if !nothing || Instant::now() >= deadline {
+                return Ok(claims);
+            }
+            // Who wants no session is not woken by those that are due.
+            let next = next_unix_ms.filter(|_| request.max_sessions > 0);
+            let next = next.map_or(i64::MAX, |next| next - claims.now_unix_ms);
+            let pause = Duration::from_millis(u64::try_from(next).unwrap_or(0).max(1));
+            let until = deadline.min(Instant::now() + pause.min(LOOK_AGAIN));
+            // Looks again whether something happened or the time has come.
+            let _ = tokio::time::timeout_at(until, listener.changed()).await;
+        }
+    }
 }
 
 /// One attempt of [`Store::claim`](crate::port::Store::claim), without waiting.

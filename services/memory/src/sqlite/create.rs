@@ -170,20 +170,8 @@ impl Operation for DeleteOp {
         {
             return Ok(false);
         }
-        let (sid, rows) = (
-            session.sid,
-            (position(session.sid, 0), position(session.sid, u64::MAX)),
-        );
-        for table in ["journal", "checkpoint"] {
-            tx.conn
-                .prepare_cached(&format!("DELETE FROM {table} WHERE pos BETWEEN ?1 AND ?2"))?
-                .execute(rows)?;
-        }
-        for table in ["request", "memory", "blob"] {
-            tx.conn
-                .prepare_cached(&format!("DELETE FROM {table} WHERE sid = ?1"))?
-                .execute([sid])?;
-        }
+        let sid = session.sid;
+        remove_rows(tx.conn, sid)?;
         tx.conn
             .prepare_cached(
                 "UPDATE session SET deleted_ms = ?2, updated_ms = ?2, epoch = epoch + 1, \
@@ -203,6 +191,19 @@ impl Operation for DeleteOp {
             hub.deleted(&self.key);
         }
     }
+}
+
+/// Removes all that belongs to a session, but for its own row.
+pub(super) fn remove_rows(conn: &Connection, sid: i64) -> rusqlite::Result<()> {
+    for table in ["journal", "checkpoint"] {
+        conn.prepare_cached(&format!("DELETE FROM {table} WHERE pos BETWEEN ?1 AND ?2"))?
+            .execute((position(sid, 0), position(sid, u64::MAX)))?;
+    }
+    for table in ["request", "memory", "blob"] {
+        conn.prepare_cached(&format!("DELETE FROM {table} WHERE sid = ?1"))?
+            .execute([sid])?;
+    }
+    Ok(())
 }
 
 /// Removes the marks of sessions that were deleted long ago; a few at a time, so that nobody

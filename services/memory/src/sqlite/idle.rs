@@ -8,7 +8,7 @@ use super::operation::{Operation, Stop, Tx};
 use super::row::Session;
 use super::schema::{to_i64, to_u64};
 use crate::port::{IdleSession, SessionKey, SessionStatus};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// Made at each opening, so that files from before have it too.
 pub(super) const TABLES: &str = "
@@ -67,6 +67,15 @@ pub(super) fn enter(
     conn.prepare_cached("INSERT OR REPLACE INTO rest (sid, ttl_ms, look_ms) VALUES (?1, ?2, ?3)")?
         .execute(params![sid, ttl_ms.map(to_i64), look])?;
     Ok(())
+}
+
+/// How long a session stays without a change, if it was made so.
+pub(super) fn time_to_live(conn: &Connection, sid: i64) -> rusqlite::Result<Option<u64>> {
+    let ttl: Option<Option<i64>> = conn
+        .prepare_cached("SELECT ttl_ms FROM rest WHERE sid = ?1")?
+        .query_row([sid], |row| row.get(0))
+        .optional()?;
+    Ok(ttl.flatten().map(to_u64))
 }
 
 /// A session was deleted.

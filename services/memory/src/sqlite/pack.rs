@@ -36,6 +36,16 @@ impl Packed {
         packed
     }
 
+    /// Whether a row is the first of its operation.
+    pub(super) fn starts(row: &[u8]) -> bool {
+        row.first() != Some(&CONTINUES)
+    }
+
+    /// How long a row of so many events of so many bytes is.
+    pub(super) fn length(events: u64, bytes: u64) -> usize {
+        usize::try_from(1 + 4 * events + bytes).unwrap_or(usize::MAX)
+    }
+
     fn push(&mut self, events: &[Bytes]) {
         let bytes: usize = events.iter().map(Bytes::len).sum();
         let mut row = Vec::with_capacity(1 + 4 * events.len() + bytes);

@@ -285,7 +285,7 @@ fn the_common_transition_changes_no_index() {
 
 #[test]
 fn nothing_looks_at_all_sessions() {
-    use super::{claim, create, read, row};
+    use super::{claim, copy, create, read, row};
     for sql in [
         row::LOAD,
         claim::EXPIRED,
@@ -294,6 +294,7 @@ fn nothing_looks_at_all_sessions() {
         claim::NEXT_END,
         read::SESSIONS,
         create::FORGET,
+        copy::UNFINISHED,
     ] {
         let plan = explained("EXPLAIN QUERY PLAN", sql);
         let all = |step: &&String| step.contains("SCAN session") && !step.contains("USING");

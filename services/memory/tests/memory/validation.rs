@@ -138,6 +138,65 @@ async fn a_wrong_key_in_a_transition_is_refused_by_field() {
 }
 
 #[tokio::test]
+async fn a_wrong_copy_is_refused_by_field() {
+    let mut journal = clients().await.journal;
+    journal.create_session(from("a", creation())).await.unwrap();
+    let sound = pb::CopyEventsRequest {
+        session: "s-2".to_owned(),
+        source: "s-1".to_owned(),
+        request_id: "copy".to_owned(),
+        request_digest: "digest".into(),
+        ..Default::default()
+    };
+    type Fault = fn(&mut pb::CopyEventsRequest);
+    let faults: [(&str, Fault); 10] = [
+        ("session", |r| r.session = String::new()),
+        ("source", |r| r.source = "a/b".to_owned()),
+        ("source", |r| r.source.clone_from(&r.session)),
+        ("request_id", |r| r.request_id = " ".to_owned()),
+        ("request_digest", |r| r.request_digest = Default::default()),
+        ("completion.events[0]", |r| {
+            completion(r).events = vec![Default::default()];
+        }),
+        ("completion.memory[1].key", |r| {
+            let entry = |key: &str| pb::memory_write::Set {
+                key: key.to_owned(),
+                value: String::new(),
+            };
+            completion(r).memory = vec![entry("k"), entry("")];
+        }),
+        ("completion.memory[1].key", |r| {
+            let entry = || pb::memory_write::Set {
+                key: "twice".to_owned(),
+                value: String::new(),
+            };
+            completion(r).memory = vec![entry(), entry()];
+        }),
+        ("completion.due_unix_ms", |r| completion(r).due_unix_ms = -1),
+        ("header.title", |r| {
+            completion(r).header = Some(pb::Header {
+                title: "x".repeat(801),
+                ..Default::default()
+            });
+        }),
+    ];
+    for (want, fault) in faults {
+        let mut request = sound.clone();
+        fault(&mut request);
+        let refused = journal.copy_events(from("a", request)).await;
+        assert_eq!(field(refused.unwrap_err()), want);
+    }
+    // A session of another tenant is none.
+    let foreign = journal.copy_events(from("b", sound.clone())).await;
+    assert_eq!(foreign.unwrap_err().code(), tonic::Code::NotFound);
+    journal.copy_events(from("a", sound)).await.unwrap();
+}
+
+fn completion(request: &mut pb::CopyEventsRequest) -> &mut pb::CopyCompletion {
+    request.completion.get_or_insert_default()
+}
+
+#[tokio::test]
 async fn other_wrong_requests_are_refused_by_field() {
     let Clients {
         mut journal,

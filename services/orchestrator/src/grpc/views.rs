@@ -3,7 +3,9 @@
 use super::{Answer, key_of};
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::reading::{ms, run_of};
+use crate::reading::{ms, plan_message, run_of};
+use cairn_engine::event::Event;
+use cairn_engine::state::Session;
 use cairn_engine::views::log::Log;
 use cairn_engine::views::tree::{Node, NodeKind, NodeStatus, Tree};
 use cairn_engine::views::{agent_state, dump, history, report as report_view, todo};
@@ -16,17 +18,57 @@ pub(super) async fn state(
     request: Request<pb::GetStateRequest>,
 ) -> Answer<pb::GetStateResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
-    let at_seq = Some(request.get_ref().at_seq).filter(|&seq| seq > 0);
-    let session = deps.store.load(&key, at_seq).await?.session;
-    if at_seq.is_some_and(|seq| seq > session.seq) {
-        let allowed = format!("1 to {}, or 0 for now", session.seq);
-        let error = RpcError::invalid("at_seq", "is after the last event").allowed(allowed);
-        return Err(error.into());
-    }
+    let session = session_at(deps, &key, request.get_ref().at_seq).await?;
     Ok(Response::new(pb::GetStateResponse {
         json: agent_state::of_session(&session).to_string(),
         seq: session.seq,
     }))
+}
+
+/// The session as it was after an event; 0 for now.
+pub(super) async fn session_at(
+    deps: &Deps,
+    key: &SessionKey,
+    at_seq: u64,
+) -> Result<Session, RpcError> {
+    let at = Some(at_seq).filter(|&seq| seq > 0);
+    let session = deps.store.load(key, at).await?.session;
+    match at_seq > session.seq {
+        true => Err(after_the_end(session.seq)),
+        false => Ok(session),
+    }
+}
+
+fn after_the_end(last: u64) -> RpcError {
+    let allowed = format!("1 to {last}, or 0 for now");
+    RpcError::invalid("at_seq", "is after the last event").allowed(allowed)
+}
+
+/// The events of a session up to one of them; 0 for all.
+async fn events_until(
+    deps: &Deps,
+    key: &SessionKey,
+    at_seq: u64,
+) -> Result<Vec<(u64, Event)>, RpcError> {
+    let mut events = deps.store.events(key).await?;
+    let last = events.last().map_or(0, |(seq, _)| *seq);
+    if at_seq > last {
+        return Err(after_the_end(last));
+    }
+    if at_seq > 0 {
+        events.retain(|(seq, _)| *seq <= at_seq);
+    }
+    Ok(events)
+}
+
+pub(super) async fn plan(
+    deps: &Deps,
+    request: Request<pb::GetPlanRequest>,
+) -> Answer<pb::GetPlanResponse> {
+    let key = key_of(&request, &request.get_ref().session)?;
+    let session = session_at(deps, &key, request.get_ref().at_seq).await?;
+    let run = run_of(&session, request.get_ref().run)?;
+    Ok(Response::new(plan_message(run)))
 }
 
 pub(super) async fn tree(
@@ -35,18 +77,25 @@ pub(super) async fn tree(
 ) -> Answer<pb::GetTreeResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
     let view = known_view(&request)?;
-    let number = request.get_ref().run;
+    let (number, at_seq) = (request.get_ref().run, request.get_ref().at_seq);
     if view == pb::TreeView::Todo {
-        let session = deps.store.load(&key, None).await?.session;
+        let session = session_at(deps, &key, at_seq).await?;
         let text = todo::of_run(run_of(&session, number)?);
         return Ok(Response::new(pb::GetTreeResponse {
             nodes: Vec::new(),
             text,
         }));
     }
-    let tree = folded_tree(deps, &key).await?;
+    let mut tree = Tree::default();
+    let events = events_until(deps, &key, at_seq).await?;
+    events
+        .iter()
+        .for_each(|(seq, event)| tree.apply(*seq, event));
     let run = number_in(number, tree.runs().last().map(|run| run.number))?;
-    let now = deps.store.clock.now();
+    let now = match events.last() {
+        Some((_, last)) if at_seq > 0 => last.at,
+        _ => deps.store.clock.now(),
+    };
     let mut answer = pb::GetTreeResponse::default();
     match view {
         pb::TreeView::Text => answer.text = dump::text(&tree, run, now).unwrap_or_default(),
@@ -65,22 +114,6 @@ fn known_view(request: &Request<pb::GetTreeRequest>) -> Result<pb::TreeView, Rpc
         let problem = format!("is {}", request.get_ref().view);
         RpcError::invalid("view", problem).allowed("0 to 5, see TreeView")
     })
-}
-
-async fn folded_tree(deps: &Deps, key: &SessionKey) -> Result<Tree, RpcError> {
-    let mut tree = Tree::default();
-    for (seq, event) in deps.store.events(key).await? {
-        tree.apply(seq, &event);
-    }
-    Ok(tree)
-}
-
-async fn folded_log(deps: &Deps, key: &SessionKey) -> Result<Log, RpcError> {
-    let mut log = Log::default();
-    for (seq, event) in deps.store.events(key).await? {
-        log.apply(seq, &event);
-    }
-    Ok(log)
 }
 
 /// The number asked for, or the latest for 0.
@@ -143,7 +176,11 @@ pub(super) async fn report(
     request: Request<pb::GetReportRequest>,
 ) -> Answer<pb::GetReportResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
-    let log = folded_log(deps, &key).await?;
+    let mut log = Log::default();
+    let events = events_until(deps, &key, request.get_ref().at_seq).await?;
+    events
+        .iter()
+        .for_each(|(seq, event)| log.apply(*seq, event));
     let run = number_in(
         request.get_ref().run,
         log.entries().iter().map(|entry| entry.run).max(),

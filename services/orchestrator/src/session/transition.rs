@@ -180,10 +180,11 @@ pub(crate) fn header(session: &Session) -> pb::Header {
     }
 }
 
-/// The goal of the first run, or the title.
+/// The goal of the first run, or the title; of a fork the title that it was given.
 pub(crate) fn listed_title(session: &Session) -> String {
+    let is_titled = session.forked_from.as_ref().is_some_and(|it| it.is_titled);
     let goal = session.runs.first().map(|run| run.goal.as_str());
-    let goal = goal.filter(|goal| !goal.is_empty());
+    let goal = goal.filter(|goal| !goal.is_empty() && !is_titled);
     // With the mark for what is left out they are 200, and so at most 800 bytes.
     cut(goal.unwrap_or(&session.title), LISTED_TITLE - 1)
 }

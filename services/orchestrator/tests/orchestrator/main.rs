@@ -13,6 +13,7 @@ mod admission;
 mod commands;
 mod drain;
 mod executors;
+mod forks;
 mod leases;
 mod limits;
 mod planning;

@@ -87,6 +87,7 @@ async fn trace_of(world: &World, request: Request<pb::StartRunRequest>) -> Strin
         session,
         run: 0,
         view: pb::TreeView::Json.into(),
+        at_seq: 0,
     };
     let tree = world
         .client

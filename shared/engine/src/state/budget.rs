@@ -1,8 +1,24 @@
 //! What a run may use up, and what follows when it has.
 
-use super::{Allowance, Run, RunStatus};
+use super::{Run, RunStatus};
 use crate::command::RunLimits;
 use crate::event::Budget;
+use serde::{Deserialize, Serialize};
+
+/// What a run may use before it asks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowance {
+    /// Tool turns.
+    pub turns: u32,
+    /// Tokens; `None` for any number.
+    pub tokens: Option<u64>,
+    /// Money in 10⁻⁹ US dollars; `None` for any.
+    pub cost_nano_usd: Option<u64>,
+    /// Active time in milliseconds; `None` for any.
+    pub active_ms: Option<u64>,
+    /// Tool calls; `None` for any number.
+    pub calls: Option<u32>,
+}
 
 impl Allowance {
     /// What a run with these limits begins with.

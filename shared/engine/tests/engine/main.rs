@@ -19,6 +19,7 @@ mod dump;
 mod endings;
 mod failure;
 mod figures;
+mod forks;
 mod history;
 mod illegal;
 mod invariants;

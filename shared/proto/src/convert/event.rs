@@ -65,6 +65,7 @@ kinds! {
         memory_set: MemorySet { key, value }
         memory_removed: MemoryRemoved { key }
         memory_cleared: MemoryCleared {}
+        forked_from: ForkedFrom { session, at_seq, request_id, title }
         run_started: RunStarted { run, goal, limits, model, command_seq, trace_parent }
         revision_requested: RevisionRequested { run, feedback, apply, command_seq }
         plan_proposed: PlanProposed {

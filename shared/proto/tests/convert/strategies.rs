@@ -325,6 +325,7 @@ kinds! {
     command_refused: CommandRefused { command_seq: seq(), reason: text(), message: text() }
     memory_set: MemorySet { key: text(), value: text() }
     memory_removed: MemoryRemoved { key: text() }
+    forked_from: ForkedFrom { session: text(), at_seq: seq(), request_id: text(), title: text() }
     run_started: RunStarted {
         run: number(), goal: text(), limits: limits(), model: text(), command_seq: seq(),
         trace_parent: text()

@@ -137,6 +137,7 @@ async fn report_file(
     let request = GetReportRequest {
         session: what.session.clone(),
         run: what.run,
+        at_seq: 0,
     };
     let report = client
         .orchestrator()

@@ -44,6 +44,7 @@ impl Trace {
                 session: what.session.clone(),
                 run: what.run,
                 view: view.into(),
+                at_seq: 0,
             };
             // While the store changes hands there is no tree; the next tick tries again.
             let Ok(tree) = orchestrator.get_tree(request).await else {

@@ -1,6 +1,6 @@
 //! `cairn plan show`: the plan in force.
 
-use super::{in_force, no_plan};
+use super::{as_of, no_plan};
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
@@ -29,12 +29,15 @@ pub(super) struct Args {
     /// Number of the run; 0 for the latest
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     run: u32,
+    /// As it was after this event; 0 for now
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    at: u64,
 }
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Read).await?;
     let session = client.resolve(args.session.as_deref()).await?;
-    let plan = in_force(&mut client, &session, args.run).await?;
+    let plan = as_of(&mut client, &session, args.run, args.at).await?;
     if plan.steps.is_empty() {
         return Err(no_plan(plan.run));
     }

@@ -15,6 +15,7 @@ impl Narrator {
         let line = self.line(event);
         match event.kind.as_ref()? {
             Kind::SessionCreated(_)
+            | Kind::ForkedFrom(_)
             | Kind::CommandReceived(_)
             | Kind::CommandRefused(_)
             | Kind::RunStarted(_)

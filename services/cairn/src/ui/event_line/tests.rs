@@ -208,3 +208,16 @@ fn another_plan_is_told_with_the_numbers_of_its_steps() {
         assert_eq!(line.to_string(), want);
     }
 }
+
+#[test]
+fn a_fork_is_told_with_its_origin() {
+    let forked = wire::ForkedFrom {
+        session: "s-7f3k".into(),
+        at_seq: 12,
+        request_id: "q".into(),
+        title: "A\nfork".into(),
+    };
+    let line = Narrator::default().brief(&event(Kind::ForkedFrom(forked)));
+    let line = line.unwrap().to_string();
+    assert_eq!(line, "  forked from s-7f3k at 12: A\\nfork");
+}

@@ -144,6 +144,12 @@ fn gist(output: &str) -> String {
     }
 }
 
+/// Where a session was copied from.
+pub(super) fn forked(event: &wire::ForkedFrom) -> String {
+    let (session, title) = (clip(&event.session, PIECE), after_colon(&event.title));
+    format!("forked from {session} at {}{title}", event.at_seq)
+}
+
 /// How long a session stays, if that was said.
 pub(super) fn stays(created: &wire::SessionCreated) -> String {
     match created.time_to_live_ms {

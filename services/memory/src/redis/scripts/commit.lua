@@ -50,7 +50,7 @@ if changes > 0 then
 end
 
 local answer = with_others({'ok', now, last + 1, -1}, last)
-for i = 1, count do append(KEYS[2], last + i, ARGV[22 + i]) end
+for i = 1, count do append(KEYS[2], last + i, ARGV[22 + i], i < count and 'm' or 'e') end
 if changes > 0 then change(KEYS[7], 23 + count, changes) end
 if through > 0 then
   redis.call('HSET', KEYS[8], through, ARGV[20])

@@ -18,7 +18,8 @@ local function text(number)
   return string.format('%d', number)
 end
 
--- Appends one event; its number is its place in the stream.
-local function append(journal, seq, event)
-  redis.call('XADD', journal, seq .. '-0', 'e', event)
+-- Appends one event; its number is its place in the stream. The name of its field says whether more
+-- of the same transition follow: 'm', else 'e'.
+local function append(journal, seq, event, field)
+  redis.call('XADD', journal, seq .. '-0', field or 'e', event)
 end

@@ -1,5 +1,6 @@
 //! The port over the generated clients: what a service on the other side of a link sees.
 
+mod copy;
 mod memory;
 
 use super::wire::{
@@ -67,6 +68,14 @@ impl Store for RemoteStore {
             lease: Some(lease).filter(|lease| lease.epoch > 0),
             now_unix_ms: answer.store_time_unix_ms,
         })
+    }
+
+    async fn copy_events(&self, copy: CopyEvents) -> StoreResult<Copied> {
+        copy::copy(self.journal.clone(), copy).await
+    }
+
+    async fn drop_unfinished(&self, max: usize) -> StoreResult<usize> {
+        self.behind.drop_unfinished(max).await
     }
 
     async fn delete(&self, key: &SessionKey) -> StoreResult<bool> {

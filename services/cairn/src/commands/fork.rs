@@ -1,0 +1,126 @@
+//! `cairn fork`: a new session from any point of another one.
+
+use super::hint;
+use crate::attach::Access;
+use crate::client::Client;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::ui::out;
+use crate::ui::text::command;
+use crate::workspace::resume_command;
+use cairn_proto::orchestrator::{
+    ForkSessionRequest, GetSessionRequest, ListPendingRequest, RunStatus,
+};
+use serde_json::json;
+use std::process::ExitCode;
+
+/// What can be said to `cairn fork`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The new session has the events of the other one up to that point, and so its plan, its results and
+its memory as they were then. The other one does not notice, and files are not copied. What was done
+is not done again; a call with side effects that was under way is a question in the new session. A
+run that had not ended is paused, so that you can give it another course before it goes on.
+
+A point inside a transition means the end of the one before; cairn export has the numbers.
+
+With --json one object: session, forked_from (session, seq), paused, pending.
+
+Examples:
+  cairn fork
+  cairn fork s-7f3k --at 40
+  cairn fork s-7f3k --at 40 --title \"without the drafts\" --go-on")]
+pub struct Args {
+    /// The session to fork: its id or a unique beginning of it [default: the latest]
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// After this event; 0 for now
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    at: u64,
+    /// A run that has not ended goes on by itself, instead of being paused
+    #[arg(long)]
+    go_on: bool,
+    /// What the new session is called [default: as the other one]
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    title: String,
+    /// The id of the new session [default: one is made up]
+    #[arg(long, value_name = "ID", default_value = "")]
+    new_session: String,
+    /// Names the request: the same one again goes on where it was, and makes no other session
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+}
+
+/// Makes the session, and says how to go on with it.
+///
+/// # Errors
+/// No such session or event.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let mut client = Client::attach(context, Access::Change).await?;
+    let told = fork(&mut client, args, context).await;
+    client.finish().await;
+    told.map(|()| ExitCode::SUCCESS)
+}
+
+async fn fork(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
+    let session = client.resolve(args.session.as_deref()).await?;
+    let made_up = || uuid::Uuid::now_v7().simple().to_string();
+    let request = ForkSessionRequest {
+        session: session.clone(),
+        at_seq: args.at,
+        request_id: args.request_id.unwrap_or_else(made_up),
+        new_session: args.new_session,
+        title: args.title,
+        go_on: args.go_on,
+    };
+    let forked = client
+        .persist(|mut orchestrator| {
+            let request = request.clone();
+            async move { orchestrator.fork_session(request).await }
+        })
+        .await?;
+    let (child, seq) = (forked.session, forked.seq);
+    let status = latest_run(client, &child).await?;
+    let pending = ListPendingRequest {
+        session: child.clone(),
+    };
+    let pending = client.orchestrator().list_pending(pending).await?;
+    let pending = pending.into_inner().pending.len();
+    if context.json {
+        let origin = json!({"session": session, "seq": seq});
+        let paused = status == Some(RunStatus::Paused);
+        return out::json(&json!({
+            "session": child, "forked_from": origin, "paused": paused, "pending": pending,
+        }));
+    }
+    out::line(&format!("session {child}, forked from {session} at {seq}"))?;
+    if pending > 0 {
+        let look = command(context, &format!("pending {child}"));
+        out::line(&format!("decide {look}"))?;
+    }
+    match status {
+        Some(RunStatus::Paused) => {
+            let other = command(context, &format!("feedback {child} \"…\""));
+            out::line("its run is paused")?;
+            out::line(&format!("change {other}"))?;
+            out::line(&format!("go on  {}", resume_command(context, &child)))
+        }
+        Some(RunStatus::Planning | RunStatus::Running | RunStatus::Waiting) => {
+            out::line(&hint::go_on(client, &child))
+        }
+        _ => {
+            let look = command(context, &format!("show {child}"));
+            out::line(&format!("look   {look}"))
+        }
+    }
+}
+
+/// What the latest run of a session does, if it has one.
+async fn latest_run(client: &Client<'_>, session: &str) -> Result<Option<RunStatus>, CliError> {
+    let request = GetSessionRequest {
+        session: session.to_owned(),
+    };
+    let answer = client.orchestrator().get_session(request).await?;
+    let session = answer.into_inner().session.unwrap_or_default();
+    Ok(session.latest_run.map(|run| run.status()))
+}

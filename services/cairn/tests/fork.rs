@@ -1,0 +1,308 @@
+//! New sessions from any point of another one, through the command line: in a file and on Redis.
+
+#![allow(
+    clippy::expect_used,
+    reason = "a test that cannot set up its world is over"
+)]
+
+use cairn_testkit::site::Running;
+use cairn_testkit::{Journal, Output, RedisServer, Site};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
+const GOAL: &str = "Which files under docs mention Redis?";
+const TWO: &str = r#"{"steps": [
+    {"tool": "record", "arguments": {"what": "one"}},
+    {"tool": "record", "arguments": {"what": "two"}}]}"#;
+
+fn json_of(output: &Output) -> Value {
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let lines: Vec<_> = output.out.lines().collect();
+    assert_eq!(lines.len(), 1, "one object: {output:?}");
+    serde_json::from_str(lines[0]).expect("JSON")
+}
+
+/// A store that is served, and who asks.
+struct Place {
+    site: Site,
+    address: String,
+    _serving: Running,
+    _redis: Option<RedisServer>,
+}
+
+impl Place {
+    fn in_a_file() -> Self {
+        Self::served(None)
+    }
+
+    fn on_redis() -> Self {
+        Self::served(Some(RedisServer::start()))
+    }
+
+    fn served(redis: Option<RedisServer>) -> Self {
+        let site = Site::new(CAIRN);
+        site.write("plan.json", TWO);
+        let url = redis.as_ref().map(RedisServer::url);
+        let variables = url.as_ref().map(|url| ("CAIRN_STORE", url.as_str()));
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
+        let serving = site.start(&serve, variables.as_slice());
+        let told: Value = serde_json::from_str(&serving.first_line).expect("JSON");
+        let address = told["listen"].as_str().expect("an address").to_owned();
+        Self {
+            site,
+            address,
+            _serving: serving,
+            _redis: redis,
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let there = [arguments, &["--server", &self.address]].concat();
+        self.site.run(&there)
+    }
+
+    fn done(&self, arguments: &[&str]) -> Output {
+        let output = self.run(arguments);
+        assert_eq!(output.code, Some(0), "{arguments:?}: {output:?}");
+        output
+    }
+
+    fn journal(&self, session: &str) -> Journal {
+        Journal::read(&self.done(&["export", session]).out)
+    }
+
+    /// Forks under this name, and says where it was cut.
+    fn fork(&self, session: &str, child: &str, more: &[&str]) -> u64 {
+        let arguments = ["fork", session, "--new-session", child, "--json"];
+        let told = json_of(&self.run(&[&arguments, more].concat()));
+        assert_eq!(told["session"], child, "{told}");
+        assert_eq!(told["forked_from"]["session"], session, "{told}");
+        told["forked_from"]["seq"].as_u64().expect("a number")
+    }
+
+    fn state(&self, session: &str, at: u64) -> Value {
+        json_of(&self.run(&["state", session, "--at", &at.to_string(), "--json"]))
+    }
+
+    fn remembered(&self, session: &str) -> String {
+        self.done(&["memory", "list", "--session", session, "--json"])
+            .out
+    }
+
+    fn recorded(&self, what: &str) -> usize {
+        let arguments = format!(r#"{{"what":"{what}"}}"#);
+        self.site.ledger().times(&arguments)
+    }
+
+    fn status(&self, session: &str) -> Value {
+        let shown = json_of(&self.run(&["show", session, "--json"]));
+        shown["session"]["latest_run"]["status"].clone()
+    }
+}
+
+/// The number of the `nth` event of a kind, from 0.
+fn nth(journal: &Journal, kind: &str, nth: usize) -> u64 {
+    let events = journal.of_kind(kind);
+    events[nth]["seq"].as_u64().expect("a number")
+}
+
+/// The journal that they have in common, and what makes the child its own.
+fn check_child(place: &Place, parent: &Journal, child: &str, cut: u64) {
+    let mine = place.journal(child);
+    mine.check();
+    let common = usize::try_from(cut).expect("a short journal");
+    assert_eq!(mine.0[..common], parent.0[..common], "{child}");
+    let forked = &mine.0[common];
+    assert_eq!(forked["kind"], "forked_from");
+    assert_eq!(
+        (&forked["session"], &forked["at_seq"]),
+        (&json!("s"), &json!(cut))
+    );
+    assert_eq!(place.state(child, cut), place.state("s", cut), "{child}");
+}
+
+fn a_session_is_forked_at_any_point(place: &Place) {
+    place.done(&["run", "--session", "s", GOAL]);
+    place.done(&["memory", "set", "tone", "dry", "--session", "s"]);
+    place.done(&["memory", "set", "tone", "warm", "--session", "s"]);
+    let parent = place.journal("s");
+    let last = parent.0.len() as u64;
+    let mut cuts = vec![];
+    for at in [
+        1,
+        2,
+        last / 4,
+        last / 2,
+        nth(&parent, "step_completed", 1),
+        last - 1,
+        last,
+    ] {
+        let child = format!("at-{at}");
+        let cut = place.fork("s", &child, &["--at", &at.to_string()]);
+        assert!((1..=at).contains(&cut), "at {at}: {cut}");
+        check_child(place, &parent, &child, cut);
+        cuts.push((at, cut));
+    }
+    // What came from outside is a transition of its own.
+    assert!(cuts.contains(&(last - 1, last - 1)), "{cuts:?}");
+    assert!(
+        cuts.iter().any(|(at, cut)| at > cut),
+        "no cut fell back: {cuts:?}"
+    );
+    assert!(place.remembered(&format!("at-{last}")).contains("warm"));
+    assert!(
+        place
+            .remembered(&format!("at-{}", last - 1))
+            .contains("dry")
+    );
+    assert_eq!(place.remembered("at-1"), "");
+    assert_eq!(place.journal("s"), parent);
+
+    // One that had not ended goes on to the same end, in a session of its own.
+    let child = format!("at-{}", last / 2);
+    assert_eq!(place.status(&child), "paused");
+    place.done(&["resume", &child]);
+    let (mine, theirs) = (place.journal(&child), &parent);
+    mine.check();
+    let answer = |journal: &Journal| journal.of_kind("run_completed")[0]["answer"].clone();
+    assert_eq!(answer(&mine), answer(theirs));
+    // A fork of a fork has the same beginning as both.
+    let cut = place.fork(&child, "grandchild", &["--at", &(last / 4).to_string()]);
+    let grandchild = place.journal("grandchild");
+    let common = usize::try_from(cut).expect("a short journal");
+    assert_eq!(grandchild.0[..common], parent.0[..common]);
+    assert_eq!(grandchild.0[common]["session"], json!(child));
+    place.done(&["resume", "grandchild"]);
+    assert_eq!(answer(&place.journal("grandchild")), answer(theirs));
+}
+
+fn what_had_effects_is_not_done_again(place: &Place) {
+    place.done(&["run", "--session", "s", "--plan", "plan.json"]);
+    let parent = place.journal("s");
+    assert_eq!((place.recorded("one"), place.recorded("two")), (1, 1));
+
+    // After the whole run there is nothing left to do.
+    place.fork("s", "whole", &["--go-on"]);
+    assert_eq!(place.status("whole"), "completed");
+
+    // In the midst of the second call: it was made, and the child cannot know.
+    let at = nth(&parent, "call_intended", 1);
+    let cut = place.fork(
+        "s",
+        "midst",
+        &["--at", &at.to_string(), "--title", "Another"],
+    );
+    check_child(place, &parent, "midst", cut);
+    assert_eq!(cut, at, "the intent ends its transition");
+    let open = json_of(&place.run(&["pending", "midst", "--json"]));
+    assert_eq!(
+        (&open["tool"], &open["answered"]),
+        (&json!("record"), &json!(false))
+    );
+    let id = open["id"].as_str().expect("an id");
+    let theirs = parent.recorded_in(&json!(2));
+    place.done(&["decide", "midst", id, "done", "--output", &theirs]);
+    let began = Instant::now();
+    while !place.done(&["pending", "midst", "--json"]).out.is_empty() {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "it is never settled"
+        );
+    }
+    place.done(&["resume", "midst"]);
+    assert_eq!(place.status("midst"), "completed");
+    assert_eq!((place.recorded("one"), place.recorded("two")), (1, 1));
+    let shown = json_of(&place.run(&["show", "midst", "--json"]));
+    assert_eq!(shown["session"]["title"], "Another", "{shown}");
+    assert_eq!(shown["session"]["forked_from"]["seq"], cut);
+
+    // Before the second call: the child makes it, as its own.
+    let before = nth(&parent, "call_intended", 0);
+    let open = place.fork("s", "before", &["--at", &before.to_string()]);
+    assert_eq!(open, before);
+    let id = json_of(&place.run(&["pending", "before", "--json"]))["id"].clone();
+    let id = id.as_str().expect("an id");
+    place.done(&["decide", "before", id, "done", "--output", "recorded"]);
+    let began = Instant::now();
+    while !place.done(&["pending", "before", "--json"]).out.is_empty() {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "it is never settled"
+        );
+    }
+    place.done(&["resume", "before"]);
+    assert_eq!((place.recorded("one"), place.recorded("two")), (1, 2));
+    let uses = place.site.ledger().uses();
+    assert!(uses.values().all(|&times| times == 1), "{uses:?}");
+}
+
+#[test]
+fn in_a_file_a_session_is_forked_at_any_point() {
+    a_session_is_forked_at_any_point(&Place::in_a_file());
+}
+
+#[test]
+fn in_a_file_what_had_effects_is_not_done_again() {
+    what_had_effects_is_not_done_again(&Place::in_a_file());
+}
+
+/// Each needs a server of Redis.
+mod redis {
+    use super::*;
+
+    #[test]
+    fn a_session_is_forked_at_any_point() {
+        super::a_session_is_forked_at_any_point(&Place::on_redis());
+    }
+
+    #[test]
+    fn what_had_effects_is_not_done_again() {
+        super::what_had_effects_is_not_done_again(&Place::on_redis());
+    }
+}
+
+#[test]
+fn a_fork_that_is_asked_for_again_is_the_same_one() {
+    let site = Site::new(CAIRN);
+    site.write("plan.json", TWO);
+    site.run(&["run", "--session", "s", "--plan", "plan.json"]);
+    let fork = ["fork", "s", "--request-id", "once", "--json"];
+    let first = json_of(&site.run(&fork));
+    assert_eq!(json_of(&site.run(&fork)), first);
+    assert_eq!(site.sessions().len(), 2);
+    let other = site.run(&[&fork[..], &["--at", "1"]].concat());
+    assert_eq!(other.code, Some(1), "{other:?}");
+    assert!(other.err.contains("request"), "{other:?}");
+    // A session of the same name is not written over, and the one that was copied may go.
+    let id = first["session"].as_str().expect("an id");
+    let taken = site.run(&["fork", "s", "--new-session", id]);
+    assert_eq!(taken.code, Some(1), "{taken:?}");
+    let told = site.run(&["fork", id]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(told.out.contains(&format!("forked from {id}")), "{told:?}");
+}
+
+/// Killed around each commit of a fork; what asks again makes one whole child.
+#[cfg(debug_assertions)]
+#[test]
+fn a_fork_that_is_killed_is_not_there_or_whole() {
+    for moment in ["before:1", "after:1", "before:2", "after:2"] {
+        let site = Site::new(CAIRN);
+        site.write("plan.json", TWO);
+        site.run(&["run", "--session", "s", "--plan", "plan.json"]);
+        let parent = site.journal("s");
+        let fork = ["fork", "s", "--new-session", "c", "--request-id", "once"];
+        let killed = site.run_with(&fork, &[("CAIRN_FAIL_COMMIT", moment)]);
+        assert_eq!(killed.signal, Some(9), "{moment}: {killed:?}");
+        let is_there = site.sessions().len() == 2;
+        assert_eq!(is_there, moment == "after:2", "{moment}");
+        let again = site.run(&fork);
+        assert_eq!(again.code, Some(0), "{moment}: {again:?}");
+        assert_eq!(site.sessions().len(), 2, "{moment}");
+        let child = site.journal("c");
+        child.check();
+        assert_eq!(child.0[..parent.0.len()], parent.0[..], "{moment}");
+        assert_eq!(child.of_kind("forked_from").len(), 1, "{moment}");
+    }
+}

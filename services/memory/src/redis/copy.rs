@@ -1,0 +1,330 @@
+//! Sessions that begin as copies of others.
+//!
+//! Source and child may be on different servers, so one script reads and another writes. What is not
+//! complete has keys of its own beside those that the child will have, in the same partition;
+//! completing it renames them.
+
+use super::answer::Status;
+use super::claim::scored;
+use super::failure::{Effect, odd};
+use super::inner::Inner;
+use super::keys::{CopyNames, PARTITIONS, Session};
+use super::script::{Call, Odd, Script};
+use super::witness::Mark;
+use crate::apart::blob_of;
+use crate::port::{
+    COPY_BYTES, Completion, Copied, CopyEvents, Room, SessionKey, StoreResult, UNFINISHED_MS,
+};
+use bytes::Bytes;
+
+/// Events that one script copies at most, so that nobody waits for it.
+const BATCH: usize = 500;
+
+/// Copies of one partition that one look goes through at most.
+const MOST: usize = 8;
+
+/// No journal comes so far, and scripts count no further.
+const BEYOND: u64 = 1 << 53;
+
+/// A part of the source.
+struct Page {
+    cut: u64,
+    /// As scripts take it: empty for none.
+    time_to_live: String,
+    /// The names of the events' fields, a letter each.
+    fields: String,
+    events: Vec<Bytes>,
+}
+
+/// The names that the scripts work with.
+struct Names {
+    child: Session,
+    copy: CopyNames,
+}
+
+impl Inner {
+    /// See [`Store::copy_events`](crate::port::Store::copy_events).
+    pub(super) async fn copy_events(&self, copy: CopyEvents) -> StoreResult<Copied> {
+        let child = self.names.session(&copy.child);
+        let names = Names {
+            copy: child.partition.copy(&child.member),
+            child,
+        };
+        let begun = self.copy_begun(&copy, &names, None).await?;
+        match (&begun, &copy.completion) {
+            (Some(copied), _) if copied.is_complete => Ok(*copied),
+            (_, Some(completion)) => {
+                self.limits.check_completion(completion)?;
+                self.complete_copy(&copy, &names, begun, completion).await
+            }
+            (_, None) => self.copy_on(&copy, &names, begun).await,
+        }
+    }
+
+    /// How far the copy has come; with a cut it is begun if need be.
+    async fn copy_begun(
+        &self,
+        copy: &CopyEvents,
+        names: &Names,
+        cut: Option<u64>,
+    ) -> StoreResult<Option<Copied>> {
+        let keys = [
+            names.child.hash(),
+            names.child.requests(),
+            names.copy.hash(),
+            names.child.partition.copies(),
+        ];
+        let cut = cut.map(|cut| cut.to_string()).unwrap_or_default();
+        let call = copy_call(&self.scripts.copy_begin, &keys, copy, names).arg(cut);
+        self.run_copy(names, call).await
+    }
+
+    async fn copy_on(
+        &self,
+        copy: &CopyEvents,
+        names: &Names,
+        begun: Option<Copied>,
+    ) -> StoreResult<Copied> {
+        let through = begun.map_or(0, |begun| begun.copied_through);
+        let at = begun.map(|begun| begun.cut_seq).or(copy.at_seq);
+        let mut page = self.source_page(&copy.source, through, at, BATCH).await?;
+        let begun = match begun {
+            Some(begun) => begun,
+            None => {
+                let begun = self.copy_begun(copy, names, Some(page.cut)).await?;
+                begun.ok_or_else(|| odd(Effect::Writes, Odd))?
+            }
+        };
+        // Somebody else has begun it meanwhile.
+        if (begun.cut_seq, begun.copied_through) != (page.cut, through) {
+            return Ok(begun);
+        }
+        self.copy_blobs(copy, names, &mut page).await?;
+        let keys = [
+            names.copy.hash(),
+            names.copy.journal(),
+            names.child.partition.copies(),
+        ];
+        let bytes: usize = page.events.iter().map(Bytes::len).sum();
+        let call = copy_call(&self.scripts.copy_append, &keys, copy, names)
+            .arg(through)
+            .arg(&page.fields)
+            .arg(bytes)
+            .arg(page.events.len())
+            .all(&page.events);
+        let copied = self.run_copy(names, call).await?;
+        copied.ok_or_else(|| odd(Effect::Writes, Odd))
+    }
+
+    /// Copies the blobs that events name before the events. Those that would be too much for once
+    /// are left out with their events.
+    async fn copy_blobs(
+        &self,
+        copy: &CopyEvents,
+        names: &Names,
+        page: &mut Page,
+    ) -> StoreResult<()> {
+        let keys = [
+            names.copy.hash(),
+            names.copy.blobs(),
+            names.child.partition.copies(),
+        ];
+        let source = self.names.session(&copy.source).blobs();
+        let mut bytes = 0;
+        for place in 0..page.events.len() {
+            let Some(digest) = blob_of(&page.events[place]) else {
+                continue;
+            };
+            if bytes > COPY_BYTES {
+                page.events.truncate(place);
+                page.fields.truncate(place);
+                return Ok(());
+            }
+            // A blob that is not there was none for the source's readers either.
+            if let Some(data) = self.get(&copy.source, source.clone(), &digest).await? {
+                bytes += data.len();
+                let call = copy_call(&self.scripts.copy_blob, &keys, copy, names);
+                let call = call.arg(&digest).arg(&data[..]);
+                let partition = names.child.partition.number;
+                self.run(partition, call, Effect::Writes, |_, _| Ok(()))
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn complete_copy(
+        &self,
+        copy: &CopyEvents,
+        names: &Names,
+        begun: Option<Copied>,
+        completion: &Completion,
+    ) -> StoreResult<Copied> {
+        let at = begun.map(|begun| begun.cut_seq).or(copy.at_seq);
+        let source = self.source_page(&copy.source, 0, at, 0).await?;
+        let keys = completion_keys(names, copy.child.namespace());
+        let (most_events, most_bytes) = self.limits.journal_room(Room::Reserve);
+        let bytes: usize = completion.events.iter().map(Bytes::len).sum();
+        let entries = completion.memory.iter();
+        let memory_bytes: usize = entries.map(|it| it.key.len() + it.value.len()).sum();
+        let due = completion.due_unix_ms.map(|due| due.to_string());
+        let call = copy_call(&self.scripts.copy_complete, &keys, copy, names)
+            .arg(&self.process)
+            .arg(completion.header.status.number())
+            .arg(completion.header.handled_through)
+            .arg(&completion.header.title)
+            .arg(due.unwrap_or_default())
+            .arg(&source.time_to_live)
+            .arg(bytes)
+            .arg(most_events)
+            .arg(most_bytes)
+            .arg(memory_bytes)
+            .arg(completion.events.len())
+            .arg(completion.memory.len())
+            .all(&completion.events);
+        let entries = completion.memory.iter();
+        let call = entries.fold(call, |call, entry| call.arg(&entry.key).arg(&entry.value));
+        let copied = self.run_copy(names, call).await?;
+        let copied = copied.ok_or_else(|| odd(Effect::Writes, Odd))?;
+        if copied.is_complete {
+            return Ok(copied);
+        }
+        let mark = Mark {
+            seq: copied.cut_seq + completion.events.len() as u64,
+            ..Mark::default()
+        };
+        let (partition, member) = (names.child.partition.number, &names.child.member);
+        self.servers.witness.saw_new(partition, member, mark);
+        self.announce(&copy.child, copied.cut_seq + 1, &completion.events);
+        if completion.due_unix_ms.is_some() {
+            self.queue.mark(&self.hub, partition);
+        }
+        Ok(Copied {
+            is_complete: true,
+            ..copied
+        })
+    }
+
+    /// Runs a script that answers how far the copy has come; `None` if nothing is begun.
+    async fn run_copy(&self, names: &Names, call: Call<'_>) -> StoreResult<Option<Copied>> {
+        let partition = names.child.partition.number;
+        self.run(partition, call, Effect::Writes, |status, reply| {
+            let (now, cut, through) = (reply.int()?, reply.int()?, reply.number()?);
+            let copied = |cut_seq| Copied {
+                cut_seq,
+                copied_through: through,
+                is_complete: status == Status::Duplicate,
+                now_unix_ms: self.servers.time.tell(now),
+            };
+            Ok(u64::try_from(cut).ok().map(copied))
+        })
+        .await
+    }
+
+    async fn source_page(
+        &self,
+        source: &SessionKey,
+        after_seq: u64,
+        at: Option<u64>,
+        most: usize,
+    ) -> StoreResult<Page> {
+        let names = self.names.session(source);
+        let keys = [names.hash(), names.journal()];
+        let at = at.map(|at| at.min(BEYOND).to_string()).unwrap_or_default();
+        let call = self.scripts.copy_read.call(&keys);
+        let call = call.arg(after_seq).arg(at).arg(most).arg(COPY_BYTES);
+        self.run(names.partition.number, call, Effect::Reads, |_, reply| {
+            let (cut, time_to_live, fields) = (reply.number()?, reply.text()?, reply.text()?);
+            let mut events = Vec::with_capacity(reply.len());
+            while reply.len() > 0 {
+                events.push(reply.bytes()?);
+            }
+            Ok(Page {
+                cut,
+                time_to_live,
+                fields,
+                events,
+            })
+        })
+        .await
+    }
+
+    /// See [`Store::drop_unfinished`](crate::port::Store::drop_unfinished).
+    pub(super) async fn drop_unfinished(&self, max: usize) -> StoreResult<usize> {
+        let before = self.now().await?.saturating_sub(UNFINISHED_MS);
+        let questions = (0..PARTITIONS).map(|number| {
+            let mut cmd = redis::cmd("ZRANGE");
+            cmd.arg(self.names.partition(number).copies())
+                .arg("-inf")
+                .arg(before)
+                .arg(&["BYSCORE", "LIMIT", "0"])
+                .arg(MOST)
+                .arg("WITHSCORES");
+            (number, cmd)
+        });
+        let answers = self.servers.ask_some(questions).await?;
+        let mut dropped = 0;
+        for (number, answer) in (0..PARTITIONS).zip(answers) {
+            let members = answer.map_or(Ok(Vec::new()), scored);
+            let members = members.map_err(|error| odd(Effect::Reads, error))?;
+            for (member, _) in members {
+                if dropped == max {
+                    return Ok(dropped);
+                }
+                dropped += usize::from(self.drop_copy(number, &member, before).await?);
+            }
+        }
+        Ok(dropped)
+    }
+
+    async fn drop_copy(&self, number: u16, member: &str, before: i64) -> StoreResult<bool> {
+        let partition = self.names.partition(number);
+        let copy = partition.copy(member);
+        let keys = [
+            copy.hash(),
+            copy.journal(),
+            copy.blobs(),
+            partition.copies(),
+        ];
+        let call = self.scripts.copy_drop.call(&keys).arg(member).arg(before);
+        self.run(number, call, Effect::Writes, |_, reply| {
+            Ok(reply.int()? == 1)
+        })
+        .await
+    }
+}
+
+/// A call of a script with what the arguments of all of them begin with.
+fn copy_call<'a>(
+    script: &'a Script,
+    keys: &[String],
+    copy: &CopyEvents,
+    names: &Names,
+) -> Call<'a> {
+    script
+        .call(keys)
+        .arg(&names.child.member)
+        .arg(&copy.request.id)
+        .arg(&copy.request.digest[..])
+        .arg(copy.source.session())
+}
+
+fn completion_keys(names: &Names, namespace: &str) -> [String; 14] {
+    let (child, copy, partition) = (&names.child, &names.copy, &names.child.partition);
+    [
+        child.hash(),
+        child.requests(),
+        copy.hash(),
+        partition.copies(),
+        copy.journal(),
+        copy.blobs(),
+        child.journal(),
+        child.blobs(),
+        child.memory(),
+        partition.due(),
+        partition.living(namespace),
+        partition.work(),
+        partition.resting(),
+        partition.ending(),
+    ]
+}

@@ -1,0 +1,179 @@
+//! Sessions that begin as copies of others.
+//!
+//! The store copies; what a copy needs to be a session of its own is decided here, from the other
+//! session as it was at the cut. Whoever dies in between leaves something that nobody can see, and
+//! the same request goes on with it anywhere.
+
+use crate::admission::{Admission, admit, is_there};
+use crate::commands::digest;
+use crate::deps::Deps;
+use crate::key::{SessionKey, derived_session_id};
+use crate::session::header;
+use crate::store::for_session;
+use cairn_engine::decide::{Facts, Fork, Input};
+use cairn_engine::state::Session;
+use cairn_proto::convert::encode_event;
+use cairn_proto::memory as pb;
+use cairn_proto::memory::memory_write::Set;
+use cairn_rpc::RpcError;
+use std::sync::Arc;
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) parent: SessionKey,
+    /// 0 for all that there is.
+    pub(crate) at_seq: u64,
+    pub(crate) request_id: String,
+    /// Of the session to be; empty to derive it from the request.
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) goes_on: bool,
+}
+
+/// Makes the session, and says where it was cut.
+pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, u64), RpcError> {
+    let namespace = &asked.parent.namespace;
+    let id = match asked.id.as_str() {
+        // No request of another kind has a space in its id.
+        "" => derived_session_id(namespace, &format!("fork {}", asked.request_id)),
+        id => id.to_owned(),
+    };
+    let child = SessionKey::new(namespace, &id);
+    if child == asked.parent {
+        let error = RpcError::invalid("new_session", "is the session to be copied");
+        return Err(error.allowed("another id, or nothing"));
+    }
+    let admission = match asked.goes_on {
+        true => admit(deps, None).await,
+        false => Admission::Accepted { _place: None },
+    };
+    if let Admission::OnlyRepeats(full) = &admission
+        && !is_there(deps, &child).await?
+    {
+        return Err(full.clone());
+    }
+    let request = request(&asked, &child);
+    let copied = copy(deps, &asked, &child, &request).await?;
+    if copied.complete {
+        return Ok((child, copied.cut_seq));
+    }
+    let completion = completion(deps, &asked, &copied).await?;
+    let completed = pb::CopyEventsRequest {
+        completion: Some(completion),
+        ..request
+    };
+    let completed = send(deps, &child, completed).await?;
+    drop(admission);
+    Ok((child, completed.cut_seq))
+}
+
+fn request(asked: &Asked, child: &SessionKey) -> pb::CopyEventsRequest {
+    let (at, goes_on) = (asked.at_seq.to_be_bytes(), [u8::from(asked.goes_on)]);
+    let parts = [
+        b"fork".as_slice(),
+        asked.parent.id.as_bytes(),
+        &at[..],
+        asked.title.as_bytes(),
+        &goes_on[..],
+    ];
+    pb::CopyEventsRequest {
+        session: child.id.to_string(),
+        source: asked.parent.id.to_string(),
+        request_id: asked.request_id.clone(),
+        request_digest: digest(&parts).into(),
+        at_seq: asked.at_seq,
+        completion: None,
+    }
+}
+
+/// Has the store copy until everything is there.
+async fn copy(
+    deps: &Deps,
+    asked: &Asked,
+    child: &SessionKey,
+    request: &pb::CopyEventsRequest,
+) -> Result<pb::CopyEventsResponse, RpcError> {
+    loop {
+        let copied = send(deps, child, request.clone()).await;
+        let copied = copied.map_err(|error| match error.reason_name() {
+            "WENT_BACK" => {
+                let last = error.metadata("stored").unwrap_or_default();
+                let error = RpcError::invalid("at_seq", "is after the last event");
+                error.allowed(format!("1 to {last}, or 0 for now"))
+            }
+            // The session that is there, or is being made, has another beginning.
+            "REQUEST_MISMATCH" if !asked.id.is_empty() => error.meta("field", "new_session"),
+            _ => error,
+        })?;
+        if copied.complete || copied.copied_through >= copied.cut_seq {
+            return Ok(copied);
+        }
+    }
+}
+
+async fn send(
+    deps: &Deps,
+    child: &SessionKey,
+    request: pb::CopyEventsRequest,
+) -> Result<pb::CopyEventsResponse, RpcError> {
+    let asked = deps.store.clock.now();
+    let mut journal = deps.store.journal();
+    let answer = journal.copy_events(for_session(child, request)).await?;
+    let answer = answer.into_inner();
+    deps.store.clock.take(asked, answer.store_time_unix_ms);
+    Ok(answer)
+}
+
+/// What the copy is given to be a session of its own.
+async fn completion(
+    deps: &Deps,
+    asked: &Asked,
+    copied: &pb::CopyEventsResponse,
+) -> Result<pb::CopyCompletion, RpcError> {
+    let loaded = deps.store.load(&asked.parent, Some(copied.cut_seq)).await?;
+    let mut session = loaded.session;
+    let catalogue = deps.catalogue();
+    let facts = Facts {
+        now: deps.store.clock.now(),
+        not_after: 0,
+        tools: &catalogue.facts,
+        limits: deps.config.limits,
+        // Whoever owns it begins.
+        starts: false,
+    };
+    let fork = Fork {
+        session: asked.parent.id.to_string(),
+        request_id: asked.request_id.clone(),
+        title: asked.title.clone(),
+        goes_on: asked.goes_on,
+    };
+    let decided = session.decide(Input::Forked(fork), &facts);
+    let decided = decided.map_err(RpcError::internal)?;
+    // All of them are small.
+    let events = decided.iter().map(|event| {
+        let mut bytes = Vec::new();
+        encode_event(event, &mut bytes);
+        bytes.into()
+    });
+    let has_work = !session.outstanding().is_empty();
+    Ok(pb::CopyCompletion {
+        events: events.collect(),
+        memory: memory(&session),
+        header: Some(header(&session)),
+        due_unix_ms: if has_work {
+            copied.store_time_unix_ms
+        } else {
+            0
+        },
+    })
+}
+
+fn memory(session: &Session) -> Vec<Set> {
+    let entries = session.memory.iter();
+    let set = entries.map(|(key, value)| Set {
+        key: key.clone(),
+        value: value.clone(),
+    });
+    set.collect()
+}

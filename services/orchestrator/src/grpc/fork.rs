@@ -1,0 +1,35 @@
+//! Sessions that begin as copies of others.
+
+use super::{Answer, MAX_TITLE, key_of};
+use crate::deps::Deps;
+use crate::fork::{Asked, fork};
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{check_request_id, check_session_id, check_text};
+use std::sync::Arc;
+use tonic::{Request, Response};
+
+pub(super) async fn session(
+    deps: &Arc<Deps>,
+    request: Request<pb::ForkSessionRequest>,
+) -> Answer<pb::ForkSessionResponse> {
+    let parent = key_of(&request, &request.get_ref().session)?;
+    let asked = request.into_inner();
+    check_request_id("request_id", &asked.request_id)?;
+    check_text("title", &asked.title, MAX_TITLE)?;
+    if !asked.new_session.is_empty() {
+        check_session_id("new_session", &asked.new_session)?;
+    }
+    let asked = Asked {
+        parent,
+        at_seq: asked.at_seq,
+        request_id: asked.request_id,
+        id: asked.new_session,
+        title: asked.title,
+        goes_on: asked.go_on,
+    };
+    let (child, seq) = fork(deps, asked).await?;
+    Ok(Response::new(pb::ForkSessionResponse {
+        session: child.id.to_string(),
+        seq,
+    }))
+}

@@ -1,0 +1,276 @@
+//! Sessions that begin as copies of others.
+
+use crate::play::{Op, ops};
+use crate::world::{LEASE, TIME_LIMIT, World, chain, fold, graph, kinds, look, model_step, send};
+use crate::world::{tool_call, tool_step};
+use cairn_engine::command::{Command, RevisePlan, Settlement};
+use cairn_engine::decide::{Fork, Input};
+use cairn_engine::event::{CallRef, Effect, EventKind, WaitReason};
+use cairn_engine::key::call_key;
+use cairn_engine::outstanding::Work;
+use cairn_engine::pending::pending;
+use cairn_engine::state::{Call, CallStatus, RunStatus, Session};
+use proptest::prelude::*;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn fork(goes_on: bool) -> Input {
+    Input::Forked(Fork {
+        session: "parent".to_owned(),
+        request_id: "request".to_owned(),
+        title: String::new(),
+        goes_on,
+    })
+}
+
+impl World {
+    /// A copy of the session as it is now, which has just become one of its own.
+    fn forked(&self, goes_on: bool) -> Self {
+        let mut child = self.clone();
+        child.session = fold(&self.journal);
+        assert_eq!(child.session, self.session);
+        child.decide(fork(goes_on));
+        child
+    }
+
+    /// What has happened since the copy was made.
+    fn since(&self, parent: &World) -> Vec<String> {
+        kinds(&self.journal[parent.journal.len()..])
+    }
+}
+
+/// Every call of the attempts under way.
+fn calls(session: &Session) -> BTreeMap<CallRef, Call> {
+    let runs = session.active_run().into_iter();
+    let attempts = runs.flat_map(|run| run.running_attempts());
+    let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
+    calls.map(|(name, call)| (name, call.clone())).collect()
+}
+
+fn is_under_way(call: &Call) -> bool {
+    call.effect == Effect::Effectful && matches!(call.status, CallStatus::Intended { .. })
+}
+
+/// What the child's state is by the parent's at the cut, but for the calls that came into doubt.
+fn check_child(parent: &Session, child: &Session, goes_on: bool) {
+    assert!(child.commands.is_empty());
+    assert_eq!(
+        child.handled_through,
+        parent.handled_through.max(parent.seq)
+    );
+    let origin = child.forked_from.as_ref().unwrap();
+    assert_eq!(
+        (origin.session.as_str(), origin.seq),
+        ("parent", parent.seq)
+    );
+    assert_eq!(
+        (&child.memory, &child.title),
+        (&parent.memory, &parent.title)
+    );
+    assert_eq!(child.runs.len(), parent.runs.len());
+    for (mine, was) in child.runs.iter().zip(&parent.runs) {
+        assert_eq!((mine.usage, mine.tool_turns), (was.usage, was.tool_turns));
+        assert_eq!(mine.turn_allowance, was.turn_allowance);
+        assert_eq!(mine.status.is_terminal(), was.status.is_terminal());
+        let own_wishes = |seq: &&u64| **seq == 0;
+        let kept: Vec<_> = was.revising.keys().filter(own_wishes).collect();
+        let is_last = was.number as usize == parent.runs.len();
+        assert!(!is_last || mine.revising.keys().eq(kept));
+        let steps = |run: &cairn_engine::state::Run| {
+            let plan = run.plan.iter().flat_map(|plan| plan.steps.clone());
+            plan.map(|step| (step.key, step.status.phase(), step.attempts, step.notes))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(steps(mine), steps(was));
+    }
+    if let (Some(mine), Some(was)) = (child.active_run(), parent.active_run()) {
+        let paused = !goes_on || was.status == RunStatus::Paused;
+        assert_eq!(mine.status == RunStatus::Paused, paused, "{:?}", was.status);
+    }
+    check_calls(parent, child);
+}
+
+fn check_calls(parent: &Session, child: &Session) {
+    let mine = calls(child);
+    for (name, was) in calls(parent) {
+        let call = &mine[&name];
+        match &was.status {
+            CallStatus::Intended {
+                not_after,
+                time_limit_ms,
+                ..
+            } if is_under_way(&was) => {
+                let settle_after = not_after + time_limit_ms;
+                let answer = None;
+                let doubtful = CallStatus::InDoubt {
+                    settle_after,
+                    answer,
+                };
+                assert_eq!((&call.status, call.doubts), (&doubtful, was.doubts + 1));
+            }
+            CallStatus::InDoubt { settle_after, .. } => {
+                let (settle_after, answer) = (*settle_after, None);
+                let doubtful = CallStatus::InDoubt {
+                    settle_after,
+                    answer,
+                };
+                assert_eq!((&call.status, call.doubts), (&doubtful, was.doubts));
+            }
+            _ => assert_eq!(*call, was),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_child_is_what_its_parent_was(ops in ops(), goes_on in any::<bool>()) {
+        let mut world = World::new();
+        for op in &ops {
+            world.play(op);
+            let child = world.forked(goes_on);
+            check_child(&world.session, &child.session, goes_on);
+            prop_assert_eq!(&child.folded(), &child.session);
+            let grandchild = child.forked(goes_on);
+            prop_assert_eq!(&grandchild.folded(), &grandchild.session);
+            prop_assert_eq!(pending(&grandchild.session), pending(&child.session));
+        }
+    }
+
+    #[test]
+    fn no_call_of_the_parent_is_made_again_without_a_word(
+        before in ops(), after in ops(), goes_on in any::<bool>(),
+    ) {
+        let mut world = World::new();
+        before.iter().for_each(|op| world.play(op));
+        let mut child = world.forked(goes_on);
+        // Forks of forks are no different.
+        let mut open = calls(&world.session);
+        open.retain(|_, call| call.effect == Effect::Effectful);
+        for (op, count) in after.iter().zip(1..) {
+            child.play(op);
+            if count == 20 {
+                child = child.forked(goes_on);
+            }
+        }
+        let mut allowed: BTreeSet<CallRef> = BTreeSet::new();
+        for event in &child.journal[world.journal.len()..] {
+            match &event.kind {
+                EventKind::CallSettled { call, settlement: Settlement::Retry } => {
+                    allowed.insert(*call);
+                }
+                EventKind::CallIntended { call, .. } => {
+                    let was = open.get(call).map(|call| &call.status);
+                    let is_new = matches!(was, None | Some(CallStatus::Requested));
+                    prop_assert!(is_new || allowed.contains(call), "{:?} was {:?}", call, was);
+                }
+                _ => {}
+            }
+        }
+        prop_assert_eq!(&child.folded(), &child.session);
+    }
+}
+
+#[test]
+fn a_run_is_paused_unless_it_is_to_go_on() {
+    let world = World::with_plan(chain(vec![model_step("one"), model_step("two")]));
+    let child = world.forked(false);
+    assert_eq!(child.since(&world), ["ForkedFrom", "RunPaused"]);
+    assert!(child.outstanding().is_empty());
+    let mut child = world.forked(true);
+    assert_eq!(child.since(&world), ["ForkedFrom"]);
+    assert_eq!(child.outstanding(), world.outstanding());
+    child.complete(1, "done");
+    child.complete(2, "done");
+    assert_eq!(child.run().status, RunStatus::Completed);
+    // One that has ended, or stands still, stays as it is.
+    let ended = child.forked(false);
+    assert_eq!(ended.since(&child), ["ForkedFrom"]);
+    let mut paused = world;
+    let reason = String::new();
+    paused.command(Command::PauseRun { run: 1, reason });
+    assert_eq!(paused.forked(true).since(&paused), ["ForkedFrom"]);
+}
+
+#[test]
+fn a_call_under_way_is_in_doubt_and_the_others_are_made_again() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    let put = tool_call("put", &json!({}));
+    world.reply(1, "", &[look(), put, send()]);
+    let until = world.now + LEASE + TIME_LIMIT;
+    let mut child = world.forked(true);
+    assert_eq!(
+        child.since(&world),
+        ["ForkedFrom", "CallInDoubt", "RunWaiting"]
+    );
+    assert_eq!(child.run().status, RunStatus::Waiting(WaitReason::InDoubt));
+    let open = pending(&child.session);
+    assert_eq!(open[0].id.to_string(), "call-1.1.1.0.2");
+    assert_eq!(open[0].call.as_ref().unwrap().settle_after, until);
+    let output = "it was sent".to_owned();
+    child.answer("call-1.1.1.0.2", Settlement::Done { output });
+    assert_eq!(child.outstanding(), [Work::Wake { at: until }]);
+    child.now = until;
+    child.decide(Input::Tick);
+    assert_eq!(child.run().status, RunStatus::Running);
+    // With keys of the child's own.
+    let name = child.call(1, 0);
+    assert_ne!(call_key("n", "child", name), call_key("n", "parent", name));
+    assert_eq!(child.outstanding(), [Work::RunStep(child.attempt(1))]);
+    // The parent knows nothing of all that.
+    world.result(1, 2, "sent");
+    assert!(pending(&world.session).is_empty());
+}
+
+#[test]
+fn an_answer_that_has_not_taken_effect_is_asked_for_again() {
+    let mut world = World::with_plan(graph(vec![tool_step("one", "send"), model_step("two")]));
+    let attempt = world.attempt(1);
+    world.decide(Input::AttemptLost { attempt });
+    world.answer("call-1.1.1.0.0", Settlement::Retry);
+    assert!(pending(&world.session)[0].is_answered);
+    let mut child = world.forked(true);
+    assert!(!pending(&child.session)[0].is_answered);
+    child.now += LEASE + TIME_LIMIT;
+    assert!(child.decide(Input::Tick).is_empty());
+    let events = child.answer("call-1.1.1.0.0", Settlement::Retry);
+    assert!(kinds(&events).contains(&"CallIntended".to_owned()));
+}
+
+#[test]
+fn what_nobody_has_answered_is_not_asked_of_the_child() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    world.command(Command::RevisePlan(RevisePlan {
+        run: 1,
+        feedback: "another way".to_owned(),
+        ..RevisePlan::default()
+    }));
+    let reason = String::new();
+    world.foreign(EventKind::CommandReceived {
+        request_id: "late".to_owned(),
+        command: Command::CancelRun { run: 1, reason },
+    });
+    let child = world.forked(true);
+    assert_eq!(child.since(&world), ["ForkedFrom", "RevisionFailed"]);
+    assert_eq!(child.outstanding(), [Work::RunStep(child.attempt(1))]);
+    assert_eq!(child.session.handled_through, world.session.seq);
+}
+
+#[test]
+fn a_title_of_its_own_is_kept() {
+    let mut child = World::new();
+    child.decide(Input::Forked(Fork {
+        session: "parent".to_owned(),
+        request_id: "request".to_owned(),
+        title: "another course".to_owned(),
+        goes_on: false,
+    }));
+    assert_eq!(child.session.title, "another course");
+    assert!(child.session.forked_from.as_ref().unwrap().is_titled);
+    child.play(&Op::Remember {
+        key: 1,
+        clear: false,
+    });
+    assert_eq!(child.folded(), child.session);
+}
