@@ -25,6 +25,7 @@ mod claim;
 mod commit;
 mod create;
 mod failure;
+mod fill;
 mod hints;
 mod idle;
 mod inner;
@@ -55,8 +56,8 @@ pub use settings::Durability;
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList, MemoryWrite, PageToken,
-    ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreResult,
+    DeltaStream, End, EventPage, EventStream, Fill, IdleSession, MemoryList, MemoryWrite,
+    PageToken, ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store, StoreResult,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -309,6 +310,10 @@ impl Store for RedisStore {
         self.inner.queued().await
     }
 
+    async fn fill(&self) -> StoreResult<Option<Fill>> {
+        self.inner.fill().await
+    }
+
     async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed> {
         self.inner.renew(request).await
     }
@@ -321,8 +326,8 @@ impl Store for RedisStore {
         self.inner.set_aside(key).await
     }
 
-    async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
-        self.inner.release_quarantine(key).await
+    async fn release_quarantine(&self, key: &SessionKey, accept_loss: bool) -> StoreResult<()> {
+        self.inner.release_quarantine(key, accept_loss).await
     }
 
     async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64> {

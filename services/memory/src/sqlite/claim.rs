@@ -3,7 +3,9 @@
 use super::operation::{Operation, Stop, Tx};
 use super::row::Session;
 use super::schema::{to_i64, to_u64};
-use crate::port::{Claim, Claims, Lease, SessionKey};
+use crate::aside;
+use crate::hub::Hub;
+use crate::port::{Claim, Claims, Lease, Quarantine, SessionKey};
 use crate::turns::{WINDOW, in_turn};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -38,6 +40,8 @@ pub(super) struct ClaimOp {
     pub(super) lease_ms: u32,
     /// Sessions of the owner that may have unhandled commands.
     pub(super) woken: Vec<SessionKey>,
+    /// Those that were set aside.
+    pub(super) set_aside: Vec<SessionKey>,
 }
 
 /// What an attempt brought.
@@ -76,6 +80,7 @@ impl Operation for ClaimOp {
 
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Attempt, Stop> {
         let mut claims = Vec::new();
+        self.set_aside.clear();
         if tx.lease_floor.get() <= tx.now {
             self.claim_from(EXPIRED, 0, tx, &mut claims)?;
             tx.lease_floor
@@ -99,13 +104,19 @@ impl Operation for ClaimOp {
             },
         })
     }
+
+    fn announce(&self, _hub: &Hub) {
+        for key in &self.set_aside {
+            aside::tell(key, Quarantine::Claims);
+        }
+    }
 }
 
 impl ClaimOp {
     /// Claims from a queue; with a window, one session of each namespace after the other from as
     /// many as that.
     fn claim_from(
-        &self,
+        &mut self,
         select: &str,
         window: usize,
         tx: &Tx<'_>,
@@ -129,6 +140,7 @@ impl ClaimOp {
             for candidate in candidates.into_iter().take(missing) {
                 if candidate.claims >= MAX_CLAIMS {
                     set_aside(tx.conn, candidate.sid)?;
+                    self.set_aside.push(candidate.key);
                 } else {
                     claims.push(self.take(tx, candidate)?);
                 }
