@@ -121,6 +121,12 @@ impl From<RpcError> for CliError {
             };
         }
         let message = error.to_string();
+        if let Some(release) = release_of(&error) {
+            return Self {
+                reason: error.reason_name().to_owned(),
+                ..Self::new(message).hint(format!("let it go on with: cairn {release}"))
+            };
+        }
         let fields: Vec<String> = error.violations().iter().map(ToString::to_string).collect();
         let fields = fields.join("\n");
         let is_told = fields == message || message == fields.replace('\n', "; ");
@@ -135,6 +141,23 @@ impl From<RpcError> for CliError {
         }
     }
 }
+
+/// The command that lets a session be worked on again, if that it was set aside is what is wrong.
+pub fn release_of(error: &RpcError) -> Option<String> {
+    let is_lost = match error.reason_name() {
+        "SESSION_QUARANTINED" => error.metadata("why") == Some("writes_lost"),
+        "WRITES_LOST" => true,
+        // A cursor that is only wrong is another kind of error.
+        "WENT_BACK" if error.kind() == ErrorKind::DataLoss => true,
+        _ => return None,
+    };
+    let session = error.metadata("session")?;
+    let accept = if is_lost { ACCEPT_LOSS } else { "" };
+    Some(format!("resume {session}{accept}"))
+}
+
+/// Said to `cairn resume` where calls with side effects may be made again.
+const ACCEPT_LOSS: &str = " --accept-loss";
 
 impl From<tonic::Status> for CliError {
     fn from(status: tonic::Status) -> Self {

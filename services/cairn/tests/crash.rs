@@ -23,10 +23,10 @@ mod load;
 mod oracle;
 #[path = "crash/proxy.rs"]
 mod proxy;
+#[path = "crash/redis_stale.rs"]
+mod redis_stale;
 #[path = "crash/settings.rs"]
 mod settings;
-#[path = "crash/stale.rs"]
-mod stale;
 #[path = "crash/stores.rs"]
 mod stores;
 #[path = "crash/summary.rs"]

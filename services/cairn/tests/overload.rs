@@ -182,3 +182,53 @@ async fn steps_wait_for_a_free_executor_and_use_all_of_them() {
     }
     assert_eq!((times.lines().count(), most), (24, 2), "{times}");
 }
+
+/// Each needs a server of Redis.
+mod redis {
+    use super::*;
+    use cairn_testkit::RedisServer;
+
+    fn used(server: &RedisServer) -> u64 {
+        let info = server.ask(&["INFO", "memory"]);
+        let mut lines = info.lines();
+        let used = lines.find_map(|line| line.strip_prefix("used_memory:"));
+        used.expect("what it has").trim().parse().expect("a number")
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_store_that_is_nearly_full_takes_no_new_runs_and_ends_those_that_it_has() {
+        let (server, site) = (RedisServer::start(), site());
+        let cluster = Cluster::start(&site, &[("CAIRN_STORE", &server.url())]);
+        let mut client = client(&cluster);
+        let run = chain(vec![tool_step("gate"), tool_step("slow")]);
+        let first = ask(&mut client, "first", &run).await;
+        let first = first.expect("there is room").session;
+
+        // Nine tenths are used, so that transitions still have some room.
+        let most = (used(&server) * 10 / 9).to_string();
+        server.ask(&["CONFIG", "SET", "maxmemory", &most]);
+        // What was counted a moment ago holds for a second: in that time other runs are started.
+        let mut others = Vec::new();
+        let error = loop {
+            match ask(&mut client, &format!("other-{}", others.len()), &run).await {
+                Err(error) => break error,
+                Ok(other) => others.push(other.session),
+            }
+            assert!(others.len() < 20, "there is always room");
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        };
+        assert_eq!(error.reason_name(), RpcError::OVERLOADED, "{error}");
+        assert_eq!(error.metadata("limit"), Some("maxmemory"));
+        assert!(error.retry_delay().is_some());
+        let repeat = ask(&mut client, "first", &run).await.expect("a repeat");
+        assert_eq!(repeat.session, first);
+        site.write("open", "");
+        for session in others.iter().chain([&first]) {
+            check_completed(&watch_to_end(&mut client, session, 0).await);
+        }
+
+        server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+        let second = insist(&mut client, "second", &run).await;
+        check_completed(&watch_to_end(&mut client, &second, 0).await);
+    }
+}

@@ -178,3 +178,51 @@ fn nothing_is_left_for_later_in_silence() {
         }
     }
 }
+
+/// Where there is no `redis-server`, `-E 'not test(redis)'` leaves out what needs one.
+#[test]
+fn tests_that_start_redis_say_so_in_their_names() {
+    let servers = ["RedisServer", "RedisSentinel", "RedisCluster"];
+    let is_named = |path: &Path| path.to_string_lossy().contains("redis");
+    let tests = code().into_iter().filter_map(|(path, text)| {
+        let place = path.strip_prefix(root()).expect("below it").to_owned();
+        let is_test = place.components().any(|part| part.as_os_str() == "tests");
+        (is_test && !is_named(&place)).then_some((path, text))
+    });
+    for (path, text) in tests.filter(|(path, _)| !path.ends_with("tests/repository.rs")) {
+        let plain = outside_of_redis(&text);
+        let names = |line: &&str| servers.iter().any(|it| line.contains(it));
+        let is_import = |line: &str| line.trim_start().starts_with("use ");
+        if !plain.iter().any(|line| names(line) && !is_import(line)) {
+            continue;
+        }
+        let mut unnamed = tests_of(&plain);
+        // What only helps others is used by the tests at the top.
+        let top = path.parent().expect("a folder").with_extension("rs");
+        if let (true, Ok(text)) = (unnamed.is_empty(), fs::read_to_string(top)) {
+            unnamed = tests_of(&outside_of_redis(&text));
+        }
+        assert!(unnamed.is_empty(), "{}: {unnamed:?}", path.display());
+    }
+}
+
+/// The lines of a file that are not in its `mod redis`.
+fn outside_of_redis(text: &str) -> Vec<&str> {
+    let mut is_redis = false;
+    let is_outside = |line: &&str| {
+        is_redis |= *line == "mod redis {";
+        let is_outside = !is_redis;
+        is_redis &= *line != "}";
+        is_outside
+    };
+    text.lines().filter(is_outside).collect()
+}
+
+/// The names of tests that do not say that they need Redis.
+fn tests_of(lines: &[&str]) -> Vec<String> {
+    let tests = lines.iter().zip(lines.iter().skip(1));
+    let tests =
+        tests.filter(|(line, _)| line.contains("#[test]") || line.contains("#[tokio::test"));
+    let names = tests.map(|(_, name)| name.trim().to_owned());
+    names.filter(|name| !name.contains("redis")).collect()
+}

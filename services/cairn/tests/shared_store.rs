@@ -32,6 +32,18 @@ env = ["LEDGER"]
 parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
 "#;
 
+/// A tool whose calls cannot be taken back.
+const PAY: &str = r#"
+[[tools.commands]]
+name = "pay"
+description = "Pays."
+argv = ["sh", "-c", "cat >/dev/null; echo $CAIRN_CALL_KEY >>$LEDGER.paid"]
+effect = "effectful"
+time_limit_ms = 5000
+env = ["LEDGER"]
+parameters = { type = "object" }
+"#;
+
 /// A run of two steps that wait.
 struct Gate;
 
@@ -60,7 +72,7 @@ impl Gate {
     }
 }
 
-#[path = "shared_store/golden.rs"]
+#[path = "shared_store/redis_golden.rs"]
 mod redis_golden;
 
 /// Each needs a server of Redis.
@@ -228,9 +240,68 @@ mod redis {
         // Somebody looks at it and lets it go on.
         site.write("ledger.open-two", "");
         let session = json(sessions.out.trim())["id"].clone();
-        let arguments = ["resume", session.as_str().unwrap(), "--server", address];
-        let resumed = site.run(&arguments);
+        let session = session.as_str().unwrap();
+        let accepted = ["resume", session, "--accept-loss", "--server", address];
+        let resumed = site.run(&accepted);
         assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    }
+
+    /// A call with side effects that the store has forgotten is not made again before a person has
+    /// been told and has said so.
+    #[test]
+    fn a_payment_that_the_store_forgot_is_not_made_again_without_a_word() {
+        let mut server = RedisServer::start();
+        let site = Site::new(CAIRN);
+        site.append("cairn.toml", GATE);
+        site.append("cairn.toml", PAY);
+        let gate = |what| object!({"tool": "gate", "arguments": {"what": what}});
+        let pay = object!({"tool": "pay", "arguments": {}});
+        let plan = object!({"steps": [gate("one"), pay, gate("two")]});
+        site.write("plan.json", &plan.to_string());
+        let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
+        let serving = site.start(&arguments, &[("CAIRN_STORE", &*server.url())]);
+        let address = json(&serving.first_line)["listen"].clone();
+        let address = address.as_str().unwrap();
+        let paid = || site.read("ledger.paid").unwrap_or_default().lines().count();
+
+        let run = Gate::begin(&site, address);
+        Gate::wait_for(&site, "ledger.began-one");
+        let log = server.folder().join("appendonlydir");
+        let older = server.folder().join("older");
+        copy(&log, &older);
+        site.write("ledger.open-one", "");
+        Gate::wait_for(&site, "ledger.began-two");
+        assert_eq!(paid(), 1);
+        server.kill();
+        std::fs::remove_dir_all(&log).unwrap();
+        copy(&older, &log);
+        server.start_again();
+        let ended = run.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        site.write("ledger.open-two", "");
+
+        let sessions = site.run(&["sessions", "--json", "--server", address]);
+        let listed = json(sessions.out.trim());
+        assert_eq!(listed["status"], "quarantined");
+        assert_eq!(listed["quarantine_reason"], "writes_lost");
+        let session = listed["id"].as_str().unwrap();
+        for arguments in [
+            &["resume", "--server", address][..],
+            &["resume", session, "--server", address],
+            &["watch", session, "--server", address],
+        ] {
+            let refused = site.run(arguments);
+            assert_eq!(refused.code, Some(1), "{refused:?}");
+            assert!(refused.err.contains("made again"), "{}", refused.err);
+            let command = format!("cairn resume {session} --accept-loss");
+            assert!(refused.err.contains(&command), "{}", refused.err);
+        }
+        assert_eq!(paid(), 1, "it was paid again");
+
+        let accepted = ["resume", session, "--accept-loss", "--server", address];
+        let resumed = site.run(&accepted);
+        assert_eq!(resumed.code, Some(0), "{resumed:?}");
+        assert_eq!(paid(), 2);
     }
 
     fn copy(from: &Path, to: &Path) {

@@ -184,58 +184,63 @@ async fn cancel(mut client: Client, watched: Vec<Watched>) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn sessions_of_a_killed_orchestrator_go_on_after_a_lease_and_of_a_stopped_one_at_once() {
-    let settings = Settings::of(&Environment::from_process());
-    let site = Site::new(CAIRN);
-    let toml = site.read("cairn.toml").expect("settings");
-    let lease = format!("lease = \"{}ms\"", settings.lease.as_millis());
-    site.write("cairn.toml", &toml.replace("lease = \"1s\"", &lease));
-    let store = RedisServer::start();
-    let url = store.url();
-    // A reply that takes longer than everything here keeps a session at work at no cost.
-    let variables = [
-        ("CAIRN_STORE", url.as_str()),
-        ("CAIRN_MODEL__PACE", "60s"),
-        ("CAIRN_EXECUTOR__MAX_ATTEMPTS", "2048"),
-    ];
-    let mut cluster = Cluster::several(&site, &variables, [1, 1, 1, 1, 2]);
-    let (mut killed, mut stopped) = (Vec::new(), Vec::new());
-    for round in 0..settings.rounds {
-        let mut watched = begin(&cluster, round, settings.sessions).await;
-        let since = Instant::now();
-        cluster.kill_member(orchestrator(0));
-        let took = measure(&mut watched, since).await;
-        println!("round {round}, killed: {}", Times::of(took.clone()));
-        killed.extend(took);
+/// Each needs a server of Redis.
+mod redis {
+    use super::*;
 
-        cluster.begin(orchestrator(0));
-        cluster.wait(orchestrator(0));
-        let mut watched = watch_through(client(&cluster, 0), watched).await;
-        let since = Instant::now();
-        cluster.terminate(orchestrator(1));
-        let took = measure(&mut watched, since).await;
-        println!("round {round}, stopped: {}", Times::of(took.clone()));
-        stopped.extend(took);
-        let status = cluster.wait_for_end(orchestrator(1));
-        assert!(status.success(), "{status}");
-        cluster.begin(orchestrator(1));
-        cluster.wait(orchestrator(1));
-        cancel(client(&cluster, 0), watched).await;
+    #[tokio::test(flavor = "multi_thread")]
+    async fn sessions_of_a_killed_orchestrator_go_on_after_a_lease_and_of_a_stopped_one_at_once() {
+        let settings = Settings::of(&Environment::from_process());
+        let site = Site::new(CAIRN);
+        let toml = site.read("cairn.toml").expect("settings");
+        let lease = format!("lease = \"{}ms\"", settings.lease.as_millis());
+        site.write("cairn.toml", &toml.replace("lease = \"1s\"", &lease));
+        let store = RedisServer::start();
+        let url = store.url();
+        // A reply that takes longer than everything here keeps a session at work at no cost.
+        let variables = [
+            ("CAIRN_STORE", url.as_str()),
+            ("CAIRN_MODEL__PACE", "60s"),
+            ("CAIRN_EXECUTOR__MAX_ATTEMPTS", "2048"),
+        ];
+        let mut cluster = Cluster::several(&site, &variables, [1, 1, 1, 1, 2]);
+        let (mut killed, mut stopped) = (Vec::new(), Vec::new());
+        for round in 0..settings.rounds {
+            let mut watched = begin(&cluster, round, settings.sessions).await;
+            let since = Instant::now();
+            cluster.kill_member(orchestrator(0));
+            let took = measure(&mut watched, since).await;
+            println!("round {round}, killed: {}", Times::of(took.clone()));
+            killed.extend(took);
+
+            cluster.begin(orchestrator(0));
+            cluster.wait(orchestrator(0));
+            let mut watched = watch_through(client(&cluster, 0), watched).await;
+            let since = Instant::now();
+            cluster.terminate(orchestrator(1));
+            let took = measure(&mut watched, since).await;
+            println!("round {round}, stopped: {}", Times::of(took.clone()));
+            stopped.extend(took);
+            let status = cluster.wait_for_end(orchestrator(1));
+            assert!(status.success(), "{status}");
+            cluster.begin(orchestrator(1));
+            cluster.wait(orchestrator(1));
+            cancel(client(&cluster, 0), watched).await;
+        }
+        let (killed, stopped) = (Times::of(killed), Times::of(stopped));
+        println!("after kill -9: {killed}\nafter a clean stop: {stopped}");
+        let most = settings.lease + settings.lease / 3;
+        for (times, most) in [(&killed, most), (&stopped, CLEAN)] {
+            let logs = || {
+                [0, 1]
+                    .map(|it| site.tail(&orchestrator(it).log(), 30))
+                    .join("\n==\n")
+            };
+            let is_soon = times.percentile(99) <= most;
+            assert!(is_soon, "more than {most:?}: {times}\n{}", logs());
+        }
+        // Not before the lease has run out: that would be a second owner.
+        let least = settings.lease - settings.lease / 3 - Duration::from_millis(200);
+        assert!(killed.0[0] >= least, "less than {least:?}");
     }
-    let (killed, stopped) = (Times::of(killed), Times::of(stopped));
-    println!("after kill -9: {killed}\nafter a clean stop: {stopped}");
-    let most = settings.lease + settings.lease / 3;
-    for (times, most) in [(&killed, most), (&stopped, CLEAN)] {
-        let logs = || {
-            [0, 1]
-                .map(|it| site.tail(&orchestrator(it).log(), 30))
-                .join("\n==\n")
-        };
-        let is_soon = times.percentile(99) <= most;
-        assert!(is_soon, "more than {most:?}: {times}\n{}", logs());
-    }
-    // Not before the lease has run out: that would be a second owner.
-    let least = settings.lease - settings.lease / 3 - Duration::from_millis(200);
-    assert!(killed.0[0] >= least, "less than {least:?}");
 }

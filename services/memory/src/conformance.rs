@@ -107,6 +107,7 @@ macro_rules! conformance {
             renewing_tells_what_is_lost
             renewing_tells_of_commands_until_they_are_handled
             a_released_session_is_claimable_at_once
+            a_session_may_be_given_back_for_later
             releasing_may_be_repeated
             releasing_what_somebody_else_owns_is_fenced
 
@@ -138,6 +139,8 @@ macro_rules! conformance {
             releasing_a_healthy_session_from_quarantine_does_nothing
             a_session_is_set_aside_whoever_owns_it
             a_queued_session_that_is_set_aside_is_not_claimed
+            why_a_session_is_set_aside_is_told
+            a_loss_is_accepted_before_its_session_goes_on
 
             a_command_is_appended_once
             what_is_only_to_be_repeated_is_not_appended

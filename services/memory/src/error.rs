@@ -14,6 +14,9 @@ pub const CONFLICT: &str = "CONFLICT";
 /// Reason: the store has lost acknowledged writes of the session; the metadata `known` and `stored`
 /// say how far it went back.
 pub const WENT_BACK: &str = "WENT_BACK";
+/// Reason: the session was set aside because acknowledged writes of it are lost, and releasing it has
+/// to accept that.
+pub const WRITES_LOST: &str = "WRITES_LOST";
 /// Reason: the session is stored in a form that only a newer version knows.
 pub const NEWER_VERSION: &str = "NEWER_VERSION";
 /// Reason: the session was deleted; the metadata `end` says how: `deleted`, `expired`, `archived`.
@@ -67,6 +70,7 @@ impl From<StoreError> for RpcError {
                 .reason(WENT_BACK)
                 .meta("known", known.to_string())
                 .meta("stored", stored.to_string()),
+            StoreError::WritesLost => Self::precondition(text).reason(WRITES_LOST),
             StoreError::Newer { .. } => Self::precondition(text).reason(NEWER_VERSION),
             StoreError::Terminal(end) => Self::precondition(text)
                 .reason(TERMINAL)

@@ -17,6 +17,7 @@
 //! | `conformance` | the tests that every backend passes (feature `conformance`) |
 
 mod apart;
+mod aside;
 pub mod config;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

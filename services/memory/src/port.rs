@@ -69,11 +69,11 @@ pub use error::{End, Limit, StoreError, StoreResult};
 pub use limits::Limits;
 pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS, Room, at_most};
 pub use ownership::{
-    Claim, ClaimRequest, Claims, Lease, LeaseRequest, OwnedSession, ReleaseRequest, RenewRequest,
-    Renewed,
+    Claim, ClaimRequest, Claims, Lease, LeaseRequest, OwnedSession, Quarantine, ReleaseRequest,
+    RenewRequest, Renewed,
 };
 pub use read::{
-    DeltaStream, EventPage, EventStream, IdleSession, MemoryEntry, MemoryList, PageToken,
+    DeltaStream, EventPage, EventStream, Fill, IdleSession, MemoryEntry, MemoryList, PageToken,
     SessionEntry, SessionPage, StoredEvent,
 };
 pub use write::{
@@ -248,22 +248,31 @@ pub trait Store: Send + Sync + 'static {
     /// How many sessions have work that nobody has claimed, for those who look after the whole.
     async fn queued(&self) -> StoreResult<u64>;
 
+    /// How full the fullest of its servers is, if their memory is limited and they tell.
+    async fn fill(&self) -> StoreResult<Option<Fill>> {
+        Ok(None)
+    }
+
     /// Renews leases in one batch, and tells which are lost and which have unhandled commands.
     async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed>;
 
-    /// Gives a session back, to be claimed at once. A clean end: the claim is not counted.
+    /// Gives a session back, to be claimed at once or after a delay. A clean end: the claim is not
+    /// counted.
     ///
     /// # Errors
     /// `Fenced` if another claim came after the caller's.
     async fn release(&self, request: ReleaseRequest) -> StoreResult<()>;
 
     /// Sets a session aside: ends its lease, takes it out of the queue, and leaves it to
-    /// [`release_quarantine`](Self::release_quarantine). For a session that must not be gone on with
-    /// before somebody has looked at it.
+    /// [`release_quarantine`](Self::release_quarantine). For a session of which acknowledged writes
+    /// are lost, so that it must not be gone on with before somebody has looked at it.
     async fn set_aside(&self, key: &SessionKey) -> StoreResult<()>;
 
     /// Queues a session that was set aside. Does nothing to others.
-    async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()>;
+    ///
+    /// # Errors
+    /// `WritesLost` if that is why it was set aside and `accept_loss` is false.
+    async fn release_quarantine(&self, key: &SessionKey, accept_loss: bool) -> StoreResult<()>;
 
     /// Changes session memory without ownership and appends the event that says so; answers the
     /// event's number. Taking out an absent key is a change, too.

@@ -26,6 +26,7 @@ mod commit;
 mod copy;
 mod create;
 mod failure;
+mod fill;
 mod hints;
 mod idle;
 mod inner;
@@ -56,9 +57,9 @@ pub use settings::Durability;
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
-    CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList,
-    MemoryWrite, PageToken, ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store,
-    StoreResult,
+    CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, Fill, IdleSession,
+    MemoryList, MemoryWrite, PageToken, ReleaseRequest, RenewRequest, Renewed, SessionKey,
+    SessionPage, Store, StoreResult,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -319,6 +320,10 @@ impl Store for RedisStore {
         self.inner.queued().await
     }
 
+    async fn fill(&self) -> StoreResult<Option<Fill>> {
+        self.inner.fill().await
+    }
+
     async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed> {
         self.inner.renew(request).await
     }
@@ -331,8 +336,8 @@ impl Store for RedisStore {
         self.inner.set_aside(key).await
     }
 
-    async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
-        self.inner.release_quarantine(key).await
+    async fn release_quarantine(&self, key: &SessionKey, accept_loss: bool) -> StoreResult<()> {
+        self.inner.release_quarantine(key, accept_loss).await
     }
 
     async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64> {

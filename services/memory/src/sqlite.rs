@@ -344,12 +344,13 @@ impl Store for SqliteStore {
     }
 
     async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
-        self.write(lease::SetAsideOp { key: key.clone() }).await
+        self.write(lease::SetAsideOp::new(key)).await
     }
 
-    async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
-        self.write(lease::ReleaseQuarantineOp { key: key.clone() })
-            .await
+    async fn release_quarantine(&self, key: &SessionKey, accept_loss: bool) -> StoreResult<()> {
+        let key = key.clone();
+        let release = lease::ReleaseQuarantineOp { key, accept_loss };
+        self.write(release).await
     }
 
     async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()> {

@@ -20,6 +20,9 @@ const COUNT_TIME: Duration = Duration::from_secs(1);
 /// long queue does not get shorter so soon.
 const OWNER_PAUSE: Duration = Duration::from_secs(1);
 const QUEUE_PAUSE: Duration = Duration::from_secs(5);
+/// Of the memory that the store's servers may have, new runs leave this part to those that were
+/// accepted, in percent: a server that is full takes no transition of anybody.
+const KEPT_FREE: u128 = 20;
 
 /// What is asked for a new run.
 pub(crate) enum Admission {
@@ -36,6 +39,26 @@ enum Full {
     Owner { most: usize },
     /// As many sessions as may wait for an owner.
     Queue { queued: u64, most: u64 },
+    /// A server of the store has hardly any memory left.
+    Store(Fill),
+}
+
+/// What a server of the store has in memory, and what it may have there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fill {
+    used: u64,
+    most: u64,
+}
+
+impl Fill {
+    fn of(answer: &pb::CountQueuedResponse) -> Option<Self> {
+        let (used, most) = (answer.memory_used_bytes, answer.memory_most_bytes);
+        (most > 0).then_some(Self { used, most })
+    }
+
+    fn is_full(self) -> bool {
+        u128::from(self.used) * 100 > u128::from(self.most) * (100 - KEPT_FREE)
+    }
 }
 
 impl Full {
@@ -62,6 +85,16 @@ impl Full {
                     .meta("allowed", most.to_string())
                     .meta("queued", queued.to_string())
             }
+            Self::Store(Fill { used, most }) => {
+                let message = format!(
+                    "a server of the store has {used} of {most} bytes in its memory (maxmemory), and \
+                     the last {KEPT_FREE} % are for runs that were accepted; nothing was started"
+                );
+                RpcError::overloaded(message, spread(QUEUE_PAUSE, roll))
+                    .meta("limit", "maxmemory")
+                    .meta("allowed", most.to_string())
+                    .meta("used", used.to_string())
+            }
         }
     }
 }
@@ -83,11 +116,11 @@ pub(crate) async fn admit(deps: &Arc<Deps>, session: Option<&SessionKey>) -> Adm
             most: deps.config.max_sessions,
         },
         Some(slot) => {
-            let most = deps.config.max_queued;
-            match deps.backlog.queued(&deps.store).await {
-                Some(queued) if queued >= most => Full::Queue { queued, most },
+            let count = deps.backlog.count(&deps.store).await;
+            match count.and_then(|count| count.full(deps.config.max_queued)) {
+                Some(full) => full,
                 // A store that cannot count will say itself what it cannot do.
-                _ => return Admission::Accepted { _place: Some(slot) },
+                None => return Admission::Accepted { _place: Some(slot) },
             }
         }
     };
@@ -106,44 +139,59 @@ pub(crate) async fn is_there(deps: &Deps, key: &SessionKey) -> Result<bool, RpcE
     }
 }
 
-/// How many sessions of the store wait for an owner, as counted a moment ago.
+/// How many sessions of the store wait for an owner and how full it is, as counted a moment ago.
 #[derive(Debug, Default)]
-pub(crate) struct Backlog(Mutex<Option<Count>>);
+pub(crate) struct Backlog(Mutex<Option<(Instant, Option<Count>)>>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Count {
-    at: Instant,
-    /// `None` if it could not be counted.
-    queued: Option<u64>,
+    queued: u64,
+    fill: Option<Fill>,
+}
+
+impl Count {
+    fn full(self, most: u64) -> Option<Full> {
+        let Self { queued, fill } = self;
+        match fill.filter(|fill| fill.is_full()) {
+            _ if queued >= most => Some(Full::Queue { queued, most }),
+            fill => fill.map(Full::Store),
+        }
+    }
 }
 
 impl Backlog {
     /// Counts if the last count is too old; whoever asks meanwhile waits for the same answer.
-    async fn queued(&self, store: &Store) -> Option<u64> {
+    /// `None` if that is in vain.
+    async fn count(&self, store: &Store) -> Option<Count> {
         let mut last = self.0.lock().await;
-        if let Some(count) = &*last
-            && count.at.elapsed() < COUNT_AGE
+        if let Some((at, count)) = &*last
+            && at.elapsed() < COUNT_AGE
         {
-            return count.queued;
+            return *count;
         }
         let request = within(COUNT_TIME, Request::new(pb::CountQueuedRequest {}));
-        let queued = match store.ownership().count_queued(request).await {
-            Ok(answer) => Some(answer.into_inner().queued),
+        let count = match store.ownership().count_queued(request).await {
+            Ok(answer) => {
+                let answer = answer.into_inner();
+                Some(Count {
+                    queued: answer.queued,
+                    fill: Fill::of(&answer),
+                })
+            }
             Err(status) => {
                 let error = RpcError::from_status(&status);
                 tracing::debug!(%error, "what is queued cannot be counted");
                 None
             }
         };
-        let at = Instant::now();
-        *last = Some(Count { at, queued });
-        queued
+        *last = Some((Instant::now(), count));
+        count
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Full, OWNER_PAUSE, QUEUE_PAUSE, spread};
+    use super::{Count, Fill, Full, OWNER_PAUSE, QUEUE_PAUSE, spread};
     use cairn_rpc::{ErrorKind, RpcError};
     use std::collections::BTreeSet;
 
@@ -157,6 +205,27 @@ mod tests {
         }
     }
 
+    fn fill(used: u64) -> Fill {
+        Fill { used, most: 1000 }
+    }
+
+    #[test]
+    fn the_last_fifth_of_the_memory_is_for_what_was_accepted() {
+        let full = |queued, used| {
+            let fill = Some(fill(used));
+            Count { queued, fill }.full(5)
+        };
+        assert_eq!(full(4, 800), None);
+        assert_eq!(full(4, 801), Some(Full::Store(fill(801))));
+        let queue = Full::Queue { queued: 5, most: 5 };
+        assert_eq!(full(5, 801), Some(queue));
+        let unlimited = Count {
+            queued: 4,
+            fill: None,
+        };
+        assert_eq!(unlimited.full(5), None);
+    }
+
     #[test]
     fn a_refusal_says_which_limit_and_when_to_come_back() {
         let queue = Full::Queue {
@@ -166,6 +235,7 @@ mod tests {
         for (full, limit, allowed) in [
             (Full::Owner { most: 2 }, "session.max_owned", "2"),
             (queue, "session.max_queued", "10"),
+            (Full::Store(fill(900)), "maxmemory", "1000"),
         ] {
             let error = full.error(7);
             assert_eq!(error.kind(), ErrorKind::ResourceExhausted);

@@ -5,6 +5,7 @@ mod answer;
 
 pub(crate) use answer::Answer;
 
+use crate::aside::Aside;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
 use crate::session::{Beginning, Checkpointer, Notice, Ownership, header};
@@ -27,6 +28,9 @@ use tokio_stream::StreamExt as _;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often this is looked at again.
 const LATER_LOOKS: Duration = Duration::from_secs(5);
+
+/// What becomes of a request to a session that is set aside.
+const STORED: &str = "this request is stored, and answered";
 
 /// The answer for a run that a session is made with: its events are SessionCreated,
 /// CommandReceived and RunStarted.
@@ -141,7 +145,7 @@ pub(crate) async fn create(
             beginning: Beginning::Created(Box::new(Loaded {
                 session,
                 version: 0,
-                is_set_aside: false,
+                aside: None,
                 checkpoints: Checkpointer::default(),
             })),
         };
@@ -244,8 +248,8 @@ async fn wait_for_answer(
                 // A session that is worked on here was not set aside, and a look that fails says
                 // nothing.
                 let is_here = deps.owners.has(key);
-                if !is_here && matches!(deps.store.is_set_aside(key).await, Ok(true)) {
-                    return Err(set_aside(key));
+                if !is_here && let Ok(Some(aside)) = deps.store.aside(key).await {
+                    return Err(aside.error(key, STORED));
                 }
                 continue;
             }
@@ -260,7 +264,8 @@ async fn wait_for_answer(
         let page = page.ok_or_else(gone)??;
         // The journal holds no answer (a repeated request may have one), and nobody makes one.
         if page.events.is_empty() && appended.quarantined {
-            return Err(set_aside(key));
+            let aside = deps.store.aside(key).await?;
+            return Err(aside.unwrap_or(Aside::Claims).error(key, STORED));
         }
         for stored in page.events {
             let event = deps.store.decode(key, &stored.event).await?;
@@ -270,16 +275,6 @@ async fn wait_for_answer(
             }
         }
     }
-}
-
-fn set_aside(key: &SessionKey) -> RpcError {
-    let id = &key.id;
-    let message = format!(
-        "session \"{id}\" was set aside, because its owners died on it five times or the store has \
-         lost acknowledged writes of it; this request is stored, and answered once \
-         ReleaseQuarantine lets the session be worked on again"
-    );
-    RpcError::precondition(message).reason("SESSION_QUARANTINED")
 }
 
 /// What a repeat of the request has to have in common with it.

@@ -85,11 +85,7 @@ impl OrchestratorService for Orchestrator {
         let key = key_of(&request, &request.get_ref().session)?;
         let loaded = self.deps.store.load(&key, None).await?;
         Ok(Response::new(pb::GetSessionResponse {
-            session: Some(session_message(
-                &key.id,
-                &loaded.session,
-                loaded.is_set_aside,
-            )),
+            session: Some(session_message(&key.id, &loaded.session, loaded.aside)),
         }))
     }
 
@@ -258,6 +254,7 @@ impl OrchestratorService for Orchestrator {
         let key = key_of(&request, &request.get_ref().session)?;
         let release = memory_pb::ReleaseQuarantineRequest {
             session: key.id.to_string(),
+            accept_loss: request.get_ref().accept_loss,
         };
         let mut ownership = self.deps.store.ownership();
         ownership

@@ -15,6 +15,7 @@
 //! | `catalogue` | the tools that may be called |
 
 mod admission;
+mod aside;
 mod catalogue;
 mod clock;
 mod commands;

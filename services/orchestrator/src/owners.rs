@@ -1,10 +1,12 @@
 //! The sessions that this process owns: claimed, renewed, given back.
 
+mod back;
+
 use crate::catalogue::Catalogue;
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::session::{Beginning, End, Notice, Ownership, own};
-use crate::store::{for_session, within};
+use crate::store::{NEWER_VERSION, within};
 use cairn_proto::memory as pb;
 use cairn_rpc::metrics::{self, counter, gauge};
 use cairn_rpc::{Link, RpcError};
@@ -117,6 +119,11 @@ impl Owners {
         };
         self.tasks.spawn(async move {
             let end = own(deps.clone(), ownership, notices).await;
+            if let End::Stalled(error) = &end
+                && error.reason_name() == NEWER_VERSION
+            {
+                back::leave_to_newer(&deps, &key, epoch, error).await;
+            }
             drop(place);
             match end {
                 End::Stalled(error) => {
@@ -283,7 +290,7 @@ fn take_answer(deps: &Arc<Deps>, answer: &pb::ClaimSessionsResponse) -> Result<(
         };
         match Slot::keep(deps) {
             Some(_slot) => deps.owners.begin(deps, ownership),
-            None => give_back(deps, ownership),
+            None => back::give_back(deps, ownership),
         }
     }
     for session in &answer.woken {
@@ -291,24 +298,6 @@ fn take_answer(deps: &Arc<Deps>, answer: &pb::ClaimSessionsResponse) -> Result<(
             .tell(&SessionKey::from_ref(session)?, Notice::Woken);
     }
     Ok(())
-}
-
-/// Lets others claim a session that was claimed here too many.
-fn give_back(deps: &Arc<Deps>, ownership: Ownership) {
-    let request = pb::ReleaseSessionRequest {
-        session: ownership.key.id.to_string(),
-        owner: deps.config.owner.clone(),
-        epoch: ownership.epoch,
-    };
-    let deps = deps.clone();
-    deps.clone().owners.tasks.spawn(async move {
-        let request = for_session(&ownership.key, request);
-        if let Err(status) = deps.store.ownership().release_session(request).await {
-            let error = RpcError::from_status(&status);
-            // Its lease runs out by itself.
-            tracing::info!(session = %ownership.key, %error, "session could not be given back");
-        }
-    });
 }
 
 /// Renews the leases of all owners, three times in each lease, until stopped.

@@ -1,5 +1,6 @@
 //! What can be seen of a session: its state, and views of its journal.
 
+use crate::aside::Aside;
 use crate::key::SessionKey;
 use crate::session::listed_title;
 use crate::status::{public_status, status_of};
@@ -21,11 +22,11 @@ pub(crate) fn run_of(session: &Session, number: u32) -> Result<&Run, RpcError> {
     found.ok_or_else(|| RpcError::not_found("run", number.to_string()).reason("NO_SUCH_RUN"))
 }
 
-pub(crate) fn session_message(id: &str, session: &Session, is_set_aside: bool) -> pb::Session {
+pub(crate) fn session_message(id: &str, session: &Session, aside: Option<Aside>) -> pb::Session {
     pb::Session {
         id: id.to_owned(),
         title: title_of(session),
-        status: public_status(status_of(session), is_set_aside).into(),
+        status: public_status(status_of(session), aside).into(),
         created_unix_ms: ms(session.created_at),
         updated_unix_ms: ms(session.updated_at),
         last_seq: session.seq,
@@ -36,6 +37,7 @@ pub(crate) fn session_message(id: &str, session: &Session, is_set_aside: bool) -
             session: origin.session.clone(),
             seq: origin.seq,
         }),
+        quarantine_reason: Aside::public(aside),
     }
 }
 

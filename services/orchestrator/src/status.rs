@@ -1,5 +1,6 @@
 //! What a session is doing, in one word.
 
+use crate::aside::Aside;
 use cairn_engine::state::{RunStatus, Session};
 use cairn_proto::memory::SessionStatus as Noted;
 use cairn_proto::orchestrator::SessionStatus;
@@ -14,9 +15,9 @@ pub(crate) fn status_of(session: &Session) -> Noted {
 }
 
 /// What clients are told of a session, given what its owner noted.
-pub(crate) fn public_status(noted: Noted, is_set_aside: bool) -> SessionStatus {
+pub(crate) fn public_status(noted: Noted, aside: Option<Aside>) -> SessionStatus {
     match noted {
-        _ if is_set_aside => SessionStatus::Quarantined,
+        _ if aside.is_some() => SessionStatus::Quarantined,
         Noted::Running => SessionStatus::Running,
         Noted::Waiting => SessionStatus::Waiting,
         Noted::Idle | Noted::Unspecified => SessionStatus::Idle,

@@ -1,5 +1,6 @@
 //! The memory service as the orchestrator uses it: journals in the words of the engine.
 
+use crate::aside::Aside;
 use crate::clock::StoreClock;
 use crate::key::SessionKey;
 use crate::session::Checkpointer;
@@ -19,6 +20,9 @@ use tonic::{Request, Streaming};
 
 /// Larger events are kept as blobs, so that the journal stays cheap to read.
 pub(crate) const LARGEST_INLINE_EVENT: usize = 64 * 1024;
+
+/// Reason: what is stored can only be read by a newer version of this program.
+pub(crate) const NEWER_VERSION: &str = "NEWER_VERSION";
 
 /// Checkpoints and pages of events travel in one message between services.
 const MAX_INTERNAL_MESSAGE: usize = 80 * 1024 * 1024;
@@ -42,8 +46,8 @@ pub(crate) struct Loaded {
     pub(crate) session: Session,
     /// The number of the owner's transitions.
     pub(crate) version: u64,
-    /// Set aside: nobody works on it before it is released.
-    pub(crate) is_set_aside: bool,
+    /// Why nobody works on it before it is released, if that is so.
+    pub(crate) aside: Option<Aside>,
     /// How far the journal is from its next checkpoint.
     pub(crate) checkpoints: Checkpointer,
 }
@@ -182,6 +186,7 @@ impl Store {
                 .events
                 .last()
                 .is_none_or(|event| event.seq >= page.last_seq);
+            let aside = Aside::of(page.quarantined, page.quarantine_reason());
             for stored in page.events {
                 if stored.seq > until {
                     break;
@@ -195,7 +200,7 @@ impl Store {
                 return Ok(Loaded {
                     session,
                     version: page.version,
-                    is_set_aside: page.quarantined,
+                    aside,
                     checkpoints: Checkpointer::resumed(folded, size),
                 });
             }
@@ -212,7 +217,7 @@ impl Store {
         event.ok_or_else(|| {
             let seq = stored.seq;
             let message = format!("event {seq} of session {key} was written by a newer version");
-            RpcError::precondition(message).reason("NEWER_VERSION")
+            RpcError::precondition(message).reason(NEWER_VERSION)
         })
     }
 
@@ -276,10 +281,11 @@ impl Store {
         }
     }
 
-    /// Whether the session was set aside.
-    pub(crate) async fn is_set_aside(&self, key: &SessionKey) -> Result<bool, RpcError> {
+    /// Why the session is set aside, if it is.
+    pub(crate) async fn aside(&self, key: &SessionKey) -> Result<Option<Aside>, RpcError> {
         // After the last of all events there are none to be read.
-        Ok(self.read(key, u64::MAX).await?.quarantined)
+        let page = self.read(key, u64::MAX).await?;
+        Ok(Aside::of(page.quarantined, page.quarantine_reason()))
     }
 
     /// Shows a part of a reply to those who watch. One that does not get there is lost: the reply

@@ -50,6 +50,8 @@ pub const CLAIMS: &str = "cairn_claims_total";
 pub const LEASES_LOST: &str = "cairn_leases_lost_total";
 /// Sessions that were found to have lost acknowledged writes, by `seen_by`: `store`, `owner`.
 pub const LOST_WRITES: &str = "cairn_lost_writes_total";
+/// Sessions that were set aside, by `why`: `claims` (five of them without progress), `writes_lost`.
+pub const SESSIONS_SET_ASIDE: &str = "cairn_sessions_set_aside_total";
 /// Sessions with work that nobody has claimed; a gauge.
 pub const QUEUE_SESSIONS: &str = "cairn_queue_sessions";
 /// Sessions that were ended because their time was over, by `how`: `expired`, `archived`, and

@@ -1,7 +1,7 @@
 //! Watching a session across restarts of the process that serves it.
 
 use super::Client;
-use crate::error::CliError;
+use crate::error::{CliError, release_of};
 use crate::ui::text::command;
 use cairn_proto::event::{Event, TextDelta};
 use cairn_proto::orchestrator::{
@@ -240,7 +240,13 @@ impl<'w, 'a> Watch<'w, 'a> {
         let broken = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Cancelled);
         self.tries += 1;
         if !broken || self.tries > MOST_TRIES {
-            return Err(error.into());
+            let context = self.client.context();
+            let release = release_of(&error).map(|release| command(context, &release));
+            let error = CliError::from(error);
+            return Err(match release {
+                Some(release) => error.hint(format!("let it go on with: {release}")),
+                None => error,
+            });
         }
         self.source = None;
         sleep(PAUSE.min(Duration::from_millis(10) * self.tries * self.tries)).await;

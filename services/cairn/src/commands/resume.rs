@@ -6,10 +6,11 @@ use crate::client::{Client, Watched};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
+use crate::ui::text::command;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator::{
-    GetSessionRequest, ReleaseQuarantineRequest, ResumeRunRequest, RunStatus, Session,
-    SessionStatus,
+    GetSessionRequest, QuarantineReason, ReleaseQuarantineRequest, ResumeRunRequest, RunStatus,
+    Session, SessionStatus,
 };
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +44,10 @@ pub struct Args {
     /// line of the kind text_delta. On a terminal they are shown in any case
     #[arg(long)]
     deltas: bool,
+    /// Go on with a session of which the store has lost acknowledged writes, though calls with side
+    /// effects that it made may be made again
+    #[arg(long)]
+    accept_loss: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -50,8 +55,10 @@ Examples:
   cairn resume               go on with the latest unfinished session
   cairn resume s-7f3k        go on with this one
 
-A run that is paused goes on. Whatever else is unfinished in the store goes on too, for as long as
-this command runs, unless it is paused. Finished steps are kept and not done again.";
+A run that is paused goes on, and a session that was set aside is worked on again: only with
+--accept-loss if the store has lost acknowledged writes of it. Whatever else is unfinished in the
+store goes on too, for as long as this command runs, unless it is paused. Finished steps are kept and
+not done again.";
 
 /// Goes on with a session and follows its latest run.
 ///
@@ -72,6 +79,9 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         }
         return Ok(ExitCode::SUCCESS);
     };
+    if before.quarantine_reason() == QuarantineReason::WritesLost && !args.accept_loss {
+        return Err(lost(context, &before.id));
+    }
     let latest = before.latest_run.as_ref();
     let is_paused = latest.is_some_and(|run| run.status() == RunStatus::Paused);
     let what = Following {
@@ -87,6 +97,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     // Somebody asks for it, so it is not to stay aside.
     let release = ReleaseQuarantineRequest {
         session: what.session.clone(),
+        accept_loss: args.accept_loss,
     };
     client.orchestrator().release_quarantine(release).await?;
     let followed = match end_pause(&mut client, &what, is_paused).await {
@@ -95,6 +106,21 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     };
     client.finish().await;
     followed
+}
+
+/// The store may have forgotten calls that were made, and only a person can know what that means.
+fn lost(context: &Context, session: &str) -> CliError {
+    let error = CliError::new(format!(
+        "the store has lost acknowledged writes of session {session}: it goes on from an older \
+         state, and calls with side effects that were made since may be made again"
+    ));
+    let show = command(context, &format!("log {session}"));
+    let resume = command(context, &format!("resume {session} --accept-loss"));
+    let hint = format!("see what the store still has: {show}\nto go on all the same: {resume}");
+    CliError {
+        reason: "WRITES_LOST".to_owned(),
+        ..error.hint(hint)
+    }
 }
 
 /// A paused run goes on.

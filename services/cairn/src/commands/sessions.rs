@@ -4,7 +4,7 @@ use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::describe::{seen, session_status};
+use crate::ui::describe::{quarantine_reason, seen, session_status};
 use crate::ui::out;
 use crate::ui::table::{Column, Table};
 use crate::ui::text::command;
@@ -18,7 +18,8 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 With --json one session a line: id, status (idle, running, interrupted, waiting, quarantined), title,
-created, updated, last_seq. What nobody works on, such as after kill -9, is interrupted.
+created, updated, last_seq, quarantine_reason (claims, writes_lost; else null). What nobody works on,
+such as after kill -9, is interrupted.
 
 Examples:
   cairn sessions
@@ -52,6 +53,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
                 "created": utc(session.created_unix_ms),
                 "updated": utc(session.updated_unix_ms),
                 "last_seq": session.last_seq,
+                "quarantine_reason": quarantine_reason(session.quarantine_reason),
             }))?;
         }
         return Ok(ExitCode::SUCCESS);

@@ -139,6 +139,15 @@ fn session_lines(session: &pb::Session, is_held: bool, style: Style) -> Vec<Stri
     let status = painted(&seen(session_status(session.status), is_held), style);
     let id = style.strong(&escape(&session.id));
     let mut lines = vec![format!("session  {id} · {status}")];
+    match session.quarantine_reason() {
+        pb::QuarantineReason::Claims => {
+            lines.push("aside    its owners died on it five times".to_owned());
+        }
+        pb::QuarantineReason::WritesLost => {
+            lines.push("aside    the store has lost acknowledged writes of it".to_owned());
+        }
+        pb::QuarantineReason::Unspecified => {}
+    }
     if !session.title.is_empty() {
         lines.push(format!("title    {}", clip(&session.title, 256)));
     }

@@ -15,6 +15,13 @@ pub fn session_status(number: i32) -> String {
     short(status.as_str_name(), "SESSION_STATUS_")
 }
 
+/// Why a session is set aside, if it is: `claims`, `writes_lost`.
+pub fn quarantine_reason(number: i32) -> Option<String> {
+    let reason = pb::QuarantineReason::try_from(number).unwrap_or_default();
+    let is_told = reason != pb::QuarantineReason::Unspecified;
+    is_told.then(|| short(reason.as_str_name(), "QUARANTINE_REASON_"))
+}
+
 /// What a session or a run is doing, where it may be that nobody holds the store: what runs then
 /// does so on paper only, and is `interrupted`.
 pub fn seen(status: String, is_held: bool) -> String {
@@ -75,6 +82,7 @@ pub fn session_json(session: &pb::Session) -> Value {
         "forked_from": session.forked_from.as_ref().map(|origin| {
             json!({"session": origin.session, "seq": origin.seq})
         }),
+        "quarantine_reason": quarantine_reason(session.quarantine_reason),
         "runs": session.runs,
         "latest_run": session.latest_run.as_ref().map(run_json),
     })

@@ -159,12 +159,16 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
             session,
             owner,
             epoch: 1,
+            delay_ms: 0,
         }),
         // Not the one that the others need.
         "SetAside" => one(&pb::SetAsideRequest {
             session: "another".to_owned(),
         }),
-        "ReleaseQuarantine" => one(&pb::ReleaseQuarantineRequest { session }),
+        "ReleaseQuarantine" => one(&pb::ReleaseQuarantineRequest {
+            session,
+            accept_loss: true,
+        }),
         "CountQueued" => one(&pb::CountQueuedRequest {}),
         _ => Vec::new(),
     }

@@ -293,7 +293,7 @@ impl<'a> World<'a> {
 
     /// How many transitions of former owners memory has refused.
     pub(crate) fn refused(&self) -> usize {
-        self.told_by_memory(super::stale::REFUSED).len()
+        self.told_by_memory(super::redis_stale::REFUSED).len()
     }
 
     /// What memory says of writes that the store's servers have lost.

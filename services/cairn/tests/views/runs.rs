@@ -134,6 +134,7 @@ pub(crate) async fn check_runs(scene: &mut Scene) {
         latest_run: Some(second.clone()),
         // The second asked no model.
         usage: first.usage,
+        quarantine_reason: 0,
     };
     assert_eq!(runs, [first.clone(), second.clone()]);
     for (number, run) in [(1, &first), (2, &second), (0, &second)] {

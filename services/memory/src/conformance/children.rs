@@ -84,7 +84,7 @@ pub async fn a_session_set_aside_is_copied_and_its_child_is_well(subject: &Subje
     let (child, cut) = subject.child(&owner.key, "child", 0).await;
     assert_eq!(cut, 8);
     let page = subject.store.read(&child, 0, 1).await.unwrap();
-    assert!(!page.quarantined);
+    assert_eq!(page.quarantined, None);
     subject.append(&child, "c").await;
     assert_eq!(subject.claimed("two").await, ["child"]);
 }

@@ -194,6 +194,7 @@ pub async fn a_waiting_claimer_gets_a_released_session(subject: &Subject) {
         key: owner.key.clone(),
         owner: owner.owner.clone(),
         epoch: owner.epoch,
+        delay_ms: 0,
     };
     let event = subject.store.release(release);
     let (claims, released) = while_waiting(subject, "two", event).await;

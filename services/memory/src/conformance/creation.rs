@@ -245,5 +245,9 @@ pub async fn sessions_are_listed_newest_first_in_pages(subject: &Subject) {
     assert_eq!((&*newest.title, &*oldest.title), ("late", "title of a"));
     assert!(oldest.created_unix_ms < newest.created_unix_ms);
     assert_eq!(oldest.created_unix_ms, oldest.updated_unix_ms);
-    assert!(page.sessions.iter().all(|entry| !entry.quarantined));
+    assert!(
+        page.sessions
+            .iter()
+            .all(|entry| entry.quarantined.is_none())
+    );
 }

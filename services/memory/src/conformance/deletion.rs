@@ -85,13 +85,14 @@ pub async fn late_writes_to_a_deleted_session_are_terminal(subject: &Subject) {
         Some(gone.clone())
     );
     assert_eq!(
-        store.release_quarantine(key).await.err(),
+        store.release_quarantine(key, false).await.err(),
         Some(gone.clone())
     );
     let release = ReleaseRequest {
         key: key.clone(),
         owner: "one".to_owned(),
         epoch: 1,
+        delay_ms: 0,
     };
     assert_eq!(store.release(release).await.err(), Some(gone));
     assert_gone(subject, key, &digest).await;

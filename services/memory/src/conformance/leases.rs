@@ -10,6 +10,7 @@ fn release(owner: &Owner) -> ReleaseRequest {
         key: owner.key.clone(),
         owner: owner.owner.clone(),
         epoch: owner.epoch,
+        delay_ms: 0,
     }
 }
 
@@ -194,4 +195,25 @@ pub async fn releasing_what_somebody_else_owns_is_fenced(subject: &Subject) {
     };
     let missing = subject.store.release(release(&unknown)).await;
     assert_eq!(missing, Err(StoreError::NotFound));
+}
+
+pub async fn a_session_may_be_given_back_for_later(subject: &Subject) {
+    let owner = subject.owned("a", "one").await;
+    let later = ReleaseRequest {
+        delay_ms: 3000,
+        ..release(&owner)
+    };
+    subject.store.release(later).await.unwrap();
+    subject.pass(1500).await;
+    assert_eq!(subject.claimed("two").await, [""; 0]);
+    subject.pass(1501).await;
+    let second = subject.claim_one("two").await;
+    let later = ReleaseRequest {
+        delay_ms: 3000,
+        ..release(&second)
+    };
+    subject.store.release(later).await.unwrap();
+    // A command is worth looking at in any case.
+    subject.append(&owner.key, "wake").await;
+    assert_eq!(subject.claimed("three").await, ["a"]);
 }

@@ -1,7 +1,7 @@
 //! Claims without progress.
 
 use super::support::*;
-use crate::port::{Commit, ReleaseRequest, StoreError};
+use crate::port::{Commit, Quarantine, ReleaseRequest, StoreError};
 
 /// Claims and lets the lease run out, as an owner that dies each time.
 async fn die(subject: &Subject, times: usize) {
@@ -11,8 +11,8 @@ async fn die(subject: &Subject, times: usize) {
     }
 }
 
-/// Whether the one session is set aside; the listing and its journal say the same.
-async fn is_set_aside(subject: &Subject) -> bool {
+/// Why the one session is set aside, if it is; the listing and its journal say the same.
+async fn set_aside_for(subject: &Subject) -> Option<Quarantine> {
     let listed = subject.store.list(SPACE, None, 10).await.unwrap();
     let entry = &listed.sessions[0];
     let key = key(&entry.session);
@@ -21,6 +21,10 @@ async fn is_set_aside(subject: &Subject) -> bool {
         assert_eq!(page.quarantined, entry.quarantined);
     }
     entry.quarantined
+}
+
+async fn is_set_aside(subject: &Subject) -> bool {
+    set_aside_for(subject).await.is_some()
 }
 
 async fn queued(subject: &Subject) -> crate::port::SessionKey {
@@ -81,6 +85,7 @@ pub async fn clean_ends_are_not_counted(subject: &Subject) {
                 key: key.clone(),
                 owner: owner.owner.clone(),
                 epoch: owner.epoch,
+                delay_ms: 0,
             };
             subject.store.release(release).await.unwrap();
         } else {
@@ -118,7 +123,7 @@ pub async fn a_session_set_aside_is_released_by_hand(subject: &Subject) {
     die(subject, 5).await;
     subject.claimed("mortal").await;
     for _ in 0..2 {
-        subject.store.release_quarantine(&key).await.unwrap();
+        subject.store.release_quarantine(&key, false).await.unwrap();
     }
     assert!(!is_set_aside(subject).await);
     for id in ["wake", "again"] {
@@ -131,10 +136,14 @@ pub async fn a_session_set_aside_is_released_by_hand(subject: &Subject) {
 
 pub async fn releasing_a_healthy_session_from_quarantine_does_nothing(subject: &Subject) {
     let key = subject.parked("a").await;
-    subject.store.release_quarantine(&key).await.unwrap();
+    subject.store.release_quarantine(&key, false).await.unwrap();
     assert_eq!(subject.claimed("one").await, [""; 0]);
     let mut owner = subject.owned("b", "one").await;
-    subject.store.release_quarantine(&owner.key).await.unwrap();
+    subject
+        .store
+        .release_quarantine(&owner.key, false)
+        .await
+        .unwrap();
     owner.commit("x").await;
 }
 
@@ -149,10 +158,44 @@ pub async fn a_session_is_set_aside_whoever_owns_it(subject: &Subject) {
     assert_eq!(subject.claimed("two").await, [""; 0]);
     assert!(subject.append(&owner.key, "wake").await.quarantined);
     assert_eq!(subject.claimed("two").await, [""; 0]);
-    subject.store.release_quarantine(&owner.key).await.unwrap();
+    subject
+        .store
+        .release_quarantine(&owner.key, true)
+        .await
+        .unwrap();
     let mut second = subject.claim_one("two").await;
     second.commit("y").await;
     assert!(!is_set_aside(subject).await);
+}
+
+pub async fn why_a_session_is_set_aside_is_told(subject: &Subject) {
+    let key = queued(subject).await;
+    assert_eq!(set_aside_for(subject).await, None);
+    die(subject, 5).await;
+    subject.claimed("mortal").await;
+    assert_eq!(set_aside_for(subject).await, Some(Quarantine::Claims));
+    // It may be found out later that something is lost as well.
+    subject.store.set_aside(&key).await.unwrap();
+    assert_eq!(set_aside_for(subject).await, Some(Quarantine::WritesLost));
+    subject.store.release_quarantine(&key, true).await.unwrap();
+    die(subject, 5).await;
+    subject.claimed("mortal").await;
+    assert_eq!(set_aside_for(subject).await, Some(Quarantine::Claims));
+    subject.store.release_quarantine(&key, false).await.unwrap();
+    assert_eq!(set_aside_for(subject).await, None);
+}
+
+pub async fn a_loss_is_accepted_before_its_session_goes_on(subject: &Subject) {
+    let key = queued(subject).await;
+    subject.store.set_aside(&key).await.unwrap();
+    let unaware = subject.store.release_quarantine(&key, false).await;
+    assert_eq!(unaware, Err(StoreError::WritesLost));
+    assert!(is_set_aside(subject).await);
+    assert_eq!(subject.claimed("one").await, [""; 0]);
+    subject.store.release_quarantine(&key, true).await.unwrap();
+    // May be repeated, also by whoever does not know of a loss any more.
+    subject.store.release_quarantine(&key, false).await.unwrap();
+    assert_eq!(subject.claimed("one").await.len(), 1);
 }
 
 pub async fn a_queued_session_that_is_set_aside_is_not_claimed(subject: &Subject) {

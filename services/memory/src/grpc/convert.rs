@@ -1,7 +1,7 @@
 //! Between messages and the port's types. What is wrong with a message is said by field.
 
 use crate::port::{
-    Checkpoint, Header, LeaseChange, MemoryEntry, MemoryWrite, RequestId, SessionKey,
+    Checkpoint, Header, LeaseChange, MemoryEntry, MemoryWrite, Quarantine, RequestId, SessionKey,
     SessionStatus, StoredEvent,
 };
 use bytes::Bytes;
@@ -200,4 +200,14 @@ pub(super) fn at_most(field: &str, value: u64, most: u64, what: &str) -> Result<
         return Ok(());
     }
     Err(RpcError::invalid(field, format!("is {value}")).allowed(format!("at most {what}, {most}")))
+}
+
+/// Why a session is set aside, if it is, as messages have it.
+pub(super) fn quarantine_number(quarantine: Option<Quarantine>) -> i32 {
+    let reason = match quarantine {
+        None => pb::QuarantineReason::Unspecified,
+        Some(Quarantine::Claims) => pb::QuarantineReason::Claims,
+        Some(Quarantine::WritesLost) => pb::QuarantineReason::WritesLost,
+    };
+    reason.into()
 }

@@ -164,7 +164,8 @@ impl JournalService for Journal {
             last_seq: page.last_seq,
             version: page.version,
             header: Some(convert::header_message(page.header)),
-            quarantined: page.quarantined,
+            quarantined: page.quarantined.is_some(),
+            quarantine_reason: convert::quarantine_number(page.quarantined),
         }))
     }
 
@@ -381,7 +382,8 @@ fn entry(entry: SessionEntry) -> pb::SessionEntry {
         created_unix_ms: entry.created_unix_ms,
         updated_unix_ms: entry.updated_unix_ms,
         last_seq: entry.last_seq,
-        quarantined: entry.quarantined,
+        quarantined: entry.quarantined.is_some(),
+        quarantine_reason: convert::quarantine_number(entry.quarantined),
         title: entry.title,
     }
 }

@@ -48,6 +48,7 @@ fn result(committed: &StoreResult<Committed>) -> &'static str {
         Err(StoreError::Fenced) => "fenced",
         Err(StoreError::Conflict) => "conflict",
         Err(StoreError::WentBack { .. }) => "went_back",
+        Err(StoreError::WritesLost) => "writes_lost",
         Err(StoreError::Newer { .. }) => "newer_version",
         Err(StoreError::Terminal(_)) => "terminal",
         Err(StoreError::NotFound) => "not_found",

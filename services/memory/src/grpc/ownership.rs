@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status};
 
 const MAX_CLAIMS: u32 = 1024;
 const MAX_WAIT_MS: u32 = 30_000;
+const MAX_DELAY_MS: u32 = 600_000;
 const MAX_RENEWALS: usize = 4096;
 
 /// Ownership over a store.
@@ -64,6 +65,7 @@ impl OwnershipService for Ownership {
             key: key.clone(),
             owner: convert::owner(request.owner)?,
             epoch: request.epoch,
+            delay_ms: release_delay(request.delay_ms)?,
         };
         self.store.release(release).await.map_err(about(&key))?;
         Ok(Response::new(pb::ReleaseSessionResponse {}))
@@ -83,10 +85,9 @@ impl OwnershipService for Ownership {
         request: Request<pb::ReleaseQuarantineRequest>,
     ) -> Result<Response<pb::ReleaseQuarantineResponse>, Status> {
         let key = convert::session_key(&request, &request.get_ref().session)?;
-        self.store
-            .release_quarantine(&key)
-            .await
-            .map_err(about(&key))?;
+        let accept_loss = request.into_inner().accept_loss;
+        let released = self.store.release_quarantine(&key, accept_loss).await;
+        released.map_err(about(&key))?;
         Ok(Response::new(pb::ReleaseQuarantineResponse {}))
     }
 
@@ -95,7 +96,12 @@ impl OwnershipService for Ownership {
         _: Request<pb::CountQueuedRequest>,
     ) -> Result<Response<pb::CountQueuedResponse>, Status> {
         let queued = self.store.queued().await.map_err(RpcError::from)?;
-        Ok(Response::new(pb::CountQueuedResponse { queued }))
+        let fill = self.store.fill().await.map_err(RpcError::from)?;
+        Ok(Response::new(pb::CountQueuedResponse {
+            queued,
+            memory_used_bytes: fill.map_or(0, |fill| fill.used_bytes),
+            memory_most_bytes: fill.map_or(0, |fill| fill.most_bytes),
+        }))
     }
 }
 
@@ -114,6 +120,14 @@ fn claim_request(request: pb::ClaimSessionsRequest) -> Result<ClaimRequest, RpcE
         lease_ms: convert::lease_ms(request.lease_ms)?,
         wait: Duration::from_millis(wait.into()),
     })
+}
+
+fn release_delay(delay_ms: u32) -> Result<u32, RpcError> {
+    if delay_ms > MAX_DELAY_MS {
+        let problem = format!("is {delay_ms}");
+        return Err(RpcError::invalid("delay_ms", problem).allowed("at most 600000"));
+    }
+    Ok(delay_ms)
 }
 
 fn renew_request(request: pb::RenewLeasesRequest) -> Result<RenewRequest, RpcError> {

@@ -65,6 +65,44 @@ pub struct OwnedSession {
     pub epoch: u64,
 }
 
+/// Why a session is set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quarantine {
+    /// It was claimed five times without progress: it may be what its owners die of.
+    Claims,
+    /// The store has lost acknowledged writes of it: whoever goes on from what is left may make
+    /// calls with side effects again.
+    WritesLost,
+}
+
+impl Quarantine {
+    /// Its name, for metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Claims => "claims",
+            Self::WritesLost => "writes_lost",
+        }
+    }
+
+    /// As the embedded store keeps it; 0 stands for a session that is not set aside. Never given to
+    /// another: it is on disks.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Claims => 1,
+            Self::WritesLost => 2,
+        }
+    }
+
+    /// The way back; whatever a newer program knows of, sets aside as well.
+    pub(crate) fn of_number(number: i64) -> Option<Self> {
+        match number {
+            0 => None,
+            2 => Some(Self::WritesLost),
+            _ => Some(Self::Claims),
+        }
+    }
+}
+
 /// See [`Store::renew`](super::Store::renew).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenewRequest {
@@ -101,4 +139,6 @@ pub struct ReleaseRequest {
     pub owner: String,
     /// From the claim.
     pub epoch: u64,
+    /// It is to be claimed so much later at the earliest, unless it is woken; 0 for at once.
+    pub delay_ms: u32,
 }

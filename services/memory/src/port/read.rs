@@ -1,6 +1,6 @@
 //! What is read.
 
-use super::{Header, SessionKey, SessionStatus, StoreResult};
+use super::{Header, Quarantine, SessionKey, SessionStatus, StoreResult};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 
@@ -24,8 +24,8 @@ pub struct EventPage {
     pub version: u64,
     /// The owner's notes.
     pub header: Header,
-    /// Set aside: nobody works on it before it is released.
-    pub quarantined: bool,
+    /// Why it is set aside, if it is: nobody works on it before it is released.
+    pub quarantined: Option<Quarantine>,
 }
 
 /// Batches of events as they come; an empty one says that the follower has caught up.
@@ -53,8 +53,8 @@ pub struct SessionEntry {
     pub updated_unix_ms: i64,
     /// Number of the last event.
     pub last_seq: u64,
-    /// Set aside: nobody works on it before it is released.
-    pub quarantined: bool,
+    /// Why it is set aside, if it is: nobody works on it before it is released.
+    pub quarantined: Option<Quarantine>,
 }
 
 /// A part of a listing.
@@ -64,6 +64,15 @@ pub struct SessionPage {
     pub sessions: Vec<SessionEntry>,
     /// Where the next page begins, if there is one.
     pub next: Option<PageToken>,
+}
+
+/// How full the memory of a server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fill {
+    /// What the server has, in bytes.
+    pub used_bytes: u64,
+    /// What it may have; above 0.
+    pub most_bytes: u64,
 }
 
 /// A session that may go.

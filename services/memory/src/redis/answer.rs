@@ -26,6 +26,7 @@ pub(super) fn status(reply: &mut Reply, effect: Effect) -> StoreResult<Status> {
         "fenced" => StoreError::Fenced,
         "conflict" => StoreError::Conflict,
         "back" => went_back(reply).map_err(lost)?,
+        "lost" => StoreError::WritesLost,
         "terminal" => StoreError::Terminal(end(&reply.text().map_err(lost)?)),
         "notfound" => StoreError::NotFound,
         "mismatch" => StoreError::RequestMismatch,
@@ -74,6 +75,7 @@ mod tests {
         assert_eq!(told(&["ok"]), Ok(Status::Ok));
         assert_eq!(told(&["dup"]), Ok(Status::Duplicate));
         assert_eq!(told(&["fenced"]), Err(StoreError::Fenced));
+        assert_eq!(told(&["lost"]), Err(StoreError::WritesLost));
         for (mark, end) in [
             ("1800000000000", End::Deleted),
             ("1800000000000 expired", End::Expired),

@@ -3,8 +3,10 @@
 use super::failure::Effect;
 use super::inner::Inner;
 use super::keys;
+use crate::aside;
 use crate::port::{
-    OwnedSession, ReleaseRequest, RenewRequest, Renewed, SessionKey, StoreError, StoreResult,
+    OwnedSession, Quarantine, ReleaseRequest, RenewRequest, Renewed, SessionKey, StoreError,
+    StoreResult,
 };
 use futures::future::join_all;
 use std::collections::BTreeMap;
@@ -133,7 +135,8 @@ impl Inner {
             .arg(&names.member)
             .arg(&self.process)
             .arg(&request.owner)
-            .arg(request.epoch);
+            .arg(request.epoch)
+            .arg(request.delay_ms);
         self.run(partition, call, Effect::Writes, |_, _| Ok(()))
             .await?;
         self.queue.mark(&self.hub, partition);
@@ -146,12 +149,19 @@ impl Inner {
         let keys = names.for_setting_aside();
         let call = self.scripts.set_aside.call(&keys).arg(&names.member);
         let partition = names.partition.number;
-        self.run(partition, call, Effect::Writes, |_, _| Ok(()))
-            .await
+        let is_new = self.run(partition, call, Effect::Writes, |_, reply| reply.int());
+        if is_new.await? == 1 {
+            aside::tell(key, Quarantine::WritesLost);
+        }
+        Ok(())
     }
 
     /// See [`Store::release_quarantine`](crate::port::Store::release_quarantine).
-    pub(super) async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
+    pub(super) async fn release_quarantine(
+        &self,
+        key: &SessionKey,
+        accept_loss: bool,
+    ) -> StoreResult<()> {
         let names = self.names.session(key);
         let partition = names.partition.number;
         let keys = [
@@ -161,7 +171,10 @@ impl Inner {
             names.partition.work(),
         ];
         let call = self.scripts.release_quarantine.call(&keys);
-        let call = call.arg(&names.member).arg(&self.process);
+        let call = call
+            .arg(&names.member)
+            .arg(&self.process)
+            .arg(u8::from(accept_loss));
         self.run(partition, call, Effect::Writes, |_, _| Ok(()))
             .await?;
         self.queue.mark(&self.hub, partition);

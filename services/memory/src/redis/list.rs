@@ -5,7 +5,7 @@ use super::failure::{Effect, odd};
 use super::inner::Inner;
 use super::keys::{self, PARTITIONS};
 use super::script::{Odd, Reply};
-use crate::port::{PageToken, SessionEntry, SessionPage, SessionStatus, StoreResult};
+use crate::port::{PageToken, Quarantine, SessionEntry, SessionPage, SessionStatus, StoreResult};
 use redis::Value;
 
 /// A place in the order of all sessions: when the session was made, in microseconds, and its
@@ -104,7 +104,7 @@ impl Inner {
         let questions = sessions.iter().map(|(place, member)| {
             let mut cmd = redis::cmd("HMGET");
             cmd.arg(self.names.partition(place.partition).hash(member))
-                .arg(&["cr", "st", "up", "seq", "q", "ti"]);
+                .arg(&["cr", "st", "up", "seq", "q", "ti", "qw"]);
             (place.partition, cmd)
         });
         let answers = self.servers.ask_all(questions).await?;
@@ -132,15 +132,19 @@ fn entry(member: &str, answer: Value) -> Result<Option<SessionEntry>, Odd> {
     };
     let created = std::str::from_utf8(&created).ok();
     let key = keys::session_of(member).ok_or(Odd)?;
-    Ok(Some(SessionEntry {
+    let mut entry = SessionEntry {
         session: key.session().to_owned(),
         created_unix_ms: created.and_then(|text| text.parse().ok()).ok_or(Odd)?,
         status: SessionStatus::of_number(fields.int()?),
         updated_unix_ms: fields.int()?,
         last_seq: fields.number()?,
-        quarantined: fields.int()? == 1,
+        quarantined: Quarantine::of_number(fields.int()?),
         title: fields.text()?,
-    }))
+    };
+    if entry.quarantined.is_some() && fields.optional()?.as_deref() == Some(b"lost") {
+        entry.quarantined = Some(Quarantine::WritesLost);
+    }
+    Ok(Some(entry))
 }
 
 #[cfg(test)]

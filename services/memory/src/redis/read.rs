@@ -4,8 +4,8 @@ use super::failure::Effect;
 use super::inner::Inner;
 use super::script::Odd;
 use crate::port::{
-    Checkpoint, EventPage, Header, MemoryEntry, MemoryList, SessionKey, SessionStatus, StoreError,
-    StoreResult, StoredEvent,
+    Checkpoint, EventPage, Header, MemoryEntry, MemoryList, Quarantine, SessionKey, SessionStatus,
+    StoreError, StoreResult, StoredEvent,
 };
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
@@ -33,7 +33,7 @@ impl Inner {
                 handled_through: reply.number()?,
                 title: reply.text()?,
             };
-            let quarantined = reply.int()? == 1;
+            let quarantined = Quarantine::of_number(reply.int()?);
             let mut events = Vec::with_capacity(reply.len());
             for place in 0..reply.len() {
                 let seq = after_seq + 1 + u64::try_from(place).map_err(|_| Odd)?;

@@ -92,14 +92,14 @@ impl Operation for AppendOp {
             return Ok(Appended {
                 duplicate: true,
                 seq,
-                quarantined: session.quarantined,
+                quarantined: session.quarantined.is_some(),
             });
         }
         if command.repeat_only {
             return Ok(Appended {
                 duplicate: false,
                 seq: 0,
-                quarantined: session.quarantined,
+                quarantined: session.quarantined.is_some(),
             });
         }
         let seq = append_unowned(tx, &session, command.event.clone(), Room::Command)?.seq;
@@ -110,7 +110,7 @@ impl Operation for AppendOp {
         Ok(Appended {
             duplicate: false,
             seq,
-            quarantined: session.quarantined,
+            quarantined: session.quarantined.is_some(),
         })
     }
 
@@ -136,7 +136,7 @@ fn wake(tx: &Tx<'_>, session: &Session, seq: u64) -> rusqlite::Result<Wake> {
     tx.conn
         .prepare_cached("UPDATE session SET last_command_seq = ?2 WHERE sid = ?1")?
         .execute(params![session.sid, to_i64(seq)])?;
-    if session.quarantined {
+    if session.quarantined.is_some() {
         return Ok(Wake::Nobody);
     }
     match &session.owner {

@@ -4,8 +4,9 @@ use super::SqliteStore;
 use super::operation::{Operation, Stop, Tx};
 use super::row::Session;
 use super::schema::{to_i64, to_u64};
-use crate::hub::Listener;
-use crate::port::{Claim, ClaimRequest, Claims, Lease, SessionKey, StoreResult};
+use crate::aside;
+use crate::hub::{Hub, Listener};
+use crate::port::{Claim, ClaimRequest, Claims, Lease, Quarantine, SessionKey, StoreResult};
 use crate::turns::{WINDOW, in_turn};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
@@ -51,6 +52,7 @@ impl SqliteStore {
                 max_sessions: request.max_sessions,
                 lease_ms: request.lease_ms,
                 woken,
+                set_aside: Vec::new(),
             };
             let Attempt {
                 claims,
@@ -78,6 +80,8 @@ pub(super) struct ClaimOp {
     pub(super) lease_ms: u32,
     /// Sessions of the owner that may have unhandled commands.
     pub(super) woken: Vec<SessionKey>,
+    /// Those that were set aside.
+    pub(super) set_aside: Vec<SessionKey>,
 }
 
 /// What an attempt brought.
@@ -116,6 +120,7 @@ impl Operation for ClaimOp {
 
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Attempt, Stop> {
         let mut claims = Vec::new();
+        self.set_aside.clear();
         if tx.lease_floor.get() <= tx.now {
             self.claim_from(EXPIRED, 0, tx, &mut claims)?;
             tx.lease_floor
@@ -139,13 +144,19 @@ impl Operation for ClaimOp {
             },
         })
     }
+
+    fn announce(&self, _hub: &Hub) {
+        for key in &self.set_aside {
+            aside::tell(key, Quarantine::Claims);
+        }
+    }
 }
 
 impl ClaimOp {
     /// Claims from a queue; with a window, one session of each namespace after the other from as
     /// many as that.
     fn claim_from(
-        &self,
+        &mut self,
         select: &str,
         window: usize,
         tx: &Tx<'_>,
@@ -169,6 +180,7 @@ impl ClaimOp {
             for candidate in candidates.into_iter().take(missing) {
                 if candidate.claims >= MAX_CLAIMS {
                     set_aside(tx.conn, candidate.sid)?;
+                    self.set_aside.push(candidate.key);
                 } else {
                     claims.push(self.take(tx, candidate)?);
                 }

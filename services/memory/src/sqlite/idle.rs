@@ -92,7 +92,7 @@ pub(super) fn is_idle(conn: &Connection, session: &Session) -> rusqlite::Result<
         .query_row([session.sid], |row| row.get(0))?;
     Ok(session.status == SessionStatus::Idle
         && session.owner.is_none()
-        && !session.quarantined
+        && session.quarantined.is_none()
         && !session.has_unhandled()
         && !is_queued)
 }

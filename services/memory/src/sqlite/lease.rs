@@ -2,8 +2,9 @@
 
 use super::operation::{Operation, Stop, Tx};
 use super::row::Session;
+use crate::aside;
 use crate::hub::Hub;
-use crate::port::{ReleaseRequest, RenewRequest, Renewed, SessionKey, StoreError};
+use crate::port::{Quarantine, ReleaseRequest, RenewRequest, Renewed, SessionKey, StoreError};
 use rusqlite::params;
 
 /// See [`Store::renew`](crate::port::Store::renew).
@@ -45,7 +46,12 @@ impl Operation for ReleaseOp {
     type Answer = ();
 
     fn apply(&mut self, tx: &Tx<'_>) -> Result<(), Stop> {
-        let ReleaseRequest { key, owner, epoch } = &self.0;
+        let ReleaseRequest {
+            key,
+            owner,
+            epoch,
+            delay_ms,
+        } = &self.0;
         let session = Session::living(tx.conn, key)?;
         if session.epoch == *epoch && session.owner.is_none() {
             return Ok(());
@@ -58,7 +64,7 @@ impl Operation for ReleaseOp {
                 "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, \
                  due_ms = ?2, claims = max(claims - 1, 0) WHERE sid = ?1",
             )?
-            .execute(params![session.sid, tx.now])?;
+            .execute(params![session.sid, tx.now + i64::from(*delay_ms)])?;
         Ok(())
     }
 
@@ -69,7 +75,18 @@ impl Operation for ReleaseOp {
 
 /// See [`Store::set_aside`](crate::port::Store::set_aside).
 pub(super) struct SetAsideOp {
-    pub(super) key: SessionKey,
+    key: SessionKey,
+    /// It was not set aside for this before.
+    is_new: bool,
+}
+
+impl SetAsideOp {
+    pub(super) fn new(key: &SessionKey) -> Self {
+        Self {
+            key: key.clone(),
+            is_new: false,
+        }
+    }
 }
 
 impl Operation for SetAsideOp {
@@ -80,16 +97,24 @@ impl Operation for SetAsideOp {
         tx.conn
             .prepare_cached(
                 "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, \
-                 due_ms = NULL, quarantined = 1 WHERE sid = ?1",
+                 due_ms = NULL, quarantined = ?2 WHERE sid = ?1",
             )?
-            .execute(params![session.sid])?;
+            .execute(params![session.sid, Quarantine::WritesLost.number()])?;
+        self.is_new = session.quarantined != Some(Quarantine::WritesLost);
         Ok(())
+    }
+
+    fn announce(&self, _hub: &Hub) {
+        if self.is_new {
+            aside::tell(&self.key, Quarantine::WritesLost);
+        }
     }
 }
 
 /// See [`Store::release_quarantine`](crate::port::Store::release_quarantine).
 pub(super) struct ReleaseQuarantineOp {
     pub(super) key: SessionKey,
+    pub(super) accept_loss: bool,
 }
 
 impl Operation for ReleaseQuarantineOp {
@@ -97,7 +122,10 @@ impl Operation for ReleaseQuarantineOp {
 
     fn apply(&mut self, tx: &Tx<'_>) -> Result<(), Stop> {
         let session = Session::living(tx.conn, &self.key)?;
-        if session.quarantined {
+        if session.quarantined == Some(Quarantine::WritesLost) && !self.accept_loss {
+            return Err(StoreError::WritesLost.into());
+        }
+        if session.quarantined.is_some() {
             tx.conn
                 .prepare_cached(
                     "UPDATE session SET quarantined = 0, claims = 0, due_ms = ?2 WHERE sid = ?1",

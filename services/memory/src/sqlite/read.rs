@@ -5,7 +5,8 @@ use super::operation::Stop;
 use super::row::Session;
 use super::schema::{position, seq_of, to_i64, to_u64};
 use crate::port::{
-    Checkpoint, EventPage, PageToken, SessionEntry, SessionKey, SessionPage, SessionStatus,
+    Checkpoint, EventPage, PageToken, Quarantine, SessionEntry, SessionKey, SessionPage,
+    SessionStatus,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -94,7 +95,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<SessionEntry> {
         created_unix_ms: row.get(3)?,
         updated_unix_ms: row.get(4)?,
         last_seq: to_u64(row.get(5)?),
-        quarantined: row.get(6)?,
+        quarantined: Quarantine::of_number(row.get(6)?),
         title: row.get(7)?,
     })
 }

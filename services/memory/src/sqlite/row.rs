@@ -3,7 +3,7 @@
 use super::memory::MemorySize;
 use super::operation::Stop;
 use super::schema::{to_i64, to_u64};
-use crate::port::{End, Header, Lease, SessionKey, SessionStatus, StoreError};
+use crate::port::{End, Header, Lease, Quarantine, SessionKey, SessionStatus, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 pub(super) const LOAD: &str = "SELECT sid, iif(deleted_ms IS NULL, NULL, status), status, version, last_seq, journal_bytes, \
@@ -35,7 +35,7 @@ pub(super) struct Session {
     pub(super) lease_until_ms: i64,
     /// Claims without progress.
     pub(super) claims: u64,
-    pub(super) quarantined: bool,
+    pub(super) quarantined: Option<Quarantine>,
     pub(super) memory: MemorySize,
     pub(super) blob_bytes: u64,
     title: String,
@@ -79,7 +79,7 @@ impl Session {
             owner: row.get(13)?,
             lease_until_ms: row.get(14)?,
             claims: number(15)?,
-            quarantined: row.get(16)?,
+            quarantined: Quarantine::of_number(row.get(16)?),
             memory: MemorySize {
                 keys: number(17)?,
                 bytes: number(18)?,

@@ -250,6 +250,7 @@ async fn a_claimer_that_hung_up_gets_nothing() {
         max_sessions: 1,
         lease_ms: 10_000,
         woken: Vec::new(),
+        set_aside: Vec::new(),
     };
     let held = send(&store, Held(held)).await;
     drop(send(&store, claim()).await);

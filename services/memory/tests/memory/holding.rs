@@ -138,6 +138,7 @@ async fn opening_ends_the_leases_of_owners_that_died_with_the_holder() {
         key: key("local"),
         owner: "three".to_owned(),
         epoch: 3,
+        delay_ms: 0,
     };
     store.release(release).await.unwrap();
     let claims = store.claim(claim("four")).await.unwrap().claims;
@@ -242,6 +243,7 @@ async fn leases_do_not_follow_a_clock_that_is_set() {
         key: key("a"),
         owner: "two".to_owned(),
         epoch: claimed.claims[0].lease.epoch,
+        delay_ms: 0,
     };
     clock.set_unix_ms(1_800_000_000_000 + hour);
     clock.advance(Duration::from_millis(lease * 2));

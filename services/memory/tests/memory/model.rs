@@ -125,7 +125,7 @@ impl Run {
             Op::Release { session, owner } => self.release(session, owner).await,
             Op::ReleaseQuarantine { session } => {
                 let want = self.reference.release_quarantine(&key(session));
-                assert_eq!(store.release_quarantine(&key(session)).await, want);
+                assert_eq!(store.release_quarantine(&key(session), false).await, want);
             }
             Op::WriteMemory {
                 session,
@@ -190,6 +190,7 @@ impl Run {
             key: key(session),
             owner: name(owner),
             epoch: self.belief((owner, session)).epoch,
+            delay_ms: 0,
         };
         let want = self.reference.release(&request);
         assert_eq!(self.store().release(request).await, want);
@@ -313,7 +314,7 @@ impl Run {
             let events: Vec<_> = page.events.into_iter().map(|stored| stored.event).collect();
             assert_eq!(events, session.events);
             assert_eq!(
-                (page.version, &page.header, page.quarantined),
+                (page.version, &page.header, page.quarantined.is_some()),
                 (session.version, &session.header, session.quarantined)
             );
             let memory = store.list_memory(&key).await.unwrap().entries;
@@ -332,7 +333,7 @@ impl Run {
                 created_unix_ms: session.created_at,
                 updated_unix_ms: session.updated_at,
                 last_seq: session.events.len() as u64,
-                quarantined: session.quarantined,
+                quarantined: session.quarantined.then_some(Quarantine::Claims),
             };
             listed.push((session.rank, entry));
         }

@@ -1,6 +1,7 @@
 //! Lists of sessions.
 
 use super::Answer;
+use crate::aside::Aside;
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::status::public_status;
@@ -61,7 +62,8 @@ async fn page(
 }
 
 fn summary(entry: memory_pb::SessionEntry) -> pb::SessionSummary {
-    let status = public_status(entry.status(), entry.quarantined);
+    let aside = Aside::of(entry.quarantined, entry.quarantine_reason());
+    let status = public_status(entry.status(), aside);
     pb::SessionSummary {
         id: entry.session,
         status: status.into(),
@@ -69,5 +71,6 @@ fn summary(entry: memory_pb::SessionEntry) -> pb::SessionSummary {
         created_unix_ms: entry.created_unix_ms,
         updated_unix_ms: entry.updated_unix_ms,
         last_seq: entry.last_seq,
+        quarantine_reason: Aside::public(aside),
     }
 }

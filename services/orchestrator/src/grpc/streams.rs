@@ -12,7 +12,16 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use prost::Message as _;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::sync::oneshot;
+use tokio::time::MissedTickBehavior;
 use tonic::Status;
+
+/// How often it is looked whether a session that is watched was set aside.
+const LOOKS: Duration = Duration::from_secs(10);
+
+type Stalled = Receiver<(SessionKey, RpcError)>;
 
 pub(super) type Watched = BoxStream<'static, Result<WatchSessionResponse, Status>>;
 pub(super) type Exported = BoxStream<'static, Result<ExportSessionResponse, Status>>;
@@ -24,20 +33,19 @@ pub(super) async fn watch(
     after_seq: u64,
     with_deltas: bool,
 ) -> Result<Watched, RpcError> {
-    let mut stalled = deps.stalled.subscribe();
+    let stalled = deps.stalled.subscribe();
     let pages = deps.store.follow(&key, after_seq, with_deltas).await?;
-    let stalled_key = key.clone();
-    let stall = async move {
-        loop {
-            match stalled.recv().await {
-                Ok((key, error)) if key == stalled_key => return Err(error.into()),
-                Ok(_) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
-                Err(tokio::sync::broadcast::error::RecvError::Closed) => {
-                    return std::future::pending().await;
-                }
+    let (caught_up, is_caught_up) = oneshot::channel();
+    let stall = {
+        let (deps, key) = (deps.clone(), key.clone());
+        async move {
+            tokio::select! {
+                error = stall(stalled, &key) => Err(error.into()),
+                error = set_aside(&deps, &key, is_caught_up) => Err(error.into()),
             }
         }
     };
+    let mut caught_up = Some(caught_up);
     let pages = stream::unfold((pages, Replies::new()), move |(mut pages, mut replies)| {
         let (deps, key) = (deps.clone(), key.clone());
         async move {
@@ -48,11 +56,50 @@ pub(super) async fn watch(
             Some((watched, (pages, replies)))
         }
     });
-    let messages = pages.flat_map(|page| match page {
-        Ok(messages) => stream::iter(messages.into_iter().map(Ok)).left_stream(),
+    let messages = pages.flat_map(move |page| match page {
+        Ok(messages) => {
+            let is_end = |message: &WatchSessionResponse| *message == Default::default();
+            if messages.iter().any(is_end)
+                && let Some(caught_up) = caught_up.take()
+            {
+                // Whoever watches no more is not told anything.
+                let _ = caught_up.send(());
+            }
+            stream::iter(messages.into_iter().map(Ok)).left_stream()
+        }
         Err(status) => stream::iter([Err(status)]).right_stream(),
     });
     Ok(until_error(messages, stall).boxed())
+}
+
+/// The error of an owner that cannot go on with the session.
+async fn stall(mut stalled: Stalled, session: &SessionKey) -> RpcError {
+    loop {
+        match stalled.recv().await {
+            Ok((key, error)) if key == *session => return error,
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return std::future::pending().await,
+        }
+    }
+}
+
+/// The error for whoever waits for a session that is set aside, or comes to be: looked for once all
+/// events were sent, and then again and again while nobody here works on it.
+async fn set_aside(deps: &Deps, key: &SessionKey, is_caught_up: oneshot::Receiver<()>) -> RpcError {
+    if is_caught_up.await.is_err() {
+        return std::future::pending().await;
+    }
+    let mut looks = tokio::time::interval(LOOKS);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        // A look that fails says nothing.
+        if !deps.owners.has(key)
+            && let Ok(Some(aside)) = deps.store.aside(key).await
+        {
+            return aside.error(key, "what happens next is told");
+        }
+    }
 }
 
 /// Messages until `error` comes; after an error nothing follows.

@@ -157,6 +157,7 @@ impl Owner {
             session: self.key.id.to_string(),
             owner: self.deps.config.owner.clone(),
             epoch: self.epoch,
+            delay_ms: 0,
         };
         let (store, key) = (&self.deps.store, &self.key);
         let release = |time| {

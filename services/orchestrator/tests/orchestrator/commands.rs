@@ -1,8 +1,9 @@
 //! Commands of clients: when they come, and when nobody may act on them.
 
-use crate::support::{Kind, World, chain, count, model_step, names, reply, tool_step};
+use crate::support::{Kind, World, chain, count, for_tenant, model_step, names, reply, tool_step};
 use cairn_engine::command::Command;
 use cairn_proto::event as wire;
+use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
 use std::time::Duration;
@@ -187,6 +188,78 @@ async fn a_command_is_refused_when_its_session_is_set_aside() {
     assert_eq!(reason(&refused).1, "SESSION_QUARANTINED");
 }
 
+/// Nothing more comes of it: whoever watches is told instead of waiting for ever, after all that there
+/// is.
+#[tokio::test(start_paused = true)]
+async fn watchers_of_a_session_that_was_set_aside_are_told() {
+    let world = World::new().await;
+    let session = left_alone(&world, poison(&world, "")).await;
+    die_on_it(&world).await;
+    let last = world.journal.events(&session).await.len() as u64;
+    let watch = || async {
+        let request = pb::WatchSessionRequest {
+            session: session.clone(),
+            ..pb::WatchSessionRequest::default()
+        };
+        let watch = world.client.clone().watch_session(request).await;
+        watch.unwrap().into_inner()
+    };
+    let before = watch().await;
+    assert!(world.claim("mortal").await.is_empty());
+    for mut watch in [before, watch().await] {
+        let mut seen = 0;
+        let told = loop {
+            match world.until(watch.message()).await {
+                Ok(message) => seen = seen.max(message.expect("no end without a word").seq),
+                Err(status) => break status,
+            }
+        };
+        assert_eq!(seen, last);
+        let (kind, reason, message) = reason(&told);
+        assert_eq!(kind, ErrorKind::FailedPrecondition);
+        assert_eq!(reason, "SESSION_QUARANTINED");
+        assert!(message.contains("died on it five times"), "{message}");
+        assert!(message.contains("ReleaseQuarantine"), "{message}");
+    }
+}
+
+/// Whoever lets it go on has to know that calls may be made again.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_lost_writes_says_so_and_goes_on_when_that_is_accepted() {
+    let world = World::new().await;
+    let session = left_alone(&world, poison(&world, "")).await;
+    let aside = memory_pb::SetAsideRequest {
+        session: session.clone(),
+    };
+    let mut ownership = world.ownership.clone();
+    ownership.set_aside(for_tenant(aside)).await.unwrap();
+    let lost = pb::QuarantineReason::WritesLost;
+    assert_eq!(world.listed(0).await[0].quarantine_reason(), lost);
+    let mut client = world.client.clone();
+    let asked = pb::GetSessionRequest {
+        session: session.clone(),
+    };
+    let told = client.get_session(asked).await.unwrap().into_inner();
+    assert_eq!(told.session.unwrap().quarantine_reason(), lost);
+    let refused = world.until(cancel(&world, &session)).await.unwrap();
+    let (_, _, message) = reason(&refused.unwrap_err());
+    assert!(message.contains("made again"), "{message}");
+
+    let release = |accept_loss| pb::ReleaseQuarantineRequest {
+        session: session.clone(),
+        accept_loss,
+    };
+    let refused = client.release_quarantine(release(false)).await.unwrap_err();
+    let (kind, reason, _) = reason(&refused);
+    assert_eq!(
+        (kind, &*reason),
+        (ErrorKind::FailedPrecondition, "WRITES_LOST")
+    );
+    assert!(world.claim("o-2").await.is_empty());
+    client.release_quarantine(release(true)).await.unwrap();
+    assert_eq!(world.claim("o-2").await.len(), 1);
+}
+
 fn is_cancellation(kind: &Kind) -> bool {
     let Kind::CommandReceived { command, .. } = kind else {
         return false;
@@ -223,6 +296,7 @@ async fn a_released_session_answers_what_was_asked_of_it() {
     assert!(refused.is_err());
     let release = pb::ReleaseQuarantineRequest {
         session: session.clone(),
+        accept_loss: false,
     };
     let mut client = world.client.clone();
     client.release_quarantine(release).await.unwrap();

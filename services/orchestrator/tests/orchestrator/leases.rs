@@ -1,7 +1,10 @@
 //! Leases: renewed, lost, and their ends.
 
-use crate::support::{Fault, World, chain, count, model_step, panic_at_error, reply, tool_step};
+use crate::support::{
+    Fault, World, chain, count, for_tenant, model_step, panic_at_error, reply, tool_step,
+};
 use cairn_proto::event as wire;
+use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use std::time::Duration;
 
@@ -342,4 +345,43 @@ async fn work_goes_on_until_its_end_is_durable() {
         .await
         .unwrap()
         .expect("it is cancelled");
+}
+
+/// A session with an event of a kind that nobody knows yet, which waits for an owner.
+async fn queue_newer(world: &World, session: &str) {
+    // The time, and an empty message in the field 900.
+    let event = vec![0x08, 0x01, 0xa2, 0x38, 0x00];
+    let request = memory_pb::CreateSessionRequest {
+        session: session.to_owned(),
+        request_id: "make".to_owned(),
+        request_digest: vec![1; 32].into(),
+        events: vec![event.clone().into(), event.into()],
+        last_command_seq: 2,
+        header: Some(memory_pb::Header::default()),
+        operation_id: "operation".to_owned(),
+        ..memory_pb::CreateSessionRequest::default()
+    };
+    let mut journal = world.journal.0.clone();
+    let made = journal.create_session(for_tenant(request)).await;
+    made.expect("a session");
+}
+
+/// It is no fault of the session that this version cannot read it: it is left to a newer one, and
+/// not set aside however often it is looked at.
+#[tokio::test(start_paused = true)]
+async fn a_session_of_a_newer_version_is_given_back_and_its_claims_do_not_count() {
+    let world = World::new().await;
+    queue_newer(&world, "newer").await;
+    world.pass(Duration::from_secs(2)).await;
+    let before = world.faults.calls("ReleaseSession");
+    assert_eq!(before, 1, "it is given back at once, and not claimed again");
+    assert!(
+        nobody_can_claim(&world).await,
+        "others are not kept busy either"
+    );
+    world.pass(Duration::from_secs(300)).await;
+    let looks = world.faults.calls("ReleaseSession");
+    assert!((6..=11).contains(&looks), "{looks} looks in five minutes");
+    let quarantined = pb::SessionStatus::Quarantined;
+    assert_ne!(world.listed(0).await[0].status(), quarantined);
 }

@@ -3,7 +3,7 @@
 use cairn_rpc::metrics::{
     CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, COST_USD, ERRORS, LEASES_LOST,
     LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_ENDED, SESSIONS_OWNED,
-    STEPS, TOKENS, TOOL_TURNS, WATCHERS,
+    SESSIONS_SET_ASIDE, STEPS, TOKENS, TOOL_TURNS, WATCHERS,
 };
 
 /// A metric.
@@ -110,6 +110,11 @@ pub const METRICS: &[Metric] = &[
         LOST_WRITES,
         &["seen_by"],
         "Sessions that were found to have lost acknowledged writes, by who noticed.",
+    ),
+    counter(
+        SESSIONS_SET_ASIDE,
+        &["why"],
+        "Sessions that were set aside, so that nobody works on them before they are released.",
     ),
     gauge(
         QUEUE_SESSIONS,

@@ -70,7 +70,7 @@ fn check_child(parent: &Session, child: &Session, goes_on: bool) {
     assert_eq!(child.runs.len(), parent.runs.len());
     for (mine, was) in child.runs.iter().zip(&parent.runs) {
         assert_eq!((mine.usage, mine.tool_turns), (was.usage, was.tool_turns));
-        assert_eq!(mine.turn_allowance, was.turn_allowance);
+        assert_eq!(mine.allowance, was.allowance);
         assert_eq!(mine.status.is_terminal(), was.status.is_terminal());
         let own_wishes = |seq: &&u64| **seq == 0;
         let kept: Vec<_> = was.revising.keys().filter(own_wishes).collect();

@@ -1,7 +1,8 @@
 //! Taking what was found: a script in each partition.
 
 use super::Candidate;
-use crate::port::{Claim, ClaimRequest, Lease, StoreError, StoreResult};
+use crate::aside;
+use crate::port::{Claim, ClaimRequest, Lease, Quarantine, StoreError, StoreResult};
 use crate::redis::failure::Effect;
 use crate::redis::inner::Inner;
 use crate::redis::keys;
@@ -89,13 +90,16 @@ impl Inner {
             };
             for (place, candidate) in candidates {
                 let epoch = reply.int()?;
-                outcome.set_aside |= epoch == SET_ASIDE;
+                let key = keys::session_of(&candidate.member);
+                if epoch == SET_ASIDE {
+                    outcome.set_aside = true;
+                    key.iter()
+                        .for_each(|key| aside::tell(key, Quarantine::Claims));
+                }
                 if epoch == UNKNOWN_FORMAT {
                     outcome.strange.push(candidate.member.clone());
                 }
-                let (Ok(epoch), Some(key)) =
-                    (u64::try_from(epoch), keys::session_of(&candidate.member))
-                else {
+                let (Ok(epoch), Some(key)) = (u64::try_from(epoch), key) else {
                     continue;
                 };
                 if epoch > 0 {

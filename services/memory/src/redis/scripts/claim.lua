@@ -21,6 +21,7 @@ for i = 1, tonumber(ARGV[4]) do
       redis.call('ZREM', KEYS[1], member)
       redis.call('ZREM', KEYS[2], member)
       redis.call('HSET', key, 'q', 1, 'ow', '', 'le', 0)
+      redis.call('HDEL', key, 'qw')
     else
       epoch = s[2] + 1
       redis.call('ZADD', KEYS[1], ends, member)

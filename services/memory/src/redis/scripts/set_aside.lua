@@ -1,10 +1,12 @@
 -- KEYS: 1 session, 2 leases, 3 due, 4 set aside
 -- ARGV: 1 member
-local s = redis.call('HMGET', KEYS[1], 'f', 'del')
+local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'q', 'qw')
 local bad = refused(s[1], s[2])
 if bad then return bad end
 redis.call('ZADD', KEYS[4], clock(), ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])
-redis.call('HSET', KEYS[1], 'q', 1, 'ow', '', 'le', 0)
-return {'ok'}
+redis.call('HSET', KEYS[1], 'q', 1, 'qw', LOST, 'ow', '', 'le', 0)
+local new = 1
+if quarantine(s[3], s[4]) == 2 then new = 0 end
+return {'ok', new}

@@ -1,7 +1,8 @@
 //! Whether a server has what was answered.
 
 use super::{Mark, Witness};
-use crate::port::{SessionKey, StoreResult};
+use crate::aside;
+use crate::port::{Quarantine, SessionKey, StoreResult};
 use crate::redis::failure::{Effect, odd};
 use crate::redis::keys::{self, PARTITIONS, session_of};
 use crate::redis::node::{Live, Node, Trouble};
@@ -185,7 +186,18 @@ impl Witness {
             }
         }
         let done = node.send_all_over(live.clone(), &commands).await;
-        done.map_err(|trouble| trouble.told(node)).map(drop)
+        let done = done.map_err(|trouble| trouble.told(node))?;
+        // The first answer is that of the script, which is known now.
+        let left = behind
+            .iter()
+            .filter(|it| matches!(it.stored, Stored::At(_)));
+        for (Behind { key, .. }, answer) in left.zip(done.into_iter().skip(1)) {
+            // Somebody else may have been faster, and has told.
+            if is_new(answer) {
+                aside::tell(key, Quarantine::WritesLost);
+            }
+        }
+        Ok(())
     }
 
     fn tell(&self, node: &Node, behind: &[Behind]) {
@@ -235,6 +247,12 @@ impl Witness {
         counter!(metrics::LOST_WRITES, "seen_by" => "store").increment(losses);
         self.losses.send_modify(|known| *known += losses);
     }
+}
+
+/// Whether the script has set a session aside that was not.
+fn is_new(answer: Value) -> bool {
+    let words = Reply::new(answer).and_then(|mut words| Ok((words.text()?, words.int()?)));
+    words.is_ok_and(|(word, new)| word == "ok" && new == 1)
 }
 
 fn is_behind(known: &Mark, stored: Stored) -> bool {

@@ -43,6 +43,7 @@ async fn nothing_is_claimed_by_a_clock_that_was_set_back() {
         key: key("a"),
         owner: "one".to_owned(),
         epoch: 1,
+        delay_ms: 0,
     };
     store.release(release).await.unwrap();
 

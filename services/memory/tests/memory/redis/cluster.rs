@@ -165,6 +165,7 @@ async fn queue(store: &RedisStore, prefix: &str, count: usize) {
             key: key(&session),
             owner: "two".to_owned(),
             epoch: 1,
+            delay_ms: 0,
         };
         store.release(release).await.unwrap();
     }

@@ -43,5 +43,5 @@ async fn the_store_goes_on_at_the_replica_when_the_master_is_killed() {
     assert!(servers.replica.ask(&["ROLE"]).contains("master"));
     // Nothing was lost, so nothing is told.
     assert_eq!(*store.losses().borrow(), 0);
-    assert!(!page.quarantined);
+    assert_eq!(page.quarantined, None);
 }

@@ -126,6 +126,7 @@ async fn live(store: &RedisStore, session: &str, proxy: Option<&Proxy>) {
         key: a.clone(),
         owner: "one".to_owned(),
         epoch: 1,
+        delay_ms: 0,
     };
     ask(proxy, || store.release(release())).await;
     assert_eq!(ask(proxy, || store.delete(&a)).await, !is_repeated);

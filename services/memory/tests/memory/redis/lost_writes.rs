@@ -69,7 +69,10 @@ fn replicated(servers: &RedisSentinel) {
 
 async fn set_aside(store: &RedisStore) -> Vec<String> {
     let listed = store.list("space", None, 100).await.unwrap();
-    let aside = listed.sessions.into_iter().filter(|it| it.quarantined);
+    let aside = listed
+        .sessions
+        .into_iter()
+        .filter(|it| it.quarantined == Some(Quarantine::WritesLost));
     let mut aside: Vec<_> = aside.map(|it| it.session).collect();
     aside.sort();
     aside
@@ -143,7 +146,10 @@ async fn a_failover_that_loses_acknowledged_writes_is_told_to_all_who_knew_of_th
     let second = store.commit(transition("untouched", "one", 1)).await;
     assert_eq!(second.unwrap().first_seq, 3);
     // An operator lets it go on from where it is.
-    store.release_quarantine(&key("idle")).await.unwrap();
+    let idle = key("idle");
+    let unaware = store.release_quarantine(&idle, false).await;
+    assert_eq!(unaware, Err(StoreError::WritesLost));
+    store.release_quarantine(&idle, true).await.unwrap();
     let claims = store.claim(claim("two")).await.unwrap().claims;
     assert_eq!(claims[0].key, key("idle"));
     assert_eq!(*store.losses().borrow(), 5);

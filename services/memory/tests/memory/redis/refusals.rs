@@ -65,6 +65,7 @@ async fn a_session_of_another_format_is_left_alone() {
         key: key("a"),
         owner: "one".to_owned(),
         epoch: 1,
+        delay_ms: 0,
     };
     store.release(release).await.unwrap();
     server.ask(&["HSET", "cairn:{p061}:s:space/a", "f", "9"]);

@@ -4,8 +4,8 @@ mod copy;
 mod memory;
 
 use super::wire::{
-    about, commit_request, create_request, in_namespace, keys, reference, refused, session, status,
-    stored,
+    about, commit_request, create_request, in_namespace, keys, quarantine, reference, refused,
+    session, status, stored,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -128,7 +128,7 @@ impl Store for RemoteStore {
             created_unix_ms: entry.created_unix_ms,
             updated_unix_ms: entry.updated_unix_ms,
             last_seq: entry.last_seq,
-            quarantined: entry.quarantined,
+            quarantined: quarantine(entry.quarantined, entry.quarantine_reason),
         };
         let next = Some(answer.next_page_token).filter(|token| !token.is_empty());
         Ok(SessionPage {
@@ -194,7 +194,7 @@ impl Store for RemoteStore {
                 handled_through: header.handled_through,
                 title: header.title,
             },
-            quarantined: answer.quarantined,
+            quarantined: quarantine(answer.quarantined, answer.quarantine_reason),
         })
     }
 
@@ -338,6 +338,7 @@ impl Store for RemoteStore {
             session: session(&request.key),
             owner: request.owner,
             epoch: request.epoch,
+            delay_ms: request.delay_ms,
         };
         let answer = self
             .ownership
@@ -355,9 +356,10 @@ impl Store for RemoteStore {
         answer.map(drop).map_err(refused)
     }
 
-    async fn release_quarantine(&self, key: &SessionKey) -> StoreResult<()> {
+    async fn release_quarantine(&self, key: &SessionKey, accept_loss: bool) -> StoreResult<()> {
         let message = pb::ReleaseQuarantineRequest {
             session: session(key),
+            accept_loss,
         };
         let answer = self
             .ownership

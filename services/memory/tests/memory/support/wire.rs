@@ -2,7 +2,7 @@
 
 use cairn_memory::error::{
     CONFLICT, END, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN, REQUEST_MISMATCH, TERMINAL,
-    WENT_BACK,
+    WENT_BACK, WRITES_LOST,
 };
 use cairn_memory::port::*;
 use cairn_proto::memory as pb;
@@ -31,6 +31,7 @@ pub(crate) fn refused(status: Status) -> StoreError {
         (Code::FailedPrecondition, TERMINAL) => {
             StoreError::Terminal(End::from_name(error.metadata(END).unwrap()).unwrap())
         }
+        (Code::FailedPrecondition, WRITES_LOST) => StoreError::WritesLost,
         (Code::AlreadyExists, REQUEST_MISMATCH) => StoreError::RequestMismatch,
         (Code::DataLoss | Code::OutOfRange, WENT_BACK) => {
             let number = |name| error.metadata(name).unwrap().parse().unwrap();
@@ -53,6 +54,17 @@ pub(crate) fn refused(status: Status) -> StoreError {
         (Code::Unavailable, OUTCOME_UNKNOWN) => StoreError::unknown(error),
         (code, reason) => panic!("{code:?} {reason}: {error}"),
     }
+}
+
+/// Messages tell twice whether a session is set aside.
+pub(crate) fn quarantine(is_set_aside: bool, reason: i32) -> Option<Quarantine> {
+    let told = match pb::QuarantineReason::try_from(reason).unwrap() {
+        pb::QuarantineReason::Unspecified => None,
+        pb::QuarantineReason::Claims => Some(Quarantine::Claims),
+        pb::QuarantineReason::WritesLost => Some(Quarantine::WritesLost),
+    };
+    assert_eq!(told.is_some(), is_set_aside);
+    told
 }
 
 pub(crate) fn header(header: Header) -> Option<pb::Header> {

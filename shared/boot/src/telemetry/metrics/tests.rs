@@ -87,3 +87,12 @@ fn labels_are_those_of_the_metric(query: &str) {
         assert!(is_known, "{label} in {query}");
     }
 }
+
+#[test]
+fn the_table_of_the_documentation_names_every_metric() {
+    let text = read("../../deploy/otel/README.md");
+    for metric in METRICS {
+        let name = metric.name.strip_prefix("cairn_").unwrap();
+        assert!(text.contains(&format!("`{name}`")), "{name} is missing");
+    }
+}

@@ -6,6 +6,7 @@
 //! well has to be noticed, and so has a store that makes again what is sent again.
 
 use super::CAIRN;
+use super::load::release;
 use super::oracle;
 use super::proxy::Proxy;
 use super::support::{Client, chain};
@@ -174,7 +175,7 @@ impl Load {
         let found = answer.ok().and_then(Result::ok);
         let found = found.and_then(|answer| answer.into_inner().session);
         if found.is_some_and(|it| it.status() == pb::SessionStatus::Quarantined) {
-            let request = pb::ReleaseQuarantineRequest { session };
+            let request = release(session);
             // If it fails it is asked for again.
             let _ = timeout(ANSWER, self.client().release_quarantine(request)).await;
         }
