@@ -175,6 +175,7 @@ impl Case {
         let request = pb::GetPlanRequest {
             session: self.name.clone(),
             run: 1,
+            at_seq: 0,
         };
         let plan = self.client.get_plan(request).await.expect("a plan");
         let steps = plan.into_inner().steps.into_iter();

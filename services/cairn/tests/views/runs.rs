@@ -135,6 +135,7 @@ pub(crate) async fn check_runs(scene: &mut Scene) {
         // The second asked no model.
         usage: first.usage,
         quarantine_reason: 0,
+        forked_from: None,
     };
     assert_eq!(runs, [first.clone(), second.clone()]);
     for (number, run) in [(1, &first), (2, &second), (0, &second)] {
