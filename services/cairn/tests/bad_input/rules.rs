@@ -100,7 +100,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         // A position that the journal has not reached is waited for; a page may be as large as the
         // answer allows; deltas are there or not.
         (_, "after_seq" | "max_entries" | "with_deltas") => ANY,
-        ("GetTreeRequest", "view") => ANY,
+        ("GetTreeRequest", "view") | ("ReleaseQuarantineRequest", "accept_loss") => ANY,
         ("DecideRequest", "pending_id" | "settlement") => required(ID),
         ("Settlement", _) => ANY,
         ("Done", "output") => text(48 * 1024),
