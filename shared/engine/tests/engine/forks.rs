@@ -162,7 +162,11 @@ proptest! {
                 }
                 EventKind::CallIntended { call, .. } => {
                     let was = open.get(call).map(|call| &call.status);
-                    let is_new = matches!(was, None | Some(CallStatus::Requested));
+                    // One that a person had not allowed is made when one allows it here.
+                    let is_new = matches!(
+                        was,
+                        None | Some(CallStatus::Requested | CallStatus::Asking { .. })
+                    );
                     prop_assert!(is_new || allowed.contains(call), "{:?} was {:?}", call, was);
                 }
                 _ => {}
