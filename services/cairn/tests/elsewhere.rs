@@ -36,7 +36,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_does_not_own_a_session_tells_its_owner_at_once() {
+async fn whoever_does_not_own_a_session_on_redis_tells_its_owner_at_once() {
     let site = world::site();
     let world = World::start(&site);
     let mut all = Vec::new();

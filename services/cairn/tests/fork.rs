@@ -6,7 +6,7 @@
 )]
 
 use cairn_testkit::site::Running;
-use cairn_testkit::{Journal, Output, RedisServer, Site};
+use cairn_testkit::{Journal, Output, Site};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,6 @@ struct Place {
     site: Site,
     address: String,
     _serving: Running,
-    _redis: Option<RedisServer>,
 }
 
 impl Place {
@@ -36,15 +35,11 @@ impl Place {
         Self::served(None)
     }
 
-    fn on_redis() -> Self {
-        Self::served(Some(RedisServer::start()))
-    }
-
-    fn served(redis: Option<RedisServer>) -> Self {
+    /// In a store elsewhere, if there is one.
+    fn served(url: Option<&str>) -> Self {
         let site = Site::new(CAIRN);
         site.write("plan.json", TWO);
-        let url = redis.as_ref().map(RedisServer::url);
-        let variables = url.as_ref().map(|url| ("CAIRN_STORE", url.as_str()));
+        let variables = url.map(|url| ("CAIRN_STORE", url));
         let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
         let serving = site.start(&serve, variables.as_slice());
         let told: Value = serde_json::from_str(&serving.first_line).expect("JSON");
@@ -53,7 +48,6 @@ impl Place {
             site,
             address,
             _serving: serving,
-            _redis: redis,
         }
     }
 
@@ -250,15 +244,18 @@ fn in_a_file_what_had_effects_is_not_done_again() {
 /// Each needs a server of Redis.
 mod redis {
     use super::*;
+    use cairn_testkit::RedisServer;
 
     #[test]
     fn a_session_is_forked_at_any_point() {
-        super::a_session_is_forked_at_any_point(&Place::on_redis());
+        let redis = RedisServer::start();
+        super::a_session_is_forked_at_any_point(&Place::served(Some(&redis.url())));
     }
 
     #[test]
     fn what_had_effects_is_not_done_again() {
-        super::what_had_effects_is_not_done_again(&Place::on_redis());
+        let redis = RedisServer::start();
+        super::what_had_effects_is_not_done_again(&Place::served(Some(&redis.url())));
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
         ("ListSessionsRequest", "page_token") => ANY,
         ("StartRunRequest", "run") => required(ANY),
         (_, "run") => RUNS,
-        ("Deny", "reason") => text(64 * 1024),
+        ("Deny", "reason") => text(48 * 1024),
         (_, "reason") => text(1024),
         (_, "at_seq") => EVENTS,
         // Another revision than the one in force, or a proposal or a step that is not there, is no

@@ -178,7 +178,7 @@ pub(super) async fn decide(
         Settlement::Done { output } => check_text("settlement.done.output", output, MAX_OUTPUT)?,
         Settlement::Skip { reason } => check_text("settlement.skip.reason", reason, MAX_REASON)?,
         Settlement::Fail { reason } => check_text("settlement.fail.reason", reason, MAX_REASON)?,
-        Settlement::Deny { reason } => check_text("settlement.deny.reason", reason, MAX_GOAL)?,
+        Settlement::Deny { reason } => check_text("settlement.deny.reason", reason, MAX_OUTPUT)?,
         Settlement::Answer { text } => {
             check_required_text("settlement.answer.text", text, MAX_OUTPUT)?;
         }

@@ -82,7 +82,6 @@ fn session() -> Kinds {
         "session_created.time_to_live": SessionCreated {
             title: "A week".into(), time_to_live_ms: 604_800_000
         }
-        "forked_from": ForkedFrom { session: "s".into(), at_seq: 9, request_id: "q".into(), title: "t".into() }
         "memory_set": MemorySet { key: "tone".into(), value: "dry, ≤ 3 lines\n✓".into() }
         "memory_removed": MemoryRemoved { key: "tone".into() }
         "memory_cleared": MemoryCleared {}

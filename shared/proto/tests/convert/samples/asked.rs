@@ -1,4 +1,4 @@
-//! Questions to people and their answers, and budgets.
+//! Questions to people and their answers, budgets, and forks.
 
 use super::{ATTEMPT, CALL, Kinds, UNLIMITED};
 use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, StartRun};
@@ -41,6 +41,9 @@ pub(super) fn asked() -> Kinds {
             call: call,
             question: "Which of the two?".into(),
             choices: vec!["left".into(), "right".into()],
+        }
+        "forked_from": ForkedFrom {
+            session: "s".into(), at_seq: 9, request_id: "q".into(), title: "t".into()
         }
         "run_waiting.approval": RunWaiting { run: 2, reason: WaitReason::Approval }
         "run_waiting.question": RunWaiting { run: 2, reason: WaitReason::Question }
