@@ -7,7 +7,7 @@ mod run;
 mod step;
 
 use crate::event::{Event, EventKind};
-use crate::state::{Origin, Session};
+use crate::state::Session;
 use crate::transitions::IllegalTransition;
 
 impl Session {
@@ -40,12 +40,7 @@ impl Session {
                 title,
                 ..
             } => {
-                let origin = Origin {
-                    session: session.clone(),
-                    seq: *at_seq,
-                    is_titled: !title.is_empty(),
-                };
-                self.become_fork(origin, title);
+                self.become_fork(session, *at_seq, title);
             }
             E::RevisionRequested { .. }
             | E::PlanProposed { .. }

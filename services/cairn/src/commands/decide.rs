@@ -37,12 +37,12 @@ pub struct Args {
     pending: String,
     /// The answer
     #[command(subcommand)]
-    answer: Answer,
+    answer: Word,
 }
 
 /// An answer.
 #[derive(Debug, Subcommand)]
-enum Answer {
+enum Word {
     /// The call was carried out, with this result
     Done {
         /// What the model is told as the call's result
@@ -146,7 +146,7 @@ fn tell(
     out::line(&hint::go_on(client, session))
 }
 
-impl Answer {
+impl Word {
     fn outcome(self) -> Outcome {
         match self {
             Self::Done { output } => Outcome::Done(Done { output }),

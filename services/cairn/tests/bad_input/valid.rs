@@ -45,6 +45,13 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         }),
         "ListPending" => one(&pb::ListPendingRequest { session }),
         "Decide" => decisions(n, &session),
+        _ => views(method, session),
+    }
+}
+
+/// Requests that show what there is.
+fn views(method: &str, session: String) -> Vec<Vec<u8>> {
+    match method {
         "GetPlan" => one(&pb::GetPlanRequest {
             session,
             run: 1,

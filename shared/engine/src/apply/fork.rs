@@ -5,7 +5,12 @@ use crate::state::{CallStatus, Origin, Session, StepStatus};
 impl Session {
     /// Commands that nobody has answered are not this session's, nor are answers about calls in
     /// doubt that have not taken effect: somebody gave them for what the other session would do.
-    pub(super) fn become_fork(&mut self, origin: Origin, title: &str) {
+    pub(super) fn become_fork(&mut self, parent: &str, at_seq: u64, title: &str) {
+        let origin = Origin {
+            session: parent.to_owned(),
+            seq: at_seq,
+            is_titled: !title.is_empty(),
+        };
         self.commands.clear();
         self.handled_through = self.handled_through.max(origin.seq);
         if !title.is_empty() {

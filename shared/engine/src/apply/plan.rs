@@ -31,30 +31,9 @@ impl Session {
                 *command_seq
             }
             E::PlanProposed {
-                run,
-                proposal,
-                base_revision,
-                plan,
-                request_seq,
-                usage,
-                ..
+                run, request_seq, ..
             } => {
-                let run = self.run_mut(*run)?;
-                run.usage.add(usage);
-                run.revising.remove(request_seq);
-                // A plan that the run itself asked for: by its goal, or by what failed of it. What
-                // takes the place of one under review is to be agreed to in its stead.
-                if run.limits.review_plan && (*request_seq == 0 || run.review.is_some()) {
-                    run.review = Some(*proposal);
-                }
-                let (base_revision, plan) = (*base_revision, plan.clone());
-                run.propose(
-                    *proposal,
-                    Proposal {
-                        base_revision,
-                        plan,
-                    },
-                )?;
+                self.run_mut(*run)?.propose(event)?;
                 *request_seq
             }
             E::RevisionFailed {
@@ -114,7 +93,30 @@ impl Run {
         self.revising.insert(request_seq, wish);
     }
 
-    fn propose(&mut self, number: u32, proposal: Proposal) -> Result<(), IllegalTransition> {
+    fn propose(&mut self, event: &EventKind) -> Result<(), IllegalTransition> {
+        let EventKind::PlanProposed {
+            proposal: number,
+            base_revision,
+            plan,
+            request_seq,
+            usage,
+            ..
+        } = event
+        else {
+            return Ok(());
+        };
+        let number = *number;
+        self.usage.add(usage);
+        self.revising.remove(request_seq);
+        // A plan that the run itself asked for: by its goal, or by what failed of it. What takes the
+        // place of one under review is to be agreed to in its stead.
+        if self.limits.review_plan && (*request_seq == 0 || self.review.is_some()) {
+            self.review = Some(number);
+        }
+        let proposal = Proposal {
+            base_revision: *base_revision,
+            plan: plan.clone(),
+        };
         if number != self.proposed + 1 {
             let what = format_args!("proposal {number}");
             return Err(IllegalTransition::not_allowed(what, self.proposed, "next"));
