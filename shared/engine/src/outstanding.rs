@@ -78,10 +78,14 @@ impl Run {
     /// nothing to be changed yet. A run that is paused, or has used up a budget, asks nothing by
     /// itself, but somebody may want another plan before it goes on.
     fn asks_planner(&self) -> Option<Work> {
-        let has_plan = self.plan.is_some() || self.review.is_some();
+        let is_planning = self.plan.is_none() && self.review.is_none();
+        let is_planning = is_planning && !self.status.is_terminal();
         let is_held = self.status == RunStatus::Paused || self.no_questions().is_some();
-        let mut wishes = self.revising.keys().copied().filter(|_| has_plan);
+        let mut wishes = self.revising.keys().copied();
         let request_seq = wishes.find(|&request_seq| request_seq > 0 || !is_held)?;
+        if is_planning && self.status != RunStatus::Paused {
+            return None;
+        }
         Some(Work::Revise {
             run: self.number,
             request_seq,

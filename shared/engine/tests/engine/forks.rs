@@ -116,6 +116,11 @@ fn check_calls(parent: &Session, child: &Session) {
                 };
                 assert_eq!((&call.status, call.doubts), (&doubtful, was.doubts));
             }
+            // An approval is for one call, and this is another.
+            CallStatus::Requested if was.approval.is_some() => {
+                assert!(matches!(call.status, CallStatus::Asking { .. }), "{call:?}");
+                assert_eq!(call.approval, None);
+            }
             _ => assert_eq!(*call, was),
         }
     }

@@ -200,6 +200,28 @@ fn feedback_for_a_plan_that_is_being_made_waits_for_it() {
     assert_eq!(world.fates(2), "1d 3n | 2s");
 }
 
+/// Whoever wishes something always gets an answer.
+#[test]
+fn a_run_that_has_no_plan_is_given_one_by_a_wish() {
+    let mut failed = World::new();
+    failed.command(with_goal("a goal"));
+    let mut paused = failed.clone();
+    let failure = Failure::new(FailureKind::PlanParse, "BadPlan", "no plan");
+    failed.planned(Err(failure));
+    assert_eq!(failed.run().status, RunStatus::Failed);
+    paused.command(pause());
+    for mut world in [failed, paused] {
+        world.command(wish(true));
+        let request_seq = world.asks()[0];
+        assert!(world.outstanding().contains(&Work::Revise {
+            run: 1,
+            request_seq
+        }));
+        world.revised(Ok(plan("a b")));
+        assert_eq!(world.run().revision(), 1);
+    }
+}
+
 #[test]
 fn wishes_end_with_what_they_were_about() {
     let mut world = running();
