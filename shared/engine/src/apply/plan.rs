@@ -124,8 +124,8 @@ impl Run {
         self.proposed = number;
         self.proposals.insert(number, proposal);
         while self.proposals.len() > MOST_PROPOSALS {
-            let oldest = self.proposals.keys().copied();
-            let oldest = oldest.into_iter().find(|it| Some(*it) != self.review);
+            let mut numbers = self.proposals.keys().copied();
+            let oldest = numbers.find(|number| Some(*number) != self.review);
             oldest.and_then(|oldest| self.proposals.remove(&oldest));
         }
         Ok(())

@@ -5,7 +5,7 @@ use crate::command::OnFailure;
 use crate::event::{AttemptRef, Budget, CallRef, Effect, EventKind, WaitReason};
 use crate::failure::Failure;
 use crate::limits::MAX_PARALLEL_STEPS;
-use crate::state::{RunStatus, StepStatus};
+use crate::state::{Run, RunStatus, StepStatus};
 use crate::transitions::IllegalTransition;
 
 impl Decision<'_> {
@@ -124,7 +124,6 @@ impl Decision<'_> {
         let Some(run) = self.session.run(number) else {
             return Ok(());
         };
-        let lacks = run.lacks();
         let (is, due) = (run.status, run.due_status());
         if is.is_terminal() || is == due {
             return Ok(());
@@ -139,8 +138,9 @@ impl Decision<'_> {
             return Ok(());
         };
         // That time is used up was noted when it was.
-        if let Some(budget) = lacks.filter(|it| reason == WaitReason::Budget && *it != Budget::Time)
-        {
+        let lacks = self.session.run(number).and_then(Run::lacks);
+        let noted = |budget: &Budget| reason != WaitReason::Budget || *budget == Budget::Time;
+        if let Some(budget) = lacks.filter(|budget| !noted(budget)) {
             self.emit(EventKind::BudgetExhausted {
                 run: number,
                 budget,

@@ -67,6 +67,7 @@ impl Decision<'_> {
         name: CallRef,
         settlement: Settlement,
     ) -> Result<Option<Refusal>, IllegalTransition> {
+        use Settlement as S;
         let call = pending_call(self.session, name);
         let ask = match call.map(|call| &call.status) {
             Some(CallStatus::Asking { ask, answer: None }) => ask,
@@ -156,8 +157,6 @@ impl Decision<'_> {
         }
     }
 }
-
-use Settlement as S;
 
 fn check_question(asked: QuestionArguments) -> Result<QuestionArguments, Complaint> {
     let (question, choices) = (&asked.question, &asked.choices);
