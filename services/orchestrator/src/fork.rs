@@ -156,12 +156,12 @@ async fn completion(
         encode_event(event, &mut bytes);
         bytes.into()
     });
-    let has_work = !session.outstanding().is_empty();
+    let needs_owner = session.needs_owner();
     Ok(pb::CopyCompletion {
         events: events.collect(),
         memory: memory(&session),
         header: Some(header(&session)),
-        due_unix_ms: if has_work {
+        due_unix_ms: if needs_owner {
             copied.store_time_unix_ms
         } else {
             0

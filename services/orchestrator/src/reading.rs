@@ -5,7 +5,6 @@ use crate::key::SessionKey;
 use crate::session::listed_title;
 use crate::status::{public_status, status_of};
 use cairn_engine::event::WaitReason;
-use cairn_engine::key::call_key;
 use cairn_engine::message::Usage;
 use cairn_engine::pending::{Pending, Subject, pending};
 use cairn_engine::state::{PlanState, Run, RunStatus, Session, Step, StepStatus};
@@ -164,11 +163,11 @@ fn step_message(step: &Step, ids: &[&str]) -> wire::PlanStep {
 pub(crate) fn pending_messages(key: &SessionKey, session: &Session) -> Vec<pb::Pending> {
     pending(session)
         .into_iter()
-        .map(|open| pending_message(key, open))
+        .map(|open| pending_message(key, session, open))
         .collect()
 }
 
-fn pending_message(key: &SessionKey, open: Pending) -> pb::Pending {
+fn pending_message(key: &SessionKey, session: &Session, open: Pending) -> pb::Pending {
     let mut message = pb::Pending {
         session: key.id.to_string(),
         id: open.id.to_string(),
@@ -194,7 +193,7 @@ fn pending_message(key: &SessionKey, open: Pending) -> pb::Pending {
             message.reason = wire::WaitReason::from(reason).into();
             message.run = call.attempt.run;
             message.step = call.attempt.step;
-            message.call_key = call_key(key.namespace.as_str(), &key.id, call);
+            message.call_key = session.call_key(key.namespace.as_str(), &key.id, call);
         }
     }
     if let Some((question, choices)) = open.question {

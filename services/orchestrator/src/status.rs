@@ -1,6 +1,7 @@
 //! What a session is doing, in one word.
 
 use crate::aside::Aside;
+use cairn_engine::pending::pending;
 use cairn_engine::state::{RunStatus, Session};
 use cairn_proto::memory::SessionStatus as Noted;
 use cairn_proto::orchestrator::SessionStatus;
@@ -10,6 +11,8 @@ pub(crate) fn status_of(session: &Session) -> Noted {
     match session.active_run().map(|run| run.status) {
         None => Noted::Idle,
         Some(RunStatus::Waiting(_)) => Noted::Waiting,
+        // It can be answered before it goes on.
+        Some(RunStatus::Paused) if !pending(session).is_empty() => Noted::Waiting,
         Some(_) => Noted::Running,
     }
 }

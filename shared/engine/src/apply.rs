@@ -40,12 +40,12 @@ impl Session {
                 title,
                 ..
             } => {
-                self.become_fork(session, *at_seq, title);
+                self.become_fork(session, *at_seq, title, at);
             }
             E::RevisionRequested { .. }
             | E::PlanProposed { .. }
             | E::RevisionFailed { .. }
-            | E::PlanApplied { .. } => self.apply_to_plan(&event.kind, at)?,
+            | E::PlanApplied { .. } => self.apply_to_plan(&event.kind)?,
             E::RunStarted { .. }
             | E::BudgetExhausted { .. }
             | E::RunPaused { .. }
@@ -73,8 +73,14 @@ impl Session {
             | E::Decided { .. }
             | E::CallSettled { .. } => self.apply_to_call(&event.kind)?,
         }
+        if let Some(run) = self.runs.last_mut() {
+            run.count_time(at);
+        }
         self.seq += 1;
         self.updated_at = self.updated_at.max(at);
+        if !event.kind.is_of_others() {
+            self.worked_at = self.worked_at.max(at);
+        }
         Ok(())
     }
 
@@ -129,5 +135,10 @@ impl EventKind {
             self,
             Self::MemorySet { .. } | Self::MemoryRemoved { .. } | Self::MemoryCleared
         )
+    }
+
+    /// Others than the owner may have written it.
+    fn is_of_others(&self) -> bool {
+        self.is_memory() || matches!(self, Self::CommandReceived { .. })
     }
 }

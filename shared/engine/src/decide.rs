@@ -21,7 +21,7 @@ use crate::event::{AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
 use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, Usage};
 use crate::plan::{Plan, PlanDraft};
-use crate::state::{Run, RunStatus, Session};
+use crate::state::{Run, Session};
 use crate::transitions::IllegalTransition;
 use std::collections::BTreeMap;
 
@@ -298,10 +298,17 @@ impl Decision<'_> {
     /// Steps and calls with side effects of this run may begin.
     fn may_begin(&self, run: u32) -> bool {
         let run = self.session.run(run);
-        let is_held = run.is_none_or(|r| {
-            r.status == RunStatus::Paused || r.status.is_terminal() || r.no_calls().is_some()
-        });
-        self.facts.starts && !is_held
+        self.facts.starts && run.is_some_and(|run| !run.begins_nothing())
+    }
+
+    /// It is certain that the call was not sent, and it is not to be now: as if just asked for.
+    fn hold(&mut self, call: CallRef) -> Result<(), IllegalTransition> {
+        self.emit(EventKind::CallIntended {
+            call,
+            not_after: 0,
+            time_limit_ms: 0,
+            in_process: false,
+        })
     }
 
     /// May a call be sent, and how? Effectful ones only once this is durable.

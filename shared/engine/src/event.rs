@@ -127,6 +127,7 @@ pub enum EventKind {
         feedback: String,
         apply: bool,
         command_seq: u64,
+        denied: u32,
     },
     PlanProposed {
         run: u32,
@@ -165,6 +166,7 @@ pub enum EventKind {
     RunResumed {
         run: u32,
         command_seq: u64,
+        taken_over: bool,
     },
     BudgetExhausted {
         run: u32,
@@ -178,6 +180,7 @@ pub enum EventKind {
         cost_nano_usd: u64,
         active_ms: u64,
         calls: u32,
+        refused: Option<Failure>,
     },
     RunCompleted {
         run: u32,

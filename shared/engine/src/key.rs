@@ -2,6 +2,7 @@
 
 use crate::event::CallRef;
 use crate::plan::PlanStep;
+use crate::state::Session;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -84,6 +85,15 @@ pub fn call_key(namespace: &str, session: &str, call: CallRef) -> String {
         .number(call.tool_turn.into())
         .number(call.index.into());
     hex(&digest.finish())
+}
+
+impl Session {
+    /// The key of a call of this session, which has the id `own`. What was sent in the session that
+    /// this one was copied from keeps the key of there.
+    pub fn call_key(&self, namespace: &str, own: &str, name: CallRef) -> String {
+        let origin = self.call(name).and_then(|call| call.origin.as_deref());
+        call_key(namespace, origin.unwrap_or(own), name)
+    }
 }
 
 /// What an approval is bound to: a tool and its arguments, as they are written.

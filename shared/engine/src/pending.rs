@@ -93,8 +93,8 @@ impl PendingId {
             ("question", _) => Subject::Question(call?),
             _ => return None,
         };
-        // Only what became of a call, and more of a budget, can be asked again.
-        let is_asked_again = matches!(subject, Subject::Call(_) | Subject::Budget { .. });
+        // An approval and a question of the model are asked once.
+        let is_asked_again = !matches!(subject, Subject::Approval(_) | Subject::Question(_));
         (is_asked_again || time == 1).then_some(Self { subject, time })
     }
 }
@@ -106,7 +106,10 @@ impl fmt::Display for PendingId {
                 write!(f, "budget-{run}")?;
                 return self.fmt_time(f);
             }
-            Subject::Plan { run, proposal } => return write!(f, "plan-{run}.{proposal}"),
+            Subject::Plan { run, proposal } => {
+                write!(f, "plan-{run}.{proposal}")?;
+                return self.fmt_time(f);
+            }
             Subject::Call(call) => ("call", call),
             Subject::Approval(call) => ("approval", call),
             Subject::Question(call) => ("question", call),
@@ -142,14 +145,13 @@ pub fn pending(session: &Session) -> Vec<Pending> {
     }
     let review = run.review.and_then(|proposal| {
         let plan = run.proposals.get(&proposal)?.plan.clone();
-        let run = run.number;
-        Some((Subject::Plan { run, proposal }, plan))
+        Some((proposal, plan))
     });
-    if let Some((subject, plan)) = review {
+    if let Some((proposal, plan)) = review {
         open.push(Pending {
             plan: Some(plan),
-            is_answered: !run.revising.is_empty(),
-            ..Pending::about(PendingId { subject, time: 1 })
+            is_answered: run.is_denied(proposal),
+            ..Pending::about(plan_question(run, proposal))
         });
     }
     if run.status == RunStatus::Waiting(WaitReason::Budget) {
@@ -217,6 +219,30 @@ pub(crate) fn budget_question(run: &Run) -> PendingId {
     PendingId {
         subject: Subject::Budget { run: run.number },
         time: run.raises + 1,
+    }
+}
+
+/// The question whether that plan is to be put into force. A plan that was denied is asked about
+/// anew if there is no other one.
+pub(crate) fn plan_question(run: &Run, proposal: u32) -> PendingId {
+    let denials = run.proposals.get(&proposal).map_or(0, |it| it.denials);
+    PendingId {
+        subject: Subject::Plan {
+            run: run.number,
+            proposal,
+        },
+        time: match run.is_denied(proposal) {
+            true => denials,
+            false => denials + 1,
+        },
+    }
+}
+
+impl Run {
+    /// A person said no to this plan, and another one is being made.
+    pub(crate) fn is_denied(&self, proposal: u32) -> bool {
+        let mut wishes = self.revising.values();
+        wishes.any(|wish| wish.denied == proposal)
     }
 }
 

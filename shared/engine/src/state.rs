@@ -24,6 +24,8 @@ pub struct Session {
     pub created_at: u64,
     /// Time of the last event.
     pub updated_at: u64,
+    /// Time of the last event of an owner: until then somebody worked at it.
+    pub worked_at: u64,
     /// For people.
     pub title: String,
     /// Commands that nobody has answered, by the seq that they were received under.
@@ -120,6 +122,9 @@ pub struct Run {
     pub review: Option<u32>,
     /// The failure of the first step of this plan that failed.
     pub failing: Option<Failure>,
+    /// It was to be allowed more, and a person said no: nothing begins, and once what is under way
+    /// has ended it fails with this.
+    pub ending: Option<Failure>,
     /// Wishes for another plan that the planner is asked about, by the command that they came
     /// with; that of the run itself by 0.
     pub revising: BTreeMap<u64, Revising>,
@@ -180,6 +185,9 @@ pub struct Call {
     pub doubts: u32,
     /// A person has agreed to it: to the call of which this is the digest.
     pub approval: Option<String>,
+    /// The session that it was sent in, or may have been, if this one was copied from there since:
+    /// it keeps the key that it had.
+    pub origin: Option<String>,
 }
 
 /// How far a call got.
@@ -258,6 +266,8 @@ pub struct Revising {
     pub apply: bool,
     /// The revision that was in force when it was asked for.
     pub base_revision: u32,
+    /// The proposal under review that it denies; 0 for none.
+    pub denied: u32,
 }
 
 /// A change of the plan that can be applied as long as the plan is the one that it was made for.
@@ -267,6 +277,8 @@ pub struct Proposal {
     pub base_revision: u32,
     /// The whole plan as it would be.
     pub plan: PlanDraft,
+    /// How often it was denied.
+    pub denials: u32,
 }
 
 impl Session {

@@ -87,7 +87,9 @@ fn fields(kind: &Kind) -> Value {
         Kind::RunStarted(e) => run_started(e),
         Kind::PlanApplied(e) => plan_applied(e),
         Kind::RunWaiting(e) => json!({"run": e.run, "reason": wait_reason(e.reason)}),
-        Kind::RunResumed(e) => json!({"run": e.run, "command_seq": e.command_seq}),
+        Kind::RunResumed(e) => {
+            json!({"run": e.run, "command_seq": e.command_seq, "taken_over": e.taken_over})
+        }
         Kind::RunCompleted(e) => json!({"run": e.run, "answer": e.answer}),
         Kind::RunFailed(e) => run_failed(e),
         Kind::RunCancelled(e) => run_cancelled(e),
@@ -316,6 +318,7 @@ fn budget_raised(e: &wire::BudgetRaised) -> Value {
         "cost_nano_usd": e.cost_nano_usd,
         "active_ms": e.active_ms,
         "calls": e.calls,
+        "refused": failure(e.refused.as_ref()),
     })
 }
 

@@ -90,9 +90,9 @@ fn answer_about_plan(event: EventKind, seq: u64, asked: u64) -> Option<Result<An
         EventKind::RunPaused {
             run, command_seq, ..
         } if command_seq == asked => Some(Ok(Answer::RunPaused { run })),
-        EventKind::RunResumed { run, command_seq } if command_seq == asked => {
-            Some(Ok(Answer::RunResumed { run }))
-        }
+        EventKind::RunResumed {
+            run, command_seq, ..
+        } if command_seq == asked => Some(Ok(Answer::RunResumed { run })),
         EventKind::StepSkipped {
             run,
             step,

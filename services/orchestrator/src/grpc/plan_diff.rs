@@ -78,11 +78,14 @@ fn is_stop(kind: &EventKind) -> bool {
 }
 
 fn message(key: &SessionKey, found: PlanDiff) -> pb::PlanDiff {
-    let effects = found.effects.into_iter().map(|effect| pb::EffectfulCall {
-        step: effect.call.attempt.step,
-        tool: effect.tool,
-        done: effect.is_done,
-        call_key: call_key(key.namespace.as_str(), &key.id, effect.call),
+    let effects = found.effects.into_iter().map(|effect| {
+        let session = effect.origin.as_deref().unwrap_or(&key.id);
+        pb::EffectfulCall {
+            step: effect.call.attempt.step,
+            tool: effect.tool,
+            done: effect.is_done,
+            call_key: call_key(key.namespace.as_str(), session, effect.call),
+        }
     });
     pb::PlanDiff {
         base_revision: found.base_revision,

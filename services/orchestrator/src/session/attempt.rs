@@ -5,7 +5,6 @@ use crate::catalogue::Catalogue;
 use crate::key::SessionKey;
 use cairn_engine::context::step_context;
 use cairn_engine::event::{AttemptRef, CallRef, Effect};
-use cairn_engine::key::call_key;
 use cairn_engine::state::{Attempt, Call, CallStatus, Session};
 use cairn_engine::views::transcript;
 use cairn_proto::event as wire;
@@ -38,7 +37,7 @@ pub(super) fn attempt_start(
             told.results.insert(index);
         } else if may_be_sent(call) {
             told.permitted.insert((index, times_intended(call)));
-            open.push(permitted(key, call_name, call, not_after));
+            open.push(permitted(session, key, call_name, call, not_after));
         }
     }
     let mut start = AttemptStart {
@@ -76,7 +75,6 @@ pub(super) fn step_progress(
     let Some(attempt) = session.attempt(name) else {
         return;
     };
-    let begins_early = !counts_calls(session, name);
     let (tool_turn, calls) = last_turn(attempt);
     if told.tool_turn != tool_turn {
         *told = Told {
@@ -109,13 +107,12 @@ pub(super) fn step_progress(
                     });
                 }
             }
-            // Pure calls began when they were asked for.
-            (CallStatus::Requested, Effect::Pure) if begins_early => {}
             _ if !may_be_sent(call) => {}
+            // An executor that began a pure call when it was asked for knows this already.
             _ => {
                 if told.permitted.insert((index, times_intended(call))) {
                     ack.permitted_calls
-                        .push(permitted(key, call_name, call, not_after));
+                        .push(permitted(session, key, call_name, call, not_after));
                 }
             }
         }
@@ -151,7 +148,13 @@ fn times_intended(call: &Call) -> u32 {
     }
 }
 
-fn permitted(key: &SessionKey, name: CallRef, call: &Call, not_after: i64) -> PermittedCall {
+fn permitted(
+    session: &Session,
+    key: &SessionKey,
+    name: CallRef,
+    call: &Call,
+    not_after: i64,
+) -> PermittedCall {
     let not_after = match (&call.status, call.effect) {
         (_, Effect::Pure) => 0,
         // As durable as the intent itself: what a person is told holds.
@@ -161,7 +164,7 @@ fn permitted(key: &SessionKey, name: CallRef, call: &Call, not_after: i64) -> Pe
     PermittedCall {
         call: Some(name.into()),
         tool_call: Some(call.call.clone().into()),
-        call_key: call_key(key.namespace.as_str(), &key.id, name),
+        call_key: session.call_key(key.namespace.as_str(), &key.id, name),
         not_after_unix_ms: not_after,
         effect: wire::Effect::from(call.effect).into(),
         approval: call.approval.clone().unwrap_or_default(),

@@ -51,12 +51,24 @@ impl Drop for Active {
 }
 
 impl Owner {
+    /// What is being done and has not just reported.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = Work> {
+        let has_reported = |work: &&Work| match work {
+            Work::RunStep(name) => self.reported.contains_key(name),
+            _ => false,
+        };
+        let silent = self.active.keys().filter(move |work| !has_reported(work));
+        silent.copied()
+    }
+
     /// Ends what the state no longer asks for.
     pub(super) fn drop_unwanted(&mut self, left: &Outstanding) {
         let reported = &self.reported;
         self.active.retain(|work, _| match work {
             // One that has just ended is told so once that is durable.
-            Work::RunStep(name) => left.contains(work) || reported.contains_key(name),
+            Work::RunStep(name) => {
+                left.contains(work) || left.ends(work) || reported.contains_key(name)
+            }
             _ => left.contains(work),
         });
     }

@@ -19,7 +19,7 @@ impl Owner {
     /// Commits the events, folds what others appended before them, and lets the session sleep if
     /// nothing is left to do. Says what is left.
     pub(super) async fn make_durable(&mut self, events: Vec<Event>) -> Result<Outstanding, End> {
-        let left = Outstanding::of(&self.session);
+        let left = Outstanding::of(&self.session, self.under_way());
         // An owner that is stopping has begun nothing new: it lets go, and the next one begins.
         let parks = left.is_done() && !self.tenure.is_stopping();
         if !events.is_empty() || parks {
@@ -216,7 +216,15 @@ fn only_ends(event: &EventKind) -> bool {
 
 /// A session whose owners die one after the other, and only take it up again, is set aside.
 fn is_no_progress(event: &EventKind) -> bool {
-    matches!(event, EventKind::AttemptContinued { .. })
+    use EventKind as E;
+    matches!(
+        event,
+        E::AttemptContinued { .. }
+            | E::RunResumed {
+                taken_over: true,
+                ..
+            }
+    )
 }
 
 fn memory_writes(events: &[Event]) -> Vec<pb::MemoryWrite> {

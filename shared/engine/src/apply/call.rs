@@ -18,6 +18,9 @@ impl Session {
                 in_process,
             } => {
                 let call = self.call_mut(*call)?;
+                if *not_after == 0 {
+                    return call.enter(CallStatus::Requested);
+                }
                 let times = match call.status {
                     CallStatus::Intended { times, .. } => times + 1,
                     _ => 1,
@@ -121,7 +124,7 @@ impl Session {
         if call.effect != Effect::Effectful {
             return Ok(());
         }
-        let tool = call.call.name.clone();
+        let (tool, origin) = (call.call.name.clone(), call.origin.clone());
         let effects = &mut self.step_mut(name.attempt)?.effects;
         let mut of_turn = effects.iter_mut().rev().take_while(|known| {
             (known.call.attempt, known.call.tool_turn) == (name.attempt, name.tool_turn)
@@ -132,6 +135,7 @@ impl Session {
                 call: name,
                 tool,
                 is_done,
+                origin,
             }),
         }
         Ok(())
@@ -212,6 +216,7 @@ impl Session {
             status: CallStatus::Requested,
             doubts: 0,
             approval: None,
+            origin: None,
         });
         let of_tools = reply.calls.iter();
         let of_tools = of_tools.filter(|requested| requested.effect != Effect::State);

@@ -1,12 +1,14 @@
 //! What makes a copy a session of its own.
 
-use crate::state::{Ask, Attempt, CallStatus, Origin, Session, StepStatus};
+use crate::event::Effect;
+use crate::state::{Ask, Call, CallStatus, Origin, Session, Step, StepStatus};
 
 impl Session {
     /// Commands that nobody has answered are not this session's, nor is what somebody said for what
     /// the other session would do: answers about calls in doubt that have not taken effect, and
-    /// approvals of calls that have not begun, which are for one call.
-    pub(super) fn become_fork(&mut self, parent: &str, at_seq: u64, title: &str) {
+    /// approvals of calls that have not begun, which are for one call. Calls that were sent there keep
+    /// their keys. Nobody worked at the copy since the cut.
+    pub(super) fn become_fork(&mut self, parent: &str, at_seq: u64, title: &str, at: u64) {
         let origin = Origin {
             session: parent.to_owned(),
             seq: at_seq,
@@ -18,22 +20,29 @@ impl Session {
             title.clone_into(&mut self.title);
         }
         self.forked_from = Some(origin);
+        let worked_at = self.worked_at;
         for run in &mut self.runs {
+            run.rest(worked_at, at);
             let steps = run.plan.iter_mut().flat_map(|plan| &mut plan.steps);
-            let asked = steps.filter_map(|step| match &mut step.status {
-                StepStatus::Running(attempt) => Some(forget_words(attempt)),
-                _ => None,
-            });
-            run.approvals += asked.sum::<u32>();
+            run.approvals += steps.map(|step| inherit(step, parent)).sum::<u32>();
         }
     }
 }
 
 /// How many calls need approval anew.
-fn forget_words(attempt: &mut Attempt) -> u32 {
+fn inherit(step: &mut Step, parent: &str) -> u32 {
+    for effect in &mut step.effects {
+        effect.origin.get_or_insert_with(|| parent.to_owned());
+    }
+    let StepStatus::Running(attempt) = &mut step.status else {
+        return 0;
+    };
     let calls = attempt.turns.iter_mut().flat_map(|turn| &mut turn.calls);
     let mut asked = 0;
     for call in calls {
+        if may_have_been_sent(call) {
+            call.origin.get_or_insert_with(|| parent.to_owned());
+        }
         match &mut call.status {
             CallStatus::InDoubt { answer, .. } => *answer = None,
             CallStatus::Requested => {
@@ -47,4 +56,12 @@ fn forget_words(attempt: &mut Attempt) -> u32 {
         }
     }
     asked
+}
+
+fn may_have_been_sent(call: &Call) -> bool {
+    match call.status {
+        CallStatus::Asking { .. } | CallStatus::Finished { .. } => false,
+        CallStatus::Requested => matches!(call.effect, Effect::Pure | Effect::Idempotent),
+        CallStatus::Intended { .. } | CallStatus::InDoubt { .. } => true,
+    }
 }

@@ -13,11 +13,7 @@ use std::collections::BTreeSet;
 const MOST_PROPOSALS: usize = 8;
 
 impl Session {
-    pub(super) fn apply_to_plan(
-        &mut self,
-        event: &EventKind,
-        at: u64,
-    ) -> Result<(), IllegalTransition> {
+    pub(super) fn apply_to_plan(&mut self, event: &EventKind) -> Result<(), IllegalTransition> {
         use EventKind as E;
         let answered = match event {
             E::RevisionRequested {
@@ -25,9 +21,10 @@ impl Session {
                 feedback,
                 apply,
                 command_seq,
+                denied,
             } => {
                 let run = self.run_mut(*run)?;
-                run.wish(*command_seq, feedback, *apply);
+                run.wish(*command_seq, feedback, *apply, *denied);
                 *command_seq
             }
             E::PlanProposed {
@@ -57,7 +54,6 @@ impl Session {
                 self.keep_contexts(*run)?;
                 let run = self.run_mut(*run)?;
                 run.apply_plan(event)?;
-                run.count_time(at);
                 *command_seq
             }
             other => return Err(IllegalTransition::missing(format!("plan event {other:?}"))),
@@ -84,12 +80,16 @@ impl Run {
         self.plan.as_ref().map_or(0, |plan| plan.revision)
     }
 
-    fn wish(&mut self, request_seq: u64, feedback: &str, apply: bool) {
+    fn wish(&mut self, request_seq: u64, feedback: &str, apply: bool, denied: u32) {
         let wish = Revising {
             feedback: feedback.to_owned(),
             apply,
             base_revision: self.revision(),
+            denied,
         };
+        if let Some(proposal) = self.proposals.get_mut(&denied) {
+            proposal.denials += 1;
+        }
         self.revising.insert(request_seq, wish);
     }
 
@@ -116,6 +116,7 @@ impl Run {
         let proposal = Proposal {
             base_revision: *base_revision,
             plan: plan.clone(),
+            denials: 0,
         };
         if number != self.proposed + 1 {
             let what = format_args!("proposal {number}");
@@ -177,6 +178,7 @@ impl Run {
         self.proposals.clear();
         self.review = None;
         self.failing = None;
+        self.ending = None;
         self.failure = None;
         self.answer.clear();
         self.cancel_reason.clear();

@@ -31,8 +31,17 @@ impl Session {
                 self.run_mut(*run)?.enter(RunStatus::Paused)?;
                 self.answer_command(*command_seq);
             }
-            E::RunResumed { run, command_seq } => {
+            E::RunResumed {
+                run,
+                command_seq,
+                taken_over,
+            } => {
+                let worked_at = self.worked_at;
                 let run = self.run_mut(*run)?;
+                if *taken_over {
+                    run.rest(worked_at, at);
+                    return Ok(());
+                }
                 if run.status.is_terminal() {
                     let what = format_args!("run {}", run.number);
                     let from = run.status;
@@ -53,6 +62,7 @@ impl Session {
                 cost_nano_usd,
                 active_ms,
                 calls,
+                refused,
             } => {
                 let run = self.run_mut(*run)?;
                 run.allowance.raise(&Raise {
@@ -64,12 +74,10 @@ impl Session {
                 });
                 run.is_out_of_time &= *active_ms == 0;
                 run.raises += 1;
+                run.ending.clone_from(refused);
                 self.answer_command(*command_seq);
             }
             other => self.end_run(other, at)?,
-        }
-        if let Some(run) = self.runs.last_mut() {
-            run.count_time(at);
         }
         Ok(())
     }
@@ -149,6 +157,7 @@ impl Session {
             questions: 0,
             review: None,
             failing: None,
+            ending: None,
             revising: BTreeMap::new(),
             proposals: BTreeMap::new(),
             proposed: 0,
@@ -231,7 +240,8 @@ impl Run {
                 || self.plan.is_none()
                 || (self.no_calls().is_some() && self.has_more_to_begin())
         };
-        self.no_questions().filter(asks)
+        let is_ending = self.ending.is_some();
+        self.no_questions().filter(asks).filter(|_| !is_ending)
     }
 
     /// A step could begin, as far as the plan goes.

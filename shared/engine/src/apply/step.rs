@@ -207,6 +207,7 @@ fn tool_turn(step: &Step, effect: Effect) -> Turn {
             status: CallStatus::Requested,
             doubts: 0,
             approval: None,
+            origin: None,
         }],
     }
 }

@@ -11,6 +11,10 @@ use crate::transitions::IllegalTransition;
 impl Decision<'_> {
     /// Starts what is ready, ends the run if nothing is left, and says whether it waits.
     pub(super) fn advance(&mut self, number: u32) -> Result<(), IllegalTransition> {
+        self.note_time(number)?;
+        if let Some(failure) = self.session.run(number).and_then(|run| run.ending.clone()) {
+            return self.end_as_told(number, failure);
+        }
         while let Some(step) = self.next_step(number) {
             self.start_step(number, step)?;
         }
@@ -132,6 +136,7 @@ impl Decision<'_> {
             self.emit(EventKind::RunResumed {
                 run: number,
                 command_seq: 0,
+                taken_over: false,
             })?;
         }
         let RunStatus::Waiting(reason) = due else {

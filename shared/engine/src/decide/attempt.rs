@@ -97,7 +97,10 @@ impl Decision<'_> {
             // It is certain that the call was not sent: it may be, with the same key.
             CallStatus::Intended { times, .. } if may_be_sent && times < MOST_INTENTS => {
                 let tool = call.call.name.clone();
-                self.intend(result.call, &tool)
+                match self.may_begin(result.call.attempt.run) {
+                    true => self.intend(result.call, &tool),
+                    false => self.hold(result.call),
+                }
             }
             CallStatus::Requested if may_be_sent && self.may_begin(result.call.attempt.run) => {
                 let tool = call.call.name.clone();

@@ -2,11 +2,11 @@
 
 use super::Decision;
 use super::command::{Refusal, not_pending, refuse};
-use crate::command::{RunLimits, Settlement};
-use crate::event::{AttemptRef, Budget, EventKind, WaitReason};
+use crate::command::Settlement;
+use crate::event::{Budget, EventKind, WaitReason};
 use crate::failure::{Failure, FailureKind};
 use crate::pending::{PendingId, budget_question};
-use crate::state::{Raise, Run, RunStatus};
+use crate::state::{Attempt, Raise, Run, RunStatus};
 use crate::transitions::IllegalTransition;
 
 impl Decision<'_> {
@@ -36,15 +36,15 @@ impl Decision<'_> {
         };
         match settlement {
             Settlement::Retry => {
-                let more = fresh(run);
-                self.raise(number, command_seq, more)?;
+                let more = run.lacks().map(|budget| fresh(run, budget));
+                self.raise(number, command_seq, more.unwrap_or_default(), None)?;
                 self.begin_again(number)?;
                 Ok(None)
             }
             Settlement::Fail { reason } => {
                 let failure = used_up(run, &reason);
-                self.raise(number, command_seq, Raise::default())?;
-                self.end_at_budget(number, failure)?;
+                self.raise(number, command_seq, Raise::default(), Some(failure))?;
+                self.advance(number)?;
                 Ok(None)
             }
             _ => Ok(refuse(
@@ -54,7 +54,13 @@ impl Decision<'_> {
         }
     }
 
-    fn raise(&mut self, run: u32, command_seq: u64, more: Raise) -> Result<(), IllegalTransition> {
+    fn raise(
+        &mut self,
+        run: u32,
+        command_seq: u64,
+        more: Raise,
+        refused: Option<Failure>,
+    ) -> Result<(), IllegalTransition> {
         self.emit(EventKind::BudgetRaised {
             run,
             turns: more.turns,
@@ -63,6 +69,7 @@ impl Decision<'_> {
             cost_nano_usd: more.cost_nano_usd,
             active_ms: more.active_ms,
             calls: more.calls,
+            refused,
         })
     }
 
@@ -74,15 +81,25 @@ impl Decision<'_> {
         self.settle_due()
     }
 
-    /// What needs no more of the budget goes on; the run ends with the last of it.
-    fn end_at_budget(&mut self, number: u32, failure: Failure) -> Result<(), IllegalTransition> {
-        for attempt in self.held(number) {
-            self.fail_step(attempt, failure.clone())?;
+    /// A person said that the run is not to be allowed more: nothing begins, calls with side effects
+    /// that are under way end, and the run with them.
+    pub(super) fn end_as_told(
+        &mut self,
+        number: u32,
+        failure: Failure,
+    ) -> Result<(), IllegalTransition> {
+        let run = self.session.run(number);
+        if run.is_none_or(|run| run.status == RunStatus::Paused || run.status.is_terminal()) {
+            return Ok(());
         }
-        self.advance(number)?;
-        let is_idle = |run: &&Run| run.running_attempts().next().is_none();
-        let run = self.session.active_run().filter(is_idle);
-        if run.is_none_or(|run| run.number != number) {
+        for attempt in self.running(number) {
+            let running = self.session.attempt(attempt);
+            if !running.is_some_and(Attempt::has_intended_call) {
+                self.fail_step(attempt, failure.clone())?;
+            }
+        }
+        self.reconcile_status(number)?;
+        if !self.running(number).is_empty() {
             return Ok(());
         }
         self.drop_wishes(number, &failure.message)?;
@@ -93,51 +110,31 @@ impl Decision<'_> {
             duration_ms: 0,
         })
     }
-
-    /// Attempts that cannot go on without more of the budget.
-    fn held(&self, number: u32) -> Vec<AttemptRef> {
-        let Some(run) = self.session.run(number) else {
-            return Vec::new();
-        };
-        let holds_calls = run.no_calls().is_some();
-        let held = run.running_attempts().filter(|(_, step, attempt)| {
-            step.plan.tool.is_none() || (holds_calls && !attempt.has_intended_call())
-        });
-        held.map(|(name, ..)| name).collect()
-    }
 }
 
-/// As much again of what is used up as there was at first.
-fn fresh(run: &Run) -> Raise {
-    let RunLimits {
-        max_turns,
-        max_tokens,
-        max_cost_nano_usd,
-        max_active_ms,
-        max_calls,
-        ..
-    } = run.limits;
+/// As much again of a budget that is used up as there was at first. What was used beyond it is not
+/// taken from the next; calls beyond it have not been made, and are.
+fn fresh(run: &Run, budget: Budget) -> Raise {
+    let (limits, allowed) = (run.limits, run.allowance);
     let mut more = Raise::default();
-    for budget in run.used_up() {
-        match budget {
-            Budget::Turns => more.turns = max_turns,
-            // What was used beyond the budget is not taken from the next.
-            Budget::Tokens => {
-                more.tokens = max_tokens + over(run.usage.tokens(), run.allowance.tokens)
-            }
-            Budget::Cost => {
-                let over = over(run.usage.cost_nano_usd, run.allowance.cost_nano_usd);
-                more.cost_nano_usd = max_cost_nano_usd + over;
-            }
-            Budget::Time => {
-                more.active_ms = max_active_ms + over(run.active_ms, run.allowance.active_ms)
-            }
-            Budget::Calls => {
-                let beyond = run
-                    .calls
-                    .saturating_sub(run.allowance.calls.unwrap_or(run.calls));
-                more.calls = max_calls.max(beyond);
-            }
+    match budget {
+        Budget::Turns => {
+            let over = run.tool_turns.saturating_sub(allowed.turns);
+            more.turns = limits.max_turns.saturating_add(over);
+        }
+        Budget::Tokens => {
+            more.tokens = limits.max_tokens + over(run.usage.tokens(), allowed.tokens);
+        }
+        Budget::Cost => {
+            let over = over(run.usage.cost_nano_usd, allowed.cost_nano_usd);
+            more.cost_nano_usd = limits.max_cost_nano_usd + over;
+        }
+        Budget::Time => {
+            more.active_ms = limits.max_active_ms + over(run.active_ms, allowed.active_ms);
+        }
+        Budget::Calls => {
+            let beyond = run.calls.saturating_sub(allowed.calls.unwrap_or(run.calls));
+            more.calls = limits.max_calls.max(beyond);
         }
     }
     more
@@ -147,21 +144,31 @@ fn over(used: u64, most: Option<u64>) -> u64 {
     most.map_or(0, |most| used.saturating_sub(most))
 }
 
+/// Tells what it was allowed, with what people allowed it since.
 fn used_up(run: &Run, reason: &str) -> Failure {
-    let limits = run.limits;
+    let allowed = run.allowance;
     let (name, what) = match run.lacks() {
-        Some(Budget::Tokens) => ("max_tokens", format!("{} tokens", limits.max_tokens)),
+        Some(Budget::Tokens) => {
+            let most = allowed.tokens.unwrap_or_default();
+            ("max_tokens", format!("{most} tokens"))
+        }
         Some(Budget::Cost) => {
-            let dollars = limits.max_cost_nano_usd as f64 / 1e9;
+            let dollars = allowed.cost_nano_usd.unwrap_or_default() as f64 / 1e9;
             ("max_cost", format!("budget of ${dollars}"))
         }
         Some(Budget::Time) => {
-            let seconds = limits.max_active_ms as f64 / 1e3;
+            let seconds = allowed.active_ms.unwrap_or_default() as f64 / 1e3;
             ("max_active", format!("{seconds} s of active time"))
         }
-        Some(Budget::Calls) => ("max_calls", format!("{} tool calls", limits.max_calls)),
-        Some(Budget::Turns) | None => ("max_turns", format!("{} tool turns", limits.max_turns)),
+        Some(Budget::Calls) => {
+            let most = allowed.calls.unwrap_or_default();
+            ("max_calls", format!("{most} tool calls"))
+        }
+        Some(Budget::Turns) | None => ("max_turns", format!("{} tool turns", allowed.turns)),
     };
-    let message = format!("the run's {what} are used up; {reason}");
+    let mut message = format!("the run's {what} are used up");
+    if !reason.is_empty() {
+        message = format!("{message}; {reason}");
+    }
     Failure::new(FailureKind::LimitExceeded, name, message)
 }

@@ -47,6 +47,7 @@ impl Decision<'_> {
         self.emit(EventKind::RunResumed {
             run: number,
             command_seq,
+            taken_over: false,
         })?;
         self.begin_again(number)?;
         Ok(None)

@@ -4,24 +4,47 @@ use super::Decision;
 use crate::command::Settlement;
 use crate::event::{AttemptRef, CallRef, Effect, EventKind};
 use crate::failure::{Failure, FailureKind};
-use crate::state::{Attempt, Call, CallStatus};
+use crate::state::{Attempt, Call, CallStatus, Run};
 use crate::transitions::IllegalTransition;
 
 impl Decision<'_> {
     /// What the owner before had running goes on, but for calls with side effects that may have
-    /// been sent: those are in doubt.
+    /// been sent: those are in doubt. What people have said meanwhile counts before anything else
+    /// begins: whoever cancels the run of a process that has died wants no more of it.
     pub(super) fn take_over(&mut self, holder_dead: bool) -> Result<(), IllegalTransition> {
-        let Some(run) = self.session.active_run() else {
-            return Ok(());
-        };
-        let number = run.number;
-        for attempt in self.running(number) {
+        let active = self.session.active_run();
+        let attempts = active.map_or_else(Vec::new, |run| self.running(run.number));
+        self.note_absence()?;
+        for &attempt in &attempts {
             self.emit(EventKind::AttemptContinued { attempt })?;
             self.doubt_intended_calls(attempt, holder_dead)?;
+        }
+        if self.facts.starts {
+            for _ in 0..self.session.commands.len() {
+                self.handle_command()?;
+            }
+        }
+        // Those of them that are still under way.
+        for attempt in attempts {
             self.intend_requested_calls(attempt)?;
         }
         self.settle_due()?;
-        self.reconcile_status(number)
+        let active = self.session.active_run().map(|run| run.number);
+        active.map_or(Ok(()), |number| self.reconcile_status(number))
+    }
+
+    /// The time in which the run had no owner is not taken from its own.
+    fn note_absence(&mut self) -> Result<(), IllegalTransition> {
+        let active = self.session.active_run();
+        let is_counted = |run: &&Run| run.active_since.is_some() && run.deadline().is_some();
+        let Some(run) = active.filter(is_counted).map(|run| run.number) else {
+            return Ok(());
+        };
+        self.emit(EventKind::RunResumed {
+            run,
+            command_seq: 0,
+            taken_over: true,
+        })
     }
 
     pub(super) fn attempt_lost(&mut self, attempt: AttemptRef) -> Result<(), IllegalTransition> {
@@ -30,7 +53,7 @@ impl Decision<'_> {
         }
         self.emit(EventKind::AttemptContinued { attempt })?;
         self.doubt_intended_calls(attempt, false)?;
-        self.reconcile_status(attempt.run)
+        self.advance(attempt.run)
     }
 
     /// They have just been asked for, or an owner that was about to let go has left them. While a call
@@ -69,7 +92,7 @@ impl Decision<'_> {
             return Ok(());
         };
         let mut doubtful = Vec::new();
-        for (name, call) in running.calls(attempt) {
+        for (name, call) in running.last_calls(attempt) {
             if let CallStatus::Intended {
                 not_after,
                 time_limit_ms,
@@ -101,7 +124,7 @@ impl Decision<'_> {
         let number = run.number;
         let mut due = Vec::new();
         for (name, _, attempt) in run.running_attempts() {
-            for (call, state) in attempt.calls(name) {
+            for (call, state) in attempt.last_calls(name) {
                 if let CallStatus::InDoubt {
                     settle_after,
                     answer: Some(answer),

@@ -9,7 +9,7 @@ use crate::event::{AttemptRef, CallFinished, CallRef, EventKind};
 use crate::key::approval_digest;
 use crate::limits::{MAX_CHOICES, MAX_QUESTION};
 use crate::message::{ToolCall, Usage};
-use crate::pending::{PendingId, Subject, pending_call};
+use crate::pending::{PendingId, Subject, pending_call, plan_question};
 use crate::state::{Ask, CallStatus};
 use crate::transitions::IllegalTransition;
 use serde::Deserialize;
@@ -117,6 +117,7 @@ impl Decision<'_> {
     ) -> Result<Option<Refusal>, IllegalTransition> {
         let run = self.session.active_run();
         let run = run.filter(|run| run.number == number && run.review == Some(proposal));
+        let run = run.filter(|run| plan_question(run, proposal) == id);
         let proposed = run.and_then(|run| Some((run, run.proposals.get(&proposal)?)));
         let Some((run, proposed)) = proposed else {
             return Ok(not_pending(&id.to_string()));
@@ -132,7 +133,7 @@ impl Decision<'_> {
                 self.put_into_force(number, change)?;
                 Ok(None)
             }
-            Settlement::Deny { .. } if !run.revising.is_empty() => {
+            Settlement::Deny { .. } if run.is_denied(proposal) => {
                 let message = format!("'{id}' was denied already, and another plan is asked for");
                 Ok(refuse("ALREADY_DECIDED", message))
             }
@@ -147,6 +148,7 @@ impl Decision<'_> {
                     feedback: reason,
                     apply: false,
                     command_seq,
+                    denied: proposal,
                 })?;
                 Ok(None)
             }

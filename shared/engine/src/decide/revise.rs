@@ -9,7 +9,7 @@ use crate::limits::MAX_GOAL;
 use crate::message::Usage;
 use crate::plan::{Plan, PlanDraft};
 use crate::revise::{draft_of, inherit_redo, numbers};
-use crate::state::{Run, RunStatus};
+use crate::state::{Revising, Run, RunStatus};
 use crate::transitions::IllegalTransition;
 
 /// Most wishes that the planner is asked about, one after the other.
@@ -43,6 +43,7 @@ impl Decision<'_> {
                 feedback: wish.feedback,
                 apply: wish.apply,
                 command_seq,
+                denied: 0,
             })?;
             self.reconcile_status(number)?;
             return Ok(None);
@@ -194,6 +195,7 @@ impl Decision<'_> {
             feedback,
             apply: !self.session.run(run).is_some_and(is_reviewed),
             command_seq: 0,
+            denied: 0,
         })
     }
 
@@ -264,6 +266,7 @@ impl Decision<'_> {
             self.emit(EventKind::RunResumed {
                 run,
                 command_seq: 0,
+                taken_over: false,
             })?;
         }
         for attempt in dropped {
@@ -278,7 +281,32 @@ impl Decision<'_> {
             usage: change.usage,
             duration_ms: change.duration_ms,
         })?;
+        self.drop_void_wishes(run)?;
         self.advance(run)
+    }
+
+    /// Wishes about the plan before, or for another one than a person has agreed to, are answered
+    /// without the planner: nothing could come of its answer.
+    fn drop_void_wishes(&mut self, number: u32) -> Result<(), IllegalTransition> {
+        let Some(run) = self.session.run(number) else {
+            return Ok(());
+        };
+        let revision = run.revision();
+        let failure = Failure::new(FailureKind::Other, "PlanMovedOn", moved_on(run).message);
+        let wishes = run.revising.iter();
+        let is_void = |wish: &Revising| wish.base_revision != revision || wish.denied > 0;
+        let void = wishes.filter(|(_, wish)| is_void(wish));
+        let void: Vec<u64> = void.map(|(&request_seq, _)| request_seq).collect();
+        for request_seq in void {
+            self.emit(EventKind::RevisionFailed {
+                run: number,
+                request_seq,
+                failure: failure.clone(),
+                usage: Usage::default(),
+                duration_ms: 0,
+            })?;
+        }
+        Ok(())
     }
 
     /// Ends a running step that nobody wants any more.

@@ -102,16 +102,47 @@ impl Run {
         (!self.is_out_of_time).then(|| since.saturating_add(left))
     }
 
-    /// Its status has changed at that time: whether time counts from now on.
+    /// One more question to a model may begin beside so many that may be under way. Each of those
+    /// takes a turn, and is reckoned to take as many tokens and as much money as the turns of the
+    /// run took so far on average.
+    pub(crate) fn may_ask_model(&self, under_way: u32) -> bool {
+        let turns = u64::from(self.tool_turns.max(1));
+        let fits = |used: u64, most: Option<u64>| {
+            let reserved = (used / turns).saturating_mul(u64::from(under_way));
+            most.is_none_or(|most| used.saturating_add(reserved) < most)
+        };
+        self.no_questions().is_none()
+            && self.tool_turns.saturating_add(under_way) < self.allowance.turns
+            && fits(self.usage.tokens(), self.allowance.tokens)
+            && fits(self.usage.cost_nano_usd, self.allowance.cost_nano_usd)
+    }
+
+    /// Something happened at that time: whether time counts from now on.
     pub(crate) fn count_time(&mut self, at: u64) {
-        let is_active = matches!(self.status, RunStatus::Planning | RunStatus::Running);
-        match (self.active_since, is_active) {
+        match (self.active_since, self.is_worked_at()) {
             (None, true) => self.active_since = Some(at),
             (Some(since), false) => {
                 self.active_ms = self.active_ms.saturating_add(at.saturating_sub(since));
                 self.active_since = None;
             }
             _ => {}
+        }
+    }
+
+    /// Nobody worked at it between these two times.
+    pub(crate) fn rest(&mut self, from: u64, to: u64) {
+        if let Some(since) = self.active_since {
+            self.active_ms = self.active_ms.saturating_add(from.saturating_sub(since));
+            self.active_since = Some(to);
+        }
+    }
+
+    /// A plan is made, or steps are carried out. While one waits for a person, others may go on.
+    fn is_worked_at(&self) -> bool {
+        match self.status {
+            RunStatus::Planning | RunStatus::Running => true,
+            RunStatus::Waiting(_) => self.attempts_to_run().next().is_some(),
+            _ => false,
         }
     }
 }

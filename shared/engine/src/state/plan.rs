@@ -69,6 +69,8 @@ pub struct EffectfulCall {
     pub tool: String,
     /// It has a result that tells of no failure.
     pub is_done: bool,
+    /// As [`Call::origin`](super::Call::origin).
+    pub origin: Option<String>,
 }
 
 /// A point in a run.

@@ -235,6 +235,7 @@ fn effects(run: u32, gone: &[(u32, &Step)]) -> Vec<EffectfulCall> {
             call: name,
             tool: call.call.name.clone(),
             is_done: false,
+            origin: call.origin.clone(),
         }));
     }
     effects

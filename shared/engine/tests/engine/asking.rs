@@ -359,9 +359,43 @@ fn a_planner_that_fails_leaves_the_plan_to_be_decided() {
         usage: cairn_engine::message::Usage::default(),
         duration_ms: 5,
     });
-    assert_eq!(open(&world), ["plan-1.1"]);
+    // Another question: the first no, sent once more, must not cost another plan.
+    assert_eq!(open(&world), ["plan-1.1-2"]);
     assert!(!pending(&world.session)[0].is_answered);
     assert_eq!(world.run().status, REVIEW);
+    let late = world.answer("plan-1.1", deny("shorter, please"));
+    assert_refused(&late, "NOT_PENDING", "asked again");
+    let events = world.answer("plan-1.1-2", deny("much shorter"));
+    assert_eq!(kinds(&events), ["RevisionRequested"]);
+    assert!(pending(&world.session)[0].is_answered);
+    let twice = world.answer("plan-1.1-2", deny("much shorter"));
+    assert_refused(&twice, "ALREADY_DECIDED", "denied already");
+}
+
+#[test]
+fn feedback_of_somebody_else_denies_no_plan() {
+    let mut world = reviewed(OnFailure::Stop);
+    world.command(Command::RevisePlan(RevisePlan {
+        run: 1,
+        feedback: "mention the year".to_owned(),
+        apply: true,
+        ..RevisePlan::default()
+    }));
+    assert!(!pending(&world.session)[0].is_answered);
+    let events = world.answer("plan-1.1", deny("shorter, please"));
+    assert_eq!(kinds(&events), ["RevisionRequested"]);
+}
+
+/// The plan that was to come in its stead is not paid for any more; what others wished of the first
+/// plan is asked about this one.
+#[test]
+fn a_plan_that_is_agreed_to_after_all_needs_no_other() {
+    let mut world = reviewed(OnFailure::Stop);
+    world.answer("plan-1.1", deny("shorter, please"));
+    let events = world.answer("plan-1.1", Settlement::Approve);
+    let goes_on = ["RunResumed", "PlanApplied", "RevisionFailed", "StepStarted"];
+    assert_eq!(kinds(&events), goes_on);
+    assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
 }
 
 #[test]

@@ -51,6 +51,10 @@ fn is_under_way(call: &Call) -> bool {
     call.effect == Effect::Effectful && matches!(call.status, CallStatus::Intended { .. })
 }
 
+fn may_be_made_again(call: &Call) -> bool {
+    matches!(call.effect, Effect::Pure | Effect::Idempotent)
+}
+
 /// What the child's state is by the parent's at the cut, but for the calls that came into doubt.
 fn check_child(parent: &Session, child: &Session, goes_on: bool) {
     assert!(child.commands.is_empty());
@@ -120,6 +124,11 @@ fn check_calls(parent: &Session, child: &Session) {
             CallStatus::Requested if was.approval.is_some() => {
                 assert!(matches!(call.status, CallStatus::Asking { .. }), "{call:?}");
                 assert_eq!(call.approval, None);
+            }
+            // The same call, wherever it is sent from.
+            CallStatus::Requested | CallStatus::Intended { .. } if may_be_made_again(&was) => {
+                assert_eq!(call.origin.as_deref(), Some("parent"));
+                assert_eq!(call.status, was.status);
             }
             _ => assert_eq!(*call, was),
         }

@@ -4,6 +4,7 @@ use cairn_engine::context::step_context;
 use cairn_engine::event::{AttemptRef, Effect, Event, EventKind, WaitReason};
 use cairn_engine::key::{StepKey, step_keys};
 use cairn_engine::outstanding::Work;
+use cairn_engine::pending::pending;
 use cairn_engine::plan::{Plan, PlanDraft, numbers_of};
 use cairn_engine::state::{
     Ask, Call, CallStatus, PlanState, Run, RunStatus, Session, Step, StepStatus,
@@ -21,6 +22,7 @@ pub(crate) fn check_session(session: &Session) {
     }
     let again = session.outstanding();
     assert_eq!(again, session.outstanding());
+    check_moves(session, &again);
     let Some(run) = session.active_run() else {
         let is_about_plan = |work: &Work| matches!(work, Work::HandleCommand | Work::Revise { .. });
         assert!(again.iter().all(is_about_plan), "{again:?}");
@@ -44,6 +46,32 @@ pub(crate) fn check_session(session: &Session) {
         RunStatus::Paused => check_paused(session, &again),
         _ => assert!(!again.is_empty(), "nothing to do in {run:#?}"),
     }
+}
+
+/// Work, a person who is asked, or time moves whatever is to move: an active run that is not paused,
+/// and everybody's wish for another plan.
+fn check_moves(session: &Session, work: &[Work]) {
+    let asked = pending(session).iter().any(|open| !open.is_answered);
+    let moves = asked || !work.is_empty();
+    let is_paused = |run: &Run| run.status == RunStatus::Paused;
+    let active = session.active_run();
+    let stands_still = active.is_some_and(|run| !is_paused(run)) && !moves;
+    assert!(!stands_still, "nothing moves {active:#?}");
+    assert_eq!(session.needs_owner(), needs_owner(session, work));
+    let wishes = session.runs.last().into_iter();
+    let mut wishes = wishes.flat_map(|run| run.revising.keys().map(move |seq| (run, *seq)));
+    // The run's own wait for it to go on; those for a plan that is being made, for that plan.
+    let is_answered = |(run, request_seq): (&Run, u64)| {
+        let by_planner = |work: &Work| matches!(work, Work::Plan { .. } | Work::Revise { .. });
+        work.iter().any(by_planner) || asked || (request_seq == 0 && is_paused(run))
+    };
+    assert!(wishes.all(is_answered), "nobody answers a wish: {work:?}");
+}
+
+/// Work, or a run that goes on: an owner may have left steps to the next.
+fn needs_owner(session: &Session, work: &[Work]) -> bool {
+    let goes_on = |run: &Run| matches!(run.status, RunStatus::Planning | RunStatus::Running);
+    !work.is_empty() || session.active_run().is_some_and(goes_on)
 }
 
 /// A run waits for a person only while there is a question that nobody has answered, or an answer
@@ -72,7 +100,10 @@ fn check_waiting(run: &Run, work: &[Work]) {
     }
     let answers = doubts(run).iter().filter(|answered| **answered).count();
     let wakes = work.iter().filter(|it| matches!(it, Work::Wake { .. }));
-    assert_eq!(wakes.count(), usize::from(answers > 0));
+    assert_eq!(
+        wakes.count(),
+        usize::from(answers > 0 || run.deadline().is_some())
+    );
 }
 
 /// Nobody keeps a slot for what waits for a person, and no call is sent that nobody allowed.

@@ -45,7 +45,7 @@ fn an_answer_that_takes_effect_at_the_end_sends_nothing() {
     world.starts = false;
     let events = world.answer("call-1.1.1.0.0", Settlement::Retry);
     assert_eq!(kinds(&events), ["Decided", "CallSettled", "RunResumed"]);
-    let expected = ["AttemptContinued", "CallIntended", "AttemptContinued"];
+    let expected = ["AttemptContinued", "AttemptContinued", "CallIntended"];
     assert_eq!(take_over(&mut world), expected);
 }
 

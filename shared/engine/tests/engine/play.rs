@@ -19,7 +19,7 @@ use cairn_engine::state::{Attempt, CallStatus, Session};
 use proptest::prelude::*;
 use serde_json::json;
 
-pub(crate) use end::play_to_the_end;
+pub(crate) use end::{People, play_to_the_end};
 pub(crate) use revise::{Change, changes};
 
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! What holds whatever happens.
 
 use crate::invariants::{check_reuse, check_session, told};
-use crate::play::{Op, open_calls, ops, plan_seeds, play_to_the_end};
+use crate::play::{Op, People, open_calls, ops, plan_seeds, play_to_the_end};
 use crate::world::{World, fold, run_of};
 use cairn_engine::command::{Command, StartRun};
 use cairn_engine::event::{Effect, Event, EventKind};
@@ -63,12 +63,21 @@ proptest! {
         seed.steps.iter_mut().filter(|(kind, _)| kind % 32 == 12).for_each(|(kind, _)| *kind = 0);
         let mut world = World::new();
         world.play(&Op::Start(seed.clone()));
-        play_to_the_end(&mut world, &seed, &seeds);
+        play_to_the_end(&mut world, &seed, &seeds, People::Agree);
         let run = world.run();
         prop_assert_eq!(run.status, RunStatus::Completed);
         let plan = run.plan.as_ref().unwrap();
         prop_assert!(plan.steps.iter().all(|step| step.status.phase() == StepPhase::Completed));
         prop_assert!(world.outstanding().is_empty());
+    }
+
+    #[test]
+    fn whatever_people_answer_every_run_ends(seed in plan_seeds(), seeds in prop::collection::vec(any::<u8>(), 1..40)) {
+        let mut world = World::new();
+        world.play(&Op::Start(seed.clone()));
+        play_to_the_end(&mut world, &seed, &seeds, People::SayAnything);
+        prop_assert!(world.run().status.is_terminal());
+        prop_assert_eq!(&world.folded(), &world.session);
     }
 
     #[test]
@@ -193,15 +202,17 @@ impl Watcher {
                 let run = self.shadow.run(*run).unwrap();
                 check_reuse(run.plan.as_ref(), plan, numbers);
             }
-            EventKind::CallIntended { call, .. } => {
+            EventKind::CallIntended {
+                call, not_after, ..
+            } => {
                 let run = self.shadow.run(call.attempt.run).unwrap();
                 let call = self.shadow.call(*call).unwrap();
-                let is_again = matches!(call.status, CallStatus::Intended { .. });
-                assert!(run.status != RunStatus::Paused || is_again, "{event:?}");
+                let is_held = matches!(call.status, CallStatus::Intended { .. });
+                assert_eq!(*not_after == 0, is_held && run_is_held(run), "{event:?}");
             }
             EventKind::StepStarted { attempt, .. } => {
                 let run = self.shadow.run(attempt.run).unwrap();
-                assert_ne!(run.status, RunStatus::Paused, "{event:?}");
+                assert!(!run_is_held(run), "{event:?}");
                 let plan = self.shadow.run(attempt.run).unwrap().plan.as_ref().unwrap();
                 let step = self.shadow.step(*attempt).unwrap();
                 let mut needed = step.plan.depends_on.iter();
@@ -294,4 +305,10 @@ fn a_journal_folds_to_the_same_state_twice() {
     });
     assert_eq!(fold(&world.journal), fold(&world.journal));
     assert_eq!(fold(&world.journal), world.session);
+}
+
+/// Nothing may begin in it: it is paused, has no time or calls left, or is to end because a person
+/// allowed it no more.
+fn run_is_held(run: &Run) -> bool {
+    run.status == RunStatus::Paused || run.no_calls().is_some() || run.ending.is_some()
 }

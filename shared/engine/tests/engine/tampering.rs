@@ -72,7 +72,10 @@ fn happens_once(kind: &EventKind) -> bool {
             | EventKind::RunStarted { .. }
             | EventKind::PlanApplied { .. }
             | EventKind::RunWaiting { .. }
-            | EventKind::RunResumed { .. }
+            | EventKind::RunResumed {
+                taken_over: false,
+                ..
+            }
             | EventKind::RunCompleted { .. }
             | EventKind::RunFailed { .. }
             | EventKind::RunCancelled { .. }

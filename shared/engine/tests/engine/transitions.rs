@@ -43,6 +43,7 @@ fn a_call_leaves_doubt_only_by_a_result_or_by_being_asked_for_again() {
             (Asking, Requested),
             (Asking, Finished),
             (Intended, Intended),
+            (Intended, Requested),
             (Intended, InDoubt),
             (Intended, Finished),
             (InDoubt, Requested),

@@ -67,7 +67,9 @@ kinds! {
         memory_cleared: MemoryCleared {}
         forked_from: ForkedFrom { session, at_seq, request_id, title }
         run_started: RunStarted { run, goal, limits, model, command_seq, trace_parent }
-        revision_requested: RevisionRequested { run, feedback, apply, command_seq }
+        revision_requested: RevisionRequested {
+            run, feedback, apply, command_seq, denied
+        }
         plan_proposed: PlanProposed {
             run, proposal, base_revision, plan, request_seq, usage, duration_ms
         }
@@ -77,7 +79,7 @@ kinds! {
         }
         run_paused: RunPaused { run, reason, command_seq }
         run_waiting: RunWaiting { run, reason }
-        run_resumed: RunResumed { run, command_seq }
+        run_resumed: RunResumed { run, command_seq, taken_over }
         run_completed: RunCompleted { run, answer }
         run_failed: RunFailed { run, failure, usage, duration_ms }
         run_cancelled: RunCancelled { run, reason, command_seq }
@@ -95,7 +97,7 @@ kinds! {
         question_asked: QuestionAsked { call, question, choices }
         budget_exhausted: BudgetExhausted { run, budget }
         budget_raised: BudgetRaised {
-            run, turns, command_seq, tokens, cost_nano_usd, active_ms, calls
+            run, turns, command_seq, tokens, cost_nano_usd, active_ms, calls, refused
         }
     }
     renamed {

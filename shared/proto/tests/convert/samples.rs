@@ -155,8 +155,9 @@ fn runs() -> Kinds {
         }
         "run_waiting.in_doubt": RunWaiting { run: 2, reason: WaitReason::InDoubt }
         "run_waiting.budget": RunWaiting { run: 2, reason: WaitReason::Budget }
-        "run_resumed": RunResumed { run: 2, command_seq: 0 }
-        "run_resumed.pause": RunResumed { run: 2, command_seq: 303 }
+        "run_resumed": RunResumed { run: 2, command_seq: 0, taken_over: false }
+        "run_resumed.pause": RunResumed { run: 2, command_seq: 303, taken_over: false }
+        "run_resumed.taken_over": RunResumed { run: 2, command_seq: 0, taken_over: true }
         "run_paused": RunPaused { run: 2, reason: "lunch".into(), command_seq: 303 }
         "run_completed": RunCompleted { run: 2, answer: "5 of 12 files".into() }
         "run_failed": RunFailed {
@@ -271,7 +272,10 @@ fn plans() -> Kinds {
             duration_ms: 2_345,
         }
         "revision_requested": RevisionRequested {
-            run: 2, feedback: "mention the year".into(), apply: true, command_seq: 306
+            run: 2, feedback: "mention the year".into(), apply: true, command_seq: 306, denied: 0
+        }
+        "revision_requested.denied": RevisionRequested {
+            run: 2, feedback: "mention the year".into(), apply: false, command_seq: 306, denied: 4
         }
         "plan_proposed": PlanProposed {
             run: 2,

@@ -331,7 +331,8 @@ kinds! {
         trace_parent: text()
     }
     revision_requested: RevisionRequested {
-        run: number(), feedback: text(), apply: any::<bool>(), command_seq: seq()
+        run: number(), feedback: text(), apply: any::<bool>(), command_seq: seq(),
+        denied: number()
     }
     plan_proposed: PlanProposed {
         run: number(), proposal: number(), base_revision: number(), plan: plan(),
@@ -346,13 +347,15 @@ kinds! {
     }
     run_paused: RunPaused { run: number(), reason: text(), command_seq: seq() }
     run_waiting: RunWaiting { run: number(), reason: waits_for() }
-    run_resumed: RunResumed { run: number(), command_seq: seq() }
+    run_resumed: RunResumed {
+        run: number(), command_seq: seq(), taken_over: any::<bool>()
+    }
     approval_requested: ApprovalRequested { call: call(), digest: text() }
     question_asked: QuestionAsked { call: call(), question: text(), choices: vec(text(), 0..3) }
     budget_exhausted: BudgetExhausted { run: number(), budget: budget() }
     budget_raised: BudgetRaised {
         run: number(), turns: number(), command_seq: seq(), tokens: seq(), cost_nano_usd: seq(),
-        active_ms: seq(), calls: number()
+        active_ms: seq(), calls: number(), refused: option::of(failure())
     }
     run_completed: RunCompleted { run: number(), answer: text() }
     run_failed: RunFailed {

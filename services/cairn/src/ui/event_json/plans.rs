@@ -53,6 +53,7 @@ pub(super) fn revision_requested(e: &wire::RevisionRequested) -> Value {
         "feedback": e.feedback,
         "apply": e.apply,
         "command_seq": e.command_seq,
+        "denied": e.denied,
     })
 }
 

@@ -22,6 +22,9 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
             let why = waits_for(e.reason);
             line(Mark::Asks, format!("run {} waits: {why}", e.run))
         }
+        Kind::RunResumed(e) if e.taken_over => {
+            line(Mark::Plain, format!("run {} is taken over", e.run))
+        }
         Kind::RunResumed(e) => line(Mark::Began, format!("run {} goes on", e.run)),
         Kind::RunCompleted(e) => {
             let text = format!("run {} completed{}", e.run, after_colon(&e.answer));
@@ -35,6 +38,10 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
             let text = format!("run {} cancelled{}", e.run, after_colon(&e.reason));
             line(Mark::Bad, text)
         }
+        Kind::BudgetRaised(e) if e.refused.is_some() => line(
+            Mark::Bad,
+            format!("run {} may use no more, and ends", e.run),
+        ),
         Kind::BudgetRaised(e) => line(Mark::Plain, format!("run {} may use {}", e.run, more(e))),
         Kind::BudgetExhausted(e) => {
             let text = format!("run {}: {}", e.run, used_up(e.budget));

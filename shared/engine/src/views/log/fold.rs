@@ -151,11 +151,35 @@ impl Log {
                 (run, EntryKind::RunPaused { reason })
             }
             E::RunWaiting { run, reason } => (run, EntryKind::RunWaiting { reason: *reason }),
+            // The end of the run tells the rest.
+            E::RunResumed {
+                taken_over: true, ..
+            }
+            | E::BudgetRaised {
+                refused: Some(_), ..
+            } => return,
             E::RunResumed { run, .. } => (run, EntryKind::RunResumed),
             E::BudgetExhausted { run, budget } => {
                 (run, EntryKind::BudgetExhausted { budget: *budget })
             }
-            E::BudgetRaised { run, .. } => (run, raised(event)),
+            &E::BudgetRaised {
+                ref run,
+                turns,
+                tokens,
+                cost_nano_usd,
+                active_ms,
+                calls,
+                ..
+            } => {
+                let kind = EntryKind::BudgetRaised {
+                    turns,
+                    tokens,
+                    cost_nano_usd,
+                    active_ms,
+                    calls,
+                };
+                (run, kind)
+            }
             E::RunCompleted { run, answer } => (run, run_ended(RunStatus::Completed, answer)),
             E::RunFailed {
                 run,
@@ -336,27 +360,6 @@ fn run_ended(status: RunStatus, text: &str) -> EntryKind {
         text: text.to_owned(),
         usage: None,
         duration_ms: 0,
-    }
-}
-
-fn raised(event: &EventKind) -> EntryKind {
-    let EventKind::BudgetRaised {
-        turns,
-        tokens,
-        cost_nano_usd,
-        active_ms,
-        calls,
-        ..
-    } = *event
-    else {
-        return EntryKind::RunResumed;
-    };
-    EntryKind::BudgetRaised {
-        turns,
-        tokens,
-        cost_nano_usd,
-        active_ms,
-        calls,
     }
 }
 

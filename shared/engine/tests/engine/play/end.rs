@@ -1,34 +1,34 @@
-//! Runs that come to a good end.
+//! Runs that come to an end.
 
 use super::{Op, PlanSeed, open_calls, sendable_calls, some_call, some_settlement};
 use crate::world::{World, complete, finished, look, send};
 use cairn_engine::command::Settlement;
 use cairn_engine::decide::Input;
 use cairn_engine::event::AttemptRef;
-use cairn_engine::pending::{Subject, pending};
-use cairn_engine::state::RunStatus;
+use cairn_engine::outstanding::Work;
+use cairn_engine::pending::{Pending, Subject, pending};
 
-/// Plays whatever is outstanding, in an order that `seeds` decide, until nothing is. Models look
-/// and send a few times and then end their steps; nothing fails; what is in doubt was done.
-pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8]) {
+/// What people say when they are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum People {
+    /// Yes, and what was in doubt was done.
+    Agree,
+    /// Whatever the seeds say.
+    SayAnything,
+}
+
+/// Plays what is outstanding, and nothing else, in an order that `seeds` decide, until the run has
+/// ended. Models look and send a few times and then end their steps; nothing fails but by people.
+pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], people: People) {
     let mut seeds = seeds.iter().copied().cycle();
-    for _ in 0..2_000 {
-        let Some(run) = world.session.active_run() else {
+    for round in 0..2_000 {
+        if world.session.active_run().is_none() {
             return;
-        };
-        if run.status == RunStatus::Planning {
-            world.planned(Ok(seed.draft()));
-            continue;
         }
+        // Somebody who never agrees to a plan gets one after the other.
+        let people = [people, People::Agree][usize::from(round > 100)];
         for open in pending(&world.session) {
-            let answer = match open.id.subject {
-                Subject::Call(_) => some_settlement(0),
-                Subject::Budget { .. } => Settlement::Retry,
-                Subject::Approval(_) | Subject::Plan { .. } => Settlement::Approve,
-                Subject::Question(_) => Settlement::Answer {
-                    text: "the first".to_owned(),
-                },
-            };
+            let answer = answer_to(&open, people, seeds.next().unwrap());
             if !open.is_answered {
                 world.answer(&open.id.to_string(), answer);
             }
@@ -42,11 +42,36 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8]) 
             2 => world.play(&Op::Lose { attempt: chaos }),
             _ => {}
         }
-        if let Some(name) = world.pick_attempt(chaos) {
-            play_towards_the_end(world, name, seeds.next().unwrap());
+        let mut work = world.outstanding();
+        work.retain(|work| !matches!(work, Work::Wake { .. }));
+        match work.get((usize::from(chaos) + round) % work.len().max(1)) {
+            Some(Work::Plan { .. }) => world.planned(Ok(seed.draft())),
+            Some(Work::Revise { .. }) => {
+                world.revised(Ok(seed.draft()));
+            }
+            Some(&Work::RunStep(name)) => {
+                play_towards_the_end(world, name, seeds.next().unwrap());
+            }
+            Some(Work::HandleCommand | Work::Wake { .. }) | None => {}
         }
     }
     panic!("the run does not end: {:#?}", world.session.active_run());
+}
+
+fn answer_to(open: &Pending, people: People, seed: u8) -> Settlement {
+    let reason = "no".to_owned();
+    let agrees = people == People::Agree || !seed.is_multiple_of(3);
+    match open.id.subject {
+        Subject::Call(_) if agrees => some_settlement(0),
+        Subject::Call(_) => some_settlement(2 + seed % 3),
+        Subject::Budget { .. } if agrees => Settlement::Retry,
+        Subject::Budget { .. } => Settlement::Fail { reason },
+        Subject::Approval(_) | Subject::Plan { .. } if agrees => Settlement::Approve,
+        Subject::Approval(_) | Subject::Plan { .. } => Settlement::Deny { reason },
+        Subject::Question(_) => Settlement::Answer {
+            text: "the first".to_owned(),
+        },
+    }
 }
 
 fn play_towards_the_end(world: &mut World, name: AttemptRef, seed: u8) {

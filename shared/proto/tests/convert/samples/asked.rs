@@ -3,6 +3,7 @@
 use super::{ATTEMPT, CALL, Kinds, UNLIMITED};
 use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, StartRun};
 use cairn_engine::event::{Budget, CallRef, EventKind, WaitReason};
+use cairn_engine::failure::{Failure, FailureKind};
 
 pub(super) fn settled() -> Kinds {
     let output = "sent to all".to_owned();
@@ -103,6 +104,7 @@ pub(super) fn budgets() -> Kinds {
             cost_nano_usd: 0,
             active_ms: 0,
             calls: 0,
+            refused: None,
         }
         "budget_raised.all": BudgetRaised {
             run: 2,
@@ -112,6 +114,21 @@ pub(super) fn budgets() -> Kinds {
             cost_nano_usd: 2_500_000_000,
             active_ms: 600_000,
             calls: 40,
+            refused: None,
+        }
+        "budget_raised.refused": BudgetRaised {
+            run: 2,
+            turns: 0,
+            command_seq: 301,
+            tokens: 0,
+            cost_nano_usd: 0,
+            active_ms: 0,
+            calls: 0,
+            refused: Some(Failure::new(
+                FailureKind::LimitExceeded,
+                "max_tokens",
+                "the run's 100 tokens are used up; enough",
+            )),
         }
     }
 }
