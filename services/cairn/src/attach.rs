@@ -12,6 +12,7 @@ use crate::node::{self, Node, StartError};
 use crate::settings::ServerAddress;
 use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
+use cairn_orchestrator::TakesUp;
 use cairn_proto::orchestrator::SessionStatus;
 use cairn_rpc::{Address, Link, RpcError, Server};
 use socket::Socket;
@@ -39,7 +40,8 @@ const CLOSE: Duration = Duration::from_secs(5);
 pub enum Access {
     /// Look only; never takes the lock.
     Read,
-    /// Change something and leave.
+    /// Change something of a session and leave. No other session is worked on meanwhile, and that one
+    /// not before the change is durable.
     Change,
     /// Work on sessions for as long as it takes.
     Hold,
@@ -155,7 +157,11 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
             return read(store).await;
         }
         let workspace = workspace_for(context, access, &store).await?;
-        match Node::start(settings::parts(context, &workspace)?).await {
+        let mut parts = settings::parts(context, &workspace)?;
+        if access == Access::Change {
+            parts.orchestrator.takes_up = TakesUp::Commanded;
+        }
+        match Node::start(parts).await {
             Ok(node) => return hold(node, store, &path, access, &workspace),
             Err(error) if is_held(&error) => {}
             Err(error) => return Err(start_error(&error, &store)),
@@ -263,7 +269,7 @@ async fn read(store: PathBuf) -> Result<Attached, CliError> {
 }
 
 /// The folder that a holder of the store works in. Whoever is there for one change only goes on
-/// with unfinished work for a moment too, so it does that where the work belongs.
+/// with the session for a moment too, so it does that where the work belongs.
 async fn workspace_for(
     context: &Context,
     access: Access,

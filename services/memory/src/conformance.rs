@@ -119,6 +119,8 @@ macro_rules! conformance {
             a_tenant_that_queues_much_keeps_no_other_waiting
             who_wants_no_session_is_told_of_its_own
             what_can_be_claimed_is_counted
+            one_session_can_be_claimed_and_no_other
+            one_session_is_waited_for
             concurrent_claimers_never_get_the_same_session
             a_waiting_claimer_gets_a_new_command
             a_waiting_claimer_gets_a_released_session

@@ -8,7 +8,7 @@ pub(crate) use answer::Answer;
 use crate::aside::Aside;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
-use crate::session::{Beginning, Checkpointer, Notice, Ownership, header};
+use crate::session::{Beginning, Checkpointer, Ownership, header};
 use crate::store::{LARGEST_INLINE_EVENT, Loaded, for_session};
 use answer::answer_of;
 use cairn_engine::command::Command;
@@ -227,8 +227,7 @@ async fn submit_if(
         // Whoever claims the session finds a place for it.
         admission => drop(admission),
     }
-    // The store wakes the owner wherever it is; this only saves the way there and back.
-    deps.owners.tell(key, Notice::Woken);
+    deps.owners.commanded(deps, key);
     wait_for_answer(deps, key, &appended).await
 }
 

@@ -15,6 +15,8 @@ pub struct Config {
     pub max_sessions: usize,
     /// Most sessions of the store that may wait for an owner: then new runs are refused.
     pub max_queued: u64,
+    /// Which of the sessions that need an owner are taken up.
+    pub takes_up: TakesUp,
     /// Limits of a run that names none.
     pub limits: RunLimits,
     /// Layers of every system prompt after the executor's own: where the work happens.
@@ -24,6 +26,16 @@ pub struct Config {
     pub trusts_leases: bool,
 }
 
+/// Which sessions a process takes up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TakesUp {
+    /// Whichever need an owner.
+    Any,
+    /// Those that it has stored a command for: whoever comes to change one session works on no other,
+    /// and not on that one before the change is durable.
+    Commanded,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -31,6 +43,7 @@ impl Default for Config {
             lease: Duration::from_secs(15),
             max_sessions: 4096,
             max_queued: 10_000,
+            takes_up: TakesUp::Any,
             limits: RunLimits::default(),
             environment: String::new(),
             #[cfg(debug_assertions)]

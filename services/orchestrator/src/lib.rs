@@ -32,6 +32,6 @@ mod session;
 mod status;
 mod store;
 
-pub use config::Config;
+pub use config::{Config, TakesUp};
 pub use grpc::Orchestrator;
 pub use service::{Links, Running, build, build_reader};

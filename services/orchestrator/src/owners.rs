@@ -1,11 +1,14 @@
 //! The sessions that this process owns: claimed, renewed, given back.
 
 mod back;
+mod claim;
+mod wanted;
 
 use crate::catalogue::Catalogue;
+use crate::config::TakesUp;
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::session::{Beginning, End, Notice, Ownership, own};
+use crate::session::{End, Notice, Ownership, own};
 use crate::store::{NEWER_VERSION, within};
 use cairn_proto::memory as pb;
 use cairn_rpc::metrics::{self, counter, gauge};
@@ -17,17 +20,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Request;
+use wanted::Wanted;
 
-/// How long one question for work waits at the store.
-const CLAIM_WAIT_MS: u32 = 10_000;
-/// How long the answer to it is waited for.
-const CLAIM_TIME: Duration = Duration::from_secs(15);
-/// Most sessions claimed with one question.
-const CLAIM_BATCH: u32 = 32;
+pub(crate) use claim::claim;
+
 /// Most leases renewed with one request.
 const RENEW_BATCH: usize = 1024;
-/// Pause after a question that failed.
-const CLAIM_PAUSE: Duration = Duration::from_millis(500);
 /// How old the catalogue of tools may become.
 const CATALOGUE_AGE: Duration = Duration::from_secs(10);
 
@@ -38,6 +36,7 @@ pub(crate) struct Owners {
     /// There may be room again.
     freed: Notify,
     tasks: TaskTracker,
+    wanted: Wanted,
 }
 
 /// Under one lock, so that an owner that begins and a drain that begins do not miss each other.
@@ -163,6 +162,16 @@ impl Owners {
         }
     }
 
+    /// A command for the session has been stored: its owner, wherever it is, is to know, and if it
+    /// has none this process may become it.
+    pub(crate) fn commanded(&self, deps: &Deps, key: &SessionKey) {
+        // The store wakes the owner wherever it is; this only saves the way there and back.
+        self.tell(key, Notice::Woken);
+        if deps.config.takes_up == TakesUp::Commanded && !self.has(key) {
+            self.wanted.add(key);
+        }
+    }
+
     /// Whether the owner of a session is here.
     pub(crate) fn has(&self, key: &SessionKey) -> bool {
         self.lock().running.contains_key(key)
@@ -217,87 +226,6 @@ impl Owners {
         self.tasks.close();
         self.tasks.wait().await;
     }
-}
-
-/// Claims sessions that need an owner, until stopped. What was claimed is taken over, whatever
-/// happens: nobody else may before the lease ends.
-pub(crate) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
-    let mut is_told = false;
-    loop {
-        let answer = tokio::select! {
-            () = stop.cancelled() => return,
-            answer = ask_for_claims(&deps) => answer,
-        };
-        let taken = answer.and_then(|answer| match answer {
-            Some(answer) => take_answer(&deps, &answer),
-            None => Ok(()),
-        });
-        let was_told = std::mem::replace(&mut is_told, taken.is_err());
-        if let Err(error) = taken {
-            if !was_told {
-                tracing::warn!(%error, "no sessions can be claimed until the store answers");
-            }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(CLAIM_PAUSE) => {}
-            }
-        }
-    }
-}
-
-/// Asks for sessions, as many as there is room for. Where there is none, only commands for sessions
-/// that are here are asked for; `None` if there is room before one comes.
-async fn ask_for_claims(deps: &Arc<Deps>) -> Result<Option<pb::ClaimSessionsResponse>, RpcError> {
-    let room = deps.owners.lock().room(deps.config.max_sessions);
-    let room = u32::try_from(room).unwrap_or(CLAIM_BATCH).min(CLAIM_BATCH);
-    let request = pb::ClaimSessionsRequest {
-        owner: deps.config.owner.clone(),
-        max_sessions: room,
-        lease_ms: deps.config.lease_ms(),
-        wait_ms: CLAIM_WAIT_MS,
-    };
-    let request = within(CLAIM_TIME, Request::new(request));
-    let mut ownership = deps.store.ownership();
-    let since = deps.store.clock.now();
-    let asked = ownership.claim_sessions(request);
-    let answer = match room {
-        // Nothing was claimed with what is given up, and renewals tell of commands as well.
-        0 => tokio::select! {
-            answer = asked => answer,
-            () = deps.owners.freed.notified() => return Ok(None),
-        },
-        _ => asked.await,
-    };
-    let answer = answer?.into_inner();
-    deps.store.clock.take(since, answer.store_time_unix_ms);
-    Ok(Some(answer))
-}
-
-/// Takes over what was claimed, and gives back what there is no room for any more: runs may have
-/// been started here while the store was asked. An owner reads its session itself: one that takes
-/// long keeps no other waiting, and its lease is renewed meanwhile.
-fn take_answer(deps: &Arc<Deps>, answer: &pb::ClaimSessionsResponse) -> Result<(), RpcError> {
-    counter!(metrics::CLAIMS).increment(answer.claims.len() as u64);
-    for claim in &answer.claims {
-        let session = claim.session.as_ref();
-        let ownership = Ownership {
-            key: SessionKey::from_ref(session.ok_or_else(|| RpcError::missing("session"))?)?,
-            epoch: claim.epoch,
-            lease_until: claim.lease_until_unix_ms,
-            beginning: Beginning::TakenOver {
-                holder_dead: claim.previous_holder_dead,
-            },
-        };
-        match Slot::keep(deps) {
-            Some(_slot) => deps.owners.begin(deps, ownership),
-            None => back::give_back(deps, ownership),
-        }
-    }
-    for session in &answer.woken {
-        deps.owners
-            .tell(&SessionKey::from_ref(session)?, Notice::Woken);
-    }
-    Ok(())
 }
 
 /// Renews the leases of all owners, three times in each lease, until stopped.

@@ -143,6 +143,7 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
             max_sessions: 1,
             lease_ms: 1000,
             wait_ms: 1,
+            only: None,
         }),
         "RenewLeases" => one(&pb::RenewLeasesRequest {
             owner,

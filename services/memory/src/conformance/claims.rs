@@ -169,6 +169,55 @@ pub async fn what_can_be_claimed_is_counted(subject: &Subject) {
     assert_eq!(subject.store.queued().await, Ok(0));
 }
 
+pub async fn one_session_can_be_claimed_and_no_other(subject: &Subject) {
+    let only = |session: &str| ClaimRequest {
+        max_sessions: 10,
+        only: Some(key(session)),
+        ..claim_request("one")
+    };
+    for session in ["a", "b", "c"] {
+        let key = subject.parked(session).await;
+        subject.append(&key, "wake").await;
+    }
+    subject.parked("idle").await;
+    let claims = subject.store.claim(only("b")).await.unwrap().claims;
+    assert_eq!((claims.len(), &claims[0].key), (1, &key("b")));
+    // Neither one that is owned, nor one that is not there, nor one that needs no owner.
+    for session in ["b", "nowhere", "idle"] {
+        let claims = subject.store.claim(only(session)).await.unwrap();
+        assert_eq!(claims.claims, [], "{session}");
+    }
+    // One whose lease has run out.
+    subject.outlive_leases().await;
+    let claims = subject.store.claim(only("b")).await.unwrap().claims;
+    assert_eq!((claims.len(), claims[0].lease.epoch), (1, 2));
+    // The others are there for whoever asks for any.
+    assert_eq!(subject.claimed("two").await, ["a", "c"]);
+}
+
+pub async fn one_session_is_waited_for(subject: &Subject) {
+    subject.parked("a").await;
+    subject.parked("b").await;
+    let waits = ClaimRequest {
+        only: Some(key("b")),
+        ..waiting("one")
+    };
+    let claim = subject.store.claim(waits);
+    let commands = async {
+        subject.claims("somebody").await;
+        subject.append(&key("a"), "c").await;
+        subject.append(&key("b"), "c").await;
+    };
+    let (claims, ()) = tokio::join!(claim, commands);
+    let keys: Vec<_> = claims
+        .unwrap()
+        .claims
+        .into_iter()
+        .map(|it| it.key)
+        .collect();
+    assert_eq!(keys, [key("b")]);
+}
+
 pub async fn concurrent_claimers_never_get_the_same_session(subject: &Subject) {
     for number in 0..40 {
         let key = subject.parked(number).await;

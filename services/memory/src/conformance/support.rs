@@ -138,6 +138,7 @@ pub(super) fn claim_request(owner: &str) -> ClaimRequest {
         max_sessions: 10,
         lease_ms: LEASE,
         wait: Duration::ZERO,
+        only: None,
     }
 }
 

@@ -119,6 +119,10 @@ fn claim_request(request: pb::ClaimSessionsRequest) -> Result<ClaimRequest, RpcE
         max_sessions: usize::try_from(max).unwrap_or(usize::MAX),
         lease_ms: convert::lease_ms(request.lease_ms)?,
         wait: Duration::from_millis(wait.into()),
+        only: match request.only {
+            Some(only) => Some(convert::referred("only", Some(only))?),
+            None => None,
+        },
     })
 }
 

@@ -32,6 +32,8 @@ pub struct ClaimRequest {
     pub lease_ms: u32,
     /// How long to wait if there is nothing to tell.
     pub wait: Duration,
+    /// Claims this session or none.
+    pub only: Option<SessionKey>,
 }
 
 /// A session that the caller owns from now on.

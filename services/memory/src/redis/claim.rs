@@ -1,6 +1,7 @@
 //! Claiming sessions: a look at the queues of all partitions, and then a script in each of those
 //! that hold what is to be claimed.
 
+mod only;
 mod take;
 
 use super::failure::{Effect, odd};
@@ -60,6 +61,9 @@ struct Brought {
 impl Inner {
     /// See [`Store::claim`](crate::port::Store::claim).
     pub(super) async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims> {
+        if let Some(key) = &request.only {
+            return self.claim_only(&request, key).await;
+        }
         let deadline = Instant::now() + request.wait;
         let mut listener = Listener::new(&self.hub, &request.owner);
         self.hints.serves(&request.owner);

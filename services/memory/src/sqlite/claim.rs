@@ -29,6 +29,10 @@ pub(super) const NEXT_DUE: &str = "SELECT min(due_ms) FROM session WHERE due_ms 
 
 pub(super) const NEXT_END: &str = "SELECT min(lease_until_ms) FROM session WHERE owner IS NOT NULL";
 
+const ONLY: &str = "SELECT sid, namespace, id, epoch, claims, holder_dead FROM session \
+    WHERE namespace = ?2 AND id = ?3 \
+    AND ((owner IS NOT NULL AND lease_until_ms <= ?1) OR (due_ms IS NOT NULL AND due_ms <= ?1))";
+
 const QUEUED: &str = "SELECT \
     (SELECT count(*) FROM session WHERE owner IS NOT NULL AND lease_until_ms <= ?1) \
     + (SELECT count(*) FROM session WHERE due_ms IS NOT NULL AND due_ms <= ?1)";
@@ -51,6 +55,7 @@ impl SqliteStore {
                 owner: request.owner.clone(),
                 max_sessions: request.max_sessions,
                 lease_ms: request.lease_ms,
+                only: request.only.clone(),
                 woken,
                 set_aside: Vec::new(),
             };
@@ -78,6 +83,7 @@ pub(super) struct ClaimOp {
     pub(super) owner: String,
     pub(super) max_sessions: usize,
     pub(super) lease_ms: u32,
+    pub(super) only: Option<SessionKey>,
     /// Sessions of the owner that may have unhandled commands.
     pub(super) woken: Vec<SessionKey>,
     /// Those that were set aside.
@@ -121,6 +127,9 @@ impl Operation for ClaimOp {
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Attempt, Stop> {
         let mut claims = Vec::new();
         self.set_aside.clear();
+        if let Some(key) = self.only.clone() {
+            return self.claim_only(&key, tx);
+        }
         if tx.lease_floor.get() <= tx.now {
             self.claim_from(EXPIRED, 0, tx, &mut claims)?;
             tx.lease_floor
@@ -153,6 +162,25 @@ impl Operation for ClaimOp {
 }
 
 impl ClaimOp {
+    /// Claims one session, if it needs an owner.
+    fn claim_only(&mut self, key: &SessionKey, tx: &Tx<'_>) -> Result<Attempt, Stop> {
+        let mut select = tx.conn.prepare_cached(ONLY)?;
+        let named = params![tx.now, key.namespace(), key.session()];
+        let candidate = select.query_row(named, Candidate::from_row).optional()?;
+        let mut claims = Vec::new();
+        if let Some(candidate) = candidate.filter(|_| self.max_sessions > 0) {
+            claims.extend(self.take_or_set_aside(tx, candidate)?);
+        }
+        Ok(Attempt {
+            next_unix_ms: None,
+            claims: Claims {
+                claims,
+                woken: self.woken(tx.conn)?,
+                now_unix_ms: tx.now,
+            },
+        })
+    }
+
     /// Claims from a queue; with a window, one session of each namespace after the other from as
     /// many as that.
     fn claim_from(
@@ -178,15 +206,23 @@ impl ClaimOp {
                 _ => in_turn(candidates, |candidate| candidate.key.namespace()),
             };
             for candidate in candidates.into_iter().take(missing) {
-                if candidate.claims >= MAX_CLAIMS {
-                    set_aside(tx.conn, candidate.sid)?;
-                    self.set_aside.push(candidate.key);
-                } else {
-                    claims.push(self.take(tx, candidate)?);
-                }
+                claims.extend(self.take_or_set_aside(tx, candidate)?);
             }
         }
         Ok(())
+    }
+
+    fn take_or_set_aside(
+        &mut self,
+        tx: &Tx<'_>,
+        candidate: Candidate,
+    ) -> rusqlite::Result<Option<Claim>> {
+        if candidate.claims < MAX_CLAIMS {
+            return self.take(tx, candidate).map(Some);
+        }
+        set_aside(tx.conn, candidate.sid)?;
+        self.set_aside.push(candidate.key);
+        Ok(None)
     }
 
     fn take(&self, tx: &Tx<'_>, candidate: Candidate) -> rusqlite::Result<Claim> {

@@ -248,6 +248,7 @@ async fn a_claimer_that_hung_up_gets_nothing() {
     let claim = || super::claim::ClaimOp {
         owner: "one".to_owned(),
         max_sessions: 1,
+        only: None,
         lease_ms: 10_000,
         woken: Vec::new(),
         set_aside: Vec::new(),

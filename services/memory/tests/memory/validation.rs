@@ -253,6 +253,7 @@ async fn wrong_claims_and_renewals_are_refused_by_field() {
         max_sessions,
         lease_ms,
         wait_ms,
+        only: None,
     };
     for (request, want) in [
         (claim(1025, 1000, 0), "max_sessions"),

@@ -12,6 +12,7 @@ impl Run {
             max_sessions: 100,
             lease_ms: LEASE,
             wait: Duration::ZERO,
+            only: None,
         };
         let want = self.reference.claim(&name(owner), LEASE);
         let mut got = self.store().claim(request).await.unwrap();

@@ -50,6 +50,7 @@ pub(crate) fn claim(owner: &str) -> ClaimRequest {
     ClaimRequest {
         owner: owner.to_owned(),
         max_sessions: 10,
+        only: None,
         lease_ms: 10_000,
         wait: std::time::Duration::ZERO,
     }

@@ -1,0 +1,86 @@
+//! Sessions that are taken up because somebody has sent a command for them to this process.
+
+use super::claim::{CLAIM_PAUSE, CLAIM_TIME, CLAIM_WAIT_MS, take_answer};
+use crate::deps::Deps;
+use crate::key::SessionKey;
+use crate::store::within;
+use cairn_proto::memory as pb;
+use cairn_rpc::RpcError;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tonic::Request;
+
+/// What is still to be claimed.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    sessions: Mutex<HashSet<SessionKey>>,
+    added: Notify,
+}
+
+impl Wanted {
+    /// From then on the session is claimed as soon as it can be.
+    pub(super) fn add(&self, key: &SessionKey) {
+        self.lock().insert(key.clone());
+        self.added.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<SessionKey>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn take(&self) -> HashSet<SessionKey> {
+        loop {
+            let taken = std::mem::take(&mut *self.lock());
+            if !taken.is_empty() {
+                return taken;
+            }
+            self.added.notified().await;
+        }
+    }
+}
+
+/// Claims what is wanted, each session for itself, until stopped.
+pub(super) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
+    let mut claims = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            wanted = deps.owners.wanted.take() => {
+                for key in wanted {
+                    claims.spawn(claim_one(deps.clone(), key));
+                }
+            }
+            Some(_) = claims.join_next() => {}
+        }
+    }
+}
+
+/// One that cannot be claimed, because it is set aside for example, is asked for as long as this
+/// process lives: somebody may release it.
+async fn claim_one(deps: Arc<Deps>, key: SessionKey) {
+    while !deps.owners.has(&key) {
+        if let Err(error) = try_one(&deps, &key).await {
+            tracing::warn!(%error, session = %key, "the session cannot be claimed");
+            tokio::time::sleep(CLAIM_PAUSE).await;
+        }
+    }
+}
+
+async fn try_one(deps: &Arc<Deps>, key: &SessionKey) -> Result<(), RpcError> {
+    let request = pb::ClaimSessionsRequest {
+        owner: deps.config.owner.clone(),
+        max_sessions: 1,
+        lease_ms: deps.config.lease_ms(),
+        wait_ms: CLAIM_WAIT_MS,
+        only: Some(key.to_ref()),
+    };
+    let request = within(CLAIM_TIME, Request::new(request));
+    let since = deps.store.clock.now();
+    let answer = deps.store.ownership().claim_sessions(request).await?;
+    let answer = answer.into_inner();
+    deps.store.clock.take(since, answer.store_time_unix_ms);
+    take_answer(deps, &answer)
+}
