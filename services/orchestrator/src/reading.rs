@@ -10,7 +10,7 @@ use cairn_engine::pending::{Pending, Subject, pending};
 use cairn_engine::state::{PlanState, Run, RunStatus, Session, Step, StepStatus};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::RpcError;
+use cairn_rpc::{ErrorKind, RpcError};
 
 /// The run of that number, or the latest for 0.
 pub(crate) fn run_of(session: &Session, number: u32) -> Result<&Run, RpcError> {
@@ -18,7 +18,16 @@ pub(crate) fn run_of(session: &Session, number: u32) -> Result<&Run, RpcError> {
         0 => session.runs.last(),
         number => session.run(number),
     };
-    found.ok_or_else(|| RpcError::not_found("run", number.to_string()).reason("NO_SUCH_RUN"))
+    found.ok_or_else(|| no_such_run(number))
+}
+
+/// The error for a run that is not there; 0 is asked for where there is none.
+pub(crate) fn no_such_run(number: u32) -> RpcError {
+    let error = match number {
+        0 => RpcError::new(ErrorKind::NotFound, "the session has no run yet"),
+        number => RpcError::not_found("run", number.to_string()),
+    };
+    error.reason("NO_SUCH_RUN")
 }
 
 pub(crate) fn session_message(id: &str, session: &Session, aside: Option<Aside>) -> pb::Session {

@@ -13,6 +13,10 @@ use std::io::Write as _;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A run that has not come to its point by then stands somewhere else.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the run stands at.
 #[derive(Debug, Clone, Copy)]
@@ -153,16 +157,20 @@ impl World {
         world
     }
 
+    /// Panics if the run never comes there.
     fn wait_until_held(&self, point: Point) {
         tokio::task::block_in_place(|| match point.held {
             Held::Question(_) => {
                 let held = self.held.lock().expect("a lock");
-                held.recv().expect("a question");
+                held.recv_timeout(PATIENCE).expect("a question");
             }
-            // Opening a pipe waits for the other side.
+            // Opening a pipe waits for the other side, without end.
             Held::Call(_) => {
-                let begun = fs::read_to_string(self.site.path().join("begun"));
-                assert_eq!(begun.expect("a call begins"), "held\n");
+                let (tell, told) = channel();
+                let begun = self.site.path().join("begun");
+                std::thread::spawn(move || tell.send(fs::read_to_string(begun)));
+                let begun = told.recv_timeout(PATIENCE).expect("a call begins");
+                assert_eq!(begun.expect("a pipe"), "held\n");
             }
         });
     }

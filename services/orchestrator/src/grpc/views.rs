@@ -3,7 +3,7 @@
 use super::{Answer, key_of};
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::reading::{ms, plan_message, run_of};
+use crate::reading::{ms, no_such_run, plan_message, run_of};
 use cairn_engine::event::Event;
 use cairn_engine::state::Session;
 use cairn_engine::views::log::Log;
@@ -122,7 +122,7 @@ fn number_in(asked: u32, latest: Option<u32>) -> Result<u32, RpcError> {
         0 => latest,
         asked => Some(asked).filter(|asked| Some(*asked) <= latest),
     };
-    found.ok_or_else(|| RpcError::not_found("run", asked.to_string()).reason("NO_SUCH_RUN"))
+    found.ok_or_else(|| no_such_run(asked))
 }
 
 fn nodes_of(tree: &Tree, run: u32) -> Vec<pb::TreeNode> {
