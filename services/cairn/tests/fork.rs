@@ -16,6 +16,11 @@ const TWO: &str = r#"{"steps": [
     {"tool": "record", "arguments": {"what": "one"}},
     {"tool": "record", "arguments": {"what": "two"}}]}"#;
 
+const LOOKS: &str = r#"{"order": "graph", "steps": [
+    {"tool": "look", "arguments": {"what": "here"}},
+    {"tool": "look", "arguments": {"what": "there"}},
+    {"tool": "look", "arguments": {"what": "back"}, "depends_on": ["1"]}]}"#;
+
 fn json_of(output: &Output) -> Value {
     assert_eq!(output.code, Some(0), "{output:?}");
     let lines: Vec<_> = output.out.lines().collect();
@@ -231,6 +236,85 @@ fn what_had_effects_is_not_done_again(place: &Place) {
     assert!(uses.values().all(|&times| times == 1), "{uses:?}");
 }
 
+/// Whatever the cut, a child that goes on comes to the end of its parent, or has no run; the parent's
+/// calls with side effects are not made again.
+fn a_fork_that_goes_on_comes_to_the_end(place: &Place) {
+    place.site.write("look.json", LOOKS);
+    // Without a name the session is made with its run, and so with what it begins.
+    place.done(&["run", "--plan", "look.json"]);
+    let made = json_of(&place.run(&["sessions", "--json"]));
+    let s = made["id"].as_str().expect("an id");
+    let parent = place.journal(s);
+    let mut with_runs = 0;
+    for at in 1..=parent.0.len() {
+        let child = format!("at-{at}");
+        place.fork(s, &child, &["--at", &at.to_string(), "--go-on"]);
+        let journal = place.journal(&child);
+        if journal.of_kind("run_started").is_empty() {
+            assert!(at < 4, "only a creation has no run: {at}");
+            continue;
+        }
+        with_runs += 1;
+        place.done(&["resume", &child]);
+        let journal = place.journal(&child);
+        journal.check();
+        assert_eq!(place.status(&child), "completed", "at {at}: {journal:?}");
+    }
+    assert_eq!(with_runs, parent.0.len() - 3);
+}
+
+/// What was sent in the parent keeps its key, so that a person finds it in the tool's own records, and
+/// a tool that knows the key does nothing twice. What is new has a key of the child's own.
+fn what_was_sent_keeps_its_key(place: &Place) {
+    place.done(&["run", "--session", "s", "--plan", "plan.json"]);
+    let parent = place.journal("s");
+    let sent = place.site.ledger().uses();
+    let at = nth(&parent, "call_intended", 0);
+    place.fork("s", "child", &["--at", &at.to_string()]);
+    place.fork("child", "grandchild", &[]);
+    for session in ["child", "grandchild"] {
+        let open = json_of(&place.run(&["pending", session, "--json"]));
+        let key = open["call_key"].as_str().expect("a key");
+        assert!(sent.contains_key(key), "{key} of {session} in {sent:?}");
+    }
+    // A fork that is paused is listed with what it asks.
+    let listed = place.done(&["pending", "--json"]).out;
+    assert!(listed.contains("\"child\""), "{listed}");
+    assert!(listed.contains("\"grandchild\""), "{listed}");
+    let id = json_of(&place.run(&["pending", "grandchild", "--json"]))["id"].clone();
+    place.done(&["decide", "grandchild", id.as_str().expect("an id"), "retry"]);
+    let began = Instant::now();
+    while !place
+        .done(&["pending", "grandchild", "--json"])
+        .out
+        .is_empty()
+    {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "it is never settled"
+        );
+    }
+    place.done(&["resume", "grandchild"]);
+    let after = place.site.ledger().uses();
+    let first = sent.keys().filter(|key| after[*key] == 2).count();
+    assert_eq!(first, 1, "with the key of the parent: {after:?}");
+    assert_eq!(
+        after.len(),
+        sent.len() + 1,
+        "and one with its own: {after:?}"
+    );
+}
+
+#[test]
+fn in_a_file_a_fork_that_goes_on_comes_to_the_end() {
+    a_fork_that_goes_on_comes_to_the_end(&Place::in_a_file());
+}
+
+#[test]
+fn in_a_file_what_was_sent_keeps_its_key() {
+    what_was_sent_keeps_its_key(&Place::in_a_file());
+}
+
 #[test]
 fn in_a_file_a_session_is_forked_at_any_point() {
     a_session_is_forked_at_any_point(&Place::in_a_file());
@@ -250,6 +334,18 @@ mod redis {
     fn a_session_is_forked_at_any_point() {
         let redis = RedisServer::start();
         super::a_session_is_forked_at_any_point(&Place::served(Some(&redis.url())));
+    }
+
+    #[test]
+    fn a_fork_that_goes_on_comes_to_the_end() {
+        let redis = RedisServer::start();
+        super::a_fork_that_goes_on_comes_to_the_end(&Place::served(Some(&redis.url())));
+    }
+
+    #[test]
+    fn what_was_sent_keeps_its_key() {
+        let redis = RedisServer::start();
+        super::what_was_sent_keeps_its_key(&Place::served(Some(&redis.url())));
     }
 
     #[test]

@@ -124,9 +124,21 @@ pub(crate) async fn admit(deps: &Arc<Deps>, session: Option<&SessionKey>) -> Adm
             }
         }
     };
-    // The end of such an id is chance.
-    let roll = uuid::Uuid::now_v7().as_u64_pair().1;
-    Admission::OnlyRepeats(full.error(roll))
+    Admission::OnlyRepeats(full.error(by_chance()))
+}
+
+/// Whether a session may be stored that nobody is to work on for now.
+pub(crate) async fn admit_idle(deps: &Arc<Deps>) -> Admission {
+    let count = deps.backlog.count(&deps.store).await;
+    match count.and_then(|count| count.fill.filter(|fill| fill.is_full())) {
+        Some(fill) => Admission::OnlyRepeats(Full::Store(fill).error(by_chance())),
+        None => Admission::Accepted { _place: None },
+    }
+}
+
+/// The end of such an id is chance.
+fn by_chance() -> u64 {
+    uuid::Uuid::now_v7().as_u64_pair().1
 }
 
 /// Whether a session is there, as that of a request which had been accepted.

@@ -263,8 +263,11 @@ async fn wait_for_answer(
         let page = page.ok_or_else(gone)??;
         // The journal holds no answer (a repeated request may have one), and nobody makes one.
         if page.events.is_empty() && appended.quarantined {
-            let aside = deps.store.aside(key).await?;
-            return Err(aside.unwrap_or(Aside::Claims).error(key, STORED));
+            // Or has it been released meanwhile?
+            match deps.store.aside(key).await? {
+                Some(aside) => return Err(aside.error(key, STORED)),
+                None => continue,
+            }
         }
         for stored in page.events {
             let event = deps.store.decode(key, &stored.event).await?;

@@ -4,12 +4,14 @@
 //! session as it was at the cut. Whoever dies in between leaves something that nobody can see, and
 //! the same request goes on with it anywhere.
 
-use crate::admission::{Admission, admit, is_there};
+use crate::admission::{Admission, admit, admit_idle, is_there};
+use crate::aside::Aside;
 use crate::commands::digest;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
 use crate::session::header;
 use crate::store::for_session;
+use cairn_engine::command::Command;
 use cairn_engine::decide::{Facts, Fork, Input};
 use cairn_engine::state::Session;
 use cairn_proto::convert::encode_event;
@@ -46,14 +48,21 @@ pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, 
     }
     let admission = match asked.goes_on {
         true => admit(deps, None).await,
-        false => Admission::Accepted { _place: None },
+        false => admit_idle(deps).await,
     };
     if let Admission::OnlyRepeats(full) = &admission
         && !is_there(deps, &child).await?
     {
         return Err(full.clone());
     }
-    let request = request(&asked, &child);
+    if asked.goes_on && deps.store.aside(&asked.parent).await? == Some(Aside::WritesLost) {
+        let error = Aside::WritesLost.error(&asked.parent, "it is forked with go_on");
+        return Err(error);
+    }
+    let request = pb::CopyEventsRequest {
+        at_seq: whole(deps, &asked).await?,
+        ..request(&asked, &child)
+    };
     let copied = copy(deps, &asked, &child, &request).await?;
     if copied.complete {
         return Ok((child, copied.cut_seq));
@@ -66,6 +75,23 @@ pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, 
     let completed = send(deps, &child, completed).await?;
     drop(admission);
     Ok((child, completed.cut_seq))
+}
+
+/// The first events of a session are no transition, and each can be the last of a copy. But a run
+/// that began with its plan is never without: such a cut falls back to before the run.
+async fn whole(deps: &Deps, asked: &Asked) -> Result<u64, RpcError> {
+    /// SessionCreated, CommandReceived, RunStarted.
+    const FIRST_RUN: u64 = 3;
+    if asked.at_seq != FIRST_RUN {
+        return Ok(asked.at_seq);
+    }
+    let before = deps.store.load(&asked.parent, Some(FIRST_RUN - 1)).await?;
+    let brings_plan = |command: &Command| match command {
+        Command::StartRun(start) => start.plan.is_some(),
+        _ => false,
+    };
+    let is_within = before.session.commands.values().any(brings_plan);
+    Ok(FIRST_RUN - u64::from(is_within))
 }
 
 fn request(asked: &Asked, child: &SessionKey) -> pb::CopyEventsRequest {
@@ -97,7 +123,8 @@ async fn copy(
     loop {
         let copied = send(deps, child, request.clone()).await;
         let copied = copied.map_err(|error| match error.reason_name() {
-            "WENT_BACK" => {
+            // Otherwise the session is shorter than it was a moment ago.
+            "WENT_BACK" if asked.at_seq > 0 => {
                 let last = error.metadata("stored").unwrap_or_default();
                 let error = RpcError::invalid("at_seq", "is after the last event");
                 error.allowed(format!("1 to {last}, or 0 for now"))

@@ -96,7 +96,11 @@ impl OwnershipService for Ownership {
         _: Request<pb::CountQueuedRequest>,
     ) -> Result<Response<pb::CountQueuedResponse>, Status> {
         let queued = self.store.queued().await.map_err(RpcError::from)?;
-        let fill = self.store.fill().await.map_err(RpcError::from)?;
+        // Who cannot tell how full it is still counts.
+        let fill = self.store.fill().await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "how full the store is cannot be told");
+            None
+        });
         Ok(Response::new(pb::CountQueuedResponse {
             queued,
             memory_used_bytes: fill.map_or(0, |fill| fill.used_bytes),
