@@ -112,12 +112,18 @@ pub(super) async fn send_feedback(
         apply: true,
         ..RevisePlan::default()
     });
-    let applied = put_into_force(deps, &key, run, &asked.request_id, command).await?;
+    let (revision, proposal, seq) = match submit(deps, &key, &asked.request_id, command).await? {
+        Outcome::PlanApplied { revision, seq } => (revision, 0, seq),
+        // What takes the place of a plan under review is to be agreed to as that was.
+        Outcome::PlanProposed { proposal, seq } => (0, proposal, seq),
+        other => return Err(contradiction(&other).into()),
+    };
     Ok(Response::new(pb::SendFeedbackResponse {
-        run: applied.run,
-        revision: applied.revision,
-        seq: applied.seq,
-        diff: Some(applied.diff),
+        run,
+        revision,
+        seq,
+        diff: Some(diff_by(deps, &key, run, seq).await?),
+        proposal,
     }))
 }
 

@@ -10,6 +10,7 @@
 )]
 
 mod admission;
+mod budgets;
 mod commands;
 mod drain;
 mod executors;

@@ -1,6 +1,6 @@
 //! Another plan in the middle: proposed, applied, wished for; runs that are held up.
 
-use crate::support::{Fault, World, chain, count, model_step, names, reply, tool_step};
+use crate::support::{Fault, World, chain, count, goal, model_step, names, reply, tool_step};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::StepFate::{Added, GoesOn, Repeated, Reused, Waiting};
@@ -134,6 +134,46 @@ async fn feedback_opens_a_finished_run_and_only_what_changed_is_done() {
     let run = world.run(&session).await;
     assert_eq!(run.status(), pb::RunStatus::Completed);
     assert!(world.other_attempts().await.is_empty());
+}
+
+/// A plan that a person has not agreed to is not in force, however it came about.
+#[tokio::test(start_paused = true)]
+async fn feedback_to_a_plan_under_review_proposes_another_in_its_stead() {
+    let world = World::new().await;
+    let limits = wire::LimitOverrides {
+        review_plan: true,
+        ..wire::LimitOverrides::default()
+    };
+    let start = wire::StartRun {
+        limits: Some(limits),
+        ..goal("the goal")
+    };
+    let session = world.start(start).await;
+    world
+        .asked()
+        .await
+        .plan(vec![model_step("survey")], wire::Usage::default());
+    let request = pb::SendFeedbackRequest {
+        session: session.clone(),
+        run: 1,
+        request_id: world.request_id(),
+        feedback: "mention the year".to_owned(),
+    };
+    let send = |request: pb::SendFeedbackRequest| {
+        let mut client = world.client.clone();
+        tokio::spawn(async move { client.send_feedback(request).await })
+    };
+    let sent = send(request.clone());
+    let asked = world.asked().await;
+    let steps = vec![model_step("survey with the year")];
+    asked.plan(steps, wire::Usage::default());
+    let answer = world.until(sent).await.unwrap().unwrap().into_inner();
+    assert_eq!((answer.revision, answer.proposal), (0, 2));
+    assert_eq!(fates(&answer.diff), [(0, Added)]);
+    let again = world.until(send(request)).await.unwrap().unwrap();
+    assert_eq!(again.into_inner(), answer);
+    let run = world.run(&session).await;
+    assert_eq!(run.wait_reason(), wire::WaitReason::PlanReview);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,62 @@
+//! Budgets, as executors see them.
+
+use crate::support::{World, count, graph, model_step, reply};
+use cairn_proto::event as wire;
+use cairn_proto::orchestrator as pb;
+
+fn with_tokens(max_tokens: u64, steps: &[&str]) -> wire::StartRun {
+    let limits = wire::LimitOverrides {
+        max_tokens,
+        ..wire::LimitOverrides::default()
+    };
+    wire::StartRun {
+        limits: Some(limits),
+        ..graph(steps.iter().map(|title| model_step(title)).collect())
+    }
+}
+
+/// A reply takes seven tokens. One that was asked for before the tokens were used up is paid for, so
+/// it is waited for and counted; no other is asked for.
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_is_on_its_way_is_taken_when_tokens_are_used_up() {
+    let world = World::new().await;
+    let session = world.start(with_tokens(6, &["a", "b"])).await;
+    let mut first = world.attempt().await;
+    let mut second = world.attempt().await;
+    first.reply(reply(0, "hm", &[]));
+    assert!(first.settled().await, "it is not to go on");
+    world.settle().await;
+    let run = world.run(&session).await;
+    assert_eq!(run.status(), pb::RunStatus::Waiting);
+    assert!(second.is_held(), "its model is being asked");
+    second.reply(reply(0, "hm", &[("pure", "{}")]));
+    assert!(second.settled().await, "now it is not to go on");
+    let events = world.journal.events(&session).await;
+    assert_eq!(count(&events, "ReplyReceived"), 2);
+    assert_eq!(count(&events, "BudgetExhausted"), 1);
+    assert_eq!(world.run(&session).await.usage.unwrap().input_tokens, 10);
+    assert!(world.other_attempts().await.is_empty());
+}
+
+/// What replies took so far is reserved for each that is under way: the second step waits for the
+/// first, and so does its call, which is pure and may be made again.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_asks_no_model_waits_for_what_others_have_reserved() {
+    let world = World::new().await;
+    let session = world.start(with_tokens(15, &["a", "b"])).await;
+    let mut first = world.attempt().await;
+    let mut second = world.attempt().await;
+    second.reply(reply(0, "", &[("pure", "{}")]));
+    assert!(!second.settled().await, "7 and 7 for the other reply");
+    first.reply(reply(0, "hm", &[]));
+    assert!(!first.settled().await, "it is the first in the plan");
+    second.dropped().await;
+    let run = world.run(&session).await;
+    assert_eq!(run.status(), pb::RunStatus::Running);
+    first.complete(1);
+    assert!(first.settled().await);
+    // Seven more are beyond the budget, and who is asked first is told so.
+    let run = world.run(&session).await;
+    assert_eq!(run.status(), pb::RunStatus::Waiting);
+    assert_eq!(run.wait_reason(), wire::WaitReason::Budget);
+}
