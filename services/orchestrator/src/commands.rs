@@ -5,7 +5,6 @@ mod answer;
 
 pub(crate) use answer::Answer;
 
-use crate::aside::Aside;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
 use crate::session::{Beginning, Checkpointer, Ownership, header};

@@ -6,7 +6,7 @@ use crate::session::listed_title;
 use crate::status::{public_status, status_of};
 use cairn_engine::event::WaitReason;
 use cairn_engine::message::Usage;
-use cairn_engine::pending::{Pending, Subject, pending};
+use cairn_engine::pending::{Asked, Pending, pending};
 use cairn_engine::state::{PlanState, Run, RunStatus, Session, Step, StepStatus};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
@@ -177,45 +177,75 @@ pub(crate) fn pending_messages(key: &SessionKey, session: &Session) -> Vec<pb::P
 }
 
 fn pending_message(key: &SessionKey, session: &Session, open: Pending) -> pb::Pending {
-    let mut message = pb::Pending {
+    let message = pb::Pending {
         session: key.id.to_string(),
-        id: open.id.to_string(),
+        id: open.id().to_string(),
         answered: open.is_answered,
         ..pb::Pending::default()
     };
-    match open.id.subject {
-        Subject::Budget { run } => {
-            message.reason = wire::WaitReason::from(WaitReason::Budget).into();
-            message.run = run;
-        }
-        Subject::Plan { run, proposal } => {
-            message.reason = wire::WaitReason::from(WaitReason::PlanReview).into();
-            message.run = run;
-            message.proposal = proposal;
-        }
-        Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => {
-            let reason = match open.id.subject {
-                Subject::Approval(_) => WaitReason::Approval,
-                Subject::Question(_) => WaitReason::Question,
-                _ => WaitReason::InDoubt,
-            };
-            message.reason = wire::WaitReason::from(reason).into();
-            message.run = call.attempt.run;
-            message.step = call.attempt.step;
-            message.call_key = session.call_key(key.namespace.as_str(), &key.id, call);
-        }
+    let reason = |reason: WaitReason| wire::WaitReason::from(reason).into();
+    match open.asked {
+        Asked::Budget {
+            run,
+            budget,
+            used,
+            allowed,
+        } => pb::Pending {
+            reason: reason(WaitReason::Budget),
+            run,
+            budget: wire::Budget::from(budget).into(),
+            used,
+            allowed,
+            ..message
+        },
+        Asked::Plan {
+            run,
+            proposal,
+            plan,
+        } => pb::Pending {
+            reason: reason(WaitReason::PlanReview),
+            run,
+            plan: Some(plan.into()),
+            proposal,
+            ..message
+        },
+        of_call => pending_call_message(key, session, of_call, message),
     }
-    if let Some((question, choices)) = open.question {
-        message.question = question;
-        message.choices = choices;
-    }
-    let budget = open.budget.map(|budget| wire::Budget::from(budget).into());
-    message.budget = budget.unwrap_or_default();
-    message.plan = open.plan.map(Into::into);
-    if let Some(call) = open.call {
-        message.tool = call.tool;
-        message.arguments_json = call.arguments;
-        message.settle_after_unix_ms = ms(call.settle_after);
+}
+
+/// Adds what is asked about a call.
+fn pending_call_message(
+    key: &SessionKey,
+    session: &Session,
+    asked: Asked,
+    mut message: pb::Pending,
+) -> pb::Pending {
+    let (name, reason, call) = match asked {
+        Asked::Doubt {
+            name,
+            call,
+            settle_after,
+        } => {
+            message.settle_after_unix_ms = ms(settle_after);
+            (name, WaitReason::InDoubt, Some(call))
+        }
+        Asked::Approval { name, call } => (name, WaitReason::Approval, Some(call)),
+        Asked::Question {
+            name,
+            question,
+            choices,
+        } => {
+            (message.question, message.choices) = (question, choices);
+            (name, WaitReason::Question, None)
+        }
+        Asked::Budget { .. } | Asked::Plan { .. } => return message,
+    };
+    message.reason = wire::WaitReason::from(reason).into();
+    message.run = name.attempt.run;
+    message.step = name.attempt.step;
+    message.call_key = session.call_key(key.namespace.as_str(), &key.id, name);
+    if let Some(call) = call {
+        (message.tool, message.arguments_json) = (call.name, call.arguments);
     }
     message
 }

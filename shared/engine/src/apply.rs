@@ -19,6 +19,20 @@ impl Session {
     /// # Errors
     /// The event does not fit; the state is then of no use any more.
     pub fn apply(&mut self, seq: u64, event: &Event) -> Result<(), IllegalTransition> {
+        let at = event.at;
+        self.fold(seq, event)?;
+        if let Some(run) = self.runs.last_mut() {
+            run.count_time(at);
+        }
+        self.seq += 1;
+        self.updated_at = self.updated_at.max(at);
+        if !event.kind.is_of_others() {
+            self.worked_at = self.worked_at.max(at);
+        }
+        Ok(())
+    }
+
+    fn fold(&mut self, seq: u64, event: &Event) -> Result<(), IllegalTransition> {
         use EventKind as E;
         let at = event.at;
         match &event.kind {
@@ -72,14 +86,6 @@ impl Session {
             | E::QuestionAsked { .. }
             | E::Decided { .. }
             | E::CallSettled { .. } => self.apply_to_call(&event.kind)?,
-        }
-        if let Some(run) = self.runs.last_mut() {
-            run.count_time(at);
-        }
-        self.seq += 1;
-        self.updated_at = self.updated_at.max(at);
-        if !event.kind.is_of_others() {
-            self.worked_at = self.worked_at.max(at);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The questions that a run waits for, and their names.
 
 use crate::event::{AttemptRef, Budget, CallRef, WaitReason};
+use crate::message::ToolCall;
 use crate::plan::PlanDraft;
 use crate::state::{Ask, Call, CallStatus, Run, RunStatus, Session};
 use std::fmt;
@@ -41,30 +42,77 @@ pub enum Subject {
 /// A question with what a person needs to answer it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
-    /// Its name.
-    pub id: PendingId,
-    /// For a call in doubt or one that needs approval: the tool, its arguments, and when an answer
-    /// takes effect.
-    pub call: Option<PendingCall>,
-    /// For a question: its text, and the answers that the model proposes.
-    pub question: Option<(String, Vec<String>)>,
-    /// For a budget: which one is used up.
-    pub budget: Option<Budget>,
-    /// For a plan: the plan.
-    pub plan: Option<PlanDraft>,
+    /// What is asked.
+    pub asked: Asked,
+    /// How often this has been asked, from 1.
+    pub time: u32,
     /// An answer was accepted and has not taken effect.
     pub is_answered: bool,
 }
 
-/// A call that a question is about.
+/// What is asked of a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingCall {
-    /// Name of the tool.
-    pub tool: String,
-    /// Its arguments as JSON text.
-    pub arguments: String,
-    /// An answer takes effect from then on; 0 for at once.
-    pub settle_after: u64,
+pub enum Asked {
+    /// What became of a call.
+    Doubt {
+        /// Its name.
+        name: CallRef,
+        /// Tool and arguments.
+        call: ToolCall,
+        /// An answer takes effect from then on; 0 for at once.
+        settle_after: u64,
+    },
+    /// Whether a call may be made.
+    Approval {
+        /// Its name.
+        name: CallRef,
+        /// Tool and arguments.
+        call: ToolCall,
+    },
+    /// What the model wants to know.
+    Question {
+        /// The call by which it asks.
+        name: CallRef,
+        /// In its words.
+        question: String,
+        /// Answers that it proposes.
+        choices: Vec<String>,
+    },
+    /// Whether the run may use more.
+    Budget {
+        /// Number of the run.
+        run: u32,
+        /// Which one is used up.
+        budget: Budget,
+        /// What was used of it, in its unit: tool turns, tokens, 10⁻⁹ US dollars, milliseconds, calls.
+        used: u64,
+        /// What the run may use, in the same unit.
+        allowed: u64,
+    },
+    /// Whether a plan is to be put into force.
+    Plan {
+        /// Number of the run.
+        run: u32,
+        /// Number of the proposal.
+        proposal: u32,
+        /// The plan.
+        plan: PlanDraft,
+    },
+}
+
+impl Pending {
+    /// Its name.
+    pub fn id(&self) -> PendingId {
+        let subject = match self.asked {
+            Asked::Doubt { name, .. } => Subject::Call(name),
+            Asked::Approval { name, .. } => Subject::Approval(name),
+            Asked::Question { name, .. } => Subject::Question(name),
+            Asked::Budget { run, .. } => Subject::Budget { run },
+            Asked::Plan { run, proposal, .. } => Subject::Plan { run, proposal },
+        };
+        let time = self.time;
+        PendingId { subject, time }
+    }
 }
 
 impl PendingId {
@@ -139,78 +187,85 @@ pub fn pending(session: &Session) -> Vec<Pending> {
         return Vec::new();
     };
     let mut open = Vec::new();
-    for (name, _, attempt) in run.running_attempts() {
-        let calls = attempt.last_calls(name);
-        open.extend(calls.filter_map(|(call_name, call)| question_of(call_name, call)));
+    for (attempt_name, _, attempt) in run.running_attempts() {
+        let calls = attempt.last_calls(attempt_name);
+        open.extend(calls.filter_map(|(name, call)| question_of(name, call)));
     }
-    let review = run.review.and_then(|proposal| {
-        let plan = run.proposals.get(&proposal)?.plan.clone();
-        Some((proposal, plan))
-    });
-    if let Some((proposal, plan)) = review {
-        open.push(Pending {
-            plan: Some(plan),
-            is_answered: run.is_denied(proposal),
-            ..Pending::about(plan_question(run, proposal))
-        });
-    }
-    if run.status == RunStatus::Waiting(WaitReason::Budget) {
-        open.push(Pending {
-            budget: run.lacks(),
-            ..Pending::about(budget_question(run))
-        });
-    }
+    open.extend(run.review.and_then(|proposal| review_of(run, proposal)));
+    let is_asked = run.status == RunStatus::Waiting(WaitReason::Budget);
+    let lacks = run.lacks().filter(|_| is_asked);
+    open.extend(lacks.map(|budget| {
+        let (used, allowed) = run.figures(budget);
+        let run_number = run.number;
+        let asked = Asked::Budget {
+            run: run_number,
+            budget,
+            used,
+            allowed,
+        };
+        new(asked, budget_question(run).time)
+    }));
     open
+}
+
+fn new(asked: Asked, time: u32) -> Pending {
+    Pending {
+        asked,
+        time,
+        is_answered: false,
+    }
+}
+
+fn review_of(run: &Run, proposal: u32) -> Option<Pending> {
+    let plan = run.proposals.get(&proposal)?.plan.clone();
+    let asked = Asked::Plan {
+        run: run.number,
+        proposal,
+        plan,
+    };
+    Some(Pending {
+        is_answered: run.is_denied(proposal),
+        ..new(asked, plan_question(run, proposal).time)
+    })
 }
 
 /// What a call asks, if it does.
 fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
-    let about = |subject| Pending::about(PendingId { subject, time: 1 });
-    let told = |settle_after| PendingCall {
-        tool: call.call.name.clone(),
-        arguments: call.call.arguments.clone(),
-        settle_after,
-    };
     match &call.status {
         CallStatus::InDoubt {
             settle_after,
             answer,
-        } => Some(Pending {
-            call: Some(told(*settle_after)),
-            is_answered: answer.is_some(),
-            ..Pending::about(PendingId {
-                subject: Subject::Call(name),
-                time: call.doubts,
+        } => {
+            let asked = Asked::Doubt {
+                name,
+                call: call.call.clone(),
+                settle_after: *settle_after,
+            };
+            Some(Pending {
+                is_answered: answer.is_some(),
+                ..new(asked, call.doubts)
             })
-        }),
+        }
         CallStatus::Asking {
             ask: Ask::Approval { .. },
             answer: None,
-        } => Some(Pending {
-            call: Some(told(0)),
-            ..about(Subject::Approval(name))
-        }),
+        } => {
+            let call = call.call.clone();
+            Some(new(Asked::Approval { name, call }, 1))
+        }
         CallStatus::Asking {
             ask: Ask::Question { question, choices },
             answer: None,
-        } => Some(Pending {
-            question: Some((question.clone(), choices.clone())),
-            ..about(Subject::Question(name))
-        }),
-        _ => None,
-    }
-}
-
-impl Pending {
-    fn about(id: PendingId) -> Self {
-        Self {
-            id,
-            call: None,
-            question: None,
-            budget: None,
-            plan: None,
-            is_answered: false,
+        } => {
+            let (question, choices) = (question.clone(), choices.clone());
+            let asked = Asked::Question {
+                name,
+                question,
+                choices,
+            };
+            Some(new(asked, 1))
         }
+        _ => None,
     }
 }
 

@@ -4,9 +4,10 @@ use super::event_json::{budget, plan, wait_reason};
 use super::event_line::{step_name, used_up, waits_for};
 use super::style::Style;
 use super::text::{command, quoted};
-use super::time::{clock, utc};
+use super::time::{clock, span, utc};
 use crate::context::Context;
-use cairn_proto::event::WaitReason;
+use cairn_engine::views::figures::dollars;
+use cairn_proto::event::{Budget, WaitReason};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
 use serde_json::{Value, json};
@@ -29,6 +30,8 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
         "question": pending.question,
         "choices": pending.choices,
         "budget": is_budget.then(|| budget(pending.budget)),
+        "used": is_budget.then_some(pending.used),
+        "allowed": is_budget.then_some(pending.allowed),
         "plan": plan(pending.plan.as_ref()),
         "proposal": pending.proposal,
     })
@@ -72,6 +75,7 @@ fn about(pending: &pb::Pending) -> Vec<(&'static str, String)> {
         ("arguments", pending.arguments_json.clone()),
         ("asks", pending.question.clone()),
         ("choices", pending.choices.join(" · ")),
+        ("used", used(pending)),
     ];
     if pending.reason() == WaitReason::InDoubt {
         facts.push(("call key", pending.call_key.clone()));
@@ -85,6 +89,21 @@ fn about(pending: &pb::Pending) -> Vec<(&'static str, String)> {
         facts.push(("answer", format!("takes effect {from}")));
     }
     facts
+}
+
+/// What was used of a budget, and of how much.
+fn used(pending: &pb::Pending) -> String {
+    let (used, allowed) = (pending.used, pending.allowed);
+    if pending.reason() != WaitReason::Budget || allowed == 0 {
+        return String::new();
+    }
+    match pending.budget() {
+        Budget::Cost => format!("${} of ${}", dollars(used), dollars(allowed)),
+        Budget::Time => format!("{} of {}", span(used), span(allowed)),
+        Budget::Tokens => format!("{used} of {allowed} tokens"),
+        Budget::Calls => format!("{used} of {allowed} tool calls; those beyond have not been made"),
+        Budget::Turns | Budget::Unspecified => format!("{used} of {allowed} tool turns"),
+    }
 }
 
 /// Why the run waits, in a few words.

@@ -103,7 +103,7 @@ impl Run {
             ..
         } = event
         else {
-            return Ok(());
+            return Err(IllegalTransition::missing(format!("plan in {event:?}")));
         };
         let number = *number;
         self.usage.add(usage);
@@ -142,7 +142,7 @@ impl Run {
             ..
         } = event
         else {
-            return Ok(());
+            return Err(IllegalTransition::missing(format!("plan in {event:?}")));
         };
         if *revision != self.revision() + 1 {
             let what = format_args!("revision {revision} of run {}", self.number);

@@ -33,48 +33,22 @@ impl Session {
             }
             E::RunResumed {
                 run,
-                command_seq,
-                taken_over,
+                taken_over: true,
+                ..
             } => {
                 let worked_at = self.worked_at;
-                let run = self.run_mut(*run)?;
-                if *taken_over {
-                    run.rest(worked_at, at);
-                    return Ok(());
-                }
-                if run.status.is_terminal() {
-                    let what = format_args!("run {}", run.number);
-                    let from = run.status;
-                    return Err(IllegalTransition::not_allowed(what, from, "resumed"));
-                }
-                let to = match run.plan {
-                    None => RunStatus::Planning,
-                    Some(_) => RunStatus::Running,
-                };
-                run.enter(to)?;
+                self.run_mut(*run)?.rest(worked_at, at);
+            }
+            E::RunResumed {
+                run, command_seq, ..
+            } => {
+                self.run_mut(*run)?.resume()?;
                 self.answer_command(*command_seq);
             }
             E::BudgetRaised {
-                run,
-                turns,
-                command_seq,
-                tokens,
-                cost_nano_usd,
-                active_ms,
-                calls,
-                refused,
+                run, command_seq, ..
             } => {
-                let run = self.run_mut(*run)?;
-                run.allowance.raise(&Raise {
-                    turns: *turns,
-                    tokens: *tokens,
-                    cost_nano_usd: *cost_nano_usd,
-                    active_ms: *active_ms,
-                    calls: *calls,
-                });
-                run.is_out_of_time &= *active_ms == 0;
-                run.raises += 1;
-                run.ending.clone_from(refused);
+                self.run_mut(*run)?.raise(event)?;
                 self.answer_command(*command_seq);
             }
             other => self.end_run(other, at)?,
@@ -126,7 +100,7 @@ impl Session {
             trace_parent,
         } = event
         else {
-            return Ok(());
+            return Err(IllegalTransition::missing(format!("start {event:?}")));
         };
         if *run as usize != self.runs.len() + 1 || self.active_run().is_some() {
             return Err(IllegalTransition::not_allowed(
@@ -187,6 +161,43 @@ impl Run {
             return Err(IllegalTransition::not_allowed(what, self.status, to));
         }
         self.status = to;
+        Ok(())
+    }
+
+    fn resume(&mut self) -> Result<(), IllegalTransition> {
+        if self.status.is_terminal() {
+            let what = format_args!("run {}", self.number);
+            return Err(IllegalTransition::not_allowed(what, self.status, "resumed"));
+        }
+        self.enter(match self.plan {
+            None => RunStatus::Planning,
+            Some(_) => RunStatus::Running,
+        })
+    }
+
+    fn raise(&mut self, event: &EventKind) -> Result<(), IllegalTransition> {
+        let &EventKind::BudgetRaised {
+            turns,
+            tokens,
+            cost_nano_usd,
+            active_ms,
+            calls,
+            ref refused,
+            ..
+        } = event
+        else {
+            return Err(IllegalTransition::missing(format!("raise {event:?}")));
+        };
+        self.allowance.raise(&Raise {
+            turns,
+            tokens,
+            cost_nano_usd,
+            active_ms,
+            calls,
+        });
+        self.is_out_of_time &= active_ms == 0;
+        self.raises += 1;
+        self.ending.clone_from(refused);
         Ok(())
     }
 

@@ -95,6 +95,20 @@ impl Run {
             .filter_map(|(is_over, budget)| is_over.then_some(budget))
     }
 
+    /// What was used of a budget and what is allowed, in its unit. Of time only what has passed when
+    /// it was last noted is known.
+    pub(crate) fn figures(&self, budget: Budget) -> (u64, u64) {
+        let allowed = self.allowance;
+        let any = Option::unwrap_or_default;
+        match budget {
+            Budget::Turns => (self.tool_turns.into(), allowed.turns.into()),
+            Budget::Tokens => (self.usage.tokens(), any(allowed.tokens)),
+            Budget::Cost => (self.usage.cost_nano_usd, any(allowed.cost_nano_usd)),
+            Budget::Time => (self.active_ms, any(allowed.active_ms)),
+            Budget::Calls => (self.calls.into(), allowed.calls.unwrap_or_default().into()),
+        }
+    }
+
     /// When its active time is used up, if it is active and has a limit.
     pub fn deadline(&self) -> Option<u64> {
         let (most, since) = (self.allowance.active_ms?, self.active_since?);

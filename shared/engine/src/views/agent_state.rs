@@ -60,7 +60,7 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
     } else {
         pending(session)
     };
-    let pending: Vec<String> = open.iter().map(|open| open.id.to_string()).collect();
+    let pending: Vec<String> = open.iter().map(|open| open.id().to_string()).collect();
     let notes = steps().map(|(_, step)| step.notes.as_str());
     let notes: Vec<&str> = notes.filter(|notes| !notes.is_empty()).collect();
     let usage = run.usage;

@@ -10,7 +10,7 @@ use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::key::approval_digest;
 use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
-use cairn_engine::pending::pending;
+use cairn_engine::pending::{Asked, pending};
 use cairn_engine::state::{CallStatus, RunStatus, StepStatus};
 use serde_json::json;
 
@@ -40,7 +40,7 @@ fn answer(text: &str) -> Settlement {
 /// The ids of the open questions.
 fn open(world: &World) -> Vec<String> {
     let open = pending(&world.session);
-    open.iter().map(|open| open.id.to_string()).collect()
+    open.iter().map(|open| open.id().to_string()).collect()
 }
 
 #[test]
@@ -52,8 +52,11 @@ fn a_call_that_needs_approval_is_neither_intended_nor_sent_before() {
     assert_eq!(world.run().status, APPROVAL);
     assert!(world.outstanding().is_empty(), "nobody keeps a slot for it");
     let about = pending(&world.session).remove(0);
-    assert_eq!(about.id.to_string(), "approval-1.1.1.0.0");
-    assert_eq!(about.call.unwrap().arguments, r#"{"sum":5}"#);
+    assert_eq!(about.id().to_string(), "approval-1.1.1.0.0");
+    let Asked::Approval { call, .. } = about.asked else {
+        panic!("{about:?}");
+    };
+    assert_eq!(call.arguments, r#"{"sum":5}"#);
     let EventKind::ApprovalRequested { digest, .. } = &events[1].kind else {
         panic!("{events:?}");
     };
@@ -289,8 +292,11 @@ fn a_plan_is_carried_out_once_a_person_agrees() {
     assert!(world.run().plan.is_none());
     assert!(world.outstanding().is_empty());
     let about = pending(&world.session).remove(0);
-    assert_eq!(about.id.to_string(), "plan-1.1");
-    assert_eq!(about.plan.unwrap().steps.len(), 2);
+    assert_eq!(about.id().to_string(), "plan-1.1");
+    let Asked::Plan { plan, .. } = about.asked else {
+        panic!("{about:?}");
+    };
+    assert_eq!(plan.steps.len(), 2);
     let events = world.answer("plan-1.1", Settlement::Approve);
     assert_eq!(kinds(&events), ["RunResumed", "PlanApplied", "StepStarted"]);
     assert_eq!(world.running(), [1]);

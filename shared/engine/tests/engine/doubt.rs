@@ -9,7 +9,7 @@ use cairn_engine::decide::Input;
 use cairn_engine::event::{EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
-use cairn_engine::pending::pending;
+use cairn_engine::pending::{Asked, Pending, pending};
 use cairn_engine::state::{CallStatus, RunStatus, StepStatus};
 use serde_json::json;
 
@@ -69,9 +69,11 @@ fn only_effectful_calls_come_into_doubt() {
     );
     let open = pending(&world.session);
     assert_eq!(open.len(), 1);
-    let call = open[0].call.as_ref().unwrap();
+    let Asked::Doubt { call, .. } = &open[0].asked else {
+        panic!("{open:?}");
+    };
     assert_eq!(
-        (call.tool.as_str(), call.arguments.as_str()),
+        (call.name.as_str(), call.arguments.as_str()),
         ("send", r#"{"to":"somebody"}"#)
     );
     assert!(!open[0].is_answered);
@@ -140,7 +142,7 @@ fn done_ends_a_tool_step() {
 #[test]
 fn retry_intends_the_call_again() {
     for mut world in [doubtful_tool_step(), doubtful_model_step()] {
-        let open = pending(&world.session)[0].id.to_string();
+        let open = pending(&world.session)[0].id().to_string();
         let events = world.answer(&open, Settlement::Retry);
         let expected = ["Decided", "CallSettled", "CallIntended", "RunResumed"];
         assert_eq!(kinds(&events), expected);
@@ -258,7 +260,7 @@ fn each_doubt_of_a_reply_is_a_question_of_its_own() {
     assert_eq!(world.run().in_doubt, 2);
     let ids: Vec<_> = pending(&world.session)
         .iter()
-        .map(|open| open.id.to_string())
+        .map(|open| open.id().to_string())
         .collect();
     assert_eq!(ids, ["call-1.1.1.0.0", "call-1.1.1.0.1"]);
     world.now += LEASE + TIME_LIMIT;
@@ -351,7 +353,7 @@ fn a_call_that_is_in_doubt_again_is_another_question() {
     lose(&mut world, 1);
     let again = pending(&world.session).remove(0);
     assert_eq!(
-        (&*again.id.to_string(), again.is_answered),
+        (&*again.id().to_string(), again.is_answered),
         ("call-1.1.1.0.0-2", false)
     );
     let events = world.answer(TOOL_STEP, done());
@@ -375,11 +377,20 @@ fn an_answer_says_when_it_takes_effect() {
     assert_eq!(settle_after(&mut doubtful_tool_step()), Some(0));
     let mut early = World::with_plan(chain(vec![tool_step("one", "send")]));
     lose(&mut early, 1);
-    let asked = pending(&early.session)[0]
-        .call
-        .clone()
-        .unwrap()
-        .settle_after;
+    let asked = takes_effect(&early);
     assert_eq!(settle_after(&mut early), Some(asked));
     assert!(asked > early.now);
+}
+
+/// When an answer to the only question takes effect.
+pub(crate) fn takes_effect(world: &World) -> u64 {
+    match pending(&world.session)[..] {
+        [
+            Pending {
+                asked: Asked::Doubt { settle_after, .. },
+                ..
+            },
+        ] => settle_after,
+        ref open => panic!("{open:?}"),
+    }
 }

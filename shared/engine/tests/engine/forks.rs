@@ -1,5 +1,6 @@
 //! Sessions that begin as copies of others.
 
+use crate::doubt::takes_effect;
 use crate::play::{Op, ops};
 use crate::world::{LEASE, TIME_LIMIT, World, chain, fold, graph, kinds, look, model_step, send};
 use crate::world::{tool_call, tool_step};
@@ -224,8 +225,8 @@ fn a_call_under_way_is_in_doubt_and_the_others_are_made_again() {
     );
     assert_eq!(child.run().status, RunStatus::Waiting(WaitReason::InDoubt));
     let open = pending(&child.session);
-    assert_eq!(open[0].id.to_string(), "call-1.1.1.0.2");
-    assert_eq!(open[0].call.as_ref().unwrap().settle_after, until);
+    assert_eq!(open[0].id().to_string(), "call-1.1.1.0.2");
+    assert_eq!(takes_effect(&child), until);
     let output = "it was sent".to_owned();
     child.answer("call-1.1.1.0.2", Settlement::Done { output });
     assert_eq!(child.outstanding(), [Work::Wake { at: until }]);

@@ -53,7 +53,7 @@ fn a_takeover_is_as_large_as_the_store_allows_for() {
         let mut world = sending();
         check_size(taken_over(&mut world), calls);
         for open in pending(&world.session) {
-            world.answer(&open.id.to_string(), settlement.clone());
+            world.answer(&open.id().to_string(), settlement.clone());
         }
         world.now += LEASE + TIME_LIMIT;
         let at_least = match settlement {

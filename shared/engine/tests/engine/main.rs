@@ -8,6 +8,7 @@ mod agent_state;
 mod asking;
 mod budget;
 mod budgets;
+mod budgets_time;
 mod commands;
 mod context;
 mod control;

@@ -317,7 +317,7 @@ impl World {
     fn play_decide(&mut self, question: u8, how: u8) {
         let open = pending(&self.session);
         let id = match picked(&open, question) {
-            Some(open) => open.id.to_string(),
+            Some(open) => open.id().to_string(),
             None if question.is_multiple_of(8) => "call-1.1.1.0.0".to_owned(),
             None => return,
         };

@@ -87,7 +87,7 @@ impl World {
         self.now += 1_000_000;
         for open in pending(&self.session) {
             let output = "a person saw it".to_owned();
-            self.answer(&open.id.to_string(), Settlement::Done { output });
+            self.answer(&open.id().to_string(), Settlement::Done { output });
         }
         while let Some(&step) = self.running().first() {
             self.end(step);

@@ -65,6 +65,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         asked::settled(),
         asked::asked(),
         asked::budgets(),
+        asked::raises(),
     ];
     let kinds = kinds.into_iter().flatten();
     kinds

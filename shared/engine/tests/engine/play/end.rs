@@ -30,7 +30,7 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
         for open in pending(&world.session) {
             let answer = answer_to(&open, people, seeds.next().unwrap());
             if !open.is_answered {
-                world.answer(&open.id.to_string(), answer);
+                world.answer(&open.id().to_string(), answer);
             }
         }
         world.now += 20_000;
@@ -61,7 +61,7 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
 fn answer_to(open: &Pending, people: People, seed: u8) -> Settlement {
     let reason = "no".to_owned();
     let agrees = people == People::Agree || !seed.is_multiple_of(3);
-    match open.id.subject {
+    match open.id().subject {
         Subject::Call(_) if agrees => some_settlement(0),
         Subject::Call(_) => some_settlement(2 + seed % 3),
         Subject::Budget { .. } if agrees => Settlement::Retry,

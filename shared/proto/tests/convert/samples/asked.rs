@@ -58,6 +58,45 @@ pub(super) fn asked() -> Kinds {
     asked
 }
 
+pub(super) fn raises() -> Kinds {
+    kinds! {
+        "budget_raised": BudgetRaised {
+            run: 2,
+            turns: 50,
+            command_seq: 301,
+            tokens: 0,
+            cost_nano_usd: 0,
+            active_ms: 0,
+            calls: 0,
+            refused: None,
+        }
+        "budget_raised.all": BudgetRaised {
+            run: 2,
+            turns: 50,
+            command_seq: 301,
+            tokens: 100_000,
+            cost_nano_usd: 2_500_000_000,
+            active_ms: 600_000,
+            calls: 40,
+            refused: None,
+        }
+        "budget_raised.refused": BudgetRaised {
+            run: 2,
+            turns: 0,
+            command_seq: 301,
+            tokens: 0,
+            cost_nano_usd: 0,
+            active_ms: 0,
+            calls: 0,
+            refused: Some(Failure::new(
+                FailureKind::LimitExceeded,
+                "max_tokens",
+                "the run's 100 tokens are used up; enough",
+            )),
+        }
+    }
+}
+
 pub(super) fn budgets() -> Kinds {
     let limits = RunLimits {
         review_plan: true,
@@ -96,39 +135,5 @@ pub(super) fn budgets() -> Kinds {
         "budget_exhausted.cost": BudgetExhausted { run: 2, budget: Budget::Cost }
         "budget_exhausted.time": BudgetExhausted { run: 2, budget: Budget::Time }
         "budget_exhausted.calls": BudgetExhausted { run: 2, budget: Budget::Calls }
-        "budget_raised": BudgetRaised {
-            run: 2,
-            turns: 50,
-            command_seq: 301,
-            tokens: 0,
-            cost_nano_usd: 0,
-            active_ms: 0,
-            calls: 0,
-            refused: None,
-        }
-        "budget_raised.all": BudgetRaised {
-            run: 2,
-            turns: 50,
-            command_seq: 301,
-            tokens: 100_000,
-            cost_nano_usd: 2_500_000_000,
-            active_ms: 600_000,
-            calls: 40,
-            refused: None,
-        }
-        "budget_raised.refused": BudgetRaised {
-            run: 2,
-            turns: 0,
-            command_seq: 301,
-            tokens: 0,
-            cost_nano_usd: 0,
-            active_ms: 0,
-            calls: 0,
-            refused: Some(Failure::new(
-                FailureKind::LimitExceeded,
-                "max_tokens",
-                "the run's 100 tokens are used up; enough",
-            )),
-        }
     }
 }
