@@ -113,3 +113,28 @@ fn comparing_plans_costs_in_proportion_to_the_steps() {
         assert!(diff.steps.iter().any(|step| step.moved));
     });
 }
+
+/// A thousand steps, each of which waits for more or fewer of those before it.
+fn joined(edges: u32) -> PlanDraft {
+    const STEPS: u32 = 1_000;
+    let each = edges / STEPS;
+    let step = |n: u32| {
+        let names: Vec<String> = (1..=each)
+            .filter_map(|back| n.checked_sub(back))
+            .map(|before| (before + 1).to_string())
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        after(tool_step(&format!("step {n}"), "look"), &names)
+    };
+    graph((0..STEPS).map(step).collect())
+}
+
+#[test]
+fn a_graph_of_a_thousand_steps_costs_in_proportion_to_its_edges() {
+    let carry_all_out = |draft: &PlanDraft| {
+        let mut world = World::new();
+        world.start_with(draft.clone(), LimitOverrides::default());
+        carry_out(&mut world);
+    };
+    check_growth(joined, carry_all_out);
+}

@@ -7,7 +7,8 @@ use cairn_engine::command::{Command, LimitOverrides, OnFailure, RevisePlan};
 use cairn_engine::event::EventKind;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::state::{RunStatus, StepStatus};
+use cairn_engine::state::{PlanState, RunStatus, StepStatus};
+use std::collections::BTreeMap;
 
 /// b fails; c waits for a, d for b, e for nothing but a free place.
 const GRAPH: &str = "g: a b c<a d<b e";
@@ -191,7 +192,8 @@ fn a_run_that_asks_for_a_plan_may_be_paused() {
     assert_eq!(world.outstanding(), [own_revision()]);
 }
 
-/// The same outcomes give the same plan, in whatever order they come.
+/// The same outcomes give the same plan, in whatever order they come. After a failure that stops the
+/// run, what had not begun may begin no more: what has ended has ended the same way all the same.
 #[test]
 fn the_order_of_outcomes_does_not_matter() {
     let text = "g: a b c d e<a,b f<c g<b,d h";
@@ -223,6 +225,11 @@ fn the_order_of_outcomes_does_not_matter() {
             let fates = outcomes.each_ref().map(|world| world.fates(8));
             assert_eq!(fates, ["1d 2d 3f 4d 5d 6p 7d 8d"; 3]);
         }
+        let ends = outcomes.each_ref().map(ends);
+        for (step, end) in &ends[0] {
+            let others = ends[1..].iter().filter_map(|other| other.get(step));
+            assert!(others.into_iter().all(|other| other == end), "step {step}");
+        }
         for world in &outcomes {
             let f = &world.run().plan.as_ref().unwrap().steps[5];
             assert_eq!(f.status, StepStatus::Pending, "it depends on the failure");
@@ -232,6 +239,15 @@ fn the_order_of_outcomes_does_not_matter() {
             assert_eq!(begun.count(), 0);
         }
     }
+}
+
+/// How the steps ended that did.
+fn ends(world: &World) -> BTreeMap<u32, StepStatus> {
+    let steps = world.run().plan.iter().flat_map(PlanState::current);
+    let ended = steps.filter(|(_, step)| step.has_ended());
+    ended
+        .map(|(number, step)| (number, step.status.clone()))
+        .collect()
 }
 
 impl World {
