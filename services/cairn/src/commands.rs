@@ -4,6 +4,7 @@ pub mod approve;
 pub mod cancel;
 pub mod check_config;
 pub mod completions;
+mod confirm;
 pub mod decide;
 pub mod doctor;
 pub mod export;

@@ -1,5 +1,6 @@
 //! `cairn approve`: allows what a session waits to be allowed.
 
+use super::confirm::{is_at_terminal, is_wanted};
 use super::decide::answer;
 use super::hint;
 use crate::attach::Access;
@@ -7,6 +8,8 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
+use crate::ui::questions::asked_lines;
+use crate::ui::style::Style;
 use cairn_proto::event::WaitReason;
 use cairn_proto::event::settlement::{Approve, Outcome};
 use cairn_proto::orchestrator::{ListPendingRequest, Pending};
@@ -18,7 +21,8 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Allows calls that wait for approval, and the plan if one is to be looked at: those that are named,
-or the only one that there is. What is not to be done is denied with cairn decide.
+or the only one that there is, after a look at it in a terminal. What is not to be done is denied
+with cairn decide.
 
 With --json one object for each: session, id.
 
@@ -58,6 +62,8 @@ async fn approve(client: &mut Client<'_>, args: Args, context: &Context) -> Resu
     let open = client.orchestrator().list_pending(request).await?;
     let mut open = open.into_inner().pending;
     open.retain(|pending| is_for_approval(pending) && !pending.answered);
+    // Between the look at the list and this, it may have become another question.
+    let is_unnamed = args.pending.is_empty() && !args.all;
     let named = match (args.pending.is_empty(), args.all, &open[..]) {
         (false, ..) => args.pending,
         (true, _, []) => {
@@ -72,6 +78,13 @@ async fn approve(client: &mut Client<'_>, args: Args, context: &Context) -> Resu
         }
         (true, ..) => open.iter().map(|pending| pending.id.clone()).collect(),
     };
+    if let (true, [only]) = (is_unnamed && is_at_terminal(context), &open[..]) {
+        let style = Style::new(context.color);
+        out::line(&asked_lines(style, only).join("\n"))?;
+        if !is_wanted(context, "approve?").await? {
+            return out::line("nothing was approved");
+        }
+    }
     for id in &named {
         answer(client, &session, id, Outcome::Approve(Approve {})).await?;
         let what = open.iter().find(|pending| pending.id == *id);

@@ -1,6 +1,7 @@
 //! Another plan for a run: proposed, shown, asked about, applied. What `feedback`, `plan` and
 //! `redo` have in common.
 
+use super::confirm::{is_at_terminal, is_wanted};
 use super::hint;
 use crate::client::Client;
 use crate::context::Context;
@@ -14,7 +15,6 @@ use cairn_proto::orchestrator::{
     ApplyPlanRequest, ApplyPlanResponse, PlanDiff, ProposePlanRequest, ProposePlanResponse,
 };
 use serde_json::{Value, json};
-use std::io::{IsTerminal as _, Write as _, stdin, stdout};
 use std::process::ExitCode;
 
 /// Asks for another plan. It may take the planner minutes.
@@ -80,7 +80,7 @@ pub(super) async fn conclude(
         out::line(&style.strong(&title))?;
         out::line(&diff_lines(&diff, style).join("\n"))?;
     }
-    if !yes && !is_wanted(context).await? {
+    if !yes && !(is_at_terminal(context) && is_wanted(context, "apply?").await?) {
         return not_applied(context, session, proposed, &diff);
     }
     let request = ApplyPlanRequest {
@@ -161,29 +161,6 @@ fn proposal_json(
         "diff": diff_json(diff),
         "applied": applied,
     })
-}
-
-/// Asks whoever sits at the terminal; nobody there is a no.
-async fn is_wanted(context: &Context) -> Result<bool, CliError> {
-    if context.json || !stdin().is_terminal() || !stdout().is_terminal() {
-        return Ok(false);
-    }
-    let mut out = stdout().lock();
-    out.write_all(b"apply? [y/N] ")?;
-    out.flush()?;
-    drop(out);
-    let answer = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        stdin().read_line(&mut line).map(|_| line)
-    });
-    let answer = tokio::select! {
-        answer = answer => answer.map_err(|error| CliError::chain(&error))??,
-        () = context.stop.cancelled() => {
-            return Err(CliError::new("interrupted; nothing was applied").code(INTERRUPTED));
-        }
-    };
-    let answer = answer.trim().to_ascii_lowercase();
-    Ok(answer == "y" || answer == "yes")
 }
 
 /// An error with what to do about it.

@@ -39,6 +39,21 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
 
 /// An open question for people, with the commands that answer it.
 pub fn pending_lines(context: &Context, style: Style, pending: &pb::Pending) -> Vec<String> {
+    let mut lines = asked_lines(style, pending);
+    if pending.answered {
+        lines.push("  answered  yes; it has not taken effect yet".to_owned());
+        return lines;
+    }
+    lines.push("  decide with".to_owned());
+    for (words, meaning) in answers(pending) {
+        lines.push(format!("    {}", decide(context, pending, words)));
+        lines.push(style.dim(&format!("      {meaning}")));
+    }
+    lines
+}
+
+/// An open question for people.
+pub fn asked_lines(style: Style, pending: &pb::Pending) -> Vec<String> {
     let id = escape(&pending.id);
     let title = format!("? {id}  {}", why(pending));
     let mut lines = vec![style.asks(&title)];
@@ -55,15 +70,6 @@ pub fn pending_lines(context: &Context, style: Style, pending: &pb::Pending) -> 
     }
     for (step, number) in pending.plan.iter().flat_map(|plan| &plan.steps).zip(1..) {
         lines.push(format!("  {number:>8}. {}", clip(&step_name(step), 160)));
-    }
-    if pending.answered {
-        lines.push("  answered  yes; it has not taken effect yet".to_owned());
-        return lines;
-    }
-    lines.push("  decide with".to_owned());
-    for (words, meaning) in answers(pending) {
-        lines.push(format!("    {}", decide(context, pending, words)));
-        lines.push(style.dim(&format!("      {meaning}")));
     }
     lines
 }

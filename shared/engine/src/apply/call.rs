@@ -86,7 +86,8 @@ impl Session {
             reason: finished.reason.clone(),
         })?;
         // Nothing was done if it was certainly not sent, or not allowed.
-        if was_asked || finished.reason == CallFinished::NOT_SENT {
+        let reason = finished.reason.as_str();
+        if was_asked || matches!(reason, CallFinished::NOT_SENT | CallFinished::DENIED) {
             return Ok(());
         }
         self.note_effect(finished.call, !finished.is_error)

@@ -5,10 +5,11 @@ use crate::control::running;
 use crate::control_points::{check_effects, each_point, is_begun};
 use crate::wishes::{apply, wish};
 use crate::world::notation::plan;
-use crate::world::{World, fold, report_reply, send};
+use crate::world::{World, chain, finished, fold, model_step, report_reply, send};
 use cairn_engine::command::Command;
 use cairn_engine::context::step_context;
 use cairn_engine::decide::Input;
+use cairn_engine::event::CallFinished;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
 use cairn_engine::state::{RunStatus, StepStatus};
@@ -163,4 +164,32 @@ fn a_skipped_step_may_be_redone_and_a_failed_one_repeats_alone() {
     world.finish();
     assert_eq!(world.run().status, RunStatus::Completed);
     assert_eq!(world.run().failure, None);
+}
+
+/// Tools refuse what is not allowed before it is called.
+#[test]
+fn a_call_that_was_not_allowed_has_done_nothing() {
+    for (reason, effects) in [
+        (CallFinished::DENIED, 0),
+        (CallFinished::NOT_SENT, 0),
+        ("ExecutionFailed", 1),
+    ] {
+        let mut world = World::with_plan(chain(vec![model_step("one")]));
+        world.reply(1, "", &[send()]);
+        let call = world.call(1, 0);
+        // A call that is not sent again, because the model was told.
+        let result = finished(call, "no", reason);
+        let reply = report_reply(world.attempt(1), 1, "hm", &[]);
+        let Input::Report { attempt, reply, .. } = reply else {
+            unreachable!("a report");
+        };
+        world.decide(Input::Report {
+            attempt,
+            results: vec![result],
+            reply,
+            failure: None,
+        });
+        let step = world.session.step(world.attempt(1)).unwrap();
+        assert_eq!(step.effects.len(), effects, "{reason}");
+    }
 }
