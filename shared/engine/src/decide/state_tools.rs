@@ -21,10 +21,13 @@ pub struct StateTool {
     pub parameters: &'static str,
 }
 
+/// By which the model asks a person something.
+pub(super) const ASK_PERSON: &str = "ask_person";
+
 /// All state tools, sorted by name.
 pub const STATE_TOOLS: [StateTool; 8] = [
     StateTool {
-        name: "ask_person",
+        name: ASK_PERSON,
         description: "Asks the person for whom this is done. The step waits for the answer, which may take long: ask only what you cannot find out and cannot decide yourself.",
         parameters: r#"{"type":"object","properties":{"question":{"type":"string"},"choices":{"type":"array","items":{"type":"string"},"description":"Answers to choose from, at most 10; the person may give another."}},"required":["question"],"additionalProperties":false}"#,
     },
@@ -128,7 +131,7 @@ impl Decision<'_> {
         let answer = match call.name.as_str() {
             "step" => self.manage_step(attempt, call)?,
             "read_progress" => Ok(Some(self.progress(attempt))),
-            "ask_person" => self.ask_person(name, call)?,
+            ASK_PERSON => self.ask_person(name, call)?,
             "scratchpad" => self.write_notes(attempt, call)?,
             "session_memory_set" => self.set_memory(call)?,
             "session_memory_get" => arguments::<KeyArguments>(call).map(|it| {

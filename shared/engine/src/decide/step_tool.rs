@@ -1,7 +1,7 @@
 //! The `step` tool: the parts of a step, and its end.
 
 use super::Decision;
-use super::state_tools::{Answer, Complaint, arguments, complain};
+use super::state_tools::{ASK_PERSON, Answer, Complaint, arguments, complain};
 use crate::event::{AttemptRef, CallRef, EventKind};
 use crate::limits::MAX_SUB_GOALS;
 use crate::message::ToolCall;
@@ -216,6 +216,14 @@ pub(super) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
                     other.call.name
                 );
                 return Ending::Refused { call, because };
+            }
+            // The model asked because it needs the answer.
+            CallStatus::Finished { .. } if other.call.name == ASK_PERSON => {
+                let because = "not completed: a person has answered; complete with that in mind";
+                return Ending::Refused {
+                    call,
+                    because: because.to_owned(),
+                };
             }
             CallStatus::Finished { .. } => {}
             _ if is_wish(other) => {

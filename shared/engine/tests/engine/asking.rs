@@ -227,11 +227,19 @@ fn a_question_that_cannot_be_asked_is_told_to_the_model() {
 }
 
 #[test]
-fn a_step_that_is_complete_but_for_an_answer_ends_with_it() {
+fn a_step_is_not_complete_before_the_model_has_seen_an_answer() {
     let mut world = World::with_plan(chain(vec![model_step("one"), model_step("two")]));
     world.reply(1, "", &[ask(), complete("asked")]);
     assert_eq!(world.run().status, QUESTION);
-    world.answer("question-1.1.1.0.0", answer("left"));
+    let events = world.answer("question-1.1.1.0.0", answer("left"));
+    let told = World::told(&events);
+    assert_eq!(told[0], ("left".to_owned(), false));
+    assert!(
+        told[1].1 && told[1].0.contains("a person has answered"),
+        "{told:?}"
+    );
+    assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
+    world.complete(1, "went left");
     assert!(matches!(world.status(1), StepStatus::Completed { .. }));
     assert_eq!(world.running(), [2]);
 }
