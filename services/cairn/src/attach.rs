@@ -40,8 +40,7 @@ const CLOSE: Duration = Duration::from_secs(5);
 pub enum Access {
     /// Look only; never takes the lock.
     Read,
-    /// Change something of a session and leave. No other session is worked on meanwhile, and that one
-    /// not before the change is durable.
+    /// Change something of a session and leave. Nothing is carried out meanwhile, of no session.
     Change,
     /// Work on sessions for as long as it takes.
     Hold,
@@ -138,10 +137,21 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
         return Err(shared_store(context));
     }
     let path = socket::path(&store);
+    let change_path = socket::path_for_change(&store);
     let began = Instant::now();
-    let mut is_told = false;
+    let (mut alone_since, mut is_told) = (began, false);
     loop {
-        if let Some(link) = answering(&path).await {
+        let mut link = answering(&path).await;
+        let changes = match link {
+            None => answering(&change_path).await,
+            Some(_) => None,
+        };
+        match access {
+            Access::Hold if changes.is_some() => alone_since = Instant::now(),
+            Access::Hold => {}
+            Access::Read | Access::Change => link = link.or(changes),
+        }
+        if let Some(link) = link {
             let workspace = workspace::noted(&store);
             if access == Access::Hold {
                 workspace::check_holder(context, workspace.as_deref())?;
@@ -162,11 +172,14 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
             parts.orchestrator.takes_up = TakesUp::Commanded;
         }
         match Node::start(parts).await {
-            Ok(node) => return hold(node, store, &path, access, &workspace),
+            Ok(node) => {
+                let path = [&path, &change_path][usize::from(access == Access::Change)];
+                return hold(node, store, path, access, &workspace);
+            }
             Err(error) if is_held(&error) => {}
             Err(error) => return Err(start_error(&error, &store)),
         }
-        if began.elapsed() >= PATIENCE {
+        if alone_since.elapsed() >= PATIENCE {
             return Err(held(&store));
         }
         if !is_told && began.elapsed() > QUIET {
@@ -268,8 +281,8 @@ async fn read(store: PathBuf) -> Result<Attached, CliError> {
     })
 }
 
-/// The folder that a holder of the store works in. Whoever is there for one change only goes on
-/// with the session for a moment too, so it does that where the work belongs.
+/// The folder that a holder of the store works in. Whoever is there for one change has plans made, so
+/// it does that where the work belongs.
 async fn workspace_for(
     context: &Context,
     access: Access,

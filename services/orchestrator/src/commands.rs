@@ -5,6 +5,7 @@ mod answer;
 
 pub(crate) use answer::Answer;
 
+use crate::config::TakesUp;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
 use crate::session::{Beginning, Checkpointer, Ownership, header};
@@ -163,7 +164,7 @@ fn first_events(deps: &Deps, new: NewSession) -> Result<(Session, Vec<Event>), R
         not_after: now + u64::from(deps.config.lease_ms()) * 4 / 5,
         tools: &catalogue.facts,
         limits: deps.config.limits,
-        starts: !deps.owners.is_draining(),
+        starts: !deps.owners.is_draining() && deps.config.takes_up == TakesUp::Any,
     };
     let input = Input::Create {
         title: new.title,

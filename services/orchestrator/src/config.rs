@@ -31,8 +31,8 @@ pub struct Config {
 pub enum TakesUp {
     /// Whichever need an owner.
     Any,
-    /// Those that it has stored a command for: whoever comes to change one session works on no other,
-    /// and not on that one before the change is durable.
+    /// Those that it has stored a command for, and to answer that: whoever comes to change something
+    /// carries out no step of any session.
     Commanded,
 }
 

@@ -55,7 +55,9 @@ pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, 
     {
         return Err(full.clone());
     }
-    if asked.goes_on && deps.store.aside(&asked.parent).await? == Some(Aside::WritesLost) {
+    let is_behind =
+        asked.goes_on && deps.store.aside(&asked.parent).await? == Some(Aside::WritesLost);
+    if is_behind && !is_there(deps, &child).await? {
         let error = Aside::WritesLost.error(&asked.parent, "it is forked with go_on");
         return Err(error);
     }

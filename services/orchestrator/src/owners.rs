@@ -167,7 +167,8 @@ impl Owners {
     pub(crate) fn commanded(&self, deps: &Deps, key: &SessionKey) {
         // The store wakes the owner wherever it is; this only saves the way there and back.
         self.tell(key, Notice::Woken);
-        if deps.config.takes_up == TakesUp::Commanded && !self.has(key) {
+        // An owner that is here may have let go of the session just before.
+        if deps.config.takes_up == TakesUp::Commanded {
             self.wanted.add(key);
         }
     }

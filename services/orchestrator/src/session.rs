@@ -219,7 +219,7 @@ impl Owner {
             not_after: u64::try_from(self.tenure.not_after()).unwrap_or(0),
             tools: &catalogue.facts,
             limits: self.deps.config.limits,
-            starts: !self.tenure.is_stopping(),
+            starts: !self.tenure.is_stopping() && self.carries_out(),
         }
     }
 

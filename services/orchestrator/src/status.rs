@@ -1,18 +1,21 @@
 //! What a session is doing, in one word.
 
 use crate::aside::Aside;
-use cairn_engine::pending::pending;
-use cairn_engine::state::{RunStatus, Session};
+use cairn_engine::state::{Run, RunStatus, Session};
 use cairn_proto::memory::SessionStatus as Noted;
 use cairn_proto::orchestrator::SessionStatus;
 
 /// What the owner notes for listings.
 pub(crate) fn status_of(session: &Session) -> Noted {
     match session.active_run().map(|run| run.status) {
+        // What was asked for last may start a run, and nobody has answered it.
+        None if !session.commands.is_empty() => Noted::Running,
         None => Noted::Idle,
         Some(RunStatus::Waiting(_)) => Noted::Waiting,
         // It can be answered before it goes on.
-        Some(RunStatus::Paused) if !pending(session).is_empty() => Noted::Waiting,
+        Some(RunStatus::Paused) if session.active_run().is_some_and(Run::asks_person) => {
+            Noted::Waiting
+        }
         Some(_) => Noted::Running,
     }
 }

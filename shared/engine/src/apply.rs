@@ -21,13 +21,14 @@ impl Session {
     pub fn apply(&mut self, seq: u64, event: &Event) -> Result<(), IllegalTransition> {
         let at = event.at;
         self.fold(seq, event)?;
-        if let Some(run) = self.runs.last_mut() {
-            run.count_time(at);
-        }
         self.seq += 1;
         self.updated_at = self.updated_at.max(at);
         if !event.kind.is_of_others() {
             self.worked_at = self.worked_at.max(at);
+            if let Some(run) = self.runs.last_mut() {
+                run.count_time(at);
+                run.ask_budget();
+            }
         }
         Ok(())
     }
@@ -65,7 +66,9 @@ impl Session {
             | E::RunPaused { .. }
             | E::RunWaiting { .. }
             | E::RunResumed { .. }
+            | E::RunTakenOver { .. }
             | E::BudgetRaised { .. }
+            | E::BudgetRefused { .. }
             | E::RunCompleted { .. }
             | E::RunFailed { .. }
             | E::RunCancelled { .. } => self.apply_to_run(&event.kind, at)?,
@@ -80,6 +83,7 @@ impl Session {
             | E::ScratchpadWritten { .. } => self.apply_to_attempt(&event.kind)?,
             E::ReplyReceived(_)
             | E::CallIntended { .. }
+            | E::CallHeld { .. }
             | E::CallFinished(_)
             | E::CallInDoubt { .. }
             | E::ApprovalRequested { .. }

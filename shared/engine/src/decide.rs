@@ -301,16 +301,6 @@ impl Decision<'_> {
         self.facts.starts && run.is_some_and(|run| !run.begins_nothing())
     }
 
-    /// It is certain that the call was not sent, and it is not to be now: as if just asked for.
-    fn hold(&mut self, call: CallRef) -> Result<(), IllegalTransition> {
-        self.emit(EventKind::CallIntended {
-            call,
-            not_after: 0,
-            time_limit_ms: 0,
-            in_process: false,
-        })
-    }
-
     /// May a call be sent, and how? Effectful ones only once this is durable.
     fn intend(&mut self, call: CallRef, tool: &str) -> Result<(), IllegalTransition> {
         let tool = self.facts.tools.get(tool);

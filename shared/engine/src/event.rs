@@ -166,7 +166,9 @@ pub enum EventKind {
     RunResumed {
         run: u32,
         command_seq: u64,
-        taken_over: bool,
+    },
+    RunTakenOver {
+        run: u32,
     },
     BudgetExhausted {
         run: u32,
@@ -180,7 +182,11 @@ pub enum EventKind {
         cost_nano_usd: u64,
         active_ms: u64,
         calls: u32,
-        refused: Option<Failure>,
+    },
+    BudgetRefused {
+        run: u32,
+        command_seq: u64,
+        failure: Failure,
     },
     RunCompleted {
         run: u32,
@@ -226,6 +232,9 @@ pub enum EventKind {
         not_after: u64,
         time_limit_ms: u64,
         in_process: bool,
+    },
+    CallHeld {
+        call: CallRef,
     },
     CallFinished(CallFinished),
     CallInDoubt {

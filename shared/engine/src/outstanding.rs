@@ -1,7 +1,7 @@
 //! `outstanding(state) → effects`: what the committed state leaves to be done.
 
 use crate::event::AttemptRef;
-use crate::state::{Attempt, CallStatus, Run, RunStatus, Session};
+use crate::state::{Attempt, CallStatus, Run, RunStatus, Session, Step};
 
 /// Something to be done. The same state always asks for the same; whoever does it already goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,25 +32,23 @@ pub enum Work {
 impl Session {
     /// An owner would find something to do: what is outstanding, or steps that nobody has begun yet.
     pub fn needs_owner(&self) -> bool {
-        let is_held = |run: &Run| matches!(run.status, RunStatus::Paused | RunStatus::Waiting(_));
-        let goes_on = self.active_run().is_some_and(|run| !is_held(run));
-        goes_on || !self.outstanding().is_empty()
-    }
-
-    /// A model is being asked by whoever carries out the attempt, and may have been asked before a
-    /// budget was used up: its answer is paid for, and taken.
-    pub fn asks_model(&self, name: AttemptRef) -> bool {
-        let run = self.active_run();
-        let run = run.filter(|run| run.number == name.run && !run.begins_nothing());
-        let is_asked =
-            |attempt: &Attempt| attempt.last_calls(name).all(|(_, call)| call.is_finished());
-        let step = run.and_then(|_| self.step(name));
-        let is_of_model = step.is_some_and(|step| step.plan.tool.is_none());
-        is_of_model && self.attempt(name).is_some_and(is_asked)
+        let goes_on = |run: &Run| match run.status {
+            RunStatus::Paused => false,
+            RunStatus::Waiting(_) => run.has_more_to_begin(),
+            _ => true,
+        };
+        self.active_run().is_some_and(goes_on) || !self.outstanding().is_empty()
     }
 
     /// What is to be done, in time proportional to what is running.
     pub fn outstanding(&self) -> Vec<Work> {
+        self.outstanding_beside(|_| false)
+    }
+
+    /// What is to be done by somebody who has begun some attempts. If their models may be being asked
+    /// right now, they keep what is reserved for that, and are to end it also when a budget is used
+    /// up: the answer is paid for.
+    pub fn outstanding_beside(&self, has_begun: impl Fn(AttemptRef) -> bool) -> Vec<Work> {
         let mut work = Vec::new();
         if !self.commands.is_empty() {
             work.push(Work::HandleCommand);
@@ -75,19 +73,28 @@ impl Session {
                 });
             wake = times.chain(wake).min();
         }
-        work.extend(run.attempts_to_run().map(Work::RunStep));
+        work.extend(run.attempts_to_run(has_begun).map(Work::RunStep));
         work.extend(wake.map(|at| Work::Wake { at }));
         work
     }
 }
 
 impl Run {
-    /// The attempts that somebody is to carry out. Those that wait for a person do not go on; of
-    /// those that are held by a pause or a budget only what has side effects and was begun is to
-    /// end.
-    pub(crate) fn attempts_to_run(&self) -> impl Iterator<Item = AttemptRef> {
+    /// The attempts that somebody is to carry out, of which some have begun. Those that wait for a
+    /// person do not go on; of those that are held by a pause, or by a budget that forbids calls, only
+    /// what has side effects and was begun is to end.
+    pub(crate) fn attempts_to_run(
+        &self,
+        has_begun: impl Fn(AttemptRef) -> bool,
+    ) -> impl Iterator<Item = AttemptRef> {
         let begins_nothing = self.begins_nothing();
-        let mut questions = 0;
+        let asks = move |name: AttemptRef, step: &Step, attempt: &Attempt| {
+            let is_free = || attempt.last_calls(name).all(|(_, call)| call.is_finished());
+            !begins_nothing && step.plan.tool.is_none() && has_begun(name) && is_free()
+        };
+        let attempts = self.running_attempts();
+        let asking = attempts.filter(|(name, step, attempt)| asks(*name, step, attempt));
+        let mut questions = asking.count() as u32;
         self.running_attempts()
             .filter_map(move |(name, step, attempt)| {
                 if attempt.waits_for_person() {
@@ -96,7 +103,8 @@ impl Run {
                 if begins_nothing {
                     return attempt.has_intended_call().then_some(name);
                 }
-                if step.plan.tool.is_none() && attempt.needs_turn() {
+                let needs_turn = step.plan.tool.is_none() && attempt.needs_turn();
+                if needs_turn && !asks(name, step, attempt) {
                     if !self.may_ask_model(questions) {
                         return None;
                     }

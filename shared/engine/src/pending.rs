@@ -193,9 +193,9 @@ pub fn pending(session: &Session) -> Vec<Pending> {
     }
     open.extend(run.review.and_then(|proposal| review_of(run, proposal)));
     let is_asked = run.status == RunStatus::Waiting(WaitReason::Budget);
-    let lacks = run.lacks().filter(|_| is_asked);
-    open.extend(lacks.map(|budget| {
-        let (used, allowed) = run.figures(budget);
+    let budget = run.asked_budget.filter(|_| is_asked);
+    open.extend(budget.map(|budget| {
+        let (used, allowed) = run.figures(budget, session.updated_at);
         let run_number = run.number;
         let asked = Asked::Budget {
             run: run_number,
@@ -273,7 +273,7 @@ fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
 pub(crate) fn budget_question(run: &Run) -> PendingId {
     PendingId {
         subject: Subject::Budget { run: run.number },
-        time: run.raises + 1,
+        time: run.budget_questions,
     }
 }
 

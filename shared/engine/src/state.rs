@@ -1,7 +1,7 @@
 //! The state of a session: the fold of its journal, and nothing else.
 
 use crate::command::{Command, RunLimits, Settlement};
-use crate::event::{AttemptRef, CallRef, Effect, WaitReason};
+use crate::event::{AttemptRef, Budget, CallRef, Effect, WaitReason};
 use crate::failure::Failure;
 use crate::message::{ToolCall, Usage};
 use crate::plan::PlanDraft;
@@ -104,8 +104,10 @@ pub struct Run {
     pub calls: u32,
     /// What it may use before it asks.
     pub allowance: Allowance,
-    /// How often it was allowed more.
-    pub raises: u32,
+    /// The budget that a person is asked about, or was when the run was paused.
+    pub asked_budget: Option<Budget>,
+    /// How often a person was asked about one.
+    pub budget_questions: u32,
     /// Its active time is used up, as far as it was looked at.
     pub is_out_of_time: bool,
     /// Active time before `active_since`, in milliseconds.
@@ -315,6 +317,11 @@ impl Session {
 }
 
 impl Run {
+    /// A person can answer something now: calls or a plan.
+    pub fn asks_person(&self) -> bool {
+        self.in_doubt + self.approvals + self.questions > 0 || self.review.is_some()
+    }
+
     /// Attempts under way, in the order of the plan.
     pub fn running_attempts(&self) -> impl Iterator<Item = (AttemptRef, &Step, &Attempt)> {
         let steps = self.plan.iter().flat_map(|plan| {

@@ -19,6 +19,12 @@ pub(super) fn path(store: &Path) -> PathBuf {
     store.with_file_name("cairn.sock")
 }
 
+/// The socket of a process that holds the store for one change, and carries out nothing. Whoever wants
+/// work done waits for it to go.
+pub(super) fn path_for_change(store: &Path) -> PathBuf {
+    store.with_file_name("cairn.change.sock")
+}
+
 /// A socket that is being served.
 #[derive(Debug)]
 pub(super) struct Socket {

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// What can be said to `cairn feedback`.
 #[derive(Debug, clap::Args)]
-#[command(allow_missing_positional = true)]
+#[command(override_usage = "cairn feedback [OPTIONS] [SESSION] <TEXT>")]
 #[command(after_help = "\
 The planner makes another plan of the one in force and of what came of it so far, whether the run
 goes on, waits or has ended. You see what that would change; nothing changes before you say yes.
@@ -30,12 +30,10 @@ Examples:
   cairn feedback \"Leave the drafts out, and name the authors\"
   cairn feedback s-7f3k --yes \"The second file is the wrong one; it is docs/two.md\"")]
 pub struct Args {
-    /// The session: its id or a unique beginning of it [default: the latest]
-    #[arg(value_name = "SESSION")]
-    session: Option<String>,
-    /// What is to be different
-    #[arg(value_name = "TEXT", required = true)]
-    text: String,
+    /// The session, by its id or a unique beginning of it [default: the latest], and what is to be
+    /// different
+    #[arg(value_names = ["SESSION", "TEXT"], required = true, num_args = 1..=2)]
+    words: Vec<String>,
     /// Apply it without asking
     #[arg(long, short)]
     yes: bool,
@@ -57,19 +55,22 @@ async fn feedback(
     args: Args,
     context: &Context,
 ) -> Result<ExitCode, CliError> {
-    if args.text.trim().is_empty() {
+    let mut words = args.words;
+    let text = words.pop().unwrap_or_default();
+    let given = words.pop();
+    if text.trim().is_empty() {
         return Err(CliError::usage("the feedback is empty").hint("say what is to be different"));
     }
-    if args.session.is_none() {
-        refuse_id(client, &args.text).await?;
+    if given.is_none() {
+        refuse_id(client, &text).await?;
     }
-    let session = client.resolve(args.session.as_deref()).await?;
+    let session = client.resolve(given.as_deref()).await?;
     if context.live {
         out::line(&Style::new(context.color).dim("the planner makes another plan …"))?;
     }
     let request = ProposePlanRequest {
         session: session.clone(),
-        wish: Some(Wish::Feedback(args.text)),
+        wish: Some(Wish::Feedback(text)),
         ..ProposePlanRequest::default()
     };
     let proposed = revise::propose(client, request).await?;

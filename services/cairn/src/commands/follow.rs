@@ -143,6 +143,7 @@ impl Asked {
             Some(Kind::RunCancelled(cancelled)) => cancelled.command_seq,
             Some(Kind::Decided(decided)) => decided.command_seq,
             Some(Kind::BudgetRaised(raised)) => raised.command_seq,
+            Some(Kind::BudgetRefused(refused)) => refused.command_seq,
             Some(Kind::PlanApplied(applied)) => applied.command_seq,
             Some(Kind::PlanProposed(proposed)) => proposed.request_seq,
             Some(Kind::RevisionFailed(failed)) => failed.request_seq,

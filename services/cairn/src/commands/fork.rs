@@ -6,6 +6,7 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
+use crate::ui::style::Style;
 use crate::ui::text::command;
 use crate::workspace::resume_command;
 use cairn_proto::orchestrator::{
@@ -37,7 +38,7 @@ pub struct Args {
     /// After this event; 0 for now
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     at: u64,
-    /// A run that has not ended goes on by itself, instead of being paused
+    /// A run that has not ended is not paused: whoever works on the store goes on with it
     #[arg(long)]
     go_on: bool,
     /// What the new session is called [default: as the other one]
@@ -65,6 +66,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 async fn fork(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
     let session = client.resolve(args.session.as_deref()).await?;
     let made_up = || uuid::Uuid::now_v7().simple().to_string();
+    let asked = args.at;
     let request = ForkSessionRequest {
         session: session.clone(),
         at_seq: args.at,
@@ -94,6 +96,13 @@ async fn fork(client: &mut Client<'_>, args: Args, context: &Context) -> Result<
         }));
     }
     out::line(&format!("session {child}, forked from {session} at {seq}"))?;
+    if asked > seq {
+        let what = format!(
+            "{} to {asked} happened together with what came after",
+            seq + 1
+        );
+        out::line(&Style::new(context.color).dim(&what))?;
+    }
     if pending > 0 {
         let look = command(context, &format!("pending {child}"));
         out::line(&format!("decide {look}"))?;

@@ -7,7 +7,8 @@ use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::questions::{pending_json, pending_lines};
 use crate::ui::style::Style;
-use cairn_proto::orchestrator::ListPendingRequest;
+use crate::ui::text::command;
+use cairn_proto::orchestrator::{ListPendingRequest, SessionStatus, SessionSummary};
 use std::process::ExitCode;
 
 /// What can be said to `cairn pending`.
@@ -47,6 +48,13 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     }
     if pending.is_empty() {
         out::line("nothing waits for a person")?;
+        // What a process that died has left is known once somebody takes it up.
+        if client.attached().is_reader() && is_interrupted(&client).await? {
+            let resume = command(context, "resume");
+            out::line(&format!(
+                "a run was interrupted, and may ask when it goes on: {resume}"
+            ))?;
+        }
     }
     for (index, pending) in pending.iter().enumerate() {
         if index > 0 {
@@ -55,4 +63,11 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         out::line(&pending_lines(context, Style::new(context.color), pending).join("\n"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A run has not ended, and nobody works on it.
+async fn is_interrupted(client: &Client<'_>) -> Result<bool, CliError> {
+    let sessions = client.sessions().await?;
+    let is_running = |session: &SessionSummary| session.status() == SessionStatus::Running;
+    Ok(sessions.iter().any(is_running))
 }

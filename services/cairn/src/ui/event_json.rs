@@ -43,6 +43,7 @@ pub fn kind_name(kind: &Kind) -> &'static str {
         Kind::PlanApplied(_) => "plan_applied",
         Kind::RunWaiting(_) => "run_waiting",
         Kind::RunResumed(_) => "run_resumed",
+        Kind::RunTakenOver(_) => "run_taken_over",
         Kind::RunCompleted(_) => "run_completed",
         Kind::RunFailed(_) => "run_failed",
         Kind::RunCancelled(_) => "run_cancelled",
@@ -53,6 +54,7 @@ pub fn kind_name(kind: &Kind) -> &'static str {
         Kind::StepSkipped(_) => "step_skipped",
         Kind::ReplyReceived(_) => "reply_received",
         Kind::CallIntended(_) => "call_intended",
+        Kind::CallHeld(_) => "call_held",
         Kind::CallFinished(_) => "call_finished",
         Kind::CallInDoubt(_) => "call_in_doubt",
         Kind::CallSettled(_) => "call_settled",
@@ -62,6 +64,7 @@ pub fn kind_name(kind: &Kind) -> &'static str {
         Kind::ScratchpadWritten(_) => "scratchpad_written",
         Kind::Decided(_) => "decided",
         Kind::BudgetRaised(_) => "budget_raised",
+        Kind::BudgetRefused(_) => "budget_refused",
         Kind::StoredApart(_) => "stored_apart",
         Kind::RevisionRequested(_) => "revision_requested",
         Kind::PlanProposed(_) => "plan_proposed",
@@ -87,9 +90,8 @@ fn fields(kind: &Kind) -> Value {
         Kind::RunStarted(e) => run_started(e),
         Kind::PlanApplied(e) => plan_applied(e),
         Kind::RunWaiting(e) => json!({"run": e.run, "reason": wait_reason(e.reason)}),
-        Kind::RunResumed(e) => {
-            json!({"run": e.run, "command_seq": e.command_seq, "taken_over": e.taken_over})
-        }
+        Kind::RunResumed(e) => json!({"run": e.run, "command_seq": e.command_seq}),
+        Kind::RunTakenOver(e) => json!({"run": e.run}),
         Kind::RunCompleted(e) => json!({"run": e.run, "answer": e.answer}),
         Kind::RunFailed(e) => run_failed(e),
         Kind::RunCancelled(e) => run_cancelled(e),
@@ -100,6 +102,7 @@ fn fields(kind: &Kind) -> Value {
         Kind::StepSkipped(e) => step_skipped(e),
         Kind::ReplyReceived(e) => reply_received(e),
         Kind::CallIntended(e) => call_intended(e),
+        Kind::CallHeld(e) => json!({"call": call(e.call.as_ref())}),
         Kind::CallFinished(e) => call_finished(e),
         Kind::CallInDoubt(e) => call_in_doubt(e),
         Kind::CallSettled(e) => call_settled(e),
@@ -109,6 +112,11 @@ fn fields(kind: &Kind) -> Value {
         Kind::ScratchpadWritten(e) => scratchpad_written(e),
         Kind::Decided(e) => decided(e),
         Kind::BudgetRaised(e) => budget_raised(e),
+        Kind::BudgetRefused(e) => json!({
+            "run": e.run,
+            "command_seq": e.command_seq,
+            "failure": failure(e.failure.as_ref()),
+        }),
         Kind::StoredApart(e) => json!({"digest": e.digest, "size": e.size}),
         Kind::RevisionRequested(e) => revision_requested(e),
         Kind::PlanProposed(e) => plan_proposed(e),
@@ -318,7 +326,6 @@ fn budget_raised(e: &wire::BudgetRaised) -> Value {
         "cost_nano_usd": e.cost_nano_usd,
         "active_ms": e.active_ms,
         "calls": e.calls,
-        "refused": failure(e.refused.as_ref()),
     })
 }
 

@@ -104,11 +104,13 @@ impl Narrator {
             | Kind::PlanApplied(_)
             | Kind::RunWaiting(_)
             | Kind::RunResumed(_)
+            | Kind::RunTakenOver(_)
             | Kind::RunCompleted(_)
             | Kind::RunFailed(_)
             | Kind::RunCancelled(_)
             | Kind::BudgetExhausted(_)
             | Kind::BudgetRaised(_)
+            | Kind::BudgetRefused(_)
             | Kind::RunPaused(_)
             | Kind::RevisionRequested(_)
             | Kind::PlanProposed(_)
@@ -124,6 +126,7 @@ impl Narrator {
             | Kind::ScratchpadWritten(_) => self.part_line(kind),
             Kind::ReplyReceived(e) => reply_line(e),
             Kind::CallIntended(_)
+            | Kind::CallHeld(_)
             | Kind::CallFinished(_)
             | Kind::CallInDoubt(_)
             | Kind::CallSettled(_)
@@ -237,6 +240,11 @@ impl Narrator {
     fn call_line(&self, kind: &Kind) -> EventLine {
         let (mark, call, text) = match kind {
             Kind::CallIntended(e) => (Mark::Plain, e.call.as_ref(), "is sent".to_owned()),
+            Kind::CallHeld(e) => (
+                Mark::Plain,
+                e.call.as_ref(),
+                "was not sent, and waits".to_owned(),
+            ),
             Kind::CallFinished(e) => {
                 let (mark, text) = result(e);
                 (mark, e.call.as_ref(), text)

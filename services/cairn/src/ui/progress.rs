@@ -120,7 +120,7 @@ impl Progress {
                 self.waits = None;
                 self.paused = Some(e.reason.clone());
             }
-            Kind::RunResumed(e) if !e.taken_over => {
+            Kind::RunResumed(_) => {
                 self.waits = None;
                 self.paused = None;
             }

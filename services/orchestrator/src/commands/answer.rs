@@ -17,12 +17,14 @@ pub(crate) enum Answer {
     RunCancelled { run: u32 },
     /// Another plan was proposed.
     PlanProposed {
+        run: u32,
         proposal: u32,
         /// Its event.
         seq: u64,
     },
     /// Another plan is in force.
     PlanApplied {
+        run: u32,
         revision: u32,
         /// Its event.
         seq: u64,
@@ -58,7 +60,10 @@ pub(super) fn answer_of(
             settle_after,
             ..
         } if command_seq == asked => Some(Ok(Answer::Decided { settle_after })),
-        EventKind::BudgetRaised { command_seq, .. } if command_seq == asked => {
+        EventKind::BudgetRaised { command_seq, .. }
+        | EventKind::BudgetRefused { command_seq, .. }
+            if command_seq == asked =>
+        {
             Some(Ok(Answer::Decided { settle_after: 0 }))
         }
         EventKind::CommandRefused {
@@ -73,15 +78,17 @@ pub(super) fn answer_of(
 fn answer_about_plan(event: EventKind, seq: u64, asked: u64) -> Option<Result<Answer, RpcError>> {
     match event {
         EventKind::PlanProposed {
+            run,
             proposal,
             request_seq,
             ..
-        } if request_seq == asked => Some(Ok(Answer::PlanProposed { proposal, seq })),
+        } if request_seq == asked => Some(Ok(Answer::PlanProposed { run, proposal, seq })),
         EventKind::PlanApplied {
+            run,
             revision,
             command_seq,
             ..
-        } if command_seq == asked => Some(Ok(Answer::PlanApplied { revision, seq })),
+        } if command_seq == asked => Some(Ok(Answer::PlanApplied { run, revision, seq })),
         EventKind::RevisionFailed {
             request_seq,
             failure,
@@ -90,9 +97,9 @@ fn answer_about_plan(event: EventKind, seq: u64, asked: u64) -> Option<Result<An
         EventKind::RunPaused {
             run, command_seq, ..
         } if command_seq == asked => Some(Ok(Answer::RunPaused { run })),
-        EventKind::RunResumed {
-            run, command_seq, ..
-        } if command_seq == asked => Some(Ok(Answer::RunResumed { run })),
+        EventKind::RunResumed { run, command_seq } if command_seq == asked => {
+            Some(Ok(Answer::RunResumed { run }))
+        }
         EventKind::StepSkipped {
             run,
             step,

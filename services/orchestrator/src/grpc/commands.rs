@@ -3,7 +3,7 @@
 use super::{Answer, key_of};
 use crate::commands::{Answer as Outcome, start_in, start_in_new_session, submit};
 use crate::deps::Deps;
-use crate::key::{SessionKey, derived_trace};
+use crate::key::derived_trace;
 use crate::reading::ms;
 use cairn_engine::command::{Command, Settlement, StartRun};
 use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
@@ -150,16 +150,6 @@ fn at_most(field: &str, value: impl Into<u64>, limit: u64) -> Result<(), RpcErro
     }
     let allowed = format!("0 (the default) to {limit}");
     Err(RpcError::invalid(field, format!("is {value}")).allowed(allowed))
-}
-
-/// The number of the run that a request means: 0 is for the latest.
-pub(super) async fn run_number(
-    deps: &Arc<Deps>,
-    key: &SessionKey,
-    asked: u32,
-) -> Result<u32, RpcError> {
-    let session = deps.store.load(key, None).await?.session;
-    Ok(crate::reading::run_of(&session, asked)?.number)
 }
 
 pub(super) async fn decide(

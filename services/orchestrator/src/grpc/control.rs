@@ -1,6 +1,6 @@
 //! Requests that hold a run up.
 
-use super::commands::{MAX_REASON, contradiction, run_number};
+use super::commands::{MAX_REASON, contradiction};
 use super::{Answer, key_of};
 use crate::commands::{Answer as Outcome, submit};
 use crate::deps::Deps;
@@ -19,7 +19,7 @@ pub(super) async fn cancel_run(
     check_request_id("request_id", &asked.request_id)?;
     check_text("reason", &asked.reason, MAX_REASON)?;
     let command = Command::CancelRun {
-        run: run_number(deps, &key, asked.run).await?,
+        run: asked.run,
         reason: asked.reason,
     };
     match submit(deps, &key, &asked.request_id, command).await? {
@@ -37,7 +37,7 @@ pub(super) async fn pause_run(
     check_request_id("request_id", &asked.request_id)?;
     check_text("reason", &asked.reason, MAX_REASON)?;
     let command = Command::PauseRun {
-        run: run_number(deps, &key, asked.run).await?,
+        run: asked.run,
         reason: asked.reason,
     };
     match submit(deps, &key, &asked.request_id, command).await? {
@@ -53,8 +53,8 @@ pub(super) async fn resume_run(
     let key = key_of(&request, &request.get_ref().session)?;
     let asked = request.into_inner();
     check_request_id("request_id", &asked.request_id)?;
-    let run = run_number(deps, &key, asked.run).await?;
-    match submit(deps, &key, &asked.request_id, Command::ResumeRun { run }).await? {
+    let command = Command::ResumeRun { run: asked.run };
+    match submit(deps, &key, &asked.request_id, command).await? {
         Outcome::RunResumed { run } => Ok(Response::new(pb::ResumeRunResponse { run })),
         other => Err(contradiction(&other).into()),
     }
@@ -74,7 +74,7 @@ pub(super) async fn skip_step(
             .into());
     }
     let command = Command::SkipStep {
-        run: run_number(deps, &key, asked.run).await?,
+        run: asked.run,
         step: asked.step,
         reason: asked.reason,
     };

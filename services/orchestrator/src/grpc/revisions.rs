@@ -1,6 +1,6 @@
 //! Requests for another plan.
 
-use super::commands::{check_steps, contradiction, invalid, run_number};
+use super::commands::{check_steps, contradiction, invalid};
 use super::plan_diff::diff_by;
 use super::{Answer, key_of};
 use crate::commands::{Answer as Outcome, submit};
@@ -43,7 +43,7 @@ pub(super) async fn propose(
         }
         Some(Wish::Plan(plan)) => (String::new(), Some(checked_plan(plan)?)),
     };
-    let run = run_number(deps, &key, asked.run).await?;
+    let run = asked.run;
     let command = Command::RevisePlan(RevisePlan {
         run,
         feedback,
@@ -52,11 +52,13 @@ pub(super) async fn propose(
         apply: false,
     });
     match submit(deps, &key, &asked.request_id, command).await? {
-        Outcome::PlanProposed { proposal, seq } => Ok(Response::new(pb::ProposePlanResponse {
-            run,
-            proposal,
-            diff: Some(diff_by(deps, &key, run, seq).await?),
-        })),
+        Outcome::PlanProposed { run, proposal, seq } => {
+            Ok(Response::new(pb::ProposePlanResponse {
+                run,
+                proposal,
+                diff: Some(diff_by(deps, &key, run, seq).await?),
+            }))
+        }
         other => Err(contradiction(&other).into()),
     }
 }
@@ -76,7 +78,7 @@ pub(super) async fn apply(
         Change::Plan(plan) => Some(checked_plan(plan.clone())?),
         Change::Proposal(_) | Change::RedoStep(_) => None,
     };
-    let run = run_number(deps, &key, asked.run).await?;
+    let run = asked.run;
     let command = match change {
         Change::Proposal(proposal) => Command::ApplyProposal { run, proposal },
         Change::RedoStep(step) => Command::RedoStep { run, step },
@@ -88,7 +90,7 @@ pub(super) async fn apply(
             apply: true,
         }),
     };
-    let applied = put_into_force(deps, &key, run, &asked.request_id, command).await?;
+    let applied = put_into_force(deps, &key, &asked.request_id, command).await?;
     Ok(Response::new(pb::ApplyPlanResponse {
         run: applied.run,
         revision: applied.revision,
@@ -105,17 +107,18 @@ pub(super) async fn send_feedback(
     let asked = request.into_inner();
     check_request_id("request_id", &asked.request_id)?;
     check_required_text("feedback", &asked.feedback, MAX_GOAL)?;
-    let run = run_number(deps, &key, asked.run).await?;
+    let run = asked.run;
     let command = Command::RevisePlan(RevisePlan {
         run,
         feedback: asked.feedback,
         apply: true,
         ..RevisePlan::default()
     });
-    let (revision, proposal, seq) = match submit(deps, &key, &asked.request_id, command).await? {
-        Outcome::PlanApplied { revision, seq } => (revision, 0, seq),
+    let outcome = submit(deps, &key, &asked.request_id, command).await?;
+    let (run, revision, proposal, seq) = match outcome {
+        Outcome::PlanApplied { run, revision, seq } => (run, revision, 0, seq),
         // What takes the place of a plan under review is to be agreed to as that was.
-        Outcome::PlanProposed { proposal, seq } => (0, proposal, seq),
+        Outcome::PlanProposed { run, proposal, seq } => (run, 0, proposal, seq),
         other => return Err(contradiction(&other).into()),
     };
     Ok(Response::new(pb::SendFeedbackResponse {
@@ -130,12 +133,11 @@ pub(super) async fn send_feedback(
 async fn put_into_force(
     deps: &Arc<Deps>,
     key: &SessionKey,
-    run: u32,
     request_id: &str,
     command: Command,
 ) -> Result<InForce, RpcError> {
     match submit(deps, key, request_id, command).await? {
-        Outcome::PlanApplied { revision, seq } => Ok(InForce {
+        Outcome::PlanApplied { run, revision, seq } => Ok(InForce {
             run,
             revision,
             seq,

@@ -45,36 +45,50 @@ impl Wanted {
 /// Claims what is wanted, each session for itself, until stopped.
 pub(super) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
     let mut claims = JoinSet::new();
+    let mut under_way = HashSet::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             wanted = deps.owners.wanted.take() => {
-                for key in wanted {
+                let new = wanted.into_iter().filter(|key| under_way.insert(key.clone()));
+                for key in new.collect::<Vec<_>>() {
                     claims.spawn(claim_one(deps.clone(), key));
                 }
             }
-            Some(_) = claims.join_next() => {}
+            Some(Ok(key)) = claims.join_next() => {
+                under_way.remove(&key);
+            }
         }
     }
 }
 
-/// One that cannot be claimed, because it is set aside for example, is asked for as long as this
-/// process lives: somebody may release it.
-async fn claim_one(deps: Arc<Deps>, key: SessionKey) {
-    while !deps.owners.has(&key) {
-        if let Err(error) = try_one(&deps, &key).await {
-            tracing::warn!(%error, session = %key, "the session cannot be claimed");
-            tokio::time::sleep(CLAIM_PAUSE).await;
+/// Asks for the session until it has been claimed, or is owned here and needs no claim. One that cannot
+/// be claimed, because it is set aside for example, is asked for as long as this process lives: somebody
+/// may release it.
+async fn claim_one(deps: Arc<Deps>, key: SessionKey) -> SessionKey {
+    let (mut wait_ms, mut is_told) = (0, false);
+    loop {
+        match try_one(&deps, &key, wait_ms).await {
+            Ok(true) => return key,
+            Ok(false) if deps.owners.has(&key) => return key,
+            Ok(false) => wait_ms = CLAIM_WAIT_MS,
+            Err(error) => {
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::warn!(%error, session = %key, "the session cannot be claimed");
+                }
+                tokio::time::sleep(CLAIM_PAUSE).await;
+            }
         }
     }
 }
 
-async fn try_one(deps: &Arc<Deps>, key: &SessionKey) -> Result<(), RpcError> {
+/// Says whether it was claimed.
+async fn try_one(deps: &Arc<Deps>, key: &SessionKey, wait_ms: u32) -> Result<bool, RpcError> {
     let request = pb::ClaimSessionsRequest {
         owner: deps.config.owner.clone(),
         max_sessions: 1,
         lease_ms: deps.config.lease_ms(),
-        wait_ms: CLAIM_WAIT_MS,
+        wait_ms,
         only: Some(key.to_ref()),
     };
     let request = within(CLAIM_TIME, Request::new(request));
@@ -82,5 +96,6 @@ async fn try_one(deps: &Arc<Deps>, key: &SessionKey) -> Result<(), RpcError> {
     let answer = deps.store.ownership().claim_sessions(request).await?;
     let answer = answer.into_inner();
     deps.store.clock.take(since, answer.store_time_unix_ms);
-    take_answer(deps, &answer)
+    take_answer(deps, &answer)?;
+    Ok(!answer.claims.is_empty())
 }

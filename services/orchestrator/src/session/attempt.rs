@@ -107,7 +107,10 @@ pub(super) fn step_progress(
                     });
                 }
             }
-            _ if !may_be_sent(call) => {}
+            _ if !may_be_sent(call) => {
+                // Held, it may be permitted once more.
+                told.permitted.retain(|(known, _)| *known != index);
+            }
             // An executor that began a pure call when it was asked for knows this already.
             _ => {
                 if told.permitted.insert((index, times_intended(call))) {

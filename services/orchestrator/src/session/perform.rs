@@ -3,6 +3,7 @@
 use super::attempt::{attempt_start, last_turn, step_progress};
 use super::planning::Question;
 use super::{Message, Outstanding, Owner};
+use crate::config::TakesUp;
 use crate::key::SessionKey;
 use crate::observe::trace_of;
 use crate::store::Store;
@@ -51,14 +52,13 @@ impl Drop for Active {
 }
 
 impl Owner {
-    /// What is being done and has not just reported.
-    pub(super) fn under_way(&self) -> impl Iterator<Item = Work> {
-        let has_reported = |work: &&Work| match work {
+    /// It is being done, and has not just reported.
+    pub(super) fn is_under_way(&self, work: &Work) -> bool {
+        let has_reported = match work {
             Work::RunStep(name) => self.reported.contains_key(name),
             _ => false,
         };
-        let silent = self.active.keys().filter(move |work| !has_reported(work));
-        silent.copied()
+        self.active.contains_key(work) && !has_reported
     }
 
     /// Ends what the state no longer asks for.
@@ -66,9 +66,7 @@ impl Owner {
         let reported = &self.reported;
         self.active.retain(|work, _| match work {
             // One that has just ended is told so once that is durable.
-            Work::RunStep(name) => {
-                left.contains(work) || left.ends(work) || reported.contains_key(name)
-            }
+            Work::RunStep(name) => left.contains(work) || reported.contains_key(name),
             _ => left.contains(work),
         });
     }
@@ -114,7 +112,16 @@ impl Owner {
     /// An owner that is stopping begins nothing but what it alone knows: that a call whose intent
     /// is durable has not been sent. For the next owner it would be in doubt.
     fn may_begin(&self, work: Work) -> bool {
+        if !self.carries_out() {
+            return !matches!(work, Work::RunStep(_));
+        }
         !self.tenure.is_stopping() || has_intended_call(&self.session, work)
+    }
+
+    /// An owner for the sake of commands answers them, with the planner if they ask for a plan, and
+    /// leaves steps to the next.
+    pub(super) fn carries_out(&self) -> bool {
+        self.deps.config.takes_up == TakesUp::Any
     }
 
     /// Asks for a plan, or for another one because of a wish.

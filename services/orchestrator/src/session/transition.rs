@@ -19,7 +19,7 @@ impl Owner {
     /// Commits the events, folds what others appended before them, and lets the session sleep if
     /// nothing is left to do. Says what is left.
     pub(super) async fn make_durable(&mut self, events: Vec<Event>) -> Result<Outstanding, End> {
-        let left = Outstanding::of(&self.session, self.under_way());
+        let left = Outstanding::of(&self.session, |work| self.is_under_way(work));
         // An owner that is stopping has begun nothing new: it lets go, and the next one begins.
         let parks = left.is_done() && !self.tenure.is_stopping();
         if !events.is_empty() || parks {
@@ -147,10 +147,8 @@ impl Owner {
         if !self.tenure.is_stopping() || self.tenure.has_messages() {
             return Ok(());
         }
-        if left
-            .iter()
-            .any(|work| has_intended_call(&self.session, work))
-        {
+        let is_under_way = |work| has_intended_call(&self.session, work);
+        if self.carries_out() && left.iter().any(is_under_way) {
             return Ok(());
         }
         let request = pb::ReleaseSessionRequest {
@@ -200,6 +198,9 @@ fn only_ends(event: &EventKind) -> bool {
             | E::RunWaiting { .. }
             | E::RunPaused { .. }
             | E::RunResumed { .. }
+            | E::RunTakenOver { .. }
+            | E::BudgetRefused { .. }
+            | E::CallHeld { .. }
             | E::RevisionFailed { .. }
             | E::RunCompleted { .. }
             | E::RunFailed { .. }
@@ -217,14 +218,7 @@ fn only_ends(event: &EventKind) -> bool {
 /// A session whose owners die one after the other, and only take it up again, is set aside.
 fn is_no_progress(event: &EventKind) -> bool {
     use EventKind as E;
-    matches!(
-        event,
-        E::AttemptContinued { .. }
-            | E::RunResumed {
-                taken_over: true,
-                ..
-            }
-    )
+    matches!(event, E::AttemptContinued { .. } | E::RunTakenOver { .. })
 }
 
 fn memory_writes(events: &[Event]) -> Vec<pb::MemoryWrite> {

@@ -18,9 +18,6 @@ impl Session {
                 in_process,
             } => {
                 let call = self.call_mut(*call)?;
-                if *not_after == 0 {
-                    return call.enter(CallStatus::Requested);
-                }
                 let times = match call.status {
                     CallStatus::Intended { times, .. } => times + 1,
                     _ => 1,
@@ -31,6 +28,13 @@ impl Session {
                     in_process: *in_process,
                     times,
                 })
+            }
+            E::CallHeld { call } => {
+                let held = self.call_mut(*call)?;
+                if held.status.phase() != CallPhase::Intended {
+                    return Err(held.refuse("held"));
+                }
+                held.enter(CallStatus::Requested)
             }
             E::CallFinished(finished) => self.finish(finished),
             E::CallInDoubt { call, settle_after } => self.doubt(*call, *settle_after),
@@ -52,19 +56,21 @@ impl Session {
                 settlement,
                 ..
             } => self.take_decision(*command_seq, *call, settlement),
-            E::CallSettled { call, settlement } => {
-                let doubtful = self.call_mut(*call)?;
-                if doubtful.status.phase() != CallPhase::InDoubt {
-                    return Err(doubtful.refuse("settled"));
-                }
-                doubtful.enter(settled(settlement))?;
-                self.run_mut(call.attempt.run)?.in_doubt -= 1;
-                match settlement {
-                    Settlement::Done { .. } => self.note_effect(*call, true),
-                    _ => Ok(()),
-                }
-            }
+            E::CallSettled { call, settlement } => self.settle(*call, settlement),
             other => Err(IllegalTransition::missing(format!("call event {other:?}"))),
+        }
+    }
+
+    fn settle(&mut self, name: CallRef, settlement: &Settlement) -> Result<(), IllegalTransition> {
+        let doubtful = self.call_mut(name)?;
+        if doubtful.status.phase() != CallPhase::InDoubt {
+            return Err(doubtful.refuse("settled"));
+        }
+        doubtful.enter(settled(settlement))?;
+        self.run_mut(name.attempt.run)?.in_doubt -= 1;
+        match settlement {
+            Settlement::Done { .. } => self.note_effect(name, true),
+            _ => Ok(()),
         }
     }
 

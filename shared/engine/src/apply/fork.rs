@@ -5,8 +5,8 @@ use crate::state::{Ask, Call, CallStatus, Origin, Session, Step, StepStatus};
 
 impl Session {
     /// Commands that nobody has answered are not this session's, nor is what somebody said for what
-    /// the other session would do: answers about calls in doubt that have not taken effect, and
-    /// approvals of calls that have not begun, which are for one call. Calls that were sent there keep
+    /// the other session would do: answers about calls in doubt that have not taken effect, approvals of
+    /// calls that have not begun, which are for one call, and that the run is to end. Calls that were sent there keep
     /// their keys. Nobody worked at the copy since the cut.
     pub(super) fn become_fork(&mut self, parent: &str, at_seq: u64, title: &str, at: u64) {
         let origin = Origin {
@@ -23,6 +23,7 @@ impl Session {
         let worked_at = self.worked_at;
         for run in &mut self.runs {
             run.rest(worked_at, at);
+            run.ending = None;
             let steps = run.plan.iter_mut().flat_map(|plan| &mut plan.steps);
             run.approvals += steps.map(|step| inherit(step, parent)).sum::<u32>();
         }
@@ -61,7 +62,12 @@ fn inherit(step: &mut Step, parent: &str) -> u32 {
 fn may_have_been_sent(call: &Call) -> bool {
     match call.status {
         CallStatus::Asking { .. } | CallStatus::Finished { .. } => false,
-        CallStatus::Requested => matches!(call.effect, Effect::Pure | Effect::Idempotent),
+        // One that was in doubt is asked for again when a person says so.
+        CallStatus::Requested => match call.effect {
+            Effect::Pure | Effect::Idempotent => true,
+            Effect::Effectful => call.doubts > 0,
+            Effect::State => false,
+        },
         CallStatus::Intended { .. } | CallStatus::InDoubt { .. } => true,
     }
 }

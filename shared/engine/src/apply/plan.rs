@@ -103,7 +103,7 @@ impl Run {
             ..
         } = event
         else {
-            return Err(IllegalTransition::missing(format!("plan in {event:?}")));
+            return Err(IllegalTransition::missing("a plan in another event"));
         };
         let number = *number;
         self.usage.add(usage);
@@ -142,7 +142,7 @@ impl Run {
             ..
         } = event
         else {
-            return Err(IllegalTransition::missing(format!("plan in {event:?}")));
+            return Err(IllegalTransition::missing("a plan in another event"));
         };
         if *revision != self.revision() + 1 {
             let what = format_args!("revision {revision} of run {}", self.number);

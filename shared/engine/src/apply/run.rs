@@ -31,24 +31,28 @@ impl Session {
                 self.run_mut(*run)?.enter(RunStatus::Paused)?;
                 self.answer_command(*command_seq);
             }
-            E::RunResumed {
-                run,
-                taken_over: true,
-                ..
-            } => {
+            E::RunTakenOver { run } => {
                 let worked_at = self.worked_at;
                 self.run_mut(*run)?.rest(worked_at, at);
             }
-            E::RunResumed {
-                run, command_seq, ..
-            } => {
+            E::RunResumed { run, command_seq } => {
                 self.run_mut(*run)?.resume()?;
                 self.answer_command(*command_seq);
             }
             E::BudgetRaised {
                 run, command_seq, ..
             } => {
-                self.run_mut(*run)?.raise(event)?;
+                self.run_mut(*run)?.raise(event);
+                self.answer_command(*command_seq);
+            }
+            E::BudgetRefused {
+                run,
+                command_seq,
+                failure,
+            } => {
+                let run = self.run_mut(*run)?;
+                run.ending = Some(failure.clone());
+                run.asked_budget = None;
                 self.answer_command(*command_seq);
             }
             other => self.end_run(other, at)?,
@@ -100,7 +104,9 @@ impl Session {
             trace_parent,
         } = event
         else {
-            return Err(IllegalTransition::missing(format!("start {event:?}")));
+            return Err(IllegalTransition::missing(
+                "the start of a run in another event",
+            ));
         };
         if *run as usize != self.runs.len() + 1 || self.active_run().is_some() {
             return Err(IllegalTransition::not_allowed(
@@ -122,7 +128,8 @@ impl Session {
             tool_turns: 0,
             calls: 0,
             allowance: Allowance::of(limits),
-            raises: 0,
+            asked_budget: None,
+            budget_questions: 0,
             is_out_of_time: false,
             active_ms: 0,
             active_since: Some(at),
@@ -175,30 +182,26 @@ impl Run {
         })
     }
 
-    fn raise(&mut self, event: &EventKind) -> Result<(), IllegalTransition> {
-        let &EventKind::BudgetRaised {
+    fn raise(&mut self, event: &EventKind) {
+        if let &EventKind::BudgetRaised {
             turns,
             tokens,
             cost_nano_usd,
             active_ms,
             calls,
-            ref refused,
             ..
         } = event
-        else {
-            return Err(IllegalTransition::missing(format!("raise {event:?}")));
-        };
-        self.allowance.raise(&Raise {
-            turns,
-            tokens,
-            cost_nano_usd,
-            active_ms,
-            calls,
-        });
-        self.is_out_of_time &= active_ms == 0;
-        self.raises += 1;
-        self.ending.clone_from(refused);
-        Ok(())
+        {
+            self.allowance.raise(&Raise {
+                turns,
+                tokens,
+                cost_nano_usd,
+                active_ms,
+                calls,
+            });
+            self.is_out_of_time &= active_ms == 0;
+            self.asked_budget = None;
+        }
     }
 
     fn end(&mut self, to: RunStatus, at: u64) -> Result<(), IllegalTransition> {
@@ -256,7 +259,7 @@ impl Run {
     }
 
     /// A step could begin, as far as the plan goes.
-    fn has_more_to_begin(&self) -> bool {
+    pub(crate) fn has_more_to_begin(&self) -> bool {
         let is_stopped = self.failing.is_some() && self.limits.on_failure != OnFailure::GoOn;
         let is_ready = self
             .plan

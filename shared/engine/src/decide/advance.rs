@@ -136,7 +136,6 @@ impl Decision<'_> {
             self.emit(EventKind::RunResumed {
                 run: number,
                 command_seq: 0,
-                taken_over: false,
             })?;
         }
         let RunStatus::Waiting(reason) = due else {

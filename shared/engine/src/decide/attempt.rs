@@ -99,7 +99,7 @@ impl Decision<'_> {
                 let tool = call.call.name.clone();
                 match self.may_begin(result.call.attempt.run) {
                     true => self.intend(result.call, &tool),
-                    false => self.hold(result.call),
+                    false => self.emit(EventKind::CallHeld { call: result.call }),
                 }
             }
             CallStatus::Requested if may_be_sent && self.may_begin(result.call.attempt.run) => {

@@ -36,14 +36,21 @@ impl Decision<'_> {
         };
         match settlement {
             Settlement::Retry => {
-                let more = run.lacks().map(|budget| fresh(run, budget));
-                self.raise(number, command_seq, more.unwrap_or_default(), None)?;
+                let now = self.facts.now;
+                let more = run.asked_budget.map(|budget| fresh(run, budget, now));
+                self.raise(number, command_seq, more.unwrap_or_default())?;
                 self.begin_again(number)?;
                 Ok(None)
             }
             Settlement::Fail { reason } => {
                 let failure = used_up(run, &reason);
-                self.raise(number, command_seq, Raise::default(), Some(failure))?;
+                self.emit(EventKind::BudgetRefused {
+                    run: number,
+                    command_seq,
+                    failure: failure.clone(),
+                })?;
+                // An older wish would give it another plan, and let it live.
+                self.drop_wishes(number, &failure.message)?;
                 self.advance(number)?;
                 Ok(None)
             }
@@ -54,13 +61,7 @@ impl Decision<'_> {
         }
     }
 
-    fn raise(
-        &mut self,
-        run: u32,
-        command_seq: u64,
-        more: Raise,
-        refused: Option<Failure>,
-    ) -> Result<(), IllegalTransition> {
+    fn raise(&mut self, run: u32, command_seq: u64, more: Raise) -> Result<(), IllegalTransition> {
         self.emit(EventKind::BudgetRaised {
             run,
             turns: more.turns,
@@ -69,7 +70,6 @@ impl Decision<'_> {
             cost_nano_usd: more.cost_nano_usd,
             active_ms: more.active_ms,
             calls: more.calls,
-            refused,
         })
     }
 
@@ -102,7 +102,6 @@ impl Decision<'_> {
         if !self.running(number).is_empty() {
             return Ok(());
         }
-        self.drop_wishes(number, &failure.message)?;
         self.emit(EventKind::RunFailed {
             run: number,
             failure,
@@ -114,7 +113,7 @@ impl Decision<'_> {
 
 /// As much again of a budget that is used up as there was at first. What was used beyond it is not
 /// taken from the next; calls beyond it have not been made, and are.
-fn fresh(run: &Run, budget: Budget) -> Raise {
+fn fresh(run: &Run, budget: Budget, now: u64) -> Raise {
     let (limits, allowed) = (run.limits, run.allowance);
     let mut more = Raise::default();
     match budget {
@@ -130,7 +129,7 @@ fn fresh(run: &Run, budget: Budget) -> Raise {
             more.cost_nano_usd = limits.max_cost_nano_usd + over;
         }
         Budget::Time => {
-            more.active_ms = limits.max_active_ms + over(run.active_ms, allowed.active_ms);
+            more.active_ms = limits.max_active_ms + over(run.active_ms_at(now), allowed.active_ms);
         }
         Budget::Calls => {
             let beyond = run.calls.saturating_sub(allowed.calls.unwrap_or(run.calls));
@@ -147,7 +146,7 @@ fn over(used: u64, most: Option<u64>) -> u64 {
 /// Tells what it was allowed, with what people allowed it since.
 fn used_up(run: &Run, reason: &str) -> Failure {
     let allowed = run.allowance;
-    let (name, what) = match run.lacks() {
+    let (name, what) = match run.asked_budget {
         Some(Budget::Tokens) => {
             let most = allowed.tokens.unwrap_or_default();
             ("max_tokens", format!("{most} tokens"))

@@ -1,7 +1,7 @@
 //! Answers to commands: each is accepted or refused by an event.
 
 use super::Decision;
-use crate::command::{Command, Settlement, StartRun};
+use crate::command::{Command, RevisePlan, Settlement, StartRun};
 use crate::event::{CallRef, EventKind};
 use crate::failure::Failure;
 use crate::limits::MAX_GOAL;
@@ -22,7 +22,7 @@ impl Decision<'_> {
         let Some((&seq, command)) = self.session.commands.first_key_value() else {
             return Ok(());
         };
-        let command = command.clone();
+        let command = self.about_a_run(command.clone());
         let refusal = match command {
             Command::StartRun(start) => self.start_run(seq, start)?,
             Command::CancelRun { run, reason } => self.cancel_run(seq, run, reason)?,
@@ -45,6 +45,27 @@ impl Decision<'_> {
             }),
             None => Ok(()),
         }
+    }
+
+    /// A command for run 0 is for the newest, as it is when the command is answered: what was stored
+    /// before it may have started one.
+    fn about_a_run(&self, mut command: Command) -> Command {
+        use Command as C;
+        let newest = self.session.runs.len() as u32;
+        let run = match &mut command {
+            C::CancelRun { run, .. }
+            | C::ApplyProposal { run, .. }
+            | C::RedoStep { run, .. }
+            | C::SkipStep { run, .. }
+            | C::PauseRun { run, .. }
+            | C::ResumeRun { run }
+            | C::RevisePlan(RevisePlan { run, .. }) => run,
+            C::StartRun(_) | C::Decide { .. } => return command,
+        };
+        if *run == 0 {
+            *run = newest;
+        }
+        command
     }
 
     fn start_run(
@@ -77,7 +98,21 @@ impl Decision<'_> {
             command_seq,
             trace_parent: start.trace_parent,
         })?;
-        if let Some(plan) = start.plan {
+        let Some(plan) = start.plan else {
+            return Ok(None);
+        };
+        if self.facts.limits.with(start.limits).review_plan {
+            self.emit(EventKind::PlanProposed {
+                run,
+                proposal: 1,
+                base_revision: 0,
+                plan,
+                request_seq: 0,
+                usage: Usage::default(),
+                duration_ms: 0,
+            })?;
+            self.reconcile_status(run)?;
+        } else {
             self.emit(EventKind::PlanApplied {
                 run,
                 revision: 1,
@@ -220,6 +255,18 @@ fn fault_of_goal(start: &StartRun) -> Option<String> {
 
 pub(super) fn refuse(reason: &'static str, message: String) -> Option<Refusal> {
     Some(Refusal { reason, message })
+}
+
+/// 0 is the newest run of a session without any.
+pub(super) fn no_such_run(number: u32) -> Refusal {
+    let message = match number {
+        0 => "the session has no run yet".to_owned(),
+        number => format!("run {number} does not exist"),
+    };
+    Refusal {
+        reason: "NO_SUCH_RUN",
+        message,
+    }
 }
 
 pub(super) fn not_pending(pending_id: &str) -> Option<Refusal> {

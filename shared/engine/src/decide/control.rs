@@ -1,7 +1,7 @@
 //! People who hold a run up: pause, resume, skip.
 
 use super::Decision;
-use super::command::{Refusal, refuse};
+use super::command::{Refusal, no_such_run, refuse};
 use super::revise::no_such_step;
 use crate::event::{AttemptRef, EventKind};
 use crate::state::{Run, RunStatus, Step};
@@ -47,7 +47,6 @@ impl Decision<'_> {
         self.emit(EventKind::RunResumed {
             run: number,
             command_seq,
-            taken_over: false,
         })?;
         self.begin_again(number)?;
         Ok(None)
@@ -100,10 +99,10 @@ impl Decision<'_> {
 
     /// The run, unless it has ended.
     pub(super) fn unended(&self, number: u32) -> Result<&Run, Refusal> {
-        let run = self.session.run(number).ok_or_else(|| Refusal {
-            reason: "NO_SUCH_RUN",
-            message: format!("run {number} does not exist"),
-        })?;
+        let run = self
+            .session
+            .run(number)
+            .ok_or_else(|| no_such_run(number))?;
         if run.status.is_terminal() {
             let message = format!("run {number} has ended: {:?}", run.status).to_lowercase();
             return Err(Refusal {

@@ -7,6 +7,10 @@ use crate::failure::{Failure, FailureKind};
 use crate::state::{Attempt, Call, CallStatus, Run};
 use crate::transitions::IllegalTransition;
 
+/// Most commands that are answered before anything begins: one transition has to hold what follows
+/// from them.
+const MOST_COMMANDS: usize = 64;
+
 impl Decision<'_> {
     /// What the owner before had running goes on, but for calls with side effects that may have
     /// been sent: those are in doubt. What people have said meanwhile counts before anything else
@@ -20,17 +24,16 @@ impl Decision<'_> {
             self.doubt_intended_calls(attempt, holder_dead)?;
         }
         if self.facts.starts {
-            for _ in 0..self.session.commands.len() {
+            for _ in 0..self.session.commands.len().min(MOST_COMMANDS) {
                 self.handle_command()?;
             }
         }
         // Those of them that are still under way.
         for attempt in attempts {
+            self.ask_for_approvals(attempt)?;
             self.intend_requested_calls(attempt)?;
         }
-        self.settle_due()?;
-        let active = self.session.active_run().map(|run| run.number);
-        active.map_or(Ok(()), |number| self.reconcile_status(number))
+        self.settle_due()
     }
 
     /// The time in which the run had no owner is not taken from its own.
@@ -40,11 +43,7 @@ impl Decision<'_> {
         let Some(run) = active.filter(is_counted).map(|run| run.number) else {
             return Ok(());
         };
-        self.emit(EventKind::RunResumed {
-            run,
-            command_seq: 0,
-            taken_over: true,
-        })
+        self.emit(EventKind::RunTakenOver { run })
     }
 
     pub(super) fn attempt_lost(&mut self, attempt: AttemptRef) -> Result<(), IllegalTransition> {
@@ -54,6 +53,25 @@ impl Decision<'_> {
         self.emit(EventKind::AttemptContinued { attempt })?;
         self.doubt_intended_calls(attempt, false)?;
         self.advance(attempt.run)
+    }
+
+    /// A copy may have been cut before they were asked for, and a tool may need approval since.
+    fn ask_for_approvals(&mut self, attempt: AttemptRef) -> Result<(), IllegalTransition> {
+        let is_new = |call: &Call| {
+            call.effect != Effect::State
+                && call.approval.is_none()
+                && matches!(call.status, CallStatus::Requested)
+        };
+        let running = self.session.attempt(attempt).into_iter();
+        let calls = running.flat_map(|running| running.last_calls(attempt));
+        let calls = calls.filter(|(_, call)| is_new(call));
+        let calls: Vec<_> = calls
+            .map(|(name, call)| (name, call.call.name.clone()))
+            .collect();
+        for (name, tool) in calls {
+            self.ask_approval(name, &tool)?;
+        }
+        Ok(())
     }
 
     /// They have just been asked for, or an owner that was about to let go has left them. While a call

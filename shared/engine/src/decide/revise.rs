@@ -1,7 +1,7 @@
 //! Another plan: wished for, proposed, put into force.
 
 use super::Decision;
-use super::command::{Refusal, refuse};
+use super::command::{Refusal, no_such_run, refuse};
 use crate::command::RevisePlan;
 use crate::event::{AttemptRef, EventKind, WaitReason};
 use crate::failure::{Failure, FailureKind};
@@ -266,7 +266,6 @@ impl Decision<'_> {
             self.emit(EventKind::RunResumed {
                 run,
                 command_seq: 0,
-                taken_over: false,
             })?;
         }
         for attempt in dropped {
@@ -327,10 +326,10 @@ impl Decision<'_> {
 
     /// The newest run, whose plan may be changed whatever it is doing.
     fn revisable(&self, number: u32, expected_revision: u32) -> Result<&Run, Refusal> {
-        let run = self.session.run(number).ok_or_else(|| Refusal {
-            reason: "NO_SUCH_RUN",
-            message: format!("run {number} does not exist"),
-        })?;
+        let run = self
+            .session
+            .run(number)
+            .ok_or_else(|| no_such_run(number))?;
         let newest = self.session.runs.len();
         if newest != number as usize {
             let message = format!(

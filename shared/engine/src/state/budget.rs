@@ -2,7 +2,7 @@
 
 use super::{Run, RunStatus};
 use crate::command::RunLimits;
-use crate::event::Budget;
+use crate::event::{Budget, WaitReason};
 use serde::{Deserialize, Serialize};
 
 /// What a run may use before it asks.
@@ -95,16 +95,35 @@ impl Run {
             .filter_map(|(is_over, budget)| is_over.then_some(budget))
     }
 
-    /// What was used of a budget and what is allowed, in its unit. Of time only what has passed when
-    /// it was last noted is known.
-    pub(crate) fn figures(&self, budget: Budget) -> (u64, u64) {
+    /// A question that is open stays the same until it is answered, or another budget forbids more.
+    pub(crate) fn ask_budget(&mut self) {
+        let is_asked = self.status == RunStatus::Waiting(WaitReason::Budget);
+        let Some(lacks) = self.lacks().filter(|_| is_asked) else {
+            return;
+        };
+        if self.asked_budget != Some(lacks) {
+            self.asked_budget = Some(lacks);
+            self.budget_questions += 1;
+        }
+    }
+
+    /// Active time at that time, in milliseconds.
+    pub(crate) fn active_ms_at(&self, at: u64) -> u64 {
+        let since = self
+            .active_since
+            .map_or(0, |since| at.saturating_sub(since));
+        self.active_ms.saturating_add(since)
+    }
+
+    /// What was used of a budget at that time, and what is allowed, in its unit.
+    pub(crate) fn figures(&self, budget: Budget, at: u64) -> (u64, u64) {
         let allowed = self.allowance;
         let any = Option::unwrap_or_default;
         match budget {
             Budget::Turns => (self.tool_turns.into(), allowed.turns.into()),
             Budget::Tokens => (self.usage.tokens(), any(allowed.tokens)),
             Budget::Cost => (self.usage.cost_nano_usd, any(allowed.cost_nano_usd)),
-            Budget::Time => (self.active_ms, any(allowed.active_ms)),
+            Budget::Time => (self.active_ms_at(at), any(allowed.active_ms)),
             Budget::Calls => (self.calls.into(), allowed.calls.unwrap_or_default().into()),
         }
     }
@@ -118,11 +137,13 @@ impl Run {
 
     /// One more question to a model may begin beside so many that may be under way. Each of those
     /// takes a turn, and is reckoned to take as many tokens and as much money as the turns of the
-    /// run took so far on average.
+    /// run took so far on average; as long as nothing is known, all that there is.
     pub(crate) fn may_ask_model(&self, under_way: u32) -> bool {
         let turns = u64::from(self.tool_turns.max(1));
         let fits = |used: u64, most: Option<u64>| {
-            let reserved = (used / turns).saturating_mul(u64::from(under_way));
+            let is_known = self.tool_turns > 0 || used > 0;
+            let each = is_known.then_some(used / turns).or(most).unwrap_or(0);
+            let reserved = each.saturating_mul(u64::from(under_way));
             most.is_none_or(|most| used.saturating_add(reserved) < most)
         };
         self.no_questions().is_none()
@@ -155,7 +176,7 @@ impl Run {
     fn is_worked_at(&self) -> bool {
         match self.status {
             RunStatus::Planning | RunStatus::Running => true,
-            RunStatus::Waiting(_) => self.attempts_to_run().next().is_some(),
+            RunStatus::Waiting(_) => self.attempts_to_run(|_| false).next().is_some(),
             _ => false,
         }
     }

@@ -445,3 +445,19 @@ fn a_run_that_waits_for_its_plan_can_be_paused_and_cancelled() {
     assert_eq!(kinds(&events), ["RunCancelled"]);
     assert!(open(&world).is_empty());
 }
+
+#[test]
+fn a_plan_that_is_given_is_looked_at_too() {
+    let mut world = World::new();
+    let limits = LimitOverrides {
+        review_plan: true,
+        ..LimitOverrides::default()
+    };
+    world.start_with(chain(vec![tool_step("one", "send")]), limits);
+    assert_eq!(world.run().status, REVIEW);
+    assert_eq!(open(&world), ["plan-1.1"]);
+    assert!(world.outstanding().is_empty());
+    let events = world.answer("plan-1.1", Settlement::Approve);
+    let begins = ["RunResumed", "PlanApplied", "StepStarted", "CallIntended"];
+    assert_eq!(kinds(&events), begins);
+}

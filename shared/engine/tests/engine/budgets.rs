@@ -140,7 +140,7 @@ fn tool_steps_count_as_calls_and_wait_for_them() {
     let events = world.answer("budget-1", fail());
     assert_eq!(
         kinds(&events),
-        ["BudgetRaised", "StepFailed", "RunResumed", "RunFailed"]
+        ["BudgetRefused", "StepFailed", "RunResumed", "RunFailed"]
     );
     let failure = world.run().failure.clone().unwrap();
     assert_eq!(failure.kind, FailureKind::LimitExceeded);
@@ -183,7 +183,7 @@ fn a_run_that_may_use_no_more_begins_nothing_whatever_its_policy() {
         assert_eq!(world.run().status, WAITING, "110 of 100");
         let events = world.answer("budget-1", fail());
         // The call that is under way ends.
-        let stops = ["BudgetRaised", "StepFailed", "RunResumed"];
+        let stops = ["BudgetRefused", "StepFailed", "RunResumed"];
         assert_eq!(kinds(&events), stops, "{on_failure:?}");
         assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(2))]);
         assert!(pending(&world.session).is_empty(), "it is not asked again");
@@ -275,9 +275,73 @@ fn parallel_steps_reserve_what_they_may_use() {
     let runs = [1, 2, 4].map(|step| Work::RunStep(world.attempt(step)));
     assert_eq!(asked(&world), runs, "110 + 110 < 300, 110 + 220 is not");
     assert_eq!(world.run().status, RunStatus::Running);
-    // What was asked before is taken all the same, and paid.
-    world.reply(3, "hm", &[]);
-    assert!(world.session.asks_model(world.attempt(3)));
-    let runs = [1, 4].map(|step| Work::RunStep(world.attempt(step)));
-    assert_eq!(asked(&world), runs);
+    // Who has begun keeps what is reserved for it, and is to end also when nothing is left.
+    let third = world.attempt(3);
+    let beside = |world: &World| world.session.outstanding_beside(|name| name == third);
+    let runs = [1, 3, 4].map(|step| Work::RunStep(world.attempt(step)));
+    assert_eq!(beside(&world), runs);
+    world.reply(1, "hm", &[]);
+    world.reply(1, "hm", &[]);
+    let runs = [3, 4].map(|step| Work::RunStep(world.attempt(step)));
+    assert_eq!(beside(&world), runs);
+    assert_eq!(asked(&world), runs[1..]);
+}
+
+/// A person said no: what somebody wished before does not give it another plan.
+#[test]
+fn an_older_wish_does_not_let_a_run_live_that_is_to_end() {
+    let mut world = world(
+        graph(vec![model_step("a"), tool_step("b", "send")]),
+        tokens(100),
+    );
+    world.command(Command::RevisePlan(RevisePlan {
+        run: 1,
+        feedback: "another way".to_owned(),
+        apply: true,
+        ..RevisePlan::default()
+    }));
+    world.reply(1, "hm", &[]);
+    let events = world.answer("budget-1", fail());
+    let ends = [
+        "BudgetRefused",
+        "RevisionFailed",
+        "StepFailed",
+        "RunResumed",
+    ];
+    assert_eq!(kinds(&events), ends);
+    assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(2))]);
+}
+
+/// Tokens are asked about, and while nobody answers time is up: the yes to tokens is no yes to time.
+#[test]
+fn an_answer_is_for_the_budget_that_was_asked_about() {
+    let limits = LimitOverrides {
+        max_active_ms: 60_000,
+        ..tokens(100)
+    };
+    let plan = graph(vec![model_step("a"), tool_step("b", "send")]);
+    let mut world = world(plan, limits);
+    world.reply(1, "hm", &[]);
+    assert_eq!(asked_for(&world), Some(Budget::Tokens));
+    world.now += 60_000;
+    world.decide(Input::Tick);
+    assert_eq!(asked_for(&world), Some(Budget::Time));
+    let late = world.answer("budget-1", Settlement::Retry);
+    assert_eq!(kinds(&late), ["CommandRefused"]);
+    world.answer("budget-1-2", Settlement::Retry);
+    assert_eq!(world.run().allowance.tokens, Some(100));
+    assert_eq!(asked_for(&world), Some(Budget::Tokens));
+    world.answer("budget-1-3", Settlement::Retry);
+    assert_eq!(world.run().status, RunStatus::Running);
+}
+
+/// Nothing is known of what a reply takes before the first.
+#[test]
+fn the_first_reply_is_waited_for_before_others_are_asked_for() {
+    let plan = graph(vec![model_step("a"), model_step("b")]);
+    let mut world = world(plan, tokens(1_000));
+    assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
+    world.reply(1, "hm", &[]);
+    let runs = [1, 2].map(|step| Work::RunStep(world.attempt(step)));
+    assert_eq!(world.outstanding(), runs);
 }

@@ -161,7 +161,7 @@ fn time_without_an_owner_does_not_count() {
     });
     world.session = world.folded();
     let events = world.decide(Input::TakenOver { holder_dead: true });
-    assert_eq!(kinds(&events), ["RunResumed", "AttemptContinued"]);
+    assert_eq!(kinds(&events), ["RunTakenOver", "AttemptContinued"]);
     let deadline = world.now + 40_000;
     assert_eq!(
         world.outstanding().last(),
@@ -177,7 +177,7 @@ fn a_call_that_was_not_sent_is_not_sent_while_the_run_is_held() {
     let (run, reason) = (1, String::new());
     world.command(Command::PauseRun { run, reason });
     let events = world.error(1, 0, CallFinished::NOT_SENT);
-    assert_eq!(kinds(&events), ["CallIntended"]);
+    assert_eq!(kinds(&events), ["CallHeld"]);
     let call = world.session.call(world.call(1, 0)).unwrap();
     assert_eq!(call.status, CallStatus::Requested);
     assert!(world.outstanding().is_empty());
@@ -187,4 +187,30 @@ fn a_call_that_was_not_sent_is_not_sent_while_the_run_is_held() {
     assert_eq!(kinds(&events), ["RunResumed", "CallIntended"]);
     world.result(1, 0, "sent");
     assert_eq!(world.run().status, RunStatus::Completed);
+}
+
+/// While a call goes on after time was up: what it took is not taken from what a person allows.
+#[test]
+fn more_time_is_more_than_what_was_used_when_a_person_says_so() {
+    let mut world = world_with_a_call_under_way();
+    world.now += 600_000;
+    let events = world.answer("budget-1", Settlement::Retry);
+    assert_eq!(kinds(&events)[..1], ["BudgetRaised"]);
+    let deadline = world.now + 60_000;
+    assert_eq!(
+        world.outstanding().last(),
+        Some(&Work::Wake { at: deadline })
+    );
+}
+
+/// Its time is up, one call goes on, and a step waits for time.
+fn world_with_a_call_under_way() -> World {
+    let steps = vec![tool_step("a", "send"), model_step("b")];
+    let mut world = world(graph(steps), time(60_000));
+    world.now += 60_000;
+    world.decide(Input::Tick);
+    assert_eq!(world.run().status, WAITING);
+    let runs = Work::RunStep(world.attempt(1));
+    assert_eq!(world.outstanding(), [runs]);
+    world
 }

@@ -2,7 +2,7 @@
 
 use crate::world::notation::plan;
 use crate::world::{World, fold, look, send, with_goal};
-use cairn_engine::command::{Command, LimitOverrides};
+use cairn_engine::command::{Command, LimitOverrides, StartRun};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{Event, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
@@ -159,7 +159,6 @@ fn commands_about_what_is_not_there_are_refused() {
         run,
         reason: String::new(),
     };
-    assert_eq!(answer(&world.command(of_run(0))), "NO_SUCH_RUN");
     assert_eq!(answer(&world.command(of_run(2))), "NO_SUCH_RUN");
     assert_eq!(
         answer(&world.command(Command::ResumeRun { run: 2 })),
@@ -202,4 +201,28 @@ fn a_run_that_is_paused_while_it_is_planned_takes_its_plan_and_begins_with_the_r
     assert_eq!(world.outstanding(), [Work::Plan { run: 1 }]);
     world.planned(Ok(plan("a b")));
     assert_eq!(world.running(), [1]);
+}
+
+/// The start of a run was stored and not answered when its process died; a person cancels it.
+#[test]
+fn a_command_for_the_newest_run_is_for_what_was_stored_before_it() {
+    let mut world = World::new();
+    for command in [
+        Command::StartRun(StartRun {
+            plan: Some(plan("a b")),
+            ..StartRun::default()
+        }),
+        Command::CancelRun {
+            run: 0,
+            reason: String::new(),
+        },
+    ] {
+        world.foreign(EventKind::CommandReceived {
+            request_id: format!("request-{}", world.session.seq),
+            command,
+        });
+    }
+    world.decide(Input::TakenOver { holder_dead: true });
+    assert_eq!(world.run().status, RunStatus::Cancelled);
+    assert!(world.outstanding().is_empty());
 }

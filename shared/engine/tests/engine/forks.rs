@@ -4,7 +4,7 @@ use crate::doubt::takes_effect;
 use crate::play::{Op, ops};
 use crate::world::{LEASE, TIME_LIMIT, World, chain, fold, graph, kinds, look, model_step, send};
 use crate::world::{tool_call, tool_step};
-use cairn_engine::command::{Command, RevisePlan, Settlement};
+use cairn_engine::command::{Command, LimitOverrides, RevisePlan, Settlement};
 use cairn_engine::decide::{Fork, Input};
 use cairn_engine::event::{CallRef, Effect, EventKind, WaitReason};
 use cairn_engine::key::call_key;
@@ -295,4 +295,63 @@ fn a_title_of_its_own_is_kept() {
         clear: false,
     });
     assert_eq!(child.folded(), child.session);
+}
+
+/// Somebody said that it may be sent again, and it was not, because the parent is paused: it may have
+/// been made there all the same.
+#[test]
+fn a_call_that_was_in_doubt_keeps_its_key_when_it_is_made_again() {
+    let mut world = World::with_plan(chain(vec![tool_step("one", "send")]));
+    let attempt = world.attempt(1);
+    world.decide(Input::AttemptLost { attempt });
+    let reason = String::new();
+    world.command(Command::PauseRun { run: 1, reason });
+    world.now += LEASE + TIME_LIMIT;
+    world.answer("call-1.1.1.0.0", Settlement::Retry);
+    let name = world.call(1, 0);
+    assert_eq!(
+        world.session.call(name).unwrap().status,
+        CallStatus::Requested
+    );
+    let child = world.forked(false);
+    let key = call_key("n", "parent", name);
+    assert_eq!(child.session.call_key("n", "child", name), key);
+}
+
+/// What a person said of the parent's budget is not said of the child's.
+#[test]
+fn a_run_that_was_to_end_goes_on_in_a_fork() {
+    let mut world = World::new();
+    let limits = LimitOverrides {
+        max_tokens: 100,
+        ..LimitOverrides::default()
+    };
+    world.start_with(
+        graph(vec![model_step("one"), tool_step("two", "send")]),
+        limits,
+    );
+    world.reply(1, "hm", &[]);
+    let reason = "enough".to_owned();
+    world.answer("budget-1", Settlement::Fail { reason });
+    assert!(world.run().ending.is_some());
+    assert_eq!(world.forked(false).run().ending, None);
+}
+
+/// A copy that was cut between the start of a step and its question.
+#[test]
+fn a_call_that_needs_approval_is_asked_about_wherever_a_copy_was_cut() {
+    let world = World::with_plan(chain(vec![tool_step("one", "pay")]));
+    let is_start =
+        |event: &cairn_engine::event::Event| matches!(event.kind, EventKind::StepStarted { .. });
+    let cut = world.journal.iter().position(is_start).unwrap() + 1;
+    let mut early = world;
+    early.journal.truncate(cut);
+    early.session = fold(&early.journal);
+    let mut child = early.forked(true);
+    child.decide(Input::TakenOver { holder_dead: false });
+    assert_eq!(
+        pending(&child.session)[0].id().to_string(),
+        "approval-1.1.1.0.0"
+    );
+    assert_eq!(child.run().status, RunStatus::Waiting(WaitReason::Approval));
 }

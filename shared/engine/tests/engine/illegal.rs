@@ -113,7 +113,6 @@ fn events_about_the_wrong_step_or_attempt_are_refused() {
             EventKind::RunResumed {
                 run: 2,
                 command_seq: 0,
-                taken_over: false,
             },
             "illegal event: run 2 does not exist",
         ),
@@ -330,7 +329,6 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
     let resumed = EventKind::RunResumed {
         run: 1,
         command_seq: 0,
-        taken_over: false,
     };
     assert_eq!(
         refusal(&world.session, resumed),

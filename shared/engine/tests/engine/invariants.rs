@@ -1,6 +1,9 @@
 //! What must hold of every state.
 
+use crate::world::World;
+use cairn_engine::command::RunLimits;
 use cairn_engine::context::step_context;
+use cairn_engine::decide::{Facts, Input};
 use cairn_engine::event::{AttemptRef, Effect, Event, EventKind, WaitReason};
 use cairn_engine::key::{StepKey, step_keys};
 use cairn_engine::outstanding::Work;
@@ -57,7 +60,9 @@ fn check_moves(session: &Session, work: &[Work]) {
     let active = session.active_run();
     let stands_still = active.is_some_and(|run| !is_paused(run)) && !moves;
     assert!(!stands_still, "nothing moves {active:#?}");
-    assert_eq!(session.needs_owner(), needs_owner(session, work));
+    if !session.needs_owner() {
+        check_sleeps(session);
+    }
     let wishes = session.runs.last().into_iter();
     let mut wishes = wishes.flat_map(|run| run.revising.keys().map(move |seq| (run, *seq)));
     // The run's own wait for it to go on; those for a plan that is being made, for that plan.
@@ -68,10 +73,27 @@ fn check_moves(session: &Session, work: &[Work]) {
     assert!(wishes.all(is_answered), "nobody answers a wish: {work:?}");
 }
 
-/// Work, or a run that goes on: an owner may have left steps to the next.
-fn needs_owner(session: &Session, work: &[Work]) -> bool {
-    let goes_on = |run: &Run| matches!(run.status, RunStatus::Planning | RunStatus::Running);
-    !work.is_empty() || session.active_run().is_some_and(goes_on)
+/// Whoever takes it over finds nothing to begin.
+fn check_sleeps(session: &Session) {
+    let tools = World::new().tools;
+    let facts = Facts {
+        now: session.updated_at,
+        not_after: session.updated_at + 1,
+        tools: &tools,
+        limits: RunLimits::default(),
+        starts: true,
+    };
+    let mut taken_over = session.clone();
+    let holder_dead = false;
+    let events = taken_over.decide(Input::TakenOver { holder_dead }, &facts);
+    let begins = |event: &Event| {
+        matches!(
+            event.kind,
+            EventKind::StepStarted { .. } | EventKind::CallIntended { .. }
+        )
+    };
+    let events = events.unwrap();
+    assert!(!events.iter().any(begins), "{events:?}");
 }
 
 /// A run waits for a person only while there is a question that nobody has answered, or an answer

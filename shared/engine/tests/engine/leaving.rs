@@ -49,12 +49,14 @@ fn an_answer_that_takes_effect_at_the_end_sends_nothing() {
     assert_eq!(take_over(&mut world), expected);
 }
 
-/// It had begun before, and for the next owner it would be in doubt.
+/// For the next owner it is not in doubt.
 #[test]
-fn a_call_that_was_certainly_not_sent_is_intended_again() {
+fn a_call_that_was_certainly_not_sent_is_left_to_the_next_owner() {
     let mut world = leaving();
     let events = world.error(1, 0, CallFinished::NOT_SENT);
-    assert_eq!(kinds(&events), ["CallIntended"]);
+    assert_eq!(kinds(&events), ["CallHeld"]);
+    let expected = ["AttemptContinued", "AttemptContinued", "CallIntended"];
+    assert_eq!(take_over(&mut world), expected);
 }
 
 #[test]

@@ -72,10 +72,7 @@ fn happens_once(kind: &EventKind) -> bool {
             | EventKind::RunStarted { .. }
             | EventKind::PlanApplied { .. }
             | EventKind::RunWaiting { .. }
-            | EventKind::RunResumed {
-                taken_over: false,
-                ..
-            }
+            | EventKind::RunResumed { .. }
             | EventKind::RunCompleted { .. }
             | EventKind::RunFailed { .. }
             | EventKind::RunCancelled { .. }

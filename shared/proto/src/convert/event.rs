@@ -79,7 +79,8 @@ kinds! {
         }
         run_paused: RunPaused { run, reason, command_seq }
         run_waiting: RunWaiting { run, reason }
-        run_resumed: RunResumed { run, command_seq, taken_over }
+        run_resumed: RunResumed { run, command_seq }
+        run_taken_over: RunTakenOver { run }
         run_completed: RunCompleted { run, answer }
         run_failed: RunFailed { run, failure, usage, duration_ms }
         run_cancelled: RunCancelled { run, reason, command_seq }
@@ -97,8 +98,10 @@ kinds! {
         question_asked: QuestionAsked { call, question, choices }
         budget_exhausted: BudgetExhausted { run, budget }
         budget_raised: BudgetRaised {
-            run, turns, command_seq, tokens, cost_nano_usd, active_ms, calls, refused
+            run, turns, command_seq, tokens, cost_nano_usd, active_ms, calls
         }
+        budget_refused: BudgetRefused { run, command_seq, failure }
+        call_held: CallHeld { call }
     }
     renamed {
         call_intended: CallIntended {

@@ -56,24 +56,15 @@ where
 }
 
 /// What only some have.
-macro_rules! optional_on_wire {
-    ($($engine:ty => $message:ty),*) => {$(
-        impl OnWire<Option<$message>> for Option<$engine> {
-            fn to_wire(self) -> Option<$message> {
-                self.map(Into::into)
-            }
+impl OnWire<Option<crate::event::Usage>> for Option<cairn_engine::message::Usage> {
+    fn to_wire(self) -> Option<crate::event::Usage> {
+        self.map(Into::into)
+    }
 
-            fn from_wire(wire: Option<$message>, _field: &str) -> Result<Self, ConvertError> {
-                Ok(wire.map(Into::into))
-            }
-        }
-    )*};
+    fn from_wire(wire: Option<crate::event::Usage>, _field: &str) -> Result<Self, ConvertError> {
+        Ok(wire.map(Into::into))
+    }
 }
-
-optional_on_wire!(
-    cairn_engine::message::Usage => crate::event::Usage,
-    cairn_engine::failure::Failure => crate::event::Failure
-);
 
 /// Lists of messages.
 impl<E, W> OnWire<Vec<W>> for Vec<E>

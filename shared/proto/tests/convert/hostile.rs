@@ -54,7 +54,6 @@ fn kinds_and_fields_from_newer_versions_are_skipped() {
         kind: EventKind::RunResumed {
             run: 3,
             command_seq: 0,
-            taken_over: false,
         },
     };
     let mut bytes = encoded(&known);

@@ -8,8 +8,7 @@ use prost::Message as _;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Value};
 
 /// Paths of messages that may be left out, as their ends.
-const OPTIONAL: [&str; 6] = [
-    "budget_raised.refused",
+const OPTIONAL: [&str; 5] = [
     "start_run.plan",
     "start_run.limits",
     "revise_plan.plan",

@@ -77,7 +77,6 @@ fn events_are_appended_to_what_is_there() {
         kind: cairn_engine::event::EventKind::RunResumed {
             run: 1,
             command_seq: 0,
-            taken_over: false,
         },
     };
     let mut bytes = b"before".to_vec();

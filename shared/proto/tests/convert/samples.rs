@@ -156,9 +156,9 @@ fn runs() -> Kinds {
         }
         "run_waiting.in_doubt": RunWaiting { run: 2, reason: WaitReason::InDoubt }
         "run_waiting.budget": RunWaiting { run: 2, reason: WaitReason::Budget }
-        "run_resumed": RunResumed { run: 2, command_seq: 0, taken_over: false }
-        "run_resumed.pause": RunResumed { run: 2, command_seq: 303, taken_over: false }
-        "run_resumed.taken_over": RunResumed { run: 2, command_seq: 0, taken_over: true }
+        "run_resumed": RunResumed { run: 2, command_seq: 0 }
+        "run_resumed.pause": RunResumed { run: 2, command_seq: 303 }
+        "run_taken_over": RunTakenOver { run: 2 }
         "run_paused": RunPaused { run: 2, reason: "lunch".into(), command_seq: 303 }
         "run_completed": RunCompleted { run: 2, answer: "5 of 12 files".into() }
         "run_failed": RunFailed {

@@ -347,16 +347,17 @@ kinds! {
     }
     run_paused: RunPaused { run: number(), reason: text(), command_seq: seq() }
     run_waiting: RunWaiting { run: number(), reason: waits_for() }
-    run_resumed: RunResumed {
-        run: number(), command_seq: seq(), taken_over: any::<bool>()
-    }
+    run_resumed: RunResumed { run: number(), command_seq: seq() }
+    run_taken_over: RunTakenOver { run: number() }
     approval_requested: ApprovalRequested { call: call(), digest: text() }
     question_asked: QuestionAsked { call: call(), question: text(), choices: vec(text(), 0..3) }
     budget_exhausted: BudgetExhausted { run: number(), budget: budget() }
     budget_raised: BudgetRaised {
         run: number(), turns: number(), command_seq: seq(), tokens: seq(), cost_nano_usd: seq(),
-        active_ms: seq(), calls: number(), refused: option::of(failure())
+        active_ms: seq(), calls: number()
     }
+    budget_refused: BudgetRefused { run: number(), command_seq: seq(), failure: failure() }
+    call_held: CallHeld { call: call() }
     run_completed: RunCompleted { run: number(), answer: text() }
     run_failed: RunFailed {
         run: number(), failure: failure(), usage: option::of(usage()), duration_ms: seq()

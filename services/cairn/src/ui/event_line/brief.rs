@@ -22,6 +22,7 @@ impl Narrator {
             | Kind::PlanApplied(_)
             | Kind::RunWaiting(_)
             | Kind::RunResumed(_)
+            | Kind::RunTakenOver(_)
             | Kind::RunCompleted(_)
             | Kind::RunFailed(_)
             | Kind::RunCancelled(_)
@@ -29,6 +30,7 @@ impl Narrator {
             | Kind::QuestionAsked(_)
             | Kind::BudgetExhausted(_)
             | Kind::BudgetRaised(_)
+            | Kind::BudgetRefused(_)
             | Kind::StepStarted(_)
             | Kind::AttemptContinued(_)
             | Kind::StepCompleted(_)
@@ -45,6 +47,7 @@ impl Narrator {
             Kind::ReplyReceived(e) => e.calls.is_empty().then_some(line),
             Kind::CallFinished(e) => self.brief_call(e),
             Kind::CallIntended(_)
+            | Kind::CallHeld(_)
             | Kind::SubGoalAdded(_)
             | Kind::SubGoalFocused(_)
             | Kind::SubGoalCompleted(_)

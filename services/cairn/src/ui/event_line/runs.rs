@@ -22,9 +22,7 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
             let why = waits_for(e.reason);
             line(Mark::Asks, format!("run {} waits: {why}", e.run))
         }
-        Kind::RunResumed(e) if e.taken_over => {
-            line(Mark::Plain, format!("run {} is taken over", e.run))
-        }
+        Kind::RunTakenOver(e) => line(Mark::Plain, format!("run {} is taken over", e.run)),
         Kind::RunResumed(e) => line(Mark::Began, format!("run {} goes on", e.run)),
         Kind::RunCompleted(e) => {
             let text = format!("run {} completed{}", e.run, after_colon(&e.answer));
@@ -38,7 +36,7 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
             let text = format!("run {} cancelled{}", e.run, after_colon(&e.reason));
             line(Mark::Bad, text)
         }
-        Kind::BudgetRaised(e) if e.refused.is_some() => line(
+        Kind::BudgetRefused(e) => line(
             Mark::Bad,
             format!("run {} may use no more, and ends", e.run),
         ),

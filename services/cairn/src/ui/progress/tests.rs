@@ -167,7 +167,6 @@ fn a_pause_ends_with_being_resumed() {
     let resumed = Kind::RunResumed(wire::RunResumed {
         run: 1,
         command_seq: 9,
-        taken_over: false,
     });
     assert_eq!(told([started(), paused, resumed]).paused, None);
 }

@@ -152,12 +152,7 @@ impl Log {
             }
             E::RunWaiting { run, reason } => (run, EntryKind::RunWaiting { reason: *reason }),
             // The end of the run tells the rest.
-            E::RunResumed {
-                taken_over: true, ..
-            }
-            | E::BudgetRaised {
-                refused: Some(_), ..
-            } => return,
+            E::RunTakenOver { .. } | E::BudgetRefused { .. } => return,
             E::RunResumed { run, .. } => (run, EntryKind::RunResumed),
             E::BudgetExhausted { run, budget } => {
                 (run, EntryKind::BudgetExhausted { budget: *budget })

@@ -81,9 +81,6 @@ impl Tree {
             }
             E::RunPaused { run, .. } => self.set_run(*run, RunStatus::Paused),
             E::RunWaiting { run, reason } => self.set_run(*run, RunStatus::Waiting(*reason)),
-            E::RunResumed {
-                taken_over: true, ..
-            } => {}
             E::RunResumed { run, .. } => {
                 let has_plan = self.run(*run).is_some_and(|root| !root.steps.is_empty());
                 let status = [RunStatus::Planning, RunStatus::Running][usize::from(has_plan)];

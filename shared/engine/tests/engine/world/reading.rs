@@ -40,8 +40,10 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
         | E::RunPaused { run, .. }
         | E::RunWaiting { run, .. }
         | E::RunResumed { run, .. }
+        | E::RunTakenOver { run }
         | E::BudgetExhausted { run, .. }
         | E::BudgetRaised { run, .. }
+        | E::BudgetRefused { run, .. }
         | E::RunCompleted { run, .. }
         | E::RunFailed { run, .. }
         | E::RunCancelled { run, .. }
@@ -57,6 +59,7 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
         E::ReplyReceived(reply) => Some(reply.attempt.run),
         E::CallFinished(finished) => Some(finished.call.attempt.run),
         E::CallIntended { call, .. }
+        | E::CallHeld { call }
         | E::CallInDoubt { call, .. }
         | E::ApprovalRequested { call, .. }
         | E::QuestionAsked { call, .. }

@@ -68,7 +68,6 @@ pub(super) fn raises() -> Kinds {
             cost_nano_usd: 0,
             active_ms: 0,
             calls: 0,
-            refused: None,
         }
         "budget_raised.all": BudgetRaised {
             run: 2,
@@ -78,22 +77,17 @@ pub(super) fn raises() -> Kinds {
             cost_nano_usd: 2_500_000_000,
             active_ms: 600_000,
             calls: 40,
-            refused: None,
         }
-        "budget_raised.refused": BudgetRaised {
+        "budget_refused": BudgetRefused {
             run: 2,
-            turns: 0,
             command_seq: 301,
-            tokens: 0,
-            cost_nano_usd: 0,
-            active_ms: 0,
-            calls: 0,
-            refused: Some(Failure::new(
+            failure: Failure::new(
                 FailureKind::LimitExceeded,
                 "max_tokens",
                 "the run's 100 tokens are used up; enough",
-            )),
+            ),
         }
+        "call_held": CallHeld { call: CALL }
     }
 }
 
