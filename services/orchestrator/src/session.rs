@@ -281,7 +281,7 @@ impl Owner {
 
     /// Waits until something is to be decided, or the state has to be looked at.
     async fn wait(&mut self, left: &Outstanding) -> Result<(), End> {
-        if !self.answers_commands() && !left.is_done() {
+        if !self.answers_commands() && !self.may_sleep(left) {
             self.tenure.wait().await?;
         }
         if self.tenure.take_woken() {

@@ -20,8 +20,7 @@ impl Owner {
     /// nothing is left to do. Says what is left.
     pub(super) async fn make_durable(&mut self, events: Vec<Event>) -> Result<Outstanding, End> {
         let left = Outstanding::of(&self.session, |work| self.is_under_way(work));
-        // An owner that is stopping has begun nothing new: it lets go, and the next one begins.
-        let parks = left.is_done() && !self.tenure.is_stopping();
+        let parks = self.may_sleep(&left);
         if !events.is_empty() || parks {
             let encoded = self.encode(&events).await?;
             let request = self.request(&events, encoded.clone(), parks, &left);
@@ -33,6 +32,13 @@ impl Owner {
         }
         self.release_if_stopping(&left).await?;
         Ok(left)
+    }
+
+    /// Nothing is left to do before a time to come, for anybody. An owner that is stopping, or carries
+    /// out nothing, may have left steps to the next: it lets go when its process ends.
+    pub(super) fn may_sleep(&self, left: &Outstanding) -> bool {
+        let leaves_steps = !self.carries_out() && self.session.needs_owner();
+        left.is_done() && !self.tenure.is_stopping() && !leaves_steps
     }
 
     async fn encode(&mut self, events: &[Event]) -> Result<Vec<Bytes>, End> {

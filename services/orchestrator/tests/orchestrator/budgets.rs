@@ -20,21 +20,24 @@ fn with_tokens(max_tokens: u64, steps: &[&str]) -> wire::StartRun {
 #[tokio::test(start_paused = true)]
 async fn a_reply_that_is_on_its_way_is_taken_when_tokens_are_used_up() {
     let world = World::new().await;
-    let session = world.start(with_tokens(6, &["a", "b"])).await;
+    let session = world.start(with_tokens(15, &["a", "b"])).await;
     let mut first = world.attempt().await;
-    let mut second = world.attempt().await;
+    assert!(world.other_attempts().await.is_empty(), "nothing is known");
     first.reply(reply(0, "hm", &[]));
-    assert!(first.settled().await, "it is not to go on");
+    assert!(!first.settled().await);
+    let mut second = world.attempt().await;
+    first.reply(reply(1, "hm", &[]));
+    assert!(first.settled().await, "the last is reserved for the other");
     world.settle().await;
-    let run = world.run(&session).await;
-    assert_eq!(run.status(), pb::RunStatus::Waiting);
     assert!(second.is_held(), "its model is being asked");
     second.reply(reply(0, "hm", &[("pure", "{}")]));
     assert!(second.settled().await, "now it is not to go on");
     let events = world.journal.events(&session).await;
-    assert_eq!(count(&events, "ReplyReceived"), 2);
+    assert_eq!(count(&events, "ReplyReceived"), 3);
     assert_eq!(count(&events, "BudgetExhausted"), 1);
-    assert_eq!(world.run(&session).await.usage.unwrap().input_tokens, 10);
+    let run = world.run(&session).await;
+    assert_eq!(run.wait_reason(), wire::WaitReason::Budget);
+    assert_eq!(run.usage.unwrap().input_tokens, 15);
     assert!(world.other_attempts().await.is_empty());
 }
 
@@ -43,20 +46,21 @@ async fn a_reply_that_is_on_its_way_is_taken_when_tokens_are_used_up() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_asks_no_model_waits_for_what_others_have_reserved() {
     let world = World::new().await;
-    let session = world.start(with_tokens(15, &["a", "b"])).await;
+    let session = world.start(with_tokens(22, &["a", "b"])).await;
     let mut first = world.attempt().await;
+    first.reply(reply(0, "hm", &[]));
+    assert!(!first.settled().await);
     let mut second = world.attempt().await;
     second.reply(reply(0, "", &[("pure", "{}")]));
-    assert!(!second.settled().await, "7 and 7 for the other reply");
-    first.reply(reply(0, "hm", &[]));
+    assert!(!second.settled().await, "14, and 7 for the other reply");
+    first.reply(reply(1, "hm", &[]));
     assert!(!first.settled().await, "it is the first in the plan");
     second.dropped().await;
     let run = world.run(&session).await;
     assert_eq!(run.status(), pb::RunStatus::Running);
-    first.complete(1);
+    first.complete(2);
     assert!(first.settled().await);
     // Seven more are beyond the budget, and who is asked first is told so.
     let run = world.run(&session).await;
-    assert_eq!(run.status(), pb::RunStatus::Waiting);
     assert_eq!(run.wait_reason(), wire::WaitReason::Budget);
 }
