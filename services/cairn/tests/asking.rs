@@ -151,8 +151,8 @@ fn a_tool_that_needs_approval_is_called_once_a_person_allows_it(place: Place) {
     journal.check();
 }
 
-fn nothing_is_approved_that_does_not_wait(place: Place) {
-    with_code(&place, 0, &["run", "--session", "s", "--plan", "plan.json"]);
+fn nothing_is_approved_that_does_not_wait(place: &Place) {
+    with_code(place, 0, &["run", "--session", "s", "--plan", "plan.json"]);
     let refused = place.run(&["approve", "s"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(
@@ -161,13 +161,13 @@ fn nothing_is_approved_that_does_not_wait(place: Place) {
     );
 }
 
-fn a_plan_is_looked_at_before_it_is_carried_out(place: Place) {
-    let waits = with_code(&place, 3, &["run", "--session", "s", "--review", GOAL]);
+fn a_plan_is_looked_at_before_it_is_carried_out(place: &Place) {
+    let waits = with_code(place, 3, &["run", "--session", "s", "--review", GOAL]);
     assert!(
         waits.out.contains("a person is to look at the plan"),
         "{waits:?}"
     );
-    let open = pending(&place);
+    let open = pending(place);
     assert_eq!(
         (&open[0]["id"], &open[0]["reason"]),
         (&json!("plan-1.1"), &json!("plan_review"))
@@ -175,14 +175,14 @@ fn a_plan_is_looked_at_before_it_is_carried_out(place: Place) {
     let steps = open[0]["plan"]["steps"].as_array().expect("steps").len();
     assert!(steps > 1, "{open:?}");
     assert!(place.journal("s").of_kind("step_started").is_empty());
-    with_code(&place, 0, &["approve", "s"]);
-    with_code(&place, 0, &["resume", "s"]);
+    with_code(place, 0, &["approve", "s"]);
+    with_code(place, 0, &["resume", "s"]);
     let journal = place.journal("s");
     assert_eq!(journal.of_kind("plan_applied").len(), 1);
     assert_eq!(journal.of_kind("step_completed").len(), steps);
 }
 
-fn a_budget_holds_and_goes_on_when_a_person_says_so(place: Place) {
+fn a_budget_holds_and_goes_on_when_a_person_says_so(place: &Place) {
     let run = [
         "run",
         "--session",
@@ -192,20 +192,20 @@ fn a_budget_holds_and_goes_on_when_a_person_says_so(place: Place) {
         "--max-calls",
         "1",
     ];
-    let waits = with_code(&place, 3, &run);
+    let waits = with_code(place, 3, &run);
     assert!(
         waits.out.contains("its tool calls are used up"),
         "{waits:?}"
     );
-    assert_eq!((recorded(&place, "one"), recorded(&place, "two")), (1, 0));
-    let open = pending(&place);
+    assert_eq!((recorded(place, "one"), recorded(place, "two")), (1, 0));
+    let open = pending(place);
     assert_eq!(
         (&open[0]["id"], &open[0]["budget"]),
         (&json!("budget-1"), &json!("calls"))
     );
-    with_code(&place, 0, &["decide", "s", "budget-1", "retry"]);
-    with_code(&place, 0, &["resume", "s"]);
-    assert_eq!((recorded(&place, "one"), recorded(&place, "two")), (1, 1));
+    with_code(place, 0, &["decide", "s", "budget-1", "retry"]);
+    with_code(place, 0, &["resume", "s"]);
+    assert_eq!((recorded(place, "one"), recorded(place, "two")), (1, 1));
 }
 
 fn a_budget_of_time_stops_a_question_that_is_not_answered(place: Place) {
@@ -283,17 +283,17 @@ fn in_a_file_a_tool_that_needs_approval_is_called_once_a_person_allows_it() {
 
 #[test]
 fn in_a_file_nothing_is_approved_that_does_not_wait() {
-    nothing_is_approved_that_does_not_wait(Place::in_a_file());
+    nothing_is_approved_that_does_not_wait(&Place::in_a_file());
 }
 
 #[test]
 fn in_a_file_a_plan_is_looked_at_before_it_is_carried_out() {
-    a_plan_is_looked_at_before_it_is_carried_out(Place::in_a_file());
+    a_plan_is_looked_at_before_it_is_carried_out(&Place::in_a_file());
 }
 
 #[test]
 fn in_a_file_a_budget_holds_and_goes_on_when_a_person_says_so() {
-    a_budget_holds_and_goes_on_when_a_person_says_so(Place::in_a_file());
+    a_budget_holds_and_goes_on_when_a_person_says_so(&Place::in_a_file());
 }
 
 #[test]
@@ -322,19 +322,19 @@ mod redis {
     #[test]
     fn nothing_is_approved_that_does_not_wait() {
         let redis = RedisServer::start();
-        super::nothing_is_approved_that_does_not_wait(Place::over(Some(redis.url())));
+        super::nothing_is_approved_that_does_not_wait(&Place::over(Some(redis.url())));
     }
 
     #[test]
     fn a_plan_is_looked_at_before_it_is_carried_out() {
         let redis = RedisServer::start();
-        super::a_plan_is_looked_at_before_it_is_carried_out(Place::over(Some(redis.url())));
+        super::a_plan_is_looked_at_before_it_is_carried_out(&Place::over(Some(redis.url())));
     }
 
     #[test]
     fn a_budget_holds_and_goes_on_when_a_person_says_so() {
         let redis = RedisServer::start();
-        super::a_budget_holds_and_goes_on_when_a_person_says_so(Place::over(Some(redis.url())));
+        super::a_budget_holds_and_goes_on_when_a_person_says_so(&Place::over(Some(redis.url())));
     }
 
     #[test]

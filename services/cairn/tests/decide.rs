@@ -246,7 +246,6 @@ async fn in_a_file_an_answer_that_waits_to_take_effect_is_the_only_one() {
 /// Each needs a server of Redis. There nobody is known to be dead: an answer takes effect once the call
 /// can no longer be running.
 mod redis {
-    use super::*;
     use cairn_testkit::RedisServer;
 
     #[tokio::test(flavor = "multi_thread")]

@@ -200,10 +200,10 @@ fn one_run(events: &[Value], end: &str) -> Vec<String> {
     for event in events {
         match event["kind"].as_str().unwrap_or_default() {
             "plan_applied" => ended = None,
-            kind @ ("run_completed" | "run_failed" | "run_cancelled") => {
-                if ended.replace(kind).is_some() {
-                    findings.push(format!("it ended again: {event}"));
-                }
+            kind @ ("run_completed" | "run_failed" | "run_cancelled")
+                if ended.replace(kind).is_some() =>
+            {
+                findings.push(format!("it ended again: {event}"));
             }
             _ => {}
         }
