@@ -198,14 +198,12 @@ fn one_run(events: &[Value], end: &str) -> Vec<String> {
     }
     let mut ended: Option<&str> = None;
     for event in events {
-        match event["kind"].as_str().unwrap_or_default() {
-            "plan_applied" => ended = None,
-            kind @ ("run_completed" | "run_failed" | "run_cancelled")
-                if ended.replace(kind).is_some() =>
-            {
-                findings.push(format!("it ended again: {event}"));
-            }
-            _ => {}
+        let kind = event["kind"].as_str().unwrap_or_default();
+        let is_end = matches!(kind, "run_completed" | "run_failed" | "run_cancelled");
+        if is_end && ended.replace(kind).is_some() {
+            findings.push(format!("it ended again: {event}"));
+        } else if kind == "plan_applied" {
+            ended = None;
         }
     }
     if ended != Some(end) {
