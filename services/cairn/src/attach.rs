@@ -8,7 +8,7 @@ mod socket;
 use crate::client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::node::{self, Node, StartError};
+use crate::node::{self, Node, Parts, StartError};
 use crate::settings::ServerAddress;
 use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
@@ -142,14 +142,13 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
     let (mut alone_since, mut is_told) = (began, false);
     loop {
         let mut link = answering(&path).await;
-        let changes = match link {
-            None => answering(&change_path).await,
-            Some(_) => None,
-        };
-        match access {
-            Access::Hold if changes.is_some() => alone_since = Instant::now(),
-            Access::Hold => {}
-            Access::Read | Access::Change => link = link.or(changes),
+        if link.is_none()
+            && let Some(changes) = answering(&change_path).await
+        {
+            match access {
+                Access::Hold => alone_since = Instant::now(),
+                Access::Read | Access::Change => link = Some(changes),
+            }
         }
         if let Some(link) = link {
             let workspace = workspace::noted(&store);
@@ -167,11 +166,7 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
             return read(store).await;
         }
         let workspace = workspace_for(context, access, &store).await?;
-        let mut parts = settings::parts(context, &workspace)?;
-        if access == Access::Change {
-            parts.orchestrator.takes_up = TakesUp::Commanded;
-        }
-        match Node::start(parts).await {
+        match Node::start(parts(context, access, &workspace)?).await {
             Ok(node) => {
                 let path = [&path, &change_path][usize::from(access == Access::Change)];
                 return hold(node, store, path, access, &workspace);
@@ -191,6 +186,15 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
             () = context.stop.cancelled() => return Err(held(&store)),
         }
     }
+}
+
+/// What a holder is made of. One that comes for a change carries out nothing.
+fn parts(context: &Context, access: Access, workspace: &Path) -> Result<Parts, CliError> {
+    let mut parts = settings::parts(context, workspace)?;
+    if access == Access::Change {
+        parts.orchestrator.takes_up = TakesUp::Commanded;
+    }
+    Ok(parts)
 }
 
 /// A store that many processes share is worked on by those that serve. A command beside them would

@@ -122,9 +122,8 @@ async fn check_what_is_no_answer(client: &mut Client, id: &str) {
     assert_eq!(pending(client).await, before);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn each_doubt_is_answered_once_under_its_own_name() {
-    let world = World::with_limit(SHORT);
+async fn each_doubt_is_answered_once_under_its_own_name(store: Option<String>) {
+    let world = World::with_limit(SHORT, store);
     let served = Served::start(&world);
     let mut client = served.client().await;
     world.start_run(&mut client).await;
@@ -175,9 +174,8 @@ async fn each_doubt_is_answered_once_under_its_own_name() {
     assert_eq!(world.calls(), 2, "the first call and its one retry");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_can_be_cancelled_while_it_asks() {
-    let world = World::with_limit(LONG);
+async fn a_run_can_be_cancelled_while_it_asks(store: Option<String>) {
+    let world = World::with_limit(LONG, store);
     let served = Served::start(&world);
     let mut client = served.client().await;
     world.start_run(&mut client).await;
@@ -199,10 +197,9 @@ async fn a_run_can_be_cancelled_while_it_asks() {
 
 /// The call may still be running in a process that lives: the answer has to wait, and meanwhile it
 /// is the only one.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_waits_to_take_effect_is_the_only_one() {
-    let world = World::with_limit(LONG);
-    let mut cluster = Cluster::start(&world.site, &[]);
+async fn an_answer_that_waits_to_take_effect_is_the_only_one(store: Option<String>) {
+    let world = World::with_limit(LONG, store);
+    let mut cluster = Cluster::start(&world.site, &world.variables());
     let mut client = world::connect(&cluster.url()).await;
     world.start_run(&mut client).await;
     world.wait_for_call();
@@ -229,4 +226,43 @@ async fn an_answer_that_waits_to_take_effect_is_the_only_one() {
         "NOT_PENDING",
     );
     world.wait_for_end(&mut client, "run_cancelled").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_each_doubt_is_answered_once_under_its_own_name() {
+    each_doubt_is_answered_once_under_its_own_name(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_a_run_can_be_cancelled_while_it_asks() {
+    a_run_can_be_cancelled_while_it_asks(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_an_answer_that_waits_to_take_effect_is_the_only_one() {
+    an_answer_that_waits_to_take_effect_is_the_only_one(None).await;
+}
+
+/// Each needs a server of Redis. There nobody is known to be dead: an answer takes effect once the call
+/// can no longer be running.
+mod redis {
+    use cairn_testkit::RedisServer;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn each_doubt_is_answered_once_under_its_own_name() {
+        let redis = RedisServer::start();
+        super::each_doubt_is_answered_once_under_its_own_name(Some(redis.url())).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_run_can_be_cancelled_while_it_asks() {
+        let redis = RedisServer::start();
+        super::a_run_can_be_cancelled_while_it_asks(Some(redis.url())).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_answer_that_waits_to_take_effect_is_the_only_one() {
+        let redis = RedisServer::start();
+        super::an_answer_that_waits_to_take_effect_is_the_only_one(Some(redis.url())).await;
+    }
 }

@@ -5,8 +5,11 @@
     reason = "a test that cannot set up its world is over"
 )]
 
-use cairn_testkit::site::Running;
+#[path = "fork/place.rs"]
+mod place;
+
 use cairn_testkit::{Journal, Output, Site};
+use place::Place;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -26,78 +29,6 @@ fn json_of(output: &Output) -> Value {
     let lines: Vec<_> = output.out.lines().collect();
     assert_eq!(lines.len(), 1, "one object: {output:?}");
     serde_json::from_str(lines[0]).expect("JSON")
-}
-
-/// A store that is served, and who asks.
-struct Place {
-    site: Site,
-    address: String,
-    _serving: Running,
-}
-
-impl Place {
-    fn in_a_file() -> Self {
-        Self::served(None)
-    }
-
-    /// In a store elsewhere, if there is one.
-    fn served(url: Option<&str>) -> Self {
-        let site = Site::new(CAIRN);
-        site.write("plan.json", TWO);
-        let variables = url.map(|url| ("CAIRN_STORE", url));
-        let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
-        let serving = site.start(&serve, variables.as_slice());
-        let told: Value = serde_json::from_str(&serving.first_line).expect("JSON");
-        let address = told["listen"].as_str().expect("an address").to_owned();
-        Self {
-            site,
-            address,
-            _serving: serving,
-        }
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        let there = [arguments, &["--server", &self.address]].concat();
-        self.site.run(&there)
-    }
-
-    fn done(&self, arguments: &[&str]) -> Output {
-        let output = self.run(arguments);
-        assert_eq!(output.code, Some(0), "{arguments:?}: {output:?}");
-        output
-    }
-
-    fn journal(&self, session: &str) -> Journal {
-        Journal::read(&self.done(&["export", session]).out)
-    }
-
-    /// Forks under this name, and says where it was cut.
-    fn fork(&self, session: &str, child: &str, more: &[&str]) -> u64 {
-        let arguments = ["fork", session, "--new-session", child, "--json"];
-        let told = json_of(&self.run(&[&arguments, more].concat()));
-        assert_eq!(told["session"], child, "{told}");
-        assert_eq!(told["forked_from"]["session"], session, "{told}");
-        told["forked_from"]["seq"].as_u64().expect("a number")
-    }
-
-    fn state(&self, session: &str, at: u64) -> Value {
-        json_of(&self.run(&["state", session, "--at", &at.to_string(), "--json"]))
-    }
-
-    fn remembered(&self, session: &str) -> String {
-        self.done(&["memory", "list", "--session", session, "--json"])
-            .out
-    }
-
-    fn recorded(&self, what: &str) -> usize {
-        let arguments = format!(r#"{{"what":"{what}"}}"#);
-        self.site.ledger().times(&arguments)
-    }
-
-    fn status(&self, session: &str) -> Value {
-        let shown = json_of(&self.run(&["show", session, "--json"]));
-        shown["session"]["latest_run"]["status"].clone()
-    }
 }
 
 /// The number of the `nth` event of a kind, from 0.

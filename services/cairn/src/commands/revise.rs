@@ -80,7 +80,8 @@ pub(super) async fn conclude(
         out::line(&style.strong(&title))?;
         out::line(&diff_lines(&diff, style).join("\n"))?;
     }
-    if !yes && !(is_at_terminal(context) && is_wanted(context, "apply?").await?) {
+    let wanted = yes || (is_at_terminal(context) && is_wanted(context, "apply?").await?);
+    if !wanted {
         return not_applied(context, session, proposed, &diff);
     }
     let request = ApplyPlanRequest {

@@ -2,14 +2,13 @@
 //! the servers.
 
 use super::oracle::{End, Started, Watched};
+use super::run::{Break, Run};
 use super::support::Client;
-use super::wanted::wanted;
 use cairn::ui::event_json::event_json;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
-use cairn_proto::event::settlement::{Done, Outcome, Retry};
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Link, RpcError};
+use cairn_rpc::Link;
 use cairn_testkit::Ledger;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -17,10 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
-use tonic::{Code, Response, Status, Streaming};
+use tonic::{Response, Status, Streaming};
 
 /// A client asks another server when one does not answer for so long.
-const ANSWER: Duration = Duration::from_secs(3);
+pub(crate) const ANSWER: Duration = Duration::from_secs(3);
 /// A watcher turns to another server when nothing comes for so long.
 const SILENCE: Duration = Duration::from_secs(5);
 /// Between two attempts that fail.
@@ -30,16 +29,14 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// A stored event that a watcher was not sent for so long never comes: more than the longest
 /// freeze, and than followers take to look by themselves.
 const OVERDUE: Duration = Duration::from_secs(10);
-/// A start is asked for so often although it was answered, in every second run: in the others what
-/// a store lost of it is not put back unseen.
-const REPEATS: usize = 4;
-
 /// What all clients share.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) orchestrators: Vec<String>,
     pub(crate) ledger: Ledger,
     pub(crate) seed: u64,
+    /// Runs are started and watched, and else left to themselves.
+    pub(crate) is_plain: bool,
     /// No run is begun any more.
     pub(crate) is_over: AtomicBool,
 }
@@ -53,34 +50,12 @@ pub(crate) struct Driven {
 
 /// One client, which begins one run after the other.
 pub(crate) struct Driver {
-    load: Arc<Load>,
+    pub(crate) load: Arc<Load>,
     number: usize,
     links: Vec<Client>,
     /// The orchestrator that it talks to.
     at: usize,
     driven: Driven,
-}
-
-/// A run on its way.
-struct Run {
-    request: wire::StartRun,
-    known: Watched,
-    has_ended: bool,
-    /// What was answered to each question; a repeat must say the same.
-    answers: BTreeMap<String, Outcome>,
-    /// How often the start is asked for.
-    repeats: usize,
-    advanced: Instant,
-}
-
-/// Why a client turns to another server.
-enum Break {
-    /// A server that is killed or frozen, or cannot reach the store.
-    Usual,
-    /// Nothing came for a while.
-    Silence,
-    /// Somebody has to let the session be worked on again.
-    SetAside,
 }
 
 impl Driver {
@@ -103,7 +78,7 @@ impl Driver {
                 break;
             }
             let known = self.pursue(number).await;
-            let is_stuck = known.end != End::Completed;
+            let is_stuck = matches!(known.end, End::Otherwise(_));
             self.driven.runs.push(known);
             if is_stuck {
                 // What went wrong is told; more of it does not help.
@@ -114,10 +89,7 @@ impl Driver {
     }
 
     async fn pursue(&mut self, number: usize) -> Watched {
-        let name = format!("seed-{}-{}-{number}", self.load.seed, self.number);
-        let mut run = Run::new(&name, self.number + number);
-        let place = self.load.seed / 2 + (self.number + number) as u64;
-        run.repeats = if place.is_multiple_of(2) { REPEATS } else { 1 };
+        let mut run = Run::new(&self.load, self.number, number);
         while !run.has_ended {
             if let Err(why) = self.go_on(&mut run).await {
                 self.turn(&mut run, why).await;
@@ -125,7 +97,7 @@ impl Driver {
             let waited = run.advanced.elapsed();
             if waited > PATIENCE && !run.has_ended {
                 let last = run.cursor();
-                run.end(&format!("nothing after event {last} for {waited:.0?}"));
+                run.give_up(&format!("nothing after event {last} for {waited:.0?}"));
             }
         }
         run.known
@@ -193,6 +165,7 @@ impl Driver {
             self.start(run).await?;
         }
         self.settle(run).await?;
+        self.act(run).await?;
         let request = pb::WatchSessionRequest {
             session: run.known.session().to_owned(),
             after_seq: run.cursor(),
@@ -204,7 +177,7 @@ impl Driver {
             let message = match self.next(run, &mut stream).await? {
                 Err(status) => return Err(run.note(&status)),
                 Ok(None) => {
-                    run.end("the watch ended as if the session had been deleted");
+                    run.give_up("the watch ended as if the session had been deleted");
                     return Ok(());
                 }
                 Ok(Some(message)) => message,
@@ -213,9 +186,10 @@ impl Driver {
                 continue;
             };
             self.see(run, message.seq, &event);
-            if matches!(event.kind, Some(Kind::RunWaiting(_))) {
+            if let Some(Kind::RunWaiting(_) | Kind::ApprovalRequested(_)) = event.kind {
                 self.settle(run).await?;
             }
+            self.act(run).await?;
         }
         Ok(())
     }
@@ -224,7 +198,7 @@ impl Driver {
         let request = pb::StartRunRequest {
             session: String::new(),
             request_id: run.known.request.clone(),
-            run: Some(run.request.clone()),
+            run: Some(run.wanted.request.clone()),
             ..pb::StartRunRequest::default()
         };
         let mut client = self.client();
@@ -250,60 +224,20 @@ impl Driver {
         run.known
             .seen
             .push((seq, event_json(seq, event).to_string()));
+        // A run that had ended goes on with the plan that it was given since.
+        if seq <= run.revised {
+            return;
+        }
         match &event.kind {
-            Some(Kind::RunCompleted(_)) => run.has_ended = true,
-            Some(Kind::RunFailed(failed)) => run.end(&format!("{failed:?}")),
-            Some(Kind::RunCancelled(cancelled)) => run.end(&format!("{cancelled:?}")),
+            Some(Kind::RunCompleted(_)) => run.end(End::Completed),
+            Some(Kind::RunFailed(failed)) => run.end(End::Failed(format!("{failed:?}"))),
+            Some(Kind::RunCancelled(_)) => run.end(End::Cancelled),
             _ => {}
         }
     }
 
-    /// Answers what is asked as a careful person does: looks into the tool's own records, and if
-    /// nothing is there, looks again when the call can no longer be running.
-    async fn settle(&mut self, run: &mut Run) -> Result<(), Break> {
-        let session = run.known.session().to_owned();
-        let request = pb::ListPendingRequest { session };
-        let mut client = self.client();
-        let open = self.ask(run, client.list_pending(request)).await?.pending;
-        for question in open.into_iter().filter(|it| !it.answered) {
-            let outcome = match run.answers.get(&question.id) {
-                Some(answer) => answer.clone(),
-                None => self.decide(run, &question).await,
-            };
-            let request = pb::DecideRequest {
-                session: run.known.session().to_owned(),
-                request_id: format!("decide-{}", question.id),
-                pending_id: question.id,
-                settlement: Some(wire::Settlement {
-                    outcome: Some(outcome),
-                }),
-            };
-            self.ask(run, client.decide(request)).await?;
-        }
-        Ok(())
-    }
-
-    async fn decide(&mut self, run: &mut Run, question: &pb::Pending) -> Outcome {
-        self.count("calls in doubt");
-        let is_there = || self.load.ledger.has(&question.call_key);
-        if !is_there() {
-            sleep(until(question.settle_after_unix_ms)).await;
-        }
-        let outcome = if is_there() {
-            let output = format!("recorded {}\n", question.arguments_json);
-            Outcome::Done(Done { output })
-        } else {
-            self.count("calls made again");
-            let retried = &mut run.known.retried;
-            *retried.entry(question.call_key.clone()).or_default() += 1;
-            Outcome::Retry(Retry {})
-        };
-        run.answers.insert(question.id.clone(), outcome.clone());
-        outcome
-    }
-
     /// One question to the server, with what an answer means for the run.
-    async fn ask<T>(
+    pub(crate) async fn ask<T>(
         &self,
         run: &mut Run,
         question: impl Future<Output = Result<Response<T>, Status>>,
@@ -315,70 +249,13 @@ impl Driver {
         }
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         self.links[self.at % self.links.len()].clone()
     }
 
-    fn count(&mut self, what: &'static str) {
+    pub(crate) fn count(&mut self, what: &'static str) {
         *self.driven.counts.entry(what).or_default() += 1;
     }
-}
-
-impl Run {
-    fn new(request: &str, number: usize) -> Self {
-        Self {
-            request: wanted(request, number),
-            known: Watched {
-                request: request.to_owned(),
-                starts: Vec::new(),
-                seen: Vec::new(),
-                retried: BTreeMap::new(),
-                overdue: Vec::new(),
-                odd: Vec::new(),
-                end: End::Completed,
-            },
-            has_ended: false,
-            answers: BTreeMap::new(),
-            repeats: REPEATS,
-            advanced: Instant::now(),
-        }
-    }
-
-    /// The number of the last event that came.
-    fn cursor(&self) -> u64 {
-        let seen = self.known.seen.iter();
-        seen.map(|(seq, _)| *seq).max().unwrap_or(0)
-    }
-
-    fn end(&mut self, how: &str) {
-        self.has_ended = true;
-        self.known.end = End::Otherwise(how.to_owned());
-    }
-
-    /// What a refusal means. What nobody should ever get is kept, and the client goes on as with
-    /// any break.
-    fn note(&mut self, status: &Status) -> Break {
-        let error = RpcError::from_status(status);
-        let is_acknowledged = !self.known.starts.is_empty();
-        match (status.code(), error.reason_name()) {
-            (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => {}
-            // An answer that was lost is asked for again, and may have taken effect since.
-            (_, "NOT_PENDING" | "ALREADY_DECIDED") => {}
-            (_, "SESSION_QUARANTINED") => return Break::SetAside,
-            (Code::NotFound, _) if is_acknowledged => {
-                self.end(&format!("a start was acknowledged and is lost: {status:?}"));
-            }
-            _ => self.known.odd.push(format!("{status:?}")),
-        }
-        Break::Usual
-    }
-}
-
-/// How long it is until then, by this machine's clock, which the store's is here.
-fn until(unix_ms: i64) -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    let now = now.tv_sec * 1000 + now.tv_nsec / 1_000_000;
-    Duration::from_millis(u64::try_from(unix_ms - now).unwrap_or(0))
 }
 
 /// Lets a session go on that was set aside, whatever for: what is made twice then is found.

@@ -4,6 +4,8 @@
 #[path = "oracle_tests.rs"]
 mod tests;
 
+use super::wanted::{RECORD, SPEND};
+pub(crate) use super::watched::{End, Said, Started, Told, Watched, What};
 use cairn_engine::event::{AttemptRef, CallRef};
 use cairn_engine::key::call_key;
 use cairn_testkit::Journal;
@@ -14,46 +16,6 @@ use std::panic::catch_unwind;
 /// The namespace of everybody who does not say who they are.
 const NAMESPACE: &str = "default";
 
-/// An acknowledged start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Started {
-    pub(crate) session: String,
-    pub(crate) run: u32,
-    pub(crate) seq: u64,
-}
-
-/// How a run ended for its watcher.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End {
-    Completed,
-    /// It failed or was cancelled, or it is gone, or nothing happened any more.
-    Otherwise(String),
-}
-
-/// What a client knows of one run that it asked for.
-#[derive(Debug, Clone)]
-pub(crate) struct Watched {
-    pub(crate) request: String,
-    /// Every answer to the start, which may be repeated.
-    pub(crate) starts: Vec<Started>,
-    /// Every event as it came, with its number and as JSON.
-    pub(crate) seen: Vec<(u64, String)>,
-    /// How often the client said of a call: call again; by the calls' keys.
-    pub(crate) retried: BTreeMap<String, u32>,
-    /// Where a watch was, and how long the journal, when it was silent for too long.
-    pub(crate) overdue: Vec<(u64, u64)>,
-    /// Answers that nobody should ever get.
-    pub(crate) odd: Vec<String>,
-    pub(crate) end: End,
-}
-
-impl Watched {
-    /// The session that the first answer named.
-    pub(crate) fn session(&self) -> &str {
-        self.starts.first().map_or("", |start| &start.session)
-    }
-}
-
 /// How often each call was carried out, by its key, as the tool itself wrote it down.
 pub(crate) type Ledger = BTreeMap<String, u32>;
 
@@ -61,9 +23,7 @@ pub(crate) type Ledger = BTreeMap<String, u32>;
 pub(crate) fn check(watched: &Watched, journal: Option<&[Value]>, ledger: &Ledger) -> Vec<String> {
     let mut findings = starts(watched);
     findings.extend(watched.odd.iter().map(|odd| format!("was answered {odd}")));
-    if let End::Otherwise(how) = &watched.end {
-        findings.push(format!("did not complete: {how}"));
-    }
+    findings.extend(end(watched));
     findings.extend(arrivals(watched));
     findings.extend(watched.overdue.iter().map(|(cursor, stored)| {
         format!("a watcher was at event {cursor} and was not sent those up to {stored}")
@@ -74,7 +34,7 @@ pub(crate) fn check(watched: &Watched, journal: Option<&[Value]>, ledger: &Ledge
         Some(events) => {
             findings.extend(lost(watched, events));
             findings.extend(whole(events));
-            findings.extend(one_run(events));
+            findings.extend(one_run(events, end_of(&watched.end)));
             findings.extend(calls(watched, events, ledger));
         }
     }
@@ -192,23 +152,65 @@ fn whole(events: &[Value]) -> Vec<String> {
 /// What holds of the journal of a session with one run that has completed.
 pub(crate) fn journal(events: &[Value]) -> Vec<String> {
     let mut findings = whole(events);
-    findings.extend(one_run(events));
+    findings.extend(one_run(events, "run_completed"));
     findings
 }
 
-fn kind<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+pub(crate) fn kind<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
     events.iter().filter(move |event| event["kind"] == kind)
 }
 
-/// One run, which ended once.
-fn one_run(events: &[Value]) -> Vec<String> {
+/// A run ends as its client wished, and else it completes.
+fn end(watched: &Watched) -> Option<String> {
+    let is_cancel = |said: &Said| said.what == What::Cancel;
+    let is_denial = |said: &Said| matches!(&said.what, What::Decide(it) if it["deny"].is_object());
+    let wanted = match watched.accepted().any(is_cancel) {
+        true => "run_cancelled",
+        false if watched.accepted().any(is_denial) => "run_failed",
+        false => "run_completed",
+    };
+    match &watched.end {
+        End::Otherwise(how) => Some(format!("did not complete: {how}")),
+        end if end_of(end) != wanted => {
+            Some(format!("{wanted} is its end, and it came to {end:?}"))
+        }
+        _ => None,
+    }
+}
+
+fn end_of(end: &End) -> &'static str {
+    match end {
+        End::Completed | End::Otherwise(_) => "run_completed",
+        End::Failed(_) => "run_failed",
+        End::Cancelled => "run_cancelled",
+    }
+}
+
+/// One run, which ended once, and once more for each plan that it was given after its end.
+fn one_run(events: &[Value], end: &str) -> Vec<String> {
     let mut findings = Vec::new();
-    for name in ["session_created", "run_started", "run_completed"] {
+    for name in ["session_created", "run_started"] {
         let times = kind(events, name).count();
         if times != 1 {
             let last = events.last().map(Value::to_string).unwrap_or_default();
             findings.push(format!("{times} events {name}; the last event is {last}"));
         }
+    }
+    let mut ended: Option<&str> = None;
+    for event in events {
+        let kind = event["kind"].as_str().unwrap_or_default();
+        let is_end = matches!(kind, "run_completed" | "run_failed" | "run_cancelled");
+        if is_end && ended.replace(kind).is_some() {
+            findings.push(format!("it ended again: {event}"));
+        } else if kind == "plan_applied" {
+            ended = None;
+        }
+    }
+    if ended != Some(end) {
+        let last = events.last().map(Value::to_string).unwrap_or_default();
+        findings.push(format!(
+            "{ended:?} ended it, not {end}; the last event is {last}"
+        ));
     }
     findings
 }
@@ -244,29 +246,49 @@ fn calls(watched: &Watched, events: &[Value], ledger: &Ledger) -> Vec<String> {
 pub(crate) fn effects(session: &str, events: &[Value]) -> BTreeMap<String, String> {
     let calls = kind(events, "call_intended").map(|event| {
         let call = &event["call"];
-        let number = |name: &str| call[name].as_u64().unwrap_or_default() as u32;
-        let attempt = attempt_ref(&call["attempt"]);
-        let key = key_of(session, attempt, number("tool_turn"), number("index"));
-        (key, format!("the call {call}"))
+        (call_key_of(session, call), format!("the call {call}"))
     });
     calls.collect()
 }
 
-/// Run and number of the steps that call `record`.
+/// Run and number of the steps that call a tool with a ledger.
 fn recorded_steps(events: &[Value]) -> BTreeSet<(u32, u32)> {
+    let steps = steps(events).into_iter();
+    let steps =
+        steps.filter(|(_, step)| step["tool"]["name"] == RECORD || step["tool"]["name"] == SPEND);
+    steps.map(|(place, _)| place).collect()
+}
+
+/// All steps that were ever planned, by run and number.
+pub(crate) fn steps(events: &[Value]) -> BTreeMap<(u32, u32), &Value> {
     let plans = kind(events, "plan_applied");
     let steps = plans.flat_map(|event| {
         let run = event["run"].as_u64().unwrap_or_default() as u32;
-        let steps = event["plan"]["steps"].as_array().into_iter().flatten();
-        let numbered = steps.zip(1..);
-        numbered.filter_map(move |(step, number)| {
-            (step["tool"]["name"] == "record").then_some((run, number))
-        })
+        let numbered = numbered(event).into_iter();
+        numbered.map(move |(number, step)| ((run, number), step))
     });
     steps.collect()
 }
 
-fn attempt_ref(value: &Value) -> AttemptRef {
+/// The steps of a plan with their numbers, which are their places unless it says otherwise.
+pub(crate) fn numbered(applied: &Value) -> Vec<(u32, &Value)> {
+    let steps = applied["plan"]["steps"].as_array().into_iter().flatten();
+    let number = |place: usize| {
+        let given = applied["numbers"].get(place).and_then(Value::as_u64);
+        given.unwrap_or(place as u64 + 1) as u32
+    };
+    let numbered = steps.enumerate().map(|(place, step)| (number(place), step));
+    numbered.collect()
+}
+
+/// The key of a call, as journals name it.
+pub(crate) fn call_key_of(session: &str, call: &Value) -> String {
+    let number = |name: &str| call[name].as_u64().unwrap_or_default() as u32;
+    let attempt = attempt_ref(&call["attempt"]);
+    key_of(session, attempt, number("tool_turn"), number("index"))
+}
+
+pub(crate) fn attempt_ref(value: &Value) -> AttemptRef {
     let number = |name: &str| value[name].as_u64().unwrap_or_default() as u32;
     AttemptRef {
         run: number("run"),
@@ -275,7 +297,7 @@ fn attempt_ref(value: &Value) -> AttemptRef {
     }
 }
 
-fn key_of(session: &str, attempt: AttemptRef, tool_turn: u32, index: u32) -> String {
+pub(crate) fn key_of(session: &str, attempt: AttemptRef, tool_turn: u32, index: u32) -> String {
     let call = CallRef {
         attempt,
         tool_turn,

@@ -52,13 +52,9 @@ fn start() -> Started {
 fn watched() -> Watched {
     let seen = journal().into_iter().zip(1..);
     Watched {
-        request: "r-1".to_owned(),
         starts: vec![start(), start()],
         seen: seen.map(|(event, seq)| (seq, event.to_string())).collect(),
-        retried: BTreeMap::new(),
-        overdue: Vec::new(),
-        odd: Vec::new(),
-        end: End::Completed,
+        ..Watched::new("r-1")
     }
 }
 
@@ -166,6 +162,51 @@ fn a_run_that_does_not_end_is_found() {
         |it| it.end = End::Otherwise("nothing for 90 s".to_owned()),
         "did not complete: nothing for 90 s",
     );
+}
+
+#[test]
+fn a_run_that_ends_as_nobody_wished_is_found() {
+    finds_in_watch(|it| it.end = End::Cancelled, "its end, and it came to");
+    finds_in_watch(
+        |it| it.end = End::Failed("?".to_owned()),
+        "its end, and it came to",
+    );
+    let wish = |what| Said {
+        request: "wish".to_owned(),
+        what,
+        told: Told::Accepted(0),
+        asked_at: 0,
+        told_at: 0,
+    };
+    let cancel = wish(What::Cancel);
+    finds_in_watch(|it| it.said.push(cancel), "run_cancelled is its end");
+    let deny = wish(What::Decide(json!({"deny": {"reason": ""}})));
+    finds_in_watch(|it| it.said.push(deny), "run_failed is its end");
+}
+
+#[test]
+fn a_run_that_ends_otherwise_than_it_was_seen_is_found() {
+    finds_in_journal(
+        |journal| journal[7]["kind"] = json!("run_failed"),
+        "ended it, not run_completed",
+    );
+}
+
+#[test]
+fn a_run_that_ends_again_is_found_unless_it_has_another_plan() {
+    let mut journal = journal();
+    let mut again = |number: usize, kind: &str, seq: u64| {
+        let mut event = journal[number].clone();
+        event["kind"] = json!(kind);
+        event["seq"] = json!(seq);
+        journal.push(event);
+        check(&watched(), Some(&journal), &ledger(1))
+    };
+    let none: Vec<String> = Vec::new();
+    // Between the two there is a run that has not ended.
+    finds(&again(2, "plan_applied", 9), "None ended it");
+    assert_eq!(again(7, "run_completed", 10), none);
+    finds(&again(7, "run_completed", 11), "it ended again");
 }
 
 #[test]

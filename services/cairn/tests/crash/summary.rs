@@ -33,6 +33,11 @@ pub(crate) fn print(
     println!("{all:>8} events in the journals");
     for (kind, what) in [
         ("run_completed", "runs completed"),
+        ("run_cancelled", "runs cancelled"),
+        ("run_failed", "runs failed because a call was denied"),
+        ("run_paused", "pauses"),
+        ("plan_applied", "plans in force, the first ones among them"),
+        ("approval_requested", "calls that needed approval"),
         ("call_intended", "calls with side effects intended"),
         ("call_in_doubt", "times a call was in doubt"),
         ("attempt_continued", "takeovers of an attempt"),
@@ -41,6 +46,10 @@ pub(crate) fn print(
     }
     let doubled = verdict.doubled;
     println!("{doubled:>8} calls that happened again because somebody said so");
+    let overlapping = verdict.overlapping;
+    println!(
+        "{overlapping:>8} calls, intended before, that began after a pause or an end was told"
+    );
     for (longest, when) in verdict.longest.iter().zip(["", " with a call in doubt"]) {
         let (session, seq) = (&longest.session, longest.seq);
         let time = Duration::from_millis(longest.ms);

@@ -1,8 +1,9 @@
 //! From what clients saw, and what is there at the end, to what is wrong.
 
 use super::load::Driven;
-use super::oracle::{self, Ledger, Watched};
+use super::oracle::{self, Watched};
 use super::support::Client;
+use super::words::{self, Outside};
 use super::world::World;
 use cairn::ui::event_json::event_json;
 use cairn_proto::orchestrator as pb;
@@ -30,6 +31,8 @@ pub(crate) struct Verdict {
     pub(crate) kinds: BTreeMap<String, usize>,
     /// Calls that happened more than once because a client said so.
     pub(crate) doubled: usize,
+    /// Calls that began after their runs were known to be paused or cancelled, each intended before.
+    pub(crate) overlapping: usize,
     /// The longest times between two events of a session: without a call in doubt, which waits
     /// until it can no longer be running, and with one.
     pub(crate) longest: [Pause; 2],
@@ -54,9 +57,20 @@ pub(crate) struct Exported {
 }
 
 impl Verdict {
-    /// Whether no call with side effects was made at all.
-    pub(crate) fn is_idle(&self) -> bool {
-        !self.kinds.contains_key("call_intended")
+    /// What clients were to do and did not, or what did not come of it.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        let wanted = [
+            "call_intended",
+            "run_paused",
+            "run_resumed",
+            "run_cancelled",
+            "run_failed",
+            "approval_requested",
+            "decided",
+            "revision_requested",
+        ];
+        let is_missing = |kind: &&str| !self.kinds.contains_key(*kind);
+        wanted.into_iter().filter(is_missing).collect()
     }
 
     /// Adds the findings, and the journals that they are about, to what is kept.
@@ -76,7 +90,10 @@ impl Verdict {
 pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> Verdict {
     let url = &world.orchestrators()[0];
     let mut client = Client::new(Link::remote(&url.parse().expect("an address")));
-    let ledger = site.ledger().uses();
+    let text = |name: &str| site.read(name).unwrap_or_default();
+    let uses = site.ledger().uses();
+    let outside = Outside::read(uses, &text("ledger"), &text("ledger.begun"));
+    let ledger = &outside.uses;
     let mut verdict = Verdict::default();
     let mut calls = BTreeSet::new();
     let runs: Vec<&Watched> = driven.iter().flat_map(|it| &it.runs).collect();
@@ -94,7 +111,7 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
             Err(_) => panic!("{} cannot be exported in time", run.session()),
         };
         let events = journal.as_ref().map(|journal| journal.events.as_slice());
-        verdict.judge(run, events, &ledger);
+        verdict.judge(run, events, &outside);
         journal
             .iter()
             .for_each(|it| verdict.time(run.session(), it));
@@ -104,7 +121,7 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
     let listed = timeout(ANSWER, list(&mut client)).await;
     let listed = listed.expect("a list in time").expect("a list");
     let runs: Vec<Watched> = runs.into_iter().cloned().collect();
-    let whole = oracle::check_all(&runs, &listed, &calls, &ledger);
+    let whole = oracle::check_all(&runs, &listed, &calls, ledger);
     verdict.findings.extend(whole);
     let queued = queued(world).await;
     verdict.findings.extend(oracle::check_queues(&queued));
@@ -117,13 +134,15 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
 }
 
 impl Verdict {
-    fn judge(&mut self, run: &Watched, journal: Option<&[Value]>, ledger: &Ledger) {
+    fn judge(&mut self, run: &Watched, journal: Option<&[Value]>, outside: &Outside) {
         let events = journal.unwrap_or_default();
         for event in events {
             let kind = event["kind"].as_str().unwrap_or_default();
             *self.kinds.entry(kind.to_owned()).or_default() += 1;
         }
-        let findings = oracle::check(run, journal, ledger);
+        let mut findings = oracle::check(run, journal, &outside.uses);
+        findings.extend(words::check(run, events, outside));
+        self.overlapping += words::overlapping(run, events, outside);
         if findings.is_empty() {
             return;
         }

@@ -22,12 +22,26 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The longest that processes may take to serve when nobody disturbs them any more.
 const SETTLE: Duration = Duration::from_secs(60);
 
-/// As the usual script, but without waiting for the disk: the machine does not die here.
+/// As the usual script, but without waiting for the disk: the machine does not die here. It also
+/// writes down when it began.
 const RECORD: &str = r#"
 set -eu
+printf '%s %s\n' "$CAIRN_CALL_KEY" "$(date +%s%3N)" >>"$LEDGER.begun"
 arguments=$(cat)
 printf '%s %s\n' "$CAIRN_CALL_KEY" "$arguments" >>"$LEDGER"
 echo "recorded $arguments"
+"#;
+
+/// The same, for those who may.
+const SPEND: &str = r#"
+[[tools.commands]]
+name = "spend"
+description = "Writes a line into the ledger that somebody has allowed."
+argv = ["sh", "record.sh"]
+effect = "effectful"
+time_limit_ms = 1000
+env = ["LEDGER"]
+parameters = { type = "object" }
 "#;
 
 /// A disk that has other things to do.
@@ -79,6 +93,8 @@ pub(crate) fn site(settings: &Settings) -> Site {
     let site = Site::new(CAIRN);
     let settings = site.read("cairn.toml").expect("settings");
     let settings = settings.replace(r#"lease = "1s""#, &lease);
+    let settings = settings + SPEND;
+    let settings = settings.replacen("[[", "[tools]\nask = [\"spend\"]\n\n[[", 1);
     let settings = settings.replace("time_limit_ms = 1000", "time_limit_ms = 6000");
     site.write("cairn.toml", &settings);
     site.write("record.sh", RECORD);

@@ -28,12 +28,14 @@ const SCRIPT: &str = "set -eu\necho paid >>paid\necho begun >begun\nread -r _ <g
 /// The site, and how far the call is.
 pub(crate) struct World {
     pub(crate) site: Site,
+    /// Where the store is, if it is elsewhere.
+    store: Option<String>,
 }
 
 impl World {
     /// The tool may run for so long; nobody believes it dead before, for it may outlive the server
     /// that started it.
-    pub(crate) fn with_limit(limit: Duration) -> Self {
+    pub(crate) fn with_limit(limit: Duration, store: Option<String>) -> Self {
         let site = Site::new(CAIRN);
         let limit = format!("time_limit_ms = {}\n", limit.as_millis());
         site.append("cairn.toml", &(TOOL.to_owned() + &limit));
@@ -42,7 +44,13 @@ impl World {
             let made = Command::new("mkfifo").arg(site.path().join(pipe)).status();
             assert!(made.expect("mkfifo can be started").success());
         }
-        Self { site }
+        Self { site, store }
+    }
+
+    /// What processes are told of the store.
+    pub(crate) fn variables(&self) -> Vec<(&str, &str)> {
+        let store = self.store.as_deref();
+        store.map(|url| ("CAIRN_STORE", url)).into_iter().collect()
     }
 
     /// Starts the run in the session `s`.
@@ -163,5 +171,5 @@ impl Served {
 
 fn serve(world: &World) -> Running {
     let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
-    world.site.start(&serve, &[])
+    world.site.start(&serve, &world.variables())
 }

@@ -35,6 +35,7 @@ mod policies;
 mod properties;
 mod proposals;
 mod report;
+mod reviews;
 mod revision_events;
 mod revisions;
 mod safe;

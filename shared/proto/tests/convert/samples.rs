@@ -156,9 +156,7 @@ fn runs() -> Kinds {
         }
         "run_waiting.in_doubt": RunWaiting { run: 2, reason: WaitReason::InDoubt }
         "run_waiting.budget": RunWaiting { run: 2, reason: WaitReason::Budget }
-        "run_resumed": RunResumed { run: 2, command_seq: 0 }
         "run_resumed.pause": RunResumed { run: 2, command_seq: 303 }
-        "run_taken_over": RunTakenOver { run: 2 }
         "run_paused": RunPaused { run: 2, reason: "lunch".into(), command_seq: 303 }
         "run_completed": RunCompleted { run: 2, answer: "5 of 12 files".into() }
         "run_failed": RunFailed {
@@ -274,9 +272,6 @@ fn plans() -> Kinds {
         }
         "revision_requested": RevisionRequested {
             run: 2, feedback: "mention the year".into(), apply: true, command_seq: 306, denied: 0
-        }
-        "revision_requested.denied": RevisionRequested {
-            run: 2, feedback: "mention the year".into(), apply: false, command_seq: 306, denied: 4
         }
         "plan_proposed": PlanProposed {
             run: 2,

@@ -294,10 +294,7 @@ impl Store for RemoteStore {
             max_sessions: u32::try_from(request.max_sessions).unwrap(),
             lease_ms: request.lease_ms,
             wait_ms: u32::try_from(request.wait.as_millis()).unwrap(),
-            only: request.only.as_ref().map(|key| pb::SessionRef {
-                namespace: key.namespace().to_owned(),
-                session: key.session().to_owned(),
-            }),
+            only: request.only.as_ref().and_then(reference),
         };
         let answer = self.ownership.clone().claim_sessions(message).await;
         let answer = answer.map_err(refused)?.into_inner();

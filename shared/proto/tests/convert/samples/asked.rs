@@ -88,6 +88,11 @@ pub(super) fn raises() -> Kinds {
             ),
         }
         "call_held": CallHeld { call: CALL }
+        "run_resumed": RunResumed { run: 2, command_seq: 0 }
+        "run_taken_over": RunTakenOver { run: 2 }
+        "revision_requested.denied": RevisionRequested {
+            run: 2, feedback: "mention the year".into(), apply: false, command_seq: 306, denied: 4
+        }
     }
 }
 

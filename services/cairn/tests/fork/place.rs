@@ -1,0 +1,78 @@
+//! A store that is served, in a file or on Redis.
+
+use super::{CAIRN, TWO, json_of};
+use cairn_testkit::site::Running;
+use cairn_testkit::{Journal, Output, Site};
+use serde_json::Value;
+
+/// A store that is served, and who asks.
+pub(crate) struct Place {
+    pub(crate) site: Site,
+    address: String,
+    _serving: Running,
+}
+
+impl Place {
+    pub(crate) fn in_a_file() -> Self {
+        Self::served(None)
+    }
+
+    /// In a store elsewhere, if there is one.
+    pub(crate) fn served(url: Option<&str>) -> Self {
+        let site = Site::new(CAIRN);
+        site.write("plan.json", TWO);
+        let variables = url.map(|url| ("CAIRN_STORE", url));
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
+        let serving = site.start(&serve, variables.as_slice());
+        let told: Value = serde_json::from_str(&serving.first_line).expect("JSON");
+        let address = told["listen"].as_str().expect("an address").to_owned();
+        Self {
+            site,
+            address,
+            _serving: serving,
+        }
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let there = [arguments, &["--server", &self.address]].concat();
+        self.site.run(&there)
+    }
+
+    pub(crate) fn done(&self, arguments: &[&str]) -> Output {
+        let output = self.run(arguments);
+        assert_eq!(output.code, Some(0), "{arguments:?}: {output:?}");
+        output
+    }
+
+    pub(crate) fn journal(&self, session: &str) -> Journal {
+        Journal::read(&self.done(&["export", session]).out)
+    }
+
+    /// Forks under this name, and says where it was cut.
+    pub(crate) fn fork(&self, session: &str, child: &str, more: &[&str]) -> u64 {
+        let arguments = ["fork", session, "--new-session", child, "--json"];
+        let told = json_of(&self.run(&[&arguments, more].concat()));
+        assert_eq!(told["session"], child, "{told}");
+        assert_eq!(told["forked_from"]["session"], session, "{told}");
+        told["forked_from"]["seq"].as_u64().expect("a number")
+    }
+
+    pub(crate) fn state(&self, session: &str, at: u64) -> Value {
+        json_of(&self.run(&["state", session, "--at", &at.to_string(), "--json"]))
+    }
+
+    pub(crate) fn remembered(&self, session: &str) -> String {
+        self.done(&["memory", "list", "--session", session, "--json"])
+            .out
+    }
+
+    pub(crate) fn recorded(&self, what: &str) -> usize {
+        let arguments = format!(r#"{{"what":"{what}"}}"#);
+        self.site.ledger().times(&arguments)
+    }
+
+    pub(crate) fn status(&self, session: &str) -> Value {
+        let shown = json_of(&self.run(&["show", session, "--json"]));
+        shown["session"]["latest_run"]["status"].clone()
+    }
+}
