@@ -64,7 +64,8 @@ fn after_each_crash(command: &[&str], check: impl Fn(&Site, &Journal, &str)) {
             if !before.of_kind("run_completed").is_empty() {
                 break;
             }
-            if before.of_kind("run_started").is_empty() {
+            // The session is there, and the wish for its run was not stored.
+            if before.of_kind("command_received").is_empty() {
                 let output = site.run(command);
                 assert_eq!(output.code, Some(1), "{fail}: {output:?}");
                 assert!(output.err.contains("has no run yet"), "{}", output.err);
@@ -109,5 +110,14 @@ fn a_run_that_is_cancelled_calls_nothing_any_more() {
 fn a_run_that_is_paused_begins_nothing() {
     after_each_crash(&["pause", "session"], |_, journal, fail| {
         assert_eq!(journal.of_kind("run_paused").len(), 1, "{fail}");
+    });
+}
+
+/// The old plan is not carried on while a person looks at what the new one would change.
+#[test]
+fn a_run_that_gets_another_plan_carries_out_nothing_meanwhile() {
+    let feedback = ["feedback", "session", "--yes", "look for Redis, too"];
+    after_each_crash(&feedback, |_, journal, fail| {
+        assert!(journal.of_kind("plan_applied").len() > 1, "{fail}");
     });
 }

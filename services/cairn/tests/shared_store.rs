@@ -25,7 +25,7 @@ const GATE: &str = r#"
 [[tools.commands]]
 name = "gate"
 description = "Waits."
-argv = ["sh", "-c", "name=$(cut -d '\"' -f 4); : >$LEDGER.began-$name; until [ -e $LEDGER.open-$name ]; do sleep 0.02; done"]
+argv = ["sh", "-c", "name=$(cut -d '\"' -f 4); : >$LEDGER.began-$name; until [ -e $LEDGER.open-$name ] || [ ! -e $LEDGER.began-$name ]; do sleep 0.02; done"]
 effect = "pure"
 time_limit_ms = 30000
 env = ["LEDGER"]
