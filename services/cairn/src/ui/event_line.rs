@@ -4,7 +4,7 @@ mod brief;
 mod runs;
 mod words;
 
-pub use words::{failure_text, step_name, used_up, waits_for};
+pub use words::{failure_text, step_facts, step_name, used_up, waits_for};
 
 use super::plans::numbered;
 use super::time::clock;

@@ -1,7 +1,7 @@
 //! Open questions as text and as JSON, with the commands that answer them.
 
 use super::event_json::{budget, plan, wait_reason};
-use super::event_line::{step_name, used_up, waits_for};
+use super::event_line::{step_facts, step_name, used_up, waits_for};
 use super::style::Style;
 use super::text::{command, quoted};
 use super::time::{clock, span, utc};
@@ -70,6 +70,8 @@ pub fn asked_lines(style: Style, pending: &pb::Pending) -> Vec<String> {
     }
     for (step, number) in pending.plan.iter().flat_map(|plan| &plan.steps).zip(1..) {
         lines.push(format!("  {number:>8}. {}", clip(&step_name(step), 160)));
+        let facts = step_facts(step).into_iter();
+        lines.extend(facts.map(|fact| style.dim(&format!("            {fact}"))));
     }
     lines
 }

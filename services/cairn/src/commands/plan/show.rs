@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::describe::step_lines;
 use crate::ui::event_json::order;
+use crate::ui::event_line::step_facts;
 use crate::ui::out;
 use crate::ui::plan_document::document;
 use crate::ui::plans::size_text;
@@ -52,7 +53,14 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliEr
         plan.run, plan.revision
     );
     out::line(&style.strong(&title))?;
-    let lines = plan.steps.iter().flat_map(|step| step_lines(step, style));
+    let lines = plan.steps.iter().flat_map(|step| {
+        let facts = step.step.iter().flat_map(step_facts);
+        let facts = facts.map(|fact| format!("       {}", style.dim(&fact)));
+        let lines = step_lines(step, style);
+        // What it is, before what came of it.
+        let (name, rest) = lines.split_at(1);
+        [name.to_vec(), facts.collect(), rest.to_vec()].concat()
+    });
     out::line(&lines.collect::<Vec<_>>().join("\n"))?;
     Ok(ExitCode::SUCCESS)
 }

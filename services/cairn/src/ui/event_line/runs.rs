@@ -53,10 +53,11 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
         Kind::PlanProposed(e) => {
             let steps = e.plan.iter().flat_map(|plan| &plan.steps);
             let gist = gist(e.plan.as_ref(), steps.take(NAMED).map(step_name));
-            let text = format!(
-                "run {} proposal {}, another plan than {}: {gist}",
-                e.run, e.proposal, e.base_revision
-            );
+            let instead = match e.base_revision {
+                0 => String::new(),
+                base => format!(", another plan than {base}"),
+            };
+            let text = format!("run {} proposal {}{instead}: {gist}", e.run, e.proposal);
             line(Mark::Plain, text)
         }
         Kind::RevisionFailed(e) => {

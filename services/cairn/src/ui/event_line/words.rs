@@ -18,6 +18,20 @@ pub fn step_name(step: &wire::PlanStep) -> String {
     name.unwrap_or(&step.id).to_owned()
 }
 
+/// What a step does beside its name, and what it waits for, each on a line, escaped: what somebody has to
+/// know who is to agree to it.
+pub fn step_facts(step: &wire::PlanStep) -> Vec<String> {
+    let name = step_name(step);
+    let call = step.tool.as_ref();
+    let call = call.map(|tool| format!("{} {}", tool.name, tool.arguments_json));
+    let description = Some(step.description.clone());
+    let description = description.filter(|text| !text.is_empty() && *text != name);
+    let after =
+        (!step.depends_on.is_empty()).then(|| format!("after {}", step.depends_on.join(", ")));
+    let facts = [call, description, after].into_iter().flatten();
+    facts.map(|fact| clip(&fact, 200)).collect()
+}
+
 /// Why something failed, on one line, escaped.
 pub fn failure_text(failure: Option<&wire::Failure>) -> String {
     let Some(failure) = failure else {
