@@ -22,7 +22,9 @@ pub(super) const CLAIM_TIME: Duration = Duration::from_secs(15);
 pub(super) const CLAIM_BATCH: u32 = 32;
 /// Pause after a question that failed.
 pub(super) const CLAIM_PAUSE: Duration = Duration::from_millis(500);
-/// Claims sessions that need an owner, until stopped.
+
+/// Claims sessions that need an owner, until stopped: whichever there are, or those that this process
+/// has stored a command for.
 pub(crate) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
     match deps.config.takes_up {
         TakesUp::Any => claim_any(deps, stop).await,
@@ -30,8 +32,7 @@ pub(crate) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
     }
 }
 
-/// Claims whichever sessions there are. What was claimed is taken over, whatever
-/// happens: nobody else may before the lease ends.
+/// What was claimed is taken over, whatever happens: nobody else may before the lease ends.
 async fn claim_any(deps: Arc<Deps>, stop: CancellationToken) {
     let mut is_told = false;
     loop {

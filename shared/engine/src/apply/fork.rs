@@ -6,8 +6,8 @@ use crate::state::{Ask, Call, CallStatus, Origin, Session, Step, StepStatus};
 impl Session {
     /// Commands that nobody has answered are not this session's, nor is what somebody said for what
     /// the other session would do: answers about calls in doubt that have not taken effect, approvals of
-    /// calls that have not begun, which are for one call, and that the run is to end. Calls that were sent there keep
-    /// their keys. Nobody worked at the copy since the cut.
+    /// calls that have not begun, which are for one call, and that the run is to end. Calls that were
+    /// sent there keep their keys. Nobody worked at the copy since the cut.
     pub(super) fn become_fork(&mut self, parent: &str, at_seq: u64, title: &str, at: u64) {
         let origin = Origin {
             session: parent.to_owned(),
