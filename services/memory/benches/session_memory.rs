@@ -2,6 +2,9 @@
 //! each write, beside the bare commands over a bare connection, alternated with it: one at a time,
 //! and 64 at the same time. A bare `set` is HSET, `get` is HGET, and a snapshot of 100 keys HGETALL.
 //!
+//! What no service over gRPC can pass is shown, too: the way there and back alone, of a health check,
+//! and then the bare command. The server has a thread of its own, as its process has on two cores.
+//!
 //! `cargo bench -p cairn-memory --bench session_memory`; needs `redis-server`, and Linux.
 
 #![allow(
@@ -31,7 +34,14 @@ mod on_linux {
     use redis::aio::MultiplexedConnection;
     use std::sync::Arc;
     use std::time::{Duration, Instant};
+    use tokio::runtime::{Builder, Runtime};
     use tonic::Request;
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_client::HealthClient;
+
+    /// As in the program itself.
+    #[global_allocator]
+    static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
     const ROUNDS: usize = 5;
     /// Calls of a round, of all sessions together.
@@ -47,57 +57,73 @@ mod on_linux {
     }
 
     pub(super) fn main() {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(async {
-            for what in [What::Set, What::Get, What::Snapshot] {
-                for sessions in [1, 64] {
-                    measure(what, sessions).await;
-                }
+        let mut server = Builder::new_multi_thread();
+        let server = server.worker_threads(1).enable_all().build().unwrap();
+        let clients = Builder::new_current_thread().enable_all().build().unwrap();
+        for what in [What::Set, What::Get, What::Snapshot] {
+            for sessions in [1, 64] {
+                let redis = RedisServer::start();
+                let address = serve(&server, &redis, sessions);
+                clients.block_on(measure(what, sessions, &redis, &address));
             }
-        });
+        }
     }
 
-    async fn measure(what: What, sessions: usize) {
-        let redis = RedisServer::start();
+    /// Serves so many sessions until the end, and says where.
+    fn serve(server: &Runtime, redis: &RedisServer, sessions: usize) -> String {
         let config = RedisConfig::standalone(redis.url());
-        let store = RedisStore::open(&config, RedisOptions::default()).await;
-        let store = Arc::new(store.unwrap());
-        for number in 0..sessions {
-            store.create(creation(number)).await.unwrap();
-        }
-        let memory = Memory::over(store.clone());
-        let builder = memory.register_internal(ServerBuilder::new(Exposure::Internal));
-        let server = builder.build().await.unwrap();
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", socket.local_addr().unwrap());
         socket.set_nonblocking(true).unwrap();
-        let socket = tokio::net::TcpListener::from_std(socket).unwrap();
-        let never = std::future::pending();
-        let listener = Listener::Tcp(socket);
-        let serving = tokio::spawn(server.serve(listener, never, Duration::ZERO));
+        let ready = server.spawn(async move {
+            let store = RedisStore::open(&config, RedisOptions::default()).await;
+            let store = Arc::new(store.unwrap());
+            for number in 0..sessions {
+                store.create(creation(number)).await.unwrap();
+            }
+            let memory = Memory::over(store);
+            let builder = memory.register_internal(ServerBuilder::new(Exposure::Internal));
+            let server = builder.build().await.unwrap();
+            let listener = Listener::Tcp(tokio::net::TcpListener::from_std(socket).unwrap());
+            let never = std::future::pending();
+            tokio::spawn(server.serve(listener, never, Duration::ZERO));
+        });
+        server.block_on(ready).unwrap();
+        address
+    }
+
+    async fn measure(what: What, sessions: usize, redis: &RedisServer, address: &str) {
         let link = Link::remote(&address.parse().unwrap());
         let client = redis::Client::open(redis.url()).unwrap();
         let bare = client.get_multiplexed_async_connection().await.unwrap();
         let mut ours = workers(sessions, |number| Ours::new(&link, number));
+        let mut hops = workers(sessions, |_| Hop(HealthClient::new(link.clone())));
         let mut theirs = workers(sessions, |number| Bare::new(&bare, number));
         let fill = What::Set;
         run(&mut ours, fill, KEYS).await;
         run(&mut theirs, fill, KEYS).await;
-        let (mut rates, mut bares) = (Vec::new(), Vec::new());
+        let (mut rates, mut bares, mut ways) = (Vec::new(), Vec::new(), Vec::new());
         let each = CALLS / sessions;
         for round in 0..=ROUNDS {
             let bare = run(&mut theirs, what, each).await;
             let rate = run(&mut ours, what, each).await;
+            let way = run(&mut hops, what, each).await;
             // The first round warms up.
             if round > 0 {
                 rates.push(rate);
                 bares.push(bare);
+                ways.push(way);
             }
         }
-        let (rate, bare) = (median(rates), median(bares));
+        let (rate, bare, way) = (median(rates), median(bares), median(ways));
         let ratio = rate / bare * 100.0;
+        let bound = 1.0 / (1.0 / bare + 1.0 / way);
+        let (least, of_bound) = (bound / bare * 100.0, rate / bound * 100.0);
         println!("{what:?}, {sessions} at a time: {rate:.0}/s, bare {bare:.0}/s, {ratio:.0} %");
-        serving.abort();
+        println!(
+            "  a hop alone {way:.0}/s, and then the bare command {bound:.0}/s: {least:.0} % of the \
+             bare command; of that {of_bound:.0} %"
+        );
     }
 
     fn creation(number: usize) -> Create {
@@ -196,6 +222,16 @@ mod on_linux {
                     self.client.snapshot_memory(here(request)).await.unwrap();
                 }
             }
+        }
+    }
+
+    /// The way there and back.
+    struct Hop(HealthClient<Link>);
+
+    impl Worker for Hop {
+        async fn call(&mut self, _: What, _: usize) {
+            let question = HealthCheckRequest::default();
+            self.0.check(question).await.unwrap();
         }
     }
 

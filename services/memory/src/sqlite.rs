@@ -1,7 +1,7 @@
 //! The embedded backend: one SQLite file, or memory for tests.
 //!
-//! One thread writes (`writer`), in groups that share an fsync; reads go to connections of their
-//! own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
+//! One thread writes (`writer`), in groups that share an fsync; a session that is alone writes by
+//! itself (`desk`). Reads go to connections of their own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
 //! survives. Only one process holds a file (`holder`); others may read it. What can be asked of the
 //! store is one file an operation: `create`, `copy`, `commit`, `append`, `claim`, `lease`, `memory`,
 //! `blob`, `idle` change it, and `read` reads it.
@@ -12,6 +12,7 @@ mod claim;
 mod commit;
 mod copy;
 mod create;
+mod desk;
 mod gather;
 mod holder;
 mod idle;
@@ -48,6 +49,8 @@ use crate::port::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
+use desk::{Desk, Ways};
+use gather::Recent;
 use open::{Opened, open_file, open_memory, open_target};
 use operation::{Operation, Shared, Task, Time};
 use readers::{Pool, Readers};
@@ -56,6 +59,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use writer::Writer;
 
@@ -70,7 +74,7 @@ const FOLLOW_EVENTS: usize = 1000;
 /// Dropping it waits until everything that was asked of it is done, and gives up the file.
 pub struct SqliteStore {
     /// `None` if the store is open for reading only.
-    tasks: Option<mpsc::Sender<Task>>,
+    writes: Option<Ways>,
     thread: Option<JoinHandle<()>>,
     readers: Readers,
     shared: Arc<Shared>,
@@ -112,7 +116,7 @@ impl SqliteStore {
     ) -> Result<Self, OpenError> {
         let pool = Pool::new(open_target(path.as_ref())?, options.readers);
         Ok(Self {
-            tasks: None,
+            writes: None,
             thread: None,
             readers: Readers::Pool(Arc::new(pool)),
             shared: Arc::new(shared(options, Vec::new())),
@@ -136,17 +140,23 @@ impl SqliteStore {
             shared: shared.clone(),
             max_pages,
             lease_floor: Cell::new(i64::MIN),
+            recent: Recent::default(),
+            done: Instant::now(),
+            took: Duration::ZERO,
             #[cfg(debug_assertions)]
             hook,
             #[cfg(debug_assertions)]
             commits: 0,
         };
+        let desk = Arc::new(Desk::new(writer));
+        let for_thread = desk.clone();
         let thread = std::thread::Builder::new()
             .name("cairn-store".to_owned())
-            .spawn(move || writer.run(queue))
+            .spawn(move || writer::run(&for_thread, queue))
             .map_err(|source| OpenError::Thread { source })?;
+        let queue = sender;
         Ok(Self {
-            tasks: Some(sender),
+            writes: Some(Ways { desk, queue }),
             thread: Some(thread),
             readers,
             shared,
@@ -154,15 +164,13 @@ impl SqliteStore {
     }
 
     async fn write<O: Operation>(&self, operation: O) -> StoreResult<O::Answer> {
-        let Some(tasks) = &self.tasks else {
+        let Some(writes) = &self.writes else {
             return Err(StoreError::unavailable(
                 "the store is open for reading only",
             ));
         };
         let (job, answer) = operation::pending(operation);
-        if tasks.send(Task::Write(job)).await.is_err() {
-            return Err(StoreError::closed());
-        }
+        writes.write(job).await?;
         let lost = |_| StoreError::unknown("the store closed before it answered");
         answer.await.map_err(lost)?
     }
@@ -188,7 +196,7 @@ impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.shared.hub.closed();
         self.readers.close_now();
-        drop(self.tasks.take());
+        drop(self.writes.take());
         if let Some(thread) = self.thread.take() {
             // A panic there was reported there.
             let _ = thread.join();
@@ -209,11 +217,8 @@ impl Store for SqliteStore {
     async fn close(&self) {
         self.shared.hub.closed();
         self.readers.close().await;
-        if let Some(tasks) = &self.tasks {
-            let (told, closed) = tokio::sync::oneshot::channel();
-            if tasks.send(Task::Close(told)).await.is_ok() {
-                let _ = closed.await;
-            }
+        if let Some(writes) = &self.writes {
+            writes.close().await;
         }
     }
 
@@ -293,7 +298,7 @@ impl Store for SqliteStore {
             })
         });
         let stream = follow(&self.shared.hub, key, after_seq, read).await?;
-        if self.tasks.is_none() {
+        if self.writes.is_none() {
             return Ok(readers::until_caught_up(stream));
         }
         Ok(stream)

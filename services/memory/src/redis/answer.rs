@@ -3,6 +3,7 @@
 use super::failure::{Effect, odd};
 use super::script::{Odd, Reply};
 use crate::port::{End, Limit, StoreError, StoreResult};
+use bytes::Bytes;
 
 /// How an operation went that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,26 @@ pub(super) fn status(reply: &mut Reply, effect: Effect) -> StoreResult<Status> {
     Err(refusal)
 }
 
+/// The format of a session's hash that the scripts know, too.
+const FORMAT: &str = "1";
+
+/// What scripts say of a session by its fields `f` (format) and `del` (when it was deleted, and how
+/// it ended), for bare commands.
+///
+/// # Errors
+/// Why the session cannot be worked on.
+pub(super) fn not_refused(format: Option<Bytes>, deleted: Option<Bytes>) -> StoreResult<()> {
+    let text = |bytes: Bytes| String::from_utf8_lossy(&bytes).into_owned();
+    match (format, deleted) {
+        (None, _) => Err(StoreError::NotFound),
+        (Some(format), _) if format != FORMAT => Err(StoreError::Newer {
+            found: text(format),
+        }),
+        (Some(_), Some(mark)) => Err(StoreError::Terminal(end(&text(mark)))),
+        (Some(_), None) => Ok(()),
+    }
+}
+
 fn limit(reply: &mut Reply) -> Result<StoreError, Odd> {
     let what = Limit::from_name(&reply.text()?).ok_or(Odd)?;
     Ok(StoreError::limit(what, reply.number()?))
@@ -68,6 +89,26 @@ mod tests {
             .map(|word| Value::SimpleString((*word).to_owned()));
         let mut reply = Reply::new(Value::Array(words.collect())).unwrap();
         status(&mut reply, Effect::Writes)
+    }
+
+    #[test]
+    fn bare_commands_are_refused_as_scripts_are() {
+        let some = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
+        let found = "9".to_owned();
+        for (format, deleted, want) in [
+            (some(FORMAT), None, Ok(())),
+            (None, None, Err(StoreError::NotFound)),
+            (some("9"), some("1"), Err(StoreError::Newer { found })),
+            (
+                some(FORMAT),
+                some("1800000000000 archived"),
+                Err(StoreError::Terminal(End::Archived)),
+            ),
+        ] {
+            assert_eq!(not_refused(format, deleted), want);
+        }
+        let prelude = include_str!("scripts/prelude.lua");
+        assert!(prelude.contains(&format!("local FORMAT = '{FORMAT}'")));
     }
 
     #[test]

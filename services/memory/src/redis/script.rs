@@ -95,7 +95,6 @@ pub(super) struct Scripts {
     pub(super) release_quarantine: Script,
     pub(super) put_blob: Script,
     pub(super) read: Script,
-    pub(super) get: Script,
     pub(super) list_memory: Script,
     pub(super) checkpoint: Script,
     pub(super) copy_begin: Script,
@@ -123,7 +122,6 @@ impl Scripts {
             release_quarantine: script(source!("release_quarantine")),
             put_blob: script(source!("put_blob")),
             read: script(source!("read")),
-            get: script(source!("get")),
             list_memory: script(source!("list_memory")),
             checkpoint: script(source!("checkpoint")),
             copy_begin: script(source!("copies", "copy_begin")),
@@ -171,6 +169,11 @@ impl Reply {
         }
     }
 
+    /// The answers to several commands.
+    pub(super) fn of(values: Vec<Value>) -> Self {
+        Self(values.into_iter())
+    }
+
     /// How much is left.
     pub(super) fn len(&self) -> usize {
         self.0.len()
@@ -194,7 +197,12 @@ impl Reply {
     }
 
     pub(super) fn text(&mut self) -> Result<String, Odd> {
-        String::from_utf8(self.bytes()?.into()).map_err(|_| Odd)
+        match self.value()? {
+            // As they came, without another copy.
+            Value::BulkString(text) => String::from_utf8(text),
+            value => String::from_utf8(bytes(value).ok_or(Odd)?.into()),
+        }
+        .map_err(|_| Odd)
     }
 
     /// What is there, if anything is.

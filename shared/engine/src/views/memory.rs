@@ -19,34 +19,44 @@ use std::fmt::Write as _;
 /// );
 /// ```
 pub fn snapshot<'a>(entries: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
-    let lines: Vec<String> = entries
-        .into_iter()
-        .map(|(key, value)| format!("{}: {}", escape(key), escape(value)))
-        .collect();
-    if lines.is_empty() {
-        return String::new();
+    let mut text = String::new();
+    for (key, value) in entries {
+        text.push_str(match text.is_empty() {
+            true => "<session-context>\n",
+            false => "\n",
+        });
+        escape(key, &mut text);
+        text.push_str(": ");
+        escape(value, &mut text);
     }
-    format!(
-        "<session-context>\n{}\n</session-context>",
-        lines.join("\n")
-    )
+    if !text.is_empty() {
+        text.push_str("\n</session-context>");
+    }
+    text
 }
 
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
+fn escape(text: &str, out: &mut String) {
+    let mut rest = text;
+    while let Some((at, special)) = rest.char_indices().find(|(_, c)| is_special(*c)) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + special.len_utf8()..];
+        match special {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
-            '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => {
-                // Writing to a string does not fail.
-                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
-            }
-            other => out.push(other),
+            // Writing to a string does not fail.
+            other => _ = write!(out, "\\u{{{:x}}}", u32::from(other)),
         }
     }
-    out
+    out.push_str(rest);
+}
+
+/// A mark of the markup, or an end of a line.
+fn is_special(c: char) -> bool {
+    matches!(
+        c,
+        '&' | '<' | '>' | '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+    )
 }
