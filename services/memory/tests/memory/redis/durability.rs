@@ -45,7 +45,7 @@ async fn becomes(store: &RedisStore, what: impl Fn(&[String]) -> bool) {
     let mut durability = store.durability();
     let known = durability.wait_for(|known| what(reasons(known)));
     let known = tokio::time::timeout(Duration::from_secs(60), known).await;
-    known.expect("to be noticed in time").unwrap();
+    known.unwrap().unwrap();
 }
 
 /// Waits until the master knows of its replica.
