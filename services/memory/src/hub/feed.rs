@@ -26,8 +26,7 @@ impl Feeds {
         Some(self.0.get(key)?.feed.clone())
     }
 
-    /// Each followed session with the number of its last event that is known of, and the last event
-    /// that was seen.
+    /// Each followed session, the number of its last event, and the last event that was seen.
     pub(super) fn tops(&self) -> Vec<(SessionKey, u64, Option<Fingerprint>)> {
         let entries = self.0.iter().map(|(key, entry)| {
             let ring = locked(&entry.feed.ring);
