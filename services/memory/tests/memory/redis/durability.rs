@@ -4,7 +4,8 @@ use cairn_memory::port::*;
 use cairn_memory::redis::{
     Durability, OpenError, RedisConfig, RedisMode, RedisOptions, RedisStore,
 };
-use cairn_testkit::{RedisSentinel, RedisServer};
+use cairn_testkit::{RedisCluster, RedisSentinel, RedisServer};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 /// Longer than any test takes.
@@ -162,4 +163,47 @@ async fn replicas_that_only_sentinels_know_of_are_asked() {
         told.to_string().contains("a replica: appendonly is no"),
         "{told}"
     );
+}
+
+/// Waits until a server says that.
+fn says(server: &RedisServer, words: &[&str], what: &str) {
+    let start = Instant::now();
+    while !server.ask(words).contains(what) {
+        assert!(start.elapsed() < Duration::from_secs(20), "never {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn the_replicas_of_a_cluster_are_asked() {
+    let cluster = RedisCluster::start();
+    let bus = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let bus = bus.unwrap().port().to_string();
+    let replica = RedisServer::with(&[
+        ("cluster-enabled", "yes"),
+        ("cluster-port", &bus),
+        ("appendonly", "no"),
+    ]);
+    let master = &cluster.servers[0];
+    let port = replica.port().to_string();
+    master.ask(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+    let id = master.ask(&["CLUSTER", "MYID"]);
+    let id = id.lines().last().unwrap().to_owned();
+    says(&replica, &["CLUSTER", "REPLICATE", &id], "+OK");
+    // The first of the servers that is asked for slots answers for all.
+    for server in &cluster.servers {
+        says(server, &["CLUSTER", "SLOTS"], &format!(":{port}\r"));
+    }
+    let config = RedisConfig {
+        urls: cluster.urls().into_iter().map(Into::into).collect(),
+        mode: RedisMode::Cluster,
+        ..RedisConfig::standalone(master.url())
+    };
+    let told = RedisStore::examine(&config).await.unwrap();
+    let want = format!("redis at 127.0.0.1:{port}, a replica: appendonly is no");
+    assert_eq!(reasons(&told).len(), 1, "{told}");
+    assert!(reasons(&told)[0].starts_with(&want), "{told}");
+    replica.ask(&["CONFIG", "SET", "cluster-replica-no-failover", "yes"]);
+    let told = RedisStore::examine(&config).await.unwrap();
+    assert_eq!(told, Durability::Durable);
 }
