@@ -5,7 +5,6 @@ mod store;
 
 pub use store::{DURABILITY, read_only};
 
-use cairn_memory::redis::Durability;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, Memory, Opened};
 use cairn_model::ModelRegistry;
 use cairn_orchestrator::Links;
@@ -18,7 +17,6 @@ use cairn_rpc::{
 use cairn_tools::MemoryTime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 /// One of the five services.
@@ -180,10 +178,13 @@ impl Node {
         built.planner(parts.planner).await?;
         built.orchestrator(parts.orchestrator).await?;
         let (public, internal) = (built.public.build().await?, built.internal.build().await?);
-        store::tell(built.durability, [&public, &internal]).await;
         let servers = [&public, &internal];
+        // Nobody is told of a store that is elsewhere.
+        if let Some(known) = &mut built.known {
+            known.tell(servers).await;
+        }
         Ok(Self {
-            _beside: store::look_after(built.memory.as_ref(), built.losses, servers),
+            _beside: store::look_after(built.memory.as_ref(), built.known, servers),
             public,
             internal,
             memory: built.memory,
@@ -240,8 +241,7 @@ struct Built<'a> {
     public: ServerBuilder,
     internal: ServerBuilder,
     memory: Option<Memory>,
-    durability: Option<Durability>,
-    losses: Option<watch::Receiver<u64>>,
+    known: Option<store::Known>,
     tools: Option<cairn_tools::Tools>,
     executor: Option<cairn_executor::Running>,
     orchestrator: Option<cairn_orchestrator::Running>,
@@ -256,8 +256,7 @@ impl<'a> Built<'a> {
             public: ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace))),
             internal: ServerBuilder::new(Exposure::Internal),
             memory: None,
-            durability: None,
-            losses: None,
+            known: None,
             tools: None,
             executor: None,
             orchestrator: None,
@@ -292,7 +291,7 @@ impl<'a> Built<'a> {
             durability,
             losses,
         } = store::open(config, deps).await?;
-        (self.durability, self.losses) = (Some(durability), losses);
+        self.known = Some(store::Known { durability, losses });
         self.add(Service::Memory, |server| memory.register_internal(server))
             .await?;
         self.memory = Some(memory);

@@ -75,6 +75,9 @@ impl Gate {
 #[path = "shared_store/redis_golden.rs"]
 mod redis_golden;
 
+#[path = "shared_store/redis_settings.rs"]
+mod redis_settings;
+
 /// Each needs a server of Redis.
 mod redis {
     use super::*;

@@ -12,6 +12,7 @@ pub(crate) use deltas::listen;
 pub(crate) use follow::{ReadPage, follow};
 pub(crate) use wakes::Listener;
 
+use crate::fingerprint::Fingerprint;
 use crate::port::SessionKey;
 use bytes::Bytes;
 use deltas::Deltas;
@@ -65,8 +66,18 @@ impl Hub {
         }
     }
 
-    /// Each followed session with the number of its last event that is known of here.
-    pub(crate) fn followed(&self) -> Vec<(SessionKey, u64)> {
+    /// The store has lost events of the session that were shown, and has others in their place; of
+    /// what was shown it has at most the first `stored`.
+    pub(crate) fn lost(&self, key: &SessionKey, stored: u64) {
+        let feed = locked(&self.feeds).get(key);
+        if let Some(feed) = feed {
+            feed.lost(stored);
+        }
+    }
+
+    /// Each followed session with the number of its last event that is known of here, and the last
+    /// event that was seen here.
+    pub(crate) fn followed(&self) -> Vec<(SessionKey, u64, Option<Fingerprint>)> {
         locked(&self.feeds).tops()
     }
 

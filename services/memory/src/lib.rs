@@ -22,6 +22,7 @@ pub mod config;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod error;
+mod fingerprint;
 pub mod grpc;
 mod hub;
 pub mod janitor;

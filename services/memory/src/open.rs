@@ -16,8 +16,8 @@ use tokio::sync::watch;
 pub struct Opened {
     /// The service.
     pub memory: Memory,
-    /// Whether the store keeps what it answered.
-    pub durability: Durability,
+    /// Whether the store keeps what it answered, as far as is known at a time.
+    pub durability: watch::Receiver<Durability>,
     /// How many losses of acknowledged writes have been found since, if the store can have any.
     pub losses: Option<watch::Receiver<u64>>,
 }
@@ -57,12 +57,13 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
         #[cfg(debug_assertions)]
         sabotage: deps.sabotage,
     };
-    let (mut durability, mut losses) = (Durability::Durable, None);
+    let fixed = |durability| watch::Sender::new(durability).subscribe();
+    let (mut durability, mut losses) = (fixed(Durability::Durable), None);
     let store: Arc<dyn Store> = match store {
         StoreConfig::Sqlite { path } => Arc::new(SqliteStore::open(path, embedded())?),
         StoreConfig::Memory => {
             let reasons = vec!["the store is in memory: it ends with the process".to_owned()];
-            durability = Durability::Degraded { reasons };
+            durability = fixed(Durability::Degraded { reasons });
             Arc::new(SqliteStore::in_memory(embedded())?)
         }
         StoreConfig::Redis(config) => {
@@ -73,7 +74,7 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
                 ..RedisOptions::default()
             };
             let store = RedisStore::open_blocking(&config, options)?;
-            durability = store.durability().clone();
+            durability = store.durability();
             losses = Some(store.losses());
             Arc::new(store)
         }

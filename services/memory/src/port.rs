@@ -42,10 +42,12 @@
 //!
 //! **Going back.** Replicas of Redis get writes after these were answered, so with Sentinel, or
 //! replicas of a cluster, a failover may lose what was answered last; `min-replicas-to-write` makes
-//! that rarer, because a master without replicas near refuses to write, and not impossible. A backend whose servers lose what they acknowledged (a replica that takes over
-//! without the last writes) cannot undo that, but is never silent about it: whoever knows more of a
-//! session than the store holds is answered [`StoreError::WentBack`], and what is known to be behind
-//! is set aside, because going on from an older state could repeat what had side effects.
+//! that rarer, because a master without replicas near refuses to write, and not impossible. A backend
+//! whose servers lose what they acknowledged (a replica that takes over without the last writes)
+//! cannot undo that, but is not silent about it as long as somebody knows what is lost: whoever knows
+//! more of a session than the store holds is answered [`StoreError::WentBack`], and what is known to
+//! lack something, also if others have written since, is set aside, because going on from an older
+//! state could repeat what had side effects.
 //!
 //! **Time** is the store's, in milliseconds since 1970, and never runs backwards while the store
 //! is open. Callers' clocks play no part.
@@ -251,6 +253,12 @@ pub trait Store: Send + Sync + 'static {
     /// How full the fullest of its servers is, if their memory is limited and they tell.
     async fn fill(&self) -> StoreResult<Option<Fill>> {
         Ok(None)
+    }
+
+    /// Whether no new work should be begun, because the store was opened as one that keeps what it
+    /// answers, and its servers do not any more. What was accepted goes on.
+    fn refuses_new(&self) -> bool {
+        false
     }
 
     /// Renews leases in one batch, and tells which are lost and which have unhandled commands.

@@ -14,6 +14,7 @@
 //! | `servers`, `layout`, `node` | which server is asked, and the connection to it |
 //! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
 //! | `open`, `options`, `address`, `settings` | opening a store, and what its servers promise |
+//! | `survey`, `lookout` | the settings of all servers and replicas, also while the store is open |
 //! | `hints` | what processes tell each other, and may be lost |
 //! | `witness` | what was answered, held against servers that take over |
 //! | `queue`, `time` | where there may be work; the time that is told |
@@ -34,6 +35,7 @@ mod keys;
 mod layout;
 mod lease;
 mod list;
+mod lookout;
 mod node;
 mod open;
 mod options;
@@ -44,6 +46,7 @@ mod read;
 mod script;
 mod servers;
 mod settings;
+mod survey;
 mod time;
 mod witness;
 
@@ -68,6 +71,7 @@ use futures::stream::BoxStream;
 use hints::{Hints, Interest};
 use inner::Inner;
 use keys::Names;
+use lookout::Lookout;
 use open::Opened;
 use queue::Queue;
 use script::Scripts;
@@ -88,7 +92,6 @@ const FOLLOW_EVENTS: usize = 1000;
 pub struct RedisStore {
     inner: Arc<Inner>,
     id: String,
-    durability: Durability,
 }
 
 impl RedisStore {
@@ -149,8 +152,16 @@ impl RedisStore {
         let names = Names::new(&config.prefix);
         let set_aside = Scripts::new(time.clock()).set_aside;
         let witness = Witness::new(names.clone(), opened.id.clone(), set_aside, hub.clone());
-        let servers = Servers::new(opened.plan, opened.layout, time, witness);
-        let servers = Arc::new(servers);
+        let servers = Arc::new_cyclic(|servers| {
+            let lookout = Lookout::new(
+                servers.clone(),
+                opened.plan.clone(),
+                options.look_again,
+                config.require_durable,
+                opened.picture,
+            );
+            Servers::new(opened.plan, opened.layout, time, witness, lookout)
+        });
         let process = format!("{:016x}", options.seed);
         let hints = Hints::new(
             servers.clone(),
@@ -172,7 +183,6 @@ impl RedisStore {
         Self {
             inner: Arc::new(inner),
             id: opened.id,
-            durability: opened.durability,
         }
     }
 
@@ -181,9 +191,10 @@ impl RedisStore {
         &self.id
     }
 
-    /// Whether the servers keep what was answered, as their settings were when it was opened.
-    pub fn durability(&self) -> &Durability {
-        &self.durability
+    /// Whether the servers keep what was answered, as their settings were when they were last looked
+    /// at: each minute, and when a server is another than it was. The log tells of changes.
+    pub fn durability(&self) -> watch::Receiver<Durability> {
+        self.inner.servers.lookout.durability()
     }
 }
 
@@ -322,6 +333,10 @@ impl Store for RedisStore {
 
     async fn fill(&self) -> StoreResult<Option<Fill>> {
         self.inner.fill().await
+    }
+
+    fn refuses_new(&self) -> bool {
+        self.inner.servers.lookout.refuses_new()
     }
 
     async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed> {

@@ -41,6 +41,8 @@ enum Full {
     Queue { queued: u64, most: u64 },
     /// A server of the store has hardly any memory left.
     Store(Fill),
+    /// The store is to keep what it answers, and its servers do not any more.
+    NotDurable,
 }
 
 /// What a server of the store has in memory, and what it may have there.
@@ -95,6 +97,12 @@ impl Full {
                     .meta("allowed", most.to_string())
                     .meta("used", used.to_string())
             }
+            Self::NotDurable => {
+                let message = "the store does not keep what it answers, and \
+                               store.redis.require_durable asks for that; nothing was started";
+                RpcError::overloaded(message, spread(QUEUE_PAUSE, roll))
+                    .meta("limit", "store.redis.require_durable")
+            }
         }
     }
 }
@@ -130,8 +138,8 @@ pub(crate) async fn admit(deps: &Arc<Deps>, session: Option<&SessionKey>) -> Adm
 /// Whether a session may be stored that nobody is to work on for now.
 pub(crate) async fn admit_idle(deps: &Arc<Deps>) -> Admission {
     let count = deps.backlog.count(&deps.store).await;
-    match count.and_then(|count| count.fill.filter(|fill| fill.is_full())) {
-        Some(fill) => Admission::OnlyRepeats(Full::Store(fill).error(by_chance())),
+    match count.and_then(Count::no_room) {
+        Some(full) => Admission::OnlyRepeats(full.error(by_chance())),
         None => Admission::Accepted { _place: None },
     }
 }
@@ -159,13 +167,23 @@ pub(crate) struct Backlog(Mutex<Option<(Instant, Option<Count>)>>);
 struct Count {
     queued: u64,
     fill: Option<Fill>,
+    not_durable: bool,
 }
 
 impl Count {
     fn full(self, most: u64) -> Option<Full> {
-        let Self { queued, fill } = self;
-        match fill.filter(|fill| fill.is_full()) {
+        let queued = self.queued;
+        match self.no_room() {
+            Some(Full::NotDurable) => Some(Full::NotDurable),
             _ if queued >= most => Some(Full::Queue { queued, most }),
+            full => full,
+        }
+    }
+
+    /// Why nothing more is to be stored, whoever works on it.
+    fn no_room(self) -> Option<Full> {
+        match self.fill.filter(|fill| fill.is_full()) {
+            _ if self.not_durable => Some(Full::NotDurable),
             fill => fill.map(Full::Store),
         }
     }
@@ -188,6 +206,7 @@ impl Backlog {
                 Some(Count {
                     queued: answer.queued,
                     fill: Fill::of(&answer),
+                    not_durable: answer.not_durable,
                 })
             }
             Err(status) => {
@@ -225,7 +244,13 @@ mod tests {
     fn the_last_fifth_of_the_memory_is_for_what_was_accepted() {
         let full = |queued, used| {
             let fill = Some(fill(used));
-            Count { queued, fill }.full(5)
+            let not_durable = false;
+            let count = Count {
+                queued,
+                fill,
+                not_durable,
+            };
+            count.full(5)
         };
         assert_eq!(full(4, 800), None);
         assert_eq!(full(4, 801), Some(Full::Store(fill(801))));
@@ -234,8 +259,26 @@ mod tests {
         let unlimited = Count {
             queued: 4,
             fill: None,
+            not_durable: false,
         };
         assert_eq!(unlimited.full(5), None);
+    }
+
+    #[test]
+    fn a_store_that_has_to_keep_all_and_does_not_takes_nothing_new() {
+        for (queued, used) in [(0, 0), (9, 999)] {
+            let count = Count {
+                queued,
+                fill: Some(fill(used)),
+                not_durable: true,
+            };
+            assert_eq!(count.full(5), Some(Full::NotDurable));
+            assert_eq!(count.no_room(), Some(Full::NotDurable));
+        }
+        let error = Full::NotDurable.error(7);
+        assert_eq!(error.reason_name(), RpcError::OVERLOADED);
+        let limit = error.metadata("limit");
+        assert_eq!(limit, Some("store.redis.require_durable"));
     }
 
     #[test]

@@ -18,20 +18,58 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The name under which health tells whether the store keeps what it answered.
 pub const DURABILITY: &str = "cairn.memory.durability";
 
-/// Says whether the store keeps what it answered: in the log, and to whoever asks for health. Nobody
-/// is told of a store that is elsewhere.
-pub(super) async fn tell(durability: Option<Durability>, servers: [&Server; 2]) {
-    let Some(durability) = durability else {
-        return;
-    };
-    let (name, is_durable) = (durability.name(), durability == Durability::Durable);
-    if let Durability::Degraded { reasons } = durability {
-        for reason in reasons {
-            tracing::warn!(durability = name, reason, "what was answered may be lost");
+/// What is known of a store, and may change.
+pub(super) struct Known {
+    pub(super) durability: watch::Receiver<Durability>,
+    /// Losses of acknowledged writes, if the store can have any.
+    pub(super) losses: Option<watch::Receiver<u64>>,
+}
+
+impl Known {
+    /// Says whether the store keeps what it answered: in the log, and to whoever asks for health.
+    pub(super) async fn tell(&mut self, servers: [&Server; 2]) {
+        let durability = self.durability.borrow_and_update().clone();
+        let name = durability.name();
+        if let Durability::Degraded { reasons } = durability {
+            for reason in reasons {
+                tracing::warn!(durability = name, reason, "what was answered may be lost");
+            }
+        }
+        self.note(&servers.map(|server| server.health().clone()))
+            .await;
+    }
+
+    /// Says in health whether the store keeps what it answered, and has, until the process ends. The
+    /// log has the reasons, and names the sessions.
+    async fn note(&mut self, healths: &[Health; 2]) {
+        let durability = self.durability.borrow_and_update().clone();
+        let lost = self.losses.as_mut();
+        let lost = lost.is_some_and(|losses| *losses.borrow_and_update() > 0);
+        let is_durable = durability == Durability::Durable && !lost;
+        for health in healths {
+            health.note(DURABILITY, is_durable).await;
         }
     }
-    for server in servers {
-        server.health().note(DURABILITY, is_durable).await;
+
+    /// The same whenever it changes, for as long as the store is open.
+    async fn keep_noting(mut self, healths: [Health; 2]) {
+        loop {
+            let losses = self.losses.as_mut();
+            let lost = async {
+                match losses {
+                    Some(losses) => losses.changed().await.is_ok(),
+                    None => std::future::pending().await,
+                }
+            };
+            let is_there = tokio::select! {
+                changed = self.durability.changed() => changed.is_ok(),
+                is_there = lost => is_there,
+            };
+            if !is_there {
+                return;
+            }
+            self.note(&healths).await;
+        }
     }
 }
 
@@ -39,7 +77,7 @@ pub(super) async fn tell(durability: Option<Durability>, servers: [&Server; 2]) 
 /// whose time has come are ended, and what the store lost is told.
 pub(super) fn look_after(
     memory: Option<&Memory>,
-    losses: Option<watch::Receiver<u64>>,
+    known: Option<Known>,
     servers: [&Server; 2],
 ) -> Vec<AbortOnDropHandle<()>> {
     let mut tasks = Vec::new();
@@ -48,21 +86,11 @@ pub(super) fn look_after(
         tasks.push(tokio::spawn(async move { queue.watch_queue().await }));
         tasks.push(tokio::spawn(async move { janitor.end_sessions().await }));
     }
-    if let Some(losses) = losses {
+    if let Some(known) = known {
         let healths = servers.map(|server| server.health().clone());
-        tasks.push(tokio::spawn(tell_of_losses(losses, healths)));
+        tasks.push(tokio::spawn(known.keep_noting(healths)));
     }
     tasks.into_iter().map(AbortOnDropHandle::new).collect()
-}
-
-/// Says in health when acknowledged writes were found to be lost, until the process ends. The log
-/// names the sessions.
-async fn tell_of_losses(mut losses: watch::Receiver<u64>, healths: [Health; 2]) {
-    while losses.changed().await.is_ok() {
-        for health in &healths {
-            health.note(DURABILITY, false).await;
-        }
-    }
 }
 
 /// Opens the store. Servers that do not answer are waited for: they may be starting, too.

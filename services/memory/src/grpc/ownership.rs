@@ -105,6 +105,7 @@ impl OwnershipService for Ownership {
             queued,
             memory_used_bytes: fill.map_or(0, |fill| fill.used_bytes),
             memory_most_bytes: fill.map_or(0, |fill| fill.most_bytes),
+            not_durable: self.store.refuses_new(),
         }))
     }
 }

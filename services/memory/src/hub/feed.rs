@@ -1,16 +1,15 @@
 //! The recent events of a followed session, so that many followers need not all read the store.
 
+mod ring;
+
 use super::{Hub, locked};
+use crate::fingerprint::Fingerprint;
 use crate::port::{SessionKey, StoredEvent};
 use bytes::Bytes;
-use std::collections::{HashMap, VecDeque};
+use ring::Ring;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
-
-/// Most events that a feed keeps; who is further behind reads the store.
-const MAX_EVENTS: usize = 256;
-/// Most bytes of events that a feed keeps.
-const MAX_BYTES: usize = 1 << 20;
 
 /// The feeds of the sessions that are followed now.
 #[derive(Debug, Default)]
@@ -27,12 +26,13 @@ impl Feeds {
         Some(self.0.get(key)?.feed.clone())
     }
 
-    /// Each followed session with the number of its last event that is known of.
-    pub(super) fn tops(&self) -> Vec<(SessionKey, u64)> {
-        let entries = self.0.iter();
-        entries
-            .map(|(key, entry)| (key.clone(), entry.feed.top()))
-            .collect()
+    /// Each followed session, the number of its last event, and the last event that was seen.
+    pub(super) fn tops(&self) -> Vec<(SessionKey, u64, Option<Fingerprint>)> {
+        let entries = self.0.iter().map(|(key, entry)| {
+            let ring = locked(&entry.feed.ring);
+            (key.clone(), ring.top(), ring.last_seen())
+        });
+        entries.collect()
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Feed>> {
@@ -47,16 +47,6 @@ pub(super) struct Feed {
     changed: watch::Sender<()>,
 }
 
-#[derive(Debug, Default)]
-struct Ring {
-    events: VecDeque<StoredEvent>,
-    bytes: usize,
-    /// The journal's length, as far as somebody else has told.
-    known: u64,
-    ended: bool,
-    closed: bool,
-}
-
 /// What a feed knows of the events after a cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Since {
@@ -66,6 +56,9 @@ pub(super) enum Since {
     Nothing,
     /// It does not reach back that far: the store knows.
     Unknown,
+    /// The store has lost events that were seen, and others are in their place: at most so many are
+    /// what they were.
+    Lost(u64),
     /// The session was deleted.
     Ended,
     /// The store is closing.
@@ -100,9 +93,16 @@ impl Feed {
         }
     }
 
-    /// The number of the last event that is known of.
-    pub(super) fn top(&self) -> u64 {
-        locked(&self.ring).top()
+    /// Of the events that were seen at most so many are left.
+    pub(super) fn lost(&self, stored: u64) {
+        locked(&self.ring).lost(stored);
+        self.changed.send_replace(());
+    }
+
+    /// Followers were given events by the store, up to this one.
+    pub(super) fn saw(&self, event: Fingerprint) {
+        let ring = &mut *locked(&self.ring);
+        ring.seen = Fingerprint::later(ring.seen, Some(event));
     }
 
     pub(super) fn end(&self) {
@@ -134,74 +134,14 @@ impl Feed {
     }
 }
 
-impl Ring {
-    /// Whether that is new.
-    fn grown(&mut self, last_seq: u64) -> bool {
-        if last_seq <= self.top() {
-            return false;
-        }
-        self.known = last_seq;
-        // What it has is not all any more.
-        self.forget();
-        true
-    }
-
-    /// Whether that is not what was known. A shorter journal than that may be an answer that was
-    /// overtaken; if not, the store has lost something: followers are to look for themselves.
-    fn looked(&mut self, last_seq: u64) -> bool {
-        if last_seq >= self.top() {
-            return self.grown(last_seq);
-        }
-        self.known = 0;
-        self.forget();
-        true
-    }
-
-    fn top(&self) -> u64 {
-        let last = self.events.back().map_or(0, |last| last.seq);
-        last.max(self.known)
-    }
-
-    fn forget(&mut self) {
-        self.events.clear();
-        self.bytes = 0;
-    }
-
-    fn push(&mut self, first_seq: u64, events: &[Bytes]) {
-        if first_seq <= self.top() {
-            // The hint of a later transition overtook the reply of this one.
-            let last_seq = (first_seq + events.len() as u64).saturating_sub(1);
-            self.known = self.top().max(last_seq);
-            self.forget();
-            return;
-        }
-        if self
-            .events
-            .back()
-            .is_some_and(|last| last.seq + 1 != first_seq)
-        {
-            self.forget();
-        }
-        for (seq, event) in (first_seq..).zip(events) {
-            self.bytes += event.len();
-            let event = event.clone();
-            self.events.push_back(StoredEvent { seq, event });
-        }
-        while self.events.len() > MAX_EVENTS || self.bytes > MAX_BYTES {
-            let Some(oldest) = self.events.pop_front() else {
-                break;
-            };
-            self.bytes -= oldest.event.len();
-        }
-    }
-}
-
 /// A follower's place at a feed; the feed goes when the last one leaves.
 #[derive(Debug)]
 pub(super) struct Seat {
     hub: Arc<Hub>,
     key: SessionKey,
     feed: Arc<Feed>,
+    /// Losses that its follower knows of, or that are older than it.
+    losses: u64,
     changes: watch::Receiver<()>,
 }
 
@@ -217,6 +157,7 @@ impl Seat {
             hub: hub.clone(),
             key: key.clone(),
             feed: entry.feed.clone(),
+            losses: locked(&entry.feed.ring).losses,
             changes: entry.feed.changed.subscribe(),
         }
     }
@@ -224,7 +165,24 @@ impl Seat {
     /// What came after the cursor, with a mark: a change that comes later ends [`Self::changed`].
     pub(super) fn look(&mut self, cursor: u64) -> Since {
         self.changes.mark_unchanged();
-        self.feed.since(cursor)
+        match self.lost(cursor) {
+            Some(stored) => Since::Lost(stored),
+            None => self.feed.since(cursor),
+        }
+    }
+
+    /// How many of the events up to the cursor are left at most, if some were lost since that was
+    /// asked last. Who has seen none misses none.
+    pub(super) fn lost(&mut self, cursor: u64) -> Option<u64> {
+        let ring = locked(&self.feed.ring);
+        let is_new = ring.losses > self.losses;
+        self.losses = ring.losses;
+        (is_new && cursor > 0).then_some(ring.stored)
+    }
+
+    /// The store gave the follower events up to this one.
+    pub(super) fn saw(&self, seq: u64, event: &Bytes) {
+        self.feed.saw(Fingerprint::of(seq, event));
     }
 
     pub(super) async fn changed(&mut self) {
@@ -247,6 +205,7 @@ impl Drop for Seat {
 
 #[cfg(test)]
 mod tests {
+    use super::ring::{MAX_BYTES, MAX_EVENTS};
     use super::*;
 
     fn bytes(text: &str) -> Vec<Bytes> {
@@ -330,7 +289,11 @@ mod tests {
                 feed.grown(seq);
             }
             told = told.max(seq);
-            assert_eq!(feed.top(), told, "{first} {order:?} {by_others:b}");
+            assert_eq!(
+                locked(&feed.ring).top(),
+                told,
+                "{first} {order:?} {by_others:b}"
+            );
             for cursor in 0..=told {
                 let context = format!("{first} {order:?} {by_others:b}: {seq}, since {cursor}");
                 match feed.since(cursor) {
@@ -362,6 +325,43 @@ mod tests {
     }
 
     #[test]
+    fn the_last_event_that_was_seen_is_known_until_it_is_lost() {
+        let of = |seq, event: &str| Some(Fingerprint::of(seq, event.as_bytes()));
+        let feed = Feed::new();
+        let seen = || locked(&feed.ring).last_seen();
+        assert_eq!(seen(), None);
+        feed.push(5, &bytes("ab"));
+        assert_eq!(seen(), of(6, "b"));
+        feed.grown(8);
+        assert_eq!(seen(), of(6, "b"));
+        feed.saw(Fingerprint::of(8, b"d"));
+        feed.saw(Fingerprint::of(7, b"c"));
+        assert_eq!(seen(), of(8, "d"));
+        feed.lost(7);
+        assert_eq!((seen(), feed.since(8)), (None, Since::Unknown));
+        feed.saw(Fingerprint::of(8, b"D"));
+        feed.looked(7);
+        assert_eq!(seen(), of(8, "D"));
+        feed.looked(6);
+        assert_eq!(seen(), None);
+    }
+
+    #[test]
+    fn a_loss_is_told_once_to_those_who_may_have_seen_it() {
+        let hub = Arc::new(Hub::new());
+        let key = SessionKey::new("n", "s");
+        let (mut one, mut fresh) = (Seat::take(&hub, &key), Seat::take(&hub, &key));
+        hub.appended(&key, 1, &bytes("abc"));
+        hub.lost(&key, 2);
+        let mut late = Seat::take(&hub, &key);
+        assert_eq!(one.look(3), Since::Lost(2));
+        assert_eq!(fresh.look(0), Since::Unknown);
+        for seat in [&mut one, &mut fresh, &mut late] {
+            assert_eq!(seat.look(3), Since::Unknown);
+        }
+    }
+
+    #[test]
     fn a_journal_that_got_shorter_is_looked_up() {
         let feed = Feed::new();
         feed.push(1, &bytes("abc"));
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(feed.since(3), Since::Nothing);
         feed.looked(2);
         assert_eq!(feed.since(3), Since::Unknown);
-        assert_eq!(feed.top(), 0);
+        assert_eq!(locked(&feed.ring).top(), 0);
     }
 
     #[test]

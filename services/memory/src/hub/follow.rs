@@ -87,15 +87,30 @@ impl Follower {
 
     /// What the store has after the cursor. A read that begins after something was told sees it,
     /// unless the store has lost it.
-    async fn read_on(&self) -> StoreResult<Vec<StoredEvent>> {
+    async fn read_on(&mut self) -> StoreResult<Vec<StoredEvent>> {
         let page = (self.read)(self.cursor).await?;
+        // Just this question may have shown it.
+        if let Some(stored) = self.seat.lost(self.cursor) {
+            return Err(self.lost(stored));
+        }
         if page.last_seq < self.cursor {
             return Err(StoreError::WentBack {
                 known: self.cursor,
                 stored: page.last_seq,
             });
         }
+        if let Some(last) = page.events.last() {
+            self.seat.saw(last.seq, &last.event);
+        }
         Ok(page.events)
+    }
+
+    /// What was seen is not what the store has, although that may be as much, or more.
+    fn lost(&self, stored: u64) -> StoreError {
+        StoreError::WentBack {
+            known: self.cursor.max(stored + 1),
+            stored,
+        }
     }
 
     /// The events after the cursor that there are now; `None` once the session is gone.
@@ -107,6 +122,7 @@ impl Follower {
             Since::Events(events) => Ok(Some(events)),
             Since::Nothing => Ok(Some(Vec::new())),
             Since::Unknown => self.read_on().await.map(Some),
+            Since::Lost(stored) => Err(self.lost(stored)),
             Since::Ended => Ok(None),
             Since::Closed => Err(StoreError::closed()),
         }

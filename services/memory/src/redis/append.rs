@@ -6,9 +6,11 @@ use super::failure::Effect;
 use super::inner::Inner;
 use super::keys::Session;
 use super::witness::Mark;
+use crate::fingerprint::Fingerprint;
 use crate::port::{
     AppendCommand, Appended, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
 };
+use bytes::Bytes;
 use cairn_proto::event::{Event, MemoryCleared, MemoryRemoved, MemorySet, event::Kind};
 use prost::Message as _;
 
@@ -59,13 +61,15 @@ impl Inner {
                 Ok((appended, wake))
             })
             .await?;
-        self.saw_event(&names, appended.seq);
+        // What a repeat brings may be another event than what is stored.
+        let is_stored = wake.is_some() && appended.seq > 0;
+        self.saw_event(&names, appended.seq, is_stored.then_some(&event));
         match &wake {
             Some((word, owner)) if word == "owner" => self.hub.wake(owner, &key),
             Some((word, _)) if word == "work" => self.queue.mark(&self.hub, partition),
             _ => {}
         }
-        if wake.is_some() && appended.seq > 0 {
+        if is_stored {
             self.announce(&key, appended.seq, &[event]);
         }
         Ok(appended)
@@ -102,15 +106,16 @@ impl Inner {
                 Ok((reply.number()?, reply.bytes()?))
             })
             .await?;
-        self.saw_event(&names, seq);
+        self.saw_event(&names, seq, Some(&event));
         self.announce(key, seq, &[event]);
         Ok(seq)
     }
 
     /// Somebody is told of an event.
-    fn saw_event(&self, names: &Session, seq: u64) {
+    fn saw_event(&self, names: &Session, seq: u64, event: Option<&Bytes>) {
         let mark = Mark {
             seq,
+            event: event.map(|event| Fingerprint::of(seq, event)),
             ..Mark::default()
         };
         let partition = names.partition.number;

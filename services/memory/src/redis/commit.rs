@@ -5,6 +5,7 @@ use super::failure::Effect;
 use super::inner::Inner;
 use super::script::{Call, Odd, Reply};
 use super::witness::Mark;
+use crate::fingerprint::Fingerprint;
 use crate::port::{
     Commit, Committed, LeaseChange, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
     StoredEvent,
@@ -40,9 +41,11 @@ impl Inner {
                 self.committed(status, reply, commit.seen_seq)
             })
             .await?;
+        let seq = committed.first_seq + commit.events.len() as u64 - 1;
         let mark = Mark {
             version: commit.version + 1,
-            seq: committed.first_seq + commit.events.len() as u64 - 1,
+            seq,
+            event: last_event(&commit, &committed, seq),
             is_deleted: false,
         };
         self.servers.witness.saw(partition, &names.member, mark);
@@ -121,6 +124,16 @@ impl Inner {
         if !events.is_empty() {
             self.hub.appended(key, first_seq, events);
         }
+    }
+}
+
+/// The session's last event after a transition.
+fn last_event(commit: &Commit, committed: &Committed, seq: u64) -> Option<Fingerprint> {
+    match (commit.events.last(), committed.others.last()) {
+        // What is stored is what was sent first.
+        (Some(_), _) if committed.duplicate => None,
+        (Some(event), _) => Some(Fingerprint::of(seq, event)),
+        (None, other) => other.map(|other| Fingerprint::of(other.seq, &other.event)),
     }
 }
 

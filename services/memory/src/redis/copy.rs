@@ -12,6 +12,7 @@ use super::keys::{CopyNames, PARTITIONS, Session};
 use super::script::{Call, Odd, Script};
 use super::witness::Mark;
 use crate::apart::blob_of;
+use crate::fingerprint::Fingerprint;
 use crate::port::{
     COPY_BYTES, Completion, Copied, CopyEvents, Room, SessionKey, StoreResult, UNFINISHED_MS,
 };
@@ -189,8 +190,11 @@ impl Inner {
         if copied.is_complete {
             return Ok(copied);
         }
+        let seq = copied.cut_seq + completion.events.len() as u64;
+        let last = completion.events.last();
         let mark = Mark {
-            seq: copied.cut_seq + completion.events.len() as u64,
+            seq,
+            event: last.map(|event| Fingerprint::of(seq, event)),
             ..Mark::default()
         };
         let (partition, member) = (names.child.partition.number, &names.child.member);

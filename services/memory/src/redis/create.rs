@@ -5,7 +5,9 @@ use super::failure::Effect;
 use super::inner::Inner;
 use super::keys::Session;
 use super::witness::Mark;
+use crate::fingerprint::Fingerprint;
 use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreResult};
+use bytes::Bytes;
 
 /// How long a deleted session is remembered, by the server's clock.
 const TOMBSTONE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
@@ -70,7 +72,7 @@ impl Inner {
             })
             .await?;
         if !created.duplicate {
-            self.saw_creation(&names, create.events.len());
+            self.saw_creation(&names, &create.events);
         }
         if queued {
             self.queue.mark(&self.hub, partition);
@@ -78,9 +80,11 @@ impl Inner {
         Ok(created)
     }
 
-    fn saw_creation(&self, names: &Session, events: usize) {
+    fn saw_creation(&self, names: &Session, events: &[Bytes]) {
+        let seq = events.len() as u64;
         let mark = Mark {
-            seq: events as u64,
+            seq,
+            event: events.last().map(|event| Fingerprint::of(seq, event)),
             ..Mark::default()
         };
         let partition = names.partition.number;

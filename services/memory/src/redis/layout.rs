@@ -67,6 +67,30 @@ impl Plan {
         !matches!(self, Self::Standalone(_))
     }
 
+    /// Whether the servers are a cluster's.
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster { .. })
+    }
+
+    /// The replicas that sentinels or a cluster's servers know of; none if they do not tell.
+    pub(super) async fn replicas(&self, known: &[Arc<Node>]) -> Vec<Endpoint> {
+        let found = match self {
+            Self::Standalone(_) => Ok(Vec::new()),
+            Self::Sentinel {
+                sentinels,
+                master,
+                template,
+            } => sentinel::replicas(sentinels, master, template).await,
+            Self::Cluster {
+                seeds, template, ..
+            } => cluster::replicas(seeds, template, known).await,
+        };
+        found.unwrap_or_else(|error| {
+            tracing::debug!(%error, "where replicas are is not told");
+            Vec::new()
+        })
+    }
+
     /// Gives up the connections to those who know where servers are.
     pub(super) fn disconnect(&self) {
         let nodes = match self {

@@ -177,6 +177,10 @@ impl Inner {
             .arg(u8::from(accept_loss));
         self.run(partition, call, Effect::Writes, |_, _| Ok(()))
             .await?;
+        if accept_loss {
+            // Whoever looks has accepted what is missing.
+            self.servers.witness.forget(partition, &names.member);
+        }
         self.queue.mark(&self.hub, partition);
         Ok(())
     }

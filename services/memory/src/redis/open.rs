@@ -7,7 +7,8 @@ use super::layout::{Layout, Plan};
 use super::node::{Node, Trouble};
 use super::options::{RedisConfig, RedisMode, RedisOptions};
 use super::script::Reply;
-use super::settings::{Durability, Settings};
+use super::settings::Durability;
+use super::survey::{Picture, Said, survey};
 use crate::port::StoreError;
 use redis::Pipeline;
 use std::path::PathBuf;
@@ -89,7 +90,8 @@ pub(super) struct Opened {
     pub(super) layout: Layout,
     /// Names the data, as long as they live.
     pub(super) id: String,
-    pub(super) durability: Durability,
+    /// What the servers said of their settings.
+    pub(super) picture: Picture,
 }
 
 /// Finds the servers and looks at the store, which is made if there is none.
@@ -100,13 +102,13 @@ pub(super) async fn open(
     let names = Names::new(&config.prefix);
     let plan = plan(config, &names)?;
     let layout = plan.find(&[]).await.map_err(OpenError::Unavailable)?;
-    let durability = check(config, &layout).await?;
+    let picture = check(config, &plan, &layout).await?;
     let id = identify(layout.node(0), &names, options).await?;
     Ok(Opened {
         plan,
         layout,
         id,
-        durability,
+        picture,
     })
 }
 
@@ -114,21 +116,27 @@ pub(super) async fn open(
 pub(super) async fn examine(config: &RedisConfig) -> Result<Durability, OpenError> {
     let plan = plan(config, &Names::new(&config.prefix))?;
     let layout = plan.find(&[]).await.map_err(OpenError::Unavailable)?;
-    check(config, &layout).await
+    let picture = check(config, &plan, &layout).await?;
+    Ok(picture.durability())
 }
 
 /// Looks at the settings of all servers.
-async fn check(config: &RedisConfig, layout: &Layout) -> Result<Durability, OpenError> {
-    let mut reasons = Vec::new();
+async fn check(config: &RedisConfig, plan: &Plan, layout: &Layout) -> Result<Picture, OpenError> {
     for node in layout.nodes() {
         let server = node.name();
         if node.endpoint.is_exposed() && !config.allow_exposed {
             return Err(OpenError::Exposed { server });
         }
-        let settings = Settings::of(node).await;
-        let settings = settings.map_err(OpenError::Unavailable)?;
+    }
+    let said = survey(plan, layout).await;
+    for Said {
+        server, settings, ..
+    } in said.iter().filter(|it| !it.is_replica)
+    {
+        let settings = settings.as_ref();
+        let settings = settings.map_err(|error| OpenError::Unavailable(error.clone()))?;
         if settings.is_too_old() {
-            let version = settings.version;
+            let (server, version) = (server.clone(), settings.version.clone());
             return Err(OpenError::Old { server, version });
         }
         if settings.may_lose_in_failover() {
@@ -139,12 +147,14 @@ async fn check(config: &RedisConfig, layout: &Layout) -> Result<Durability, Open
                  when no replica is near"
             );
         }
-        let findings = settings.findings().into_iter();
-        reasons.extend(findings.map(|finding| format!("{server}: {finding}")));
     }
-    match config.require_durable && !reasons.is_empty() {
-        true => Err(OpenError::NotDurable { reasons }),
-        false => Ok(Durability::of(reasons)),
+    let mut picture = Picture::default();
+    picture.take_in(said);
+    match picture.durability() {
+        Durability::Degraded { reasons } if config.require_durable => {
+            Err(OpenError::NotDurable { reasons })
+        }
+        _ => Ok(picture),
     }
 }
 

@@ -10,6 +10,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 #[cfg(any(test, feature = "conformance"))]
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Which servers there are, and how they are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -82,6 +83,9 @@ pub struct RedisOptions {
     /// Which of several sessions of equal standing is claimed first, and how this opening is
     /// called among others, follow from it. Two stores with the same seed must not be open at once.
     pub seed: u64,
+    /// How often the servers' settings are looked at while the store is open, besides when a server
+    /// is another than it was.
+    pub look_again: Duration,
     /// Checks that the store does without.
     #[cfg(debug_assertions)]
     pub sabotage: crate::sabotage::Sabotage,
@@ -96,6 +100,7 @@ impl Default for RedisOptions {
         Self {
             limits: Limits::default(),
             seed: RandomState::new().hash_one(std::process::id()),
+            look_again: Duration::from_secs(60),
             #[cfg(debug_assertions)]
             sabotage: crate::sabotage::Sabotage::default(),
             #[cfg(any(test, feature = "conformance"))]

@@ -2,6 +2,7 @@
 
 use super::failure::{Effect, failed, is_misplaced, odd};
 use super::layout::{Layout, Plan};
+use super::lookout::Lookout;
 use super::node::{Live, Node, Trouble};
 use super::script::{Call, Clock, Reply, is_unknown};
 use super::time::Time;
@@ -38,10 +39,17 @@ pub(super) struct Servers {
     calls: Semaphore,
     pub(super) time: Time,
     pub(super) witness: Witness,
+    pub(super) lookout: Arc<Lookout>,
 }
 
 impl Servers {
-    pub(super) fn new(plan: Plan, layout: Layout, time: Time, witness: Witness) -> Self {
+    pub(super) fn new(
+        plan: Plan,
+        layout: Layout,
+        time: Time,
+        witness: Witness,
+        lookout: Arc<Lookout>,
+    ) -> Self {
         Self {
             plan,
             layout: RwLock::new(Arc::new(layout)),
@@ -50,6 +58,7 @@ impl Servers {
             calls: Semaphore::new(CALLS as usize),
             time,
             witness,
+            lookout,
         }
     }
 
@@ -120,6 +129,20 @@ impl Servers {
         }
     }
 
+    /// Every server that has partitions. Those that can be reached are held against what is known,
+    /// as before any call.
+    pub(super) async fn present(&self) -> StoreResult<Arc<Layout>> {
+        let _permit = self.permit().await?;
+        let layout = self.layout().await?;
+        for node in layout.nodes() {
+            if let Err(error) = self.vouched(node).await {
+                tracing::debug!(%error, "a server of the store is not there for now");
+                self.stale();
+            }
+        }
+        Ok(layout)
+    }
+
     async fn permit(&self) -> StoreResult<SemaphorePermit<'_>> {
         let permit = self.calls.acquire().await;
         permit.map_err(|_| StoreError::closed())
@@ -173,6 +196,7 @@ impl Servers {
 
     /// Admits no more calls and disconnects.
     pub(super) fn close_now(&self) {
+        self.lookout.close();
         self.calls.close();
         for node in self.known().nodes() {
             node.disconnect();
@@ -239,6 +263,9 @@ impl Servers {
                 let has = |partition| Arc::ptr_eq(layout.node(partition), node);
                 let given = self.time.given();
                 self.witness.check(node, &live, has, given).await?;
+                if !is_same {
+                    self.lookout.look_soon();
+                }
             }
             *lineage = standing.lineage;
             // A doubt that came meanwhile may be about what was not looked at.

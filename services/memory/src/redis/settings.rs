@@ -55,12 +55,14 @@ pub(super) struct Settings {
     pub(super) version: String,
     /// How many replicas it has, if it is a master.
     pub(super) replicas: u32,
+    /// Where they are, as far as they are known to it: host and port.
+    pub(super) replicas_at: Vec<(String, u16)>,
     /// `None` if the user may not look at them.
     pub(super) values: Option<BTreeMap<String, String>>,
 }
 
 /// The settings that promises depend on: what they must be, and what is lost otherwise.
-const NEEDED: [(&str, &str, &str); 4] = [
+pub(super) const NEEDED: [(&str, &str, &str); 4] = [
     (
         "appendonly",
         "yes",
@@ -86,6 +88,28 @@ const NEEDED: [(&str, &str, &str); 4] = [
 /// How many replicas a master needs to have near to take a write; 0 if it needs none.
 const MIN_REPLICAS: &str = "min-replicas-to-write";
 
+/// 0 at a replica that Sentinel never makes a master.
+const PRIORITY: &str = "replica-priority";
+
+/// `yes` at a replica that never takes over in a cluster by itself.
+const NO_FAILOVER: &str = "cluster-replica-no-failover";
+
+/// What is not as it must be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Findings {
+    /// What is known to be wrong.
+    pub(super) wrong: Vec<String>,
+    /// What cannot be checked.
+    pub(super) unknown: Vec<String>,
+}
+
+impl Findings {
+    /// All of them, for a server that has to be right for sure.
+    pub(super) fn all(self) -> Vec<String> {
+        [self.unknown, self.wrong].concat()
+    }
+}
+
 impl Settings {
     /// Asks a server.
     ///
@@ -99,12 +123,13 @@ impl Settings {
         for (name, ..) in NEEDED {
             config.arg(name);
         }
-        config.arg(MIN_REPLICAS);
+        config.arg(&[MIN_REPLICAS, PRIORITY, NO_FAILOVER]);
         let info = told(node, node.send(&info).await)?;
         let config = told(node, node.send(&config).await)?;
         Ok(Self {
             version: field(info.as_ref(), "redis_version").unwrap_or_default(),
             replicas: replicas(info.as_ref()),
+            replicas_at: replicas_at(info.as_ref()),
             values: config.map(values),
         })
     }
@@ -120,28 +145,51 @@ impl Settings {
     /// What a failover may lose although the settings are as they must be: it is found and told when
     /// it happens, and may be what somebody wants, so it is no reason to refuse.
     pub(super) fn may_lose_in_failover(&self) -> bool {
-        let least = self.values.as_ref().and_then(|it| it.get(MIN_REPLICAS));
-        self.replicas > 0 && least.is_some_and(|least| least == "0")
+        self.replicas > 0 && self.value(MIN_REPLICAS) == Some("0")
+    }
+
+    /// Whether it is a replica that somebody would have to make a master by hand.
+    pub(super) fn stays_replica(&self, is_cluster: bool) -> bool {
+        match is_cluster {
+            true => self.value(NO_FAILOVER) == Some("yes"),
+            false => self.value(PRIORITY) == Some("0"),
+        }
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.values.as_ref()?.get(name).map(String::as_str)
     }
 
     /// What is not as it must be.
-    pub(super) fn findings(&self) -> Vec<String> {
-        let mut findings = Vec::new();
+    pub(super) fn findings(&self) -> Findings {
+        let mut findings = Findings::default();
         if self.version.is_empty() {
-            findings.push("the version cannot be checked: the user may not run INFO".to_owned());
+            let text = "the version cannot be checked: the user may not run INFO";
+            findings.unknown.push(text.to_owned());
         }
-        let Some(values) = &self.values else {
+        if self.is_too_old() {
+            let text = format!(
+                "its version is {}, and 7.0 or later is needed",
+                self.version
+            );
+            findings.wrong.push(text);
+        }
+        if self.values.is_none() {
             let text = "the settings cannot be checked: the user may not run CONFIG GET";
-            findings.push(text.to_owned());
+            findings.unknown.push(text.to_owned());
             return findings;
-        };
+        }
         for (name, needed, lost) in NEEDED {
-            match values.get(name) {
+            match self.value(name) {
                 Some(value) if value == needed => {}
                 Some(value) => {
-                    findings.push(format!("{name} is {value}, not {needed}: {lost}"));
+                    let text = format!("{name} is {value}, not {needed}: {lost}");
+                    findings.wrong.push(text);
                 }
-                None => findings.push(format!("{name} cannot be checked: it has to be {needed}")),
+                None => {
+                    let text = format!("{name} cannot be checked: it has to be {needed}");
+                    findings.unknown.push(text);
+                }
             }
         }
         findings
@@ -172,6 +220,22 @@ fn replicas(info: Option<&Value>) -> u32 {
     let is_master = field(info, "role").as_deref() == Some("master");
     let replicas = field(info, "connected_slaves").filter(|_| is_master);
     replicas.and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+/// The lines of a master's INFO that begin like `slave0:ip=10.0.0.2,port=6379,`.
+fn replicas_at(info: Option<&Value>) -> Vec<(String, u16)> {
+    let text = info.and_then(text).unwrap_or_default();
+    let places = text.lines().filter_map(|line| {
+        let (number, fields) = line.strip_prefix("slave")?.split_once(':')?;
+        number.parse::<u32>().ok()?;
+        let field = |name: &str| {
+            let mut fields = fields.trim().split(',');
+            fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
+        };
+        let port = field("port")?.parse().ok()?;
+        Some((field("ip")?.to_owned(), port))
+    });
+    places.collect()
 }
 
 fn values(config: Value) -> BTreeMap<String, String> {
@@ -214,14 +278,14 @@ mod tests {
         }
         Settings {
             version: "7.0.15".to_owned(),
-            replicas: 0,
             values: Some(values),
+            ..Settings::default()
         }
     }
 
     #[test]
     fn settings_that_keep_what_was_answered_are_no_finding() {
-        assert_eq!(settings(&[]).findings(), Vec::<String>::new());
+        assert_eq!(settings(&[]).findings(), Findings::default());
         assert_eq!(Durability::of(Vec::new()), Durability::Durable);
     }
 
@@ -235,6 +299,8 @@ mod tests {
             ("appendfsync", None),
         ] {
             let findings = settings(&[(name, value)]).findings();
+            assert_eq!(findings.wrong.is_empty(), value.is_none(), "{findings:?}");
+            let findings = findings.all();
             assert_eq!(findings.len(), 1, "{findings:?}");
             assert!(findings[0].starts_with(name), "{findings:?}");
             assert!(findings[0].contains(value.unwrap_or("cannot be checked")));
@@ -260,15 +326,42 @@ mod tests {
                 may_lose,
                 "{role} {least:?}"
             );
-            assert_eq!(settings.findings(), Vec::<String>::new());
+            assert_eq!(settings.findings(), Findings::default());
         }
     }
 
     #[test]
+    fn a_master_says_where_its_replicas_are() {
+        let info = "# Replication\r\nrole:master\r\nconnected_slaves:2\r\n\
+                    slave0:ip=10.0.0.2,port=6379,state=online,offset=5,lag=0\r\n\
+                    slave1:ip=::1,port=6380,state=wait_bgsave,offset=0,lag=0\r\n\
+                    slave_read_only:1\r\nslave2:ip=nowhere\r\n";
+        let info = Value::BulkString(info.into());
+        let want = [("10.0.0.2".to_owned(), 6379), ("::1".to_owned(), 6380)];
+        assert_eq!(replicas_at(Some(&info)), want);
+        assert_eq!(replicas_at(None), []);
+    }
+
+    #[test]
+    fn a_replica_may_be_one_that_never_takes_over() {
+        for (name, value, is_cluster, stays) in [
+            (PRIORITY, "100", false, false),
+            (PRIORITY, "0", false, true),
+            (PRIORITY, "0", true, false),
+            (NO_FAILOVER, "no", true, false),
+            (NO_FAILOVER, "yes", true, true),
+        ] {
+            let settings = settings(&[(name, Some(value))]);
+            assert_eq!(settings.stays_replica(is_cluster), stays, "{name} {value}");
+        }
+        assert!(!Settings::default().stays_replica(false));
+    }
+
+    #[test]
     fn what_cannot_be_looked_at_cannot_be_checked() {
-        let findings = Settings::default().findings();
-        assert_eq!(findings.len(), 2);
-        assert!(findings.iter().all(|f| f.contains("cannot be checked")));
+        let Findings { wrong, unknown } = Settings::default().findings();
+        assert_eq!((wrong.len(), unknown.len()), (0, 2));
+        assert!(unknown.iter().all(|f| f.contains("cannot be checked")));
     }
 
     #[test]

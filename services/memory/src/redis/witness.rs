@@ -7,14 +7,20 @@
 //! A session that is behind is set aside before anybody here can claim it or write to it.
 //!
 //! What is lost is always the last: as long as the latest answer of a partition is remembered, no
-//! loss there is overlooked. The path of a transition pays for one entry in a map.
+//! loss there is overlooked. Somebody who knew nothing of what is lost may have written since, so
+//! that the session is no shorter than it was: then it has another event where the last known one
+//! was. Only a transition without events that was lost and written past leaves no trace. The path of
+//! a transition pays for one entry in a map and the digest of an event.
 
 mod check;
+mod standing;
+mod stored;
 
-pub(super) use check::Standing;
+pub(super) use standing::Standing;
 
 use super::keys::{Names, PARTITIONS};
 use super::script::Script;
+use crate::fingerprint::Fingerprint;
 use crate::hub::Hub;
 use std::collections::HashMap;
 use std::fmt;
@@ -32,6 +38,8 @@ pub(super) struct Mark {
     pub(super) version: u64,
     /// Its last event.
     pub(super) seq: u64,
+    /// The last event of which more is known than its number.
+    pub(super) event: Option<Fingerprint>,
     pub(super) is_deleted: bool,
 }
 
@@ -78,6 +86,11 @@ impl Witness {
         marks.raise(member, mark);
     }
 
+    /// What was known of a session does not count any more.
+    pub(super) fn forget(&self, partition: u16, member: &str) {
+        self.marks(partition).forget(member);
+    }
+
     /// How many losses were found, of sessions or of whole stores.
     pub(super) fn losses(&self) -> watch::Receiver<u64> {
         self.losses.subscribe()
@@ -119,6 +132,7 @@ impl Mark {
     fn raise(&mut self, other: Self) {
         self.version = self.version.max(other.version);
         self.seq = self.seq.max(other.seq);
+        self.event = Fingerprint::later(self.event, other.event);
         self.is_deleted |= other.is_deleted;
     }
 }
@@ -139,7 +153,7 @@ mod tests {
         Mark {
             version,
             seq,
-            is_deleted: false,
+            ..Mark::default()
         }
     }
 
@@ -150,6 +164,25 @@ mod tests {
             marks.raise("n/s", mark);
         }
         assert_eq!(marks.recent["n/s"], at(3, 10));
+    }
+
+    #[test]
+    fn the_last_event_that_is_known_is_remembered_with_its_own_number() {
+        let with = |seq, event: &str| Mark {
+            event: Some(Fingerprint::of(seq, event.as_bytes())),
+            ..at(0, seq)
+        };
+        let mut marks = Marks::default();
+        // The answer to a repeat tells no more than a number.
+        for mark in [with(8, "eighth"), with(9, "ninth"), at(0, 10), with(7, "x")] {
+            marks.raise("n/s", mark);
+        }
+        let known = marks.recent["n/s"];
+        assert_eq!((known.seq, known.event), (10, with(9, "ninth").event));
+        // One of the same name that is made anew has nothing to do with that.
+        marks.forget("n/s");
+        marks.raise("n/s", with(1, "first"));
+        assert_eq!(marks.recent["n/s"], with(1, "first"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod clock;
 mod cluster;
 mod conformance;
 mod crash;
+mod durability;
 mod failover;
 mod lost;
 mod lost_writes;

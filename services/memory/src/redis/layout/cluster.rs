@@ -24,14 +24,17 @@ pub(super) fn slot(tag: &[u8]) -> u16 {
     crc % SLOTS
 }
 
-/// A range of slots and the address of the server that has them.
+/// A range of slots and the addresses of the server that has them and of its replicas.
 #[derive(Debug, PartialEq, Eq)]
 struct Range {
     from: u16,
     to: u16,
-    host: String,
-    port: u16,
+    master: Place,
+    replicas: Vec<Place>,
 }
+
+/// Host and port.
+type Place = (String, u16);
 
 /// Asks the servers that are known, and those that the search begins with.
 pub(super) async fn find(
@@ -40,14 +43,7 @@ pub(super) async fn find(
     slots: &[u16],
     known: &[Arc<Node>],
 ) -> StoreResult<Layout> {
-    let mut question = redis::cmd("CLUSTER");
-    question.arg("SLOTS");
-    let asked = known.iter().chain(seeds).cloned();
-    let ranges = first(asked, &question, |node, answer| {
-        let ranges = ranges(answer, node.endpoint.host()).ok()?;
-        (!ranges.is_empty()).then_some(ranges)
-    })
-    .await?;
+    let ranges = ask(seeds, known).await?;
     let known: Vec<_> = known.iter().chain(seeds).cloned().collect();
     let mut layout = Layout {
         nodes: Vec::new(),
@@ -58,7 +54,7 @@ pub(super) async fn find(
         let range = range.ok_or_else(|| {
             StoreError::unavailable(format!("the cluster has no server for slot {slot}"))
         })?;
-        let endpoint = template.at(&range.host, range.port);
+        let endpoint = template.at(&range.master.0, range.master.1);
         let there = endpoint.place();
         let same = |node: &Arc<Node>| node.endpoint.place() == there;
         let place = match layout.nodes.iter().position(same) {
@@ -73,6 +69,30 @@ pub(super) async fn find(
     Ok(layout)
 }
 
+/// The replicas of all servers.
+pub(super) async fn replicas(
+    seeds: &[Arc<Node>],
+    template: &Endpoint,
+    known: &[Arc<Node>],
+) -> StoreResult<Vec<Endpoint>> {
+    let ranges = ask(seeds, known).await?;
+    let replicas = ranges.iter().flat_map(|range| &range.replicas);
+    Ok(replicas
+        .map(|(host, port)| template.at(host, *port))
+        .collect())
+}
+
+async fn ask(seeds: &[Arc<Node>], known: &[Arc<Node>]) -> StoreResult<Vec<Range>> {
+    let mut question = redis::cmd("CLUSTER");
+    question.arg("SLOTS");
+    let asked = known.iter().chain(seeds).cloned();
+    first(asked, &question, |node, answer| {
+        let ranges = ranges(answer, node.endpoint.host()).ok()?;
+        (!ranges.is_empty()).then_some(ranges)
+    })
+    .await
+}
+
 /// What CLUSTER SLOTS answers. A server that does not know its own name is where it was asked.
 fn ranges(answer: Value, here: &str) -> Result<Vec<Range>, Odd> {
     let mut answer = Reply::new(answer)?;
@@ -81,23 +101,30 @@ fn ranges(answer: Value, here: &str) -> Result<Vec<Range>, Odd> {
         let mut range = answer.array()?;
         let mut number = || u16::try_from(range.int()?).map_err(|_| Odd);
         let (from, to) = (number()?, number()?);
-        let mut server = range.array()?;
-        let host = server
-            .optional()?
-            .filter(|host| !host.is_empty() && host != "?");
-        let host = match host {
-            Some(host) => String::from_utf8(host.into()).map_err(|_| Odd)?,
-            None => here.to_owned(),
-        };
-        let port = u16::try_from(server.int()?).map_err(|_| Odd)?;
+        let master = place(range.array()?, here)?;
+        let mut replicas = Vec::with_capacity(range.len());
+        while range.len() > 0 {
+            replicas.push(place(range.array()?, here)?);
+        }
         ranges.push(Range {
             from,
             to,
-            host,
-            port,
+            master,
+            replicas,
         });
     }
     Ok(ranges)
+}
+
+fn place(mut server: Reply, here: &str) -> Result<Place, Odd> {
+    let host = server
+        .optional()?
+        .filter(|host| !host.is_empty() && host != "?");
+    let host = match host {
+        Some(host) => String::from_utf8(host.into()).map_err(|_| Odd)?,
+        None => here.to_owned(),
+    };
+    Ok((host, u16::try_from(server.int()?).map_err(|_| Odd)?))
 }
 
 #[cfg(test)]
@@ -116,15 +143,20 @@ mod tests {
     fn a_server_without_a_name_is_where_it_was_asked() {
         let text = |text: &str| Value::BulkString(text.into());
         let server = |host| Value::Array(vec![host, Value::Int(7000), text("id")]);
-        let range =
-            |from, to, host| Value::Array(vec![Value::Int(from), Value::Int(to), server(host)]);
+        let range = |from, to, hosts: &[Value]| {
+            let ends = vec![Value::Int(from), Value::Int(to)];
+            let servers = hosts.iter().cloned().map(server);
+            Value::Array(ends.into_iter().chain(servers).collect())
+        };
         let answer = Value::Array(vec![
-            range(0, 99, text("10.0.0.1")),
-            range(100, 16383, Value::Nil),
+            range(0, 99, &[text("10.0.0.1"), text("10.0.0.2")]),
+            range(100, 16383, &[Value::Nil]),
         ]);
         let ranges = ranges(answer, "here").unwrap();
-        let hosts: Vec<_> = ranges.iter().map(|range| range.host.as_str()).collect();
+        let hosts: Vec<_> = ranges.iter().map(|range| range.master.0.as_str()).collect();
         assert_eq!(hosts, ["10.0.0.1", "here"]);
+        let replicas: Vec<_> = ranges.iter().map(|range| range.replicas.clone()).collect();
+        assert_eq!(replicas, [vec![("10.0.0.2".to_owned(), 7000)], vec![]]);
         assert_eq!((ranges[1].from, ranges[1].to), (100, 16383));
     }
 }

@@ -35,3 +35,40 @@ pub(super) async fn find(
         ))),
     }
 }
+
+/// Asks the sentinels for the master's replicas.
+pub(super) async fn replicas(
+    sentinels: &[Arc<Node>],
+    master: &str,
+    template: &Endpoint,
+) -> StoreResult<Vec<Endpoint>> {
+    let mut question = redis::cmd("SENTINEL");
+    question.arg("REPLICAS").arg(master);
+    let places = first(sentinels.iter().cloned(), &question, |_, answer| {
+        let mut replicas = Reply::new(answer).ok()?;
+        let mut places = Vec::with_capacity(replicas.len());
+        while replicas.len() > 0 {
+            places.extend(place(replicas.array().ok()?));
+        }
+        Some(places)
+    })
+    .await?;
+    let places = places.into_iter();
+    Ok(places
+        .map(|(host, port)| template.at(&host, port))
+        .collect())
+}
+
+/// Where a replica is, by what a sentinel says of it: names and values in turn.
+fn place(mut fields: Reply) -> Option<(String, u16)> {
+    let (mut host, mut port) = (None, None);
+    while fields.len() > 0 {
+        let (name, value) = (fields.text().ok()?, fields.text().ok()?);
+        match name.as_str() {
+            "ip" => host = Some(value),
+            "port" => port = value.parse().ok(),
+            _ => {}
+        }
+    }
+    host.zip(port)
+}

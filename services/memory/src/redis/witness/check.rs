@@ -1,12 +1,14 @@
 //! Whether a server has what was answered.
 
+use super::stored::{Stored, answer, text};
 use super::{Mark, Witness};
 use crate::aside;
+use crate::fingerprint::Fingerprint;
 use crate::port::{Quarantine, SessionKey, StoreResult};
 use crate::redis::failure::{Effect, odd};
 use crate::redis::keys::{self, PARTITIONS, session_of};
-use crate::redis::node::{Live, Node, Trouble};
-use crate::redis::script::{Odd, Reply};
+use crate::redis::node::{Live, Node};
+use crate::redis::script::Reply;
 use cairn_rpc::metrics::{self, counter};
 use redis::{Pipeline, Value};
 use std::collections::HashMap;
@@ -17,73 +19,26 @@ const AT_ONCE: usize = 256;
 /// Sessions that are named in the log; the others are counted.
 const NAMED: usize = 100;
 
-/// What a server is at the moment.
-pub(in crate::redis) struct Standing {
-    /// It takes writes.
-    pub(in crate::redis) is_master: bool,
-    /// Which process it is and whose writes it continues: as long as that is the same, it has what
-    /// it had. `None` if it does not tell.
-    pub(in crate::redis) lineage: Option<String>,
-}
-
-impl Standing {
-    /// Asks a server. One that may not tell is taken for a master of unknown lineage.
-    pub(in crate::redis) async fn of(node: &Node, live: &Live) -> StoreResult<Self> {
-        let mut info = Pipeline::new();
-        info.cmd("INFO").arg("server").arg("replication");
-        let text = match node.send_all_over(live.clone(), &info).await {
-            Ok(values) => values.into_iter().next().and_then(text),
-            Err(Trouble::Failed(error)) if error.code() == Some("NOPERM") => None,
-            Err(trouble) => return Err(trouble.told(node)),
-        };
-        Ok(text.map_or(
-            Self {
-                is_master: true,
-                lineage: None,
-            },
-            |text| Self::read(&text),
-        ))
-    }
-
-    fn read(text: &str) -> Self {
-        let field = |name: &str| {
-            let mut lines = text.lines();
-            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-        };
-        let lineage = field("run_id").zip(field("master_replid"));
-        Self {
-            is_master: field("role") != Some("slave"),
-            lineage: lineage.map(|(process, writes)| format!("{process} {writes}")),
-        }
-    }
-}
-
-fn text(value: Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
-        Value::VerbatimString { text, .. } | Value::SimpleString(text) => Some(text),
-        _ => None,
-    }
-}
-
-/// What a server has of a session.
+/// How it shows that acknowledged writes of a session are gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stored {
-    Nothing,
-    Deleted,
-    At(Mark),
+enum Loss {
+    /// There is less than was known.
+    Behind,
+    /// There is as much, but somebody else has written it: the event of that number is another.
+    Overwritten { seq: u64 },
 }
 
 /// A session of which acknowledged writes are gone.
-struct Behind {
+struct Lost {
     key: SessionKey,
     known: Mark,
     stored: Stored,
+    loss: Loss,
 }
 
 impl Witness {
-    /// Holds what a server has against what was answered of its partitions, and sets aside what is
-    /// behind. `given` is the time that scripts are given, if they are given one.
+    /// Holds what a server has against what was answered of its partitions, and sets aside what has
+    /// lost something. `given` is the time that scripts are given, if they are given one.
     pub(in crate::redis) async fn check(
         &self,
         node: &Node,
@@ -94,30 +49,49 @@ impl Witness {
         if has(0) {
             self.check_identity(node, live).await?;
         }
-        let mut behind = Vec::new();
+        let mut lost = Vec::new();
         for part in self.known(has).chunks(AT_ONCE) {
-            let mut questions = Pipeline::new();
-            for (key, _) in part {
-                let hash = self.names.session(key).hash();
-                let question = questions.cmd("HMGET").arg(hash);
-                question.arg(&["del", "ver", "seq"]);
-            }
-            let answers = node.send_all_over(live.clone(), &questions).await;
+            let answers = node
+                .send_all_over(live.clone(), &self.questions(part))
+                .await;
             let answers = answers.map_err(|trouble| trouble.told(node))?;
-            for ((key, known), answer) in part.iter().zip(answers) {
-                let stored = stored(answer).map_err(|error| odd(Effect::Reads, error))?;
-                if is_behind(known, stored) {
-                    let (key, known) = (key.clone(), *known);
-                    behind.push(Behind { key, known, stored });
+            let mut answers = answers.into_iter();
+            for (key, known) in part {
+                let (stored, there) =
+                    answer(known, &mut answers).map_err(|error| odd(Effect::Reads, error))?;
+                if let Some(loss) = loss(known, stored, there) {
+                    lost.push(Lost {
+                        key: key.clone(),
+                        known: *known,
+                        stored,
+                        loss,
+                    });
                 }
             }
         }
-        if behind.is_empty() {
+        if lost.is_empty() {
             return Ok(());
         }
-        self.put_aside(node, live, &behind, given).await?;
-        self.tell(node, &behind);
+        self.put_aside(node, live, &lost, given).await?;
+        self.tell(node, &lost);
         Ok(())
+    }
+
+    /// What is asked of sessions. The event comes first: a session that is deleted meanwhile has
+    /// neither then.
+    fn questions(&self, sessions: &[(SessionKey, Mark)]) -> Pipeline {
+        let mut questions = Pipeline::new();
+        for (key, known) in sessions {
+            let names = self.names.session(key);
+            if let Some(event) = known.event {
+                let id = format!("{}-0", event.seq);
+                let question = questions.cmd("XRANGE").arg(names.journal());
+                question.arg(&id).arg(&id);
+            }
+            let question = questions.cmd("HMGET").arg(names.hash());
+            question.arg(&["del", "ver", "seq"]);
+        }
+        questions
     }
 
     /// The sessions of these partitions that something is known of, also by who follows them.
@@ -129,10 +103,11 @@ impl Witness {
                 known.extend(key.map(|key| (key, *mark)));
             }
         }
-        for (key, seq) in self.hub.followed() {
+        for (key, seq, event) in self.hub.followed() {
             if seq > 0 && has(keys::partition(&key)) {
                 let mark = Mark {
                     seq,
+                    event,
                     ..Mark::default()
                 };
                 known.entry(key).or_default().raise(mark);
@@ -168,12 +143,12 @@ impl Witness {
         &self,
         node: &Node,
         live: &Live,
-        behind: &[Behind],
+        lost: &[Lost],
         given: Option<i64>,
     ) -> StoreResult<()> {
         let mut commands = Pipeline::new();
         commands.add_command(self.set_aside.load());
-        for Behind { key, stored, .. } in behind {
+        for Lost { key, stored, .. } in lost {
             if let Stored::At(_) = stored {
                 let names = self.names.session(key);
                 let keys = names.for_setting_aside();
@@ -188,10 +163,8 @@ impl Witness {
         let done = node.send_all_over(live.clone(), &commands).await;
         let done = done.map_err(|trouble| trouble.told(node))?;
         // The first answer is that of the script, which is known now.
-        let left = behind
-            .iter()
-            .filter(|it| matches!(it.stored, Stored::At(_)));
-        for (Behind { key, .. }, answer) in left.zip(done.into_iter().skip(1)) {
+        let left = lost.iter().filter(|it| matches!(it.stored, Stored::At(_)));
+        for (Lost { key, .. }, answer) in left.zip(done.into_iter().skip(1)) {
             // Somebody else may have been faster, and has told.
             if is_new(answer) {
                 aside::tell(key, Quarantine::WritesLost);
@@ -200,9 +173,15 @@ impl Witness {
         Ok(())
     }
 
-    fn tell(&self, node: &Node, behind: &[Behind]) {
+    fn tell(&self, node: &Node, lost: &[Lost]) {
         let server = node.name();
-        for Behind { key, known, stored } in behind.iter().take(NAMED) {
+        for Lost {
+            key,
+            known,
+            stored,
+            loss,
+        } in lost.iter().take(NAMED)
+        {
             let session = format!("{}/{}", key.namespace(), key.session());
             let (version, seq, left) = match stored {
                 Stored::At(mark) if known.is_deleted => (
@@ -210,7 +189,7 @@ impl Witness {
                     mark.seq,
                     "its deletion is lost; it is set aside",
                 ),
-                Stored::At(mark) => (mark.version, mark.seq, "it is set aside"),
+                Stored::At(mark) => (mark.version, mark.seq, loss.left()),
                 Stored::Nothing | Stored::Deleted => (0, 0, "nothing is left of it"),
             };
             tracing::error!(
@@ -224,21 +203,26 @@ impl Witness {
                 "acknowledged writes of a session are lost"
             );
         }
-        let sessions = behind.len();
+        let sessions = lost.len();
         tracing::error!(
             server,
             sessions,
-            "the server has an older state than it had: acknowledged writes are lost"
+            "the server has another state than it had: acknowledged writes are lost"
         );
-        for Behind { key, stored, .. } in behind {
-            let member = keys::member(key);
-            self.marks(keys::partition(key)).forget(&member);
-            // Who follows it looks for itself.
+        for Lost {
+            key, stored, loss, ..
+        } in lost
+        {
+            self.forget(keys::partition(key), &keys::member(key));
             let last_seq = match stored {
                 Stored::At(mark) => mark.seq,
                 Stored::Nothing | Stored::Deleted => 0,
             };
-            self.hub.looked(key, last_seq);
+            match loss {
+                // Who follows it looks for itself.
+                Loss::Behind => self.hub.looked(key, last_seq),
+                Loss::Overwritten { seq } => self.hub.lost(key, seq.saturating_sub(1)),
+            }
         }
         self.count(sessions as u64);
     }
@@ -255,37 +239,35 @@ fn is_new(answer: Value) -> bool {
     words.is_ok_and(|(word, new)| word == "ok" && new == 1)
 }
 
-fn is_behind(known: &Mark, stored: Stored) -> bool {
-    match stored {
+impl Loss {
+    /// What became of what is left, for the log.
+    fn left(self) -> &'static str {
+        match self {
+            Self::Behind => "it is set aside",
+            Self::Overwritten { .. } => "others have written since; it is set aside",
+        }
+    }
+}
+
+/// Whether what is stored lacks what is known; `there` is the event in the place of the last that is
+/// known by more than its number.
+fn loss(known: &Mark, stored: Stored, there: Option<Fingerprint>) -> Option<Loss> {
+    let is_behind = match stored {
         // Somebody else may have deleted it since.
-        Stored::Deleted => false,
+        Stored::Deleted => return None,
         // The mark of a deletion does not last for ever.
         Stored::Nothing => !known.is_deleted,
         Stored::At(stored) => {
             known.is_deleted || stored.version < known.version || stored.seq < known.seq
         }
-    }
-}
-
-/// The answer to the fields `del`, `ver` and `seq`.
-fn stored(answer: Value) -> Result<Stored, Odd> {
-    let mut fields = Reply::new(answer)?;
-    if fields.optional()?.is_some() {
-        return Ok(Stored::Deleted);
-    }
-    let version = fields.value()?;
-    if version == Value::Nil {
-        return Ok(Stored::Nothing);
-    }
-    let number = |value| {
-        let number = crate::redis::script::int(&value).ok_or(Odd)?;
-        u64::try_from(number).map_err(|_| Odd)
     };
-    Ok(Stored::At(Mark {
-        version: number(version)?,
-        seq: number(fields.value()?)?,
-        is_deleted: false,
-    }))
+    match (is_behind, stored, known.event) {
+        (true, ..) => Some(Loss::Behind),
+        (false, Stored::At(_), Some(event)) if there != Some(event) => {
+            Some(Loss::Overwritten { seq: event.seq })
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -296,39 +278,58 @@ mod tests {
         Mark {
             version,
             seq,
-            is_deleted: false,
+            ..Mark::default()
         }
     }
 
-    #[test]
-    fn a_server_is_known_by_its_process_and_by_whose_writes_it_has() {
-        let text = "# Server\r\nrun_id:aa\r\n\r\n# Replication\r\nrole:master\r\n\
-                    master_replid:bb\r\nmaster_replid2:00\r\n";
-        let standing = Standing::read(text);
-        assert!(standing.is_master);
-        assert_eq!(standing.lineage.as_deref(), Some("aa bb"));
-        assert!(!Standing::read("role:slave\r\n").is_master);
-        assert_eq!(Standing::read("role:master\r\n").lineage, None);
+    fn event(seq: u64, event: &str) -> Option<Fingerprint> {
+        Some(Fingerprint::of(seq, event.as_bytes()))
     }
 
     #[test]
-    fn what_is_less_than_known_is_behind() {
+    fn what_is_less_than_known_is_lost() {
         let known = at(3, 9);
         for (stored, want) in [
-            (Stored::At(at(3, 9)), false),
-            (Stored::At(at(4, 12)), false),
-            (Stored::At(at(3, 8)), true),
-            (Stored::At(at(2, 9)), true),
-            (Stored::Nothing, true),
-            (Stored::Deleted, false),
+            (Stored::At(at(3, 9)), None),
+            (Stored::At(at(4, 12)), None),
+            (Stored::At(at(3, 8)), Some(Loss::Behind)),
+            (Stored::At(at(2, 9)), Some(Loss::Behind)),
+            (Stored::Nothing, Some(Loss::Behind)),
+            (Stored::Deleted, None),
         ] {
-            assert_eq!(is_behind(&known, stored), want, "{stored:?}");
+            assert_eq!(loss(&known, stored, None), want, "{stored:?}");
         }
         let deleted = Mark {
             is_deleted: true,
             ..known
         };
-        assert!(is_behind(&deleted, Stored::At(at(9, 99))));
-        assert!(!is_behind(&deleted, Stored::Nothing));
+        let back = Stored::At(at(9, 99));
+        assert_eq!(loss(&deleted, back, None), Some(Loss::Behind));
+        assert_eq!(loss(&deleted, Stored::Nothing, None), None);
+    }
+
+    #[test]
+    fn another_event_in_the_place_of_one_that_is_known_is_a_loss() {
+        let known = Mark {
+            event: event(9, "known"),
+            ..at(3, 9)
+        };
+        let overwritten = Some(Loss::Overwritten { seq: 9 });
+        for (stored, there, want) in [
+            (Stored::At(at(3, 9)), event(9, "known"), None),
+            (Stored::At(at(5, 12)), event(9, "known"), None),
+            (Stored::At(at(3, 9)), event(9, "other"), overwritten),
+            (Stored::At(at(5, 12)), event(9, "other"), overwritten),
+            (Stored::At(at(5, 12)), None, overwritten),
+            (Stored::At(at(5, 8)), None, Some(Loss::Behind)),
+            (Stored::At(at(2, 9)), event(9, "other"), Some(Loss::Behind)),
+            (Stored::Nothing, None, Some(Loss::Behind)),
+            (Stored::Deleted, None, None),
+        ] {
+            let context = format!("{stored:?} {there:?}");
+            assert_eq!(loss(&known, stored, there), want, "{context}");
+        }
+        // A number alone tells nothing of the event.
+        assert_eq!(loss(&at(3, 9), Stored::At(at(5, 12)), None), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Servers that come back with less than they had acknowledged: everybody who knew of it is told.
 
+mod past;
+
 use crate::support::work::{claim, creation, key, transition};
 use bytes::Bytes;
 use cairn_memory::port::*;
@@ -31,6 +33,13 @@ fn command(session: &str) -> AppendCommand {
             digest: Bytes::from("digest"),
         },
         event: Bytes::from("command"),
+    }
+}
+
+fn set(value: &str) -> MemoryWrite {
+    MemoryWrite::Set {
+        key: "key".to_owned(),
+        value: value.to_owned(),
     }
 }
 
@@ -158,9 +167,11 @@ async fn a_failover_that_loses_acknowledged_writes_is_told_to_all_who_knew_of_th
 #[tokio::test]
 async fn a_server_that_comes_back_with_all_is_nothing_to_tell_of() {
     let mut server = RedisServer::start();
-    let store = open(&RedisConfig::standalone(server.url())).await;
+    let config = RedisConfig::standalone(server.url());
+    let (store, elsewhere) = (open(&config).await, open(&config).await);
     store.create(creation("a", Some("one"))).await.unwrap();
     store.create(creation("b", None)).await.unwrap();
+    store.create(creation("c", None)).await.unwrap();
     store.delete(&key("b")).await.unwrap();
     let mut follower = caught_up(&store, "a").await;
     for version in 0..5 {
@@ -169,8 +180,32 @@ async fn a_server_that_comes_back_with_all_is_nothing_to_tell_of() {
         assert_eq!(next.unwrap().first_seq, 2 + version);
         let seen = follower.next().await.unwrap().unwrap();
         assert_eq!(seen[0].seq, 2 + version);
+        // What is sent again may be different each time, and only the first is stored: who has seen
+        // only the repeat does not know what is.
+        let again = Commit {
+            events: vec![Bytes::from(format!("again {version}"))],
+            ..transition("a", "one", version)
+        };
+        let again = answered(|| elsewhere.commit(again.clone())).await;
+        assert!(again.unwrap().duplicate);
+        let again = AppendCommand {
+            event: Bytes::from(format!("command {version}")),
+            ..command("c")
+        };
+        let first = store.append_command(command("c")).await.unwrap();
+        let again = elsewhere.append_command(again).await.unwrap();
+        assert_eq!((first.duplicate, first.seq), (version > 0, 2));
+        assert_eq!((again.duplicate, again.seq), (true, 2));
+        // The store adds the time to these.
+        if version == 4 {
+            assert_eq!(store.write_memory(&key("c"), set("value")).await, Ok(3));
+        }
     }
-    assert_eq!(*store.losses().borrow(), 0);
+    server.start_again();
+    for store in [&store, &elsewhere] {
+        answered(|| store.now()).await.unwrap();
+        assert_eq!(*store.losses().borrow(), 0);
+    }
     assert_eq!(set_aside(&store).await, [""; 0]);
 }
 

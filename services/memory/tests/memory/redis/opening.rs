@@ -22,7 +22,7 @@ fn at(server: &RedisServer) -> RedisConfig {
 async fn a_store_is_the_same_when_it_is_opened_again() {
     let server = RedisServer::start();
     let first = open(&at(&server)).await.unwrap();
-    assert_eq!(first.durability(), &Durability::Durable);
+    assert_eq!(*first.durability().borrow(), Durability::Durable);
     let again = open(&at(&server)).await.unwrap();
     assert_eq!(first.id(), again.id());
     let other = RedisConfig {
@@ -36,7 +36,7 @@ async fn a_store_is_the_same_when_it_is_opened_again() {
 async fn settings_that_lose_what_was_answered_are_told_or_refused() {
     let server = RedisServer::with(&[("appendfsync", "everysec")]);
     let store = open(&at(&server)).await.unwrap();
-    let told = store.durability().to_string();
+    let told = store.durability().borrow().to_string();
     assert!(told.contains("degraded"), "{told}");
     assert!(told.contains("appendfsync is everysec"), "{told}");
     let strict = RedisConfig {
@@ -99,7 +99,7 @@ async fn the_service_is_built_on_redis() {
         ..Config::default()
     };
     let opened = cairn_memory::open(config, Deps::default()).unwrap();
-    assert_eq!(opened.durability.name(), "degraded");
+    assert_eq!(opened.durability.borrow().name(), "degraded");
     assert!(opened.memory.store().now().await.unwrap() > 0);
     opened.memory.store().close().await;
     assert!(opened.memory.store().now().await.unwrap_err().is_closed());
@@ -162,7 +162,7 @@ async fn restricted(clock: Option<Arc<ManualClock>>) -> (RedisServer, RedisStore
 async fn subject() -> Subject {
     let clock = Arc::new(ManualClock::at(1_800_000_000_000));
     let (server, store) = restricted(Some(clock.clone())).await;
-    assert_eq!(store.durability(), &Durability::Durable);
+    assert_eq!(*store.durability().borrow(), Durability::Durable);
     let pass = move |ms| -> BoxFuture<'static, ()> {
         let _ = &server;
         clock.advance(Duration::from_millis(ms));

@@ -1,0 +1,83 @@
+//! What a server has of a session, as it answers.
+
+use super::Mark;
+use crate::fingerprint::Fingerprint;
+use crate::redis::script::{Odd, Reply, int};
+use redis::Value;
+
+pub(super) fn text(value: Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// What a server has of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stored {
+    Nothing,
+    Deleted,
+    At(Mark),
+}
+
+/// The answers to the questions about one session.
+pub(super) fn answer(
+    known: &Mark,
+    answers: &mut impl Iterator<Item = Value>,
+) -> Result<(Stored, Option<Fingerprint>), Odd> {
+    let there = match known.event {
+        Some(event) => entry(event.seq, answers.next().ok_or(Odd)?)?,
+        None => None,
+    };
+    Ok((stored(answers.next().ok_or(Odd)?)?, there))
+}
+
+/// The one entry of a journal that was asked for, if it is there: an id, and a field with its value.
+fn entry(seq: u64, answer: Value) -> Result<Option<Fingerprint>, Odd> {
+    let mut entries = Reply::new(answer)?;
+    if entries.len() == 0 {
+        return Ok(None);
+    }
+    let mut entry = entries.array()?;
+    entry.value()?;
+    let mut fields = entry.array()?;
+    fields.value()?;
+    Ok(Some(Fingerprint::of(seq, &fields.bytes()?)))
+}
+
+/// The answer to the fields `del`, `ver` and `seq`.
+fn stored(answer: Value) -> Result<Stored, Odd> {
+    let mut fields = Reply::new(answer)?;
+    if fields.optional()?.is_some() {
+        return Ok(Stored::Deleted);
+    }
+    let version = fields.value()?;
+    if version == Value::Nil {
+        return Ok(Stored::Nothing);
+    }
+    let number = |value| {
+        let number = int(&value).ok_or(Odd)?;
+        u64::try_from(number).map_err(|_| Odd)
+    };
+    Ok(Stored::At(Mark {
+        version: number(version)?,
+        seq: number(fields.value()?)?,
+        ..Mark::default()
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_of_a_journal_is_known_by_its_bytes() {
+        let text = |text: &str| Value::BulkString(text.into());
+        let fields = Value::Array(vec![text("m"), text("known")]);
+        let found = Value::Array(vec![Value::Array(vec![text("9-0"), fields])]);
+        assert_eq!(entry(9, found), Ok(Some(Fingerprint::of(9, b"known"))));
+        assert_eq!(entry(9, Value::Array(vec![])), Ok(None));
+        assert_eq!(entry(9, Value::Nil), Err(Odd));
+    }
+}
