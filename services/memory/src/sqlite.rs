@@ -1,7 +1,7 @@
 //! The embedded backend: one SQLite file, or memory for tests.
 //!
-//! One thread writes (`writer`), in groups that share an fsync; a session that is alone writes by
-//! itself (`desk`). Reads go to connections of their own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
+//! One thread writes (`writer`), in groups that share an fsync; reads go to connections of their
+//! own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
 //! survives. Only one process holds a file (`holder`); others may read it. What can be asked of the
 //! store is one file an operation: `create`, `copy`, `commit`, `append`, `claim`, `lease`, `memory`,
 //! `blob`, `idle` change it, and `read` reads it.
@@ -12,7 +12,6 @@ mod claim;
 mod commit;
 mod copy;
 mod create;
-mod desk;
 mod gather;
 mod holder;
 mod idle;
@@ -49,8 +48,6 @@ use crate::port::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use desk::{Desk, Ways};
-use gather::Recent;
 use open::{Opened, open_file, open_memory, open_target};
 use operation::{Operation, Shared, Task, Time};
 use readers::{Pool, Readers};
@@ -59,7 +56,6 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use writer::Writer;
 
@@ -74,7 +70,7 @@ const FOLLOW_EVENTS: usize = 1000;
 /// Dropping it waits until everything that was asked of it is done, and gives up the file.
 pub struct SqliteStore {
     /// `None` if the store is open for reading only.
-    writes: Option<Ways>,
+    tasks: Option<mpsc::Sender<Task>>,
     thread: Option<JoinHandle<()>>,
     readers: Readers,
     shared: Arc<Shared>,
@@ -116,7 +112,7 @@ impl SqliteStore {
     ) -> Result<Self, OpenError> {
         let pool = Pool::new(open_target(path.as_ref())?, options.readers);
         Ok(Self {
-            writes: None,
+            tasks: None,
             thread: None,
             readers: Readers::Pool(Arc::new(pool)),
             shared: Arc::new(shared(options, Vec::new())),
@@ -140,23 +136,17 @@ impl SqliteStore {
             shared: shared.clone(),
             max_pages,
             lease_floor: Cell::new(i64::MIN),
-            recent: Recent::default(),
-            done: Instant::now(),
-            took: Duration::ZERO,
             #[cfg(debug_assertions)]
             hook,
             #[cfg(debug_assertions)]
             commits: 0,
         };
-        let desk = Arc::new(Desk::new(writer));
-        let for_thread = desk.clone();
         let thread = std::thread::Builder::new()
             .name("cairn-store".to_owned())
-            .spawn(move || writer::run(&for_thread, queue))
+            .spawn(move || writer.run(queue))
             .map_err(|source| OpenError::Thread { source })?;
-        let queue = sender;
         Ok(Self {
-            writes: Some(Ways { desk, queue }),
+            tasks: Some(sender),
             thread: Some(thread),
             readers,
             shared,
@@ -164,13 +154,15 @@ impl SqliteStore {
     }
 
     async fn write<O: Operation>(&self, operation: O) -> StoreResult<O::Answer> {
-        let Some(writes) = &self.writes else {
+        let Some(tasks) = &self.tasks else {
             return Err(StoreError::unavailable(
                 "the store is open for reading only",
             ));
         };
         let (job, answer) = operation::pending(operation);
-        writes.write(job).await?;
+        if tasks.send(Task::Write(job)).await.is_err() {
+            return Err(StoreError::closed());
+        }
         let lost = |_| StoreError::unknown("the store closed before it answered");
         answer.await.map_err(lost)?
     }
@@ -196,7 +188,7 @@ impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.shared.hub.closed();
         self.readers.close_now();
-        drop(self.writes.take());
+        drop(self.tasks.take());
         if let Some(thread) = self.thread.take() {
             // A panic there was reported there.
             let _ = thread.join();
@@ -217,8 +209,11 @@ impl Store for SqliteStore {
     async fn close(&self) {
         self.shared.hub.closed();
         self.readers.close().await;
-        if let Some(writes) = &self.writes {
-            writes.close().await;
+        if let Some(tasks) = &self.tasks {
+            let (told, closed) = tokio::sync::oneshot::channel();
+            if tasks.send(Task::Close(told)).await.is_ok() {
+                let _ = closed.await;
+            }
         }
     }
 
@@ -298,7 +293,7 @@ impl Store for SqliteStore {
             })
         });
         let stream = follow(&self.shared.hub, key, after_seq, read).await?;
-        if self.writes.is_none() {
+        if self.tasks.is_none() {
             return Ok(readers::until_caught_up(stream));
         }
         Ok(stream)

@@ -16,9 +16,6 @@ const LOOK_BACK: usize = 32;
 /// Fewer sessions than this at work are not waited for.
 const FEWEST: usize = 8;
 
-/// So many transitions of one session, and of no other, show that it is alone.
-const ALONE: usize = 2;
-
 /// One moment of waiting; the system makes it about twice as long.
 pub(super) const MOMENT: Duration = Duration::from_micros(50);
 
@@ -44,13 +41,9 @@ impl Recent {
         if self.0.len() == LOOK_BACK {
             self.0.pop_front();
         }
-        self.0.push_back(name(session));
-    }
-
-    /// Whether the last transitions were all of this session, and there were some.
-    pub(super) fn is_alone(&self, session: &SessionKey) -> bool {
-        let name = name(session);
-        self.0.len() >= ALONE && self.0.iter().all(|seen| *seen == name)
+        let mut hasher = DefaultHasher::new();
+        session.hash(&mut hasher);
+        self.0.push_back(hasher.finish());
     }
 
     /// What was seen says nothing any more.
@@ -66,12 +59,6 @@ impl Recent {
         let sessions = (0..seen.len()).filter(|at| is_first(*at)).count();
         if sessions < FEWEST { 1 } else { sessions / 2 }
     }
-}
-
-fn name(session: &SessionKey) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    session.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -87,8 +87,8 @@ async fn send<O: Operation>(
     operation: O,
 ) -> tokio::sync::oneshot::Receiver<StoreResult<O::Answer>> {
     let (job, answer) = super::operation::pending(operation);
-    let writes = store.writes.as_ref().unwrap();
-    writes.queue.send(Task::Write(job)).await.unwrap();
+    let tasks = store.tasks.as_ref().unwrap();
+    tasks.send(Task::Write(job)).await.unwrap();
     answer
 }
 

@@ -6,7 +6,6 @@
 //! operation is tried by itself, so that one that cannot be done does not take others with it. A
 //! panic in an operation is such a failure, and not the end of the thread.
 
-use super::desk::Desk;
 use super::gather::{AWAKE, LOOK_EVERY, MOMENT, MOST_MOMENTS, QUIET, Recent};
 use super::holder::Lock;
 use super::operation::{Job, Shared, Task, Tx};
@@ -17,7 +16,7 @@ use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 /// Most operations that share a transaction.
@@ -33,65 +32,45 @@ pub(super) struct Writer {
     pub(super) max_pages: Option<u32>,
     /// No lease ends before this: saves looking for one that has.
     pub(super) lease_floor: Cell<i64>,
-    pub(super) recent: Recent,
-    /// When the last operations were done, and how long they took.
-    pub(super) done: Instant,
-    pub(super) took: Duration,
     #[cfg(debug_assertions)]
     pub(super) hook: Option<CommitHook>,
     #[cfg(debug_assertions)]
     pub(super) commits: u64,
 }
 
-/// Works until it is told to close, or every sender is gone, and everything that was sent before is
-/// done.
-pub(super) fn run(desk: &Desk, mut queue: mpsc::Receiver<Task>) {
-    let mut waiting = Vec::with_capacity(GROUP);
-    let mut closing = Vec::new();
-    while closing.is_empty()
-        && let Some(first) = next(&mut queue)
-    {
-        waiting.push(first);
-        let wanted = desk.lock().as_ref().map_or(1, Writer::wanted);
-        gather(&queue, wanted);
-        while waiting.len() < GROUP
-            && let Ok(task) = queue.try_recv()
-        {
-            waiting.push(task);
-        }
-        if let Some(writer) = desk.lock().as_mut() {
-            closing = writer.carry_out(&mut waiting);
-        }
-    }
-    drop(desk.lock().take());
-    for told in closing {
-        let _ = told.send(());
-    }
-}
-
 impl Writer {
-    /// How many operations the next group is to have.
-    fn wanted(&self) -> usize {
-        match self.done.elapsed() > QUIET {
-            true => 1,
-            false => self.recent.wanted(),
+    /// Works until it is told to close, or every sender is gone, and everything that was sent
+    /// before is done.
+    pub(super) fn run(mut self, mut queue: mpsc::Receiver<Task>) {
+        let mut waiting = Vec::with_capacity(GROUP);
+        let mut closing = Vec::new();
+        let mut recent = Recent::default();
+        let mut done = Instant::now();
+        while closing.is_empty()
+            && let Some(first) = next(&mut queue)
+        {
+            if done.elapsed() > QUIET {
+                recent.forget();
+            }
+            waiting.push(first);
+            gather(&queue, recent.wanted());
+            while waiting.len() < GROUP
+                && let Ok(task) = queue.try_recv()
+            {
+                waiting.push(task);
+            }
+            let sessions = waiting.iter().filter_map(Task::transition_of);
+            sessions.for_each(|session| recent.note(session));
+            closing = self.process(&mut waiting);
+            done = Instant::now();
+        }
+        drop(self);
+        for told in closing {
+            let _ = told.send(());
         }
     }
 
-    /// Does what it is given. Answers whom to tell once the file is given up, if that is asked for.
-    pub(super) fn carry_out(&mut self, tasks: &mut Vec<Task>) -> Vec<oneshot::Sender<()>> {
-        let began = Instant::now();
-        if began.duration_since(self.done) > QUIET {
-            self.recent.forget();
-        }
-        let sessions = tasks.iter().filter_map(Task::transition_of);
-        sessions.for_each(|session| self.recent.note(session));
-        let closing = self.process(tasks);
-        self.done = Instant::now();
-        self.took = self.done.duration_since(began);
-        closing
-    }
-
+    /// Answers whom to tell once the file is given up, if that is asked for.
     fn process(&mut self, tasks: &mut Vec<Task>) -> Vec<oneshot::Sender<()>> {
         let mut closing = Vec::new();
         let mut group = Vec::with_capacity(tasks.len());

@@ -127,7 +127,9 @@ fn check_calls(parent: &Session, child: &Session) {
                 assert_eq!(call.approval, None);
             }
             // The same call, wherever it is sent from.
-            CallStatus::Requested | CallStatus::Intended { .. } if may_be_made_again(&was) => {
+            CallStatus::Requested | CallStatus::Intended { .. }
+                if may_be_made_again(&was) || was.doubts > 0 =>
+            {
                 assert_eq!(call.origin.as_deref(), Some("parent"));
                 assert_eq!(call.status, was.status);
             }
