@@ -312,16 +312,6 @@ mod redis {
     }
 
     #[test]
-    fn over_a_cluster_a_plan_is_looked_at_before_it_is_carried_out() {
-        a_plan_is_looked_at_before_it_is_carried_out(&over(TestStore::cluster()));
-    }
-
-    #[test]
-    fn over_a_cluster_a_budget_holds_and_goes_on_when_a_person_says_so() {
-        a_budget_holds_and_goes_on_when_a_person_says_so(&over(TestStore::cluster()));
-    }
-
-    #[test]
     fn over_a_cluster_the_model_is_told_what_a_person_answers() {
         the_model_is_told_what_a_person_answers(&over(TestStore::cluster()));
     }

@@ -270,11 +270,6 @@ mod redis {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn over_a_cluster_a_run_can_be_cancelled_while_it_asks() {
-        a_run_can_be_cancelled_while_it_asks(TestStore::cluster()).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
     async fn over_a_cluster_an_answer_that_waits_to_take_effect_is_the_only_one() {
         an_answer_that_waits_to_take_effect_is_the_only_one(TestStore::cluster()).await;
     }

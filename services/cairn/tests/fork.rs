@@ -282,16 +282,6 @@ mod redis {
     }
 
     #[test]
-    fn over_a_cluster_a_fork_that_goes_on_comes_to_the_end() {
-        a_fork_that_goes_on_comes_to_the_end(&Place::over(TestStore::cluster()));
-    }
-
-    #[test]
-    fn over_a_cluster_what_was_sent_keeps_its_key() {
-        what_was_sent_keeps_its_key(&Place::over(TestStore::cluster()));
-    }
-
-    #[test]
     fn over_a_cluster_a_session_is_forked_at_any_point() {
         a_session_is_forked_at_any_point(&Place::over(TestStore::cluster()));
     }

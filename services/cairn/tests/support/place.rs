@@ -55,6 +55,27 @@ impl Place {
         (serving, address)
     }
 
+    /// Starts a command, and leaves it running with the server that it comes to, if there is one.
+    pub(crate) fn start(&self, arguments: &[&str]) -> (Running, Option<Running>) {
+        if self.store.is_file() {
+            return (self.site.start(arguments, &[]), None);
+        }
+        let (serving, address) = self.serve(&[]);
+        let there = [arguments, &["--server", &address]].concat();
+        (self.site.start(&there, &[]), Some(serving))
+    }
+
+    /// The ids of all sessions.
+    pub(crate) fn sessions(&self) -> Vec<String> {
+        let listed = self.with_code(0, &["sessions", "--json"]).out;
+        let lines = listed
+            .lines()
+            .map(|line| -> Value { serde_json::from_str(line).expect("a line of JSON") });
+        lines
+            .map(|it| it["id"].as_str().expect("an id").to_owned())
+            .collect()
+    }
+
     pub(crate) fn journal(&self, session: &str) -> Journal {
         Journal::read(&self.with_code(0, &["export", session]).out)
     }
