@@ -186,19 +186,10 @@ async fn a_failover_that_lost_writes_is_told_to_everybody_and_nothing_is_repeate
 
     for watch in [&mut of_work, &mut of_paused] {
         let told = watch.end().await;
-        let told = (told.kind(), told.reason_name(), told.to_string());
-        assert_eq!(
-            (told.0, &*told.1),
-            (ErrorKind::DataLoss, "WENT_BACK"),
-            "{}",
-            told.2
-        );
+        assert_eq!(told.reason_name(), "WENT_BACK", "{told}");
+        assert_eq!(told.kind(), ErrorKind::DataLoss, "{told}");
     }
-    let ended = at_work.wait_with_output().expect("its end");
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains("lost acknowledged writes"), "{said}");
-    assert!(said.contains("resume work --accept-loss"), "{said}");
+    check_command_is_told(at_work);
     world.check_clients_are_told("work", of_work.seen).await;
     world.check_clients_are_told("paused", of_paused.seen).await;
     world.check_an_operator_sees_it();
@@ -219,6 +210,59 @@ async fn a_failover_that_lost_writes_is_told_to_everybody_and_nothing_is_repeate
     // What the store had forgotten is made again, as was said; the pause is forgotten, too.
     let recorded = ["before", "after", "paid", "late"].map(|what| world.recorded(what));
     assert_eq!(recorded, [1, 1, 2, 1]);
+}
+
+/// The command that began the run in the session `work` ends with what is to be done.
+fn check_command_is_told(run: Child) {
+    let ended = run.wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("lost acknowledged writes"), "{said}");
+    assert!(said.contains("resume work --accept-loss"), "{said}");
+}
+
+/// Memory dies with the master, and with it what it remembers, and leases end before the store is back.
+/// Then only the process knows that owned the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_owned_a_session_knows_of_a_loss_that_memory_did_not_survive() {
+    let site = Site::new(CAIRN);
+    site.append("cairn.toml", GATE);
+    let store = TestStore::sentinel();
+    let mut world = World {
+        cluster: Cluster::start(&site, &store.variables()),
+        site: &site,
+        store,
+    };
+    let at_work = [("gate", "one"), ("record", "paid"), ("gate", "two")];
+    let run = world.begin("work", &at_work);
+    world.wait_for_file("began-one");
+    let servers = world.store.servers_of_sentinel();
+    servers.wait_until_replicated();
+    servers.cut_off_replica();
+    site.write("open-one", "");
+    world.wait_for_file("began-two");
+    assert_eq!(world.recorded("paid"), 1);
+    world.cluster.kill("memory");
+    let servers = world.store.servers_of_sentinel();
+    servers.master.kill();
+    servers.wait_until_promoted();
+    world.cluster.start_again("memory");
+    site.write("open-two", "");
+    let began = Instant::now();
+    let is_decided = |(status, _)| status == "quarantined" || status == "idle";
+    while !is_decided(world.listed("work")) {
+        assert!(began.elapsed() < PATIENCE, "{}", logs(&site));
+        tokio::time::sleep(LOOK).await;
+    }
+    let listed = world.listed("work");
+    let paid = world.recorded("paid");
+    let aside = (json!("quarantined"), json!("writes_lost"));
+    assert_eq!((listed, paid), (aside, 1));
+    // Its watch broke with memory, and it may have been told or not.
+    let ended = run.wait_with_output().expect("its end");
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    world.let_go_on("work", "open-two");
+    assert_eq!(world.recorded("paid"), 2);
 }
 
 impl World<'_> {
