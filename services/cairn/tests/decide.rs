@@ -1,4 +1,5 @@
-//! Requests to a session with an open question: a call whose outcome nobody knows.
+//! Requests to a session with an open question, a call whose outcome nobody knows: in a file, on Redis
+//! and on a cluster.
 
 #![allow(
     clippy::expect_used,
@@ -14,7 +15,7 @@ use cairn_proto::event as wire;
 use cairn_proto::event::settlement::{Done, Fail, Outcome, Retry, Skip};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
-use cairn_testkit::Cluster;
+use cairn_testkit::{Cluster, TestStore};
 use std::time::Duration;
 use support::Client;
 use tonic::{Code, Status};
@@ -122,7 +123,7 @@ async fn check_what_is_no_answer(client: &mut Client, id: &str) {
     assert_eq!(pending(client).await, before);
 }
 
-async fn each_doubt_is_answered_once_under_its_own_name(store: Option<String>) {
+async fn each_doubt_is_answered_once_under_its_own_name(store: TestStore) {
     let world = World::with_limit(SHORT, store);
     let served = Served::start(&world);
     let mut client = served.client().await;
@@ -174,7 +175,7 @@ async fn each_doubt_is_answered_once_under_its_own_name(store: Option<String>) {
     assert_eq!(world.calls(), 2, "the first call and its one retry");
 }
 
-async fn a_run_can_be_cancelled_while_it_asks(store: Option<String>) {
+async fn a_run_can_be_cancelled_while_it_asks(store: TestStore) {
     let world = World::with_limit(LONG, store);
     let served = Served::start(&world);
     let mut client = served.client().await;
@@ -197,9 +198,9 @@ async fn a_run_can_be_cancelled_while_it_asks(store: Option<String>) {
 
 /// The call may still be running in a process that lives: the answer has to wait, and meanwhile it
 /// is the only one.
-async fn an_answer_that_waits_to_take_effect_is_the_only_one(store: Option<String>) {
+async fn an_answer_that_waits_to_take_effect_is_the_only_one(store: TestStore) {
     let world = World::with_limit(LONG, store);
-    let mut cluster = Cluster::start(&world.site, &world.variables());
+    let mut cluster = Cluster::start(&world.site, &world.store.variables());
     let mut client = world::connect(&cluster.url()).await;
     world.start_run(&mut client).await;
     world.wait_for_call();
@@ -230,39 +231,46 @@ async fn an_answer_that_waits_to_take_effect_is_the_only_one(store: Option<Strin
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_file_each_doubt_is_answered_once_under_its_own_name() {
-    each_doubt_is_answered_once_under_its_own_name(None).await;
+    each_doubt_is_answered_once_under_its_own_name(TestStore::file()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_file_a_run_can_be_cancelled_while_it_asks() {
-    a_run_can_be_cancelled_while_it_asks(None).await;
+    a_run_can_be_cancelled_while_it_asks(TestStore::file()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_file_an_answer_that_waits_to_take_effect_is_the_only_one() {
-    an_answer_that_waits_to_take_effect_is_the_only_one(None).await;
+    an_answer_that_waits_to_take_effect_is_the_only_one(TestStore::file()).await;
 }
 
-/// Each needs a server of Redis. There nobody is known to be dead: an answer takes effect once the call
+/// Each needs servers of Redis. There nobody is known to be dead: an answer takes effect once the call
 /// can no longer be running.
 mod redis {
-    use cairn_testkit::RedisServer;
+    use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn each_doubt_is_answered_once_under_its_own_name() {
-        let redis = RedisServer::start();
-        super::each_doubt_is_answered_once_under_its_own_name(Some(redis.url())).await;
+    async fn over_redis_each_doubt_is_answered_once_under_its_own_name() {
+        each_doubt_is_answered_once_under_its_own_name(TestStore::redis()).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_run_can_be_cancelled_while_it_asks() {
-        let redis = RedisServer::start();
-        super::a_run_can_be_cancelled_while_it_asks(Some(redis.url())).await;
+    async fn over_redis_a_run_can_be_cancelled_while_it_asks() {
+        a_run_can_be_cancelled_while_it_asks(TestStore::redis()).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_answer_that_waits_to_take_effect_is_the_only_one() {
-        let redis = RedisServer::start();
-        super::an_answer_that_waits_to_take_effect_is_the_only_one(Some(redis.url())).await;
+    async fn over_redis_an_answer_that_waits_to_take_effect_is_the_only_one() {
+        an_answer_that_waits_to_take_effect_is_the_only_one(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_a_cluster_each_doubt_is_answered_once_under_its_own_name() {
+        each_doubt_is_answered_once_under_its_own_name(TestStore::cluster()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_a_cluster_an_answer_that_waits_to_take_effect_is_the_only_one() {
+        an_answer_that_waits_to_take_effect_is_the_only_one(TestStore::cluster()).await;
     }
 }

@@ -18,6 +18,7 @@ mod support;
 #[path = "elsewhere/world.rs"]
 mod world;
 
+use cairn_testkit::TestStore;
 use std::time::Duration;
 use world::{LEASE, Times, Wish, World};
 
@@ -37,8 +38,18 @@ fn median(mut times: Vec<Duration>) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_does_not_own_a_session_on_redis_tells_its_owner_at_once() {
+    the_owner_is_told_at_once(TestStore::redis()).await;
+}
+
+/// On a cluster hints are sharded: each server has those of its own partitions.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_does_not_own_a_session_on_a_redis_cluster_tells_its_owner_at_once() {
+    the_owner_is_told_at_once(TestStore::cluster()).await;
+}
+
+async fn the_owner_is_told_at_once(store: TestStore) {
     let site = world::site();
-    let world = World::start(&site);
+    let world = World::start(&site, store);
     let mut all = Vec::new();
     for wish in Wish::ALL {
         let mut times = Vec::new();

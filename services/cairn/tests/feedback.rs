@@ -1,12 +1,16 @@
 //! Changing the plan of a run through the command line: feedback, editing, doing again, pausing and
-//! skipping. Each command is a process of its own.
+//! skipping; in a file and on Redis. Each command is a process of its own, or comes to a server of its own.
 
 #![allow(
     clippy::expect_used,
     reason = "a test that cannot set up its world is over"
 )]
 
-use cairn_testkit::{Journal, Output, Site};
+#[path = "support/place.rs"]
+mod place;
+
+use cairn_testkit::{Journal, Output, Site, TestStore};
+use place::Place;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -30,12 +34,6 @@ effect = "effectful"
 time_limit_ms = 60000
 parameters = { type = "object" }
 "#;
-
-fn completed(site: &Site, arguments: &[&str]) -> Output {
-    let output = site.run(arguments);
-    assert_eq!(output.code, Some(0), "{arguments:?}: {output:?}");
-    output
-}
 
 fn json_of(output: &Output) -> Value {
     let lines: Vec<_> = output.out.lines().collect();
@@ -63,44 +61,46 @@ fn numbers(journal: &Journal) -> Vec<u64> {
         .collect()
 }
 
-fn goal_reached() -> Site {
-    let site = Site::new(CAIRN);
-    completed(&site, &["run", "--session", "s", GOAL]);
-    site
+fn goal_reached(store: TestStore) -> Place {
+    let place = Place::over(store);
+    place.with_code(0, &["run", "--session", "s", GOAL]);
+    place
 }
 
-fn two_recorded() -> Site {
-    let site = Site::new(CAIRN);
-    site.write("plan.json", TWO);
-    completed(&site, &["run", "--session", "s", "--plan", "plan.json"]);
-    site
+fn two_recorded(store: TestStore) -> Place {
+    let place = Place::over(store);
+    place.site.write("plan.json", TWO);
+    place.with_code(0, &["run", "--session", "s", "--plan", "plan.json"]);
+    place
 }
 
 /// How often `record` was called for this.
-fn recorded(site: &Site, what: &str) -> usize {
-    site.ledger().times(&format!(r#"{{"what":"{what}"}}"#))
+fn recorded(place: &Place, what: &str) -> usize {
+    place
+        .site
+        .ledger()
+        .times(&format!(r#"{{"what":"{what}"}}"#))
 }
 
-#[test]
-fn feedback_is_proposed_and_what_holds_is_not_done_again() {
-    let site = goal_reached();
-    let before = site.journal("s");
+fn feedback_is_proposed_and_what_holds_is_not_done_again(store: TestStore) {
+    let place = goal_reached(store);
+    let before = place.journal("s");
     // Nobody is there to say yes.
-    let proposed = site.run(&["feedback", "s", WISH]);
+    let proposed = place.run(&["feedback", "s", WISH]);
     assert_eq!(proposed.code, Some(3), "{proposed:?}");
     for says in ["✓   1 ", "done, and kept", "+ ", "saved ", "plan apply s 1"] {
         assert!(proposed.out.contains(says), "{says}: {proposed:?}");
     }
-    let journal = site.journal("s");
+    let journal = place.journal("s");
     assert_eq!(journal.of_kind("plan_proposed").len(), 1);
     assert_eq!(journal.of_kind("plan_applied").len(), 1);
     assert_eq!(begun(&journal), begun(&before));
 
-    let applied = completed(&site, &["plan", "apply", "s", "1", "--json"]);
+    let applied = place.with_code(0, &["plan", "apply", "s", "1", "--json"]);
     let applied = json_of(&applied);
     assert_eq!(applied["revision"], 2, "{applied}");
-    completed(&site, &["resume", "s"]);
-    let journal = site.journal("s");
+    place.with_code(0, &["resume", "s"]);
+    let journal = place.journal("s");
     assert_eq!(journal.of_kind("run_completed").len(), 2);
     let begun = begun(&journal);
     assert!(begun.values().all(|&times| times == 1), "{begun:?}");
@@ -114,10 +114,9 @@ fn feedback_is_proposed_and_what_holds_is_not_done_again() {
     assert_eq!(newly, numbers.len() - kept, "{numbers:?}, {begun:?}");
 }
 
-#[test]
-fn feedback_as_json_is_one_object_whether_it_is_applied_or_not() {
-    let site = goal_reached();
-    let only_proposed = site.run(&["feedback", WISH, "--json"]);
+fn feedback_as_json_is_one_object_whether_it_is_applied_or_not(store: TestStore) {
+    let place = goal_reached(store);
+    let only_proposed = place.run(&["feedback", WISH, "--json"]);
     assert_eq!(only_proposed.code, Some(3), "{only_proposed:?}");
     let told = json_of(&only_proposed);
     assert_eq!(
@@ -131,43 +130,36 @@ fn feedback_as_json_is_one_object_whether_it_is_applied_or_not() {
         "{told}"
     );
 
-    let told = json_of(&completed(
-        &site,
-        &["feedback", "s", WISH, "--yes", "--json"],
-    ));
+    let told = json_of(&place.with_code(0, &["feedback", "s", WISH, "--yes", "--json"]));
     assert_eq!((&told["proposal"], &told["run"]), (&json!(2), &json!(1)));
     assert_eq!(told["applied"]["revision"], 2, "{told}");
     // The first proposal was for a plan that is not in force any more.
-    let late = site.run(&["plan", "apply", "s", "1"]);
+    let late = place.run(&["plan", "apply", "s", "1"]);
     assert_eq!(late.code, Some(1), "{late:?}");
     for says in ["moved on", "plan show s"] {
         assert!(late.err.contains(says), "{says}: {late:?}");
     }
-    let unknown = site.run(&["plan", "apply", "s", "9"]);
+    let unknown = place.run(&["plan", "apply", "s", "9"]);
     assert_eq!(unknown.code, Some(1), "{unknown:?}");
     assert!(unknown.err.contains("proposal 9"), "{unknown:?}");
-    let empty = site.run(&["feedback", "s", " "]);
+    let empty = place.run(&["feedback", "s", " "]);
     assert_eq!(empty.code, Some(2), "{empty:?}");
-    let forgotten = site.run(&["feedback", "s"]);
+    let forgotten = place.run(&["feedback", "s"]);
     assert_eq!(forgotten.code, Some(2), "{forgotten:?}");
 }
 
-#[test]
-fn a_plan_is_edited_in_a_file() {
-    let site = two_recorded();
-    let shown = completed(&site, &["plan", "show", "s", "--json"]).out;
-    site.write("same.json", &shown);
-    let same = completed(
-        &site,
-        &["plan", "edit", "s", "--file", "same.json", "--yes"],
-    );
+fn a_plan_is_edited_in_a_file(store: TestStore) {
+    let place = two_recorded(store);
+    let shown = place.with_code(0, &["plan", "show", "s", "--json"]).out;
+    place.site.write("same.json", &shown);
+    let same = place.with_code(0, &["plan", "edit", "s", "--file", "same.json", "--yes"]);
     assert_eq!(same.out, "nothing was changed\n");
     let mut plan: Value = serde_json::from_str(&shown).expect("JSON");
     plan["steps"][1]["arguments"]["what"] = "three".into();
     let more = json!({"tool": "record", "arguments": {"what": "four"}});
     plan["steps"].as_array_mut().expect("steps").push(more);
-    site.write("new.json", &plan.to_string());
-    let edited = completed(&site, &["plan", "edit", "s", "--file", "new.json", "--yes"]);
+    place.site.write("new.json", &plan.to_string());
+    let edited = place.with_code(0, &["plan", "edit", "s", "--file", "new.json", "--yes"]);
     for says in [
         "✓   1 ",
         "-   2 ",
@@ -177,13 +169,13 @@ fn a_plan_is_edited_in_a_file() {
     ] {
         assert!(edited.out.contains(says), "{says}: {edited:?}");
     }
-    completed(&site, &["resume", "s"]);
+    place.with_code(0, &["resume", "s"]);
     for what in ["one", "two", "three", "four"] {
-        assert_eq!(recorded(&site, what), 1, "{what}");
+        assert_eq!(recorded(&place, what), 1, "{what}");
     }
-    assert_eq!(numbers(&site.journal("s")), [1, 3, 4]);
+    assert_eq!(numbers(&place.journal("s")), [1, 3, 4]);
 
-    let diff = completed(&site, &["plan", "diff", "s", "1", "2", "--json"]);
+    let diff = place.with_code(0, &["plan", "diff", "s", "1", "2", "--json"]);
     let steps = json_of(&diff)["steps"].clone();
     let steps = steps.as_array().expect("steps").iter();
     let steps: Vec<_> = steps
@@ -192,25 +184,26 @@ fn a_plan_is_edited_in_a_file() {
     let want = [(1, "kept"), (3, "added"), (4, "added"), (2, "removed")];
     let want = want.map(|(number, change)| (Some(number), json!(change)));
     assert_eq!(steps, want);
-    let none = site.run(&["plan", "diff", "1", "3"]);
+    let none = place.run(&["plan", "diff", "1", "3"]);
     assert_eq!(none.code, Some(1), "{none:?}");
     assert!(none.err.contains("revisions 1 to 2"), "{none:?}");
 
-    site.write("wrong.json", r#"{"steps": [{"titel": "x"}]}"#);
-    let wrong = site.run(&["plan", "edit", "s", "--file", "wrong.json"]);
+    place
+        .site
+        .write("wrong.json", r#"{"steps": [{"titel": "x"}]}"#);
+    let wrong = place.run(&["plan", "edit", "s", "--file", "wrong.json"]);
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
     assert!(wrong.err.contains("wrong.json"), "{wrong:?}");
 }
 
-#[test]
-fn a_plan_is_edited_in_an_editor() {
-    let site = two_recorded();
-    fs::create_dir(site.path().join("tmp")).expect("a folder");
-    let tmp = site.path().join("tmp").display().to_string();
+fn a_plan_is_edited_in_an_editor(store: TestStore) {
+    let place = two_recorded(store);
+    fs::create_dir(place.site.path().join("tmp")).expect("a folder");
+    let tmp = place.site.path().join("tmp").display().to_string();
     let left = || fs::read_dir(&tmp).expect("a folder").count();
     let edit = |editor: &str| {
         let variables = [("EDITOR", editor), ("TMPDIR", &tmp)];
-        site.run_with(&["plan", "edit", "s"], &variables)
+        place.run_with(&["plan", "edit", "s"], &variables)
     };
     let proposed = edit("sed -i s/two/three/");
     assert_eq!(proposed.code, Some(3), "{proposed:?}");
@@ -224,30 +217,29 @@ fn a_plan_is_edited_in_an_editor() {
     assert!(wrong.err.contains(&tmp), "{wrong:?}");
     let failed = edit("false");
     assert_eq!(failed.code, Some(1), "{failed:?}");
-    let nobody = site.run(&["plan", "edit", "s"]);
+    let nobody = place.run(&["plan", "edit", "s"]);
     assert_eq!(nobody.code, Some(2), "{nobody:?}");
     for says in ["VISUAL", "EDITOR", "--file"] {
         assert!(nobody.err.contains(says), "{says}: {nobody:?}");
     }
-    assert_eq!(site.journal("s").of_kind("plan_applied").len(), 1);
+    assert_eq!(place.journal("s").of_kind("plan_applied").len(), 1);
 }
 
-#[test]
-fn a_step_is_done_again_with_what_depends_on_it() {
-    let site = two_recorded();
-    let redone = completed(&site, &["redo", "s", "2"]);
+fn a_step_is_done_again_with_what_depends_on_it(store: TestStore) {
+    let place = two_recorded(store);
+    let redone = place.with_code(0, &["redo", "s", "2"]);
     for says in ["✓   1 ", "↻ ", "step 2 does not count", "(key "] {
         assert!(redone.out.contains(says), "{says}: {redone:?}");
     }
-    completed(&site, &["resume", "s"]);
-    assert_eq!((recorded(&site, "one"), recorded(&site, "two")), (1, 2));
-    let told = json_of(&completed(&site, &["redo", "s", "1", "--json"]));
+    place.with_code(0, &["resume", "s"]);
+    assert_eq!((recorded(&place, "one"), recorded(&place, "two")), (1, 2));
+    let told = json_of(&place.with_code(0, &["redo", "s", "1", "--json"]));
     assert_eq!(told["revision"], 3);
     assert_eq!(told["diff"]["steps"][0]["repeats"], 1, "{told}");
-    completed(&site, &["resume", "s"]);
-    assert_eq!((recorded(&site, "one"), recorded(&site, "two")), (2, 3));
-    assert_eq!(numbers(&site.journal("s")), [4, 5]);
-    let gone = site.run(&["redo", "s", "1"]);
+    place.with_code(0, &["resume", "s"]);
+    assert_eq!((recorded(&place, "one"), recorded(&place, "two")), (2, 3));
+    assert_eq!(numbers(&place.journal("s")), [4, 5]);
+    let gone = place.run(&["redo", "s", "1"]);
     assert_eq!(gone.code, Some(1), "{gone:?}");
     for says in ["step 1", "plan show s"] {
         assert!(gone.err.contains(says), "{says}: {gone:?}");
@@ -263,58 +255,115 @@ fn open_gate(site: &Site) -> File {
     gate
 }
 
-#[test]
-fn a_run_is_paused_loses_a_step_and_goes_on() {
-    let site = Site::new(CAIRN);
-    site.append("cairn.toml", GATE);
+fn a_run_is_paused_loses_a_step_and_goes_on(store: TestStore) {
+    let place = Place::over(store);
+    place.site.append("cairn.toml", GATE);
     for pipe in ["begun", "go"] {
-        let made = Command::new("mkfifo").arg(site.path().join(pipe)).status();
+        let made = Command::new("mkfifo")
+            .arg(place.site.path().join(pipe))
+            .status();
         assert!(made.expect("mkfifo can be started").success());
     }
     let steps = ["two", "three"].map(|what| json!({"tool": "record", "arguments": {"what": what}}));
     let [two, three] = steps;
     let gate = json!({"tool": "gate", "arguments": {}});
-    site.write(
+    place.site.write(
         "plan.json",
         &json!({"steps": [gate, two, three]}).to_string(),
     );
-    let mut running = site.start(&["run", "--session", "s", "--plan", "plan.json"], &[]);
-    let begun_line = fs::read_to_string(site.path().join("begun"));
+    let run = ["run", "--session", "s", "--plan", "plan.json"];
+    let (mut running, _serving) = place.start(&run);
+    let begun_line = fs::read_to_string(place.site.path().join("begun"));
     assert_eq!(begun_line.expect("a call begins"), "begun\n");
 
-    let paused = completed(&site, &["pause", "s", "--reason", "lunch", "--json"]);
+    let paused = place.with_code(0, &["pause", "s", "--reason", "lunch", "--json"]);
     assert_eq!(json_of(&paused), json!({"session": "s", "run": 1}));
     // The call with side effects may end; then whoever did the work ends, too.
-    let gate = open_gate(&site);
+    let gate = open_gate(&place.site);
     assert_eq!(running.wait_for_code(), Some(3));
     drop(gate);
-    let again = site.run(&["pause", "s"]);
+    let again = place.run(&["pause", "s"]);
     assert_eq!(again.code, Some(1), "{again:?}");
     assert!(again.err.contains("paused already"), "{again:?}");
-    let journal = site.journal("s");
+    let journal = place.journal("s");
     assert_eq!(journal.of_kind("run_paused")[0]["reason"], "lunch");
     assert_eq!(begun(&journal), BTreeMap::from([(1, 1)]));
-    let shown = json_of(&completed(&site, &["show", "s", "--json"]));
+    let shown = json_of(&place.with_code(0, &["show", "s", "--json"]));
     assert_eq!(shown["session"]["latest_run"]["status"], "paused");
-    assert_eq!(site.run(&["watch", "s", "--no-follow"]).code, Some(3));
+    assert_eq!(place.run(&["watch", "s", "--no-follow"]).code, Some(3));
 
-    let skipped = completed(&site, &["skip", "s", "2", "--reason", "by hand", "--json"]);
+    let skipped = place.with_code(0, &["skip", "s", "2", "--reason", "by hand", "--json"]);
     assert_eq!(
         json_of(&skipped),
         json!({"session": "s", "run": 1, "step": 2})
     );
-    let twice = site.run(&["skip", "s", "2"]);
+    let twice = place.run(&["skip", "s", "2"]);
     assert_eq!(twice.code, Some(1), "{twice:?}");
     assert!(twice.err.contains("plan show s"), "{twice:?}");
-    let plan = completed(&site, &["plan", "show", "s"]);
+    let plan = place.with_code(0, &["plan", "show", "s"]);
     for says in ["revision 1 (3 steps, chain)", "-  2 record", "by hand"] {
         assert!(plan.out.contains(says), "{says}: {plan:?}");
     }
-    let resumed = completed(&site, &["resume", "s"]);
+    let resumed = place.with_code(0, &["resume", "s"]);
     assert!(resumed.out.contains("step 3 completed"), "{resumed:?}");
-    assert_eq!((recorded(&site, "two"), recorded(&site, "three")), (0, 1));
-    let journal = site.journal("s");
+    assert_eq!((recorded(&place, "two"), recorded(&place, "three")), (0, 1));
+    let journal = place.journal("s");
     assert_eq!(begun(&journal), BTreeMap::from([(1, 1), (3, 1)]));
-    let ended = site.run(&["pause", "s"]);
+    let ended = place.run(&["pause", "s"]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
+}
+
+#[test]
+fn in_a_file_feedback_is_proposed_and_what_holds_is_not_done_again() {
+    feedback_is_proposed_and_what_holds_is_not_done_again(TestStore::file());
+}
+
+#[test]
+fn in_a_file_feedback_as_json_is_one_object_whether_it_is_applied_or_not() {
+    feedback_as_json_is_one_object_whether_it_is_applied_or_not(TestStore::file());
+}
+
+#[test]
+fn in_a_file_a_plan_is_edited_in_a_file() {
+    a_plan_is_edited_in_a_file(TestStore::file());
+}
+
+#[test]
+fn in_a_file_a_plan_is_edited_in_an_editor() {
+    a_plan_is_edited_in_an_editor(TestStore::file());
+}
+
+#[test]
+fn in_a_file_a_step_is_done_again_with_what_depends_on_it() {
+    a_step_is_done_again_with_what_depends_on_it(TestStore::file());
+}
+
+#[test]
+fn in_a_file_a_run_is_paused_loses_a_step_and_goes_on() {
+    a_run_is_paused_loses_a_step_and_goes_on(TestStore::file());
+}
+
+/// Each needs a server of Redis.
+mod redis {
+    use super::*;
+
+    #[test]
+    fn over_redis_feedback_is_proposed_and_what_holds_is_not_done_again() {
+        feedback_is_proposed_and_what_holds_is_not_done_again(TestStore::redis());
+    }
+
+    #[test]
+    fn over_redis_a_plan_is_edited_in_a_file() {
+        a_plan_is_edited_in_a_file(TestStore::redis());
+    }
+
+    #[test]
+    fn over_redis_a_step_is_done_again_with_what_depends_on_it() {
+        a_step_is_done_again_with_what_depends_on_it(TestStore::redis());
+    }
+
+    #[test]
+    fn over_redis_a_run_is_paused_loses_a_step_and_goes_on() {
+        a_run_is_paused_loses_a_step_and_goes_on(TestStore::redis());
+    }
 }

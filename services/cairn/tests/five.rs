@@ -1,5 +1,6 @@
 //! The five services as five processes: the same journal as in one, and every one of them may be
-//! killed.
+//! killed, and so may the servers of their store. A failover goes unnoticed, or if it has lost something
+//! is told.
 
 #![allow(
     clippy::expect_used,
@@ -10,13 +11,17 @@
 
 mod support;
 
+#[path = "five/redis_failover.rs"]
+mod redis_failover;
+#[path = "five/redis_lost_writes.rs"]
+mod redis_lost_writes;
 #[path = "kill_serve/watcher.rs"]
 mod watcher;
 
 use cairn_proto::event as wire;
 use cairn_rpc::Link;
 use cairn_testkit::cluster::SERVICES;
-use cairn_testkit::{Cluster, Journal, Site};
+use cairn_testkit::{Cluster, Journal, Site, TestStore};
 use std::time::Duration;
 use support::{Client, chain};
 use watcher::Watcher;
@@ -77,12 +82,11 @@ const PLAYED: &str = r#"{"match": {"contains": "Record two lines."}, "reply": {"
 
 #[test]
 fn five_processes_write_the_journal_of_one() {
-    compare_with_one_process(&[]);
+    compare_with_one_process(&TestStore::file());
 }
 
-/// The same requests in one process, over a file, and in five over the store that the variables
-/// name.
-fn compare_with_one_process(variables: &[(&str, &str)]) {
+/// The same requests in one process, over a file, and in five over this store.
+fn compare_with_one_process(store: &TestStore) {
     let plan = r#"{"order": "graph", "steps": [
         {"tool": "list_files", "arguments": {"path": "docs"}},
         {"tool": "record", "arguments": {"what": "one"}},
@@ -112,7 +116,7 @@ fn compare_with_one_process(variables: &[(&str, &str)]) {
         // The requests have one name, and so each has a store of its own.
         let prefix = format!("case-{number}");
         let of_case = [("CAIRN_STORE__REDIS__PREFIX", prefix.as_str())];
-        let cluster = Cluster::start(five, &[variables, &of_case].concat());
+        let cluster = Cluster::start(five, &[&store.variables()[..], &of_case].concat());
         let mine = journal(five, &["--server", &cluster.url()], arguments);
         mine.check();
         mine.check_like(&reference);
@@ -126,36 +130,31 @@ fn compare_with_one_process(variables: &[(&str, &str)]) {
 
 /// A site whose leases outlast a slow machine's pauses.
 fn patient_site() -> Site {
+    site_with_lease("3s")
+}
+
+fn site_with_lease(lease: &str) -> Site {
     let site = Site::new(CAIRN);
     let settings = site.read("cairn.toml").expect("settings");
-    site.write(
-        "cairn.toml",
-        &settings.replace(r#"lease = "1s""#, r#"lease = "3s""#),
-    );
+    let lease = format!("lease = \"{lease}\"");
+    site.write("cairn.toml", &settings.replace(r#"lease = "1s""#, &lease));
     site
 }
 
 /// One process after the other is killed and started again while a run goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_process_may_be_killed_while_a_run_goes_on() {
-    kill_each(&[], || {}).await;
+    kill_each(TestStore::file()).await;
 }
 
-/// Each of the five processes is killed twice over the store that the variables name. After each
-/// round of kills something may be done to the store itself.
-async fn kill_each(variables: &[(&str, &str)], mut after_each_round: impl FnMut()) {
+/// Each of the five processes is killed twice over this store, and after each round of kills a server
+/// of the store.
+async fn kill_each(mut store: TestStore) {
     const ROUNDS: u32 = 20;
     const KILLS: usize = 2 * SERVICES.len();
-    let quiet = patient_site();
-    let mut undisturbed = Watcher::of(plan(ROUNDS));
-    let cluster = Cluster::start(&quiet, &[]);
-    let nothing = Journal(Vec::new());
-    let ended = undisturbed.go_on_with(client(&cluster), &quiet, &nothing);
-    ended.await.expect("a run");
-    let reference = exported(&quiet, &cluster, &undisturbed.session);
-
+    let reference = undisturbed(&patient_site(), plan(ROUNDS)).await;
     let site = patient_site();
-    let mut cluster = Cluster::start(&site, variables);
+    let mut cluster = Cluster::start(&site, &store.variables());
     let mut watcher = Watcher::of(plan(ROUNDS));
     let (mut breaks, mut kills) = (0, 0);
     while !watcher.has_ended {
@@ -171,7 +170,7 @@ async fn kill_each(variables: &[(&str, &str)], mut after_each_round: impl FnMut(
             cluster.start_again(victim);
             kills += 1;
             if kills % SERVICES.len() == 0 {
-                after_each_round();
+                store.restart_a_server();
             }
         }
     }
@@ -192,6 +191,16 @@ async fn kill_each(variables: &[(&str, &str)], mut after_each_round: impl FnMut(
     );
 }
 
+/// The journal of a run that nobody disturbs, over a file.
+async fn undisturbed(site: &Site, run: wire::StartRun) -> Journal {
+    let mut watcher = Watcher::of(run);
+    let cluster = Cluster::start(site, &[]);
+    let nothing = Journal(Vec::new());
+    let ended = watcher.go_on_with(client(&cluster), site, &nothing);
+    ended.await.expect("a run");
+    exported(site, &cluster, &watcher.session)
+}
+
 fn exported(site: &Site, cluster: &Cluster<'_>, session: &str) -> Journal {
     let output = site.run(&["export", session, "--server", &cluster.url()]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -209,39 +218,27 @@ fn logs(site: &Site) -> String {
     SERVICES.map(read).concat()
 }
 
-/// The same over Redis, which is killed too.
+/// The same over servers of Redis, which are killed too.
 mod redis {
-    use super::{compare_with_one_process, kill_each};
-    use cairn_testkit::{RedisCluster, RedisServer};
+    use super::{TestStore, compare_with_one_process, kill_each};
 
     #[test]
     fn five_processes_over_redis_write_the_journal_of_one() {
-        let server = RedisServer::start();
-        compare_with_one_process(&[("CAIRN_STORE", &server.url())]);
+        compare_with_one_process(&TestStore::redis());
     }
 
     #[test]
     fn five_processes_over_a_cluster_write_the_journal_of_one() {
-        let cluster = RedisCluster::start();
-        let urls = cluster.urls().join(",");
-        compare_with_one_process(&[
-            ("CAIRN_STORE", &urls),
-            ("CAIRN_STORE__REDIS__MODE", "cluster"),
-        ]);
+        compare_with_one_process(&TestStore::cluster());
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn each_process_and_redis_may_be_killed_while_a_run_goes_on() {
-        let mut server = RedisServer::start();
-        let url = server.url();
-        let variables = [
-            ("CAIRN_STORE", url.as_str()),
-            ("CAIRN_STORE__REDIS__REQUIRE_DURABLE", "true"),
-        ];
-        kill_each(&variables, || {
-            server.kill();
-            server.start_again();
-        })
-        .await;
+        kill_each(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn each_process_and_a_server_of_a_cluster_may_be_killed_while_a_run_goes_on() {
+        kill_each(TestStore::cluster()).await;
     }
 }

@@ -1,4 +1,5 @@
-//! New sessions from any point of another one, through the command line: in a file and on Redis.
+//! New sessions from any point of another one, through the command line: in a file, on Redis and
+//! on a cluster.
 
 #![allow(
     clippy::expect_used,
@@ -8,7 +9,7 @@
 #[path = "fork/place.rs"]
 mod place;
 
-use cairn_testkit::{Journal, Output, Site};
+use cairn_testkit::{Journal, Output, Site, TestStore};
 use place::Place;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -238,51 +239,56 @@ fn what_was_sent_keeps_its_key(place: &Place) {
 
 #[test]
 fn in_a_file_a_fork_that_goes_on_comes_to_the_end() {
-    a_fork_that_goes_on_comes_to_the_end(&Place::in_a_file());
+    a_fork_that_goes_on_comes_to_the_end(&Place::over(TestStore::file()));
 }
 
 #[test]
 fn in_a_file_what_was_sent_keeps_its_key() {
-    what_was_sent_keeps_its_key(&Place::in_a_file());
+    what_was_sent_keeps_its_key(&Place::over(TestStore::file()));
 }
 
 #[test]
 fn in_a_file_a_session_is_forked_at_any_point() {
-    a_session_is_forked_at_any_point(&Place::in_a_file());
+    a_session_is_forked_at_any_point(&Place::over(TestStore::file()));
 }
 
 #[test]
 fn in_a_file_what_had_effects_is_not_done_again() {
-    what_had_effects_is_not_done_again(&Place::in_a_file());
+    what_had_effects_is_not_done_again(&Place::over(TestStore::file()));
 }
 
-/// Each needs a server of Redis.
+/// Each needs servers of Redis.
 mod redis {
     use super::*;
-    use cairn_testkit::RedisServer;
 
     #[test]
-    fn a_session_is_forked_at_any_point() {
-        let redis = RedisServer::start();
-        super::a_session_is_forked_at_any_point(&Place::served(Some(&redis.url())));
+    fn over_redis_a_fork_that_goes_on_comes_to_the_end() {
+        a_fork_that_goes_on_comes_to_the_end(&Place::over(TestStore::redis()));
     }
 
     #[test]
-    fn a_fork_that_goes_on_comes_to_the_end() {
-        let redis = RedisServer::start();
-        super::a_fork_that_goes_on_comes_to_the_end(&Place::served(Some(&redis.url())));
+    fn over_redis_what_was_sent_keeps_its_key() {
+        what_was_sent_keeps_its_key(&Place::over(TestStore::redis()));
     }
 
     #[test]
-    fn what_was_sent_keeps_its_key() {
-        let redis = RedisServer::start();
-        super::what_was_sent_keeps_its_key(&Place::served(Some(&redis.url())));
+    fn over_redis_a_session_is_forked_at_any_point() {
+        a_session_is_forked_at_any_point(&Place::over(TestStore::redis()));
     }
 
     #[test]
-    fn what_had_effects_is_not_done_again() {
-        let redis = RedisServer::start();
-        super::what_had_effects_is_not_done_again(&Place::served(Some(&redis.url())));
+    fn over_redis_what_had_effects_is_not_done_again() {
+        what_had_effects_is_not_done_again(&Place::over(TestStore::redis()));
+    }
+
+    #[test]
+    fn over_a_cluster_a_session_is_forked_at_any_point() {
+        a_session_is_forked_at_any_point(&Place::over(TestStore::cluster()));
+    }
+
+    #[test]
+    fn over_a_cluster_what_had_effects_is_not_done_again() {
+        what_had_effects_is_not_done_again(&Place::over(TestStore::cluster()));
     }
 }
 

@@ -12,7 +12,7 @@ mod support;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, Link, RpcError};
-use cairn_testkit::{Cluster, Site};
+use cairn_testkit::{Cluster, Site, TestStore};
 use std::time::{Duration, Instant};
 use support::{Client, chain, check_completed, tool_step, watch_to_end};
 
@@ -79,10 +79,10 @@ async fn insist(client: &mut Client, request_id: &str, run: &wire::StartRun) -> 
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_system_refuses_what_is_new_and_takes_it_when_there_is_room() {
+async fn a_full_system_refuses_what_is_new_and_takes_it_when_there_is_room(store: TestStore) {
     let site = site();
-    let cluster = Cluster::start(&site, &[("CAIRN_SESSION__MAX_OWNED", "2")]);
+    let variables = [&store.variables()[..], &[("CAIRN_SESSION__MAX_OWNED", "2")]].concat();
+    let cluster = Cluster::start(&site, &variables);
     let mut client = client(&cluster);
     let run = chain(vec![tool_step("gate")]);
     let mut sessions = Vec::new();
@@ -107,6 +107,11 @@ async fn a_full_system_refuses_what_is_new_and_takes_it_when_there_is_room() {
     let listed = client.list_sessions(pb::ListSessionsRequest::default());
     let listed = listed.await.expect("a list").into_inner().sessions;
     assert_eq!(listed.len(), 3, "{listed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_a_full_system_refuses_what_is_new_and_takes_it_when_there_is_room() {
+    a_full_system_refuses_what_is_new_and_takes_it_when_there_is_room(TestStore::file()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,6 +192,11 @@ async fn steps_wait_for_a_free_executor_and_use_all_of_them() {
 mod redis {
     use super::*;
     use cairn_testkit::RedisServer;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_redis_a_full_system_refuses_what_is_new_and_takes_it_when_there_is_room() {
+        a_full_system_refuses_what_is_new_and_takes_it_when_there_is_room(TestStore::redis()).await;
+    }
 
     fn used(server: &RedisServer) -> u64 {
         let info = server.ask(&["INFO", "memory"]);

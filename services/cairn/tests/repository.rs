@@ -182,7 +182,14 @@ fn nothing_is_left_for_later_in_silence() {
 /// Where there is no `redis-server`, `-E 'not test(redis)'` leaves out what needs one.
 #[test]
 fn tests_that_start_redis_say_so_in_their_names() {
-    let servers = ["RedisServer", "RedisSentinel", "RedisCluster"];
+    let servers = [
+        "RedisServer",
+        "RedisSentinel",
+        "RedisCluster",
+        "TestStore::redis",
+        "TestStore::cluster",
+        "TestStore::sentinel",
+    ];
     let is_named = |path: &Path| path.to_string_lossy().contains("redis");
     let tests = code().into_iter().filter_map(|(path, text)| {
         let place = path.strip_prefix(root()).expect("below it").to_owned();

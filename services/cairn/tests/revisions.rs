@@ -21,11 +21,8 @@ mod script;
 #[path = "../../../shared/engine/tests/engine/revisions/table.rs"]
 mod table;
 
-use cairn::node::Parts;
-use cairn_memory::StoreConfig;
-use cairn_memory::redis::RedisConfig;
 use cairn_model::{ModelRegistry, RetryPolicy};
-use cairn_testkit::RedisServer;
+use cairn_testkit::TestStore;
 use case::Case;
 use futures::StreamExt as _;
 use script::{Played, Script, Scripted};
@@ -38,15 +35,22 @@ use table::{CHAINS, GRAPHS, STAGES};
 const AT_ONCE: usize = 12;
 
 /// Every row at every stage, each in a session of its own.
-async fn check_all(mut parts: Parts, script: &Arc<Script>) {
+async fn check_all(store: TestStore) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = Arc::new(Script::default());
+    let mut parts = parts(folder.path(), models(&script));
+    if !store.is_file() {
+        let config = serde_json::from_value(store.config());
+        parts.memory.store = config.expect("a store");
+    }
     let began = Instant::now();
-    parts.more_tools.push(Scripted::tool(Arc::clone(script)));
+    parts.more_tools.push(Scripted::tool(Arc::clone(&script)));
     parts.executor.retry = RetryPolicy::never();
     let node = node(parts).await;
     let rows = CHAINS.iter().chain(&GRAPHS).enumerate();
     let cases = rows.flat_map(|(number, row)| STAGES.map(|stage| (number, row, stage)));
     let cases = cases.map(|(number, row, stage)| {
-        let case = Case::new(number, row, stage, client(&node), Arc::clone(script));
+        let case = Case::new(number, row, stage, client(&node), Arc::clone(&script));
         tokio::spawn(Box::pin(case.check()))
     });
     let mut checked = 0;
@@ -68,22 +72,20 @@ fn models(script: &Arc<Script>) -> ModelRegistry {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_table_over_a_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let script = Arc::new(Script::default());
-    check_all(parts(folder.path(), models(&script)), &script).await;
+    check_all(TestStore::file()).await;
 }
 
-/// It needs a server of Redis.
+/// Each needs servers of Redis.
 mod redis {
-    use super::*;
+    use super::{TestStore, check_all};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn the_table_over_redis() {
-        let server = RedisServer::start();
-        let folder = tempfile::tempdir().expect("a folder");
-        let script = Arc::new(Script::default());
-        let mut parts = parts(folder.path(), models(&script));
-        parts.memory.store = StoreConfig::Redis(RedisConfig::standalone(server.url()));
-        check_all(parts, &script).await;
+        check_all(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_table_over_a_cluster() {
+        check_all(TestStore::cluster()).await;
     }
 }

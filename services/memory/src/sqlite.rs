@@ -7,6 +7,7 @@
 //! `blob`, `idle` change it, and `read` reads it.
 
 mod append;
+mod awake;
 mod blob;
 mod claim;
 mod commit;
@@ -47,6 +48,7 @@ use crate::port::{
     StoreError, StoreResult,
 };
 use async_trait::async_trait;
+use awake::Awake;
 use bytes::Bytes;
 use open::{Opened, open_file, open_memory, open_target};
 use operation::{Operation, Shared, Task, Time};
@@ -72,6 +74,7 @@ pub struct SqliteStore {
     /// `None` if the store is open for reading only.
     tasks: Option<mpsc::Sender<Task>>,
     thread: Option<JoinHandle<()>>,
+    awake: Awake,
     readers: Readers,
     shared: Arc<Shared>,
 }
@@ -114,6 +117,7 @@ impl SqliteStore {
         Ok(Self {
             tasks: None,
             thread: None,
+            awake: Awake::default(),
             readers: Readers::Pool(Arc::new(pool)),
             shared: Arc::new(shared(options, Vec::new())),
         })
@@ -148,6 +152,7 @@ impl SqliteStore {
         Ok(Self {
             tasks: Some(sender),
             thread: Some(thread),
+            awake: Awake::default(),
             readers,
             shared,
         })
@@ -163,8 +168,8 @@ impl SqliteStore {
         if tasks.send(Task::Write(job)).await.is_err() {
             return Err(StoreError::closed());
         }
-        let lost = |_| StoreError::unknown("the store closed before it answered");
-        answer.await.map_err(lost)?
+        let lost = || StoreError::unknown("the store closed before it answered");
+        self.awake.wait(answer).await.unwrap_or_else(|| Err(lost()))
     }
 }
 

@@ -256,6 +256,9 @@ impl OrchestratorService for Orchestrator {
             session: key.id.to_string(),
             accept_loss: request.get_ref().accept_loss,
         };
+        if release.accept_loss {
+            self.deps.owners.unsure.recall(&key);
+        }
         let mut ownership = self.deps.store.ownership();
         ownership
             .release_quarantine(for_session(&key, release))

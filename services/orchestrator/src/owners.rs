@@ -2,6 +2,7 @@
 
 mod back;
 mod claim;
+mod unsure;
 mod wanted;
 
 use crate::catalogue::Catalogue;
@@ -20,6 +21,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Request;
+use unsure::Unsure;
 use wanted::Wanted;
 
 pub(crate) use claim::claim;
@@ -37,6 +39,8 @@ pub(crate) struct Owners {
     freed: Notify,
     tasks: TaskTracker,
     wanted: Wanted,
+    /// What owners knew that ended while the store did not answer.
+    pub(crate) unsure: Unsure,
 }
 
 /// Under one lock, so that an owner that begins and a drain that begins do not miss each other.

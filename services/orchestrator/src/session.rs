@@ -147,6 +147,7 @@ impl Owner {
             Beginning::Created(loaded) => (*loaded, None),
             Beginning::TakenOver { holder_dead } => {
                 let loaded = tenure.insist(|_| deps.store.load(&key, None)).await?;
+                went_back::check(&deps, &key, loaded.version)?;
                 (loaded, Some(Input::TakenOver { holder_dead }))
             }
         };

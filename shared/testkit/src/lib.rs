@@ -9,6 +9,7 @@
 //! | [`journal`] | [`Journal`]: an exported journal and what must hold of any |
 //! | [`model_server`] | [`ModelServer`]: a language model that answers as the test says |
 //! | [`redis_server`] | [`RedisServer`], [`RedisCluster`], [`RedisSentinel`]: real servers of Redis, killed and started again |
+//! | [`stores`] | [`TestStore`]: a file, one server of Redis, a cluster, or a master with a sentinel: where a test's sessions are |
 //! | [`collector`] | [`Collector`]: where traces are sent to, and the spans that came |
 
 #![allow(
@@ -28,6 +29,8 @@ mod programs;
 #[cfg(target_os = "linux")]
 pub mod redis_server;
 pub mod site;
+#[cfg(target_os = "linux")]
+pub mod stores;
 
 #[cfg(target_os = "linux")]
 pub use changes::{Change, Changes};
@@ -39,3 +42,5 @@ pub use model_server::ModelServer;
 #[cfg(target_os = "linux")]
 pub use redis_server::{RedisCluster, RedisSentinel, RedisServer};
 pub use site::{Output, Site};
+#[cfg(target_os = "linux")]
+pub use stores::TestStore;

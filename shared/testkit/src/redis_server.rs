@@ -1,5 +1,11 @@
 //! Real servers of Redis, on this machine alone, killed and started again.
 
+mod cluster;
+mod sentinel;
+
+pub use cluster::RedisCluster;
+pub use sentinel::RedisSentinel;
+
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
@@ -189,111 +195,6 @@ impl RedisServer {
 impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-/// Three masters that share the slots, without replicas.
-#[derive(Debug)]
-pub struct RedisCluster {
-    /// Its servers.
-    pub servers: Vec<RedisServer>,
-}
-
-impl RedisCluster {
-    /// Starts a cluster, and returns when it answers. Takes a few seconds.
-    ///
-    /// # Panics
-    /// If the servers do not find together.
-    pub fn start() -> Self {
-        let ranges = [("0", "5460"), ("5461", "10922"), ("10923", "16383")];
-        let ports = ranges.map(|_| free_port().to_string());
-        let servers: Vec<_> = ports
-            .iter()
-            .map(|port| {
-                RedisServer::with(&[
-                    ("cluster-enabled", "yes"),
-                    ("cluster-port", port),
-                    ("cluster-node-timeout", "2000"),
-                ])
-            })
-            .collect();
-        for (number, (server, (from, to))) in (1..).zip(servers.iter().zip(ranges)) {
-            let number: u16 = number;
-            server.ask(&["CLUSTER", "ADDSLOTSRANGE", from, to]);
-            server.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &number.to_string()]);
-        }
-        for (server, port) in servers.iter().zip(&ports).skip(1) {
-            let words = ["CLUSTER", "MEET", "127.0.0.1"];
-            servers[0].ask(&[&words[..], &[&server.port.to_string(), port]].concat());
-        }
-        for server in &servers {
-            wait_until("a cluster", || {
-                let info = server.ask(&["CLUSTER", "INFO"]);
-                let slots = server.ask(&["CLUSTER", "SLOTS"]);
-                info.contains("cluster_state:ok")
-                    && servers
-                        .iter()
-                        .all(|other| slots.contains(&format!(":{}\r", other.port)))
-            });
-        }
-        Self { servers }
-    }
-
-    /// The addresses of its servers.
-    pub fn urls(&self) -> Vec<String> {
-        self.servers.iter().map(RedisServer::url).collect()
-    }
-}
-
-/// A master with a replica, and a sentinel that watches over both.
-#[derive(Debug)]
-pub struct RedisSentinel {
-    /// The master as long as it lives.
-    pub master: RedisServer,
-    /// The master afterwards.
-    pub replica: RedisServer,
-    sentinel: RedisServer,
-}
-
-impl RedisSentinel {
-    /// The name by which the sentinel knows the master.
-    pub const MASTER: &str = "cairn-master";
-
-    /// Starts all three, and returns when the replica has what the master has.
-    ///
-    /// # Panics
-    /// If they do not find together.
-    pub fn start() -> Self {
-        let master = RedisServer::start();
-        let port = master.port.to_string();
-        let replica = RedisServer::with(&[("replicaof", &format!("127.0.0.1 {port}"))]);
-        wait_until("a replica", || {
-            replica
-                .ask(&["INFO", "replication"])
-                .contains("master_link_status:up")
-        });
-        let name = Self::MASTER;
-        let settings = format!(
-            "sentinel monitor {name} 127.0.0.1 {port} 1\n\
-             sentinel down-after-milliseconds {name} 500\n\
-             sentinel failover-timeout {name} 3000\n"
-        );
-        let arguments = [SETTINGS.to_owned(), "--sentinel".to_owned()];
-        let sentinel = RedisServer::launch(&arguments, &settings);
-        let question = ["SENTINEL", "REPLICAS", name];
-        wait_until("a sentinel", || {
-            sentinel.ask(&question).contains(&replica.port.to_string())
-        });
-        Self {
-            master,
-            replica,
-            sentinel,
-        }
-    }
-
-    /// The address of the sentinel.
-    pub fn url(&self) -> String {
-        self.sentinel.url()
     }
 }
 

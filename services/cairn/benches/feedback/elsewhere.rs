@@ -3,13 +3,14 @@
 
 use crate::percentile;
 use crate::world::{self, Wish, World};
+use cairn_testkit::TestStore;
 
 /// Requests of each kind.
 const TIMES: usize = 60;
 
 pub(crate) async fn measure() {
     let site = world::site();
-    let world = World::start(&site);
+    let world = World::start(&site, TestStore::redis());
     println!(
         "{:<34} {:>10} {:>10} {:>10} {:>10}",
         "asked of who is not the owner, ms", "seen p50", "p99", "answer p50", "p99"

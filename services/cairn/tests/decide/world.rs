@@ -5,8 +5,8 @@ use cairn::ui::event_json::event_json;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{Address, Link};
-use cairn_testkit::Site;
 use cairn_testkit::site::Running;
+use cairn_testkit::{Site, TestStore};
 use std::fs::{self, File, OpenOptions};
 use std::process::Command;
 use std::sync::Mutex;
@@ -28,14 +28,13 @@ const SCRIPT: &str = "set -eu\necho paid >>paid\necho begun >begun\nread -r _ <g
 /// The site, and how far the call is.
 pub(crate) struct World {
     pub(crate) site: Site,
-    /// Where the store is, if it is elsewhere.
-    store: Option<String>,
+    pub(crate) store: TestStore,
 }
 
 impl World {
     /// The tool may run for so long; nobody believes it dead before, for it may outlive the server
     /// that started it.
-    pub(crate) fn with_limit(limit: Duration, store: Option<String>) -> Self {
+    pub(crate) fn with_limit(limit: Duration, store: TestStore) -> Self {
         let site = Site::new(CAIRN);
         let limit = format!("time_limit_ms = {}\n", limit.as_millis());
         site.append("cairn.toml", &(TOOL.to_owned() + &limit));
@@ -45,12 +44,6 @@ impl World {
             assert!(made.expect("mkfifo can be started").success());
         }
         Self { site, store }
-    }
-
-    /// What processes are told of the store.
-    pub(crate) fn variables(&self) -> Vec<(&str, &str)> {
-        let store = self.store.as_deref();
-        store.map(|url| ("CAIRN_STORE", url)).into_iter().collect()
     }
 
     /// Starts the run in the session `s`.
@@ -171,5 +164,5 @@ impl Served {
 
 fn serve(world: &World) -> Running {
     let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
-    world.site.start(&serve, &world.variables())
+    world.site.start(&serve, &world.store.variables())
 }

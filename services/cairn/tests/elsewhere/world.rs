@@ -1,4 +1,4 @@
-//! Two orchestrators, each with a memory process before it, over one server of Redis. Runs are begun
+//! Two orchestrators, each with a memory process before it, over one store on Redis. Runs are begun
 //! at the first, and everything else is asked of the second.
 
 use super::CAIRN;
@@ -9,7 +9,7 @@ use cairn_proto::event::settlement::{Outcome, Retry};
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::apply_plan_request::Change;
 use cairn_rpc::Link;
-use cairn_testkit::{Cluster, RedisServer, Site};
+use cairn_testkit::{Cluster, Site, TestStore};
 use std::time::{Duration, Instant};
 use tonic::Streaming;
 
@@ -71,7 +71,7 @@ pub(crate) struct Times {
 
 pub(crate) struct World<'a> {
     pub(crate) cluster: Cluster<'a>,
-    _store: RedisServer,
+    _store: TestStore,
 }
 
 pub(crate) fn site() -> Site {
@@ -87,10 +87,8 @@ pub(crate) fn site() -> Site {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn start(site: &'a Site) -> Self {
-        let store = RedisServer::start();
-        let variables = [("CAIRN_STORE", &*store.url())];
-        let cluster = Cluster::several(site, &variables, [2, 1, 1, 1, 2]);
+    pub(crate) fn start(site: &'a Site, store: TestStore) -> Self {
+        let cluster = Cluster::several(site, &store.variables(), [2, 1, 1, 1, 2]);
         Self {
             cluster,
             _store: store,

@@ -1,8 +1,8 @@
-//! A store that is served, in a file or on Redis.
+//! A store that is served.
 
 use super::{CAIRN, TWO, json_of};
 use cairn_testkit::site::Running;
-use cairn_testkit::{Journal, Output, Site};
+use cairn_testkit::{Journal, Output, Site, TestStore};
 use serde_json::Value;
 
 /// A store that is served, and who asks.
@@ -10,26 +10,22 @@ pub(crate) struct Place {
     pub(crate) site: Site,
     address: String,
     _serving: Running,
+    _store: TestStore,
 }
 
 impl Place {
-    pub(crate) fn in_a_file() -> Self {
-        Self::served(None)
-    }
-
-    /// In a store elsewhere, if there is one.
-    pub(crate) fn served(url: Option<&str>) -> Self {
+    pub(crate) fn over(store: TestStore) -> Self {
         let site = Site::new(CAIRN);
         site.write("plan.json", TWO);
-        let variables = url.map(|url| ("CAIRN_STORE", url));
         let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
-        let serving = site.start(&serve, variables.as_slice());
+        let serving = site.start(&serve, &store.variables());
         let told: Value = serde_json::from_str(&serving.first_line).expect("JSON");
         let address = told["listen"].as_str().expect("an address").to_owned();
         Self {
             site,
             address,
             _serving: serving,
+            _store: store,
         }
     }
 

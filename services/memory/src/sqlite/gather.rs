@@ -23,7 +23,7 @@ pub(super) const MOMENT: Duration = Duration::from_micros(50);
 pub(super) const MOST_MOMENTS: u32 = 4;
 
 /// How long the thread stays awake for the next operation.
-pub(super) const AWAKE: Duration = Duration::from_micros(100);
+pub(super) const AWAKE: Duration = Duration::from_micros(200);
 
 /// Pauses of the processor between two looks; one takes some ten nanoseconds.
 pub(super) const LOOK_EVERY: u32 = 16;

@@ -26,10 +26,18 @@ pub(super) async fn examine(deps: &Deps, key: &SessionKey, version: u64, end: En
     let error = match end {
         End::Stalled(error) if error.reason_name() == WENT_BACK => error,
         // Another owner, or a deletion, in most cases.
-        End::Fenced => match lost(deps, key, version).await {
-            Some(error) => error,
-            None => return End::Fenced,
-        },
+        End::Fenced => {
+            deps.owners.unsure.remember(key, version);
+            match lost(deps, key, version).await {
+                Some(error) => error,
+                None => return End::Fenced,
+            }
+        }
+        // Nobody has answered before the lease ended, in most cases.
+        End::Stalled(error) => {
+            deps.owners.unsure.remember(key, version);
+            return End::Stalled(error);
+        }
         end => return end,
     };
     counter!(metrics::LOST_WRITES, "seen_by" => "owner").increment(1);
@@ -46,16 +54,27 @@ async fn lost(deps: &Deps, key: &SessionKey, version: u64) -> Option<RpcError> {
         Err(error) if error.kind() == ErrorKind::NotFound => 0,
         Err(_) => return None,
     };
-    if stored >= version {
-        return None;
+    deps.owners.unsure.recall(key);
+    (stored < version).then(|| error(key, version, stored))
+}
+
+/// Whether the store has all that an owner knew who was here before and could not look any more when
+/// it ended. Memory may have died together with what it knew.
+pub(super) fn check(deps: &Deps, key: &SessionKey, stored: u64) -> Result<(), End> {
+    match deps.owners.unsure.recall(key) {
+        Some(version) if stored < version => Err(End::Stalled(error(key, version, stored))),
+        _ => Ok(()),
     }
+}
+
+fn error(key: &SessionKey, version: u64, stored: u64) -> RpcError {
     let message = format!(
         "the store has lost acknowledged writes of session \"{}\": {version} transitions were \
          made, and it has {stored}",
         key.id
     );
     let error = RpcError::new(ErrorKind::DataLoss, message);
-    Some(error.reason(WENT_BACK).meta("session", &key.id))
+    error.reason(WENT_BACK).meta("session", &key.id)
 }
 
 async fn set_aside(deps: &Deps, key: &SessionKey) {

@@ -156,7 +156,7 @@ async fn a_replica_that_tells_nothing_does_not_keep_a_store_from_being_opened() 
 async fn replicas_that_only_sentinels_know_of_are_asked() {
     let servers = RedisSentinel::start();
     servers.replica.ask(&["CONFIG", "SET", "appendonly", "no"]);
-    servers.replica.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    servers.cut_off_replica();
     let store = open(&watched_over(&servers), NEVER).await;
     let told = store.durability().borrow().clone();
     assert!(

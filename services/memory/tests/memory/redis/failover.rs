@@ -20,11 +20,7 @@ async fn the_store_goes_on_at_the_replica_when_the_master_is_killed() {
     store.create(creation("a", Some("one"))).await.unwrap();
     store.commit(transition("a", "one", 0)).await.unwrap();
     // What the replica has not got yet is lost with the master.
-    let start = Instant::now();
-    let question = ["HGET", "cairn:{p061}:s:space/a", "ver"];
-    while servers.replica.ask(&question) != "$1\r\n1\r\n" {
-        assert!(start.elapsed() < Duration::from_secs(10), "no replica");
-    }
+    servers.wait_until_replicated();
     servers.master.kill();
     let start = Instant::now();
     let committed = loop {

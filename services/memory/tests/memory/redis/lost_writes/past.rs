@@ -53,8 +53,8 @@ async fn what_was_lost_is_told_although_others_have_written_past_it() {
         let first = store.commit(transition(session, "one", 0)).await;
         assert_eq!(first.unwrap().first_seq, 2);
     }
-    replicated(&servers);
-    servers.replica.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    servers.wait_until_replicated();
+    servers.cut_off_replica();
     store.commit(transition("owned", "one", 1)).await.unwrap();
     for session in ["commanded", "repeated"] {
         assert_eq!(store.append_command(command(session)).await.unwrap().seq, 3);
@@ -111,8 +111,8 @@ async fn who_followed_what_was_written_past_is_told() {
     let elsewhere = open_timed(&config, &clock).await;
     store.create(creation("a", Some("one"))).await.unwrap();
     store.commit(transition("a", "one", 0)).await.unwrap();
-    replicated(&servers);
-    servers.replica.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    servers.wait_until_replicated();
+    servers.cut_off_replica();
     store.commit(transition("a", "one", 1)).await.unwrap();
     let mut followers = [
         caught_up(&store, "a").await,

@@ -1,0 +1,92 @@
+//! A master, its replica, and who decides between them.
+
+use super::{RedisServer, SETTINGS, wait_until};
+
+/// A master with a replica, and a sentinel that watches over both.
+#[derive(Debug)]
+pub struct RedisSentinel {
+    /// The master as long as it lives.
+    pub master: RedisServer,
+    /// The master afterwards.
+    pub replica: RedisServer,
+    sentinel: RedisServer,
+}
+
+impl RedisSentinel {
+    /// The name by which the sentinel knows the master.
+    pub const MASTER: &str = "cairn-master";
+
+    /// Starts all three, and returns when the replica has what the master has.
+    ///
+    /// # Panics
+    /// If they do not find together.
+    pub fn start() -> Self {
+        let master = RedisServer::start();
+        let port = master.port.to_string();
+        let replica = RedisServer::with(&[("replicaof", &format!("127.0.0.1 {port}"))]);
+        wait_until("a replica", || {
+            replica
+                .ask(&["INFO", "replication"])
+                .contains("master_link_status:up")
+        });
+        let name = Self::MASTER;
+        let settings = format!(
+            "sentinel monitor {name} 127.0.0.1 {port} 1\n\
+             sentinel down-after-milliseconds {name} 500\n\
+             sentinel failover-timeout {name} 3000\n"
+        );
+        let arguments = [SETTINGS.to_owned(), "--sentinel".to_owned()];
+        let sentinel = RedisServer::launch(&arguments, &settings);
+        let question = ["SENTINEL", "REPLICAS", name];
+        wait_until("a sentinel", || {
+            sentinel.ask(&question).contains(&replica.port.to_string())
+        });
+        Self {
+            master,
+            replica,
+            sentinel,
+        }
+    }
+
+    /// The address of the sentinel.
+    pub fn url(&self) -> String {
+        self.sentinel.url()
+    }
+
+    /// Waits until the replica has all that the master has now.
+    ///
+    /// # Panics
+    /// If it gets no further, or is cut off.
+    pub fn wait_until_replicated(&self) {
+        wait_until("what the master has", || {
+            let master = offset(&self.master, "master_repl_offset:");
+            // Read afterwards, so that it may only be too far.
+            let replica = offset(&self.replica, "slave_repl_offset:");
+            master.is_some() && replica >= master
+        });
+    }
+
+    /// From here on the replica gets nothing any more, and what is acknowledged is lost with the
+    /// master. That has to be killed within a few seconds: the sentinel sets the replica right again,
+    /// and later does not take one that was cut off for so long.
+    pub fn cut_off_replica(&self) {
+        self.replica.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    }
+
+    /// Waits until the replica has taken the place of the master, which was killed.
+    ///
+    /// # Panics
+    /// If the sentinel does not see to that.
+    pub fn wait_until_promoted(&self) {
+        wait_until("another master", || {
+            self.replica.ask(&["ROLE"]).contains("master")
+        });
+    }
+}
+
+/// How much of the master's writes a server has.
+fn offset(server: &RedisServer, name: &str) -> Option<u64> {
+    let info = server.ask(&["INFO", "replication"]);
+    let offset = info.lines().find_map(|line| line.strip_prefix(name))?;
+    offset.trim().parse().ok()
+}
