@@ -256,7 +256,9 @@ impl OrchestratorService for Orchestrator {
             session: key.id.to_string(),
             accept_loss: request.get_ref().accept_loss,
         };
-        if release.accept_loss {
+        if release.accept_loss && self.deps.store.aside(&key).await?.is_some() {
+            // Else it might find the same loss once more when that has been accepted.
+            self.deps.owners.give_up(&key).await;
             self.deps.owners.unsure.recall(&key);
         }
         let mut ownership = self.deps.store.ownership();

@@ -67,6 +67,8 @@ impl Places {
 struct Running {
     epoch: u64,
     to_owner: mpsc::UnboundedSender<Notice>,
+    /// Cancelled when its task has ended.
+    over: CancellationToken,
 }
 
 /// An owner's place among the others. However its task ends, the lease is renewed no longer.
@@ -74,6 +76,7 @@ struct Place {
     deps: Arc<Deps>,
     key: SessionKey,
     epoch: u64,
+    over: CancellationToken,
 }
 
 impl Drop for Place {
@@ -82,6 +85,7 @@ impl Drop for Place {
             tracing::error!(session = %self.key, "owner panicked; its lease is left to run out");
         }
         self.deps.owners.ended(&self.key, self.epoch);
+        self.over.cancel();
     }
 }
 
@@ -113,12 +117,19 @@ impl Owners {
     pub(crate) fn begin(&self, deps: &Arc<Deps>, ownership: Ownership) {
         let (to_owner, notices) = mpsc::unbounded_channel();
         let (key, epoch) = (ownership.key.clone(), ownership.epoch);
-        self.insert(key.clone(), Running { epoch, to_owner });
+        let over = CancellationToken::new();
+        let running = Running {
+            epoch,
+            to_owner,
+            over: over.clone(),
+        };
+        self.insert(key.clone(), running);
         let deps = deps.clone();
         let place = Place {
             deps: deps.clone(),
             key: key.clone(),
             epoch,
+            over,
         };
         self.tasks.spawn(async move {
             let end = own(deps.clone(), ownership, notices).await;
@@ -174,6 +185,18 @@ impl Owners {
         // An owner that is here may have let go of the session just before.
         if deps.config.takes_up == TakesUp::Commanded {
             self.wanted.add(key);
+        }
+    }
+
+    /// Has the owner of a session that is set aside end, if it is here and does not know that yet,
+    /// and waits for that: what it finds wrong is found before anything else is done.
+    pub(crate) async fn give_up(&self, key: &SessionKey) {
+        let over = self.lock().running.get(key).map(|running| {
+            let _ = running.to_owner.send(Notice::Lost);
+            running.over.clone()
+        });
+        if let Some(over) = over {
+            over.cancelled().await;
         }
     }
 

@@ -1,5 +1,6 @@
 //! What is measured.
 
+use crate::RAW_COMMITS;
 use crate::support::{chain, model_step, tool_step};
 use cairn_model::ModelRegistry;
 use cairn_model::recorded::Recorded;
@@ -28,8 +29,12 @@ pub(crate) fn cases() -> Vec<Case> {
         let run = limits(chain(vec![model_step("turns"); n]));
         case(sessions, run, n * 9, n * 8)
     };
+    let long = Case {
+        runs: RAW_COMMITS / 1008,
+        ..tools(1008)
+    };
     vec![
-        tools(1008).named("chain of tool steps, 1 session"),
+        long.named("chain of tool steps, 1 session"),
         tools(1008).watched().named("the same, watched"),
         tools(160)
             .times(64)

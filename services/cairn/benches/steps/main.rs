@@ -36,6 +36,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How often a case and its raw limit are alternated; medians are shown.
 const ROUNDS: usize = 5;
+/// Transitions of a raw round. As many as a lone session makes in one: until the log has its size,
+/// a sync takes longer, because the file grows.
+pub(crate) const RAW_COMMITS: usize = 6_048;
 /// Bytes of the events of a transition between two tool steps.
 const TRANSITION_BYTES: usize = 160;
 
@@ -118,7 +121,7 @@ fn raw(folder: &Path, sessions: usize) -> Speed {
     let mut probe = RawProbe::create(&folder.join("raw.db"), sessions).expect("a database");
     let payload = vec![7; TRANSITION_BYTES];
     let group: Vec<usize> = (0..sessions).collect();
-    let groups = (6_000 / sessions).max(60);
+    let groups = (RAW_COMMITS / sessions).max(60);
     let mut times = Vec::with_capacity(groups);
     let began = Instant::now();
     for _ in 0..groups {
