@@ -28,6 +28,8 @@ pub(crate) use claim::claim;
 
 /// Most leases renewed with one request.
 const RENEW_BATCH: usize = 1024;
+/// The longest that an owner is waited for that is told to let go.
+const GIVING_UP: Duration = Duration::from_secs(10);
 /// How old the catalogue of tools may become.
 const CATALOGUE_AGE: Duration = Duration::from_secs(10);
 
@@ -190,14 +192,19 @@ impl Owners {
 
     /// Has the owner of a session that is set aside end, if it is here and does not know that yet,
     /// and waits for that: what it finds wrong is found before anything else is done.
-    pub(crate) async fn give_up(&self, key: &SessionKey) {
+    ///
+    /// # Errors
+    /// It does not end in time: the store does not answer it.
+    pub(crate) async fn give_up(&self, key: &SessionKey) -> Result<(), RpcError> {
         let over = self.lock().running.get(key).map(|running| {
             let _ = running.to_owner.send(Notice::Lost);
             running.over.clone()
         });
-        if let Some(over) = over {
-            over.cancelled().await;
-        }
+        let Some(over) = over else {
+            return Ok(());
+        };
+        let ended = tokio::time::timeout(GIVING_UP, over.cancelled()).await;
+        ended.map_err(|_| RpcError::unavailable("the session's owner has not let go of it yet"))
     }
 
     /// Whether the owner of a session is here.

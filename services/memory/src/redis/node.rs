@@ -39,6 +39,15 @@ impl Trouble {
         matches!(self, Self::Failed(error) if is_misplaced(error))
     }
 
+    /// Whether its keys are on their way to another server.
+    pub(super) fn is_moving(&self) -> bool {
+        use redis::{
+            ErrorKind::Server,
+            ServerErrorKind::{Ask, TryAgain},
+        };
+        matches!(self, Self::Failed(error) if matches!(error.kind(), Server(Ask | TryAgain)))
+    }
+
     /// What to tell of a command that changes nothing.
     pub(super) fn told(self, node: &Node) -> StoreError {
         match self {

@@ -120,6 +120,9 @@ impl Servers {
                     self.stale();
                     tokio::time::sleep(MOVING).await;
                 }
+                Some((_, trouble)) if trouble.is_moving() && attempt < ATTEMPTS => {
+                    tokio::time::sleep(MOVING).await;
+                }
                 failure => {
                     let error = failure.map(|(node, trouble)| self.lost(&node, trouble));
                     return Ok((answers, error));

@@ -15,17 +15,27 @@ pub(crate) struct Unsure(Mutex<HashMap<SessionKey, u64>>);
 impl Unsure {
     /// An owner that had made so many transitions has ended.
     pub(crate) fn remember(&self, key: &SessionKey, version: u64) {
-        let mut known = self.lock();
-        if version == 0 || (known.len() >= MOST && !known.contains_key(key)) {
+        if version == 0 {
             return;
         }
-        let known = known.entry(key.clone()).or_default();
+        let mut sessions = self.lock();
+        if sessions.len() >= MOST && !sessions.contains_key(key) {
+            // The newest is what the next owner most likely asks for.
+            let some = sessions.keys().next().cloned();
+            some.map(|some| sessions.remove(&some));
+        }
+        let known = sessions.entry(key.clone()).or_default();
         *known = version.max(*known);
     }
 
-    /// What was remembered of a session. It is not any more: somebody looks now, or takes the loss.
-    pub(crate) fn recall(&self, key: &SessionKey) -> Option<u64> {
-        self.lock().remove(key)
+    /// The transitions that are known of a session.
+    pub(crate) fn known(&self, key: &SessionKey) -> u64 {
+        self.lock().get(key).copied().unwrap_or_default()
+    }
+
+    /// The store has them all, the session is set aside or gone, or somebody takes the loss.
+    pub(crate) fn forget(&self, key: &SessionKey) {
+        self.lock().remove(key);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, u64>> {
@@ -38,15 +48,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_that_was_known_is_told_once() {
+    fn the_most_that_was_known_is_known_until_it_is_forgotten() {
         let (unsure, namespace) = (Unsure::default(), "space".parse().unwrap());
         let key = SessionKey::new(&namespace, "s");
         unsure.remember(&key, 0);
-        assert_eq!(unsure.recall(&key), None);
+        assert_eq!(unsure.known(&key), 0);
         for version in [3, 7, 5] {
             unsure.remember(&key, version);
         }
-        assert_eq!(unsure.recall(&key), Some(7));
-        assert_eq!(unsure.recall(&key), None);
+        assert_eq!((unsure.known(&key), unsure.known(&key)), (7, 7));
+        unsure.forget(&key);
+        assert_eq!(unsure.known(&key), 0);
+    }
+
+    #[test]
+    fn so_many_are_known_and_the_newest_is() {
+        let (unsure, namespace) = (Unsure::default(), "space".parse().unwrap());
+        for number in 0..=MOST {
+            unsure.remember(&SessionKey::new(&namespace, &number.to_string()), 1);
+        }
+        assert_eq!(unsure.lock().len(), MOST);
+        let newest = SessionKey::new(&namespace, &MOST.to_string());
+        assert_eq!(unsure.known(&newest), 1);
     }
 }

@@ -1,9 +1,10 @@
 //! A store that holds less of a session than its owner was acknowledged.
 
 use super::End;
+use super::tenure::may_pass;
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::store::for_session;
+use crate::store::{for_session, within};
 use cairn_proto::memory as pb;
 use cairn_rpc::metrics::{self, counter};
 use cairn_rpc::{ErrorKind, RpcError};
@@ -23,48 +24,66 @@ const ATTEMPTS: usize = 30;
 /// of them, the session is set aside: whoever goes on from the older state may repeat what had side
 /// effects.
 pub(super) async fn examine(deps: &Deps, key: &SessionKey, version: u64, end: End) -> End {
+    let unsure = &deps.owners.unsure;
     let error = match end {
-        End::Stalled(error) if error.reason_name() == WENT_BACK => error,
+        End::Stalled(error) if error.reason_name() == WENT_BACK => {
+            unsure.remember(key, version);
+            error
+        }
         // Another owner, or a deletion, in most cases.
         End::Fenced => {
-            deps.owners.unsure.remember(key, version);
-            match lost(deps, key, version).await {
+            unsure.remember(key, version);
+            match lost(deps, key).await {
                 Some(error) => error,
                 None => return End::Fenced,
             }
         }
-        // Nobody has answered before the lease ended, in most cases.
-        End::Stalled(error) => {
-            deps.owners.unsure.remember(key, version);
+        // Nobody has answered before the lease ended. What the store refuses is another matter.
+        End::Stalled(error) if may_pass(&error) => {
+            unsure.remember(key, version);
             return End::Stalled(error);
         }
         end => return end,
     };
     counter!(metrics::LOST_WRITES, "seen_by" => "owner").increment(1);
-    set_aside(deps, key).await;
+    if set_aside(deps, key).await {
+        unsure.forget(key);
+    }
     End::Stalled(error)
 }
 
-/// Whether the store has less than that. What cannot be found out is no reason to say so.
-async fn lost(deps: &Deps, key: &SessionKey, version: u64) -> Option<RpcError> {
+/// Whether the store has less than what is known. What cannot be found out is no reason to say so,
+/// and stays known.
+async fn lost(deps: &Deps, key: &SessionKey) -> Option<RpcError> {
     let read = deps.store.read(key, u64::MAX);
     let stored = match tokio::time::timeout(LOOK, read).await.ok()? {
         Ok(page) => page.version,
-        // A deletion leaves a mark, and is told by another error.
         Err(error) if error.kind() == ErrorKind::NotFound => 0,
-        Err(_) => return None,
+        Err(error) => {
+            // A deletion leaves a mark, and is told by another error.
+            if error.kind() == ErrorKind::FailedPrecondition {
+                deps.owners.unsure.forget(key);
+            }
+            return None;
+        }
     };
-    deps.owners.unsure.recall(key);
-    (stored < version).then(|| error(key, version, stored))
+    behind(deps, key, stored)
 }
 
 /// Whether the store has all that an owner knew who was here before and could not look any more when
 /// it ended. Memory may have died together with what it knew.
 pub(super) fn check(deps: &Deps, key: &SessionKey, stored: u64) -> Result<(), End> {
-    match deps.owners.unsure.recall(key) {
-        Some(version) if stored < version => Err(End::Stalled(error(key, version, stored))),
-        _ => Ok(()),
+    behind(deps, key, stored).map_or(Ok(()), |error| Err(End::Stalled(error)))
+}
+
+/// Holds what is known against what the store has.
+fn behind(deps: &Deps, key: &SessionKey, stored: u64) -> Option<RpcError> {
+    let known = deps.owners.unsure.known(key);
+    if stored >= known {
+        deps.owners.unsure.forget(key);
+        return None;
     }
+    Some(error(key, known, stored))
 }
 
 fn error(key: &SessionKey, version: u64, stored: u64) -> RpcError {
@@ -77,14 +96,16 @@ fn error(key: &SessionKey, version: u64, stored: u64) -> RpcError {
     error.reason(WENT_BACK).meta("session", &key.id)
 }
 
-async fn set_aside(deps: &Deps, key: &SessionKey) {
+/// Says whether nobody can go on with what is left.
+async fn set_aside(deps: &Deps, key: &SessionKey) -> bool {
     for _ in 0..ATTEMPTS {
         let request = pb::SetAsideRequest {
             session: key.id.to_string(),
         };
         let mut ownership = deps.store.ownership();
-        let error = match ownership.set_aside(for_session(key, request)).await {
-            Ok(_) => return,
+        let request = within(LOOK, for_session(key, request));
+        let error = match ownership.set_aside(request).await {
+            Ok(_) => return true,
             Err(status) => RpcError::from_status(&status),
         };
         if matches!(
@@ -92,10 +113,11 @@ async fn set_aside(deps: &Deps, key: &SessionKey) {
             ErrorKind::NotFound | ErrorKind::FailedPrecondition
         ) {
             // Nothing is left that somebody could go on with.
-            return;
+            return true;
         }
         tracing::warn!(session = %key, %error, "a session is not set aside yet");
         tokio::time::sleep(PAUSE).await;
     }
     tracing::error!(session = %key, "a session that lost writes could not be set aside");
+    false
 }
