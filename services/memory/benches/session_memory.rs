@@ -1,11 +1,13 @@
 //! Session memory over gRPC and a socket on loopback, on a server of Redis that syncs its log with
 //! each write, beside the bare commands over a bare connection, alternated with it: one at a time,
-//! and 64 at the same time. A bare `set` is HSET, `get` is HGET, and a snapshot of 100 keys HGETALL.
+//! and 64 at the same time. A bare `set` is HSET, `get` is HGET, and a snapshot of 100 keys HGETALL; a
+//! `change` is a set and then a snapshot.
 //!
 //! What no service over gRPC can pass is shown, too: the way there and back alone, of a health check,
 //! and then the bare command. The server has a thread of its own, as its process has on two cores.
 //!
-//! `cargo bench -p cairn-memory --bench session_memory`; needs `redis-server`, and Linux.
+//! `cargo bench -p cairn-memory --bench session_memory [-- set|get|snapshot|change ...]`; needs
+//! `redis-server`, and Linux.
 
 #![allow(
     clippy::unwrap_used,
@@ -53,14 +55,37 @@ mod on_linux {
     enum What {
         Set,
         Get,
+        /// Of what has not changed since the last one.
         Snapshot,
+        /// A set and then a snapshot, so that each sees another.
+        Change,
+    }
+
+    impl What {
+        /// The bare commands.
+        fn commands(self) -> &'static [&'static str] {
+            match self {
+                Self::Set => &["HSET"],
+                Self::Get => &["HGET"],
+                Self::Snapshot => &["HGETALL"],
+                Self::Change => &["HSET", "HGETALL"],
+            }
+        }
     }
 
     pub(super) fn main() {
         let mut server = Builder::new_multi_thread();
         let server = server.worker_threads(1).enable_all().build().unwrap();
         let clients = Builder::new_current_thread().enable_all().build().unwrap();
-        for what in [What::Set, What::Get, What::Snapshot] {
+        let wanted: Vec<String> = std::env::args()
+            .skip(1)
+            .filter(|it| !it.starts_with('-'))
+            .collect();
+        for what in [What::Set, What::Get, What::Snapshot, What::Change] {
+            let name = format!("{what:?}").to_lowercase();
+            if !wanted.is_empty() && !wanted.contains(&name) {
+                continue;
+            }
             for sessions in [1, 64] {
                 let redis = RedisServer::start();
                 let address = serve(&server, &redis, sessions);
@@ -200,16 +225,17 @@ mod on_linux {
 
     impl Worker for Ours {
         async fn call(&mut self, what: What, number: usize) {
+            if matches!(what, What::Set | What::Change) {
+                let request = pb::SetMemoryRequest {
+                    session: self.session.clone(),
+                    key: key(number),
+                    value: VALUE.to_owned(),
+                };
+                self.client.set_memory(here(request)).await.unwrap();
+            }
             let session = self.session.clone();
             match what {
-                What::Set => {
-                    let request = pb::SetMemoryRequest {
-                        session,
-                        key: key(number),
-                        value: VALUE.to_owned(),
-                    };
-                    self.client.set_memory(here(request)).await.unwrap();
-                }
+                What::Set => {}
                 What::Get => {
                     let request = pb::GetMemoryRequest {
                         session,
@@ -217,7 +243,7 @@ mod on_linux {
                     };
                     self.client.get_memory(here(request)).await.unwrap();
                 }
-                What::Snapshot => {
+                What::Snapshot | What::Change => {
                     let request = pb::SnapshotMemoryRequest { session };
                     self.client.snapshot_memory(here(request)).await.unwrap();
                 }
@@ -229,9 +255,11 @@ mod on_linux {
     struct Hop(HealthClient<Link>);
 
     impl Worker for Hop {
-        async fn call(&mut self, _: What, _: usize) {
-            let question = HealthCheckRequest::default();
-            self.0.check(question).await.unwrap();
+        async fn call(&mut self, what: What, _: usize) {
+            for _ in what.commands() {
+                let question = HealthCheckRequest::default();
+                self.0.check(question).await.unwrap();
+            }
         }
     }
 
@@ -251,19 +279,17 @@ mod on_linux {
 
     impl Worker for Bare {
         async fn call(&mut self, what: What, number: usize) {
-            let mut cmd = match what {
-                What::Set => redis::cmd("HSET"),
-                What::Get => redis::cmd("HGET"),
-                What::Snapshot => redis::cmd("HGETALL"),
-            };
-            cmd.arg(&self.hash);
-            match what {
-                What::Set => _ = cmd.arg(key(number)).arg(VALUE),
-                What::Get => _ = cmd.arg(key(number)),
-                What::Snapshot => {}
+            for name in what.commands() {
+                let mut cmd = redis::cmd(name);
+                cmd.arg(&self.hash);
+                match *name {
+                    "HSET" => _ = cmd.arg(key(number)).arg(VALUE),
+                    "HGET" => _ = cmd.arg(key(number)),
+                    _ => {}
+                }
+                let answer = cmd.query_async::<redis::Value>(&mut self.connection).await;
+                answer.unwrap();
             }
-            let answer = cmd.query_async::<redis::Value>(&mut self.connection).await;
-            answer.unwrap();
         }
     }
 }

@@ -48,6 +48,7 @@ mod servers;
 mod settings;
 mod survey;
 mod time;
+mod unchanged;
 mod witness;
 
 pub use address::RedisUrl;
@@ -80,6 +81,7 @@ use std::fmt;
 use std::sync::Arc;
 use time::Time;
 use tokio::sync::watch;
+use unchanged::Unchanged;
 use witness::Witness;
 
 /// Events that a follower reads from the store at once.
@@ -175,6 +177,7 @@ impl RedisStore {
             scripts,
             names,
             limits: options.limits,
+            unchanged: Unchanged::default(),
             hub,
             queue,
             hints,

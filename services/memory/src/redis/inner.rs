@@ -7,6 +7,7 @@ use super::keys::Names;
 use super::queue::Queue;
 use super::script::{Call, Odd, Reply, Scripts, int};
 use super::servers::Servers;
+use super::unchanged::Unchanged;
 use crate::hub::Hub;
 use crate::port::{Limits, StoreResult};
 use std::fmt;
@@ -18,6 +19,7 @@ pub(super) struct Inner {
     pub(super) scripts: Scripts,
     pub(super) names: Names,
     pub(super) limits: Limits,
+    pub(super) unchanged: Unchanged,
     pub(super) hub: Arc<Hub>,
     pub(super) queue: Arc<Queue>,
     pub(super) hints: Arc<Hints>,

@@ -3,7 +3,9 @@
 use super::answer::not_refused;
 use super::failure::{Effect, odd};
 use super::inner::Inner;
+use super::keys::Session;
 use super::script::{Odd, Reply};
+use super::unchanged::Moment;
 use crate::port::{
     Checkpoint, EventPage, Header, MemoryEntry, MemoryList, Quarantine, SessionKey, SessionStatus,
     StoreError, StoreResult, StoredEvent,
@@ -119,43 +121,53 @@ impl Inner {
 
     /// See [`Store::list_memory`](crate::port::Store::list_memory).
     pub(super) async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
-        let list = match self.list_unchanged(key).await? {
-            Some(list) => Ok(list),
-            None => self.list_at_once(key).await,
+        if let Some((moment, list)) = self.unchanged.get(key)
+            && self.moment(key).await? == moment
+        {
+            return Ok(list.as_ref().clone());
+        }
+        let (moment, mut list) = match self.list_between(key).await? {
+            Some((moment, list)) => (Some(moment), list),
+            None => (None, self.list_at_once(key).await?),
         };
-        let mut list = list?;
         list.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        if let Some(moment) = moment {
+            self.unchanged.was_read(key, moment, &list);
+        }
         Ok(list)
+    }
+
+    /// How far a session is now.
+    async fn moment(&self, key: &SessionKey) -> StoreResult<Moment> {
+        let names = self.names.session(key);
+        let question = (names.partition.number, standing(&names));
+        let mut answers = Reply::of(self.servers.ask_all([question]).await?);
+        // Whichever server answered was vouched for before it did.
+        moment(&mut answers, self.servers.vouched_times())
     }
 
     /// All of session memory by bare commands, which take half as long as a script that hands
     /// everything through; `None` if the session changed meanwhile.
-    async fn list_unchanged(&self, key: &SessionKey) -> StoreResult<Option<MemoryList>> {
+    async fn list_between(&self, key: &SessionKey) -> StoreResult<Option<(Moment, MemoryList)>> {
         let names = self.names.session(key);
-        let mut before = redis::cmd("HMGET");
-        before.arg(names.hash()).arg(&["f", "del", "seq"]);
         let mut all = redis::cmd("HGETALL");
         all.arg(names.memory());
         let mut after = redis::cmd("HGET");
         after.arg(names.hash()).arg("seq");
-        let questions = [before, all, after].map(|cmd| (names.partition.number, cmd));
+        let questions = [standing(&names), all, after];
+        let questions = questions.map(|cmd| (names.partition.number, cmd));
+        // Whichever server answers may have been vouched for after this, but not before.
+        let vouched = self.servers.vouched_times();
         let mut answers = Reply::of(self.servers.ask_all(questions).await?);
-        let lost = |error| odd(Effect::Reads, error);
-        let mut before = answers.array().map_err(lost)?;
-        let standing = before
-            .optional()
-            .and_then(|it| Ok((it, before.optional()?)));
-        let (format, deleted) = standing.map_err(lost)?;
-        not_refused(format, deleted)?;
-        let mut list = || {
-            let last_seq = before.number()?;
+        let moment = moment(&mut answers, vouched)?;
+        let list = || {
             let entries = entries(answers.array()?)?;
-            let is_unchanged = answers
-                .optional()?
-                .is_some_and(|it| it == last_seq.to_string());
-            Ok(is_unchanged.then_some(MemoryList { entries, last_seq }))
+            let after = answers.optional()?;
+            let is_same = after.is_some_and(|after| after == moment.seq.to_string());
+            let last_seq = moment.seq;
+            Ok(is_same.then_some((moment, MemoryList { entries, last_seq })))
         };
-        list().map_err(lost)
+        list().map_err(|error| odd(Effect::Reads, error))
     }
 
     /// The same at one moment.
@@ -195,6 +207,30 @@ impl Inner {
         not_refused(format, deleted)?;
         Ok(value)
     }
+}
+
+/// Asks for what [`moment`] takes.
+fn standing(names: &Session) -> redis::Cmd {
+    let mut cmd = redis::cmd("HMGET");
+    cmd.arg(names.hash()).arg(&["f", "del", "cr", "seq"]);
+    cmd
+}
+
+/// How far a session was, if it is one that can be read.
+fn moment(answers: &mut Reply, vouched: u64) -> StoreResult<Moment> {
+    let lost = |error| odd(Effect::Reads, error);
+    let mut fields = answers.array().map_err(lost)?;
+    let mut standing = || Ok((fields.optional()?, fields.optional()?));
+    let (format, deleted) = standing().map_err(lost)?;
+    not_refused(format, deleted)?;
+    let mut numbers = || {
+        Ok(Moment {
+            vouched,
+            created: fields.number()?,
+            seq: fields.number()?,
+        })
+    };
+    numbers().map_err(lost)
 }
 
 fn entries(mut pairs: Reply) -> Result<Vec<MemoryEntry>, Odd> {

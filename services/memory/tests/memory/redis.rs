@@ -15,3 +15,4 @@ mod processes;
 mod refusals;
 mod sabotage;
 mod tls;
+mod unchanged;
