@@ -337,6 +337,7 @@ mod redis {
 #[test]
 fn what_is_wrong_with_the_servers_of_a_store_is_told_by_name() {
     let site = Site::new(CAIRN);
+    site.write("one.pem", "");
     for (settings, named) in [
         ("url = \"http://127.0.0.1:1\"", "store.redis.url"),
         ("url = \"redis://a:1,redis://b:1\"", "store.redis.url"),
@@ -350,8 +351,24 @@ fn what_is_wrong_with_the_servers_of_a_store_is_told_by_name() {
             "store.redis.prefix",
         ),
         (
-            "url = \"redis://a:1\"\nca_file = \"none.pem\"",
+            "url = \"rediss://a:1\"\nca_file = \"none.pem\"",
             "store.redis.ca_file",
+        ),
+        (
+            "url = \"redis://a:1\"\nca_file = \"one.pem\"",
+            "store.redis.ca_file",
+        ),
+        (
+            "url = \"rediss://a:1\"\ncert_file = \"none.pem\"\nkey_file = \"one.pem\"",
+            "store.redis.cert_file",
+        ),
+        (
+            "url = \"rediss://a:1\"\ncert_file = \"one.pem\"",
+            "store.redis.key_file",
+        ),
+        (
+            "url = \"rediss://a:1\"\nkey_file = \"one.pem\"",
+            "store.redis.cert_file",
         ),
         (
             "url = \"redis://a:1\"\nmaster_url = \"b\"",

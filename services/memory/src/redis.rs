@@ -51,7 +51,7 @@ mod time;
 mod unchanged;
 mod witness;
 
-pub use address::RedisUrl;
+pub use address::{ClientCertificate, RedisUrl};
 pub use open::OpenError;
 pub use options::{RedisConfig, RedisMode, RedisOptions};
 #[cfg(any(test, feature = "conformance"))]

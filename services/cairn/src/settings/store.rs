@@ -3,7 +3,7 @@
 use cairn_boot::config::duration;
 use cairn_boot::{Checks, Secret};
 use cairn_memory::StoreConfig;
-use cairn_memory::redis::{RedisConfig, RedisMode, RedisUrl};
+use cairn_memory::redis::{ClientCertificate, RedisConfig, RedisMode, RedisUrl};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,6 +53,11 @@ pub struct RedisSettings {
     pub prefix: String,
     /// Certificates, as PEM, that servers are trusted by in place of the usual ones.
     pub ca_file: Option<PathBuf>,
+    /// A certificate for servers that ask who connects, as PEM, and those between it and its
+    /// authority's.
+    pub cert_file: Option<PathBuf>,
+    /// The private key of `cert_file`, as PEM.
+    pub key_file: Option<PathBuf>,
     /// Refuse servers whose settings do not keep what was answered.
     pub require_durable: bool,
     /// Take a server that others can reach without a password.
@@ -79,6 +84,8 @@ impl Default for RedisSettings {
             master_url: Secret::default(),
             prefix: "cairn".to_owned(),
             ca_file: None,
+            cert_file: None,
+            key_file: None,
             require_durable: false,
             allow_exposed: false,
         }
@@ -107,6 +114,7 @@ impl StoreSettings {
             master_url: master_url.map(|url| RedisUrl::from(url.expose())),
             prefix: redis.prefix.clone(),
             ca_file: redis.ca_file.clone(),
+            client_certificate: redis.client_certificate(),
             require_durable: redis.require_durable,
             allow_exposed: redis.allow_exposed,
         })
@@ -198,9 +206,34 @@ impl RedisSettings {
             "is not a prefix",
             "letters, digits, and any of - _ . :",
         );
-        let file = self.ca_file.as_deref();
-        let there = file.is_none_or(Path::is_file);
-        checks.require(there, "store.redis.ca_file", "is not a file", "a PEM file");
+        self.check_files(checks);
+    }
+
+    fn check_files(&self, checks: &mut Checks) {
+        let urls = self.urls().chain([self.master_url.expose()]);
+        let is_tls = urls.into_iter().any(|url| url.starts_with("rediss://"));
+        for (name, file) in [
+            ("store.redis.ca_file", &self.ca_file),
+            ("store.redis.cert_file", &self.cert_file),
+            ("store.redis.key_file", &self.key_file),
+        ] {
+            let there = file.as_deref().is_none_or(Path::is_file);
+            checks.require(there, name, "is not a file", "a PEM file");
+            let is_used = file.is_none() || is_tls || !self.url.is_set();
+            checks.require(is_used, name, "is of no use without TLS", "with rediss://");
+        }
+        let (cert, key) = (self.cert_file.is_some(), self.key_file.is_some());
+        let why = "is missing beside the other one of the two";
+        let both = "cert_file and key_file, or neither";
+        checks.require(cert || !key, "store.redis.cert_file", why, both);
+        checks.require(key || !cert, "store.redis.key_file", why, both);
+    }
+
+    fn client_certificate(&self) -> Option<ClientCertificate> {
+        Some(ClientCertificate {
+            cert_file: self.cert_file.clone()?,
+            key_file: self.key_file.clone()?,
+        })
     }
 }
 

@@ -3,13 +3,13 @@
 use super::open::OpenError;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
-    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion,
-    TlsCertificates,
+    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _,
+    ProtocolVersion, TlsCertificates,
 };
 use serde::Deserialize;
 use std::fmt;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// After this time without an answer a connection counts as dead.
@@ -45,6 +45,24 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
+/// What this process shows to servers that want to know who connects.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientCertificate {
+    /// The certificate, and those between it and its authority's, as PEM.
+    pub cert_file: PathBuf,
+    /// Its private key, as PEM.
+    pub key_file: PathBuf,
+}
+
+/// The files of a connection with TLS.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct TlsFiles<'a> {
+    /// Whom servers are trusted by, in place of the usual ones.
+    pub(super) authorities: Option<&'a Path>,
+    pub(super) client: Option<&'a ClientCertificate>,
+}
+
 /// A server with all that is needed to connect to it.
 #[derive(Clone)]
 pub(super) struct Endpoint {
@@ -53,8 +71,8 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// # Errors
-    /// If it is not an address, or the file of certificates does not serve.
-    pub(super) fn parse(url: &RedisUrl, ca_file: Option<&Path>) -> Result<Self, OpenError> {
+    /// If it is not an address, or a file of certificates does not serve.
+    pub(super) fn parse(url: &RedisUrl, files: TlsFiles<'_>) -> Result<Self, OpenError> {
         let bad = || OpenError::Address { url: url.clone() };
         let scheme = url.0.split("://").next();
         if !matches!(scheme, Some("redis" | "rediss")) || url.0.contains('#') {
@@ -66,9 +84,9 @@ impl Endpoint {
             // Fails if the process has chosen one already, which then holds.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let info = match ca_file {
-            Some(file) if is_tls => with_certificates(info, file)?,
-            _ => info,
+        let info = match is_tls {
+            true => files.with(info)?,
+            false => info,
         };
         let redis = info
             .redis_settings()
@@ -152,21 +170,45 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-fn with_certificates(info: ConnectionInfo, file: &Path) -> Result<ConnectionInfo, OpenError> {
-    let root_cert = std::fs::read(file).map_err(|source| OpenError::Certificates {
+impl TlsFiles<'_> {
+    /// Each file is tried apart from the other, so that an error names the one that does not serve.
+    fn with(self, info: ConnectionInfo) -> Result<ConnectionInfo, OpenError> {
+        let mut certificates = TlsCertificates {
+            client_tls: None,
+            root_cert: None,
+        };
+        let mut tried = info.clone();
+        if let Some(file) = self.authorities {
+            certificates.root_cert = Some(read(file)?);
+            tried = taken(&info, &certificates, file)?;
+        }
+        if let Some(client) = self.client {
+            certificates.client_tls = Some(ClientTlsConfig {
+                client_cert: read(&client.cert_file)?,
+                client_key: read(&client.key_file)?,
+            });
+            tried = taken(&info, &certificates, &client.cert_file)?;
+        }
+        Ok(tried)
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, OpenError> {
+    std::fs::read(file).map_err(|source| OpenError::Certificates {
         file: file.to_owned(),
         source,
-    })?;
-    let certificates = TlsCertificates {
-        client_tls: None,
-        root_cert: Some(root_cert),
-    };
-    let client = Client::build_with_tls(info, certificates).map_err(|error| {
-        let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string());
-        OpenError::Certificates {
-            file: file.to_owned(),
-            source,
-        }
+    })
+}
+
+fn taken(
+    info: &ConnectionInfo,
+    certificates: &TlsCertificates,
+    file: &Path,
+) -> Result<ConnectionInfo, OpenError> {
+    let client = Client::build_with_tls(info.clone(), certificates.clone());
+    let client = client.map_err(|error| OpenError::Certificates {
+        file: file.to_owned(),
+        source: std::io::Error::new(std::io::ErrorKind::InvalidData, error.to_string()),
     })?;
     Ok(client.get_connection_info().clone())
 }
@@ -192,9 +234,10 @@ mod tests {
     fn an_address_never_shows_user_or_password() {
         let url = RedisUrl::from("rediss://me:canary@host:1/0?x=canary");
         assert_eq!(format!("{url:?}"), "rediss://host:1/0");
-        let endpoint = Endpoint::parse(&"redis://me:canary@host:1".into(), None).unwrap();
+        let endpoint =
+            Endpoint::parse(&"redis://me:canary@host:1".into(), TlsFiles::default()).unwrap();
         assert_eq!(format!("{endpoint:?}"), "redis at host:1");
-        let error = Endpoint::parse(&"redis://me:canary@".into(), None).unwrap_err();
+        let error = Endpoint::parse(&"redis://me:canary@".into(), TlsFiles::default()).unwrap_err();
         assert!(!format!("{error:?} {error}").contains("canary"));
     }
 
@@ -206,7 +249,7 @@ mod tests {
             "unix:///x",
             "rediss://h/#insecure",
         ] {
-            let parsed = Endpoint::parse(&url.into(), None);
+            let parsed = Endpoint::parse(&url.into(), TlsFiles::default());
             assert!(matches!(parsed, Err(OpenError::Address { .. })), "{url}");
         }
     }
@@ -221,7 +264,7 @@ mod tests {
             ("redis://10.0.0.1", true),
             ("redis://:secret@10.0.0.1", false),
         ] {
-            let endpoint = Endpoint::parse(&url.into(), None).unwrap();
+            let endpoint = Endpoint::parse(&url.into(), TlsFiles::default()).unwrap();
             assert_eq!(endpoint.is_exposed(), is_exposed, "{url}");
         }
     }

@@ -1,6 +1,6 @@
 //! Opening a store: what it is, and whether this program may work on it.
 
-use super::address::{Endpoint, RedisUrl};
+use super::address::{Endpoint, RedisUrl, TlsFiles};
 use super::failure::{Effect, odd};
 use super::keys::{Names, PARTITIONS};
 use super::layout::{Layout, Plan};
@@ -165,7 +165,11 @@ fn plan(config: &RedisConfig, names: &Names) -> Result<Plan, OpenError> {
         let rule = "store.redis.prefix has to consist of letters, digits, and - _ . :";
         return Err(OpenError::Config(rule));
     }
-    let endpoint = |url| Endpoint::parse(url, config.ca_file.as_deref());
+    let files = TlsFiles {
+        authorities: config.ca_file.as_deref(),
+        client: config.client_certificate.as_ref(),
+    };
+    let endpoint = |url| Endpoint::parse(url, files);
     let endpoints = config.urls.iter().map(endpoint);
     let endpoints: Vec<_> = endpoints.collect::<Result<_, _>>()?;
     let plan = match (config.mode, &endpoints[..]) {

@@ -1,6 +1,6 @@
 //! How a store on Redis is opened.
 
-use super::address::RedisUrl;
+use super::address::{ClientCertificate, RedisUrl};
 use crate::port::Limits;
 #[cfg(any(test, feature = "conformance"))]
 use cairn_rpc::Clock;
@@ -47,6 +47,9 @@ pub struct RedisConfig {
     /// Certificates, as PEM, that servers are trusted by in place of the usual ones.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
+    /// What is shown to servers that ask who connects.
+    #[serde(default)]
+    pub client_certificate: Option<ClientCertificate>,
     /// Whether a server whose settings do not keep what was answered is refused.
     #[serde(default)]
     pub require_durable: bool,
@@ -69,6 +72,7 @@ impl RedisConfig {
             master_url: None,
             prefix: default_prefix(),
             ca_file: None,
+            client_certificate: None,
             require_durable: false,
             allow_exposed: false,
         }

@@ -1,5 +1,6 @@
 //! The bare script: the common transition's, with the same values, over a bare connection.
 
+use super::address::{Endpoint, TlsFiles};
 use super::keys::Names;
 use super::open::OpenError;
 use super::script::{Clock, Scripts};
@@ -23,7 +24,7 @@ impl RedisProbe {
     /// # Errors
     /// If the server cannot be reached.
     pub async fn connect(config: &RedisConfig, _made: &RedisStore) -> Result<Self, OpenError> {
-        let endpoint = super::address::Endpoint::parse(&config.urls[0], None)?;
+        let endpoint = Endpoint::parse(&config.urls[0], TlsFiles::default())?;
         let lost = |error| OpenError::Unavailable(StoreError::unavailable(error));
         let client = endpoint.client().map_err(lost)?;
         let settings = redis::AsyncConnectionConfig::new()

@@ -2,22 +2,24 @@
 
 use crate::support::work::{creation, key, transition};
 use cairn_memory::port::Store as _;
-use cairn_memory::redis::{OpenError, RedisConfig, RedisOptions, RedisStore};
+use cairn_memory::redis::{ClientCertificate, OpenError, RedisConfig, RedisOptions, RedisStore};
 use cairn_testkit::RedisServer;
+use futures::StreamExt as _;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-/// Makes an authority, and a certificate of it for this machine, in a folder.
+/// Makes an authority, and certificates of it for this machine and for a client, in a folder.
 fn make_certificates(folder: &Path) {
     std::fs::write(folder.join("names"), "subjectAltName=IP:127.0.0.1").unwrap();
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+    let sign = "x509 -req -CA ca.pem -CAkey ca.key -CAcreateserial -days 2";
     for command in [
         format!("req -x509 {key} -keyout ca.key -out ca.pem -subj /CN=authority"),
         format!("req {key} -keyout key.pem -out request.pem -subj /CN=redis"),
-        "x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
-         -extfile names -out cert.pem"
-            .to_owned(),
+        format!("{sign} -extfile names -in request.pem -out cert.pem"),
+        format!("req {key} -keyout client.key -out request.pem -subj /CN=cairn"),
+        format!("{sign} -in request.pem -out client.pem"),
     ] {
         let done = Command::new("openssl")
             .args(command.split_whitespace())
@@ -28,24 +30,30 @@ fn make_certificates(folder: &Path) {
     }
 }
 
-#[tokio::test]
-async fn a_server_is_trusted_by_its_authority_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    make_certificates(folder.path());
+/// A server that speaks TLS, and how it is reached by whoever shows nothing.
+fn serve(folder: &Path, asks_clients: &str) -> (RedisServer, RedisConfig) {
+    make_certificates(folder);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let port = port.unwrap().port();
-    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let _server = RedisServer::with(&[
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let server = RedisServer::with(&[
         ("tls-port", &port.to_string()),
         ("tls-cert-file", &file("cert.pem")),
         ("tls-key-file", &file("key.pem")),
         ("tls-ca-cert-file", &file("ca.pem")),
-        ("tls-auth-clients", "no"),
+        ("tls-auth-clients", asks_clients),
     ]);
     let config = RedisConfig {
         ca_file: Some(file("ca.pem").into()),
         ..RedisConfig::standalone(format!("rediss://127.0.0.1:{port}"))
     };
+    (server, config)
+}
+
+#[tokio::test]
+async fn a_server_is_trusted_by_its_authority_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, config) = serve(folder.path(), "no");
     let store = RedisStore::open(&config, RedisOptions::default()).await;
     let store = store.unwrap();
     store.create(creation("a", Some("one"))).await.unwrap();
@@ -58,4 +66,40 @@ async fn a_server_is_trusted_by_its_authority_alone() {
     };
     let refused = RedisStore::open(&stranger, RedisOptions::default()).await;
     assert!(matches!(refused, Err(OpenError::Unavailable(_))));
+}
+
+#[tokio::test]
+async fn a_server_that_asks_who_connects_is_shown_a_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, nobody) = serve(folder.path(), "yes");
+    let refused = RedisStore::open(&nobody, RedisOptions::default()).await;
+    assert!(matches!(refused, Err(OpenError::Unavailable(_))));
+
+    let shows = |cert_file: &str, key_file: &str| RedisConfig {
+        client_certificate: Some(ClientCertificate {
+            cert_file: folder.path().join(cert_file),
+            key_file: folder.path().join(key_file),
+        }),
+        ..nobody.clone()
+    };
+    let config = shows("client.pem", "client.key");
+    let store = RedisStore::open(&config, RedisOptions::default()).await;
+    let store = store.unwrap();
+    store.create(creation("a", Some("one"))).await.unwrap();
+    // Listening has connections of its own.
+    let mut events = store.follow(&key("a"), 0).await.unwrap();
+    assert_eq!(events.next().await.unwrap().unwrap().len(), 1);
+
+    for (cert_file, key_file, blamed) in [
+        ("none.pem", "client.key", "none.pem"),
+        ("client.pem", "none.key", "none.key"),
+        ("client.pem", "client.pem", "client.pem"),
+    ] {
+        let config = shows(cert_file, key_file);
+        let refused = RedisStore::open(&config, RedisOptions::default()).await;
+        match refused {
+            Err(OpenError::Certificates { file, .. }) => assert!(file.ends_with(blamed)),
+            other => panic!("{cert_file} {key_file}: {other:?}"),
+        }
+    }
 }
