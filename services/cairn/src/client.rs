@@ -10,7 +10,9 @@ use crate::context::Context;
 use crate::error::CliError;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
-use cairn_proto::orchestrator::{GetSessionRequest, ListSessionsRequest, SessionSummary};
+use cairn_proto::orchestrator::{
+    GetSessionRequest, ListSessionsRequest, ListSessionsResponse, SessionSummary,
+};
 use cairn_rpc::{Link, RpcError};
 
 /// Largest answer that is taken: reports and trees of long runs.
@@ -73,7 +75,13 @@ impl<'a> Client<'a> {
     /// # Errors
     /// The service's.
     pub async fn sessions(&self) -> Result<Vec<SessionSummary>, CliError> {
-        sessions(&self.attached.link).await
+        let ask = |request: ListSessionsRequest| {
+            self.patiently(move |mut orchestrator| {
+                let request = request.clone();
+                async move { orchestrator.list_sessions(request).await }
+            })
+        };
+        all_pages(ask).await
     }
 
     /// The id of the session that is meant: a whole id, a beginning that only one has, or without
@@ -148,7 +156,16 @@ fn orchestrator(link: &Link) -> OrchestratorServiceClient<Link> {
 /// # Errors
 /// The service's.
 pub async fn sessions(link: &Link) -> Result<Vec<SessionSummary>, CliError> {
-    let mut orchestrator = orchestrator(link);
+    let ask = async |request| {
+        let page = orchestrator(link).list_sessions(request).await?;
+        Ok(page.into_inner())
+    };
+    all_pages(ask).await
+}
+
+async fn all_pages(
+    ask: impl AsyncFn(ListSessionsRequest) -> Result<ListSessionsResponse, CliError>,
+) -> Result<Vec<SessionSummary>, CliError> {
     let mut sessions = Vec::new();
     let mut page_token = String::new();
     loop {
@@ -157,7 +174,7 @@ pub async fn sessions(link: &Link) -> Result<Vec<SessionSummary>, CliError> {
             page_size,
             page_token,
         };
-        let page = orchestrator.list_sessions(request).await?.into_inner();
+        let page = ask(request).await?;
         sessions.extend(page.sessions);
         page_token = page.next_page_token;
         if page_token.is_empty() {

@@ -141,7 +141,10 @@ async fn the_command_line_waits_for_room_and_says_so() {
 
     let patient = site.begin(&command, &[], "patient.log");
     let began = Instant::now();
-    while !site.tail("patient.log", 5).contains("it is tried again in") {
+    while !site
+        .tail("patient.log", 5)
+        .contains("it is tried again for")
+    {
         assert!(
             began.elapsed() < PATIENCE,
             "{}",

@@ -72,6 +72,8 @@ impl Gate {
     }
 }
 
+#[path = "shared_store/addresses.rs"]
+mod addresses;
 #[path = "shared_store/redis_golden.rs"]
 mod redis_golden;
 
@@ -331,54 +333,5 @@ mod redis {
                 assert!(!said.contains("hush"), "{said}");
             }
         }
-    }
-}
-
-#[test]
-fn what_is_wrong_with_the_servers_of_a_store_is_told_by_name() {
-    let site = Site::new(CAIRN);
-    site.write("one.pem", "");
-    for (settings, named) in [
-        ("url = \"http://127.0.0.1:1\"", "store.redis.url"),
-        ("url = \"redis://a:1,redis://b:1\"", "store.redis.url"),
-        (
-            "url = \"redis://a:1\"\nmode = \"sentinel\"",
-            "store.redis.master",
-        ),
-        ("url = \"redis://a:1\"\nmode = \"many\"", "store.redis.mode"),
-        (
-            "url = \"redis://a:1\"\nprefix = \"{a}\"",
-            "store.redis.prefix",
-        ),
-        (
-            "url = \"rediss://a:1\"\nca_file = \"none.pem\"",
-            "store.redis.ca_file",
-        ),
-        (
-            "url = \"redis://a:1\"\nca_file = \"one.pem\"",
-            "store.redis.ca_file",
-        ),
-        (
-            "url = \"rediss://a:1\"\ncert_file = \"none.pem\"\nkey_file = \"one.pem\"",
-            "store.redis.cert_file",
-        ),
-        (
-            "url = \"rediss://a:1\"\ncert_file = \"one.pem\"",
-            "store.redis.key_file",
-        ),
-        (
-            "url = \"rediss://a:1\"\nkey_file = \"one.pem\"",
-            "store.redis.cert_file",
-        ),
-        (
-            "url = \"redis://a:1\"\nmaster_url = \"b\"",
-            "store.redis.master_url",
-        ),
-        ("servers = 3", "store.redis.servers"),
-    ] {
-        site.write("other.toml", &format!("[store.redis]\n{settings}\n"));
-        let output = site.run(&["check-config", "--config", "other.toml"]);
-        assert_eq!(output.code, Some(2), "{settings}: {output:?}");
-        assert!(output.err.contains(named), "{settings}: {}", output.err);
     }
 }

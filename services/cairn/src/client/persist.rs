@@ -1,7 +1,9 @@
-//! Questions that are asked again when the process that serves them goes away, or is full.
+//! Questions that are asked again when the process that serves them goes away, is full, or has no
+//! store for now.
 
 use super::Client;
 use crate::error::{CliError, INTERRUPTED};
+use cairn_memory::error::{NOT_WRITTEN, OUTCOME_UNKNOWN};
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
 use cairn_rpc::{ErrorKind, Link, RpcError};
 use std::io::Write as _;
@@ -11,32 +13,39 @@ use tonic::{Response, Status};
 
 /// Breaks in a row that are put up with.
 const MOST_TRIES: u32 = 5;
-/// Where a full server does not say when to ask again.
+/// Where a server does not say when to ask again, and at least.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long it is waited for what may be there later.
+struct Patience {
+    until: Instant,
+    /// What was told of it last.
+    told: String,
+}
 
 impl Client<'_> {
     /// Asks, and asks whoever holds the store then if the connection breaks, and again when a server
-    /// that is full may have room. Only for questions that may be repeated: reads, and changes that
+    /// that is full may have room, or its store answer. Only for questions that may be repeated: reads, and changes that
     /// carry the same request id each time.
     ///
     /// # Errors
-    /// The service's, its services stay out of reach, or it stays full for too long.
+    /// The service's, its services stay out of reach, or it stays full or without its store for too
+    /// long.
     pub async fn persist<T, F, A>(&mut self, ask: F) -> Result<T, CliError>
     where
         F: Fn(OrchestratorServiceClient<Link>) -> A,
         A: Future<Output = Result<Response<T>, Status>>,
     {
         let mut tries = 0;
-        let patience = self.context().config().client.wait;
-        let until = Instant::now() + patience;
+        let mut patience = self.patience();
         loop {
             let status = match ask(self.orchestrator()).await {
                 Ok(answer) => return Ok(answer.into_inner()),
                 Err(status) => status,
             };
             let error = RpcError::from_status(&status);
-            if error.reason_name() == RpcError::OVERLOADED {
-                self.wait_for_room(error, until).await?;
+            if self.may_be_later(&error) {
+                self.wait_for(error, &mut patience).await?;
                 tries = 0;
                 continue;
             }
@@ -49,21 +58,67 @@ impl Client<'_> {
         }
     }
 
-    /// Waits for as long as the server says, and says so.
-    async fn wait_for_room(&self, full: RpcError, until: Instant) -> Result<(), CliError> {
-        let pause = full.retry_delay().unwrap_or(PAUSE);
-        if Instant::now() + pause > until {
-            let waited = self.context().config().client.wait;
+    /// Asks again when a server that is full may have room, or its store answer. For the same
+    /// questions.
+    ///
+    /// # Errors
+    /// The service's, or it stays full or without its store for too long.
+    pub async fn patiently<T, F, A>(&self, ask: F) -> Result<T, CliError>
+    where
+        F: Fn(OrchestratorServiceClient<Link>) -> A,
+        A: Future<Output = Result<Response<T>, Status>>,
+    {
+        let mut patience = self.patience();
+        loop {
+            let error = match ask(self.orchestrator()).await {
+                Ok(answer) => return Ok(answer.into_inner()),
+                Err(status) => RpcError::from_status(&status),
+            };
+            if !self.may_be_later(&error) {
+                return Err(error.into());
+            }
+            self.wait_for(error, &mut patience).await?;
+        }
+    }
+
+    fn patience(&self) -> Patience {
+        Patience {
+            until: Instant::now() + self.context().config().client.wait,
+            told: String::new(),
+        }
+    }
+
+    /// Whether there is hope. A store of servers can come back, and others may take over; a file that
+    /// does not work is a matter for whoever asks.
+    fn may_be_later(&self, error: &RpcError) -> bool {
+        let is_shared = self.attached().is_remote() || self.context().config().store.is_redis();
+        match error.reason_name() {
+            RpcError::OVERLOADED => true,
+            NOT_WRITTEN | OUTCOME_UNKNOWN => is_shared,
+            _ => false,
+        }
+    }
+
+    /// Waits for as long as the server says, and says so once.
+    async fn wait_for(&self, error: RpcError, patience: &mut Patience) -> Result<(), CliError> {
+        let pause = error.retry_delay().unwrap_or(PAUSE).max(PAUSE);
+        let most = self.context().config().client.wait;
+        if Instant::now() + pause > patience.until {
             let hint = format!(
-                "it was waited for {waited:?} (client.wait); try again later, or allow more with \
+                "it was waited for {most:?} (client.wait); try again later, or allow more with \
                  CAIRN_CLIENT__WAIT"
             );
-            return Err(CliError::from(full).hint(hint));
+            return Err(CliError::from(error).hint(hint));
         }
-        let text = format!("{full}; it is tried again in {pause:.1?}");
-        let text = cairn_rpc::text::escape(&text).into_owned();
-        // Where this cannot be written, nobody is there to read it.
-        let _ = writeln!(std::io::stderr(), "cairn: {text}");
+        let text = cairn_rpc::text::escape(&error.to_string()).into_owned();
+        if text != patience.told {
+            // Where this cannot be written, nobody is there to read it.
+            let _ = writeln!(
+                std::io::stderr(),
+                "cairn: {text}; it is tried again for {most:?}"
+            );
+            patience.told = text;
+        }
         tokio::select! {
             () = self.context().stop.cancelled() => {
                 Err(CliError::new("interrupted; nothing was started").code(INTERRUPTED))

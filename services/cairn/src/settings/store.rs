@@ -134,6 +134,13 @@ impl StoreSettings {
         let is_empty = self.path.as_os_str().is_empty();
         let file = "a file, such as .cairn/cairn.db";
         checks.require(!is_empty, "store.path", "is empty", file);
+        // Sessions in a file that nobody looks for, and a password in its name, would be worse.
+        checks.require(
+            !is_like_address(&self.path.to_string_lossy()),
+            "store.path",
+            "looks like an address, and not one of Redis",
+            "redis://host:port, rediss://host:port, or a file; ./NAME for a file of such a name",
+        );
         let pages = self.max_pages;
         let enough = pages.is_none_or(|pages| pages >= 256);
         checks.require(enough, "store.max_pages", "is too small", "256 or more");
@@ -160,6 +167,11 @@ impl RetentionSettings {
     }
 }
 
+/// What an address may be.
+const ADDRESS: &str = "redis://host:port or rediss://host:port, with user:password@ before the \
+                       host, in which / # ? @ and % are percent-encoded; several are whole \
+                       addresses with commas between them";
+
 impl RedisSettings {
     fn urls(&self) -> impl Iterator<Item = &str> {
         self.url.expose().split(',').map(str::trim)
@@ -171,14 +183,14 @@ impl RedisSettings {
             !is_set || self.urls().all(is_redis_url),
             "store.redis.url",
             "is not the address of a Redis server",
-            "redis://host:port or rediss://host:port, with user:password@ before the host",
+            ADDRESS,
         );
         let master = &self.master_url;
         checks.require(
             !master.is_set() || is_redis_url(master.expose()),
             "store.redis.master_url",
             "is not the address of a Redis server",
-            "redis://host:port or rediss://host:port, with user:password@ before the host",
+            ADDRESS,
         );
         let (is_one, sentinels) = (
             self.urls().count() == 1,
@@ -211,7 +223,7 @@ impl RedisSettings {
 
     fn check_files(&self, checks: &mut Checks) {
         let urls = self.urls().chain([self.master_url.expose()]);
-        let is_tls = urls.into_iter().any(|url| url.starts_with("rediss://"));
+        let is_tls = urls.into_iter().any(is_tls);
         for (name, file) in [
             ("store.redis.ca_file", &self.ca_file),
             ("store.redis.cert_file", &self.cert_file),
@@ -237,8 +249,58 @@ impl RedisSettings {
     }
 }
 
-/// Whether it is meant as the address of a server and not as a file.
+/// Whether it is the address of a server and not a file.
 pub(super) fn is_redis_url(text: &str) -> bool {
-    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-    matches!(scheme, Some("redis" | "rediss"))
+    scheme(text).is_some_and(|it| ["redis", "rediss"].iter().any(|name| is_same(name, it)))
+}
+
+fn is_tls(url: &str) -> bool {
+    scheme(url).is_some_and(|it| is_same("rediss", it))
+}
+
+fn scheme(text: &str) -> Option<&str> {
+    text.split_once("://").map(|(scheme, _)| scheme)
+}
+
+fn is_same(name: &str, other: &str) -> bool {
+    name.eq_ignore_ascii_case(other)
+}
+
+/// Whether somebody who wrote it meant a server: with a scheme, or as host and port.
+fn is_like_address(text: &str) -> bool {
+    let Some((before, after)) = text.split_once(':') else {
+        return false;
+    };
+    let is_port = !after.is_empty() && after.bytes().all(|byte| byte.is_ascii_digit());
+    let is_store = ["redis", "rediss", "valkey", "valkeys"]
+        .iter()
+        .any(|name| is_same(name, before));
+    !before.contains('/') && (is_port || is_store || after.starts_with("//"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_meant_as_a_server_is_no_file() {
+        for (text, is_redis, is_address) in [
+            ("redis://a:1", true, true),
+            ("REDISS://a", true, true),
+            ("valkey://u:p@a", false, true),
+            ("redis+unix:///x", false, true),
+            ("redis:/x", false, true),
+            ("127.0.0.1:6379", false, true),
+            ("host:6379", false, true),
+            (".cairn/cairn.db", false, false),
+            ("./host:6379", false, false),
+            ("/a/b:6379", false, false),
+            ("a:b", false, false),
+            ("cairn.db", false, false),
+        ] {
+            assert_eq!(is_redis_url(text), is_redis, "{text}");
+            assert_eq!(is_like_address(text), is_address, "{text}");
+        }
+        assert!(is_tls("REDISS://a") && !is_tls("redis://a"));
+    }
 }

@@ -74,8 +74,11 @@ impl Endpoint {
     /// If it is not an address, or a file of certificates does not serve.
     pub(super) fn parse(url: &RedisUrl, files: TlsFiles<'_>) -> Result<Self, OpenError> {
         let bad = || OpenError::Address { url: url.clone() };
-        let scheme = url.0.split("://").next();
-        if !matches!(scheme, Some("redis" | "rediss")) || url.0.contains('#') {
+        let scheme = url.0.split("://").next().unwrap_or_default();
+        let is_redis = ["redis", "rediss"]
+            .iter()
+            .any(|it| it.eq_ignore_ascii_case(scheme));
+        if !is_redis || url.0.contains('#') {
             return Err(bad());
         }
         let info = url.0.as_str().into_connection_info().map_err(|_| bad())?;
@@ -251,6 +254,14 @@ mod tests {
         ] {
             let parsed = Endpoint::parse(&url.into(), TlsFiles::default());
             assert!(matches!(parsed, Err(OpenError::Address { .. })), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_scheme_may_be_in_capitals() {
+        for (url, place) in [("REDIS://h:1", "h:1"), ("Rediss://h:2", "h:2")] {
+            let endpoint = Endpoint::parse(&url.into(), TlsFiles::default()).unwrap();
+            assert_eq!(endpoint.place(), place);
         }
     }
 

@@ -21,7 +21,7 @@ pub(super) const FORMAT: u64 = 1;
 pub enum OpenError {
     /// An address is none.
     #[error(
-        "{url:?} is not the address of a Redis server: it has to be redis://host:port or rediss://host:port, with user:password@ before the host if needed"
+        "{url:?} is not the address of a Redis server: it has to be redis://host:port or rediss://host:port, with user:password@ before the host if needed, percent-encoded"
     )]
     Address {
         /// The address.
