@@ -13,11 +13,11 @@ use std::process::Command;
 fn make_certificates(folder: &Path) {
     std::fs::write(folder.join("names"), "subjectAltName=IP:127.0.0.1").unwrap();
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
-    let sign = "x509 -req -CA ca.pem -CAkey ca.key -CAcreateserial -days 2";
+    let sign = "x509 -req -CA ca.pem -CAkey ca.key -CAcreateserial -extfile names -days 2";
     for command in [
         format!("req -x509 {key} -keyout ca.key -out ca.pem -subj /CN=authority"),
         format!("req {key} -keyout key.pem -out request.pem -subj /CN=redis"),
-        format!("{sign} -extfile names -in request.pem -out cert.pem"),
+        format!("{sign} -in request.pem -out cert.pem"),
         format!("req {key} -keyout client.key -out request.pem -subj /CN=cairn"),
         format!("{sign} -in request.pem -out client.pem"),
     ] {
