@@ -1,6 +1,6 @@
 -- KEYS: 1 session, 2 due, 3 set aside, 4 work
 -- ARGV: 1 member, 2 process, 3 '1' if what is lost is accepted
-local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'q', 'qw')
+local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'q', 'qw', 'al')
 local bad = refused(s[1], s[2])
 if bad then return bad end
 local why = quarantine(s[3], s[4])
@@ -11,7 +11,7 @@ if why > 0 then
   redis.call('HSET', KEYS[1], 'q', 0, 'cl', 0)
   redis.call('HDEL', KEYS[1], 'qw')
   -- Whoever remembers what is lost is to know that this has been accepted.
-  if why == 2 then redis.call('HINCRBY', KEYS[1], 'al', 1) end
+  if why == 2 then redis.call('HSET', KEYS[1], 'al', accepted(s[5]) + 1) end
   redis.call('SPUBLISH', KEYS[4], ARGV[2])
 end
 return {'ok'}
