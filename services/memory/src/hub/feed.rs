@@ -30,11 +30,14 @@ impl Feeds {
     pub(super) fn tops(&self) -> Vec<Followed> {
         let entries = self.0.iter().map(|(key, entry)| {
             let ring = locked(&entry.feed.ring);
+            let event = ring.last_seen();
+            let seen = event.map_or(0, |event| event.seq);
             Followed {
                 key: key.clone(),
                 accepted_losses: ring.accepted_losses,
-                last_seq: ring.top(),
-                event: ring.last_seen(),
+                // The store may not have been asked yet how long the journal is.
+                last_seq: ring.top().max(seen),
+                event,
             }
         });
         entries.collect()

@@ -45,7 +45,7 @@ impl Unsure {
         self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, u64>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

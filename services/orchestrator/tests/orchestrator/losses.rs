@@ -42,18 +42,13 @@ async fn an_owner_that_comes_late_does_not_set_aside_what_was_accepted() {
 #[tokio::test(start_paused = true)]
 async fn an_owner_says_that_a_creation_is_lost() {
     let world = World::new().await;
+    world.start(chain(vec![model_step("think")])).await;
+    let mut attempt = world.attempt().await;
+    assert_eq!(world.faults.calls("Commit"), 0);
     world.faults.always("Commit", Some(Fault::Forget));
     world.faults.always("ReadEvents", Some(Fault::Forget));
     let mut said = world.faults.hold("SetAside");
-    let request = pb::StartRunRequest {
-        request_id: world.request_id(),
-        run: Some(chain(vec![model_step("think")])),
-        ..pb::StartRunRequest::default()
-    };
-    let mut client = world.client.clone();
-    let starting = tokio::spawn(async move { client.start_run(request).await });
+    attempt.reply(reply(0, "hm", &[]));
     world.until(said.reached()).await;
     said.release();
-    let refused = world.until(starting).await.unwrap();
-    assert!(refused.is_err(), "{refused:?}");
 }
