@@ -63,10 +63,7 @@ impl Inner {
             .await?;
         // What a repeat brings may be another event than what is stored.
         let is_stored = wake.is_some() && appended.seq > 0;
-        let mark = Mark {
-            accepted_losses,
-            ..mark_at(appended.seq, is_stored.then_some(&event))
-        };
+        let mark = mark_at(accepted_losses, appended.seq, is_stored.then_some(&event));
         self.servers.witness.saw(partition, &names.member, mark);
         match &wake {
             Some((word, owner)) if word == "owner" => self.hub.wake(owner, &key),
@@ -111,10 +108,7 @@ impl Inner {
                 Ok((reply.number()?, reply.bytes()?, reply.number()?))
             })
             .await?;
-        let mark = Mark {
-            accepted_losses,
-            ..mark_at(seq, Some(&event))
-        };
+        let mark = mark_at(accepted_losses, seq, Some(&event));
         let partition = names.partition.number;
         self.servers.witness.saw(partition, &names.member, mark);
         self.hub.accepted(key, accepted_losses);
@@ -124,8 +118,9 @@ impl Inner {
 }
 
 /// Somebody is told of an event.
-fn mark_at(seq: u64, event: Option<&Bytes>) -> Mark {
+fn mark_at(accepted_losses: u64, seq: u64, event: Option<&Bytes>) -> Mark {
     Mark {
+        accepted_losses,
         seq,
         event: event.map(|event| Fingerprint::of(seq, event)),
         ..Mark::default()
