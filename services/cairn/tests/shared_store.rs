@@ -290,6 +290,9 @@ mod redis {
         assert_eq!(listed["status"], "quarantined");
         assert_eq!(listed["quarantine_reason"], "writes_lost");
         let session = listed["id"].as_str().unwrap();
+        let shown = site.run(&["show", session, "--server", address]);
+        let command = format!("cairn resume {session} --accept-loss");
+        assert!(shown.out.contains(&command), "{}", shown.out);
         for arguments in [
             &["resume", "--server", address][..],
             &["resume", session, "--server", address],

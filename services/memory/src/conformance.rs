@@ -142,6 +142,7 @@ macro_rules! conformance {
             a_session_is_set_aside_whoever_owns_it
             a_queued_session_that_is_set_aside_is_not_claimed
             why_a_session_is_set_aside_is_told
+            a_loss_that_was_accepted_is_no_reason_to_set_a_session_aside
             a_loss_is_accepted_before_its_session_goes_on
 
             a_command_is_appended_once

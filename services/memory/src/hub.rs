@@ -21,6 +21,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use wakes::Wakes;
 
+/// A session that somebody follows.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    pub(crate) key: SessionKey,
+    /// How many losses of it had been accepted when that was learned which is known here.
+    pub(crate) accepted_losses: u64,
+    /// The number of its last event that is known of here.
+    pub(crate) last_seq: u64,
+    /// The last event that was seen here.
+    pub(crate) event: Option<Fingerprint>,
+}
+
 /// The hints of one store.
 #[derive(Debug)]
 pub(crate) struct Hub {
@@ -75,9 +87,21 @@ impl Hub {
         }
     }
 
-    /// Each followed session with the number of its last event that is known of here, and the last
-    /// event that was seen here.
-    pub(crate) fn followed(&self) -> Vec<(SessionKey, u64, Option<Fingerprint>)> {
+    /// So many losses of the session had been accepted when what comes next was read or written:
+    /// what is known from before the last of them does not count any more.
+    pub(crate) fn accepted(&self, key: &SessionKey, losses: u64) {
+        // Of most sessions nothing was ever lost.
+        if losses == 0 {
+            return;
+        }
+        let feed = locked(&self.feeds).get(key);
+        if let Some(feed) = feed {
+            feed.accepted(losses);
+        }
+    }
+
+    /// The followed sessions.
+    pub(crate) fn followed(&self) -> Vec<Followed> {
         locked(&self.feeds).tops()
     }
 

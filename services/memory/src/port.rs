@@ -47,7 +47,8 @@
 //! cannot undo that, but is not silent about it as long as somebody knows what is lost: whoever knows
 //! more of a session than the store holds is answered [`StoreError::WentBack`], and what is known to
 //! lack something, also if others have written since, is set aside, because going on from an older
-//! state could repeat what had side effects.
+//! state could repeat what had side effects. The session itself counts the losses that somebody has
+//! accepted: what was learned under an older count is no reason any more.
 //!
 //! **Time** is the store's, in milliseconds since 1970, and never runs backwards while the store
 //! is open. Callers' clocks play no part.
@@ -274,9 +275,14 @@ pub trait Store: Send + Sync + 'static {
     /// Sets a session aside: ends its lease, takes it out of the queue, and leaves it to
     /// [`release_quarantine`](Self::release_quarantine). For a session of which acknowledged writes
     /// are lost, so that it must not be gone on with before somebody has looked at it.
-    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()>;
+    ///
+    /// `accepted_losses` is what [`read`](Self::read) said of that when the caller learned what it
+    /// misses. If it is more by now, somebody has accepted what is missing: then nothing is done, and
+    /// `false` is answered. `None` for whatever was accepted.
+    async fn set_aside(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool>;
 
-    /// Queues a session that was set aside. Does nothing to others.
+    /// Queues a session that was set aside. Does nothing to others. With a loss that is accepted it
+    /// counts that for good (`accepted_losses`), so that nobody sets it aside for the same once more.
     ///
     /// # Errors
     /// `WritesLost` if that is why it was set aside and `accept_loss` is false.

@@ -350,8 +350,8 @@ impl Store for RedisStore {
         self.inner.release(request).await
     }
 
-    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
-        self.inner.set_aside(key).await
+    async fn set_aside(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool> {
+        self.inner.set_aside(key, accepted_losses).await
     }
 
     async fn release_quarantine(&self, key: &SessionKey, accept_loss: bool) -> StoreResult<()> {

@@ -8,6 +8,7 @@ pub(crate) use answer::Answer;
 use crate::config::TakesUp;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
+use crate::owners::Known;
 use crate::session::{Beginning, Checkpointer, Ownership, header};
 use crate::store::{LARGEST_INLINE_EVENT, Loaded, for_session};
 use answer::answer_of;
@@ -144,7 +145,7 @@ pub(crate) async fn create(
             lease_until: answer.lease_until_unix_ms,
             beginning: Beginning::Created(Box::new(Loaded {
                 session,
-                version: 0,
+                known: Known::default(),
                 aside: None,
                 checkpoints: Checkpointer::default(),
             })),

@@ -10,7 +10,6 @@ mod revisions;
 mod streams;
 mod views;
 
-use crate::aside::Aside;
 use crate::commands::{NewSession, create};
 use crate::deps::Deps;
 use crate::key::SessionKey;
@@ -257,26 +256,10 @@ impl OrchestratorService for Orchestrator {
             session: key.id.to_string(),
             accept_loss: request.get_ref().accept_loss,
         };
-        let accepts =
-            release.accept_loss && self.deps.store.aside(&key).await? == Some(Aside::WritesLost);
-        if accepts {
-            // Else it might find the same loss once more when that has been accepted.
-            self.deps.owners.give_up(&key).await?;
-        }
-        let unsure = &self.deps.owners.unsure;
-        let known = unsure.known(&key);
-        if accepts {
-            // Before whoever claims it at once looks.
-            unsure.forget(&key);
-        }
         let mut ownership = self.deps.store.ownership();
-        let released = ownership
+        ownership
             .release_quarantine(for_session(&key, release))
-            .await;
-        if let Err(status) = released {
-            unsure.remember(&key, known);
-            return Err(status);
-        }
+            .await?;
         Ok(Response::new(pb::ReleaseQuarantineResponse {}))
     }
 

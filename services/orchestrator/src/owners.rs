@@ -21,15 +21,13 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Request;
-use unsure::Unsure;
 use wanted::Wanted;
 
 pub(crate) use claim::claim;
+pub(crate) use unsure::{Known, Unsure};
 
 /// Most leases renewed with one request.
 const RENEW_BATCH: usize = 1024;
-/// The longest that an owner is waited for that is told to let go.
-const GIVING_UP: Duration = Duration::from_secs(10);
 /// How old the catalogue of tools may become.
 const CATALOGUE_AGE: Duration = Duration::from_secs(10);
 
@@ -69,8 +67,6 @@ impl Places {
 struct Running {
     epoch: u64,
     to_owner: mpsc::UnboundedSender<Notice>,
-    /// Cancelled when its task has ended.
-    over: CancellationToken,
 }
 
 /// An owner's place among the others. However its task ends, the lease is renewed no longer.
@@ -78,7 +74,6 @@ struct Place {
     deps: Arc<Deps>,
     key: SessionKey,
     epoch: u64,
-    over: CancellationToken,
 }
 
 impl Drop for Place {
@@ -87,7 +82,6 @@ impl Drop for Place {
             tracing::error!(session = %self.key, "owner panicked; its lease is left to run out");
         }
         self.deps.owners.ended(&self.key, self.epoch);
-        self.over.cancel();
     }
 }
 
@@ -119,19 +113,13 @@ impl Owners {
     pub(crate) fn begin(&self, deps: &Arc<Deps>, ownership: Ownership) {
         let (to_owner, notices) = mpsc::unbounded_channel();
         let (key, epoch) = (ownership.key.clone(), ownership.epoch);
-        let over = CancellationToken::new();
-        let running = Running {
-            epoch,
-            to_owner,
-            over: over.clone(),
-        };
+        let running = Running { epoch, to_owner };
         self.insert(key.clone(), running);
         let deps = deps.clone();
         let place = Place {
             deps: deps.clone(),
             key: key.clone(),
             epoch,
-            over,
         };
         self.tasks.spawn(async move {
             let end = own(deps.clone(), ownership, notices).await;
@@ -188,23 +176,6 @@ impl Owners {
         if deps.config.takes_up == TakesUp::Commanded {
             self.wanted.add(key);
         }
-    }
-
-    /// Has the owner of a session that is set aside end, if it is here and does not know that yet,
-    /// and waits for that: what it finds wrong is found before anything else is done.
-    ///
-    /// # Errors
-    /// It does not end in time: the store does not answer it.
-    pub(crate) async fn give_up(&self, key: &SessionKey) -> Result<(), RpcError> {
-        let over = self.lock().running.get(key).map(|running| {
-            let _ = running.to_owner.send(Notice::Lost);
-            running.over.clone()
-        });
-        let Some(over) = over else {
-            return Ok(());
-        };
-        let ended = tokio::time::timeout(GIVING_UP, over.cancelled()).await;
-        ended.map_err(|_| RpcError::unavailable("the session's owner has not let go of it yet"))
     }
 
     /// Whether the owner of a session is here.

@@ -19,6 +19,7 @@ use crate::catalogue::Catalogue;
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::observe::ActiveRun;
+use crate::owners::Known;
 use crate::store::Loaded;
 use cairn_engine::decide::{Facts, Input};
 use cairn_engine::event::{AttemptRef, Event};
@@ -82,7 +83,8 @@ struct Owner {
     deps: Arc<Deps>,
     key: SessionKey,
     epoch: u64,
-    version: u64,
+    /// How far the store has come by its answers. A loss that is accepted ends the ownership first.
+    known: Known,
     session: Session,
     tenure: Tenure,
     active: HashMap<Work, Active>,
@@ -122,14 +124,15 @@ pub(crate) async fn own(
     notices: mpsc::UnboundedReceiver<Notice>,
 ) -> End {
     let key = ownership.key.clone();
-    let (end, version) = match Owner::begin(deps.clone(), ownership, notices).await {
+    let (end, known) = match Owner::begin(deps.clone(), ownership, notices).await {
         Ok((mut owner, first)) => {
             let Err(end) = owner.go_on(first).await;
-            (end, owner.version)
+            (end, owner.known)
         }
-        Err(end) => (end, 0),
+        // There is a session, or it could not have been claimed.
+        Err(end) => (end, Known::default()),
     };
-    went_back::examine(&deps, &key, version, end).await
+    went_back::examine(&deps, &key, known, end).await
 }
 
 impl Owner {
@@ -147,7 +150,7 @@ impl Owner {
             Beginning::Created(loaded) => (*loaded, None),
             Beginning::TakenOver { holder_dead } => {
                 let loaded = tenure.insist(|_| deps.store.load(&key, None)).await?;
-                went_back::check(&deps, &key, loaded.version)?;
+                went_back::check(&deps, &key, loaded.known)?;
                 (loaded, Some(Input::TakenOver { holder_dead }))
             }
         };
@@ -157,7 +160,7 @@ impl Owner {
             deps,
             key,
             epoch: ownership.epoch,
-            version: loaded.version,
+            known: loaded.known,
             session: loaded.session,
             tenure,
             active: HashMap::new(),
@@ -260,7 +263,7 @@ impl Owner {
         // The state here holds what was refused.
         let loaded = self.tenure.insist(|_| store.load(key, None)).await?;
         self.session = loaded.session;
-        self.version = loaded.version;
+        self.known = loaded.known;
         self.checkpoints = loaded.checkpoints;
         let limit = error.metadata("limit").unwrap_or_default();
         let message = format!("the session cannot grow any more: {error}");

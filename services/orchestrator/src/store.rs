@@ -3,6 +3,7 @@
 use crate::aside::Aside;
 use crate::clock::StoreClock;
 use crate::key::SessionKey;
+use crate::owners::Known;
 use crate::session::Checkpointer;
 use bytes::Bytes;
 use cairn_engine::event::Event;
@@ -44,8 +45,8 @@ pub(crate) struct Store {
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) session: Session,
-    /// The number of the owner's transitions.
-    pub(crate) version: u64,
+    /// How far the store has come with it.
+    pub(crate) known: Known,
     /// Why nobody works on it before it is released, if that is so.
     pub(crate) aside: Option<Aside>,
     /// How far the journal is from its next checkpoint.
@@ -187,6 +188,7 @@ impl Store {
                 .last()
                 .is_none_or(|event| event.seq >= page.last_seq);
             let aside = Aside::of(page.quarantined, page.quarantine_reason());
+            let known = known(&page);
             for stored in page.events {
                 if stored.seq > until {
                     break;
@@ -199,7 +201,7 @@ impl Store {
             if is_last || session.seq >= until {
                 return Ok(Loaded {
                     session,
-                    version: page.version,
+                    known,
                     aside,
                     checkpoints: Checkpointer::resumed(folded, size),
                 });
@@ -317,6 +319,14 @@ impl Store {
         let mut journals = self.journals.clone();
         let followed = journals.follow_events(for_session(key, request)).await?;
         Ok(followed.into_inner())
+    }
+}
+
+/// How far the store has come with a session, as a page of its journal tells.
+pub(crate) fn known(page: &pb::ReadEventsResponse) -> Known {
+    Known {
+        accepted_losses: page.accepted_losses,
+        version: page.version,
     }
 }
 

@@ -194,6 +194,15 @@ fn run_lines(run: &pb::Run, is_held: bool, style: Style) -> Vec<String> {
     lines
 }
 
+/// A session that is set aside, as `cairn resume` takes it to go on.
+fn released(session: &pb::Session) -> String {
+    match session.quarantine_reason() {
+        // Only a person can know what it means that calls may be made again.
+        pb::QuarantineReason::WritesLost => format!("{} --accept-loss", session.id),
+        pb::QuarantineReason::Claims | pb::QuarantineReason::Unspecified => session.id.clone(),
+    }
+}
+
 /// The commands that lead on from here.
 fn go_on(context: &Context, session: &pb::Session, is_held: bool) -> Vec<String> {
     let id = &session.id;
@@ -201,6 +210,11 @@ fn go_on(context: &Context, session: &pb::Session, is_held: bool) -> Vec<String>
     let mut lines = Vec::new();
     let run = session.latest_run.as_ref().map(|run| run.status());
     let words: &[&str] = match status.as_str() {
+        "quarantined" => {
+            let resume = resume_command(context, &released(session));
+            lines.push(format!("go on    {resume}"));
+            &["log", "cancel"]
+        }
         _ if run == Some(pb::RunStatus::Paused) => {
             lines.push(format!("go on    {}", resume_command(context, id)));
             &["plan show", "watch", "cancel"]

@@ -165,6 +165,7 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
         // Not the one that the others need.
         "SetAside" => one(&pb::SetAsideRequest {
             session: "another".to_owned(),
+            accepted_losses: Some(0),
         }),
         "ReleaseQuarantine" => one(&pb::ReleaseQuarantineRequest {
             session,

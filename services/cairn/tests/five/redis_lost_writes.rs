@@ -310,6 +310,8 @@ impl World<'_> {
             assert_eq!(listed, (json!("quarantined"), json!("writes_lost")));
             let shown = self.done(&["show", session]).out;
             assert!(shown.contains("lost acknowledged writes"), "{shown}");
+            let resume = format!("resume {session} --accept-loss");
+            assert!(shown.contains(&resume), "{shown}");
         }
         let memory = self.cluster.address("memory");
         let doctor = self.site.run(&["doctor", "--json", "--server", &memory]);

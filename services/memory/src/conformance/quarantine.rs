@@ -150,7 +150,7 @@ pub async fn releasing_a_healthy_session_from_quarantine_does_nothing(subject: &
 pub async fn a_session_is_set_aside_whoever_owns_it(subject: &Subject) {
     let owner = subject.owned("a", "one").await;
     for _ in 0..2 {
-        subject.store.set_aside(&owner.key).await.unwrap();
+        subject.store.set_aside(&owner.key, None).await.unwrap();
     }
     assert!(is_set_aside(subject).await);
     assert_eq!(owner.error(owner.next("x")).await, StoreError::Fenced);
@@ -175,7 +175,7 @@ pub async fn why_a_session_is_set_aside_is_told(subject: &Subject) {
     subject.claimed("mortal").await;
     assert_eq!(set_aside_for(subject).await, Some(Quarantine::Claims));
     // It may be found out later that something is lost as well.
-    subject.store.set_aside(&key).await.unwrap();
+    subject.store.set_aside(&key, None).await.unwrap();
     assert_eq!(set_aside_for(subject).await, Some(Quarantine::WritesLost));
     subject.store.release_quarantine(&key, true).await.unwrap();
     die(subject, 5).await;
@@ -187,7 +187,7 @@ pub async fn why_a_session_is_set_aside_is_told(subject: &Subject) {
 
 pub async fn a_loss_is_accepted_before_its_session_goes_on(subject: &Subject) {
     let key = queued(subject).await;
-    subject.store.set_aside(&key).await.unwrap();
+    subject.store.set_aside(&key, None).await.unwrap();
     let unaware = subject.store.release_quarantine(&key, false).await;
     assert_eq!(unaware, Err(StoreError::WritesLost));
     assert!(is_set_aside(subject).await);
@@ -198,11 +198,43 @@ pub async fn a_loss_is_accepted_before_its_session_goes_on(subject: &Subject) {
     assert_eq!(subject.claimed("one").await.len(), 1);
 }
 
+pub async fn a_loss_that_was_accepted_is_no_reason_to_set_a_session_aside(subject: &Subject) {
+    let key = queued(subject).await;
+    let accepted = async || {
+        let page = subject.store.read(&key, u64::MAX, 1).await;
+        page.unwrap().accepted_losses
+    };
+    // Nothing was lost.
+    die(subject, 5).await;
+    subject.claimed("mortal").await;
+    subject.store.release_quarantine(&key, true).await.unwrap();
+    assert_eq!(accepted().await, 0);
+    for losses in 0..2 {
+        for _ in 0..2 {
+            let set_aside = subject.store.set_aside(&key, Some(losses)).await;
+            assert_eq!(set_aside, Ok(true));
+        }
+        for _ in 0..2 {
+            subject.store.release_quarantine(&key, true).await.unwrap();
+            assert_eq!(accepted().await, losses + 1);
+        }
+        // Who has not heard of that finds the same once more.
+        let set_aside = subject.store.set_aside(&key, Some(losses)).await;
+        assert_eq!(set_aside, Ok(false));
+        assert_eq!(set_aside_for(subject).await, None);
+    }
+    subject.claim_one("one").await.commit("x").await;
+    assert_eq!(accepted().await, 2);
+    let set_aside = subject.store.set_aside(&key, None).await;
+    assert_eq!(set_aside, Ok(true));
+    assert!(is_set_aside(subject).await);
+}
+
 pub async fn a_queued_session_that_is_set_aside_is_not_claimed(subject: &Subject) {
     let key = queued(subject).await;
-    subject.store.set_aside(&key).await.unwrap();
+    subject.store.set_aside(&key, None).await.unwrap();
     assert_eq!(subject.claimed("one").await, [""; 0]);
     let unknown = super::support::key("unknown");
-    let refused = subject.store.set_aside(&unknown).await;
+    let refused = subject.store.set_aside(&unknown, None).await;
     assert_eq!(refused, Err(StoreError::NotFound));
 }

@@ -166,6 +166,7 @@ impl JournalService for Journal {
             header: Some(convert::header_message(page.header)),
             quarantined: page.quarantined.is_some(),
             quarantine_reason: convert::quarantine_number(page.quarantined),
+            accepted_losses: page.accepted_losses,
         }))
     }
 

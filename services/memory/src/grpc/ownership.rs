@@ -76,8 +76,10 @@ impl OwnershipService for Ownership {
         request: Request<pb::SetAsideRequest>,
     ) -> Result<Response<pb::SetAsideResponse>, Status> {
         let key = convert::session_key(&request, &request.get_ref().session)?;
-        self.store.set_aside(&key).await.map_err(about(&key))?;
-        Ok(Response::new(pb::SetAsideResponse {}))
+        let accepted_losses = request.into_inner().accepted_losses;
+        let is_aside = self.store.set_aside(&key, accepted_losses).await;
+        let is_accepted = !is_aside.map_err(about(&key))?;
+        Ok(Response::new(pb::SetAsideResponse { is_accepted }))
     }
 
     async fn release_quarantine(

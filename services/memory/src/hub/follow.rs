@@ -99,6 +99,7 @@ impl Follower {
                 stored: page.last_seq,
             });
         }
+        self.seat.accepted(page.accepted_losses);
         if let Some(last) = page.events.last() {
             self.seat.saw(last.seq, &last.event);
         }

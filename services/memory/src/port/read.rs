@@ -26,6 +26,8 @@ pub struct EventPage {
     pub header: Header,
     /// Why it is set aside, if it is: nobody works on it before it is released.
     pub quarantined: Option<Quarantine>,
+    /// How often somebody has accepted that acknowledged writes of it are lost.
+    pub accepted_losses: u64,
 }
 
 /// Batches of events as they come; an empty one says that the follower has caught up.

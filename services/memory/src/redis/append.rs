@@ -4,7 +4,6 @@ use super::answer::Status;
 use super::commit::change;
 use super::failure::Effect;
 use super::inner::Inner;
-use super::keys::Session;
 use super::witness::Mark;
 use crate::fingerprint::Fingerprint;
 use crate::port::{
@@ -46,7 +45,7 @@ impl Inner {
             .arg(most_bytes)
             .arg(self.limits.unseen_bytes)
             .arg(u8::from(repeat_only));
-        let (appended, wake) = self
+        let (appended, accepted_losses, wake) = self
             .run(partition, call, Effect::Writes, |status, reply| {
                 let duplicate = status == Status::Duplicate;
                 let appended = Appended {
@@ -54,22 +53,25 @@ impl Inner {
                     seq: reply.number()?,
                     quarantined: reply.int()? == 1,
                 };
+                let accepted_losses = reply.number()?;
                 let wake = match duplicate {
                     true => None,
                     false => Some((reply.text()?, reply.text()?)),
                 };
-                Ok((appended, wake))
+                Ok((appended, accepted_losses, wake))
             })
             .await?;
         // What a repeat brings may be another event than what is stored.
         let is_stored = wake.is_some() && appended.seq > 0;
-        self.saw_event(&names, appended.seq, is_stored.then_some(&event));
+        let mark = mark_at(accepted_losses, appended.seq, is_stored.then_some(&event));
+        self.servers.witness.saw(partition, &names.member, mark);
         match &wake {
             Some((word, owner)) if word == "owner" => self.hub.wake(owner, &key),
             Some((word, _)) if word == "work" => self.queue.mark(&self.hub, partition),
             _ => {}
         }
         if is_stored {
+            self.hub.accepted(&key, accepted_losses);
             self.announce(&key, appended.seq, &[event]);
         }
         Ok(appended)
@@ -101,25 +103,27 @@ impl Inner {
             .arg(most_bytes)
             .arg(self.limits.unseen_bytes);
         let call = change(call, &write);
-        let (seq, event) = self
+        let (seq, event, accepted_losses) = self
             .run(names.partition.number, call, Effect::Writes, |_, reply| {
-                Ok((reply.number()?, reply.bytes()?))
+                Ok((reply.number()?, reply.bytes()?, reply.number()?))
             })
             .await?;
-        self.saw_event(&names, seq, Some(&event));
+        let mark = mark_at(accepted_losses, seq, Some(&event));
+        let partition = names.partition.number;
+        self.servers.witness.saw(partition, &names.member, mark);
+        self.hub.accepted(key, accepted_losses);
         self.announce(key, seq, &[event]);
         Ok(seq)
     }
+}
 
-    /// Somebody is told of an event.
-    fn saw_event(&self, names: &Session, seq: u64, event: Option<&Bytes>) {
-        let mark = Mark {
-            seq,
-            event: event.map(|event| Fingerprint::of(seq, event)),
-            ..Mark::default()
-        };
-        let partition = names.partition.number;
-        self.servers.witness.saw(partition, &names.member, mark);
+/// Somebody is told of an event.
+fn mark_at(accepted_losses: u64, seq: u64, event: Option<&Bytes>) -> Mark {
+    Mark {
+        accepted_losses,
+        seq,
+        event: event.map(|event| Fingerprint::of(seq, event)),
+        ..Mark::default()
     }
 }
 

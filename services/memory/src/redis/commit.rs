@@ -36,13 +36,14 @@ impl Inner {
             ]);
         }
         let call = self.commit_call(self.scripts.commit.call(&keys), &names.member, &commit);
-        let committed = self
+        let (committed, accepted_losses) = self
             .run(partition, call, Effect::Writes, |status, reply| {
                 self.committed(status, reply, commit.seen_seq)
             })
             .await?;
         let seq = committed.first_seq + commit.events.len() as u64 - 1;
         let mark = Mark {
+            accepted_losses,
             version: commit.version + 1,
             seq,
             event: last_event(&commit, &committed, seq),
@@ -50,6 +51,7 @@ impl Inner {
         };
         self.servers.witness.saw(partition, &names.member, mark);
         if !committed.duplicate {
+            self.hub.accepted(&commit.key, accepted_losses);
             self.announce(&commit.key, committed.first_seq, &commit.events);
             let soon = committed.now_unix_ms + SOON_MS;
             let is_soon = matches!(
@@ -101,22 +103,30 @@ impl Inner {
         commit.memory_writes.iter().fold(call, change)
     }
 
-    fn committed(&self, status: Status, reply: &mut Reply, seen: u64) -> Result<Committed, Odd> {
+    /// The answer, and how many losses of the session had been accepted then.
+    fn committed(
+        &self,
+        status: Status,
+        reply: &mut Reply,
+        seen: u64,
+    ) -> Result<(Committed, u64), Odd> {
         let now = reply.int()?;
         let first_seq = reply.number()?;
         let ends = reply.int()?;
+        let accepted_losses = reply.number()?;
         let mut others = Vec::with_capacity(reply.len());
         for seq in seen + 1..first_seq {
             let event = reply.bytes()?;
             others.push(StoredEvent { seq, event });
         }
-        Ok(Committed {
+        let committed = Committed {
             duplicate: status == Status::Duplicate,
             first_seq,
             others,
             lease_until_unix_ms: (ends >= 0).then_some(ends),
             now_unix_ms: self.servers.time.tell(now),
-        })
+        };
+        Ok((committed, accepted_losses))
     }
 
     /// Tells this process' followers of new events; none is nothing to tell.

@@ -125,14 +125,15 @@ impl Inner {
             .arg(TOMBSTONE_MS)
             .arg(end.name())
             .arg(unchanged.as_deref().unwrap_or_default());
-        let deleted = self
+        let (deleted, accepted_losses) = self
             .run(names.partition.number, call, Effect::Writes, |_, reply| {
-                Ok(reply.int()? == 1)
+                Ok((reply.int()? == 1, reply.number()?))
             })
             .await?;
         // Told by whoever did it; a session that stays goes on.
         if deleted || unchanged.is_none() {
             let mark = Mark {
+                accepted_losses,
                 is_deleted: true,
                 ..Mark::default()
             };

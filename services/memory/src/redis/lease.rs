@@ -144,16 +144,25 @@ impl Inner {
     }
 
     /// See [`Store::set_aside`](crate::port::Store::set_aside).
-    pub(super) async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
+    pub(super) async fn set_aside(
+        &self,
+        key: &SessionKey,
+        accepted_losses: Option<u64>,
+    ) -> StoreResult<bool> {
         let names = self.names.session(key);
         let keys = names.for_setting_aside();
-        let call = self.scripts.set_aside.call(&keys).arg(&names.member);
+        let known = accepted_losses.map(|losses| losses.to_string());
+        let call = self.scripts.set_aside.call(&keys);
+        let call = call
+            .arg(&names.member)
+            .arg(known.as_deref().unwrap_or_default());
         let partition = names.partition.number;
-        let is_new = self.run(partition, call, Effect::Writes, |_, reply| reply.int());
-        if is_new.await? == 1 {
+        let done = self.run(partition, call, Effect::Writes, |_, reply| reply.int());
+        let done = done.await?;
+        if done == 1 {
             aside::tell(key, Quarantine::WritesLost);
         }
-        Ok(())
+        Ok(done >= 0)
     }
 
     /// See [`Store::release_quarantine`](crate::port::Store::release_quarantine).
@@ -177,10 +186,6 @@ impl Inner {
             .arg(u8::from(accept_loss));
         self.run(partition, call, Effect::Writes, |_, _| Ok(()))
             .await?;
-        if accept_loss {
-            // Whoever looks has accepted what is missing.
-            self.servers.witness.forget(partition, &names.member);
-        }
         self.queue.mark(&self.hub, partition);
         Ok(())
     }

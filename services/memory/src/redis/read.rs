@@ -37,6 +37,7 @@ impl Inner {
                 title: reply.text()?,
             };
             let quarantined = Quarantine::of_number(reply.int()?);
+            let accepted_losses = reply.number()?;
             let mut events = Vec::with_capacity(reply.len());
             for place in 0..reply.len() {
                 let seq = after_seq + 1 + u64::try_from(place).map_err(|_| Odd)?;
@@ -49,6 +50,7 @@ impl Inner {
                 version,
                 header,
                 quarantined,
+                accepted_losses,
             })
         })
         .await

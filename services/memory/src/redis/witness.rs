@@ -11,8 +11,13 @@
 //! that the session is no shorter than it was: then it has another event where the last known one
 //! was. Only a transition without events that was lost and written past leaves no trace. The path of
 //! a transition pays for one entry in a map and the digest of an event.
+//!
+//! A person may accept that writes are lost. The store counts that, and each answer is remembered with
+//! the count of its moment: whoever has not looked for long finds by it that what is missing was
+//! accepted, forgets it, and tells its followers alone.
 
 mod check;
+mod loss;
 mod standing;
 mod stored;
 
@@ -22,6 +27,7 @@ use super::keys::{Names, PARTITIONS};
 use super::script::Script;
 use crate::fingerprint::Fingerprint;
 use crate::hub::Hub;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +40,9 @@ const REMEMBERED: usize = 64;
 /// How far a session had come when it was last answered about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Mark {
+    /// How often somebody had accepted by then that writes of it are lost. What was known before
+    /// the last time does not count any more.
+    pub(super) accepted_losses: u64,
     /// Its owners' transitions.
     pub(super) version: u64,
     /// Its last event.
@@ -87,7 +96,7 @@ impl Witness {
     }
 
     /// What was known of a session does not count any more.
-    pub(super) fn forget(&self, partition: u16, member: &str) {
+    fn forget(&self, partition: u16, member: &str) {
         self.marks(partition).forget(member);
     }
 
@@ -130,6 +139,12 @@ impl Marks {
 impl Mark {
     /// Answers may be looked at in another order than that in which they came.
     fn raise(&mut self, other: Self) {
+        match other.accepted_losses.cmp(&self.accepted_losses) {
+            Ordering::Less => return,
+            Ordering::Equal => {}
+            Ordering::Greater => *self = Self::default(),
+        }
+        self.accepted_losses = other.accepted_losses;
         self.version = self.version.max(other.version);
         self.seq = self.seq.max(other.seq);
         self.event = Fingerprint::later(self.event, other.event);
@@ -164,6 +179,25 @@ mod tests {
             marks.raise("n/s", mark);
         }
         assert_eq!(marks.recent["n/s"], at(3, 10));
+    }
+
+    #[test]
+    fn what_was_known_before_a_loss_was_accepted_does_not_count() {
+        let accepted = Mark {
+            accepted_losses: 1,
+            ..at(2, 7)
+        };
+        let before = Mark {
+            event: Some(Fingerprint::of(9, b"lost")),
+            is_deleted: true,
+            ..at(3, 9)
+        };
+        let mut marks = Marks::default();
+        // Whichever answer is looked at first.
+        for mark in [before, accepted, before] {
+            marks.raise("n/s", mark);
+        }
+        assert_eq!(marks.recent["n/s"], accepted);
     }
 
     #[test]

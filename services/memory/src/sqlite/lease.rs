@@ -1,7 +1,7 @@
 //! Leases that go on, end cleanly, or are taken up again after quarantine.
 
 use super::operation::{Operation, Stop, Tx};
-use super::row::Session;
+use super::row::{Session, accepted_losses, count_accepted_loss};
 use crate::aside;
 use crate::hub::Hub;
 use crate::port::{Quarantine, ReleaseRequest, RenewRequest, Renewed, SessionKey, StoreError};
@@ -76,24 +76,31 @@ impl Operation for ReleaseOp {
 /// See [`Store::set_aside`](crate::port::Store::set_aside).
 pub(super) struct SetAsideOp {
     key: SessionKey,
+    accepted_losses: Option<u64>,
     /// It was not set aside for this before.
     is_new: bool,
 }
 
 impl SetAsideOp {
-    pub(super) fn new(key: &SessionKey) -> Self {
+    pub(super) fn new(key: &SessionKey, accepted_losses: Option<u64>) -> Self {
         Self {
             key: key.clone(),
+            accepted_losses,
             is_new: false,
         }
     }
 }
 
 impl Operation for SetAsideOp {
-    type Answer = ();
+    type Answer = bool;
 
-    fn apply(&mut self, tx: &Tx<'_>) -> Result<(), Stop> {
+    fn apply(&mut self, tx: &Tx<'_>) -> Result<bool, Stop> {
         let session = Session::living(tx.conn, &self.key)?;
+        let accepted = accepted_losses(tx.conn, session.sid)?;
+        self.is_new = false;
+        if self.accepted_losses.is_some_and(|known| known < accepted) {
+            return Ok(false);
+        }
         tx.conn
             .prepare_cached(
                 "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, \
@@ -101,7 +108,7 @@ impl Operation for SetAsideOp {
             )?
             .execute(params![session.sid, Quarantine::WritesLost.number()])?;
         self.is_new = session.quarantined != Some(Quarantine::WritesLost);
-        Ok(())
+        Ok(true)
     }
 
     fn announce(&self, _hub: &Hub) {
@@ -124,6 +131,9 @@ impl Operation for ReleaseQuarantineOp {
         let session = Session::living(tx.conn, &self.key)?;
         if session.quarantined == Some(Quarantine::WritesLost) && !self.accept_loss {
             return Err(StoreError::WritesLost.into());
+        }
+        if session.quarantined == Some(Quarantine::WritesLost) {
+            count_accepted_loss(tx.conn, session.sid)?;
         }
         if session.quarantined.is_some() {
             tx.conn

@@ -2,7 +2,7 @@
 
 use super::journal;
 use super::operation::Stop;
-use super::row::Session;
+use super::row::{Session, accepted_losses};
 use super::schema::{position, seq_of, to_i64, to_u64};
 use crate::port::{
     Checkpoint, EventPage, PageToken, Quarantine, SessionEntry, SessionKey, SessionPage,
@@ -31,6 +31,7 @@ pub(super) fn events(
         last_seq: session.last_seq,
         version: session.version,
         quarantined: session.quarantined,
+        accepted_losses: accepted_losses(conn, session.sid)?,
         header: session.into_header(),
     })
 }

@@ -138,3 +138,23 @@ pub(super) fn keep_request(
         .execute(params![sid, id, digest, to_i64(seq)])?;
     Ok(())
 }
+
+/// No request has this name. Losses that were accepted are counted under it, so that files of before
+/// need no other table.
+const ACCEPTED_LOSSES: &str = "";
+
+/// How often somebody has accepted that acknowledged writes of a session are lost.
+pub(super) fn accepted_losses(conn: &Connection, sid: i64) -> rusqlite::Result<u64> {
+    let found = find_request(conn, sid, ACCEPTED_LOSSES)?;
+    Ok(found.map_or(0, |(_, losses)| losses))
+}
+
+/// Somebody has once more.
+pub(super) fn count_accepted_loss(conn: &Connection, sid: i64) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO request (sid, id, digest, seq) VALUES (?1, ?2, x'', 1) \
+         ON CONFLICT (sid, id) DO UPDATE SET seq = seq + 1",
+    )?
+    .execute(params![sid, ACCEPTED_LOSSES])?;
+    Ok(())
+}

@@ -7,38 +7,45 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Most sessions of which that is remembered.
 const MOST: usize = 10_000;
 
-/// The transitions that the store had acknowledged, by session. Whoever owns it next in this process
-/// holds that against what the store has: if memory died together with its servers, nobody else knows.
+/// How far the store had come with a session, as it has said itself. Whoever knows this at all knows
+/// that there is a session. What is known from after a loss was accepted is later than all from before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Known {
+    /// How many losses of it had been accepted.
+    pub(crate) accepted_losses: u64,
+    /// The transitions that its owners had made.
+    pub(crate) version: u64,
+}
+
+/// What the store had acknowledged, by session. Whoever owns it next in this process holds that
+/// against what the store has: if memory died together with its servers, nobody else knows.
 #[derive(Debug, Default)]
-pub(crate) struct Unsure(Mutex<HashMap<SessionKey, u64>>);
+pub(crate) struct Unsure(Mutex<HashMap<SessionKey, Known>>);
 
 impl Unsure {
-    /// An owner that had made so many transitions has ended.
-    pub(crate) fn remember(&self, key: &SessionKey, version: u64) {
-        if version == 0 {
-            return;
-        }
+    /// An owner that knew so much has ended.
+    pub(crate) fn remember(&self, key: &SessionKey, known: Known) {
         let mut sessions = self.lock();
         if sessions.len() >= MOST && !sessions.contains_key(key) {
             // The newest is what the next owner most likely asks for.
             let some = sessions.keys().next().cloned();
             some.map(|some| sessions.remove(&some));
         }
-        let known = sessions.entry(key.clone()).or_default();
-        *known = version.max(*known);
+        let latest = sessions.entry(key.clone()).or_insert(known);
+        *latest = known.max(*latest);
     }
 
-    /// The transitions that are known of a session.
-    pub(crate) fn known(&self, key: &SessionKey) -> u64 {
-        self.lock().get(key).copied().unwrap_or_default()
+    /// What is known of a session, if it is unsure whether the store still has that.
+    pub(crate) fn known(&self, key: &SessionKey) -> Option<Known> {
+        self.lock().get(key).copied()
     }
 
-    /// The store has them all, the session is set aside or gone, or somebody takes the loss.
+    /// The store has it all, the session is set aside or gone, or somebody has taken the loss.
     pub(crate) fn forget(&self, key: &SessionKey) {
         self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, u64>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -47,28 +54,39 @@ impl Unsure {
 mod tests {
     use super::*;
 
+    fn at(accepted_losses: u64, version: u64) -> Known {
+        Known {
+            accepted_losses,
+            version,
+        }
+    }
+
     #[test]
     fn the_most_that_was_known_is_known_until_it_is_forgotten() {
         let (unsure, namespace) = (Unsure::default(), "space".parse().unwrap());
         let key = SessionKey::new(&namespace, "s");
-        unsure.remember(&key, 0);
-        assert_eq!(unsure.known(&key), 0);
-        for version in [3, 7, 5] {
-            unsure.remember(&key, version);
+        assert_eq!(unsure.known(&key), None);
+        for version in [0, 3, 7, 5] {
+            unsure.remember(&key, at(0, version));
         }
-        assert_eq!((unsure.known(&key), unsure.known(&key)), (7, 7));
+        assert_eq!(unsure.known(&key), Some(at(0, 7)));
+        // Since then a loss was accepted.
+        for later in [at(1, 4), at(0, 9)] {
+            unsure.remember(&key, later);
+            assert_eq!(unsure.known(&key), Some(at(1, 4)));
+        }
         unsure.forget(&key);
-        assert_eq!(unsure.known(&key), 0);
+        assert_eq!(unsure.known(&key), None);
     }
 
     #[test]
     fn so_many_are_known_and_the_newest_is() {
         let (unsure, namespace) = (Unsure::default(), "space".parse().unwrap());
         for number in 0..=MOST {
-            unsure.remember(&SessionKey::new(&namespace, &number.to_string()), 1);
+            unsure.remember(&SessionKey::new(&namespace, &number.to_string()), at(0, 1));
         }
         assert_eq!(unsure.lock().len(), MOST);
         let newest = SessionKey::new(&namespace, &MOST.to_string());
-        assert_eq!(unsure.known(&newest), 1);
+        assert_eq!(unsure.known(&newest), Some(at(0, 1)));
     }
 }

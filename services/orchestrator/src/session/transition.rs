@@ -63,8 +63,8 @@ impl Owner {
             session: self.key.id.to_string(),
             owner: self.deps.config.owner.clone(),
             epoch: self.epoch,
-            version: self.version,
-            operation_id: format!("{}.{}", self.epoch, self.version),
+            version: self.known.version,
+            operation_id: format!("{}.{}", self.epoch, self.known.version),
             // The state holds the new events already.
             seen_seq: self.session.seq - events.len() as u64,
             memory_writes: memory_writes(events),
@@ -107,7 +107,7 @@ impl Owner {
         left: &Outstanding,
     ) -> Result<(), End> {
         self.tenure.renewed(answer.lease_until_unix_ms);
-        self.version += 1;
+        self.known.version += 1;
         if !answer.others.is_empty() {
             let mut others = Vec::with_capacity(answer.others.len());
             for stored in &answer.others {

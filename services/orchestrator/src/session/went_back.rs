@@ -4,7 +4,8 @@ use super::End;
 use super::tenure::may_pass;
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::store::{for_session, within};
+use crate::owners::Known;
+use crate::store::{self, for_session, within};
 use cairn_proto::memory as pb;
 use cairn_rpc::metrics::{self, counter};
 use cairn_rpc::{ErrorKind, RpcError};
@@ -20,19 +21,18 @@ const LOOK: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_secs(1);
 const ATTEMPTS: usize = 30;
 
-/// What the end of an owner that had made so many transitions really is. If the store has lost some
-/// of them, the session is set aside: whoever goes on from the older state may repeat what had side
-/// effects.
-pub(super) async fn examine(deps: &Deps, key: &SessionKey, version: u64, end: End) -> End {
+/// What the end of an owner that knew so much really is. If the store has lost some of that, the
+/// session is set aside: whoever goes on from the older state may repeat what had side effects.
+pub(super) async fn examine(deps: &Deps, key: &SessionKey, known: Known, end: End) -> End {
     let unsure = &deps.owners.unsure;
     let error = match end {
         End::Stalled(error) if error.reason_name() == WENT_BACK => {
-            unsure.remember(key, version);
+            unsure.remember(key, known);
             error
         }
         // Another owner, or a deletion, in most cases.
         End::Fenced => {
-            unsure.remember(key, version);
+            unsure.remember(key, known);
             match lost(deps, key).await {
                 Some(error) => error,
                 None => return End::Fenced,
@@ -40,15 +40,21 @@ pub(super) async fn examine(deps: &Deps, key: &SessionKey, version: u64, end: En
         }
         // Nobody has answered before the lease ended. What the store refuses is another matter.
         End::Stalled(error) if may_pass(&error) => {
-            unsure.remember(key, version);
+            unsure.remember(key, known);
             return End::Stalled(error);
         }
         end => return end,
     };
-    counter!(metrics::LOST_WRITES, "seen_by" => "owner").increment(1);
-    if set_aside(deps, key).await {
+    let known = unsure.known(key).unwrap_or(known);
+    let found = set_aside(deps, key, known).await;
+    if found != Found::Nothing {
         unsure.forget(key);
     }
+    if found == Found::Accepted {
+        // Somebody else goes on with what is left.
+        return End::Fenced;
+    }
+    counter!(metrics::LOST_WRITES, "seen_by" => "owner").increment(1);
     End::Stalled(error)
 }
 
@@ -57,8 +63,8 @@ pub(super) async fn examine(deps: &Deps, key: &SessionKey, version: u64, end: En
 async fn lost(deps: &Deps, key: &SessionKey) -> Option<RpcError> {
     let read = deps.store.read(key, u64::MAX);
     let stored = match tokio::time::timeout(LOOK, read).await.ok()? {
-        Ok(page) => page.version,
-        Err(error) if error.kind() == ErrorKind::NotFound => 0,
+        Ok(page) => Some(store::known(&page)),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => {
             // A deletion leaves a mark, and is told by another error.
             if error.kind() == ErrorKind::FailedPrecondition {
@@ -72,40 +78,60 @@ async fn lost(deps: &Deps, key: &SessionKey) -> Option<RpcError> {
 
 /// Whether the store has all that an owner knew who was here before and could not look any more when
 /// it ended. Memory may have died together with what it knew.
-pub(super) fn check(deps: &Deps, key: &SessionKey, stored: u64) -> Result<(), End> {
-    behind(deps, key, stored).map_or(Ok(()), |error| Err(End::Stalled(error)))
+pub(super) fn check(deps: &Deps, key: &SessionKey, stored: Known) -> Result<(), End> {
+    behind(deps, key, Some(stored)).map_or(Ok(()), |error| Err(End::Stalled(error)))
 }
 
-/// Holds what is known against what the store has.
-fn behind(deps: &Deps, key: &SessionKey, stored: u64) -> Option<RpcError> {
-    let known = deps.owners.unsure.known(key);
-    if stored >= known {
+/// Holds what is known against what the store has, if it has anything of the session.
+fn behind(deps: &Deps, key: &SessionKey, stored: Option<Known>) -> Option<RpcError> {
+    let known = deps.owners.unsure.known(key)?;
+    // Whatever is known is more than nothing, and what came after a loss was accepted is more than
+    // what had been known before.
+    if stored >= Some(known) {
         deps.owners.unsure.forget(key);
         return None;
     }
     Some(error(key, known, stored))
 }
 
-fn error(key: &SessionKey, version: u64, stored: u64) -> RpcError {
+fn error(key: &SessionKey, known: Known, stored: Option<Known>) -> RpcError {
+    let made = known.version;
+    let left = match stored {
+        Some(stored) => format!("it has {}", stored.version),
+        None => "nothing is left of it".to_owned(),
+    };
     let message = format!(
-        "the store has lost acknowledged writes of session \"{}\": {version} transitions were \
-         made, and it has {stored}",
+        "the store has lost acknowledged writes of session \"{}\": {made} transitions were made, \
+         and {left}",
         key.id
     );
     let error = RpcError::new(ErrorKind::DataLoss, message);
     error.reason(WENT_BACK).meta("session", &key.id)
 }
 
-/// Says whether nobody can go on with what is left.
-async fn set_aside(deps: &Deps, key: &SessionKey) -> bool {
+/// What comes of setting a session aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Nobody can go on with what is left.
+    Aside,
+    /// Somebody has accepted meanwhile that this is missing.
+    Accepted,
+    /// The store does not answer.
+    Nothing,
+}
+
+/// Nobody is to go on with a session that has less than is known.
+async fn set_aside(deps: &Deps, key: &SessionKey, known: Known) -> Found {
     for _ in 0..ATTEMPTS {
         let request = pb::SetAsideRequest {
             session: key.id.to_string(),
+            accepted_losses: Some(known.accepted_losses),
         };
         let mut ownership = deps.store.ownership();
         let request = within(LOOK, for_session(key, request));
         let error = match ownership.set_aside(request).await {
-            Ok(_) => return true,
+            Ok(answer) if answer.get_ref().is_accepted => return Found::Accepted,
+            Ok(_) => return Found::Aside,
             Err(status) => RpcError::from_status(&status),
         };
         if matches!(
@@ -113,11 +139,11 @@ async fn set_aside(deps: &Deps, key: &SessionKey) -> bool {
             ErrorKind::NotFound | ErrorKind::FailedPrecondition
         ) {
             // Nothing is left that somebody could go on with.
-            return true;
+            return Found::Aside;
         }
         tracing::warn!(session = %key, %error, "a session is not set aside yet");
         tokio::time::sleep(PAUSE).await;
     }
     tracing::error!(session = %key, "a session that lost writes could not be set aside");
-    false
+    Found::Nothing
 }

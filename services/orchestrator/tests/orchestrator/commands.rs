@@ -230,6 +230,7 @@ async fn a_session_that_lost_writes_says_so_and_goes_on_when_that_is_accepted() 
     let session = left_alone(&world, poison(&world, "")).await;
     let aside = memory_pb::SetAsideRequest {
         session: session.clone(),
+        accepted_losses: None,
     };
     let mut ownership = world.ownership.clone();
     ownership.set_aside(for_tenant(aside)).await.unwrap();

@@ -17,6 +17,7 @@ mod executors;
 mod forks;
 mod leases;
 mod limits;
+mod losses;
 mod planning;
 mod revisions;
 mod runs;

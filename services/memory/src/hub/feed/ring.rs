@@ -23,6 +23,8 @@ pub(super) struct Ring {
     pub(super) losses: u64,
     /// How many events of those before the last of these losses are left at most.
     pub(super) stored: u64,
+    /// How many losses had been accepted when that was learned which is here.
+    pub(super) accepted_losses: u64,
     pub(super) ended: bool,
     pub(super) closed: bool,
 }
@@ -57,6 +59,16 @@ impl Ring {
         self.seen = None;
         self.losses += 1;
         self.stored = stored;
+    }
+
+    /// What was learned before the last of so many losses was accepted does not count any more.
+    pub(super) fn accepted(&mut self, losses: u64) {
+        if losses > self.accepted_losses {
+            self.accepted_losses = losses;
+            self.known = 0;
+            self.forget();
+            self.seen = None;
+        }
     }
 
     pub(super) fn last_seen(&self) -> Option<Fingerprint> {

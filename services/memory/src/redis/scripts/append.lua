@@ -1,16 +1,17 @@
 -- KEYS: 1 session, 2 journal, 3 requests, 4 due, 5 followers, 6 work
 -- ARGV: 1 member, 2 process, 3 request id, 4 digest, 5 event, 6 journal_events,
 --       7 journal_bytes, 8 unseen_bytes, 9 '1' to answer a repeat only
-local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'jb', 'uns', 'ow', 'le', 'q')
+local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'jb', 'uns', 'ow', 'le', 'q', 'al')
 local bad = refused(s[1], s[2])
 if bad then return bad end
+local aside, losses = tonumber(s[8]), accepted(s[9])
 local known = redis.call('HGET', KEYS[3], ARGV[3])
 if known then
   local space = string.find(known, ' ', 1, true)
   if string.sub(known, space + 1) ~= ARGV[4] then return {'mismatch'} end
-  return {'dup', tonumber(string.sub(known, 1, space - 1)), tonumber(s[8])}
+  return {'dup', tonumber(string.sub(known, 1, space - 1)), aside, losses}
 end
-if ARGV[9] == '1' then return {'ok', 0, tonumber(s[8]), 'nobody', ''} end
+if ARGV[9] == '1' then return {'ok', 0, aside, losses, 'nobody', ''} end
 local seq, bytes, unseen = s[3] + 1, s[4] + #ARGV[5], s[5] + #ARGV[5]
 bad = no_room(seq, bytes, unseen, s[6], 6)
 if bad then return bad end
@@ -21,7 +22,7 @@ redis.call('HSET', KEYS[3], ARGV[3], seq .. ' ' .. ARGV[4])
 redis.call('HSET', KEYS[1], 'up', now, 'seq', seq, 'jb', bytes, 'uns', unseen, 'cmd', seq)
 redis.call('SPUBLISH', KEYS[5], ARGV[2] .. ' ' .. seq)
 local wake, owner = 'nobody', s[6]
-if s[8] == '0' then
+if aside == 0 then
   if owner ~= '' and tonumber(s[7]) > now then
     wake = 'owner'
     redis.call('SPUBLISH', KEYS[6], ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. owner)
@@ -31,4 +32,4 @@ if s[8] == '0' then
     redis.call('SPUBLISH', KEYS[6], ARGV[2])
   end
 end
-return {'ok', seq, tonumber(s[8]), wake, owner}
+return {'ok', seq, aside, losses, wake, owner}

@@ -7,7 +7,7 @@
 --       19 number of the checkpoint (0 for none), 20 its state, 21 count of memory changes,
 --       22 count of events, 23… events, then changes of memory
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ver', 'seq', 'jb', 'flo', 'cmd', 'op', 'of',
-  'ep', 'ow', 'le', 'cl', 'mk', 'mb')
+  'ep', 'ow', 'le', 'cl', 'mk', 'mb', 'al')
 local bad = refused(s[1], s[2])
 if bad then return bad end
 local now, seen = clock(), tonumber(ARGV[7])
@@ -26,7 +26,7 @@ local owned = s[10] == ARGV[4] and s[11] == ARGV[3] and s[11] ~= ''
 if version == tonumber(ARGV[5]) + 1 and s[8] == ARGV[6] then
   local ends = -1
   if owned then ends = tonumber(s[12]) end
-  return with_others({'dup', now, tonumber(s[9]), ends}, tonumber(s[9]) - 1)
+  return with_others({'dup', now, tonumber(s[9]), ends, accepted(s[16])}, tonumber(s[9]) - 1)
 end
 -- A caller that has made more transitions than there are: they were lost.
 if version < tonumber(ARGV[5]) then return {'back', tonumber(ARGV[5]), version} end
@@ -49,7 +49,7 @@ if changes > 0 then
   if bad then return bad end
 end
 
-local answer = with_others({'ok', now, last + 1, -1}, last)
+local answer = with_others({'ok', now, last + 1, -1, accepted(s[16])}, last)
 for i = 1, count do append(KEYS[2], last + i, ARGV[22 + i], i < count and 'm' or 'e') end
 if changes > 0 then change(KEYS[7], 23 + count, changes) end
 if through > 0 then

@@ -2,18 +2,21 @@
 --       8 leases, 9 due, 10 set aside, 11 living, 12 resting, 13 ending, 14 followers
 -- ARGV: 1 member, 2 process, 3 how long the mark stays in ms, 4 how it ends,
 --       5 the last number of a session that must be idle and unchanged, '' for any
-local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ep', 'seq', 'st', 'ow', 'q', 'cmd', 'hnd')
-if s[2] and s[1] == FORMAT then return {'ok', 0} end
+local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ep', 'seq', 'st', 'ow', 'q', 'cmd', 'hnd',
+  'al')
+local losses = accepted(s[10])
+if s[2] and s[1] == FORMAT then return {'ok', 0, losses} end
 local bad = refused(s[1], s[2])
 if bad then return bad end
 if ARGV[5] ~= '' then
   local idle = s[5] == '0' and s[6] == '' and s[7] == '0' and tonumber(s[8]) <= tonumber(s[9])
     and not redis.call('ZSCORE', KEYS[9], ARGV[1])
-  if not idle or s[4] ~= ARGV[5] then return {'ok', 0} end
+  if not idle or s[4] ~= ARGV[5] then return {'ok', 0, losses} end
 end
 redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7])
 for i = 8, 13 do redis.call('ZREM', KEYS[i], ARGV[1]) end
 redis.call('HSET', KEYS[1], 'f', FORMAT, 'del', text(clock()) .. ' ' .. ARGV[4], 'ep', s[3] + 1)
+if s[10] then redis.call('HSET', KEYS[1], 'al', s[10]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('SPUBLISH', KEYS[14], ARGV[2] .. ' end')
-return {'ok', 1}
+return {'ok', 1, losses}

@@ -1,7 +1,7 @@
 -- KEYS: 1 session, 2 journal, 3 memory, 4 followers
 -- ARGV: 1 process, 2 the event without its time, 3 memory keys allowed, 4 memory bytes allowed,
 --       5 journal_events, 6 journal_bytes, 7 unseen_bytes, 8 kind, 9 key, 10 value
-local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'jb', 'uns', 'ow', 'mk', 'mb')
+local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'jb', 'uns', 'ow', 'mk', 'mb', 'al')
 local bad = refused(s[1], s[2])
 if bad then return bad end
 local keys, size
@@ -27,4 +27,4 @@ change(KEYS[3], 8, 1)
 redis.call('HSET', KEYS[1], 'up', now, 'seq', seq, 'jb', bytes, 'uns', unseen, 'mk', keys,
   'mb', size)
 redis.call('SPUBLISH', KEYS[4], ARGV[1] .. ' ' .. seq)
-return {'ok', seq, event}
+return {'ok', seq, event, accepted(s[9])}

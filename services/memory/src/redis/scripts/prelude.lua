@@ -20,6 +20,12 @@ local function quarantine(q, why)
   return 1
 end
 
+-- How often somebody has accepted that acknowledged writes are lost, by the field `al`, which is
+-- there since the first time.
+local function accepted(losses)
+  return tonumber(losses or 0)
+end
+
 local function limit(what, allowed)
   return {'limit', what, allowed}
 end

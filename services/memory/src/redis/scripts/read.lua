@@ -1,10 +1,10 @@
 -- KEYS: 1 session, 2 journal
 -- ARGV: 1 cursor, 2 most events, 3 most bytes
-local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'ver', 'st', 'hnd', 'ti', 'q', 'qw')
+local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'ver', 'st', 'hnd', 'ti', 'q', 'qw', 'al')
 local bad = refused(s[1], s[2])
 if bad then return bad end
 local answer = {'ok', tonumber(s[3]), tonumber(s[4]), tonumber(s[5]), tonumber(s[6]), s[7],
-  quarantine(s[8], s[9])}
+  quarantine(s[8], s[9]), accepted(s[10])}
 local cursor, last, most = tonumber(ARGV[1]), tonumber(s[3]), tonumber(ARGV[2])
 local count, bytes = 0, 0
 while cursor < last and count < most do
@@ -17,7 +17,7 @@ while cursor < last and count < most do
     bytes = bytes + #event
     if bytes > tonumber(ARGV[3]) and count > 0 then return answer end
     count = count + 1
-    answer[7 + count] = event
+    answer[8 + count] = event
   end
   cursor = cursor + #entries
 end

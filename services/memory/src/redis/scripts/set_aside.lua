@@ -1,8 +1,10 @@
 -- KEYS: 1 session, 2 leases, 3 due, 4 set aside
--- ARGV: 1 member
-local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'q', 'qw')
+-- ARGV: 1 member, 2 the accepted losses that the caller knew of ('' for whatever was accepted)
+-- Answers 1 if it was not set aside for this before, 0 if it was, -1 if a loss was accepted since.
+local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'q', 'qw', 'al')
 local bad = refused(s[1], s[2])
 if bad then return bad end
+if ARGV[2] ~= '' and accepted(s[5]) > tonumber(ARGV[2]) then return {'ok', -1} end
 redis.call('ZADD', KEYS[4], clock(), ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])

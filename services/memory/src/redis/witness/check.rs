@@ -1,9 +1,10 @@
 //! Whether a server has what was answered.
 
+use super::loss::{Loss, Lost, loss};
 use super::stored::{Stored, answer, text};
 use super::{Mark, Witness};
 use crate::aside;
-use crate::fingerprint::Fingerprint;
+use crate::hub::Followed;
 use crate::port::{Quarantine, SessionKey, StoreResult};
 use crate::redis::failure::{Effect, odd};
 use crate::redis::keys::{self, PARTITIONS, session_of};
@@ -18,23 +19,6 @@ const AT_ONCE: usize = 256;
 
 /// Sessions that are named in the log; the others are counted.
 const NAMED: usize = 100;
-
-/// How it shows that acknowledged writes of a session are gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Loss {
-    /// There is less than was known.
-    Behind,
-    /// There is as much, but somebody else has written it: the event of that number is another.
-    Overwritten { seq: u64 },
-}
-
-/// A session of which acknowledged writes are gone.
-struct Lost {
-    key: SessionKey,
-    known: Mark,
-    stored: Stored,
-    loss: Loss,
-}
 
 impl Witness {
     /// Holds what a server has against what was answered of its partitions, and sets aside what has
@@ -69,6 +53,8 @@ impl Witness {
                 }
             }
         }
+        let (accepted, lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(Lost::is_accepted);
+        self.tell_accepted(node, &accepted);
         if lost.is_empty() {
             return Ok(());
         }
@@ -89,7 +75,7 @@ impl Witness {
                 question.arg(&id).arg(&id);
             }
             let question = questions.cmd("HMGET").arg(names.hash());
-            question.arg(&["del", "ver", "seq"]);
+            question.arg(&["del", "ver", "seq", "al"]);
         }
         questions
     }
@@ -103,10 +89,17 @@ impl Witness {
                 known.extend(key.map(|key| (key, *mark)));
             }
         }
-        for (key, seq, event) in self.hub.followed() {
-            if seq > 0 && has(keys::partition(&key)) {
+        for Followed {
+            key,
+            accepted_losses,
+            last_seq,
+            event,
+        } in self.hub.followed()
+        {
+            if last_seq > 0 && has(keys::partition(&key)) {
                 let mark = Mark {
-                    seq,
+                    accepted_losses,
+                    seq: last_seq,
                     event,
                     ..Mark::default()
                 };
@@ -148,11 +141,16 @@ impl Witness {
     ) -> StoreResult<()> {
         let mut commands = Pipeline::new();
         commands.add_command(self.set_aside.load());
-        for Lost { key, stored, .. } in lost {
+        for Lost {
+            key, known, stored, ..
+        } in lost
+        {
             if let Stored::At(_) = stored {
                 let names = self.names.session(key);
                 let keys = names.for_setting_aside();
                 let call = self.set_aside.call(&keys).arg(&names.member);
+                // It may be accepted just now.
+                let call = call.arg(known.accepted_losses);
                 let call = match given {
                     Some(now) => call.arg(now),
                     None => call,
@@ -209,6 +207,25 @@ impl Witness {
             sessions,
             "the server has another state than it had: acknowledged writes are lost"
         );
+        self.forget_lost(lost);
+        self.count(sessions as u64);
+    }
+
+    /// The same of losses that somebody has accepted since they were known of here: nothing is left
+    /// to be done, except for those who have seen what is gone.
+    fn tell_accepted(&self, node: &Node, lost: &[Lost]) {
+        if !lost.is_empty() {
+            tracing::info!(
+                server = node.name(),
+                sessions = lost.len(),
+                "acknowledged writes are lost that this process knew of, and that was accepted"
+            );
+        }
+        self.forget_lost(lost);
+    }
+
+    /// Who follows is told, and nobody is told twice.
+    fn forget_lost(&self, lost: &[Lost]) {
         for Lost {
             key, stored, loss, ..
         } in lost
@@ -224,7 +241,6 @@ impl Witness {
                 Loss::Overwritten { seq } => self.hub.lost(key, seq.saturating_sub(1)),
             }
         }
-        self.count(sessions as u64);
     }
 
     fn count(&self, losses: u64) {
@@ -237,99 +253,4 @@ impl Witness {
 fn is_new(answer: Value) -> bool {
     let words = Reply::new(answer).and_then(|mut words| Ok((words.text()?, words.int()?)));
     words.is_ok_and(|(word, new)| word == "ok" && new == 1)
-}
-
-impl Loss {
-    /// What became of what is left, for the log.
-    fn left(self) -> &'static str {
-        match self {
-            Self::Behind => "it is set aside",
-            Self::Overwritten { .. } => "others have written since; it is set aside",
-        }
-    }
-}
-
-/// Whether what is stored lacks what is known; `there` is the event in the place of the last that is
-/// known by more than its number.
-fn loss(known: &Mark, stored: Stored, there: Option<Fingerprint>) -> Option<Loss> {
-    let is_behind = match stored {
-        // Somebody else may have deleted it since.
-        Stored::Deleted => return None,
-        // The mark of a deletion does not last for ever.
-        Stored::Nothing => !known.is_deleted,
-        Stored::At(stored) => {
-            known.is_deleted || stored.version < known.version || stored.seq < known.seq
-        }
-    };
-    match (is_behind, stored, known.event) {
-        (true, ..) => Some(Loss::Behind),
-        (false, Stored::At(_), Some(event)) if there != Some(event) => {
-            Some(Loss::Overwritten { seq: event.seq })
-        }
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(version: u64, seq: u64) -> Mark {
-        Mark {
-            version,
-            seq,
-            ..Mark::default()
-        }
-    }
-
-    fn event(seq: u64, event: &str) -> Option<Fingerprint> {
-        Some(Fingerprint::of(seq, event.as_bytes()))
-    }
-
-    #[test]
-    fn what_is_less_than_known_is_lost() {
-        let known = at(3, 9);
-        for (stored, want) in [
-            (Stored::At(at(3, 9)), None),
-            (Stored::At(at(4, 12)), None),
-            (Stored::At(at(3, 8)), Some(Loss::Behind)),
-            (Stored::At(at(2, 9)), Some(Loss::Behind)),
-            (Stored::Nothing, Some(Loss::Behind)),
-            (Stored::Deleted, None),
-        ] {
-            assert_eq!(loss(&known, stored, None), want, "{stored:?}");
-        }
-        let deleted = Mark {
-            is_deleted: true,
-            ..known
-        };
-        let back = Stored::At(at(9, 99));
-        assert_eq!(loss(&deleted, back, None), Some(Loss::Behind));
-        assert_eq!(loss(&deleted, Stored::Nothing, None), None);
-    }
-
-    #[test]
-    fn another_event_in_the_place_of_one_that_is_known_is_a_loss() {
-        let known = Mark {
-            event: event(9, "known"),
-            ..at(3, 9)
-        };
-        let overwritten = Some(Loss::Overwritten { seq: 9 });
-        for (stored, there, want) in [
-            (Stored::At(at(3, 9)), event(9, "known"), None),
-            (Stored::At(at(5, 12)), event(9, "known"), None),
-            (Stored::At(at(3, 9)), event(9, "other"), overwritten),
-            (Stored::At(at(5, 12)), event(9, "other"), overwritten),
-            (Stored::At(at(5, 12)), None, overwritten),
-            (Stored::At(at(5, 8)), None, Some(Loss::Behind)),
-            (Stored::At(at(2, 9)), event(9, "other"), Some(Loss::Behind)),
-            (Stored::Nothing, None, Some(Loss::Behind)),
-            (Stored::Deleted, None, None),
-        ] {
-            let context = format!("{stored:?} {there:?}");
-            assert_eq!(loss(&known, stored, there), want, "{context}");
-        }
-        // A number alone tells nothing of the event.
-        assert_eq!(loss(&at(3, 9), Stored::At(at(5, 12)), None), None);
-    }
 }

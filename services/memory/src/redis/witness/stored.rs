@@ -46,7 +46,7 @@ fn entry(seq: u64, answer: Value) -> Result<Option<Fingerprint>, Odd> {
     Ok(Some(Fingerprint::of(seq, &fields.bytes()?)))
 }
 
-/// The answer to the fields `del`, `ver` and `seq`.
+/// The answer to the fields `del`, `ver`, `seq` and `al`.
 fn stored(answer: Value) -> Result<Stored, Odd> {
     let mut fields = Reply::new(answer)?;
     if fields.optional()?.is_some() {
@@ -63,6 +63,11 @@ fn stored(answer: Value) -> Result<Stored, Odd> {
     Ok(Stored::At(Mark {
         version: number(version)?,
         seq: number(fields.value()?)?,
+        accepted_losses: match fields.value()? {
+            // It is there since the first time.
+            Value::Nil => 0,
+            losses => number(losses)?,
+        },
         ..Mark::default()
     }))
 }

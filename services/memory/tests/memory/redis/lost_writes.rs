@@ -1,5 +1,6 @@
 //! Servers that come back with less than they had acknowledged: everybody who knew of it is told.
 
+mod accepted;
 mod past;
 
 use crate::support::work::{claim, creation, key, transition};

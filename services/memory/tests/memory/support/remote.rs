@@ -195,6 +195,7 @@ impl Store for RemoteStore {
                 title: header.title,
             },
             quarantined: quarantine(answer.quarantined, answer.quarantine_reason),
+            accepted_losses: answer.accepted_losses,
         })
     }
 
@@ -349,12 +350,14 @@ impl Store for RemoteStore {
         answer.map(drop).map_err(refused)
     }
 
-    async fn set_aside(&self, key: &SessionKey) -> StoreResult<()> {
+    async fn set_aside(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool> {
         let message = pb::SetAsideRequest {
             session: session(key),
+            accepted_losses,
         };
         let answer = self.ownership.clone().set_aside(about(key, message)).await;
-        answer.map(drop).map_err(refused)
+        let is_aside = answer.map(|answer| !answer.into_inner().is_accepted);
+        is_aside.map_err(refused)
     }
 
     async fn release_quarantine(&self, key: &SessionKey, accept_loss: bool) -> StoreResult<()> {
@@ -362,11 +365,8 @@ impl Store for RemoteStore {
             session: session(key),
             accept_loss,
         };
-        let answer = self
-            .ownership
-            .clone()
-            .release_quarantine(about(key, message))
-            .await;
+        let mut ownership = self.ownership.clone();
+        let answer = ownership.release_quarantine(about(key, message)).await;
         answer.map(drop).map_err(refused)
     }
 

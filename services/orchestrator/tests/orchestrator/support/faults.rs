@@ -2,7 +2,7 @@
 
 use cairn_proto::memory::journal_service_server::JournalServiceServer;
 use cairn_proto::memory::ownership_service_server::OwnershipServiceServer;
-use cairn_rpc::{Exposure, Link, RpcError, ServerBuilder};
+use cairn_rpc::{ErrorKind, Exposure, Link, RpcError, ServerBuilder};
 use futures::future::BoxFuture;
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -24,6 +24,10 @@ pub(crate) enum Fault {
     LoseAnswer,
     /// Nothing is done, and nobody answers.
     Hang,
+    /// It is refused: the store has less than the caller.
+    GoBack,
+    /// It is refused: the store has nothing of the session.
+    Forget,
 }
 
 /// The faults of all methods, by their names.
@@ -178,6 +182,8 @@ impl<N> Service<http::Request<Body>> for Faulty<N> {
             Ok(match order {
                 Some(Order::Do(Fault::Refuse)) => unavailable("NOT_WRITTEN").into_http(),
                 Some(Order::Do(Fault::Hang)) => std::future::pending().await,
+                Some(Order::Do(Fault::GoBack)) => lost().into_http(),
+                Some(Order::Do(Fault::Forget)) => forgotten().into_http(),
                 Some(Order::Do(Fault::LoseAnswer)) => {
                     call().await;
                     unavailable("OUTCOME_UNKNOWN").into_http()
@@ -204,4 +210,14 @@ fn unavailable(reason: &'static str) -> Status {
     RpcError::unavailable("a fault of the test")
         .reason(reason)
         .into()
+}
+
+fn lost() -> Status {
+    RpcError::new(ErrorKind::DataLoss, "a loss of the test")
+        .reason("WENT_BACK")
+        .into()
+}
+
+fn forgotten() -> Status {
+    RpcError::new(ErrorKind::NotFound, "a loss of the test").into()
 }

@@ -4,7 +4,7 @@ use super::*;
 use cairn_rpc::ManualClock;
 use std::sync::Arc;
 
-async fn open_timed(config: &RedisConfig, clock: &Arc<ManualClock>) -> RedisStore {
+pub(super) async fn open_timed(config: &RedisConfig, clock: &Arc<ManualClock>) -> RedisStore {
     let options = RedisOptions {
         clock: Some(clock.clone()),
         ..RedisOptions::default()
@@ -25,7 +25,7 @@ fn other_command(session: &str) -> AppendCommand {
 }
 
 /// A transition of whoever claimed the session after `one`, with another event.
-fn transition_of_next(session: &str, version: u64) -> Commit {
+pub(super) fn transition_of_next(session: &str, version: u64) -> Commit {
     Commit {
         epoch: 2,
         events: vec![Bytes::from("written by the next")],
@@ -34,7 +34,7 @@ fn transition_of_next(session: &str, version: u64) -> Commit {
 }
 
 /// The key of a session's journal.
-fn journal(server: &RedisServer, session: &str) -> String {
+pub(super) fn journal(server: &RedisServer, session: &str) -> String {
     let keys = server.ask(&["KEYS", &format!("cairn:*:s:space/{session}:j")]);
     keys.lines().last().unwrap().to_owned()
 }
