@@ -78,7 +78,12 @@ impl Hub {
     /// Each followed session with the number of its last event that is known of here, and the last
     /// event that was seen here.
     pub(crate) fn followed(&self) -> Vec<(SessionKey, u64, Option<Fingerprint>)> {
-        locked(&self.feeds).tops()
+        let feeds = locked(&self.feeds).all();
+        let tops = feeds.into_iter().map(|(key, feed)| {
+            let (seq, seen) = feed.top();
+            (key, seq, seen)
+        });
+        tops.collect()
     }
 
     /// A session was deleted: its followers are at the end.
@@ -91,7 +96,7 @@ impl Hub {
 
     /// The store closes: no follower will hear anything more.
     pub(crate) fn closed(&self) {
-        for feed in locked(&self.feeds).all() {
+        for (_, feed) in locked(&self.feeds).all() {
             feed.close();
         }
         locked(&self.deltas).close();

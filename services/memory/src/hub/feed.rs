@@ -26,17 +26,10 @@ impl Feeds {
         Some(self.0.get(key)?.feed.clone())
     }
 
-    /// Each followed session, the number of its last event, and the last event that was seen.
-    pub(super) fn tops(&self) -> Vec<(SessionKey, u64, Option<Fingerprint>)> {
-        let entries = self.0.iter().map(|(key, entry)| {
-            let ring = locked(&entry.feed.ring);
-            (key.clone(), ring.top(), ring.last_seen())
-        });
-        entries.collect()
-    }
-
-    pub(super) fn all(&self) -> Vec<Arc<Feed>> {
-        self.0.values().map(|entry| entry.feed.clone()).collect()
+    pub(super) fn all(&self) -> Vec<(SessionKey, Arc<Feed>)> {
+        let all = self.0.iter();
+        all.map(|(key, entry)| (key.clone(), entry.feed.clone()))
+            .collect()
     }
 }
 
@@ -103,6 +96,11 @@ impl Feed {
     pub(super) fn saw(&self, event: Fingerprint) {
         let ring = &mut *locked(&self.ring);
         ring.seen = Fingerprint::later(ring.seen, Some(event));
+    }
+
+    /// The number of the last event, and the last event that was seen.
+    pub(super) fn top(&self) -> (u64, Option<Fingerprint>) {
+        ring::top(&self.ring)
     }
 
     pub(super) fn end(&self) {

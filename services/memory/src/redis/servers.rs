@@ -1,15 +1,15 @@
 //! All servers of a store: which one has a partition, and how it is asked.
 
-use super::failure::{Effect, failed, is_misplaced, odd};
+use super::failure::{Effect, failed, is_elsewhere, is_misplaced, odd};
 use super::layout::{Layout, Plan};
 use super::lookout::Lookout;
 use super::node::{Live, Node, Trouble};
 use super::script::{Call, Clock, Reply, is_unknown};
 use super::time::Time;
-use super::witness::{Standing, Witness};
+use super::witness::{Checked, Standing, Witness};
 use crate::port::{StoreError, StoreResult};
 use futures::future::join_all;
-use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, Pipeline, RedisError, Value};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -25,6 +25,9 @@ const ATTEMPTS: u32 = 6;
 
 /// Before a call that came amid a move of its keys is made again.
 const MOVING: Duration = Duration::from_millis(20);
+
+/// Before a server is held once more against what is known of keys that were being moved.
+const CHECK_AGAIN: Duration = Duration::from_secs(1);
 
 /// After a search in vain calls go where they went before, and the next search comes later.
 const SEARCH_AGAIN: Duration = Duration::from_millis(250);
@@ -137,8 +140,9 @@ impl Servers {
     pub(super) async fn present(&self) -> StoreResult<Arc<Layout>> {
         let _permit = self.permit().await?;
         let layout = self.layout().await?;
-        for node in layout.nodes() {
-            if let Err(error) = self.vouched(node).await {
+        let vouched = layout.nodes().iter().map(|node| self.vouched(node));
+        for vouched in join_all(vouched).await {
+            if let Err(error) = vouched {
                 tracing::debug!(%error, "a server of the store is not there for now");
                 self.stale();
             }
@@ -192,6 +196,8 @@ impl Servers {
 
     /// Waits for the calls that go on, admits no more and disconnects.
     pub(super) async fn close(&self) {
+        // Whoever closes the store waits for no look at the servers.
+        self.lookout.close();
         let all = self.calls.acquire_many(CALLS).await;
         self.close_now();
         drop(all);
@@ -265,7 +271,10 @@ impl Servers {
                 let layout = self.known();
                 let has = |partition| Arc::ptr_eq(layout.node(partition), node);
                 let given = self.time.given();
-                self.witness.check(node, &live, has, given).await?;
+                let checked = self.witness.check(node, &live, has, given).await?;
+                if checked == Checked::InPart {
+                    self.doubt_later(node);
+                }
                 if !is_same {
                     self.lookout.look_soon();
                 }
@@ -278,6 +287,18 @@ impl Servers {
         }
     }
 
+    /// Keys were on their way to another server, and may come to stay where they are.
+    fn doubt_later(&self, node: &Arc<Node>) {
+        self.stale();
+        let node = Arc::downgrade(node);
+        tokio::spawn(async move {
+            tokio::time::sleep(CHECK_AGAIN).await;
+            if let Some(node) = node.upgrade() {
+                node.doubt();
+            }
+        });
+    }
+
     /// Whether the call did not happen, for a reason that is out of the way now.
     async fn again(&self, node: &Node, call: &Call<'_>, error: &RedisError) -> StoreResult<bool> {
         if is_unknown(error) {
@@ -285,18 +306,13 @@ impl Servers {
             loaded.map_err(|trouble| self.lost(node, trouble))?;
             return Ok(true);
         }
-        match error.kind() {
-            ErrorKind::Server(ServerErrorKind::Moved) => {
-                self.stale();
-                Ok(true)
-            }
+        match (is_elsewhere(error), is_misplaced(error)) {
+            (false, _) => return Ok(false),
+            (true, true) => self.stale(),
             // Some of a script's keys are here and some there. Nothing helps but time.
-            ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::Ask) => {
-                tokio::time::sleep(MOVING).await;
-                Ok(true)
-            }
-            _ => Ok(false),
+            (true, false) => tokio::time::sleep(MOVING).await,
         }
+        Ok(true)
     }
 
     /// Sends each server its questions in one go, all servers at the same time. A question that is

@@ -1,9 +1,11 @@
 //! What a feed has of its session.
 
 use crate::fingerprint::Fingerprint;
+use crate::hub::locked;
 use crate::port::StoredEvent;
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::sync::Mutex;
 
 /// Most events that a feed keeps; who is further behind reads the store.
 pub(super) const MAX_EVENTS: usize = 256;
@@ -25,6 +27,21 @@ pub(super) struct Ring {
     pub(super) stored: u64,
     pub(super) ended: bool,
     pub(super) closed: bool,
+}
+
+/// The number of the last event, and the last event that was seen. Whoever writes or follows does
+/// not wait for the digest of an event.
+pub(super) fn top(ring: &Mutex<Ring>) -> (u64, Option<Fingerprint>) {
+    let (top, seen, last) = {
+        let ring = locked(ring);
+        (ring.top(), ring.seen, ring.events.back().cloned())
+    };
+    (top, last_seen(seen, last.as_ref()))
+}
+
+fn last_seen(seen: Option<Fingerprint>, last: Option<&StoredEvent>) -> Option<Fingerprint> {
+    let last = last.map(|last| Fingerprint::of(last.seq, &last.event));
+    Fingerprint::later(seen, last)
 }
 
 impl Ring {
@@ -60,9 +77,7 @@ impl Ring {
     }
 
     pub(super) fn last_seen(&self) -> Option<Fingerprint> {
-        let last = self.events.back();
-        let last = last.map(|last| Fingerprint::of(last.seq, &last.event));
-        Fingerprint::later(self.seen, last)
+        last_seen(self.seen, self.events.back())
     }
 
     pub(super) fn top(&self) -> u64 {
