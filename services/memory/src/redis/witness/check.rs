@@ -214,16 +214,13 @@ impl Witness {
         let (mut settled, mut failure) = (Vec::new(), None);
         for it in lost {
             let is_left = matches!(it.stored, Stored::At(_));
-            match is_left.then(|| done.next()).flatten() {
+            let answer = is_left.then(|| done.next()).flatten();
+            match answer.map(|answer| answer.map(is_new)) {
                 // Somebody else may have been faster, and has told.
-                Some(Ok(answer)) => {
-                    if is_new(answer) {
-                        aside::tell(&it.key, Quarantine::WritesLost);
-                    }
-                }
+                Some(Ok(true)) => aside::tell(&it.key, Quarantine::WritesLost),
                 Some(Err(error)) if is_elsewhere(&error) => continue,
                 Some(Err(error)) => failure = Some(error),
-                None => {}
+                Some(Ok(false)) | None => {}
             }
             settled.push(it);
         }

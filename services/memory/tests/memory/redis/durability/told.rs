@@ -55,7 +55,7 @@ fn log() -> (DefaultGuard, mpsc::UnboundedReceiver<String>) {
 
 async fn next(lines: &mut mpsc::UnboundedReceiver<String>) -> String {
     let line = tokio::time::timeout(Duration::from_secs(60), lines.recv()).await;
-    line.expect("a line of the log in time").unwrap()
+    line.unwrap().unwrap()
 }
 
 #[tokio::test]
