@@ -181,7 +181,8 @@ impl Node {
         let servers = [&public, &internal];
         // Nobody is told of a store that is elsewhere.
         if let Some(known) = &mut built.known {
-            known.tell(servers).await;
+            let healths = servers.map(|server| server.health().clone());
+            known.note(&healths).await;
         }
         Ok(Self {
             _beside: store::look_after(built.memory.as_ref(), built.known, servers),

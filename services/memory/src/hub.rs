@@ -25,11 +25,17 @@ use wakes::Wakes;
 #[derive(Debug)]
 pub(crate) struct Followed {
     pub(crate) key: SessionKey,
-    /// How many losses of it had been accepted when that was learned which is known here.
+    pub(crate) top: Top,
+}
+
+/// What is known here of a followed session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Top {
+    /// How many losses of it had been accepted when that was learned.
     pub(crate) accepted_losses: u64,
-    /// The number of its last event that is known of here.
+    /// The number of its last event.
     pub(crate) last_seq: u64,
-    /// The last event that was seen here.
+    /// The last event that was seen.
     pub(crate) event: Option<Fingerprint>,
 }
 
@@ -102,7 +108,12 @@ impl Hub {
 
     /// The followed sessions.
     pub(crate) fn followed(&self) -> Vec<Followed> {
-        locked(&self.feeds).tops()
+        let feeds = locked(&self.feeds).all();
+        let followed = feeds.into_iter().map(|(key, feed)| Followed {
+            key,
+            top: feed.top(),
+        });
+        followed.collect()
     }
 
     /// A session was deleted: its followers are at the end.
@@ -115,7 +126,7 @@ impl Hub {
 
     /// The store closes: no follower will hear anything more.
     pub(crate) fn closed(&self) {
-        for feed in locked(&self.feeds).all() {
+        for (_, feed) in locked(&self.feeds).all() {
             feed.close();
         }
         locked(&self.deltas).close();

@@ -79,6 +79,7 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
             Arc::new(store)
         }
     };
+    durability.borrow().tell(&Durability::Durable);
     let janitor = Janitor::new(store.clone(), retain, archive);
     let memory = Memory::over(store).with_janitor(janitor);
     Ok(Opened {

@@ -13,7 +13,7 @@
 //! | `create`, `copy`, `commit`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |
 //! | `servers`, `layout`, `node` | which server is asked, and the connection to it |
 //! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
-//! | `open`, `options`, `address`, `settings` | opening a store, and what its servers promise |
+//! | `open`, `options`, `address`, `settings`, `durability` | opening a store, and what its servers promise |
 //! | `survey`, `lookout` | the settings of all servers and replicas, also while the store is open |
 //! | `hints` | what processes tell each other, and may be lost |
 //! | `witness` | what was answered, held against servers that take over |
@@ -22,10 +22,12 @@
 mod address;
 mod answer;
 mod append;
+mod ask;
 mod claim;
 mod commit;
 mod copy;
 mod create;
+mod durability;
 mod failure;
 mod fill;
 mod hints;
@@ -52,11 +54,11 @@ mod unchanged;
 mod witness;
 
 pub use address::{ClientCertificate, RedisUrl};
+pub use durability::Durability;
 pub use open::OpenError;
 pub use options::{RedisConfig, RedisMode, RedisOptions};
 #[cfg(any(test, feature = "conformance"))]
 pub use probe::{ProbedSession, RedisProbe};
-pub use settings::Durability;
 
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
@@ -195,7 +197,8 @@ impl RedisStore {
     }
 
     /// Whether the servers keep what was answered, as their settings were when they were last looked
-    /// at: each minute, and when a server is another than it was. The log tells of changes.
+    /// at: each minute, when a server is another than it was, and soon again while one does not
+    /// answer. The log tells of changes.
     pub fn durability(&self) -> watch::Receiver<Durability> {
         self.inner.servers.lookout.durability()
     }

@@ -26,22 +26,9 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Says whether the store keeps what it answered: in the log, and to whoever asks for health.
-    pub(super) async fn tell(&mut self, servers: [&Server; 2]) {
-        let durability = self.durability.borrow_and_update().clone();
-        let name = durability.name();
-        if let Durability::Degraded { reasons } = durability {
-            for reason in reasons {
-                tracing::warn!(durability = name, reason, "what was answered may be lost");
-            }
-        }
-        self.note(&servers.map(|server| server.health().clone()))
-            .await;
-    }
-
     /// Says in health whether the store keeps what it answered, and has, until the process ends. The
-    /// log has the reasons, and names the sessions.
-    async fn note(&mut self, healths: &[Health; 2]) {
+    /// log has the reasons from the store itself, and names the sessions.
+    pub(super) async fn note(&mut self, healths: &[Health; 2]) {
         let durability = self.durability.borrow_and_update().clone();
         let lost = self.losses.as_mut();
         let lost = lost.is_some_and(|losses| *losses.borrow_and_update() > 0);

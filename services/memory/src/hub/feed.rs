@@ -2,7 +2,7 @@
 
 mod ring;
 
-use super::{Followed, Hub, locked};
+use super::{Hub, Top, locked};
 use crate::fingerprint::Fingerprint;
 use crate::port::{SessionKey, StoredEvent};
 use bytes::Bytes;
@@ -26,25 +26,10 @@ impl Feeds {
         Some(self.0.get(key)?.feed.clone())
     }
 
-    /// Each followed session.
-    pub(super) fn tops(&self) -> Vec<Followed> {
-        let entries = self.0.iter().map(|(key, entry)| {
-            let ring = locked(&entry.feed.ring);
-            let event = ring.last_seen();
-            let seen = event.map_or(0, |event| event.seq);
-            Followed {
-                key: key.clone(),
-                accepted_losses: ring.accepted_losses,
-                // The store may not have been asked yet how long the journal is.
-                last_seq: ring.top().max(seen),
-                event,
-            }
-        });
-        entries.collect()
-    }
-
-    pub(super) fn all(&self) -> Vec<Arc<Feed>> {
-        self.0.values().map(|entry| entry.feed.clone()).collect()
+    pub(super) fn all(&self) -> Vec<(SessionKey, Arc<Feed>)> {
+        let all = self.0.iter();
+        all.map(|(key, entry)| (key.clone(), entry.feed.clone()))
+            .collect()
     }
 }
 
@@ -116,6 +101,10 @@ impl Feed {
     pub(super) fn saw(&self, event: Fingerprint) {
         let ring = &mut *locked(&self.ring);
         ring.seen = Fingerprint::later(ring.seen, Some(event));
+    }
+
+    pub(super) fn top(&self) -> Top {
+        ring::top(&self.ring)
     }
 
     pub(super) fn end(&self) {

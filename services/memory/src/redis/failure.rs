@@ -73,6 +73,12 @@ pub(super) fn is_misplaced(error: &RedisError) -> bool {
     )
 }
 
+/// Whether a key is on its way to another server of the cluster, or there by now.
+pub(super) fn is_elsewhere(error: &RedisError) -> bool {
+    use ServerErrorKind::{Ask, Moved, TryAgain};
+    matches!(error.kind(), ErrorKind::Server(Ask | Moved | TryAgain))
+}
+
 fn refused(server: &str, error: &RedisError) -> StoreError {
     let code = error.code().unwrap_or("ERR");
     let advice = match code {

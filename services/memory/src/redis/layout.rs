@@ -72,9 +72,9 @@ impl Plan {
         matches!(self, Self::Cluster { .. })
     }
 
-    /// The replicas that sentinels or a cluster's servers know of; none if they do not tell.
-    pub(super) async fn replicas(&self, known: &[Arc<Node>]) -> Vec<Endpoint> {
-        let found = match self {
+    /// The replicas that sentinels or a cluster's servers know of.
+    pub(super) async fn replicas(&self, known: &[Arc<Node>]) -> StoreResult<Vec<Endpoint>> {
+        match self {
             Self::Standalone(_) => Ok(Vec::new()),
             Self::Sentinel {
                 sentinels,
@@ -84,11 +84,7 @@ impl Plan {
             Self::Cluster {
                 seeds, template, ..
             } => cluster::replicas(seeds, template, known).await,
-        };
-        found.unwrap_or_else(|error| {
-            tracing::debug!(%error, "where replicas are is not told");
-            Vec::new()
-        })
+        }
     }
 
     /// Gives up the connections to those who know where servers are.

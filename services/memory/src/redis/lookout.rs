@@ -1,15 +1,17 @@
 //! Looks at the servers' settings again while the store is open: they can be changed at any time,
 //! and a server that takes over has its own.
 
+use super::durability::Durability;
 use super::layout::Plan;
 use super::servers::Servers;
-use super::settings::Durability;
-use super::survey::{Picture, survey};
+use super::survey::{InPart, Picture, survey};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, MissedTickBehavior};
+
+/// Before the next look if not everybody answered.
+const SOON: Duration = Duration::from_secs(1);
 
 /// What is known of the settings, and the task that keeps that true.
 pub(super) struct Lookout {
@@ -80,59 +82,44 @@ impl Lookout {
     }
 
     async fn look_on(self: Arc<Self>) {
-        let first = Instant::now() + self.interval;
-        let mut ticks = tokio::time::interval_at(first, self.interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut pause = self.interval;
         loop {
             tokio::select! {
-                _ = ticks.tick() => {}
+                () = tokio::time::sleep(pause) => {}
                 () = self.changed.notified() => {}
             }
             let Some(servers) = self.servers.upgrade() else {
                 return;
             };
-            self.look(&servers).await;
+            pause = match self.look(&servers).await {
+                Ok(()) => self.interval,
+                Err(InPart) => self.interval.min(SOON),
+            };
         }
     }
 
-    async fn look(&self, servers: &Servers) {
-        let layout = match servers.present().await {
-            Ok(layout) => layout,
-            Err(error) => {
-                tracing::debug!(%error, "the settings of the servers cannot be looked at for now");
-                return;
-            }
-        };
-        let said = survey(&self.plan, &layout).await;
+    async fn look(&self, servers: &Servers) -> Result<(), InPart> {
+        let layout = servers.present().await.map_err(|error| {
+            tracing::debug!(%error, "the settings of the servers cannot be looked at for now");
+            InPart
+        })?;
+        let survey = survey(&self.plan, &layout).await;
         let mut picture = self.picture.lock().await;
-        picture.take_in(said);
+        let whole = picture.take_in(survey);
         let durability = picture.durability();
-        let is_news = self.durability.send_if_modified(|known| {
-            let is_news = *known != durability;
-            known.clone_from(&durability);
-            is_news
-        });
-        if is_news {
-            self.tell(&durability);
+        let known = self.durability.borrow().clone();
+        if known != durability {
+            self.tell(&known, &durability);
+            self.durability.send_replace(durability);
         }
+        whole
     }
 
-    fn tell(&self, durability: &Durability) {
-        let name = durability.name();
-        let Durability::Degraded { reasons } = durability else {
-            tracing::info!(durability = name, "the store keeps what it answers again");
-            return;
-        };
-        for reason in reasons {
-            tracing::warn!(
-                durability = name,
-                reason,
-                "the settings of the store's servers have changed: what was answered may be lost"
-            );
-        }
-        if self.require_durable {
+    fn tell(&self, known: &Durability, durability: &Durability) {
+        durability.tell(known);
+        if self.require_durable && *known == Durability::Durable {
             tracing::error!(
-                durability = name,
+                durability = durability.name(),
                 "the store is not durable any more, and store.redis.require_durable asks for it: no \
                  new run is accepted until it is; what was accepted goes on"
             );

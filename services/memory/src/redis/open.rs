@@ -1,13 +1,13 @@
 //! Opening a store: what it is, and whether this program may work on it.
 
 use super::address::{Endpoint, RedisUrl, TlsFiles};
+use super::durability::Durability;
 use super::failure::{Effect, odd};
 use super::keys::{Names, PARTITIONS};
 use super::layout::{Layout, Plan};
 use super::node::{Node, Trouble};
 use super::options::{RedisConfig, RedisMode, RedisOptions};
 use super::script::Reply;
-use super::settings::Durability;
 use super::survey::{Picture, Said, survey};
 use crate::port::StoreError;
 use redis::Pipeline;
@@ -128,10 +128,10 @@ async fn check(config: &RedisConfig, plan: &Plan, layout: &Layout) -> Result<Pic
             return Err(OpenError::Exposed { server });
         }
     }
-    let said = survey(plan, layout).await;
+    let survey = survey(plan, layout).await;
     for Said {
         server, settings, ..
-    } in said.iter().filter(|it| !it.is_replica)
+    } in survey.said.iter().filter(|it| !it.is_replica)
     {
         let settings = settings.as_ref();
         let settings = settings.map_err(|error| OpenError::Unavailable(error.clone()))?;
@@ -139,17 +139,10 @@ async fn check(config: &RedisConfig, plan: &Plan, layout: &Layout) -> Result<Pic
             let (server, version) = (server.clone(), settings.version.clone());
             return Err(OpenError::Old { server, version });
         }
-        if settings.may_lose_in_failover() {
-            tracing::warn!(
-                server,
-                "it has replicas and min-replicas-to-write is 0: a failover may lose what was \
-                 answered last, which is told then; 1 or more makes that rarer, and refuses writes \
-                 when no replica is near"
-            );
-        }
     }
     let mut picture = Picture::default();
-    picture.take_in(said);
+    // The lookout's first look is soon, and asks those again that did not answer.
+    let _ = picture.take_in(survey);
     match picture.durability() {
         Durability::Degraded { reasons } if config.require_durable => {
             Err(OpenError::NotDurable { reasons })

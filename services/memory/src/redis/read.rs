@@ -185,12 +185,27 @@ impl Inner {
         .await
     }
 
-    /// A field of a hash that belongs to the session, by bare commands. It is looked at before the
-    /// session is: that still stood when the field was as it is told.
+    /// A field of a hash that belongs to the session, by bare commands.
     pub(super) async fn get(
         &self,
         key: &SessionKey,
         hash: String,
+        field: &str,
+    ) -> StoreResult<Option<Bytes>> {
+        match self.get_before(key, &hash, field).await? {
+            Some(value) => Ok(Some(value)),
+            // The session may have come with the field since that was looked at. It was there before
+            // the field is looked at once more.
+            None => self.get_before(key, &hash, field).await,
+        }
+    }
+
+    /// The field is looked at before the session is: that still stood when the field was as it is
+    /// told.
+    async fn get_before(
+        &self,
+        key: &SessionKey,
+        hash: &str,
         field: &str,
     ) -> StoreResult<Option<Bytes>> {
         let names = self.names.session(key);

@@ -1,15 +1,15 @@
 //! All servers of a store: which one has a partition, and how it is asked.
 
-use super::failure::{Effect, failed, is_misplaced, odd};
+use super::failure::{Effect, failed, is_elsewhere, is_misplaced, odd};
 use super::layout::{Layout, Plan};
 use super::lookout::Lookout;
 use super::node::{Live, Node, Trouble};
 use super::script::{Call, Clock, Reply, is_unknown};
 use super::time::Time;
-use super::witness::{Standing, Witness};
+use super::witness::{Checked, Standing, Witness};
 use crate::port::{StoreError, StoreResult};
 use futures::future::join_all;
-use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, RedisError, Value};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,10 +21,13 @@ use tokio::time::Instant;
 const CALLS: u32 = 1 << 20;
 
 /// How often a call goes to another server, or to the same again, before it counts as refused.
-const ATTEMPTS: u32 = 6;
+pub(super) const ATTEMPTS: u32 = 6;
 
 /// Before a call that came amid a move of its keys is made again.
-const MOVING: Duration = Duration::from_millis(20);
+pub(super) const MOVING: Duration = Duration::from_millis(20);
+
+/// Before a server is held once more against what is known of keys that were being moved.
+const CHECK_AGAIN: Duration = Duration::from_secs(1);
 
 /// After a search in vain calls go where they went before, and the next search comes later.
 const SEARCH_AGAIN: Duration = Duration::from_millis(250);
@@ -79,59 +82,9 @@ impl Servers {
         Reply::new(value).map_err(|error| odd(effect, error))
     }
 
-    /// Asks each partition's server; the answers are in the order of the questions.
-    pub(super) async fn ask_all(
-        &self,
-        questions: impl IntoIterator<Item = (u16, Cmd)>,
-    ) -> StoreResult<Vec<Value>> {
-        let (answers, error) = self.ask(questions.into_iter().collect()).await?;
-        match error {
-            Some(error) => Err(error),
-            None => Ok(answers.into_iter().flatten().collect()),
-        }
-    }
-
-    /// The same, where one server's part can do without those of others that do not answer.
-    pub(super) async fn ask_some(
-        &self,
-        questions: impl IntoIterator<Item = (u16, Cmd)>,
-    ) -> StoreResult<Vec<Option<Value>>> {
-        let (answers, error) = self.ask(questions.into_iter().collect()).await?;
-        match error {
-            Some(error) if answers.iter().all(Option::is_none) => Err(error),
-            _ => Ok(answers),
-        }
-    }
-
     /// Some partition of each server.
     pub(super) async fn some_partitions(&self) -> StoreResult<Vec<u16>> {
         Ok(self.layout().await?.some_partitions())
-    }
-
-    async fn ask(
-        &self,
-        questions: Vec<(u16, Cmd)>,
-    ) -> StoreResult<(Vec<Option<Value>>, Option<StoreError>)> {
-        let _permit = self.permit().await?;
-        let mut attempt = 1;
-        loop {
-            let layout = self.layout().await?;
-            let (answers, failure) = self.ask_by_node(&layout, &questions).await;
-            match failure {
-                Some((_, trouble)) if trouble.is_misplaced() && attempt < ATTEMPTS => {
-                    self.stale();
-                    tokio::time::sleep(MOVING).await;
-                }
-                Some((_, trouble)) if trouble.is_moving() && attempt < ATTEMPTS => {
-                    tokio::time::sleep(MOVING).await;
-                }
-                failure => {
-                    let error = failure.map(|(node, trouble)| self.lost(&node, trouble));
-                    return Ok((answers, error));
-                }
-            }
-            attempt += 1;
-        }
     }
 
     /// Every server that has partitions. Those that can be reached are held against what is known,
@@ -139,8 +92,9 @@ impl Servers {
     pub(super) async fn present(&self) -> StoreResult<Arc<Layout>> {
         let _permit = self.permit().await?;
         let layout = self.layout().await?;
-        for node in layout.nodes() {
-            if let Err(error) = self.vouched(node).await {
+        let vouched = layout.nodes().iter().map(|node| self.vouched(node));
+        for vouched in join_all(vouched).await {
+            if let Err(error) = vouched {
                 tracing::debug!(%error, "a server of the store is not there for now");
                 self.stale();
             }
@@ -148,7 +102,7 @@ impl Servers {
         Ok(layout)
     }
 
-    async fn permit(&self) -> StoreResult<SemaphorePermit<'_>> {
+    pub(super) async fn permit(&self) -> StoreResult<SemaphorePermit<'_>> {
         let permit = self.calls.acquire().await;
         permit.map_err(|_| StoreError::closed())
     }
@@ -200,6 +154,8 @@ impl Servers {
 
     /// Waits for the calls that go on, admits no more and disconnects.
     pub(super) async fn close(&self) {
+        // Whoever closes the store waits for no look at the servers.
+        self.lookout.close();
         let all = self.calls.acquire_many(CALLS).await;
         self.close_now();
         drop(all);
@@ -252,7 +208,7 @@ impl Servers {
     }
 
     /// A connection to a server, over which it was found to have what is known.
-    async fn vouched(&self, node: &Arc<Node>) -> StoreResult<Live> {
+    pub(super) async fn vouched(&self, node: &Arc<Node>) -> StoreResult<Live> {
         let live = node.connection().await?;
         if live.is_vouched() {
             return Ok(live);
@@ -273,7 +229,10 @@ impl Servers {
                 let layout = self.known();
                 let has = |partition| Arc::ptr_eq(layout.node(partition), node);
                 let given = self.time.given();
-                self.witness.check(node, &live, has, given).await?;
+                let checked = self.witness.check(node, &live, has, given).await?;
+                if checked == Checked::InPart {
+                    self.doubt_later(node);
+                }
                 if !is_same {
                     self.lookout.look_soon();
                 }
@@ -287,6 +246,18 @@ impl Servers {
         }
     }
 
+    /// Keys were on their way to another server, and may come to stay where they are.
+    fn doubt_later(&self, node: &Arc<Node>) {
+        self.stale();
+        let node = Arc::downgrade(node);
+        tokio::spawn(async move {
+            tokio::time::sleep(CHECK_AGAIN).await;
+            if let Some(node) = node.upgrade() {
+                node.doubt();
+            }
+        });
+    }
+
     /// Whether the call did not happen, for a reason that is out of the way now.
     async fn again(&self, node: &Node, call: &Call<'_>, error: &RedisError) -> StoreResult<bool> {
         if is_unknown(error) {
@@ -294,68 +265,13 @@ impl Servers {
             loaded.map_err(|trouble| self.lost(node, trouble))?;
             return Ok(true);
         }
-        match error.kind() {
-            ErrorKind::Server(ServerErrorKind::Moved) => {
-                self.stale();
-                Ok(true)
-            }
+        match (is_elsewhere(error), is_misplaced(error)) {
+            (false, _) => return Ok(false),
+            (true, true) => self.stale(),
             // Some of a script's keys are here and some there. Nothing helps but time.
-            ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::Ask) => {
-                tokio::time::sleep(MOVING).await;
-                Ok(true)
-            }
-            _ => Ok(false),
+            (true, false) => tokio::time::sleep(MOVING).await,
         }
-    }
-
-    /// Sends each server its questions in one go, all servers at the same time. A question that is
-    /// refused takes no other's answer. Tells one failure.
-    async fn ask_by_node(
-        &self,
-        layout: &Layout,
-        questions: &[(u16, Cmd)],
-    ) -> (Vec<Option<Value>>, Option<(Arc<Node>, Trouble)>) {
-        let asked = layout.nodes().iter().map(|node| async move {
-            let mut commands = Pipeline::new();
-            let mut places = Vec::new();
-            for (place, (partition, cmd)) in questions.iter().enumerate() {
-                if Arc::ptr_eq(layout.node(*partition), node) {
-                    commands.add_command(cmd.clone());
-                    places.push(place);
-                }
-            }
-            if places.is_empty() {
-                return Ok((node, Vec::new()));
-            }
-            let values = match self.vouched(node).await {
-                Ok(live) => node.send_each_over(live, commands).await,
-                Err(error) => Err(Trouble::NotSent(error)),
-            };
-            let values = values.map_err(|trouble| (node, trouble))?;
-            Ok((node, places.into_iter().zip(values).collect::<Vec<_>>()))
-        });
-        let mut answers = vec![None; questions.len()];
-        let mut failure: Option<(Arc<Node>, Trouble)> = None;
-        // Of several the one that a second try may mend.
-        let mut failed = |node: &Arc<Node>, trouble: Trouble| {
-            if failure.is_none() || trouble.is_misplaced() {
-                failure = Some((node.clone(), trouble));
-            }
-        };
-        for answered in join_all(asked).await {
-            match answered {
-                Ok((node, answered)) => {
-                    for (place, answer) in answered {
-                        match answer {
-                            Ok(value) => answers[place] = Some(value),
-                            Err(error) => failed(node, Trouble::Failed(error)),
-                        }
-                    }
-                }
-                Err((node, trouble)) => failed(node, trouble),
-            }
-        }
-        (answers, failure)
+        Ok(true)
     }
 
     fn told(&self, node: &Node, error: &RedisError, effect: Effect) -> StoreError {
@@ -369,7 +285,7 @@ impl Servers {
         failed(&node.name(), error, effect)
     }
 
-    fn lost(&self, node: &Node, trouble: Trouble) -> StoreError {
+    pub(super) fn lost(&self, node: &Node, trouble: Trouble) -> StoreError {
         match trouble {
             Trouble::NotSent(error) => {
                 self.stale();

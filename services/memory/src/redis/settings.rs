@@ -5,48 +5,9 @@ use super::node::{Node, Trouble};
 use crate::port::StoreResult;
 use redis::Value;
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// The oldest version with what the scripts use.
 const OLDEST: u32 = 7;
-
-/// Whether what was answered survives the death of the servers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Durability {
-    /// As far as the disks keep their word.
-    Durable,
-    /// Not, or not for sure.
-    Degraded {
-        /// What is in the way, each with what to do about it.
-        reasons: Vec<String>,
-    },
-}
-
-impl Durability {
-    /// `durable` or `degraded`, for logs and health.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Durable => "durable",
-            Self::Degraded { .. } => "degraded",
-        }
-    }
-
-    pub(super) fn of(reasons: Vec<String>) -> Self {
-        match reasons.is_empty() {
-            true => Self::Durable,
-            false => Self::Degraded { reasons },
-        }
-    }
-}
-
-impl fmt::Display for Durability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Durable => f.write_str(self.name()),
-            Self::Degraded { reasons } => write!(f, "{}: {}", self.name(), reasons.join("; ")),
-        }
-    }
-}
 
 /// What a server says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -286,7 +247,6 @@ mod tests {
     #[test]
     fn settings_that_keep_what_was_answered_are_no_finding() {
         assert_eq!(settings(&[]).findings(), Findings::default());
-        assert_eq!(Durability::of(Vec::new()), Durability::Durable);
     }
 
     #[test]

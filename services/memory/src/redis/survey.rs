@@ -2,12 +2,13 @@
 //! come to, because a failover makes a master of a replica.
 
 use super::address::Endpoint;
+use super::durability::Durability;
 use super::layout::{Layout, Plan};
 use super::node::Node;
-use super::settings::{Durability, Settings};
+use super::settings::Settings;
 use crate::port::{StoreError, StoreResult};
 use futures::future::join_all;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,19 +23,32 @@ pub(super) struct Said {
     pub(super) settings: StoreResult<Settings>,
 }
 
+/// What all servers said.
+pub(super) struct Survey {
+    pub(super) said: Vec<Said>,
+    /// Whether sentinels or the cluster told which replicas there are.
+    are_replicas_told: bool,
+}
+
 /// Asks all servers, and the replicas that are known to masters, sentinels or the cluster.
-pub(super) async fn survey(plan: &Plan, layout: &Layout) -> Vec<Said> {
+pub(super) async fn survey(plan: &Plan, layout: &Layout) -> Survey {
     let masters = layout.nodes().iter().cloned().map(ask_master);
     let masters = join_all(masters).await;
     let known = plan.replicas(layout.nodes()).await;
+    if let Err(error) = &known {
+        tracing::debug!(%error, "where replicas are is not told");
+    }
+    let are_replicas_told = known.is_ok();
+    let known = known.unwrap_or_default();
     let is_cluster = plan.is_cluster();
     let replicas = replicas(layout, &masters, known).into_iter();
     let replicas = replicas.map(|endpoint| ask_replica(endpoint, is_cluster));
     let replicas = join_all(replicas).await;
-    masters
-        .into_iter()
-        .chain(replicas.into_iter().flatten())
-        .collect()
+    let said = masters.into_iter().chain(replicas.into_iter().flatten());
+    Survey {
+        said: said.collect(),
+        are_replicas_told,
+    }
 }
 
 /// Those that masters told of, and others that are known, each once.
@@ -81,66 +95,113 @@ async fn ask_replica(endpoint: Endpoint, is_cluster: bool) -> Option<Said> {
     })
 }
 
-/// What is known to be wrong with the servers, and what is not known.
+/// What is known of the servers, by name.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Picture {
-    /// What is wrong, by server.
-    wrong: BTreeMap<String, Vec<String>>,
-    /// Replicas of which somebody was told that they cannot be checked.
-    unclear: BTreeSet<String>,
+pub(super) struct Picture(BTreeMap<String, Known>);
+
+/// What is known of a server, and what somebody was told of it.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    is_replica: bool,
+    wrong: Vec<String>,
+    /// It is a replica that cannot be checked.
+    is_unclear: bool,
+    /// It is a master that may lose something although it is as it must be.
+    may_lose: bool,
 }
+
+/// Not everybody answered who has to: a picture is to be taken again soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct InPart;
 
 impl Picture {
     /// Takes in what the servers said. Of one that did not answer what was known holds: it may still
-    /// be as it was, and whoever needs it is told by its own calls.
-    pub(super) fn take_in(&mut self, said: Vec<Said>) {
-        let (mut wrong, mut unclear) = (BTreeMap::new(), BTreeSet::new());
-        for Said {
-            server,
-            is_replica,
-            settings,
-        } in said
-        {
-            let (found, unknown) = match settings {
-                Ok(settings) if is_replica => {
-                    let findings = settings.findings();
-                    let found = findings.wrong.into_iter();
-                    let found = found.map(|it| format!("{server}, a replica: {it}"));
-                    (found.collect(), findings.unknown)
-                }
-                Ok(settings) => {
-                    let found = settings.findings().all().into_iter();
-                    let found = found.map(|it| format!("{server}: {it}"));
-                    (found.collect(), Vec::new())
-                }
-                Err(error) => {
-                    let known = self.wrong.remove(&server).unwrap_or_default();
-                    (known, vec![error.to_string()])
-                }
-            };
-            if is_replica && !unknown.is_empty() {
-                if !self.unclear.contains(&server) {
-                    let why = unknown.join("; ");
-                    tracing::warn!(
-                        server,
-                        why,
-                        "whether a replica keeps what it gets cannot be checked: if it takes over, \
-                         what was answered may be lost"
-                    );
-                }
-                unclear.insert(server.clone());
-            }
-            if !found.is_empty() {
-                wrong.insert(server, found);
-            }
+    /// be as it was, and whoever needs it is told by its own calls. One that is not spoken of any more
+    /// may have been replaced by another that has not answered yet: what was known of it holds until
+    /// that is known.
+    pub(super) fn take_in(&mut self, survey: Survey) -> Result<(), InPart> {
+        let Survey {
+            said,
+            are_replicas_told,
+        } = survey;
+        let do_masters_answer = said.iter().all(|it| it.is_replica || it.settings.is_ok());
+        let mut before = std::mem::take(&mut self.0);
+        for said in said {
+            let known = before.remove(&said.server).unwrap_or_default();
+            self.0.insert(said.server.clone(), known.heard(said));
         }
-        *self = Self { wrong, unclear };
+        let may_be_there = |known: &Known| {
+            let is_told = are_replicas_told || !known.is_replica;
+            !(do_masters_answer && is_told)
+        };
+        self.0
+            .extend(before.into_iter().filter(|(_, known)| may_be_there(known)));
+        match do_masters_answer && are_replicas_told {
+            true => Ok(()),
+            false => Err(InPart),
+        }
     }
 
     /// What follows for the store.
     pub(super) fn durability(&self) -> Durability {
-        Durability::of(self.wrong.values().flatten().cloned().collect())
+        let wrong = self.0.values().flat_map(|known| &known.wrong);
+        Durability::of(wrong.cloned().collect())
     }
+}
+
+impl Known {
+    /// What is known after that, and warns of what is no reason to refuse.
+    fn heard(self, said: Said) -> Self {
+        let Said {
+            server,
+            is_replica,
+            settings,
+        } = said;
+        let mut known = Self { is_replica, ..self };
+        let unknown = match settings {
+            Ok(settings) if is_replica => {
+                let findings = settings.findings();
+                let wrong = findings.wrong.into_iter();
+                let wrong = wrong.map(|it| format!("{server}, a replica: {it}"));
+                known.wrong = wrong.collect();
+                known.may_lose = false;
+                findings.unknown
+            }
+            Ok(settings) => {
+                let wrong = settings.findings().all().into_iter();
+                known.wrong = wrong.map(|it| format!("{server}: {it}")).collect();
+                known.may_lose = may_lose(&server, &settings, self.may_lose);
+                Vec::new()
+            }
+            Err(error) => vec![error.to_string()],
+        };
+        known.is_unclear = is_replica && !unknown.is_empty();
+        if known.is_unclear && !self.is_unclear {
+            let why = unknown.join("; ");
+            tracing::warn!(
+                server,
+                why,
+                "whether a replica keeps what it gets cannot be checked: if it takes over, what was \
+                 answered may be lost"
+            );
+        }
+        known
+    }
+}
+
+/// Whether a master may lose something in a failover; tells of it unless that was known.
+fn may_lose(server: &str, settings: &Settings, was_known: bool) -> bool {
+    let may_lose = settings.may_lose_in_failover();
+    if may_lose && !was_known {
+        tracing::warn!(
+            server,
+            "it has replicas and min-replicas-to-write is 0: a failover may lose what was answered \
+             last, which is told then; 1 or more makes that rarer, and refuses writes when no replica \
+             is near"
+        );
+    }
+    // Replicas come and go, and what was told of stays true.
+    may_lose || (was_known && settings.replicas == 0)
 }
 
 #[cfg(test)]
@@ -168,6 +229,17 @@ mod tests {
         }
     }
 
+    fn all(said: Vec<Said>) -> Survey {
+        Survey {
+            said,
+            are_replicas_told: true,
+        }
+    }
+
+    fn away() -> StoreResult<Settings> {
+        Err(StoreError::unavailable("away"))
+    }
+
     fn reasons(picture: &Picture) -> Vec<String> {
         match picture.durability() {
             Durability::Durable => Vec::new(),
@@ -178,10 +250,11 @@ mod tests {
     #[test]
     fn a_replica_that_keeps_nothing_is_named() {
         let mut picture = Picture::default();
-        picture.take_in(vec![
+        let whole = picture.take_in(all(vec![
             said("one", false, settings("yes")),
             said("two", true, settings("no")),
-        ]);
+        ]));
+        assert_eq!(whole, Ok(()));
         let reasons = reasons(&picture);
         assert_eq!(reasons.len(), 1, "{reasons:?}");
         let named = reasons[0].starts_with("two, a replica: appendonly is no");
@@ -191,30 +264,66 @@ mod tests {
     #[test]
     fn what_a_replica_does_not_tell_is_no_reason_and_what_a_master_does_not_is_one() {
         let mut picture = Picture::default();
-        picture.take_in(vec![
+        let whole = picture.take_in(all(vec![
             said("one", false, settings("yes")),
             said("two", true, Ok(Settings::default())),
-            said("three", true, Err(StoreError::unavailable("away"))),
-        ]);
+            said("three", true, away()),
+        ]));
+        assert_eq!(whole, Ok(()));
         assert_eq!(picture.durability(), Durability::Durable);
-        assert_eq!(picture.unclear.len(), 2);
-        picture.take_in(vec![said("one", false, Ok(Settings::default()))]);
-        assert_eq!(reasons(&picture).len(), 2);
-        assert_eq!(picture.unclear.len(), 0);
+        let unclear = |picture: &Picture| picture.0.values().filter(|it| it.is_unclear).count();
+        assert_eq!(unclear(&picture), 2);
+        let silent = said("one", false, Ok(Settings::default()));
+        picture.take_in(all(vec![silent])).unwrap();
+        assert_eq!((reasons(&picture).len(), unclear(&picture)), (2, 0));
     }
 
     #[test]
     fn what_was_known_of_a_server_holds_while_it_does_not_answer() {
-        let away = || Err(StoreError::unavailable("away"));
         let mut picture = Picture::default();
-        picture.take_in(vec![
+        let first = all(vec![
             said("one", false, settings("no")),
             said("two", true, settings("no")),
         ]);
-        picture.take_in(vec![said("one", false, away()), said("two", true, away())]);
+        picture.take_in(first).unwrap();
+        let gone = all(vec![said("one", false, away()), said("two", true, away())]);
+        assert_eq!(picture.take_in(gone), Err(InPart));
         assert_eq!(reasons(&picture).len(), 2);
         // One that is not there any more does not count.
-        picture.take_in(vec![said("one", false, settings("yes"))]);
+        let one = all(vec![said("one", false, settings("yes"))]);
+        picture.take_in(one).unwrap();
+        assert_eq!(picture.durability(), Durability::Durable);
+    }
+
+    #[test]
+    fn what_was_known_holds_until_whoever_takes_over_has_answered() {
+        let mut picture = Picture::default();
+        let first = all(vec![said("one", false, settings("no"))]);
+        picture.take_in(first).unwrap();
+        let next = || said("two", false, away());
+        assert_eq!(picture.take_in(all(vec![next()])), Err(InPart));
+        assert_eq!(reasons(&picture).len(), 1);
+        let other = said("three", false, settings("yes"));
+        assert_eq!(picture.take_in(all(vec![next(), other])), Err(InPart));
+        assert_eq!(reasons(&picture).len(), 1);
+        let there = all(vec![said("two", false, settings("yes"))]);
+        assert_eq!(picture.take_in(there), Ok(()));
+        assert_eq!(picture.durability(), Durability::Durable);
+    }
+
+    #[test]
+    fn replicas_that_nobody_tells_of_are_not_taken_to_be_gone() {
+        let mut picture = Picture::default();
+        let master = || said("one", false, settings("yes"));
+        let before = all(vec![master(), said("two", true, settings("no"))]);
+        picture.take_in(before).unwrap();
+        let untold = Survey {
+            are_replicas_told: false,
+            ..all(vec![master()])
+        };
+        assert_eq!(picture.take_in(untold), Err(InPart));
+        assert_eq!(reasons(&picture).len(), 1);
+        assert_eq!(picture.take_in(all(vec![master()])), Ok(()));
         assert_eq!(picture.durability(), Durability::Durable);
     }
 }

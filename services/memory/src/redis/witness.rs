@@ -9,7 +9,8 @@
 //! What is lost is always the last: as long as the latest answer of a partition is remembered, no
 //! loss there is overlooked. Somebody who knew nothing of what is lost may have written since, so
 //! that the session is no shorter than it was: then it has another event where the last known one
-//! was. Only a transition without events that was lost and written past leaves no trace. The path of
+//! was. Two things leave no trace when they were lost and written past: a transition without events,
+//! and what is known by the answer to a repeat alone, which has no event but its number. The path of
 //! a transition pays for one entry in a map and the digest of an event.
 //!
 //! A person may accept that writes are lost. The store counts that, and each answer is remembered with
@@ -21,6 +22,7 @@ mod loss;
 mod standing;
 mod stored;
 
+pub(super) use check::Checked;
 pub(super) use standing::Standing;
 
 use super::keys::{Names, PARTITIONS};

@@ -12,6 +12,7 @@ mod lost;
 mod lost_writes;
 mod opening;
 mod processes;
+mod reads;
 mod refusals;
 mod sabotage;
 mod tls;

@@ -1,9 +1,11 @@
 //! What a feed has of its session.
 
 use crate::fingerprint::Fingerprint;
+use crate::hub::{Top, locked};
 use crate::port::StoredEvent;
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::sync::Mutex;
 
 /// Most events that a feed keeps; who is further behind reads the store.
 pub(super) const MAX_EVENTS: usize = 256;
@@ -27,6 +29,27 @@ pub(super) struct Ring {
     pub(super) accepted_losses: u64,
     pub(super) ended: bool,
     pub(super) closed: bool,
+}
+
+/// What is known of the session. Whoever writes or follows does not wait for the digest of an event.
+pub(super) fn top(ring: &Mutex<Ring>) -> Top {
+    let (accepted_losses, top, seen, last) = {
+        let ring = locked(ring);
+        let last = ring.events.back().cloned();
+        (ring.accepted_losses, ring.top(), ring.seen, last)
+    };
+    let event = last_seen(seen, last.as_ref());
+    Top {
+        accepted_losses,
+        // The store may not have been asked yet how long the journal is.
+        last_seq: top.max(event.map_or(0, |event| event.seq)),
+        event,
+    }
+}
+
+fn last_seen(seen: Option<Fingerprint>, last: Option<&StoredEvent>) -> Option<Fingerprint> {
+    let last = last.map(|last| Fingerprint::of(last.seq, &last.event));
+    Fingerprint::later(seen, last)
 }
 
 impl Ring {
@@ -72,9 +95,7 @@ impl Ring {
     }
 
     pub(super) fn last_seen(&self) -> Option<Fingerprint> {
-        let last = self.events.back();
-        let last = last.map(|last| Fingerprint::of(last.seq, &last.event));
-        Fingerprint::later(self.seen, last)
+        last_seen(self.seen, self.events.back())
     }
 
     pub(super) fn top(&self) -> u64 {

@@ -4,11 +4,12 @@ use super::loss::{Loss, Lost, loss};
 use super::stored::{Stored, answer, text};
 use super::{Mark, Witness};
 use crate::aside;
+use crate::fingerprint::Fingerprint;
 use crate::hub::Followed;
 use crate::port::{Quarantine, SessionKey, StoreResult};
-use crate::redis::failure::{Effect, odd};
+use crate::redis::failure::{Effect, is_elsewhere, odd};
 use crate::redis::keys::{self, PARTITIONS, session_of};
-use crate::redis::node::{Live, Node};
+use crate::redis::node::{Live, Node, Trouble};
 use crate::redis::script::Reply;
 use cairn_rpc::metrics::{self, counter};
 use redis::{Pipeline, Value};
@@ -20,29 +21,40 @@ const AT_ONCE: usize = 256;
 /// Sessions that are named in the log; the others are counted.
 const NAMED: usize = 100;
 
+/// How much of a server was held against what is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::redis) enum Checked {
+    Whole,
+    /// Some keys were on their way to another server of the cluster, so nothing is known of theirs.
+    InPart,
+}
+
+/// What a server has of a session, and the event in the place of the last that is known.
+type Look = (Stored, Option<Fingerprint>);
+
 impl Witness {
     /// Holds what a server has against what was answered of its partitions, and sets aside what has
-    /// lost something. `given` is the time that scripts are given, if they are given one.
+    /// lost something. `given` is the time that scripts are given, if they are given one. What is on
+    /// its way to another server keeps nobody else waiting: it cannot be worked on meanwhile.
     pub(in crate::redis) async fn check(
         &self,
         node: &Node,
         live: &Live,
         has: impl Fn(u16) -> bool,
         given: Option<i64>,
-    ) -> StoreResult<()> {
+    ) -> StoreResult<Checked> {
+        let mut checked = Checked::Whole;
         if has(0) {
-            self.check_identity(node, live).await?;
+            checked = self.check_identity(node, live).await?;
         }
         let mut lost = Vec::new();
         for part in self.known(has).chunks(AT_ONCE) {
-            let answers = node
-                .send_all_over(live.clone(), &self.questions(part))
-                .await;
-            let answers = answers.map_err(|trouble| trouble.told(node))?;
-            let mut answers = answers.into_iter();
-            for (key, known) in part {
-                let (stored, there) =
-                    answer(known, &mut answers).map_err(|error| odd(Effect::Reads, error))?;
+            let looks = self.look(node, live, part).await?;
+            for ((key, known), look) in part.iter().zip(looks) {
+                let Some((stored, there)) = look else {
+                    checked = Checked::InPart;
+                    continue;
+                };
                 if let Some(loss) = loss(known, stored, there) {
                     lost.push(Lost {
                         key: key.clone(),
@@ -56,11 +68,42 @@ impl Witness {
         let (accepted, lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(Lost::is_accepted);
         self.tell_accepted(node, &accepted);
         if lost.is_empty() {
-            return Ok(());
+            return Ok(checked);
         }
-        self.put_aside(node, live, &lost, given).await?;
-        self.tell(node, &lost);
-        Ok(())
+        let found = lost.len();
+        let lost = self.put_aside(node, live, lost, given).await?;
+        if lost.len() < found {
+            checked = Checked::InPart;
+        }
+        if !lost.is_empty() {
+            self.tell(node, &lost);
+        }
+        Ok(checked)
+    }
+
+    /// What a server has of sessions; nothing of those that are on their way to another.
+    async fn look(
+        &self,
+        node: &Node,
+        live: &Live,
+        sessions: &[(SessionKey, Mark)],
+    ) -> StoreResult<Vec<Option<Look>>> {
+        let questions = self.questions(sessions);
+        let answers = node.send_each_over(live.clone(), questions).await;
+        let mut answers = answers.map_err(|trouble| trouble.told(node))?.into_iter();
+        let looks = sessions.iter().map(|(_, known)| {
+            let count = 1 + usize::from(known.event.is_some());
+            let own: Vec<_> = answers.by_ref().take(count).collect();
+            match own.into_iter().collect::<Result<Vec<_>, _>>() {
+                Ok(own) => {
+                    let look = answer(known, &mut own.into_iter());
+                    look.map(Some).map_err(|error| odd(Effect::Reads, error))
+                }
+                Err(error) if is_elsewhere(&error) => Ok(None),
+                Err(error) => Err(Trouble::Failed(error).told(node)),
+            }
+        });
+        looks.collect()
     }
 
     /// What is asked of sessions. The event comes first: a session that is deleted meanwhile has
@@ -89,18 +132,12 @@ impl Witness {
                 known.extend(key.map(|key| (key, *mark)));
             }
         }
-        for Followed {
-            key,
-            accepted_losses,
-            last_seq,
-            event,
-        } in self.hub.followed()
-        {
-            if last_seq > 0 && has(keys::partition(&key)) {
+        for Followed { key, top } in self.hub.followed() {
+            if top.last_seq > 0 && has(keys::partition(&key)) {
                 let mark = Mark {
-                    accepted_losses,
-                    seq: last_seq,
-                    event,
+                    accepted_losses: top.accepted_losses,
+                    seq: top.last_seq,
+                    event: top.event,
                     ..Mark::default()
                 };
                 known.entry(key).or_default().raise(mark);
@@ -109,14 +146,16 @@ impl Witness {
         known.into_iter().collect()
     }
 
-    async fn check_identity(&self, node: &Node, live: &Live) -> StoreResult<()> {
-        let mut question = Pipeline::new();
-        question.cmd("HGET").arg(self.names.meta()).arg("id");
-        let answer = node.send_all_over(live.clone(), &question).await;
-        let answer = answer.map_err(|trouble| trouble.told(node))?;
-        let found = answer.into_iter().next().and_then(text);
+    async fn check_identity(&self, node: &Node, live: &Live) -> StoreResult<Checked> {
+        let mut question = redis::cmd("HGET");
+        question.arg(self.names.meta()).arg("id");
+        let found = match node.send_over(live.clone(), &question).await {
+            Ok(id) => text(id),
+            Err(Trouble::Failed(error)) if is_elsewhere(&error) => return Ok(Checked::InPart),
+            Err(trouble) => return Err(trouble.told(node)),
+        };
         if found.as_deref() == Some(&self.id) {
-            return Ok(());
+            return Ok(Checked::Whole);
         }
         let (server, opened) = (node.name(), &self.id);
         let found = found.unwrap_or_else(|| "none".to_owned());
@@ -128,22 +167,23 @@ impl Witness {
              another server"
         );
         self.count(1);
-        Ok(())
+        Ok(Checked::Whole)
     }
 
-    /// What is left of the sessions is not gone on with.
+    /// What is left of the sessions is not gone on with. Gives those of which that is so; the others
+    /// are on their way to another server.
     async fn put_aside(
         &self,
         node: &Node,
         live: &Live,
-        lost: &[Lost],
+        lost: Vec<Lost>,
         given: Option<i64>,
-    ) -> StoreResult<()> {
+    ) -> StoreResult<Vec<Lost>> {
         let mut commands = Pipeline::new();
         commands.add_command(self.set_aside.load());
         for Lost {
             key, known, stored, ..
-        } in lost
+        } in &lost
         {
             if let Stored::At(_) = stored {
                 let names = self.names.session(key);
@@ -158,17 +198,29 @@ impl Witness {
                 commands.add_command(call.cmd);
             }
         }
-        let done = node.send_all_over(live.clone(), &commands).await;
-        let done = done.map_err(|trouble| trouble.told(node))?;
+        let done = node.send_each_over(live.clone(), commands).await;
         // The first answer is that of the script, which is known now.
-        let left = lost.iter().filter(|it| matches!(it.stored, Stored::At(_)));
-        for (Lost { key, .. }, answer) in left.zip(done.into_iter().skip(1)) {
-            // Somebody else may have been faster, and has told.
-            if is_new(answer) {
-                aside::tell(key, Quarantine::WritesLost);
+        let mut done = done
+            .map_err(|trouble| trouble.told(node))?
+            .into_iter()
+            .skip(1);
+        let (mut settled, mut failure) = (Vec::new(), None);
+        for it in lost {
+            let is_left = matches!(it.stored, Stored::At(_));
+            let answer = is_left.then(|| done.next()).flatten();
+            match answer.map(|answer| answer.map(is_new)) {
+                // Somebody else may have been faster, and has told.
+                Some(Ok(true)) => aside::tell(&it.key, Quarantine::WritesLost),
+                Some(Err(error)) if is_elsewhere(&error) => continue,
+                Some(Err(error)) => failure = Some(error),
+                Some(Ok(false)) | None => {}
             }
+            settled.push(it);
         }
-        Ok(())
+        match failure {
+            Some(error) => Err(Trouble::Failed(error).told(node)),
+            None => Ok(settled),
+        }
     }
 
     fn tell(&self, node: &Node, lost: &[Lost]) {

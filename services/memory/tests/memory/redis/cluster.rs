@@ -1,5 +1,7 @@
 //! A cluster: hints between processes, slots that move, and a server that is gone.
 
+mod moving;
+
 use crate::support::work::{claim, creation, key, transition};
 use cairn_memory::port::*;
 use cairn_memory::redis::{RedisConfig, RedisMode, RedisOptions, RedisStore};
@@ -20,57 +22,62 @@ async fn open(cluster: &RedisCluster) -> RedisStore {
     store.unwrap()
 }
 
-/// The server that has the session `a`, and another.
-fn source_and_target(cluster: &RedisCluster) -> (&RedisServer, &RedisServer) {
-    let has = |server: &&RedisServer| server.ask(&["DBSIZE"]) != ":0\r\n";
-    let source = cluster.servers.iter().find(|server| {
+/// The places of the server that has the session `a`, and of another.
+fn source_and_target(cluster: &RedisCluster) -> (usize, usize) {
+    let has = |server: &RedisServer| server.ask(&["DBSIZE"]) != ":0\r\n";
+    let source = cluster.servers.iter().position(|server| {
         has(server)
             && !server
                 .ask(&["EXISTS", "cairn:{p061}:s:space/a"])
                 .starts_with('-')
     });
     let source = source.unwrap();
-    let target = cluster
-        .servers
-        .iter()
-        .find(|server| server.port() != source.port());
-    (source, target.unwrap())
+    (source, (source + 1) % cluster.servers.len())
 }
 
 /// A slot on its way from one server to another, as `redis-cli --cluster reshard` moves it.
-struct Move<'a> {
-    source: &'a RedisServer,
-    target: &'a RedisServer,
+struct Move {
+    source: usize,
+    target: usize,
     slot: String,
 }
 
-impl<'a> Move<'a> {
+impl Move {
     /// Moves the keys of the slot of session `a`.
-    fn begin(cluster: &'a RedisCluster) -> Self {
+    fn begin(cluster: &RedisCluster) -> Self {
         let (source, target) = source_and_target(cluster);
-        let slot = source.ask(&["CLUSTER", "KEYSLOT", TAG]);
+        let [from, to] = [source, target].map(|place| &cluster.servers[place]);
+        let slot = from.ask(&["CLUSTER", "KEYSLOT", TAG]);
         let slot = slot.trim().trim_start_matches(':').to_owned();
         let moving = Self {
             source,
             target,
             slot,
         };
-        moving.set(target, &["IMPORTING", &id(source)]);
-        moving.set(source, &["MIGRATING", &id(target)]);
-        let keys = source.ask(&["CLUSTER", "GETKEYSINSLOT", &moving.slot, "1000"]);
-        let port = target.port().to_string();
+        moving.set(to, &["IMPORTING", &id(from)]);
+        moving.set(from, &["MIGRATING", &id(to)]);
+        let keys = from.ask(&["CLUSTER", "GETKEYSINSLOT", &moving.slot, "1000"]);
+        let port = to.port().to_string();
         for key in keys.lines().filter(|line| line.contains(TAG)) {
-            let moved = source.ask(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+            let moved = from.ask(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
             assert_eq!(moved, "+OK\r\n", "{key}");
         }
         moving
     }
 
     /// Tells both whose the slot is.
-    fn end(self) {
-        let owner = id(self.target);
-        self.set(self.target, &["NODE", &owner]);
-        self.set(self.source, &["NODE", &owner]);
+    fn end(self, cluster: &RedisCluster) {
+        let [from, to] = [self.source, self.target].map(|place| &cluster.servers[place]);
+        let owner = id(to);
+        self.set(to, &["NODE", &owner]);
+        self.set(from, &["NODE", &owner]);
+    }
+
+    /// The slot stays where it was, without what has been moved.
+    fn give_up(self, cluster: &RedisCluster) {
+        for place in [self.source, self.target] {
+            self.set(&cluster.servers[place], &["STABLE"]);
+        }
     }
 
     fn set(&self, server: &RedisServer, how: &[&str]) {
@@ -102,7 +109,7 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
             };
             assert!(reason.contains("on its way"), "{reason}");
             claims_others(&there).await;
-            moving.end();
+            moving.end(&cluster);
         }
         let start = Instant::now();
         here.commit(transition("a", "one", version)).await.unwrap();

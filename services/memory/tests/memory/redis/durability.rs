@@ -1,5 +1,7 @@
 //! Settings that change while a store is open, and those of servers that may take over.
 
+mod told;
+
 use cairn_memory::port::*;
 use cairn_memory::redis::{
     Durability, OpenError, RedisConfig, RedisMode, RedisOptions, RedisStore,
@@ -98,6 +100,30 @@ async fn settings_that_are_changed_at_a_running_server_are_noticed() {
     for store in [&store, &careful] {
         becomes(store, <[String]>::is_empty).await;
         assert!(!store.refuses_new());
+    }
+}
+
+/// A server that is away when the others are looked at is not left to the next look that comes by
+/// itself.
+#[tokio::test]
+async fn a_server_that_did_not_answer_is_looked_at_again_soon() {
+    let mut cluster = RedisCluster::start();
+    let config = RedisConfig {
+        urls: cluster.urls().into_iter().map(Into::into).collect(),
+        mode: RedisMode::Cluster,
+        ..RedisConfig::standalone("")
+    };
+    let store = open(&config, NEVER).await;
+    cluster.servers[2].kill();
+    let _ = store.now().await;
+    // That two servers are met for the first time are two reasons to look, and each change takes
+    // another look.
+    for (place, changed) in [(0, 1), (1, 2), (2, 3)] {
+        if place == 2 {
+            cluster.servers[2].start_again();
+        }
+        cluster.servers[place].ask(&["CONFIG", "SET", "appendfsync", "everysec"]);
+        becomes(&store, |reasons| reasons.len() == changed).await;
     }
 }
 

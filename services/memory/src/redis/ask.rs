@@ -1,0 +1,111 @@
+//! Bare commands to several servers at the same time.
+
+use super::layout::Layout;
+use super::node::{Node, Trouble};
+use super::servers::{ATTEMPTS, MOVING, Servers};
+use crate::port::{StoreError, StoreResult};
+use futures::future::join_all;
+use redis::{Cmd, Pipeline, Value};
+use std::sync::Arc;
+
+impl Servers {
+    /// Asks each partition's server; the answers are in the order of the questions.
+    pub(super) async fn ask_all(
+        &self,
+        questions: impl IntoIterator<Item = (u16, Cmd)>,
+    ) -> StoreResult<Vec<Value>> {
+        let (answers, error) = self.ask(questions.into_iter().collect()).await?;
+        match error {
+            Some(error) => Err(error),
+            None => Ok(answers.into_iter().flatten().collect()),
+        }
+    }
+
+    /// The same, where one server's part can do without those of others that do not answer.
+    pub(super) async fn ask_some(
+        &self,
+        questions: impl IntoIterator<Item = (u16, Cmd)>,
+    ) -> StoreResult<Vec<Option<Value>>> {
+        let (answers, error) = self.ask(questions.into_iter().collect()).await?;
+        match error {
+            Some(error) if answers.iter().all(Option::is_none) => Err(error),
+            _ => Ok(answers),
+        }
+    }
+
+    async fn ask(
+        &self,
+        questions: Vec<(u16, Cmd)>,
+    ) -> StoreResult<(Vec<Option<Value>>, Option<StoreError>)> {
+        let _permit = self.permit().await?;
+        let mut attempt = 1;
+        loop {
+            let layout = self.layout().await?;
+            let (answers, failure) = self.ask_by_node(&layout, &questions).await;
+            match failure {
+                Some((_, trouble)) if trouble.is_misplaced() && attempt < ATTEMPTS => {
+                    self.stale();
+                    tokio::time::sleep(MOVING).await;
+                }
+                Some((_, trouble)) if trouble.is_moving() && attempt < ATTEMPTS => {
+                    tokio::time::sleep(MOVING).await;
+                }
+                failure => {
+                    let error = failure.map(|(node, trouble)| self.lost(&node, trouble));
+                    return Ok((answers, error));
+                }
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Sends each server its questions in one go, all servers at the same time. A question that is
+    /// refused takes no other's answer. Tells one failure.
+    async fn ask_by_node(
+        &self,
+        layout: &Layout,
+        questions: &[(u16, Cmd)],
+    ) -> (Vec<Option<Value>>, Option<(Arc<Node>, Trouble)>) {
+        let asked = layout.nodes().iter().map(|node| async move {
+            let mut commands = Pipeline::new();
+            let mut places = Vec::new();
+            for (place, (partition, cmd)) in questions.iter().enumerate() {
+                if Arc::ptr_eq(layout.node(*partition), node) {
+                    commands.add_command(cmd.clone());
+                    places.push(place);
+                }
+            }
+            if places.is_empty() {
+                return Ok((node, Vec::new()));
+            }
+            let values = match self.vouched(node).await {
+                Ok(live) => node.send_each_over(live, commands).await,
+                Err(error) => Err(Trouble::NotSent(error)),
+            };
+            let values = values.map_err(|trouble| (node, trouble))?;
+            Ok((node, places.into_iter().zip(values).collect::<Vec<_>>()))
+        });
+        let mut answers = vec![None; questions.len()];
+        let mut failure: Option<(Arc<Node>, Trouble)> = None;
+        // Of several the one that a second try may mend.
+        let mut failed = |node: &Arc<Node>, trouble: Trouble| {
+            if failure.is_none() || trouble.is_misplaced() {
+                failure = Some((node.clone(), trouble));
+            }
+        };
+        for answered in join_all(asked).await {
+            match answered {
+                Ok((node, answered)) => {
+                    for (place, answer) in answered {
+                        match answer {
+                            Ok(value) => answers[place] = Some(value),
+                            Err(error) => failed(node, Trouble::Failed(error)),
+                        }
+                    }
+                }
+                Err((node, trouble)) => failed(node, trouble),
+            }
+        }
+        (answers, failure)
+    }
+}
