@@ -3,7 +3,7 @@
 
 mod store;
 
-pub use store::{DURABILITY, read_only};
+pub use store::{DURABILITY, STORE, read_only};
 
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, Memory, Opened};
 use cairn_model::ModelRegistry;
@@ -291,8 +291,13 @@ impl<'a> Built<'a> {
             memory,
             durability,
             losses,
+            outages,
         } = store::open(config, deps).await?;
-        self.known = Some(store::Known { durability, losses });
+        self.known = Some(store::Known {
+            durability,
+            losses,
+            outages,
+        });
         self.add(Service::Memory, |server| memory.register_internal(server))
             .await?;
         self.memory = Some(memory);

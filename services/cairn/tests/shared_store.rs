@@ -74,6 +74,8 @@ impl Gate {
 
 #[path = "shared_store/addresses.rs"]
 mod addresses;
+#[path = "shared_store/redis_away.rs"]
+mod redis_away;
 #[path = "shared_store/redis_golden.rs"]
 mod redis_golden;
 

@@ -20,6 +20,8 @@ pub struct Opened {
     pub durability: watch::Receiver<Durability>,
     /// How many losses of acknowledged writes have been found since, if the store can have any.
     pub losses: Option<watch::Receiver<u64>>,
+    /// What keeps the store from taking writes for now, if it can be away.
+    pub outages: Option<watch::Receiver<Vec<String>>>,
 }
 
 /// Opens the store and makes the service. Blocks while the store is opened.
@@ -58,7 +60,7 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
         sabotage: deps.sabotage,
     };
     let fixed = |durability| watch::Sender::new(durability).subscribe();
-    let (mut durability, mut losses) = (fixed(Durability::Durable), None);
+    let (mut durability, mut losses, mut outages) = (fixed(Durability::Durable), None, None);
     let store: Arc<dyn Store> = match store {
         StoreConfig::Sqlite { path } => Arc::new(SqliteStore::open(path, embedded())?),
         StoreConfig::Memory => {
@@ -76,6 +78,7 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
             let store = RedisStore::open_blocking(&config, options)?;
             durability = store.durability();
             losses = Some(store.losses());
+            outages = Some(store.outages());
             Arc::new(store)
         }
     };
@@ -86,5 +89,6 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
         memory,
         durability,
         losses,
+        outages,
     })
 }

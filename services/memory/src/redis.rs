@@ -205,6 +205,13 @@ impl RedisStore {
 }
 
 impl RedisStore {
+    /// What keeps the servers from taking writes, by the last look: they do not answer, are full, or
+    /// are replicas. Empty if nothing is known that does. Looked at when calls fail, and then each
+    /// second until it is over. The log tells when that begins and ends.
+    pub fn outages(&self) -> watch::Receiver<Vec<String>> {
+        self.inner.servers.lookout.outages()
+    }
+
     /// How many losses of acknowledged writes were found since the store was opened, one a session.
     /// The log names them.
     pub fn losses(&self) -> watch::Receiver<u64> {

@@ -50,6 +50,8 @@ pub const CLAIMS: &str = "cairn_claims_total";
 pub const LEASES_LOST: &str = "cairn_leases_lost_total";
 /// Sessions that were found to have lost acknowledged writes, by `seen_by`: `store`, `owner`.
 pub const LOST_WRITES: &str = "cairn_lost_writes_total";
+/// Whether the store takes writes, as far as is known: 1 or 0; a gauge.
+pub const STORE_WRITABLE: &str = "cairn_store_writable";
 /// Sessions that were set aside, by `why`: `claims` (five of them without progress), `writes_lost`.
 pub const SESSIONS_SET_ASIDE: &str = "cairn_sessions_set_aside_total";
 /// Sessions with work that nobody has claimed; a gauge.

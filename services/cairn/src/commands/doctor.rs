@@ -3,7 +3,7 @@
 use crate::attach::health;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::node::DURABILITY;
+use crate::node::{DURABILITY, STORE};
 use crate::ui::out;
 use cairn_memory::StoreConfig;
 use cairn_memory::redis::{Durability, RedisStore};
@@ -121,20 +121,33 @@ async fn server_at(address: &Address) -> Finding {
             let fault = CliError::new("it says that it does not serve");
             Finding::bad("services", place, "not serving", &fault)
         }
-        // Services whose store is in another process do not know.
-        Ok(true) => match health(&link, DURABILITY).await {
-            Ok(false) => {
-                let fault = CliError::new("what was answered may be lost; its log says why");
-                Finding::bad("services", place, "serving, store degraded", &fault)
-            }
-            Ok(true) => Finding::fine("services", place, "serving, store durable"),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Finding::fine("services", place, "serving")
-            }
-            Err(error) => {
-                let fault = CliError::chain(&error);
-                Finding::bad("services", place, "serving, store unknown", &fault)
-            }
-        },
+        Ok(true) => store_behind(&link, place).await,
+    }
+}
+
+/// What services that serve say of the store, if it is in their process.
+async fn store_behind(link: &Link, place: String) -> Finding {
+    if let Ok(false) = health(link, STORE).await {
+        let fault = CliError::new(
+            "its store takes no writes for now: it does not answer, is full, or is a replica; its \
+             log says why",
+        );
+        return Finding::bad("services", place, "serving, store away", &fault);
+    }
+    match health(link, DURABILITY).await {
+        Ok(false) => {
+            let fault = CliError::new("what was answered may be lost; its log says why");
+            Finding::bad("services", place, "serving, store degraded", &fault)
+        }
+        Ok(true) => Finding::fine("services", place, "serving, store durable"),
+        Err(error) if error.kind() == ErrorKind::NotFound => Finding::fine(
+            "services",
+            place,
+            "serving; memory's own address tells of the store",
+        ),
+        Err(error) => {
+            let fault = CliError::chain(&error);
+            Finding::bad("services", place, "serving, store unknown", &fault)
+        }
     }
 }

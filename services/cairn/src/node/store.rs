@@ -5,6 +5,7 @@ use cairn_memory::redis::{Durability, OpenError};
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_memory::{BuildError as StoreError, Config, Deps, Memory, Opened};
 use cairn_proto::DESCRIPTORS;
+use cairn_rpc::metrics::{self, gauge};
 use cairn_rpc::{DefaultNamespace, ErrorKind, Exposure, Health, RpcError, Server, ServerBuilder};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,11 +19,16 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The name under which health tells whether the store keeps what it answered.
 pub const DURABILITY: &str = "cairn.memory.durability";
 
+/// The name under which health tells whether the store takes writes now.
+pub const STORE: &str = "cairn.memory.store";
+
 /// What is known of a store, and may change.
 pub(super) struct Known {
     pub(super) durability: watch::Receiver<Durability>,
     /// Losses of acknowledged writes, if the store can have any.
     pub(super) losses: Option<watch::Receiver<u64>>,
+    /// What keeps it from taking writes for now, if it can be away.
+    pub(super) outages: Option<watch::Receiver<Vec<String>>>,
 }
 
 impl Known {
@@ -33,30 +39,36 @@ impl Known {
         let lost = self.losses.as_mut();
         let lost = lost.is_some_and(|losses| *losses.borrow_and_update() > 0);
         let is_durable = durability == Durability::Durable && !lost;
+        let outages = self.outages.as_mut();
+        let takes_writes = outages.is_none_or(|outages| outages.borrow_and_update().is_empty());
+        gauge!(metrics::STORE_WRITABLE).set(f64::from(u8::from(takes_writes)));
         for health in healths {
             health.note(DURABILITY, is_durable).await;
+            health.note(STORE, takes_writes).await;
         }
     }
 
     /// The same whenever it changes, for as long as the store is open.
     async fn keep_noting(mut self, healths: [Health; 2]) {
         loop {
-            let losses = self.losses.as_mut();
-            let lost = async {
-                match losses {
-                    Some(losses) => losses.changed().await.is_ok(),
-                    None => std::future::pending().await,
-                }
-            };
             let is_there = tokio::select! {
                 changed = self.durability.changed() => changed.is_ok(),
-                is_there = lost => is_there,
+                is_there = changed(self.losses.as_mut()) => is_there,
+                is_there = changed(self.outages.as_mut()) => is_there,
             };
             if !is_there {
                 return;
             }
             self.note(&healths).await;
         }
+    }
+}
+
+/// Waits until there is another value, and says whether there may be more; never, if there can be none.
+async fn changed<T>(values: Option<&mut watch::Receiver<T>>) -> bool {
+    match values {
+        Some(values) => values.changed().await.is_ok(),
+        None => std::future::pending().await,
     }
 }
 

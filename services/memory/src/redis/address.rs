@@ -88,7 +88,7 @@ impl Endpoint {
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let info = match is_tls {
-            true => files.with(info)?,
+            true => files.with(&info)?,
             false => info,
         };
         let redis = info
@@ -175,7 +175,7 @@ impl fmt::Debug for Endpoint {
 
 impl TlsFiles<'_> {
     /// Each file is tried apart from the other, so that an error names the one that does not serve.
-    fn with(self, info: ConnectionInfo) -> Result<ConnectionInfo, OpenError> {
+    fn with(self, info: &ConnectionInfo) -> Result<ConnectionInfo, OpenError> {
         let mut certificates = TlsCertificates {
             client_tls: None,
             root_cert: None,
@@ -183,14 +183,14 @@ impl TlsFiles<'_> {
         let mut tried = info.clone();
         if let Some(file) = self.authorities {
             certificates.root_cert = Some(read(file)?);
-            tried = taken(&info, &certificates, file)?;
+            tried = taken(info, &certificates, file)?;
         }
         if let Some(client) = self.client {
             certificates.client_tls = Some(ClientTlsConfig {
                 client_cert: read(&client.cert_file)?,
                 client_key: read(&client.key_file)?,
             });
-            tried = taken(&info, &certificates, &client.cert_file)?;
+            tried = taken(info, &certificates, &client.cert_file)?;
         }
         Ok(tried)
     }

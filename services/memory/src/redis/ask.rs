@@ -52,6 +52,9 @@ impl Servers {
                 }
                 failure => {
                     let error = failure.map(|(node, trouble)| self.lost(&node, trouble));
+                    if error.is_some() {
+                        self.lookout.call_failed();
+                    }
                     return Ok((answers, error));
                 }
             }

@@ -10,6 +10,7 @@ use crate::port::{StoreError, StoreResult};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, select_ok};
 use redis::{Cmd, RedisError, Value};
+use sentinel::Sentinels;
 use std::sync::Arc;
 
 /// How servers are found.
@@ -18,18 +19,12 @@ pub(super) enum Plan {
     /// There is one.
     Standalone(Arc<Node>),
     /// Sentinels know the master.
-    Sentinel {
-        sentinels: Vec<Arc<Node>>,
-        /// The name by which they know it.
-        master: String,
-        /// How the master is spoken to, wherever it is.
-        template: Endpoint,
-    },
+    Sentinel(Arc<Sentinels>),
     /// Each server of a cluster knows all.
     Cluster {
         seeds: Vec<Arc<Node>>,
         /// How all of them are spoken to.
-        template: Endpoint,
+        template: Box<Endpoint>,
         /// The slot of each partition.
         slots: Vec<u16>,
     },
@@ -45,18 +40,15 @@ impl Plan {
         master: &str,
         template: Endpoint,
     ) -> Result<Self, RedisError> {
-        Ok(Self::Sentinel {
-            sentinels: nodes(sentinels)?,
-            master: master.to_owned(),
-            template,
-        })
+        let sentinels = Sentinels::new(nodes(sentinels)?, master, template);
+        Ok(Self::Sentinel(Arc::new(sentinels)))
     }
 
     /// Partitions go by the names of their keys; `seeds` must not be empty.
     pub(super) fn cluster(seeds: &[Endpoint], names: &Names) -> Result<Self, RedisError> {
         let tags = (0..PARTITIONS).map(|number| names.partition(number).tag());
         Ok(Self::Cluster {
-            template: seeds[0].clone(),
+            template: Box::new(seeds[0].clone()),
             seeds: nodes(seeds)?,
             slots: tags.map(|tag| cluster::slot(tag.as_bytes())).collect(),
         })
@@ -76,11 +68,7 @@ impl Plan {
     pub(super) async fn replicas(&self, known: &[Arc<Node>]) -> StoreResult<Vec<Endpoint>> {
         match self {
             Self::Standalone(_) => Ok(Vec::new()),
-            Self::Sentinel {
-                sentinels,
-                master,
-                template,
-            } => sentinel::replicas(sentinels, master, template).await,
+            Self::Sentinel(sentinels) => sentinels.replicas().await,
             Self::Cluster {
                 seeds, template, ..
             } => cluster::replicas(seeds, template, known).await,
@@ -90,9 +78,9 @@ impl Plan {
     /// Gives up the connections to those who know where servers are.
     pub(super) fn disconnect(&self) {
         let nodes = match self {
-            Self::Standalone(node) => std::slice::from_ref(node),
-            Self::Sentinel { sentinels, .. } => sentinels,
-            Self::Cluster { seeds, .. } => seeds,
+            Self::Standalone(node) => vec![node.clone()],
+            Self::Sentinel(sentinels) => sentinels.all(),
+            Self::Cluster { seeds, .. } => seeds.clone(),
         };
         nodes.iter().for_each(|node| node.disconnect());
     }
@@ -101,14 +89,7 @@ impl Plan {
     pub(super) async fn find(&self, known: &[Arc<Node>]) -> StoreResult<Layout> {
         match self {
             Self::Standalone(node) => Ok(Layout::single(node.clone())),
-            Self::Sentinel {
-                sentinels,
-                master,
-                template,
-            } => {
-                let node = sentinel::find(sentinels, master, template, known).await?;
-                Ok(Layout::single(node))
-            }
+            Self::Sentinel(sentinels) => Ok(Layout::single(sentinels.find(known).await?)),
             Self::Cluster {
                 seeds,
                 template,
@@ -182,10 +163,11 @@ fn node_at(endpoint: Endpoint, known: &[Arc<Node>]) -> StoreResult<Arc<Node>> {
     }
 }
 
-/// What the first of several servers answers that makes sense.
+/// What the first of several servers answers that makes sense; `what` is what it is about.
 async fn first<T: Send>(
     nodes: impl IntoIterator<Item = Arc<Node>>,
     question: &Cmd,
+    what: &str,
     parse: impl Fn(&Node, Value) -> Option<T> + Sync,
 ) -> StoreResult<T> {
     let parse = &parse;
@@ -195,7 +177,7 @@ async fn first<T: Send>(
                 .send(question)
                 .await
                 .map_err(|trouble| trouble.told(&node))?;
-            let odd = || StoreError::unavailable(format!("{} does not know", node.name()));
+            let odd = || StoreError::unavailable(format!("{} does not know {what}", node.name()));
             parse(&node, answer).ok_or_else(odd)
         }
         .boxed()

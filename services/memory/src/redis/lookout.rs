@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 /// Before the next look if not everybody answered.
 const SOON: Duration = Duration::from_secs(1);
@@ -22,7 +23,10 @@ pub(super) struct Lookout {
     require_durable: bool,
     picture: tokio::sync::Mutex<Picture>,
     durability: watch::Sender<Durability>,
+    /// What keeps servers from taking writes.
+    outages: watch::Sender<Vec<String>>,
     changed: Notify,
+    failed: Notify,
     task: Mutex<State>,
 }
 
@@ -48,7 +52,9 @@ impl Lookout {
             require_durable,
             durability: watch::Sender::new(picture.durability()),
             picture: tokio::sync::Mutex::new(picture),
+            outages: watch::Sender::default(),
             changed: Notify::new(),
+            failed: Notify::new(),
             task: Mutex::new(State::Idle),
         })
     }
@@ -56,6 +62,16 @@ impl Lookout {
     /// Whether the servers keep what was answered, as far as is known.
     pub(super) fn durability(&self) -> watch::Receiver<Durability> {
         self.durability.subscribe()
+    }
+
+    /// What keeps the servers from taking writes, as far as is known.
+    pub(super) fn outages(&self) -> watch::Receiver<Vec<String>> {
+        self.outages.subscribe()
+    }
+
+    /// A call failed: what keeps the servers from answering is looked for, once for many calls.
+    pub(super) fn call_failed(&self) {
+        self.failed.notify_one();
     }
 
     /// Whether the store has to keep what it answers, and does not.
@@ -83,10 +99,16 @@ impl Lookout {
 
     async fn look_on(self: Arc<Self>) {
         let mut pause = self.interval;
+        let mut not_before = Instant::now();
         loop {
+            let failed = async {
+                self.failed.notified().await;
+                tokio::time::sleep_until(not_before).await;
+            };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.changed.notified() => {}
+                () = failed => {}
             }
             let Some(servers) = self.servers.upgrade() else {
                 return;
@@ -95,6 +117,7 @@ impl Lookout {
                 Ok(()) => self.interval,
                 Err(InPart) => self.interval.min(SOON),
             };
+            not_before = Instant::now() + SOON;
         }
     }
 
@@ -104,6 +127,9 @@ impl Lookout {
             InPart
         })?;
         let survey = survey(&self.plan, &layout).await;
+        let outages = survey.outages();
+        let takes_writes = outages.is_empty();
+        self.note(outages);
         let mut picture = self.picture.lock().await;
         let whole = picture.take_in(survey);
         let durability = picture.durability();
@@ -112,7 +138,21 @@ impl Lookout {
             self.tell(&known, &durability);
             self.durability.send_replace(durability);
         }
-        whole
+        whole.and(takes_writes.then_some(()).ok_or(InPart))
+    }
+
+    /// What an outage is may change from look to look; that there is one is told once.
+    fn note(&self, outages: Vec<String>) {
+        let known = self.outages.send_replace(outages);
+        let outages = self.outages.borrow();
+        match (known.is_empty(), outages.is_empty()) {
+            (true, false) => {
+                let reason = outages.join("; ");
+                tracing::warn!(reason, "the store takes no writes for now");
+            }
+            (false, true) => tracing::info!("the store takes writes again"),
+            _ => {}
+        }
     }
 
     fn tell(&self, known: &Durability, durability: &Durability) {

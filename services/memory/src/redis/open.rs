@@ -8,6 +8,7 @@ use super::layout::{Layout, Plan};
 use super::node::{Node, Trouble};
 use super::options::{RedisConfig, RedisMode, RedisOptions};
 use super::script::Reply;
+use super::settings::Outage;
 use super::survey::{Picture, Said, survey};
 use crate::port::StoreError;
 use redis::Pipeline;
@@ -102,7 +103,8 @@ pub(super) async fn open(
     let names = Names::new(&config.prefix);
     let plan = plan(config, &names)?;
     let layout = plan.find(&[]).await.map_err(OpenError::Unavailable)?;
-    let picture = check(config, &plan, &layout).await?;
+    // A store that is full for now can still be read.
+    let (picture, _) = check(config, &plan, &layout).await?;
     let id = identify(layout.node(0), &names, options).await?;
     Ok(Opened {
         plan,
@@ -116,12 +118,21 @@ pub(super) async fn open(
 pub(super) async fn examine(config: &RedisConfig) -> Result<Durability, OpenError> {
     let plan = plan(config, &Names::new(&config.prefix))?;
     let layout = plan.find(&[]).await.map_err(OpenError::Unavailable)?;
-    let picture = check(config, &plan, &layout).await?;
-    Ok(picture.durability())
+    let (picture, outages) = check(config, &plan, &layout).await?;
+    match outages.is_empty() {
+        true => Ok(picture.durability()),
+        false => Err(OpenError::Unavailable(StoreError::unavailable(
+            outages.join("; "),
+        ))),
+    }
 }
 
-/// Looks at the settings of all servers.
-async fn check(config: &RedisConfig, plan: &Plan, layout: &Layout) -> Result<Picture, OpenError> {
+/// Looks at the settings of all servers, and at what keeps them from taking writes for now.
+async fn check(
+    config: &RedisConfig,
+    plan: &Plan,
+    layout: &Layout,
+) -> Result<(Picture, Vec<String>), OpenError> {
     for node in layout.nodes() {
         let server = node.name();
         if node.endpoint.is_exposed() && !config.allow_exposed {
@@ -139,15 +150,19 @@ async fn check(config: &RedisConfig, plan: &Plan, layout: &Layout) -> Result<Pic
             let (server, version) = (server.clone(), settings.version.clone());
             return Err(OpenError::Old { server, version });
         }
+        if let Some(outage @ (Outage::Replica | Outage::Sentinel)) = settings.outage {
+            let reason = format!("{server} takes no writes: {outage}");
+            return Err(OpenError::Unavailable(StoreError::unavailable(reason)));
+        }
     }
-    let mut picture = Picture::default();
+    let (mut picture, outages) = (Picture::default(), survey.outages());
     // The lookout's first look is soon, and asks those again that did not answer.
     let _ = picture.take_in(survey);
     match picture.durability() {
         Durability::Degraded { reasons } if config.require_durable => {
             Err(OpenError::NotDurable { reasons })
         }
-        _ => Ok(picture),
+        _ => Ok((picture, outages)),
     }
 }
 

@@ -229,7 +229,7 @@ impl Inner {
 /// Asks for what [`moment`] takes.
 fn standing(names: &Session) -> redis::Cmd {
     let mut cmd = redis::cmd("HMGET");
-    cmd.arg(names.hash()).arg(&["f", "del", "cr", "seq"]);
+    cmd.arg(names.hash()).arg(&["f", "del", "cr", "ver", "seq"]);
     cmd
 }
 
@@ -244,6 +244,7 @@ fn moment(answers: &mut Reply, vouched: u64) -> StoreResult<Moment> {
         Ok(Moment {
             vouched,
             created: fields.number()?,
+            version: fields.number()?,
             seq: fields.number()?,
         })
     };

@@ -78,7 +78,8 @@ impl Servers {
         if self.time.clock() != Clock::Server {
             call = call.arg(self.time.given());
         }
-        let value = self.routed(partition, &call, effect).await?;
+        let value = self.routed(partition, &call, effect).await;
+        let value = value.inspect_err(|_| self.lookout.call_failed())?;
         Reply::new(value).map_err(|error| odd(effect, error))
     }
 

@@ -18,8 +18,26 @@ pub(super) struct Settings {
     pub(super) replicas: u32,
     /// Where they are, as far as they are known to it: host and port.
     pub(super) replicas_at: Vec<(String, u16)>,
+    /// Why it takes no writes now, if that is known.
+    pub(super) outage: Option<Outage>,
     /// `None` if the user may not look at them.
     pub(super) values: Option<BTreeMap<String, String>>,
+}
+
+/// Why a server that is meant to takes no writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Outage {
+    #[error("it is a replica: name the master, or the sentinels")]
+    Replica,
+    #[error("it is a sentinel: set store.redis.mode to sentinel")]
+    Sentinel,
+    #[error(
+        "it has used {used} bytes of memory, and its maxmemory is {most}: give it more, or let \
+         sessions end (store.retention.after)"
+    )]
+    Full { used: u64, most: u64 },
+    #[error("it could not write its log to the disk")]
+    Disk,
 }
 
 /// The settings that promises depend on: what they must be, and what is lost otherwise.
@@ -78,7 +96,7 @@ impl Settings {
     /// If it does not answer; that it does not tell is none.
     pub(super) async fn of(node: &Node) -> StoreResult<Self> {
         let mut info = redis::cmd("INFO");
-        info.arg("server").arg("replication");
+        info.arg(&["server", "replication", "memory", "persistence"]);
         let mut config = redis::cmd("CONFIG");
         config.arg("GET");
         for (name, ..) in NEEDED {
@@ -91,6 +109,7 @@ impl Settings {
             version: field(info.as_ref(), "redis_version").unwrap_or_default(),
             replicas: replicas(info.as_ref()),
             replicas_at: replicas_at(info.as_ref()),
+            outage: outage(info.as_ref()),
             values: config.map(values),
         })
     }
@@ -175,6 +194,22 @@ fn field(info: Option<&Value>, name: &str) -> Option<String> {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.map(|value| value.trim().to_owned())
+}
+
+fn outage(info: Option<&Value>) -> Option<Outage> {
+    let is = |name, value| field(info, name).as_deref() == Some(value);
+    let number = |name| field(info, name).and_then(|it| it.parse::<u64>().ok());
+    if is("redis_mode", "sentinel") {
+        return Some(Outage::Sentinel);
+    }
+    if is("role", "slave") {
+        return Some(Outage::Replica);
+    }
+    if is("aof_last_write_status", "err") {
+        return Some(Outage::Disk);
+    }
+    let (used, most) = (number("used_memory")?, number("maxmemory")?);
+    (most > 0 && used >= most).then_some(Outage::Full { used, most })
 }
 
 fn replicas(info: Option<&Value>) -> u32 {

@@ -30,6 +30,21 @@ pub(super) struct Survey {
     are_replicas_told: bool,
 }
 
+impl Survey {
+    /// What keeps servers from taking writes: those that have to, now.
+    pub(super) fn outages(&self) -> Vec<String> {
+        let masters = self.said.iter().filter(|it| !it.is_replica);
+        let outages = masters.filter_map(|said| match &said.settings {
+            Err(error) => Some(error.to_string()),
+            Ok(settings) => {
+                let outage = settings.outage?;
+                Some(format!("{} takes no writes: {outage}", said.server))
+            }
+        });
+        outages.collect()
+    }
+}
+
 /// Asks all servers, and the replicas that are known to masters, sentinels or the cluster.
 pub(super) async fn survey(plan: &Plan, layout: &Layout) -> Survey {
     let masters = layout.nodes().iter().cloned().map(ask_master);

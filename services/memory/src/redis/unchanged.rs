@@ -11,14 +11,16 @@ const ROOM: usize = 16 << 20;
 /// What an entry takes beside its text, and a session beside its entries.
 const FRAME: usize = 128;
 
-/// When session memory was as it was read. All changes of a session have numbers, so at the same
-/// moment it is the same.
+/// When session memory was as it was read. All changes of a session are counted, so at the same moment
+/// it is the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Moment {
     /// See `Servers::vouched_times`: after a failover a number may stand for something else.
     pub(super) vouched: u64,
     /// When the session was made: after a deletion there may be another of that name.
     pub(super) created: u64,
+    /// Transitions of its owners, of which one may have no event.
+    pub(super) version: u64,
     /// The number of its last event.
     pub(super) seq: u64,
 }
@@ -130,6 +132,7 @@ mod tests {
         Moment {
             vouched: 1,
             created: 1,
+            version: 1,
             seq,
         }
     }
@@ -166,6 +169,10 @@ mod tests {
         for other in [
             Moment {
                 vouched: 2,
+                ..moment(2)
+            },
+            Moment {
+                version: 2,
                 ..moment(2)
             },
             Moment {

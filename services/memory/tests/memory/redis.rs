@@ -11,6 +11,7 @@ mod failover;
 mod lost;
 mod lost_writes;
 mod opening;
+mod outages;
 mod processes;
 mod reads;
 mod refusals;

@@ -3,7 +3,7 @@
 use cairn_rpc::metrics::{
     CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, COST_USD, ERRORS, LEASES_LOST,
     LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_ENDED, SESSIONS_OWNED,
-    SESSIONS_SET_ASIDE, STEPS, TOKENS, TOOL_TURNS, WATCHERS,
+    SESSIONS_SET_ASIDE, STEPS, STORE_WRITABLE, TOKENS, TOOL_TURNS, WATCHERS,
 };
 
 /// A metric.
@@ -110,6 +110,10 @@ pub const METRICS: &[Metric] = &[
         LOST_WRITES,
         &["seen_by"],
         "Sessions that were found to have lost acknowledged writes, by who noticed.",
+    ),
+    gauge(
+        STORE_WRITABLE,
+        "Whether the store takes writes, as far as is known: 1 or 0.",
     ),
     counter(
         SESSIONS_SET_ASIDE,

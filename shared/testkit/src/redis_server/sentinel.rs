@@ -2,25 +2,33 @@
 
 use super::{RedisServer, SETTINGS, wait_until};
 
-/// A master with a replica, and a sentinel that watches over both.
+/// A master with a replica, and sentinels that watch over both.
 #[derive(Debug)]
 pub struct RedisSentinel {
     /// The master as long as it lives.
     pub master: RedisServer,
     /// The master afterwards.
     pub replica: RedisServer,
-    sentinel: RedisServer,
+    sentinels: Vec<RedisServer>,
 }
 
 impl RedisSentinel {
-    /// The name by which the sentinel knows the master.
+    /// The name by which the sentinels know the master.
     pub const MASTER: &str = "cairn-master";
 
-    /// Starts all three, and returns when the replica has what the master has.
+    /// Starts all with one sentinel, and returns when the replica has what the master has.
     ///
     /// # Panics
     /// If they do not find together.
     pub fn start() -> Self {
+        Self::with_sentinels(1)
+    }
+
+    /// The same with so many sentinels, of which most have to agree.
+    ///
+    /// # Panics
+    /// If they do not find together.
+    pub fn with_sentinels(count: usize) -> Self {
         let master = RedisServer::start();
         let port = master.port.to_string();
         let replica = RedisServer::with(&[("replicaof", &format!("127.0.0.1 {port}"))]);
@@ -29,28 +37,40 @@ impl RedisSentinel {
                 .ask(&["INFO", "replication"])
                 .contains("master_link_status:up")
         });
-        let name = Self::MASTER;
+        let (name, most) = (Self::MASTER, count / 2 + 1);
         let settings = format!(
-            "sentinel monitor {name} 127.0.0.1 {port} 1\n\
+            "sentinel monitor {name} 127.0.0.1 {port} {most}\n\
              sentinel down-after-milliseconds {name} 500\n\
              sentinel failover-timeout {name} 3000\n"
         );
         let arguments = [SETTINGS.to_owned(), "--sentinel".to_owned()];
-        let sentinel = RedisServer::launch(&arguments, &settings);
-        let question = ["SENTINEL", "REPLICAS", name];
-        wait_until("a sentinel", || {
-            sentinel.ask(&question).contains(&replica.port.to_string())
+        let sentinels = (0..count).map(|_| RedisServer::launch(&arguments, &settings));
+        let sentinels: Vec<_> = sentinels.collect();
+        let knows = |sentinel: &RedisServer, what, other: &RedisServer| {
+            let answer = sentinel.ask(&["SENTINEL", what, name]);
+            answer.contains(&other.port.to_string())
+        };
+        wait_until("sentinels", || {
+            sentinels.iter().all(|it| {
+                let mut others = sentinels.iter().filter(|other| other.port != it.port);
+                knows(it, "REPLICAS", &replica) && others.all(|other| knows(it, "SENTINELS", other))
+            })
         });
         Self {
             master,
             replica,
-            sentinel,
+            sentinels,
         }
     }
 
-    /// The address of the sentinel.
+    /// The address of the first sentinel.
     pub fn url(&self) -> String {
-        self.sentinel.url()
+        self.sentinels[0].url()
+    }
+
+    /// Kills the first sentinel.
+    pub fn kill_sentinel(&mut self) {
+        self.sentinels[0].kill();
     }
 
     /// Waits until the replica has all that the master has now.

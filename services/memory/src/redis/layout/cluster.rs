@@ -86,7 +86,7 @@ async fn ask(seeds: &[Arc<Node>], known: &[Arc<Node>]) -> StoreResult<Vec<Range>
     let mut question = redis::cmd("CLUSTER");
     question.arg("SLOTS");
     let asked = known.iter().chain(seeds).cloned();
-    first(asked, &question, |node, answer| {
+    first(asked, &question, "all of its cluster", |node, answer| {
         let ranges = ranges(answer, node.endpoint.host()).ok()?;
         (!ranges.is_empty()).then_some(ranges)
     })

@@ -5,61 +5,104 @@ use crate::port::{StoreError, StoreResult};
 use crate::redis::address::Endpoint;
 use crate::redis::node::Node;
 use crate::redis::script::Reply;
-use std::sync::Arc;
+use redis::Value;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Asks the sentinels for the master, and the master whether it is one.
-pub(super) async fn find(
-    sentinels: &[Arc<Node>],
-    master: &str,
-    template: &Endpoint,
-    known: &[Arc<Node>],
-) -> StoreResult<Arc<Node>> {
-    let mut question = redis::cmd("SENTINEL");
-    question.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
-    let (host, port) = first(sentinels.iter().cloned(), &question, |_, answer| {
-        let mut address = Reply::new(answer).ok()?;
-        let host = address.text().ok()?;
-        Some((host, u16::try_from(address.int().ok()?).ok()?))
-    })
-    .await?;
-    let node = node_at(template.at(&host, port), known)?;
-    let role = node.send(&redis::cmd("ROLE")).await;
-    let role = role.map_err(|trouble| trouble.told(&node))?;
-    let role = Reply::new(role).and_then(|mut role| role.text());
-    match role.as_deref() {
-        Ok("master") => Ok(node),
-        // Sentinels take a while to agree.
-        _ => Err(StoreError::unavailable(format!(
-            "{} is not a master any more",
-            node.name()
-        ))),
+/// Sentinels, and the master that they watch over.
+#[derive(Debug)]
+pub(in crate::redis) struct Sentinels {
+    /// Those that are configured; never none.
+    named: Vec<Arc<Node>>,
+    /// Others that they have told of: those that are configured may all be gone when it matters.
+    others: Mutex<Vec<Arc<Node>>>,
+    /// The name by which they know the master.
+    master: String,
+    /// How the master is spoken to, wherever it is.
+    template: Endpoint,
+}
+
+impl Sentinels {
+    pub(super) fn new(named: Vec<Arc<Node>>, master: &str, template: Endpoint) -> Self {
+        Self {
+            named,
+            others: Mutex::default(),
+            master: master.to_owned(),
+            template,
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Node>> {
+        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        self.named.iter().chain(&*others).cloned().collect()
+    }
+
+    /// Asks the sentinels for the master, and the master whether it is one.
+    pub(super) async fn find(&self, known: &[Arc<Node>]) -> StoreResult<Arc<Node>> {
+        let asked = self.ask("GET-MASTER-ADDR-BY-NAME", |answer| {
+            let mut address = Reply::new(answer).ok()?;
+            let host = address.text().ok()?;
+            Some((host, u16::try_from(address.int().ok()?).ok()?))
+        });
+        let (host, port) = asked.await?;
+        let node = node_at(self.template.at(&host, port), known)?;
+        let role = node.send(&redis::cmd("ROLE")).await;
+        let role = role.map_err(|trouble| trouble.told(&node))?;
+        let role = Reply::new(role).and_then(|mut role| role.text());
+        match role.as_deref() {
+            Ok("master") => Ok(node),
+            // Sentinels take a while to agree.
+            _ => Err(StoreError::unavailable(format!(
+                "{} is not a master any more",
+                node.name()
+            ))),
+        }
+    }
+
+    /// Asks the sentinels for the master's replicas, and for each other.
+    pub(super) async fn replicas(&self) -> StoreResult<Vec<Endpoint>> {
+        self.learn().await?;
+        let replicas = self.ask("REPLICAS", places).await?.into_iter();
+        let replicas = replicas.map(|(host, port)| self.template.at(&host, port));
+        Ok(replicas.collect())
+    }
+
+    async fn learn(&self) -> StoreResult<()> {
+        let told = self.ask("SENTINELS", places).await?;
+        let all = self.all();
+        let mut others = Vec::new();
+        for (host, port) in told {
+            let endpoint = self.named[0].endpoint.at(&host, port);
+            let is_named = |node: &Arc<Node>| node.endpoint.place() == endpoint.place();
+            if !self.named.iter().any(is_named) {
+                others.push(node_at(endpoint, &all)?);
+            }
+        }
+        *self.others.lock().unwrap_or_else(PoisonError::into_inner) = others;
+        Ok(())
+    }
+
+    async fn ask<T: Send>(
+        &self,
+        what: &str,
+        parse: impl Fn(Value) -> Option<T> + Sync,
+    ) -> StoreResult<T> {
+        let mut question = redis::cmd("SENTINEL");
+        question.arg(what).arg(&self.master);
+        let about = format!("a master called {}", self.master);
+        first(self.all(), &question, &about, |_, answer| parse(answer)).await
     }
 }
 
-/// Asks the sentinels for the master's replicas.
-pub(super) async fn replicas(
-    sentinels: &[Arc<Node>],
-    master: &str,
-    template: &Endpoint,
-) -> StoreResult<Vec<Endpoint>> {
-    let mut question = redis::cmd("SENTINEL");
-    question.arg("REPLICAS").arg(master);
-    let places = first(sentinels.iter().cloned(), &question, |_, answer| {
-        let mut replicas = Reply::new(answer).ok()?;
-        let mut places = Vec::with_capacity(replicas.len());
-        while replicas.len() > 0 {
-            places.extend(place(replicas.array().ok()?));
-        }
-        Some(places)
-    })
-    .await?;
-    let places = places.into_iter();
-    Ok(places
-        .map(|(host, port)| template.at(&host, port))
-        .collect())
+fn places(answer: Value) -> Option<Vec<(String, u16)>> {
+    let mut servers = Reply::new(answer).ok()?;
+    let mut places = Vec::with_capacity(servers.len());
+    while servers.len() > 0 {
+        places.extend(place(servers.array().ok()?));
+    }
+    Some(places)
 }
 
-/// Where a replica is, by what a sentinel says of it: names and values in turn.
+/// Where a server is, by what a sentinel says of it: names and values in turn.
 fn place(mut fields: Reply) -> Option<(String, u16)> {
     let (mut host, mut port) = (None, None);
     while fields.len() > 0 {

@@ -1,0 +1,50 @@
+//! Servers of the store that are away for a while: who asks is told, and who comes meanwhile waits.
+
+use super::*;
+
+#[test]
+fn a_store_that_is_away_is_told_of_and_waited_for() {
+    let mut server = RedisServer::start();
+    let site = Site::new(CAIRN);
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
+    let cairn = site.start(&arguments, &[("CAIRN_STORE", &*server.url())]);
+    let address = json(&cairn.first_line)["listen"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let doctor = || site.run(&["doctor", "--server", &address]);
+    assert_eq!(doctor().code, Some(0), "{:?}", doctor());
+    server.kill();
+
+    let plan = r#"{"steps": [{"tool": "list_files", "arguments": {}}]}"#;
+    site.write("plan.json", plan);
+    let command = ["run", "--plan", "plan.json", "--server", &address];
+    let impatient = site.run_with(&command, &[("CAIRN_CLIENT__WAIT", "0s")]);
+    assert_eq!(impatient.code, Some(1), "{impatient:?}");
+    assert!(impatient.err.contains("client.wait"), "{impatient:?}");
+    let patient = site.begin(&command, &[], "patient.log");
+    let start = Instant::now();
+    while !site
+        .tail("patient.log", 5)
+        .contains("it is tried again for")
+    {
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "it does not wait"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    loop {
+        let told = doctor();
+        if told.code == Some(1) && told.out.contains("serving, store away") {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "{told:?}");
+    }
+
+    server.start_again();
+    assert!(patient.wait().success(), "{}", site.tail("patient.log", 9));
+    while doctor().code != Some(0) {
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", doctor());
+    }
+}
