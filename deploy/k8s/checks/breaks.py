@@ -2,7 +2,7 @@
 
 import copy
 
-from manifests import container, mount, pod
+from manifests import container, mount, pod, volume
 
 
 def put(path, value):
@@ -58,6 +58,17 @@ def settings(old, new):
     return broken
 
 
+def variable(name, wanted, value):
+    """Sets a variable of a container, or takes it away."""
+
+    def change(one):
+        env = container(one)["env"]
+        found = next(v for v in env if v["name"] == wanted)
+        env.remove(found) if value is None else found.update(value=value)
+
+    return at("Deployment", name, change)
+
+
 def policy(name, way, rules):
     return at("NetworkPolicy", name, put(f"spec.{way}", rules))
 
@@ -68,7 +79,7 @@ def renamed(one):
 
 ANYWHERE = {"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "redis", "namespace": "cairn"}, "stringData": {"password": "x"}}
-ENV = "spec.template.spec.containers.0.env"
+ARCHIVE = "CAIRN_STORE__RETENTION__ARCHIVE"
 
 # (overlay, check, what is broken, how)
 MANIFESTS = [
@@ -125,6 +136,16 @@ MANIFESTS = [
     ("try", "workspace", "a workspace for each", at("Deployment", "tools", lambda one: next(v for v in pod(one)["volumes"] if v["name"] == "workspace").update(persistentVolumeClaim=None, emptyDir={}))),
     ("try", "workspace", "a workspace elsewhere", at("Deployment", "tools", lambda one: mount(one, "/workspace").update(mountPath="/files"))),
     ("try", "workspace", "output outside of it", settings("/workspace/cairn-out", "/tmp")),
+    ("archived", "archive", "no folder is mounted", at("Deployment", "memory", lambda one: container(one)["volumeMounts"].remove(mount(one, "/archive")))),
+    ("archived", "archive", "another folder is mounted", at("Deployment", "memory", lambda one: mount(one, "/archive").update(mountPath="/archives"))),
+    ("archived", "archive", "another folder is written to", variable("memory", ARCHIVE, "/data")),
+    ("archived", "archive", "a place that memory is not told of", variable("memory", ARCHIVE, None)),
+    ("archived", "archive", "nothing is ever old enough", variable("memory", "CAIRN_STORE__RETENTION__AFTER", None)),
+    ("archived", "archive", "an archive for each", at("Deployment", "memory", lambda one: volume(one, "archive").update(persistentVolumeClaim={}, emptyDir={}))),
+    ("archived", "archive", "an archive for one node", at("PersistentVolumeClaim", "archive", put("spec.accessModes", ["ReadWriteOnce"]))),
+    ("archived", "archive", "an archive to read", at("Deployment", "memory", lambda one: mount(one, "/archive").update(readOnly=True))),
+    ("archived", "archive", "a folder of other users", of_pod("memory", "securityContext.fsGroup", None)),
+    ("archived", "references", "a claim for the archive that is not there", remove("PersistentVolumeClaim", "archive")),
     ("try", "store", "Redis that forgets", settings("appendfsync always", "appendfsync everysec")),
     ("try", "store", "Redis that throws out", settings("noeviction", "allkeys-lru")),
     ("try", "store", "Redis without a password", at("StatefulSet", "redis", lambda one: put("command", ["redis-server"])(container(one)))),
@@ -155,6 +176,7 @@ PROGRAM = [
     ("try", "accepted", "a setting has a wrong value", settings('"25s"', '"25"')),
     ("try", "accepted", "a section is misspelt", settings("[links]", "[lnks]")),
     ("try", "accepted", "a flag is misspelt", box("tools", "args.5", "--alow-remote")),
+    ("archived", "accepted", "a retention that is no time", variable("memory", "CAIRN_STORE__RETENTION__AFTER", "30")),
     ("try", "accepted", "a variable is misspelt", box("memory", "env.1.name", "CAIRN_STOR")),
 ]
 

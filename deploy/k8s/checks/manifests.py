@@ -289,6 +289,31 @@ def workspace(world):
             yield f"{name} is told of the workspace {given}"
 
 
+def archive(world):
+    """what is archived goes to one folder that all processes of memory may write to"""
+    one = world.services()["memory"]
+    settings_of_file = tomllib.loads(world.settings(one)).get("store", {}).get("retention", {})
+    given = {v["name"]: v.get("value") for v in container(one).get("env", [])}
+    after = given.get("CAIRN_STORE__RETENTION__AFTER", settings_of_file.get("after"))
+    folder = given.get("CAIRN_STORE__RETENTION__ARCHIVE", settings_of_file.get("archive"))
+    if not folder:
+        if world.named("PersistentVolumeClaim", "archive"):
+            yield "there is a place for an archive, and memory is not told of it"
+        return
+    if not after:
+        yield "memory has an archive, and does not end sessions"
+    mounted = mount(one, folder)
+    if not mounted:
+        yield f"memory archives to {folder}, where nothing is mounted"
+        return
+    name = volume(one, mounted["name"]).get("persistentVolumeClaim", {}).get("claimName")
+    modes = (world.named("PersistentVolumeClaim", name) or {"spec": {}})["spec"].get("accessModes")
+    if modes != ["ReadWriteMany"] or "subPathExpr" in mounted:
+        yield f"the processes of memory do not share {folder}"
+    if mounted.get("readOnly") or not pod(one).get("securityContext", {}).get("fsGroup"):
+        yield f"memory cannot write to {folder}"
+
+
 def store(world):
     """only memory knows the store, which is one that keeps what it acknowledged"""
     for name, one in world.services().items():
