@@ -36,6 +36,10 @@ def of_pod(name, path, value):
     return at("Deployment", name, lambda one: put(path, value)(pod(one)))
 
 
+def of_files(path, value):
+    return at("Pod", "files", lambda one: put(path, value)(pod(one)))
+
+
 def remove(kind, name):
     return lambda world: world.objects.remove(world.named(kind, name))
 
@@ -136,6 +140,11 @@ MANIFESTS = [
     ("try", "workspace", "a workspace for each", at("Deployment", "tools", lambda one: next(v for v in pod(one)["volumes"] if v["name"] == "workspace").update(persistentVolumeClaim=None, emptyDir={}))),
     ("try", "workspace", "a workspace elsewhere", at("Deployment", "tools", lambda one: mount(one, "/workspace").update(mountPath="/files"))),
     ("try", "workspace", "output outside of it", settings("/workspace/cairn-out", "/tmp")),
+    ("filed", "workspace", "a pod with other files", at("Pod", "files", lambda one: mount(one, "/workspace").update(mountPath="/files"))),
+    ("filed", "workspace", "a pod of another user", of_files("securityContext.runAsUser", 1000)),
+    ("filed", "security", "a pod that is root", of_files("securityContext.runAsNonRoot", False)),
+    ("filed", "resources", "a pod without limits", of_files("containers.0.resources", {})),
+    ("filed", "references", "a pod with a claim that is not there", of_files("volumes.0.persistentVolumeClaim.claimName", "files")),
     ("archived", "archive", "no folder is mounted", at("Deployment", "memory", lambda one: container(one)["volumeMounts"].remove(mount(one, "/archive")))),
     ("archived", "archive", "another folder is mounted", at("Deployment", "memory", lambda one: mount(one, "/archive").update(mountPath="/archives"))),
     ("archived", "archive", "another folder is written to", variable("memory", ARCHIVE, "/data")),
@@ -152,6 +161,7 @@ MANIFESTS = [
     ("try", "store", "Redis without a volume", at("StatefulSet", "redis", put("spec.volumeClaimTemplates", []))),
     ("try", "store", "others know the store", box("tools", "env", [{"name": "CAIRN_STORE", "value": "redis://redis"}])),
     ("external", "store", "no TLS", box("memory", "env.2.value", "redis://$(REDIS_USER):$(REDIS_PASSWORD)@redis.example:6379/0")),
+    ("try", "store", "a Redis of one's own that may forget", at("Deployment", "memory", lambda one: container(one)["args"].remove("--require-durable"))),
     ("external", "store", "a store that may forget", box("memory", "args", ["serve", "memory"])),
     ("try", "calls", "no default", remove("NetworkPolicy", "default-deny")),
     ("try", "calls", "sent, but not taken", policy("executor", "ingress", [])),
@@ -189,6 +199,7 @@ COMPOSE = [
     ("compose", "a field is misspelt", in_compose("memory.commnd", [])),
     ("compose", "a service without a form", in_compose("memory", [])),
     ("same_settings", "another flag", in_compose("tools.command.3", "--internal=0.0.0.0:7881")),
+    ("same_settings", "a store that may forget", lambda one: one["services"]["memory"]["command"].remove("--require-durable")),
     ("same_settings", "another image", in_compose("tools.image", "cairn:other")),
     ("same_settings", "no settings", in_compose("executor.configs", [])),
     ("same_settings", "too little time to end", in_compose("executor.stop_grace_period", "10s")),

@@ -36,6 +36,10 @@ class World:
     def workloads(self):
         return self.all("Deployment") + self.all("StatefulSet")
 
+    def pods(self):
+        """All that runs: workloads, and pods of nobody."""
+        return self.workloads() + self.all("Pod")
+
     def services(self):
         """The Deployments of Cairn's services, by name."""
         return {o["metadata"]["name"]: o for o in self.all("Deployment")}
@@ -49,7 +53,8 @@ class World:
 
 
 def pod(workload):
-    return workload["spec"]["template"]["spec"]
+    spec = workload["spec"]
+    return spec if workload["kind"] == "Pod" else spec["template"]["spec"]
 
 
 def container(workload):
@@ -157,7 +162,7 @@ def probes(world):
 
 def resources(world):
     """requests and limits of every container"""
-    for one in world.workloads():
+    for one in world.pods():
         given = container(one).get("resources", {})
         for part in ("requests", "limits"):
             missing = {"cpu", "memory"} - given.get(part, {}).keys()
@@ -170,7 +175,7 @@ def security(world):
     account = world.named("ServiceAccount", "cairn") or {}
     if account.get("automountServiceAccountToken") is not False:
         yield "the ServiceAccount gives its token away"
-    for one in world.workloads():
+    for one in world.pods():
         name, spec, box = one["metadata"]["name"], pod(one), container(one)
         context, own = spec.get("securityContext", {}), box.get("securityContext", {})
         demands = {
@@ -245,7 +250,7 @@ def references(world):
     """what is referred to is there, and no secret is written down"""
     for one in world.all("Secret"):
         yield f"the Secret {one['metadata']['name']} is in the repository"
-    for one in world.workloads():
+    for one in world.pods():
         name, spec, box = one["metadata"]["name"], pod(one), container(one)
         for part in spec.get("volumes", []):
             config = part.get("configMap", {}).get("name")
@@ -276,7 +281,7 @@ def references(world):
 
 
 def workspace(world):
-    """tools, and nobody else, have the one workspace"""
+    """tools have the one workspace, and of the services nobody else has"""
     for name, one in world.services().items():
         mounted = mount(one, "/workspace")
         claim = volume(one, mounted["name"]).get("persistentVolumeClaim") if mounted else None
@@ -287,6 +292,13 @@ def workspace(world):
         given = tomllib.loads(world.settings(one)).get("workspace", {})
         if given.get("path") != "/workspace" or not given.get("output", "").startswith("/workspace/"):
             yield f"{name} is told of the workspace {given}"
+    for one in world.all("Pod"):
+        mounted = mount(one, "/workspace")
+        if not mounted or volume(one, mounted["name"]).get("persistentVolumeClaim") != {"claimName": "workspace"}:
+            yield f"{one['metadata']['name']} does not have the workspace"
+        context, wanted = (pod(p)["securityContext"] for p in (one, world.services()["tools"]))
+        if any(context.get(part) != wanted[part] for part in ("runAsUser", "runAsGroup", "fsGroup")):
+            yield f"{one['metadata']['name']} does not work as the user of tools"
 
 
 def archive(world):
@@ -332,7 +344,7 @@ def store(world):
             yield "the Redis for trying out has no TLS"
         if not own and scheme != "rediss":
             yield "memory speaks to its store without TLS"
-        if not own and "--require-durable" not in container(one)["args"]:
+        if "--require-durable" not in container(one)["args"]:
             yield "memory would serve with a store that forgets"
     for one in world.all("StatefulSet"):
         yield from redis(world, one)
