@@ -155,6 +155,10 @@ MANIFESTS = [
     ("archived", "archive", "an archive to read", at("Deployment", "memory", lambda one: mount(one, "/archive").update(readOnly=True))),
     ("archived", "archive", "a folder of other users", of_pod("memory", "securityContext.fsGroup", None)),
     ("archived", "references", "a claim for the archive that is not there", remove("PersistentVolumeClaim", "archive")),
+    ("certified", "certificates", "a file elsewhere", variable("memory", "CAIRN_STORE__REDIS__CA_FILE", "/etc/ca.crt")),
+    ("certified", "certificates", "no Secret", at("Deployment", "memory", lambda one: volume(one, "redis-tls").update(secret={}, emptyDir={}))),
+    ("certified", "certificates", "a Secret for nothing", at("Deployment", "memory", lambda one: container(one).pop("env"))),
+    ("certified", "references", "a volume of an unknown Secret", at("Deployment", "memory", lambda one: volume(one, "redis-tls")["secret"].update(secretName="tls"))),
     ("try", "store", "Redis that forgets", settings("appendfsync always", "appendfsync everysec")),
     ("try", "store", "Redis that throws out", settings("noeviction", "allkeys-lru")),
     ("try", "store", "Redis without a password", at("StatefulSet", "redis", lambda one: put("command", ["redis-server"])(container(one)))),
@@ -187,6 +191,7 @@ PROGRAM = [
     ("try", "accepted", "a section is misspelt", settings("[links]", "[lnks]")),
     ("try", "accepted", "a flag is misspelt", box("tools", "args.5", "--alow-remote")),
     ("archived", "accepted", "a retention that is no time", variable("memory", "CAIRN_STORE__RETENTION__AFTER", "30")),
+    ("certified", "accepted", "a certificate without its key", variable("memory", "CAIRN_STORE__REDIS__KEY_FILE", None)),
     ("try", "accepted", "a variable is misspelt", box("memory", "env.1.name", "CAIRN_STOR")),
 ]
 

@@ -15,7 +15,7 @@ SERVICES = {
     "orchestrator": (7878, 9485, "cairn.orchestrator.v1.OrchestratorService"),
 }
 # What a user makes by hand, so that no secret is in a repository.
-SECRETS = {"redis", "model-keys"}
+SECRETS = {"redis", "redis-tls", "model-keys"}
 SETTINGS = "/etc/cairn/cairn.toml"
 # What a process may take after serve.grace: answers on their way, the store, the last spans.
 AFTER_GRACE = 10
@@ -257,6 +257,9 @@ def references(world):
             claim = part.get("persistentVolumeClaim", {}).get("claimName")
             if config and not world.named("ConfigMap", config):
                 yield f"{name} mounts the ConfigMap {config}, which is not there"
+            secret = part.get("secret", {}).get("secretName")
+            if secret and secret not in SECRETS:
+                yield f"{name} mounts the unknown Secret {secret}"
             if claim and not world.named("PersistentVolumeClaim", claim):
                 yield f"{name} mounts the claim {claim}, which is not there"
         known = {v["name"] for v in spec.get("volumes", [])}
@@ -324,6 +327,19 @@ def archive(world):
         yield f"the processes of memory do not share {folder}"
     if mounted.get("readOnly") or not pod(one).get("securityContext", {}).get("fsGroup"):
         yield f"memory cannot write to {folder}"
+
+
+def certificates(world):
+    """what memory is shown of certificates and keys is in a Secret that it mounts"""
+    one = world.services()["memory"]
+    given = {v["name"]: v["value"] for v in container(one).get("env", []) if v["name"].endswith("_FILE")}
+    for name, file in given.items():
+        mounted = mount(one, file.rpartition("/")[0])
+        if not mounted or not volume(one, mounted["name"]).get("secret"):
+            yield f"{name} is {file}, which is in no Secret"
+    for part in pod(one).get("volumes", []):
+        if part.get("secret") and not given:
+            yield f"memory mounts the Secret {part['secret']['secretName']} and is not told of it"
 
 
 def store(world):
