@@ -2,7 +2,7 @@
 
 import copy
 
-from manifests import container, mount, pod
+from manifests import container, mount, pod, volume
 
 
 def put(path, value):
@@ -36,6 +36,10 @@ def of_pod(name, path, value):
     return at("Deployment", name, lambda one: put(path, value)(pod(one)))
 
 
+def of_files(path, value):
+    return at("Pod", "files", lambda one: put(path, value)(pod(one)))
+
+
 def remove(kind, name):
     return lambda world: world.objects.remove(world.named(kind, name))
 
@@ -58,6 +62,17 @@ def settings(old, new):
     return broken
 
 
+def variable(name, wanted, value):
+    """Sets a variable of a container, or takes it away."""
+
+    def change(one):
+        env = container(one)["env"]
+        found = next(v for v in env if v["name"] == wanted)
+        env.remove(found) if value is None else found.update(value=value)
+
+    return at("Deployment", name, change)
+
+
 def policy(name, way, rules):
     return at("NetworkPolicy", name, put(f"spec.{way}", rules))
 
@@ -68,7 +83,7 @@ def renamed(one):
 
 ANYWHERE = {"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "redis", "namespace": "cairn"}, "stringData": {"password": "x"}}
-ENV = "spec.template.spec.containers.0.env"
+ARCHIVE = "CAIRN_STORE__RETENTION__ARCHIVE"
 
 # (overlay, check, what is broken, how)
 MANIFESTS = [
@@ -125,12 +140,32 @@ MANIFESTS = [
     ("try", "workspace", "a workspace for each", at("Deployment", "tools", lambda one: next(v for v in pod(one)["volumes"] if v["name"] == "workspace").update(persistentVolumeClaim=None, emptyDir={}))),
     ("try", "workspace", "a workspace elsewhere", at("Deployment", "tools", lambda one: mount(one, "/workspace").update(mountPath="/files"))),
     ("try", "workspace", "output outside of it", settings("/workspace/cairn-out", "/tmp")),
+    ("filed", "workspace", "a pod with other files", at("Pod", "files", lambda one: mount(one, "/workspace").update(mountPath="/files"))),
+    ("filed", "workspace", "a pod of another user", of_files("securityContext.runAsUser", 1000)),
+    ("filed", "security", "a pod that is root", of_files("securityContext.runAsNonRoot", False)),
+    ("filed", "resources", "a pod without limits", of_files("containers.0.resources", {})),
+    ("filed", "references", "a pod with a claim that is not there", of_files("volumes.0.persistentVolumeClaim.claimName", "files")),
+    ("archived", "archive", "no folder is mounted", at("Deployment", "memory", lambda one: container(one)["volumeMounts"].remove(mount(one, "/archive")))),
+    ("archived", "archive", "another folder is mounted", at("Deployment", "memory", lambda one: mount(one, "/archive").update(mountPath="/archives"))),
+    ("archived", "archive", "another folder is written to", variable("memory", ARCHIVE, "/data")),
+    ("archived", "archive", "a place that memory is not told of", variable("memory", ARCHIVE, None)),
+    ("archived", "archive", "nothing is ever old enough", variable("memory", "CAIRN_STORE__RETENTION__AFTER", None)),
+    ("archived", "archive", "an archive for each", at("Deployment", "memory", lambda one: volume(one, "archive").update(persistentVolumeClaim={}, emptyDir={}))),
+    ("archived", "archive", "an archive for one node", at("PersistentVolumeClaim", "archive", put("spec.accessModes", ["ReadWriteOnce"]))),
+    ("archived", "archive", "an archive to read", at("Deployment", "memory", lambda one: mount(one, "/archive").update(readOnly=True))),
+    ("archived", "archive", "a folder of other users", of_pod("memory", "securityContext.fsGroup", None)),
+    ("archived", "references", "a claim for the archive that is not there", remove("PersistentVolumeClaim", "archive")),
+    ("certified", "certificates", "a file elsewhere", variable("memory", "CAIRN_STORE__REDIS__CA_FILE", "/etc/ca.crt")),
+    ("certified", "certificates", "no Secret", at("Deployment", "memory", lambda one: volume(one, "redis-tls").update(secret={}, emptyDir={}))),
+    ("certified", "certificates", "a Secret for nothing", at("Deployment", "memory", lambda one: container(one).pop("env"))),
+    ("certified", "references", "a volume of an unknown Secret", at("Deployment", "memory", lambda one: volume(one, "redis-tls")["secret"].update(secretName="tls"))),
     ("try", "store", "Redis that forgets", settings("appendfsync always", "appendfsync everysec")),
     ("try", "store", "Redis that throws out", settings("noeviction", "allkeys-lru")),
     ("try", "store", "Redis without a password", at("StatefulSet", "redis", lambda one: put("command", ["redis-server"])(container(one)))),
     ("try", "store", "Redis without a volume", at("StatefulSet", "redis", put("spec.volumeClaimTemplates", []))),
     ("try", "store", "others know the store", box("tools", "env", [{"name": "CAIRN_STORE", "value": "redis://redis"}])),
     ("external", "store", "no TLS", box("memory", "env.2.value", "redis://$(REDIS_USER):$(REDIS_PASSWORD)@redis.example:6379/0")),
+    ("try", "store", "a Redis of one's own that may forget", at("Deployment", "memory", lambda one: container(one)["args"].remove("--require-durable"))),
     ("external", "store", "a store that may forget", box("memory", "args", ["serve", "memory"])),
     ("try", "calls", "no default", remove("NetworkPolicy", "default-deny")),
     ("try", "calls", "sent, but not taken", policy("executor", "ingress", [])),
@@ -155,6 +190,8 @@ PROGRAM = [
     ("try", "accepted", "a setting has a wrong value", settings('"25s"', '"25"')),
     ("try", "accepted", "a section is misspelt", settings("[links]", "[lnks]")),
     ("try", "accepted", "a flag is misspelt", box("tools", "args.5", "--alow-remote")),
+    ("archived", "accepted", "a retention that is no time", variable("memory", "CAIRN_STORE__RETENTION__AFTER", "30")),
+    ("certified", "accepted", "a certificate without its key", variable("memory", "CAIRN_STORE__REDIS__KEY_FILE", None)),
     ("try", "accepted", "a variable is misspelt", box("memory", "env.1.name", "CAIRN_STOR")),
 ]
 
@@ -167,6 +204,7 @@ COMPOSE = [
     ("compose", "a field is misspelt", in_compose("memory.commnd", [])),
     ("compose", "a service without a form", in_compose("memory", [])),
     ("same_settings", "another flag", in_compose("tools.command.3", "--internal=0.0.0.0:7881")),
+    ("same_settings", "a store that may forget", lambda one: one["services"]["memory"]["command"].remove("--require-durable")),
     ("same_settings", "another image", in_compose("tools.image", "cairn:other")),
     ("same_settings", "no settings", in_compose("executor.configs", [])),
     ("same_settings", "too little time to end", in_compose("executor.stop_grace_period", "10s")),

@@ -15,7 +15,7 @@ SERVICES = {
     "orchestrator": (7878, 9485, "cairn.orchestrator.v1.OrchestratorService"),
 }
 # What a user makes by hand, so that no secret is in a repository.
-SECRETS = {"redis", "model-keys"}
+SECRETS = {"redis", "redis-tls", "model-keys"}
 SETTINGS = "/etc/cairn/cairn.toml"
 # What a process may take after serve.grace: answers on their way, the store, the last spans.
 AFTER_GRACE = 10
@@ -36,6 +36,10 @@ class World:
     def workloads(self):
         return self.all("Deployment") + self.all("StatefulSet")
 
+    def pods(self):
+        """All that runs: workloads, and pods of nobody."""
+        return self.workloads() + self.all("Pod")
+
     def services(self):
         """The Deployments of Cairn's services, by name."""
         return {o["metadata"]["name"]: o for o in self.all("Deployment")}
@@ -49,7 +53,8 @@ class World:
 
 
 def pod(workload):
-    return workload["spec"]["template"]["spec"]
+    spec = workload["spec"]
+    return spec if workload["kind"] == "Pod" else spec["template"]["spec"]
 
 
 def container(workload):
@@ -157,7 +162,7 @@ def probes(world):
 
 def resources(world):
     """requests and limits of every container"""
-    for one in world.workloads():
+    for one in world.pods():
         given = container(one).get("resources", {})
         for part in ("requests", "limits"):
             missing = {"cpu", "memory"} - given.get(part, {}).keys()
@@ -170,7 +175,7 @@ def security(world):
     account = world.named("ServiceAccount", "cairn") or {}
     if account.get("automountServiceAccountToken") is not False:
         yield "the ServiceAccount gives its token away"
-    for one in world.workloads():
+    for one in world.pods():
         name, spec, box = one["metadata"]["name"], pod(one), container(one)
         context, own = spec.get("securityContext", {}), box.get("securityContext", {})
         demands = {
@@ -245,13 +250,16 @@ def references(world):
     """what is referred to is there, and no secret is written down"""
     for one in world.all("Secret"):
         yield f"the Secret {one['metadata']['name']} is in the repository"
-    for one in world.workloads():
+    for one in world.pods():
         name, spec, box = one["metadata"]["name"], pod(one), container(one)
         for part in spec.get("volumes", []):
             config = part.get("configMap", {}).get("name")
             claim = part.get("persistentVolumeClaim", {}).get("claimName")
             if config and not world.named("ConfigMap", config):
                 yield f"{name} mounts the ConfigMap {config}, which is not there"
+            secret = part.get("secret", {}).get("secretName")
+            if secret and secret not in SECRETS:
+                yield f"{name} mounts the unknown Secret {secret}"
             if claim and not world.named("PersistentVolumeClaim", claim):
                 yield f"{name} mounts the claim {claim}, which is not there"
         known = {v["name"] for v in spec.get("volumes", [])}
@@ -276,7 +284,7 @@ def references(world):
 
 
 def workspace(world):
-    """tools, and nobody else, have the one workspace"""
+    """tools have the one workspace, and of the services nobody else has"""
     for name, one in world.services().items():
         mounted = mount(one, "/workspace")
         claim = volume(one, mounted["name"]).get("persistentVolumeClaim") if mounted else None
@@ -287,6 +295,51 @@ def workspace(world):
         given = tomllib.loads(world.settings(one)).get("workspace", {})
         if given.get("path") != "/workspace" or not given.get("output", "").startswith("/workspace/"):
             yield f"{name} is told of the workspace {given}"
+    for one in world.all("Pod"):
+        mounted = mount(one, "/workspace")
+        if not mounted or volume(one, mounted["name"]).get("persistentVolumeClaim") != {"claimName": "workspace"}:
+            yield f"{one['metadata']['name']} does not have the workspace"
+        context, wanted = (pod(p)["securityContext"] for p in (one, world.services()["tools"]))
+        if any(context.get(part) != wanted[part] for part in ("runAsUser", "runAsGroup", "fsGroup")):
+            yield f"{one['metadata']['name']} does not work as the user of tools"
+
+
+def archive(world):
+    """what is archived goes to one folder that all processes of memory may write to"""
+    one = world.services()["memory"]
+    settings_of_file = tomllib.loads(world.settings(one)).get("store", {}).get("retention", {})
+    given = {v["name"]: v.get("value") for v in container(one).get("env", [])}
+    after = given.get("CAIRN_STORE__RETENTION__AFTER", settings_of_file.get("after"))
+    folder = given.get("CAIRN_STORE__RETENTION__ARCHIVE", settings_of_file.get("archive"))
+    if not folder:
+        if world.named("PersistentVolumeClaim", "archive"):
+            yield "there is a place for an archive, and memory is not told of it"
+        return
+    if not after:
+        yield "memory has an archive, and does not end sessions"
+    mounted = mount(one, folder)
+    if not mounted:
+        yield f"memory archives to {folder}, where nothing is mounted"
+        return
+    name = volume(one, mounted["name"]).get("persistentVolumeClaim", {}).get("claimName")
+    modes = (world.named("PersistentVolumeClaim", name) or {"spec": {}})["spec"].get("accessModes")
+    if modes != ["ReadWriteMany"] or "subPathExpr" in mounted:
+        yield f"the processes of memory do not share {folder}"
+    if mounted.get("readOnly") or not pod(one).get("securityContext", {}).get("fsGroup"):
+        yield f"memory cannot write to {folder}"
+
+
+def certificates(world):
+    """what memory is shown of certificates and keys is in a Secret that it mounts"""
+    one = world.services()["memory"]
+    given = {v["name"]: v["value"] for v in container(one).get("env", []) if v["name"].endswith("_FILE")}
+    for name, file in given.items():
+        mounted = mount(one, file.rpartition("/")[0])
+        if not mounted or not volume(one, mounted["name"]).get("secret"):
+            yield f"{name} is {file}, which is in no Secret"
+    for part in pod(one).get("volumes", []):
+        if part.get("secret") and not given:
+            yield f"memory mounts the Secret {part['secret']['secretName']} and is not told of it"
 
 
 def store(world):
@@ -307,7 +360,7 @@ def store(world):
             yield "the Redis for trying out has no TLS"
         if not own and scheme != "rediss":
             yield "memory speaks to its store without TLS"
-        if not own and "--require-durable" not in container(one)["args"]:
+        if "--require-durable" not in container(one)["args"]:
             yield "memory would serve with a store that forgets"
     for one in world.all("StatefulSet"):
         yield from redis(world, one)

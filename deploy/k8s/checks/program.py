@@ -17,7 +17,8 @@ def accepts(program):
             with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
                 file.write(world.settings(one))
                 file.flush()
-                told = run(program, ["--config", file.name, "check-config"], variables(one))
+                given = {k: file.name if k.endswith("_FILE") else v for k, v in variables(one).items()}
+                told = run(program, ["--config", file.name, "check-config"], given)
             if told.returncode != 0:
                 yield f"{name}: {told.stderr.strip()}"
             for line in told.stdout.splitlines():
