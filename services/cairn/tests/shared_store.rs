@@ -76,6 +76,8 @@ impl Gate {
 mod addresses;
 #[path = "shared_store/redis_away.rs"]
 mod redis_away;
+#[path = "shared_store/redis_ended.rs"]
+mod redis_ended;
 #[path = "shared_store/redis_golden.rs"]
 mod redis_golden;
 
@@ -314,7 +316,7 @@ mod redis {
         assert_eq!(paid(), 2);
     }
 
-    fn copy(from: &Path, to: &Path) {
+    pub(super) fn copy(from: &Path, to: &Path) {
         std::fs::create_dir(to).unwrap();
         for file in std::fs::read_dir(from).unwrap() {
             let file = file.unwrap();

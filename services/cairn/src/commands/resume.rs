@@ -67,8 +67,8 @@ not done again.";
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     // Before anything goes on, so that what is kept can be told from what is done now.
     let mut reader = Client::attach(context, Access::Read).await?;
-    let before = unfinished(&reader, args.session.as_deref()).await?;
-    if let Some(session) = &before {
+    let before = found(&reader, args.session.as_deref()).await?;
+    if let Some(session) = before.as_ref().filter(|it| is_unfinished(it)) {
         check_model(&mut reader, session).await?;
     }
     reader.finish().await;
@@ -82,6 +82,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     if before.quarantine_reason() == QuarantineReason::WritesLost && !args.accept_loss {
         return Err(lost(context, &before.id));
     }
+    let is_unfinished = is_unfinished(&before);
     let latest = before.latest_run.as_ref();
     let is_paused = latest.is_some_and(|run| run.status() == RunStatus::Paused);
     let what = Following {
@@ -100,6 +101,16 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         accept_loss: args.accept_loss,
     };
     client.orchestrator().release_quarantine(release).await?;
+    if !is_unfinished {
+        client.finish().await;
+        if !context.json {
+            let id = cairn_rpc::text::escape(&what.session);
+            out::line(&format!(
+                "session {id} is not set aside any more; its runs have ended"
+            ))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let followed = match end_pause(&mut client, &what, is_paused).await {
         Ok(()) => follow::follow(&mut client, &what).await,
         Err(error) => Err(error),
@@ -177,8 +188,8 @@ async fn check_model(reader: &mut Client<'_>, session: &Session) -> Result<(), C
     Ok(())
 }
 
-/// The session that is meant, if it has a run that has not ended.
-async fn unfinished(client: &Client<'_>, given: Option<&str>) -> Result<Option<Session>, CliError> {
+/// The session that is meant, if it has a run that has not ended, or is set aside.
+async fn found(client: &Client<'_>, given: Option<&str>) -> Result<Option<Session>, CliError> {
     let id = match given {
         Some(_) => Some(client.resolve(given).await?),
         None => {
@@ -198,11 +209,15 @@ async fn unfinished(client: &Client<'_>, given: Option<&str>) -> Result<Option<S
         .get_session(request)
         .await?
         .into_inner();
-    Ok(answer.session.filter(|session| {
-        let status = session.latest_run.as_ref().map(|run| run.status());
-        matches!(
-            status,
-            Some(RunStatus::Planning | RunStatus::Running | RunStatus::Waiting | RunStatus::Paused)
-        )
-    }))
+    let is_aside = |it: &Session| it.quarantine_reason() != QuarantineReason::Unspecified;
+    let session = answer.session;
+    Ok(session.filter(|session| is_unfinished(session) || is_aside(session)))
+}
+
+fn is_unfinished(session: &Session) -> bool {
+    let status = session.latest_run.as_ref().map(|run| run.status());
+    matches!(
+        status,
+        Some(RunStatus::Planning | RunStatus::Running | RunStatus::Waiting | RunStatus::Paused)
+    )
 }

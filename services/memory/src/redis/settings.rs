@@ -202,7 +202,8 @@ fn outage(info: Option<&Value>) -> Option<Outage> {
     if is("redis_mode", "sentinel") {
         return Some(Outage::Sentinel);
     }
-    if is("role", "slave") {
+    // One that somebody made writable is meant.
+    if is("role", "slave") && !is("slave_read_only", "0") {
         return Some(Outage::Replica);
     }
     if is("aof_last_write_status", "err") {

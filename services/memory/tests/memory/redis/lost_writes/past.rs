@@ -82,18 +82,12 @@ async fn what_was_lost_is_told_although_others_have_written_past_it() {
     assert_eq!(again.unwrap().seq, 3);
     assert_eq!(*elsewhere.losses().borrow(), 0);
 
-    assert_eq!(*store.losses().borrow(), 0);
-    let owned = key("owned");
-    let goes_on = answered(|| store.follow(&owned, 3)).await;
-    let lost = StoreError::WentBack {
-        known: 3,
-        stored: 2,
-    };
-    assert_eq!(goes_on.err(), Some(lost));
-    assert_eq!(*store.losses().borrow(), 3);
-    // What was kept here of session memory is not what the same number stands for now.
-    let list = store.list_memory(&remembered).await.unwrap();
+    // Whether that call or the look at the servers finds it first. What was kept here of session
+    // memory is not what the same number stands for now.
+    let list = answered(|| store.list_memory(&remembered)).await.unwrap();
     assert_eq!((list.entries[0].value.as_str(), list.last_seq), ("new", 3));
+    assert_eq!(*store.losses().borrow(), 3);
+    let owned = key("owned");
     let want = ["commanded", "owned", "remembered"];
     assert_eq!(set_aside(&store).await, want);
     // Who has gone on from the older state gets no further.
