@@ -122,9 +122,17 @@ impl From<RpcError> for CliError {
         }
         let message = error.to_string();
         if let Some(release) = release_of(&error) {
+            let hint = match error.metadata("stored") {
+                // Of a session that can be let go on there is an event at least.
+                Some("0") => format!(
+                    "nothing may be left of it: if it is listed by cairn sessions, let it go on \
+                     with: cairn {release}"
+                ),
+                _ => format!("let it go on with: cairn {release}"),
+            };
             return Self {
                 reason: error.reason_name().to_owned(),
-                ..Self::new(message).hint(format!("let it go on with: cairn {release}"))
+                ..Self::new(message).hint(hint)
             };
         }
         let fields: Vec<String> = error.violations().iter().map(ToString::to_string).collect();

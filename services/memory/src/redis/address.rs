@@ -182,13 +182,13 @@ impl TlsFiles<'_> {
         };
         let mut tried = info.clone();
         if let Some(file) = self.authorities {
-            certificates.root_cert = Some(read(file)?);
+            certificates.root_cert = Some(read(file, CERTIFICATE)?);
             tried = taken(info, &certificates, file)?;
         }
         if let Some(client) = self.client {
             certificates.client_tls = Some(ClientTlsConfig {
-                client_cert: read(&client.cert_file)?,
-                client_key: read(&client.key_file)?,
+                client_cert: read(&client.cert_file, CERTIFICATE)?,
+                client_key: read(&client.key_file, KEY)?,
             });
             tried = taken(info, &certificates, &client.cert_file)?;
         }
@@ -196,8 +196,23 @@ impl TlsFiles<'_> {
     }
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, OpenError> {
-    std::fs::read(file).map_err(|source| OpenError::Certificates {
+/// How a certificate or a key ends its first line in PEM, after its kind.
+const CERTIFICATE: &str = "CERTIFICATE-----";
+const KEY: &str = "PRIVATE KEY-----";
+
+/// A file with something of that kind in it: without, servers would be refused for a reason that leads
+/// nowhere.
+fn read(file: &Path, kind: &str) -> Result<Vec<u8>, OpenError> {
+    let is_there = |text: &[u8]| text.windows(kind.len()).any(|part| part == kind.as_bytes());
+    let none = || {
+        let text = format!("it has nothing that begins -----BEGIN … {kind}");
+        std::io::Error::new(std::io::ErrorKind::InvalidData, text)
+    };
+    let text = std::fs::read(file).and_then(|text| match is_there(&text) {
+        true => Ok(text),
+        false => Err(none()),
+    });
+    text.map_err(|source| OpenError::Certificates {
         file: file.to_owned(),
         source,
     })

@@ -105,8 +105,11 @@ fn error(key: &SessionKey, known: Known, stored: Option<Known>) -> RpcError {
          and {left}",
         key.id
     );
-    let error = RpcError::new(ErrorKind::DataLoss, message);
-    error.reason(WENT_BACK).meta("session", &key.id)
+    let stored = stored.map_or(0, |stored| stored.version);
+    let error = RpcError::new(ErrorKind::DataLoss, message).reason(WENT_BACK);
+    error
+        .meta("session", &key.id)
+        .meta("stored", stored.to_string())
 }
 
 /// What comes of setting a session aside.

@@ -1,6 +1,7 @@
 //! Answers to commands: each is accepted or refused by an event.
 
 use super::Decision;
+use super::control::Stop;
 use crate::command::{Command, RevisePlan, Settlement, StartRun};
 use crate::event::{CallRef, EventKind};
 use crate::failure::Failure;
@@ -137,7 +138,7 @@ impl Decision<'_> {
             return Ok(Some(refusal));
         }
         for attempt in self.running(number) {
-            self.stop_step(attempt, "cancelled")?;
+            self.stop_step(attempt, Stop::Cancelled)?;
         }
         self.drop_wishes(number, "the run was cancelled")?;
         self.emit(EventKind::RunCancelled {

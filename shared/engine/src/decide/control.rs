@@ -7,6 +7,15 @@ use crate::event::{AttemptRef, EventKind};
 use crate::state::{Run, RunStatus, Step};
 use crate::transitions::IllegalTransition;
 
+/// Why a step that runs is not wanted any more.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stop {
+    /// Its plan has another step in its place, or none.
+    Superseded,
+    /// Its run ends.
+    Cancelled,
+}
+
 impl Decision<'_> {
     pub(super) fn pause_run(
         &mut self,
@@ -88,6 +97,32 @@ impl Decision<'_> {
         })?;
         self.advance(number)?;
         Ok(None)
+    }
+
+    /// Ends a running step that nobody wants any more.
+    pub(super) fn stop_step(
+        &mut self,
+        attempt: AttemptRef,
+        why: Stop,
+    ) -> Result<(), IllegalTransition> {
+        self.doubt_intended_calls(attempt, false)?;
+        let reason = match (why, self.calls_in_doubt(attempt)) {
+            (Stop::Superseded, _) => "superseded".to_owned(),
+            (Stop::Cancelled, 0) => "cancelled".to_owned(),
+            (Stop::Cancelled, 1) => {
+                "cancelled; a call had been sent, and nobody knows how it ended".to_owned()
+            }
+            (Stop::Cancelled, calls) => {
+                format!("cancelled; {calls} calls had been sent, and nobody knows how they ended")
+            }
+        };
+        self.emit(EventKind::StepSkipped {
+            run: attempt.run,
+            step: attempt.step,
+            reason,
+            is_wish: false,
+            command_seq: 0,
+        })
     }
 
     pub(super) fn running(&self, run: u32) -> Vec<AttemptRef> {

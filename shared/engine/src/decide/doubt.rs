@@ -134,6 +134,15 @@ impl Decision<'_> {
         Ok(())
     }
 
+    /// Calls of an attempt that may have been carried out, and nobody knows.
+    pub(super) fn calls_in_doubt(&self, attempt: AttemptRef) -> usize {
+        let running = self.session.attempt(attempt).into_iter();
+        let calls = running.flat_map(|running| running.last_calls(attempt));
+        calls
+            .filter(|(_, call)| matches!(call.status, CallStatus::InDoubt { .. }))
+            .count()
+    }
+
     /// Lets the answers take effect whose time has come.
     pub(super) fn settle_due(&mut self) -> Result<(), IllegalTransition> {
         let Some(run) = self.session.active_run() else {

@@ -2,6 +2,7 @@
 
 use super::Decision;
 use super::command::{Refusal, no_such_run, refuse};
+use super::control::Stop;
 use crate::command::RevisePlan;
 use crate::event::{AttemptRef, EventKind, WaitReason};
 use crate::failure::{Failure, FailureKind};
@@ -269,7 +270,7 @@ impl Decision<'_> {
             })?;
         }
         for attempt in dropped {
-            self.stop_step(attempt, "superseded")?;
+            self.stop_step(attempt, Stop::Superseded)?;
         }
         self.emit(EventKind::PlanApplied {
             run,
@@ -306,22 +307,6 @@ impl Decision<'_> {
             })?;
         }
         Ok(())
-    }
-
-    /// Ends a running step that nobody wants any more.
-    pub(super) fn stop_step(
-        &mut self,
-        attempt: AttemptRef,
-        reason: &str,
-    ) -> Result<(), IllegalTransition> {
-        self.doubt_intended_calls(attempt, false)?;
-        self.emit(EventKind::StepSkipped {
-            run: attempt.run,
-            step: attempt.step,
-            reason: reason.to_owned(),
-            is_wish: false,
-            command_seq: 0,
-        })
     }
 
     /// The newest run, whose plan may be changed whatever it is doing.

@@ -76,7 +76,11 @@ pub(super) fn command_text(command: Option<&wire::Command>) -> String {
         Some(Kind::StartRun(start)) if start.goal.is_empty() => "carry out a plan".to_owned(),
         Some(Kind::StartRun(start)) => format!("run{}", after_colon(&start.goal)),
         Some(Kind::CancelRun(cancel)) => {
-            format!("cancel run {}{}", cancel.run, after_colon(&cancel.reason))
+            format!(
+                "cancel {}{}",
+                the_run(cancel.run),
+                after_colon(&cancel.reason)
+            )
         }
         Some(Kind::Decide(decide)) => format!(
             "decide {}: {}",
@@ -84,6 +88,14 @@ pub(super) fn command_text(command: Option<&wire::Command>) -> String {
             settlement_text(decide.settlement.as_ref())
         ),
         Some(other) => change_text(other),
+    }
+}
+
+/// Whoever names no run means the latest.
+fn the_run(number: u32) -> String {
+    match number {
+        0 => "the latest run".to_owned(),
+        number => format!("run {number}"),
     }
 }
 
@@ -97,18 +109,22 @@ fn change_text(command: &wire::command::Kind) -> String {
                 Some(_) => ": as given".to_owned(),
                 None => after_colon(&revise.feedback),
             };
-            format!("{verb} the plan of run {}{how}", revise.run)
+            format!("{verb} the plan of {}{how}", the_run(revise.run))
         }
         Kind::ApplyProposal(apply) => {
-            format!("apply proposal {} of run {}", apply.proposal, apply.run)
+            format!(
+                "apply proposal {} of {}",
+                apply.proposal,
+                the_run(apply.run)
+            )
         }
-        Kind::RedoStep(redo) => format!("do step {} of run {} again", redo.step, redo.run),
+        Kind::RedoStep(redo) => format!("do step {} of {} again", redo.step, the_run(redo.run)),
         Kind::SkipStep(skip) => {
             let why = after_colon(&skip.reason);
-            format!("skip step {} of run {}{why}", skip.step, skip.run)
+            format!("skip step {} of {}{why}", skip.step, the_run(skip.run))
         }
         Kind::PauseRun(pause) => {
-            format!("pause run {}{}", pause.run, after_colon(&pause.reason))
+            format!("pause {}{}", the_run(pause.run), after_colon(&pause.reason))
         }
         Kind::ResumeRun(resume) => format!("resume run {}", resume.run),
         Kind::StartRun(_) | Kind::CancelRun(_) | Kind::Decide(_) => String::new(),

@@ -93,7 +93,8 @@ async fn a_server_that_asks_who_connects_is_shown_a_certificate() {
     for (cert_file, key_file, blamed) in [
         ("none.pem", "client.key", "none.pem"),
         ("client.pem", "none.key", "none.key"),
-        ("client.pem", "client.pem", "client.pem"),
+        ("client.key", "client.key", "client.key"),
+        ("client.pem", "cert.pem", "cert.pem"),
     ] {
         let config = shows(cert_file, key_file);
         let refused = RedisStore::open(&config, RedisOptions::default()).await;
