@@ -138,7 +138,8 @@ pub struct ClientSettings {
     /// The public API to talk to. Without one, a command works on the store itself, or talks to
     /// the process that holds it.
     pub server: Option<ServerAddress>,
-    /// How long a new run waits for room where there is as much work as there may be.
+    /// How long a command waits for room where there is as much work as there may be, and for a store
+    /// of servers that is away.
     #[serde(with = "cairn_boot::config::duration")]
     pub wait: Duration,
 }

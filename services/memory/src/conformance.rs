@@ -117,6 +117,7 @@ macro_rules! conformance {
             no_more_is_claimed_than_asked_for
             what_is_due_first_is_claimed_first
             a_tenant_that_queues_much_keeps_no_other_waiting
+            turns_go_on_from_claim_to_claim
             who_wants_no_session_is_told_of_its_own
             what_can_be_claimed_is_counted
             one_session_can_be_claimed_and_no_other

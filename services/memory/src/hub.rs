@@ -84,12 +84,12 @@ impl Hub {
         }
     }
 
-    /// The store has lost events of the session that were shown, and has others in their place; of
-    /// what was shown it has at most the first `stored`.
-    pub(crate) fn lost(&self, key: &SessionKey, stored: u64) {
+    /// The store has lost events of the session that were shown: of what was shown it has at most the
+    /// first `stored`. Who has seen no more than the first `intact` misses none.
+    pub(crate) fn lost(&self, key: &SessionKey, stored: u64, intact: u64) {
         let feed = locked(&self.feeds).get(key);
         if let Some(feed) = feed {
-            feed.lost(stored);
+            feed.lost(stored, intact);
         }
     }
 

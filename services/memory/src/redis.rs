@@ -11,10 +11,11 @@
 //! | module | what |
 //! |---|---|
 //! | `create`, `copy`, `commit`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |
-//! | `servers`, `layout`, `node` | which server is asked, and the connection to it |
+//! | `unchanged` | session memory that need not be read again |
+//! | `servers`, `ask`, `layout`, `node` | which server is asked, and the connection to it |
 //! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
 //! | `open`, `options`, `address`, `settings`, `durability` | opening a store, and what its servers promise |
-//! | `survey`, `lookout` | the settings of all servers and replicas, also while the store is open |
+//! | `survey`, `lookout`, `outage` | settings of all servers and replicas, and whether they take writes, also while the store is open |
 //! | `hints` | what processes tell each other, and may be lost |
 //! | `witness` | what was answered, held against servers that take over |
 //! | `queue`, `time` | where there may be work; the time that is told |
@@ -41,6 +42,7 @@ mod lookout;
 mod node;
 mod open;
 mod options;
+mod outage;
 #[cfg(any(test, feature = "conformance"))]
 mod probe;
 mod queue;

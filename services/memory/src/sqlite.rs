@@ -47,6 +47,7 @@ use crate::port::{
     MemoryWrite, PageToken, ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store,
     StoreError, StoreResult,
 };
+use crate::turns::Turns;
 use async_trait::async_trait;
 use awake::Awake;
 use bytes::Bytes;
@@ -179,6 +180,7 @@ fn unix_ms(options: &SqliteOptions) -> i64 {
 
 fn shared(options: SqliteOptions, holder: Vec<u8>) -> Shared {
     Shared {
+        turns: Turns::default(),
         limits: options.limits,
         time: Time::new(options.clock),
         hub: Arc::new(Hub::new()),

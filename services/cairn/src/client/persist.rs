@@ -21,6 +21,8 @@ struct Patience {
     until: Instant,
     /// What was told of it last.
     told: String,
+    /// What was asked for may have happened, although nobody has said so.
+    may_have_happened: bool,
 }
 
 impl Client<'_> {
@@ -85,6 +87,7 @@ impl Client<'_> {
         Patience {
             until: Instant::now() + self.context().config().client.wait,
             told: String::new(),
+            may_have_happened: false,
         }
     }
 
@@ -101,6 +104,7 @@ impl Client<'_> {
 
     /// Waits for as long as the server says, and says so once.
     async fn wait_for(&self, error: RpcError, patience: &mut Patience) -> Result<(), CliError> {
+        patience.may_have_happened |= error.reason_name() == OUTCOME_UNKNOWN;
         let pause = error.retry_delay().unwrap_or(PAUSE).max(PAUSE);
         let most = self.context().config().client.wait;
         if Instant::now() + pause > patience.until {
@@ -121,7 +125,11 @@ impl Client<'_> {
         }
         tokio::select! {
             () = self.context().stop.cancelled() => {
-                Err(CliError::new("interrupted; nothing was started").code(INTERRUPTED))
+                let what = match patience.may_have_happened {
+                    true => "interrupted; what was asked for may have happened",
+                    false => "interrupted; nothing was done",
+                };
+                Err(CliError::new(what).code(INTERRUPTED))
             }
             () = tokio::time::sleep(pause) => Ok(()),
         }

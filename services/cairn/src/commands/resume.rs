@@ -100,7 +100,11 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         session: what.session.clone(),
         accept_loss: args.accept_loss,
     };
-    client.orchestrator().release_quarantine(release).await?;
+    let released = client.patiently(|mut orchestrator| {
+        let release = release.clone();
+        async move { orchestrator.release_quarantine(release).await }
+    });
+    released.await?;
     if !is_unfinished {
         client.finish().await;
         if !context.json {
@@ -204,11 +208,11 @@ async fn found(client: &Client<'_>, given: Option<&str>) -> Result<Option<Sessio
         return Ok(None);
     };
     let request = GetSessionRequest { session };
-    let answer = client
-        .orchestrator()
-        .get_session(request)
-        .await?
-        .into_inner();
+    let answer = client.patiently(|mut orchestrator| {
+        let request = request.clone();
+        async move { orchestrator.get_session(request).await }
+    });
+    let answer = answer.await?;
     let is_aside = |it: &Session| it.quarantine_reason() != QuarantineReason::Unspecified;
     let session = answer.session;
     Ok(session.filter(|session| is_unfinished(session) || is_aside(session)))

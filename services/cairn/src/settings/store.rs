@@ -268,10 +268,23 @@ fn is_same(name: &str, other: &str) -> bool {
 
 /// Whether somebody who wrote it meant a server: with a scheme, or as host and port.
 fn is_like_address(text: &str) -> bool {
+    !text.starts_with(['.', '/']) && text.split(',').any(is_one_address)
+}
+
+fn is_one_address(text: &str) -> bool {
+    // User and password, or a host of numbers.
+    if text
+        .split_once('@')
+        .is_some_and(|(who, _)| who.contains(':'))
+        || text.starts_with('[')
+    {
+        return true;
+    }
     let Some((before, after)) = text.split_once(':') else {
         return false;
     };
-    let is_port = !after.is_empty() && after.bytes().all(|byte| byte.is_ascii_digit());
+    let port = after.split('/').next().unwrap_or_default();
+    let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let is_store = ["redis", "rediss", "valkey", "valkeys"]
         .iter()
         .any(|name| is_same(name, before));
@@ -292,6 +305,11 @@ mod tests {
             ("redis:/x", false, true),
             ("127.0.0.1:6379", false, true),
             ("host:6379", false, true),
+            ("host:6379/0", false, true),
+            ("me:hush@host", false, true),
+            (":hush@host:6379", false, true),
+            ("[::1]:6379", false, true),
+            ("a,b:6379", false, true),
             (".cairn/cairn.db", false, false),
             ("./host:6379", false, false),
             ("/a/b:6379", false, false),

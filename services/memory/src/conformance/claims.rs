@@ -137,6 +137,22 @@ pub async fn a_tenant_that_queues_much_keeps_no_other_waiting(subject: &Subject)
     assert_eq!([of("large"), of("small"), of("third")], [4, 2, 2]);
 }
 
+pub async fn turns_go_on_from_claim_to_claim(subject: &Subject) {
+    queue(subject, "large", 20).await;
+    queue(subject, "small", 2).await;
+    // Whoever has room for one at a time is as fair.
+    let mut namespaces = Vec::new();
+    for _ in 0..5 {
+        let request = ClaimRequest {
+            max_sessions: 1,
+            ..claim_request("one")
+        };
+        let claims = subject.store.claim(request).await.unwrap().claims;
+        namespaces.extend(claims.into_iter().map(|it| it.key.namespace().to_owned()));
+    }
+    assert_eq!(namespaces, ["large", "small", "large", "small", "large"]);
+}
+
 pub async fn who_wants_no_session_is_told_of_its_own(subject: &Subject) {
     let owner = subject.owned("a", "one").await;
     let other = subject.parked("b").await;

@@ -49,8 +49,7 @@ pub(super) enum Since {
     Nothing,
     /// It does not reach back that far: the store knows.
     Unknown,
-    /// The store has lost events that were seen, and others are in their place: at most so many are
-    /// what they were.
+    /// The store has lost events that were seen: at most so many are what they were.
     Lost(u64),
     /// The session was deleted.
     Ended,
@@ -86,9 +85,9 @@ impl Feed {
         }
     }
 
-    /// Of the events that were seen at most so many are left.
-    pub(super) fn lost(&self, stored: u64) {
-        locked(&self.ring).lost(stored);
+    /// See [`Hub::lost`].
+    pub(super) fn lost(&self, stored: u64, intact: u64) {
+        locked(&self.ring).lost(stored, intact);
         self.changed.send_replace(());
     }
 
@@ -174,12 +173,12 @@ impl Seat {
     }
 
     /// How many of the events up to the cursor are left at most, if some were lost since that was
-    /// asked last. Who has seen none misses none.
+    /// asked last.
     pub(super) fn lost(&mut self, cursor: u64) -> Option<u64> {
         let ring = locked(&self.feed.ring);
         let is_new = ring.losses > self.losses;
         self.losses = ring.losses;
-        (is_new && cursor > 0).then_some(ring.stored)
+        (is_new && cursor > ring.intact).then_some(ring.stored)
     }
 
     /// So many losses had been accepted when the store was read.

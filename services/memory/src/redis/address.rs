@@ -4,7 +4,7 @@ use super::open::OpenError;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _,
-    ProtocolVersion, TlsCertificates,
+    ProtocolVersion, RedisConnectionInfo, TlsCertificates,
 };
 use serde::Deserialize;
 use std::fmt;
@@ -67,6 +67,8 @@ pub(super) struct TlsFiles<'a> {
 #[derive(Clone)]
 pub(super) struct Endpoint {
     info: ConnectionInfo,
+    /// Whether others may reach it without a password, for all that the settings say.
+    allow_exposed: bool,
 }
 
 impl Endpoint {
@@ -99,7 +101,27 @@ impl Endpoint {
         let info = info
             .set_redis_settings(redis)
             .set_tcp_settings(tcp_settings());
-        Ok(Self { info })
+        Ok(Self {
+            info,
+            allow_exposed: false,
+        })
+    }
+
+    /// The same, and whether others may reach it without a password.
+    pub(super) fn allowing(self, allow_exposed: bool) -> Self {
+        Self {
+            allow_exposed,
+            ..self
+        }
+    }
+
+    /// The same for whoever has no user and no password.
+    pub(super) fn of_anybody(&self) -> Self {
+        let nobody = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
+        Self {
+            info: self.info.clone().set_redis_settings(nobody),
+            allow_exposed: self.allow_exposed,
+        }
     }
 
     /// A server at another place that is spoken to in the same way.
@@ -119,6 +141,7 @@ impl Endpoint {
         };
         Self {
             info: self.info.clone().set_addr(addr),
+            allow_exposed: self.allow_exposed,
         }
     }
 
@@ -127,6 +150,7 @@ impl Endpoint {
         let redis = self.info.redis_settings().clone().set_db(0);
         Self {
             info: self.info.clone().set_redis_settings(redis),
+            allow_exposed: self.allow_exposed,
         }
     }
 
@@ -152,14 +176,18 @@ impl Endpoint {
     }
 
     /// Whether others than this machine can reach the server, and it lets them in without a
-    /// password, as far as the address tells.
+    /// password, as far as the address tells, and they may not.
     pub(super) fn is_exposed(&self) -> bool {
         let host = self.host();
         let is_local = host == "localhost"
             || host
                 .parse::<IpAddr>()
                 .is_ok_and(|address| address.is_loopback());
-        !is_local && self.info.redis_settings().password().is_none()
+        !is_local && self.info.redis_settings().password().is_none() && !self.allow_exposed
+    }
+
+    pub(super) fn may_be_exposed(&self) -> bool {
+        self.allow_exposed
     }
 
     pub(super) fn client(&self) -> redis::RedisResult<Client> {

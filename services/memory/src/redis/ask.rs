@@ -47,7 +47,7 @@ impl Servers {
                     self.stale();
                     tokio::time::sleep(MOVING).await;
                 }
-                Some((_, trouble)) if trouble.is_moving() && attempt < ATTEMPTS => {
+                Some((_, trouble)) if trouble.is_elsewhere() && attempt < ATTEMPTS => {
                     tokio::time::sleep(MOVING).await;
                 }
                 failure => {

@@ -11,7 +11,7 @@ use super::queue::LOOK_AGAIN;
 use super::script::{Odd, Reply};
 use crate::hub::Listener;
 use crate::port::{Claim, ClaimRequest, Claims, SessionKey, StoreError, StoreResult};
-use crate::turns::{WINDOW, in_turn};
+use crate::turns::WINDOW;
 use futures::future::try_join;
 use redis::Value;
 use std::collections::HashSet;
@@ -274,13 +274,16 @@ impl Inner {
             }));
         }
         candidates.sort_unstable();
-        if kind == Kind::Due {
-            candidates = in_turn(candidates, |candidate| {
-                keys::namespace_of(&candidate.member)
-            });
-        }
-        candidates.truncate(room);
-        Ok(candidates)
+        Ok(match kind {
+            Kind::Due => {
+                let turns = &self.queue.turns;
+                turns.take(candidates, room, |it| keys::namespace_of(&it.member))
+            }
+            Kind::Expired => {
+                candidates.truncate(room);
+                candidates
+            }
+        })
     }
 
     /// Those of the hinted sessions that are still the owner's and still have something to do.

@@ -27,7 +27,7 @@ impl Inner {
 }
 
 /// What a server says of its memory. What it keeps for replicas does not count, for it neither.
-fn fill(text: &str) -> Option<Fill> {
+pub(super) fn fill(text: &str) -> Option<Fill> {
     let field = |name: &str| -> Option<u64> {
         let mut lines = text.lines();
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

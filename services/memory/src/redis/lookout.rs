@@ -30,7 +30,7 @@ pub(super) struct Lookout {
     task: Mutex<State>,
 }
 
-/// The task begins when there is a server to look at.
+/// The task begins when there is a server to look at, or to look for.
 enum State {
     Idle,
     Looking(AbortHandle),
@@ -70,8 +70,9 @@ impl Lookout {
     }
 
     /// A call failed: what keeps the servers from answering is looked for, once for many calls.
-    pub(super) fn call_failed(&self) {
+    pub(super) fn call_failed(self: &Arc<Self>) {
         self.failed.notify_one();
+        self.begin();
     }
 
     /// Whether the store has to keep what it answers, and does not.
@@ -82,6 +83,10 @@ impl Lookout {
     /// A server is another than it was, or the first: its settings are looked at soon.
     pub(super) fn look_soon(self: &Arc<Self>) {
         self.changed.notify_one();
+        self.begin();
+    }
+
+    fn begin(self: &Arc<Self>) {
         let mut state = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, State::Idle) {
             let task = tokio::spawn(self.clone().look_on());
@@ -129,7 +134,7 @@ impl Lookout {
         let survey = survey(&self.plan, &layout).await;
         let outages = survey.outages();
         let takes_writes = outages.is_empty();
-        self.note(outages);
+        self.note(&outages);
         let mut picture = self.picture.lock().await;
         let whole = picture.take_in(survey);
         let durability = picture.durability();
@@ -141,17 +146,14 @@ impl Lookout {
         whole.and(takes_writes.then_some(()).ok_or(InPart))
     }
 
-    /// What an outage is may change from look to look; that there is one is told once.
-    fn note(&self, outages: Vec<String>) {
-        let known = self.outages.send_replace(outages);
-        let outages = self.outages.borrow();
-        match (known.is_empty(), outages.is_empty()) {
-            (true, false) => {
-                let reason = outages.join("; ");
-                tracing::warn!(reason, "the store takes no writes for now");
-            }
-            (false, true) => tracing::info!("the store takes writes again"),
-            _ => {}
+    /// Each outage is told once.
+    fn note(&self, outages: &[String]) {
+        let known = self.outages.send_replace(outages.to_vec());
+        if !outages.is_empty() && gist(&known) != gist(outages) {
+            let reason = outages.join("; ");
+            tracing::warn!(reason, "the store takes no writes for now");
+        } else if outages.is_empty() && !known.is_empty() {
+            tracing::info!("the store takes writes again");
         }
     }
 
@@ -165,4 +167,10 @@ impl Lookout {
             );
         }
     }
+}
+
+/// What outages are about, without how many bytes it is just now.
+fn gist(outages: &[String]) -> String {
+    let all = outages.join("; ");
+    all.chars().filter(|c| !c.is_ascii_digit()).collect()
 }

@@ -1,7 +1,7 @@
 //! One server, and the one connection over which commands go to it.
 
 use super::address::Endpoint;
-use super::failure::{Effect, failed, is_misplaced, unreachable};
+use super::failure::{Effect, failed, is_elsewhere, is_misplaced, unreachable};
 use crate::port::{StoreError, StoreResult};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, PushKind, RedisError, Value};
@@ -39,13 +39,9 @@ impl Trouble {
         matches!(self, Self::Failed(error) if is_misplaced(error))
     }
 
-    /// Whether its keys are on their way to another server.
-    pub(super) fn is_moving(&self) -> bool {
-        use redis::{
-            ErrorKind::Server,
-            ServerErrorKind::{Ask, TryAgain},
-        };
-        matches!(self, Self::Failed(error) if matches!(error.kind(), Server(Ask | TryAgain)))
+    /// Whether its keys are on their way to another server, or there.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Failed(error) if is_elsewhere(error))
     }
 
     /// What to tell of a command that changes nothing.

@@ -7,8 +7,8 @@ use super::keys::{Names, PARTITIONS};
 use super::layout::{Layout, Plan};
 use super::node::{Node, Trouble};
 use super::options::{RedisConfig, RedisMode, RedisOptions};
+use super::outage::Outage;
 use super::script::Reply;
-use super::settings::Outage;
 use super::survey::{Picture, Said, survey};
 use crate::port::StoreError;
 use redis::Pipeline;
@@ -135,7 +135,7 @@ async fn check(
 ) -> Result<(Picture, Vec<String>), OpenError> {
     for node in layout.nodes() {
         let server = node.name();
-        if node.endpoint.is_exposed() && !config.allow_exposed {
+        if node.endpoint.is_exposed() {
             return Err(OpenError::Exposed { server });
         }
     }
@@ -177,7 +177,10 @@ fn plan(config: &RedisConfig, names: &Names) -> Result<Plan, OpenError> {
         authorities: config.ca_file.as_deref(),
         client: config.client_certificate.as_ref(),
     };
-    let endpoint = |url| Endpoint::parse(url, files);
+    let endpoint = |url| {
+        let endpoint = Endpoint::parse(url, files)?;
+        Ok::<_, OpenError>(endpoint.allowing(config.allow_exposed))
+    };
     let endpoints = config.urls.iter().map(endpoint);
     let endpoints: Vec<_> = endpoints.collect::<Result<_, _>>()?;
     let plan = match (config.mode, &endpoints[..]) {

@@ -88,7 +88,7 @@ pub struct RedisOptions {
     /// called among others, follow from it. Two stores with the same seed must not be open at once.
     pub seed: u64,
     /// How often the servers' settings are looked at while the store is open, besides when a server
-    /// is another than it was.
+    /// is another than it was or a call failed, and each second until all is well then.
     pub look_again: Duration,
     /// Checks that the store does without.
     #[cfg(debug_assertions)]

@@ -2,6 +2,7 @@
 
 use super::keys::PARTITIONS;
 use crate::hub::Hub;
+use crate::turns::Turns;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,8 @@ pub(super) struct Queue {
     look_at: Mutex<Instant>,
     dice: AtomicU64,
     strange: Mutex<BTreeSet<String>>,
+    /// Which namespace had its turn when.
+    pub(super) turns: Turns,
 }
 
 /// Sessions that only others can claim are remembered up to so many.
@@ -32,6 +35,7 @@ impl Queue {
             look_at: Mutex::new(Instant::now()),
             dice: AtomicU64::new(seed),
             strange: Mutex::default(),
+            turns: Turns::default(),
         }
     }
 

@@ -221,6 +221,9 @@ impl Servers {
         loop {
             let standing = Standing::of(node, &live).await?;
             if !standing.is_master {
+                // Another may be, and what this one had may become another's.
+                self.stale();
+                self.vouched_times.fetch_add(1, Ordering::AcqRel);
                 // Whatever it lacks it may still get.
                 return Ok(live);
             }

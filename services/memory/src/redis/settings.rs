@@ -2,9 +2,11 @@
 
 use super::failure::{Effect, failed};
 use super::node::{Node, Trouble};
+use super::outage::{Outage, SAVE, STOP_AFTER_SAVE, outage};
 use crate::port::StoreResult;
 use redis::Value;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// The oldest version with what the scripts use.
 const OLDEST: u32 = 7;
@@ -18,26 +20,12 @@ pub(super) struct Settings {
     pub(super) replicas: u32,
     /// Where they are, as far as they are known to it: host and port.
     pub(super) replicas_at: Vec<(String, u16)>,
+    /// It answers whoever can reach it, without a password.
+    pub(super) lets_everybody_in: bool,
     /// Why it takes no writes now, if that is known.
     pub(super) outage: Option<Outage>,
     /// `None` if the user may not look at them.
     pub(super) values: Option<BTreeMap<String, String>>,
-}
-
-/// Why a server that is meant to takes no writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Outage {
-    #[error("it is a replica: name the master, or the sentinels")]
-    Replica,
-    #[error("it is a sentinel: set store.redis.mode to sentinel")]
-    Sentinel,
-    #[error(
-        "it has used {used} bytes of memory, and its maxmemory is {most}: give it more, or let \
-         sessions end (store.retention.after)"
-    )]
-    Full { used: u64, most: u64 },
-    #[error("it could not write its log to the disk")]
-    Disk,
 }
 
 /// The settings that promises depend on: what they must be, and what is lost otherwise.
@@ -65,13 +53,17 @@ pub(super) const NEEDED: [(&str, &str, &str); 4] = [
 ];
 
 /// How many replicas a master needs to have near to take a write; 0 if it needs none.
-const MIN_REPLICAS: &str = "min-replicas-to-write";
+pub(super) const MIN_REPLICAS: &str = "min-replicas-to-write";
 
 /// 0 at a replica that Sentinel never makes a master.
 const PRIORITY: &str = "replica-priority";
 
 /// `yes` at a replica that never takes over in a cluster by itself.
 const NO_FAILOVER: &str = "cluster-replica-no-failover";
+
+/// Where the server listens, and whether it lets nobody else in as long as it has no password.
+const BIND: &str = "bind";
+const PROTECTED: &str = "protected-mode";
 
 /// What is not as it must be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,15 +94,25 @@ impl Settings {
         for (name, ..) in NEEDED {
             config.arg(name);
         }
-        config.arg(&[MIN_REPLICAS, PRIORITY, NO_FAILOVER]);
+        config.arg(&[
+            MIN_REPLICAS,
+            PRIORITY,
+            NO_FAILOVER,
+            SAVE,
+            STOP_AFTER_SAVE,
+            BIND,
+            PROTECTED,
+        ]);
         let info = told(node, node.send(&info).await)?;
         let config = told(node, node.send(&config).await)?;
+        let values = config.map(values);
         Ok(Self {
             version: field(info.as_ref(), "redis_version").unwrap_or_default(),
             replicas: replicas(info.as_ref()),
             replicas_at: replicas_at(info.as_ref()),
-            outage: outage(info.as_ref()),
-            values: config.map(values),
+            lets_everybody_in: false,
+            outage: outage(info.as_ref(), values.as_ref()),
+            values,
         })
     }
 
@@ -136,6 +138,18 @@ impl Settings {
         }
     }
 
+    /// Whether others than its own machine reach it, and it is for a password to keep them out.
+    pub(super) fn listens_to_others(&self) -> bool {
+        let is_local = |address: &str| {
+            let address = address.trim_start_matches('-');
+            address == "localhost" || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+        };
+        let mut addresses = self.value(BIND).unwrap_or("127.0.0.1").split_whitespace();
+        // Without any it listens on all.
+        let is_bound = addresses.clone().next().is_some();
+        self.value(PROTECTED) == Some("no") && !(is_bound && addresses.all(is_local))
+    }
+
     fn value(&self, name: &str) -> Option<&str> {
         self.values.as_ref()?.get(name).map(String::as_str)
     }
@@ -151,6 +165,14 @@ impl Settings {
             let text = format!(
                 "its version is {}, and 7.0 or later is needed",
                 self.version
+            );
+            findings.wrong.push(text);
+        }
+        if self.lets_everybody_in {
+            let bind = self.value(BIND).unwrap_or_default();
+            let text = format!(
+                "it lets everybody in: it listens on {bind:?} without protected-mode, and asks for no \
+                 password (store.redis.allow_exposed allows that)"
             );
             findings.wrong.push(text);
         }
@@ -189,28 +211,11 @@ fn told(node: &Node, answer: Result<Value, Trouble>) -> StoreResult<Option<Value
     }
 }
 
-fn field(info: Option<&Value>, name: &str) -> Option<String> {
+pub(super) fn field(info: Option<&Value>, name: &str) -> Option<String> {
     let text = text(info?)?;
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.map(|value| value.trim().to_owned())
-}
-
-fn outage(info: Option<&Value>) -> Option<Outage> {
-    let is = |name, value| field(info, name).as_deref() == Some(value);
-    let number = |name| field(info, name).and_then(|it| it.parse::<u64>().ok());
-    if is("redis_mode", "sentinel") {
-        return Some(Outage::Sentinel);
-    }
-    // One that somebody made writable is meant.
-    if is("role", "slave") && !is("slave_read_only", "0") {
-        return Some(Outage::Replica);
-    }
-    if is("aof_last_write_status", "err") {
-        return Some(Outage::Disk);
-    }
-    let (used, most) = (number("used_memory")?, number("maxmemory")?);
-    (most > 0 && used >= most).then_some(Outage::Full { used, most })
 }
 
 fn replicas(info: Option<&Value>) -> u32 {
@@ -250,7 +255,7 @@ fn values(config: Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn text(value: &Value) -> Option<String> {
+pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),

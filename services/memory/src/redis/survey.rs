@@ -82,11 +82,28 @@ fn replicas(layout: &Layout, masters: &[Said], known: Vec<Endpoint>) -> Vec<Endp
 }
 
 async fn ask_master(node: Arc<Node>) -> Said {
+    let mut settings = Settings::of(&node).await;
+    if let Ok(settings) = &mut settings
+        && settings.listens_to_others()
+        && !node.endpoint.may_be_exposed()
+    {
+        settings.lets_everybody_in = lets_everybody_in(&node).await;
+    }
     Said {
         server: node.name(),
         is_replica: false,
-        settings: Settings::of(&node).await,
+        settings,
     }
+}
+
+/// Whether a server answers whoever has no password.
+async fn lets_everybody_in(node: &Node) -> bool {
+    let Ok(anybody) = Node::new(node.endpoint.of_anybody()) else {
+        return false;
+    };
+    let ping = redis::cmd("PING");
+    let answered = tokio::time::timeout(PATIENCE, anybody.send(&ping)).await;
+    answered.is_ok_and(|answer| answer.is_ok())
 }
 
 /// `None` if it is never to take over.

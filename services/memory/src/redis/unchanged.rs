@@ -30,8 +30,8 @@ pub(super) struct Moment {
 enum Seen {
     /// It was read at this moment, and before that at none or at another.
     Once(Moment),
-    /// It was read at this moment more than once.
-    Again(Moment, Arc<MemoryList>),
+    /// It was read at this moment more than once; and how much it takes.
+    Again(Moment, Arc<MemoryList>, usize),
 }
 
 /// Session memory that may not have changed. What was not asked for the longest goes first.
@@ -61,19 +61,23 @@ impl Unchanged {
         };
         match seen {
             Seen::Once(_) => None,
-            Seen::Again(moment, list) => Some((moment, list)),
+            Seen::Again(moment, list, _) => Some((moment, list)),
         }
     }
 
     /// It was read.
     pub(super) fn was_read(&self, key: &SessionKey, moment: Moment, list: &MemoryList) {
-        let mut halves = self.lock();
-        let before = halves.take(key);
+        let before = self.lock().take(key);
         let is_again = before.is_some_and(|seen| *seen.moment() == moment);
-        let seen = match is_again && size(list) <= ROOM / 4 {
-            true => Seen::Again(moment, Arc::new(list.clone())),
+        // Copied while nobody waits.
+        let size = FRAME + size(list);
+        let seen = match is_again && size <= ROOM / 4 {
+            true => Seen::Again(moment, Arc::new(list.clone()), size),
             false => Seen::Once(moment),
         };
+        let mut halves = self.lock();
+        // Somebody else may have read it meanwhile.
+        halves.take(key);
         halves.put(key, seen);
     }
 
@@ -104,14 +108,14 @@ impl Halves {
 impl Seen {
     fn moment(&self) -> &Moment {
         match self {
-            Self::Once(moment) | Self::Again(moment, _) => moment,
+            Self::Once(moment) | Self::Again(moment, ..) => moment,
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
             Self::Once(_) => FRAME,
-            Self::Again(_, list) => FRAME + size(list),
+            Self::Again(_, _, bytes) => *bytes,
         }
     }
 }

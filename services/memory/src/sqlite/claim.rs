@@ -7,7 +7,7 @@ use super::schema::{to_i64, to_u64};
 use crate::aside;
 use crate::hub::{Hub, Listener};
 use crate::port::{Claim, ClaimRequest, Claims, Lease, Quarantine, SessionKey, StoreResult};
-use crate::turns::{WINDOW, in_turn};
+use crate::turns::WINDOW;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -201,9 +201,10 @@ impl ClaimOp {
             if candidates.is_empty() {
                 break;
             }
+            let turns = &tx.shared.turns;
             let candidates = match window {
                 0 => candidates,
-                _ => in_turn(candidates, |candidate| candidate.key.namespace()),
+                _ => turns.take(candidates, missing, |candidate| candidate.key.namespace()),
             };
             for candidate in candidates.into_iter().take(missing) {
                 claims.extend(self.take_or_set_aside(tx, candidate)?);

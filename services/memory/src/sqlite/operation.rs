@@ -2,6 +2,7 @@
 
 use crate::hub::Hub;
 use crate::port::{Limits, SessionKey, StoreError, StoreResult};
+use crate::turns::Turns;
 use cairn_rpc::Clock;
 use rusqlite::Connection;
 use std::cell::Cell;
@@ -59,6 +60,8 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) time: Time,
     pub(super) hub: Arc<Hub>,
+    /// Which namespace had its turn when.
+    pub(super) turns: Turns,
     /// Names this opening of the store.
     pub(super) holder: Vec<u8>,
     /// Owners that die with this process.

@@ -93,6 +93,15 @@ impl RedisSentinel {
         self.replica.ask(&["REPLICAOF", "127.0.0.1", "1"]);
     }
 
+    /// Tells the sentinels to make the replica the master, while both live.
+    pub fn begin_failover(&self) {
+        // It takes a while before it trusts the replica.
+        wait_until("a failover", || {
+            let begun = self.sentinels[0].ask(&["SENTINEL", "FAILOVER", Self::MASTER]);
+            begun.contains("OK") || begun.contains("INPROG")
+        });
+    }
+
     /// Waits until the replica has taken the place of the master, which was killed.
     ///
     /// # Panics

@@ -25,6 +25,8 @@ pub(super) struct Ring {
     pub(super) losses: u64,
     /// How many events of those before the last of these losses are left at most.
     pub(super) stored: u64,
+    /// Who has seen no more than these misses none.
+    pub(super) intact: u64,
     /// How many losses had been accepted when that was learned which is here.
     pub(super) accepted_losses: u64,
     pub(super) ended: bool,
@@ -76,12 +78,13 @@ impl Ring {
         true
     }
 
-    pub(super) fn lost(&mut self, stored: u64) {
+    pub(super) fn lost(&mut self, stored: u64, intact: u64) {
         self.forget();
         self.known = 0;
         self.seen = None;
         self.losses += 1;
         self.stored = stored;
+        self.intact = intact;
     }
 
     /// What was learned before the last of so many losses was accepted does not count any more.

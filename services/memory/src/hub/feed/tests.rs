@@ -132,7 +132,7 @@ fn the_last_event_that_was_seen_is_known_until_it_is_lost() {
     feed.saw(Fingerprint::of(8, b"d"));
     feed.saw(Fingerprint::of(7, b"c"));
     assert_eq!(seen(), of(8, "d"));
-    feed.lost(7);
+    feed.lost(7, 0);
     assert_eq!((seen(), feed.since(8)), (None, Since::Unknown));
     feed.saw(Fingerprint::of(8, b"D"));
     feed.looked(7);
@@ -165,7 +165,7 @@ fn a_loss_is_told_once_to_those_who_may_have_seen_it() {
     let key = SessionKey::new("n", "s");
     let (mut one, mut fresh) = (Seat::take(&hub, &key), Seat::take(&hub, &key));
     hub.appended(&key, 1, &bytes("abc"));
-    hub.lost(&key, 2);
+    hub.lost(&key, 2, 0);
     let mut late = Seat::take(&hub, &key);
     assert_eq!(one.look(3), Since::Lost(2));
     assert_eq!(fresh.look(0), Since::Unknown);

@@ -8,6 +8,9 @@ use crate::redis::script::Reply;
 use redis::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Other sentinels that are known at most: in the course of time each may get another address.
+const MOST: usize = 16;
+
 /// Sentinels, and the master that they watch over.
 #[derive(Debug)]
 pub(in crate::redis) struct Sentinels {
@@ -60,25 +63,36 @@ impl Sentinels {
 
     /// Asks the sentinels for the master's replicas, and for each other.
     pub(super) async fn replicas(&self) -> StoreResult<Vec<Endpoint>> {
-        self.learn().await?;
+        match self.ask("SENTINELS", places).await {
+            Ok(told) => self.learn(told),
+            // Their user may not be allowed to ask. Those that are configured are known.
+            Err(error) => tracing::debug!(%error, "what other sentinels there are is not told"),
+        }
         let replicas = self.ask("REPLICAS", places).await?.into_iter();
         let replicas = replicas.map(|(host, port)| self.template.at(&host, port));
         Ok(replicas.collect())
     }
 
-    async fn learn(&self) -> StoreResult<()> {
-        let told = self.ask("SENTINELS", places).await?;
-        let all = self.all();
-        let mut others = Vec::new();
+    /// No sentinel tells of itself, and one that has just begun knows of none: whoever was told of
+    /// once stays known, as long as there are not too many.
+    fn learn(&self, told: Vec<(String, u16)>) {
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         for (host, port) in told {
             let endpoint = self.named[0].endpoint.at(&host, port);
-            let is_named = |node: &Arc<Node>| node.endpoint.place() == endpoint.place();
-            if !self.named.iter().any(is_named) {
-                others.push(node_at(endpoint, &all)?);
+            let is_same = |node: &Arc<Node>| node.endpoint.place() == endpoint.place();
+            if self.named.iter().any(is_same) {
+                continue;
+            }
+            match others.iter().position(is_same) {
+                Some(place) => others[..=place].rotate_right(1),
+                None => {
+                    let node = Node::new(endpoint).ok().map(Arc::new);
+                    others.splice(0..0, node);
+                }
             }
         }
-        *self.others.lock().unwrap_or_else(PoisonError::into_inner) = others;
-        Ok(())
+        // Those that were told of last are in front.
+        others.truncate(MOST);
     }
 
     async fn ask<T: Send>(
@@ -114,4 +128,41 @@ fn place(mut fields: Reply) -> Option<(String, u16)> {
         }
     }
     host.zip(port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redis::address::TlsFiles;
+
+    fn places(sentinels: &Sentinels) -> Vec<String> {
+        let all = sentinels.all().into_iter();
+        all.map(|node| node.endpoint.place()).collect()
+    }
+
+    #[test]
+    fn whoever_was_told_of_stays_known_though_no_sentinel_tells_of_itself() {
+        let endpoint = |url: &str| Endpoint::parse(&url.into(), TlsFiles::default()).unwrap();
+        let named = Node::new(endpoint("redis://a:1")).unwrap();
+        let sentinels = Sentinels::new(vec![Arc::new(named)], "m", endpoint("redis://m:1"));
+        let learn = |told: &[&str]| {
+            sentinels.learn(told.iter().map(|host| ((*host).to_owned(), 1)).collect());
+            places(&sentinels)
+        };
+        assert_eq!(learn(&["b", "c"]), ["a:1", "c:1", "b:1"]);
+        let nodes = sentinels.all();
+        assert_eq!(learn(&["a", "c"]), ["a:1", "c:1", "b:1"]);
+        assert_eq!(learn(&["a", "b"]), ["a:1", "b:1", "c:1"]);
+        assert_eq!(learn(&[]), ["a:1", "b:1", "c:1"]);
+        assert!(
+            sentinels
+                .all()
+                .iter()
+                .all(|it| nodes.iter().any(|node| Arc::ptr_eq(it, node)))
+        );
+        let many: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let known = learn(&many);
+        assert_eq!((known.len(), known[1].as_str()), (1 + MOST, "n39:1"));
+    }
 }

@@ -75,6 +75,9 @@ impl Witness {
         if lost.len() < found {
             checked = Checked::InPart;
         }
+        // Also just now.
+        let (accepted, lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(Lost::is_accepted);
+        self.tell_accepted(node, &accepted);
         if !lost.is_empty() {
             self.tell(node, &lost);
         }
@@ -205,15 +208,16 @@ impl Witness {
             .into_iter()
             .skip(1);
         let (mut settled, mut failure) = (Vec::new(), None);
-        for it in lost {
+        for mut it in lost {
             let is_left = matches!(it.stored, Stored::At(_));
             let answer = is_left.then(|| done.next()).flatten();
-            match answer.map(|answer| answer.map(is_new)) {
-                // Somebody else may have been faster, and has told.
-                Some(Ok(true)) => aside::tell(&it.key, Quarantine::WritesLost),
+            match answer.map(|answer| answer.map(set_aside)) {
+                Some(Ok(Some(1))) => aside::tell(&it.key, Quarantine::WritesLost),
+                Some(Ok(Some(-1))) => it.accept(),
                 Some(Err(error)) if is_elsewhere(&error) => continue,
                 Some(Err(error)) => failure = Some(error),
-                Some(Ok(false)) | None => {}
+                // Somebody else was faster, and has told.
+                Some(Ok(_)) | None => {}
             }
             settled.push(it);
         }
@@ -288,9 +292,9 @@ impl Witness {
                 Stored::Nothing | Stored::Deleted => 0,
             };
             match loss {
-                // Who follows it looks for itself.
-                Loss::Behind => self.hub.looked(key, last_seq),
-                Loss::Overwritten { seq } => self.hub.lost(key, seq.saturating_sub(1)),
+                Loss::Behind => self.hub.lost(key, last_seq, last_seq),
+                // Others before it may be others, too.
+                Loss::Overwritten { seq } => self.hub.lost(key, seq.saturating_sub(1), 0),
             }
         }
     }
@@ -301,8 +305,11 @@ impl Witness {
     }
 }
 
-/// Whether the script has set a session aside that was not.
-fn is_new(answer: Value) -> bool {
+/// What the script of that name answers for a session, if it did not refuse.
+fn set_aside(answer: Value) -> Option<i64> {
     let words = Reply::new(answer).and_then(|mut words| Ok((words.text()?, words.int()?)));
-    words.is_ok_and(|(word, new)| word == "ok" && new == 1)
+    words
+        .ok()
+        .filter(|(word, _)| word == "ok")
+        .map(|(_, new)| new)
 }

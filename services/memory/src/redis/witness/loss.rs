@@ -23,6 +23,13 @@ pub(super) struct Lost {
 }
 
 impl Lost {
+    /// Somebody has accepted it since the session was looked at.
+    pub(super) fn accept(&mut self) {
+        if let Stored::At(stored) = &mut self.stored {
+            stored.accepted_losses = self.known.accepted_losses + 1;
+        }
+    }
+
     /// Whether somebody has accepted a loss since that was known which is gone.
     pub(super) fn is_accepted(&self) -> bool {
         let known = self.known.accepted_losses;
@@ -117,13 +124,15 @@ mod tests {
             let stored = Stored::At(stored);
             let found = loss(&known, stored, None);
             assert_eq!(found, Some(Loss::Behind), "{known:?} {stored:?}");
-            let lost = Lost {
+            let mut lost = Lost {
                 key: SessionKey::new("n", "s"),
                 known,
                 stored,
                 loss: Loss::Behind,
             };
             assert_eq!(lost.is_accepted(), want, "{known:?} {stored:?}");
+            lost.accept();
+            assert!(lost.is_accepted(), "{known:?} {stored:?}");
         }
     }
 

@@ -191,29 +191,39 @@ async fn timed_subject() -> Subject {
     }
 }
 
+/// All that a store does.
+mod with_the_rights_of_the_template {
+    use super::subject;
+
+    cairn_memory::conformance!(subject);
+}
+
 #[tokio::test]
-async fn the_rights_of_the_template_suffice() {
-    macro_rules! all {
-        ($($case:ident)+) => {
-            $(conformance::$case(&subject().await).await;)+
-        };
+async fn an_open_server_is_told_of_whatever_its_address() {
+    let server = RedisServer::with(&[("protected-mode", "no"), ("bind", "* -::*")]);
+    for (config, is_told) in [
+        (RedisConfig::standalone(server.url()), true),
+        (
+            // A password does not help if none is asked for.
+            RedisConfig::standalone(server.url().replace("//", "//:any@")),
+            true,
+        ),
+        (
+            RedisConfig {
+                allow_exposed: true,
+                ..RedisConfig::standalone(server.url())
+            },
+            false,
+        ),
+    ] {
+        let durability = RedisStore::examine(&config).await.unwrap();
+        let reasons = durability.to_string();
+        assert_eq!(reasons.contains("lets everybody in"), is_told, "{reasons}");
     }
-    all! {
-        sessions_are_listed_newest_first_in_pages
-        a_released_session_is_claimable_at_once
-        a_waiting_owner_is_told_of_a_command
-        renewing_tells_what_is_lost
-        a_session_set_aside_is_released_by_hand
-        memory_is_listed_sorted
-        memory_is_removed_and_cleared
-        an_owners_memory_writes_come_with_its_commit
-        the_nearest_checkpoint_is_found
-        a_blob_comes_back
-        following_goes_on_with_what_comes
-        what_is_published_reaches_who_listens_in_order
-        deleting_removes_everything
-    }
-    subject().await.store.queued().await.unwrap();
+    server.ask(&["CONFIG", "SET", "requirepass", "secret"]);
+    let config = RedisConfig::standalone(server.url().replace("//", "//:secret@"));
+    let durability = RedisStore::examine(&config).await.unwrap();
+    assert_eq!(durability, Durability::Durable);
 }
 
 #[tokio::test]
