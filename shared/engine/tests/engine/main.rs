@@ -9,6 +9,7 @@ mod asking;
 mod budget;
 mod budgets;
 mod budgets_time;
+mod checkpoints;
 mod commands;
 mod context;
 mod control;

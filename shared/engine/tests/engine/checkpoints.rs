@@ -1,0 +1,63 @@
+//! Checkpoints as bytes: `checkpoint-VERSION.hex` is one of this version, and is never changed. A form
+//! of the state that is another is another version, with a file of its own; of older versions nothing
+//! is read, and the journal is folded instead.
+
+use crate::world::{World, graph, look, model_step, send, tool_step};
+use cairn_engine::decide::Input;
+use cairn_engine::state::Session;
+use std::fmt::Write as _;
+
+const GOLDEN: &str = include_str!("checkpoint-6.hex");
+
+/// A run with something of all that a state has: steps that have ended, run and wait, and a call in
+/// doubt.
+fn world() -> World {
+    let mut world = World::with_plan(graph(vec![
+        model_step("a"),
+        tool_step("b", "look"),
+        tool_step("c", "send"),
+        model_step("d"),
+    ]));
+    world.result(2, 0, "seen");
+    world.reply(1, "I look.", &[look()]);
+    world.result(1, 0, "15 files");
+    world.complete(1, "All seen.");
+    world.reply(4, "I send.", &[look(), send()]);
+    world.decide(Input::TakenOver { holder_dead: false });
+    world
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits = hex.trim().as_bytes().chunks(2);
+    let text = digits.map(|pair| std::str::from_utf8(pair).unwrap());
+    text.map(|pair| u8::from_str_radix(pair, 16).unwrap())
+        .collect()
+}
+
+#[test]
+fn another_form_of_the_state_is_another_version() {
+    let session = world().session;
+    let stored = hex(&session.to_checkpoint().unwrap());
+    assert_eq!(stored, GOLDEN.trim(), "raise the version, and add a file");
+    assert_eq!(Session::from_checkpoint(&bytes(GOLDEN)), Some(session));
+}
+
+#[test]
+fn what_another_version_wrote_is_not_read() {
+    let golden = bytes(GOLDEN);
+    for version in (0..=u8::MAX).filter(|version| *version != golden[0]) {
+        let mut other = golden.clone();
+        other[0] = version;
+        assert_eq!(Session::from_checkpoint(&other), None, "{version}");
+    }
+    assert_eq!(Session::from_checkpoint(&golden[..golden.len() - 1]), None);
+    assert_eq!(Session::from_checkpoint(&[]), None);
+}
