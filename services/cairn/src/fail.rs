@@ -1,6 +1,6 @@
 //! Fail points, for tests of crashes: debug builds only.
 //!
-//! `CAIRN_FAIL_COMMIT=before:7` or `after:7` kills this process around the seventh COMMIT of the
+//! `CAIRN_FAIL_COMMIT=before:7` or `after:7` kills this process around the seventh commit of the
 //! store, as `kill -9` would; `count:/path/file` appends a line to a file for each.
 //!
 //! `CAIRN_SABOTAGE=fencing,duplicates,leases` takes checks out, one or several: the store takes
@@ -9,8 +9,8 @@
 
 use crate::error::CliError;
 use cairn_boot::Environment;
+use cairn_memory::fail_point::{CommitHook, When};
 use cairn_memory::sabotage::Sabotage;
-use cairn_memory::sqlite::{CommitHook, When};
 use rustix::process::{Signal, getpid, kill_process};
 use std::fs::OpenOptions;
 use std::io::Write as _;

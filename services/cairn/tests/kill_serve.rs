@@ -1,5 +1,5 @@
-//! Kill -9 of `cairn serve` before and after every commit of a run, under a client that watches and
-//! asks again.
+//! Kill -9 of `cairn serve` before and after every commit of a run, of tools alone and of a goal, under
+//! a client that watches and asks again: over a file, over Redis, and over a cluster.
 
 #![allow(
     clippy::expect_used,
@@ -8,19 +8,34 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[path = "support/place.rs"]
+mod place;
 mod support;
 
 #[path = "kill_serve/watcher.rs"]
 mod watcher;
 
 use cairn_proto::event as wire;
-use cairn_testkit::{Journal, Site};
-use support::chain;
+use cairn_rpc::{Address, Link};
+use cairn_testkit::site::Running;
+use cairn_testkit::{Journal, TestStore};
+use futures::StreamExt as _;
+use place::Place;
+use std::sync::Arc;
+use support::{Client, chain};
 use watcher::Watcher;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 const SIGKILL: i32 = 9;
-const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
+/// Kills at the same time: calls in doubt wait until they can no longer be running.
+const AT_ONCE: usize = 12;
+
+/// A model that was recorded: it plans two steps, and has a line recorded in each.
+const PLAYED: &str = r#"
+{"match": {"contains": "Keep the books"}, "reply": {"text": "{\"steps\": [{\"title\": \"First\", \"description\": \"Record one.\"}, {\"title\": \"Second\", \"description\": \"Record two.\"}]}"}}
+{"match": {"step": "First"}, "replies": [{"text": "I look first.", "tool_calls": [{"name": "look", "arguments": {"what": "around"}}, {"name": "record", "arguments": {"what": "one"}}]}, {"tool_calls": [{"name": "session_memory_set", "arguments": {"key": "one", "value": "recorded"}}, {"name": "step", "arguments": {"complete": true, "summary": "One line."}}]}]}
+{"match": {"step": "Second"}, "replies": [{"tool_calls": [{"name": "write_file", "arguments": {"path": "cairn-out/books.md", "content": "two lines\n"}}, {"name": "record", "arguments": {"what": "two"}}]}, {"tool_calls": [{"name": "step", "arguments": {"complete": true, "summary": "Another line."}}]}]}
+"#;
 
 fn step(tool: &str, arguments: &str) -> wire::PlanStep {
     wire::PlanStep {
@@ -33,7 +48,8 @@ fn step(tool: &str, arguments: &str) -> wire::PlanStep {
     }
 }
 
-fn run() -> wire::StartRun {
+/// Steps that are calls of tools.
+fn plan() -> wire::StartRun {
     chain(vec![
         step("list_files", r#"{"path": "docs"}"#),
         step("record", r#"{"what": "one"}"#),
@@ -45,68 +61,168 @@ fn run() -> wire::StartRun {
     ])
 }
 
-/// The journal of a run that nobody disturbs, and its commits.
-async fn undisturbed() -> (Journal, usize) {
-    let site = Site::new(CAIRN);
-    let count = site.path().join("commits");
-    let count = format!("count:{}", count.display());
-    let _server = site.start(&SERVE, &[("CAIRN_FAIL_COMMIT", &count)]);
-    let mut watcher = Watcher::of(run());
-    let nothing = Journal(Vec::new());
-    let ended = watcher.go_on(&site, &nothing).await;
-    ended.expect("a run that nobody disturbs");
-    let commits = site.read("commits").expect("commits are counted");
-    let journal = site.journal(&watcher.session);
-    watcher.check(&journal, "undisturbed");
-    (journal, commits.lines().count())
+/// What the recorded model plans and carries out.
+fn goal() -> wire::StartRun {
+    wire::StartRun {
+        goal: "Keep the books.".to_owned(),
+        model: "played".to_owned(),
+        ..wire::StartRun::default()
+    }
+}
+
+/// A run over a store.
+struct World {
+    store: Arc<TestStore>,
+    run: wire::StartRun,
+}
+
+/// A server of a place.
+struct Server {
+    running: Running,
+    address: String,
+}
+
+impl World {
+    fn over(store: TestStore, run: wire::StartRun) -> Self {
+        let store = Arc::new(store);
+        Self { store, run }
+    }
+
+    /// Where one run is made.
+    fn place(&self, name: &str) -> Place {
+        let place = Place::beside_others(&self.store, name);
+        place.site.write("played.jsonl", PLAYED.trim_start());
+        let model = "[models.played]\nprovider = \"recorded\"\npath = \"played.jsonl\"\n";
+        place.site.append("cairn.toml", model);
+        place
+    }
+
+    /// The journal of a run that nobody disturbs, and its commits.
+    async fn undisturbed(&self) -> (Journal, usize) {
+        let place = self.place("undisturbed");
+        let count = place.site.path().join("commits");
+        let count = format!("count:{}", count.display());
+        let server = Server::of(&place, &[("CAIRN_FAIL_COMMIT", &count)]);
+        let mut watcher = Watcher::of(self.run.clone());
+        let nothing = Journal(Vec::new());
+        let ended = server.watch(&mut watcher, &place, &nothing);
+        ended.await.expect("a run that nobody disturbs");
+        let commits = place.site.read("commits").expect("commits are counted");
+        let journal = server.journal(&place, &watcher.session);
+        watcher.check(&journal, "undisturbed");
+        (journal, commits.lines().count())
+    }
+
+    /// Returns how many calls were in doubt.
+    async fn kill_once(&self, side: &str, commit: usize, reference: &Journal) -> usize {
+        let fail = &format!("{side}:{commit}");
+        let place = self.place(&format!("{side}-{commit}"));
+        let mut watcher = Watcher::of(self.run.clone());
+        let mut server = Server::of(&place, &[("CAIRN_FAIL_COMMIT", fail)]);
+        // The server dies under it, or has just served it to the end.
+        let _ = server.watch(&mut watcher, &place, reference).await;
+        assert_eq!(server.running.wait_for_signal(), Some(SIGKILL), "{fail}");
+        // Whoever answers looks at what the call did.
+        place.site.wait_for_programs();
+
+        let server = Server::of(&place, &[]);
+        while !watcher.has_ended {
+            let watched = server.watch(&mut watcher, &place, reference).await;
+            watched.unwrap_or_else(|status| panic!("{fail}: {status:?}"));
+        }
+        let journal = server.journal(&place, &watcher.session);
+        journal.check();
+        watcher.check(&journal, fail);
+        journal.check_like(reference);
+        let uses = place.site.ledger().uses();
+        assert_eq!(uses.len(), 2, "{fail}: {uses:?}");
+        assert!(
+            uses.values().all(|&times| times == 1),
+            "{fail}: a call happened twice: {uses:?}"
+        );
+        journal.of_kind("call_in_doubt").len()
+    }
+
+    async fn kill_everywhere(&self) {
+        let (reference, commits) = self.undisturbed().await;
+        let points =
+            (1..=commits).flat_map(|commit| ["before", "after"].map(|side| (side, commit)));
+        let kills = points.map(|(side, commit)| self.kill_once(side, commit, &reference));
+        let doubts: Vec<usize> = futures::stream::iter(kills)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        let doubts: usize = doubts.into_iter().sum();
+        println!(
+            "{commits} commits, {} kills, {doubts} calls in doubt",
+            commits * 2
+        );
+        assert!(doubts >= 2, "no call was killed on its way");
+    }
+}
+
+impl Server {
+    fn of(place: &Place, variables: &[(&str, &str)]) -> Self {
+        let (running, address) = place.serve(variables);
+        Self { running, address }
+    }
+
+    /// Starts the run, or finds it started, and watches until it ends or the server is gone.
+    async fn watch(
+        &self,
+        watcher: &mut Watcher,
+        place: &Place,
+        reference: &Journal,
+    ) -> Result<(), tonic::Status> {
+        let address: Address = self.address.parse().expect("an address");
+        let client = Client::new(Link::remote(&address));
+        watcher.go_on_with(client, &place.site, reference).await
+    }
+
+    fn journal(&self, place: &Place, session: &str) -> Journal {
+        let export = ["export", session, "--server", &self.address];
+        let output = place.site.run(&export);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        Journal::read(&output.out)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_served_run_survives_a_kill_at_every_commit() {
-    let (reference, commits) = undisturbed().await;
-    assert_eq!(commits, 5, "four tool steps");
-    // Calls in doubt wait until they can no longer be running: all at the same time.
-    let points = (1..=commits).flat_map(|commit| ["before", "after"].map(|side| (side, commit)));
-    let kills = points.map(async |(side, commit)| {
-        let doubts = kill_once(&format!("{side}:{commit}"), &reference).await;
-        println!("commit {commit}: killed {side}");
-        doubts
-    });
-    let doubts: usize = futures::future::join_all(kills).await.iter().sum();
-    println!(
-        "{commits} commits, {} kills, {doubts} calls in doubt",
-        commits * 2
-    );
-    assert!(doubts >= 2, "no call was killed on its way");
+    World::over(TestStore::file(), plan())
+        .kill_everywhere()
+        .await;
 }
 
-/// Returns how many calls were in doubt.
-async fn kill_once(fail: &str, reference: &Journal) -> usize {
-    let site = Site::new(CAIRN);
-    let mut watcher = Watcher::of(run());
-    let mut server = site.start(&SERVE, &[("CAIRN_FAIL_COMMIT", fail)]);
-    // The server dies under it, or has just served it to the end.
-    let _ = watcher.go_on(&site, reference).await;
-    assert_eq!(server.wait_for_signal(), Some(SIGKILL), "{fail}");
-    // Whoever answers looks at what the call did.
-    site.wait_for_programs();
+#[tokio::test(flavor = "multi_thread")]
+async fn a_served_goal_survives_a_kill_at_every_commit() {
+    World::over(TestStore::file(), goal())
+        .kill_everywhere()
+        .await;
+}
 
-    let _server = site.start(&SERVE, &[]);
-    while !watcher.has_ended {
-        watcher
-            .go_on(&site, reference)
-            .await
-            .unwrap_or_else(|status| panic!("{fail}: {status:?}"));
+/// Each needs servers of Redis.
+mod redis {
+    use super::{TestStore, World, goal, plan};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_served_run_survives_a_kill_at_every_commit_over_redis() {
+        World::over(TestStore::redis(), plan())
+            .kill_everywhere()
+            .await;
     }
-    let journal = site.journal(&watcher.session);
-    journal.check();
-    watcher.check(&journal, fail);
-    journal.check_like(reference);
-    let uses = site.ledger().uses();
-    assert_eq!(uses.len(), 2, "{fail}: {uses:?}");
-    assert!(
-        uses.values().all(|&times| times == 1),
-        "{fail}: a call happened twice: {uses:?}"
-    );
-    journal.of_kind("call_in_doubt").len()
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_served_goal_survives_a_kill_at_every_commit_over_redis() {
+        World::over(TestStore::redis(), goal())
+            .kill_everywhere()
+            .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_served_goal_survives_a_kill_at_every_commit_over_a_cluster() {
+        World::over(TestStore::cluster(), goal())
+            .kill_everywhere()
+            .await;
+    }
 }

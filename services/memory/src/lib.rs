@@ -13,6 +13,7 @@
 //! | `turns` | whose turn it is among the sessions that are due |
 //! | [`grpc`] | the services: convert, call, convert |
 //! | [`config`], [`error`] | what can be configured; how results become errors |
+//! | `fail_point` | what is called around commits, for tests of crashes (debug builds) |
 //! | `sabotage` | checks that can be taken out, for tests of the tests (debug builds) |
 //! | `conformance` | the tests that every backend passes (feature `conformance`) |
 
@@ -22,6 +23,8 @@ pub mod config;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod error;
+#[cfg(debug_assertions)]
+pub mod fail_point;
 mod fingerprint;
 pub mod grpc;
 mod hub;
@@ -56,7 +59,7 @@ pub struct Deps {
     pub archive_line: Option<ArchiveLine>,
     /// A fail point around commits.
     #[cfg(debug_assertions)]
-    pub commit_hook: Option<sqlite::CommitHook>,
+    pub commit_hook: Option<fail_point::CommitHook>,
     /// Checks that the store does without.
     #[cfg(debug_assertions)]
     pub sabotage: sabotage::Sabotage,

@@ -55,7 +55,7 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
         max_pages: config.max_pages,
         readers: config.readers,
         #[cfg(debug_assertions)]
-        commit_hook: deps.commit_hook,
+        commit_hook: deps.commit_hook.clone(),
         #[cfg(debug_assertions)]
         sabotage: deps.sabotage,
     };
@@ -71,6 +71,8 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
         StoreConfig::Redis(config) => {
             let options = RedisOptions {
                 limits,
+                #[cfg(debug_assertions)]
+                commit_hook: deps.commit_hook,
                 #[cfg(debug_assertions)]
                 sabotage: deps.sabotage,
                 ..RedisOptions::default()

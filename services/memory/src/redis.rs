@@ -177,6 +177,8 @@ impl RedisStore {
             process.clone(),
         );
         let inner = Inner {
+            #[cfg(debug_assertions)]
+            fail_point: crate::fail_point::FailPoint::new(options.commit_hook),
             servers,
             scripts,
             names,

@@ -35,8 +35,6 @@ mod writer;
 
 pub use open::OpenError;
 pub use options::SqliteOptions;
-#[cfg(debug_assertions)]
-pub use options::{CommitHook, When};
 #[cfg(any(test, feature = "conformance"))]
 pub use raw_probe::RawProbe;
 
@@ -132,7 +130,7 @@ impl SqliteStore {
         let (sender, queue) = mpsc::channel(QUEUE);
         let readers = readers(&sender);
         #[cfg(debug_assertions)]
-        let hook = options.commit_hook.clone();
+        let fail_point = crate::fail_point::FailPoint::new(options.commit_hook.clone());
         let max_pages = options.max_pages;
         let shared = Arc::new(shared(options, opened.holder));
         let writer = Writer {
@@ -142,9 +140,7 @@ impl SqliteStore {
             max_pages,
             lease_floor: Cell::new(i64::MIN),
             #[cfg(debug_assertions)]
-            hook,
-            #[cfg(debug_assertions)]
-            commits: 0,
+            fail_point,
         };
         let thread = std::thread::Builder::new()
             .name("cairn-store".to_owned())

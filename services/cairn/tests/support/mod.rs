@@ -78,7 +78,7 @@ pub fn parts(folder: &Path, models: ModelRegistry) -> Parts {
 /// Counts the store's commits of a node that is made of `parts`.
 #[cfg(debug_assertions)]
 pub fn count_commits(parts: &mut Parts) -> Arc<AtomicU64> {
-    use cairn_memory::sqlite::When;
+    use cairn_memory::fail_point::When;
     let commits = Arc::new(AtomicU64::new(0));
     let counter = commits.clone();
     parts.memory_deps.commit_hook = Some(Arc::new(move |_, when| {

@@ -7,17 +7,28 @@ use super::CAIRN;
 use cairn_testkit::site::Running;
 use cairn_testkit::{Journal, Output, Site, TestStore};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Where commands are given, and where what they do is stored.
 pub(crate) struct Place {
     pub(crate) site: Site,
-    store: TestStore,
+    store: Arc<TestStore>,
+    /// Tells what is stored here from what others store at the same servers.
+    prefix: String,
 }
 
 impl Place {
     pub(crate) fn over(store: TestStore) -> Self {
-        let site = Site::new(CAIRN);
-        Self { site, store }
+        Self::beside_others(&Arc::new(store), "cairn")
+    }
+
+    /// One of several over the same servers, with a name of its own: none sees what others store.
+    pub(crate) fn beside_others(store: &Arc<TestStore>, name: &str) -> Self {
+        Self {
+            site: Site::new(CAIRN),
+            store: store.clone(),
+            prefix: name.to_owned(),
+        }
     }
 
     /// A store elsewhere is served for this command, and by nobody afterwards.
@@ -48,7 +59,10 @@ impl Place {
     /// Serves the store until the value is dropped, and tells at which address.
     pub(crate) fn serve(&self, variables: &[(&str, &str)]) -> (Running, String) {
         let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
-        let variables = [&self.store.variables(), variables].concat();
+        let mut variables = [&self.store.variables(), variables].concat();
+        if !self.store.is_file() {
+            variables.push(("CAIRN_STORE__REDIS__PREFIX", &self.prefix));
+        }
         let serving = self.site.start(&serve, &variables);
         let told: Value = serde_json::from_str(&serving.first_line).expect("a line of JSON");
         let address = told["listen"].as_str().expect("an address").to_owned();

@@ -46,7 +46,7 @@ impl Inner {
             .arg(self.limits.unseen_bytes)
             .arg(u8::from(repeat_only));
         let (appended, accepted_losses, wake) = self
-            .run(partition, call, Effect::Writes, |status, reply| {
+            .run_commit(partition, call, |status, reply| {
                 let duplicate = status == Status::Duplicate;
                 let appended = Appended {
                     duplicate,

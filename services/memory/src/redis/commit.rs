@@ -1,7 +1,6 @@
 //! The owner's transition.
 
 use super::answer::Status;
-use super::failure::Effect;
 use super::inner::Inner;
 use super::script::{Call, Odd, Reply};
 use super::witness::Mark;
@@ -37,7 +36,7 @@ impl Inner {
         }
         let call = self.commit_call(self.scripts.commit.call(&keys), &names.member, &commit);
         let (committed, accepted_losses) = self
-            .run(partition, call, Effect::Writes, |status, reply| {
+            .run_commit(partition, call, |status, reply| {
                 self.committed(status, reply, commit.seen_seq)
             })
             .await?;

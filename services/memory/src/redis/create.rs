@@ -55,7 +55,7 @@ impl Inner {
             .arg(time_to_live(&create))
             .all(&create.events);
         let (created, queued) = self
-            .run(partition, call, Effect::Writes, |status, reply| {
+            .run_commit(partition, call, |status, reply| {
                 let now = reply.int()?;
                 let (epoch, until_unix_ms) = (reply.int()?, reply.int()?);
                 let lease = u64::try_from(epoch).ok().map(|epoch| Lease {

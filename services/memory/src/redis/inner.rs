@@ -25,6 +25,8 @@ pub(super) struct Inner {
     pub(super) hints: Arc<Hints>,
     /// Names this opening in hints, so that it knows its own.
     pub(super) process: String,
+    #[cfg(debug_assertions)]
+    pub(super) fail_point: crate::fail_point::FailPoint,
 }
 
 impl Inner {
@@ -39,6 +41,21 @@ impl Inner {
         let mut reply = self.servers.call(partition, call, effect).await?;
         let status = status(&mut reply, effect)?;
         parse(status, &mut reply).map_err(|error| odd(effect, error))
+    }
+
+    /// The same for a script that makes an owner's transition, a creation or a command durable.
+    pub(super) async fn run_commit<T>(
+        &self,
+        partition: u16,
+        call: Call<'_>,
+        parse: impl FnOnce(Status, &mut Reply) -> Result<T, Odd>,
+    ) -> StoreResult<T> {
+        #[cfg(debug_assertions)]
+        let number = self.fail_point.before();
+        let done = self.run(partition, call, Effect::Writes, parse).await?;
+        #[cfg(debug_assertions)]
+        self.fail_point.after(number);
+        Ok(done)
     }
 
     /// See [`Store::now`](crate::port::Store::now). Of several servers the clock that is ahead.

@@ -90,6 +90,9 @@ pub struct RedisOptions {
     /// How often the servers' settings are looked at while the store is open, besides when a server
     /// is another than it was or a call failed, and each second until all is well then.
     pub look_again: Duration,
+    /// Called around each script that makes an owner's transition, a creation or a command durable.
+    #[cfg(debug_assertions)]
+    pub commit_hook: Option<crate::fail_point::CommitHook>,
     /// Checks that the store does without.
     #[cfg(debug_assertions)]
     pub sabotage: crate::sabotage::Sabotage,
@@ -105,6 +108,8 @@ impl Default for RedisOptions {
             limits: Limits::default(),
             seed: RandomState::new().hash_one(std::process::id()),
             look_again: Duration::from_secs(60),
+            #[cfg(debug_assertions)]
+            commit_hook: None,
             #[cfg(debug_assertions)]
             sabotage: crate::sabotage::Sabotage::default(),
             #[cfg(any(test, feature = "conformance"))]

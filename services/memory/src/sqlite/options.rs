@@ -22,25 +22,10 @@ pub struct SqliteOptions {
     /// Called around each SQL COMMIT that makes an owner's transition, a creation or a command
     /// durable.
     #[cfg(debug_assertions)]
-    pub commit_hook: Option<CommitHook>,
+    pub commit_hook: Option<crate::fail_point::CommitHook>,
     /// Checks that the store does without.
     #[cfg(debug_assertions)]
     pub sabotage: crate::sabotage::Sabotage,
-}
-
-/// A fail point: gets the number of the COMMIT, from 1, and whether it is
-/// about to happen or has just happened. Nobody has been answered yet in either case.
-#[cfg(debug_assertions)]
-pub type CommitHook = Arc<dyn Fn(u64, When) + Send + Sync>;
-
-/// The two sides of a COMMIT.
-#[cfg(debug_assertions)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
-    /// Nothing of the group is durable.
-    Before,
-    /// All of the group is durable.
-    After,
 }
 
 impl Default for SqliteOptions {

@@ -9,8 +9,6 @@
 use super::gather::{AWAKE, LOOK_EVERY, MOMENT, MOST_MOMENTS, QUIET, Recent};
 use super::holder::Lock;
 use super::operation::{Job, Shared, Task, Tx};
-#[cfg(debug_assertions)]
-use super::options::{CommitHook, When};
 use crate::port::{Limit, StoreError};
 use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
@@ -33,9 +31,7 @@ pub(super) struct Writer {
     /// No lease ends before this: saves looking for one that has.
     pub(super) lease_floor: Cell<i64>,
     #[cfg(debug_assertions)]
-    pub(super) hook: Option<CommitHook>,
-    #[cfg(debug_assertions)]
-    pub(super) commits: u64,
+    pub(super) fail_point: crate::fail_point::FailPoint,
 }
 
 impl Writer {
@@ -156,14 +152,12 @@ impl Writer {
 
     #[cfg(debug_assertions)]
     fn commit(&mut self, steps: u32) -> Result<(), StoreError> {
-        let hook = self.hook.clone().filter(|_| steps > 0);
-        let Some(hook) = hook else {
+        if steps == 0 {
             return self.commit_sql();
-        };
-        self.commits += 1;
-        hook(self.commits, When::Before);
+        }
+        let number = self.fail_point.before();
         self.commit_sql()?;
-        hook(self.commits, When::After);
+        self.fail_point.after(number);
         Ok(())
     }
 

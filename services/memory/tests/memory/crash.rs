@@ -2,13 +2,14 @@
 //! repeat finds out which.
 
 use crate::support::work::{creation, key, transition};
+use cairn_memory::fail_point::{CommitHook, When};
 use cairn_memory::port::*;
-use cairn_memory::sqlite::{SqliteOptions, SqliteStore, When};
-use std::path::Path;
+use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
+use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// Tells a child where its store is and when it dies: `<commit> <before|after> <path>`.
+/// Tells a child where its store is and when it dies: `<commit> <before|after> <place>`.
 const ORDERS: &str = "CAIRN_MEMORY_TEST_CRASH";
 
 #[allow(clippy::print_stdout, reason = "the parent listens")]
@@ -56,23 +57,39 @@ async fn child() {
         "before" => When::Before,
         _ => When::After,
     };
-    let options = SqliteOptions {
-        commit_hook: Some(Arc::new(move |n, w| {
-            if (n, w) == (number, when) {
-                std::process::abort();
-            }
-        })),
-        ..SqliteOptions::default()
-    };
-    let store = SqliteStore::open(orders.next().unwrap(), options).unwrap();
-    work(&store).await;
+    let hook: CommitHook = Arc::new(move |n, w| {
+        if (n, w) == (number, when) {
+            std::process::abort();
+        }
+    });
+    let store = open(orders.next().unwrap(), Some(hook)).await;
+    work(&*store).await;
 }
 
-fn die(path: &Path, number: u64, when: &str) -> usize {
-    let orders = format!("{number} {when} {}", path.display());
+/// The store at a place: a file's path, or a server's address and what keys begin with.
+async fn open(place: &str, commit_hook: Option<CommitHook>) -> Box<dyn Store> {
+    let Some((url, prefix)) = place.split_once(' ') else {
+        let options = SqliteOptions {
+            commit_hook,
+            ..SqliteOptions::default()
+        };
+        return Box::new(SqliteStore::open(place, options).unwrap());
+    };
+    let config = RedisConfig {
+        prefix: prefix.to_owned(),
+        ..RedisConfig::standalone(url)
+    };
+    let options = RedisOptions {
+        commit_hook,
+        ..RedisOptions::default()
+    };
+    Box::new(RedisStore::open(&config, options).await.unwrap())
+}
+
+fn die(place: &str, number: u64, when: &str) -> usize {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::child", "--nocapture"])
-        .env(ORDERS, orders)
+        .env(ORDERS, format!("{number} {when} {place}"))
         .stderr(Stdio::null())
         .output()
         .unwrap();
@@ -83,17 +100,16 @@ fn die(path: &Path, number: u64, when: &str) -> usize {
         .count()
 }
 
-#[tokio::test]
-async fn death_around_any_commit_loses_and_doubles_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+/// Each death has a place of its own.
+async fn die_around_any_commit(place: impl Fn(&str) -> String) {
     for number in 1..=5_u64 {
         for when in ["before", "after"] {
-            let path = folder.path().join(format!("{number}-{when}.db"));
-            let answered = die(&path, number, when) as u64;
+            let place = place(&format!("{number}-{when}"));
+            let answered = die(&place, number, when) as u64;
             assert_eq!(answered, number - 1);
             let durable = if when == "after" { number } else { number - 1 };
 
-            let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+            let store = open(&place, None).await;
             let last = match store.read(&key("a"), 0, 10).await {
                 Ok(page) => {
                     let seqs: Vec<_> = page.events.iter().map(|event| event.seq).collect();
@@ -120,6 +136,25 @@ async fn death_around_any_commit_loses_and_doubles_nothing() {
             let page = store.read(&key("a"), 0, 10).await.unwrap();
             assert_eq!((page.last_seq, page.version), (5, 3));
         }
+    }
+}
+
+#[tokio::test]
+async fn death_around_any_commit_loses_and_doubles_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    die_around_any_commit(file).await;
+}
+
+#[cfg(target_os = "linux")]
+mod redis {
+    use super::die_around_any_commit;
+    use cairn_testkit::RedisServer;
+
+    #[tokio::test]
+    async fn death_around_any_commit_loses_and_doubles_nothing_over_redis() {
+        let server = RedisServer::start();
+        die_around_any_commit(|name| format!("{} {name}", server.url())).await;
     }
 }
 
