@@ -3,9 +3,9 @@
 //! `CAIRN_FAIL_COMMIT=before:7` or `after:7` kills this process around the seventh commit of the
 //! store, as `kill -9` would; `count:/path/file` appends a line to a file for each.
 //!
-//! `CAIRN_SABOTAGE=fencing,duplicates,leases` takes checks out, one or several: the store takes
+//! `CAIRN_SABOTAGE=fencing,duplicates,leases,gate` takes checks out, one or several: the store takes
 //! transitions of anybody; it makes those again that are sent again; owners do not look at the end of
-//! their leases. By this one sees that a test notices what is missing.
+//! their leases; tools begin calls that come too late. By this one sees that a test notices what is missing.
 
 use crate::error::CliError;
 use cairn_boot::Environment;
@@ -28,6 +28,8 @@ pub(crate) struct Sabotaged {
     pub(crate) store: Sabotage,
     /// Owners do not look at the end of their leases.
     pub(crate) leases: bool,
+    /// Tools begin calls that come too late.
+    pub(crate) gate: bool,
 }
 
 /// The checks that the environment takes out.
@@ -39,9 +41,10 @@ pub(crate) fn sabotage(environment: &Environment) -> Result<Sabotaged, CliError>
             "fencing" => sabotaged.store.fencing = true,
             "duplicates" => sabotaged.store.duplicates = true,
             "leases" => sabotaged.leases = true,
+            "gate" => sabotaged.gate = true,
             _ => {
                 return Err(CliError::usage(format!("{SABOTAGE} is {text:?}"))
-                    .hint("allowed, with commas between them: fencing, duplicates, leases"));
+                    .hint("allowed, with commas between them: fencing, duplicates, leases, gate"));
             }
         }
     }

@@ -13,6 +13,8 @@ mod support;
 
 #[path = "five/redis_failover.rs"]
 mod redis_failover;
+#[path = "five/redis_late_call.rs"]
+mod redis_late_call;
 #[path = "five/redis_lost_writes.rs"]
 mod redis_lost_writes;
 #[path = "kill_serve/watcher.rs"]

@@ -52,6 +52,10 @@ pub struct Config {
     pub limits: Limits,
     /// Tools that are programs. They run with the rights of this process.
     pub commands: Vec<CommandConfig>,
+    /// Every call is let through, however late it is: for tests of what the gate holds off.
+    #[cfg(debug_assertions)]
+    #[serde(skip)]
+    pub leaves_gate_open: bool,
 }
 
 impl Default for Config {
@@ -64,6 +68,8 @@ impl Default for Config {
             ask: Vec::new(),
             limits: Limits::default(),
             commands: Vec::new(),
+            #[cfg(debug_assertions)]
+            leaves_gate_open: false,
         }
     }
 }

@@ -163,7 +163,10 @@ impl Invoker {
             Effect::Idempotent | Effect::Effectful => {
                 match self.gate.admit(&request.key, request.not_after).await {
                     Ok(permit) => permit,
-                    Err(error) => return not_begun(error),
+                    Err(error) => {
+                        tracing::warn!(tool = request.name, %error, "a call is not let through");
+                        return not_begun(error);
+                    }
                 }
             }
         };

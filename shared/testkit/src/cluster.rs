@@ -65,6 +65,8 @@ pub struct Cluster<'a> {
     ports: BTreeMap<Member, u16>,
     variables: Vec<(String, String)>,
     processes: BTreeMap<Member, Starting>,
+    /// Where others are told that a service is, if that is not where it listens.
+    detours: BTreeMap<&'static str, String>,
 }
 
 impl<'a> Cluster<'a> {
@@ -84,6 +86,7 @@ impl<'a> Cluster<'a> {
             ports: members.map(|member| (member, free_port())).collect(),
             variables: variables.map(|(n, v)| ((*n).into(), (*v).into())).collect(),
             processes: BTreeMap::new(),
+            detours: BTreeMap::new(),
         };
         for service in SERVICES {
             let members = cluster.members_of(service);
@@ -150,7 +153,7 @@ impl<'a> Cluster<'a> {
         };
         let others = SERVICES.iter().filter(|other| **other != "orchestrator");
         let links: Vec<_> = others
-            .map(|other| format!("--link={other}={}", self.addresses(other).join(",")))
+            .map(|other| format!("--link={other}={}", self.way_to(other)))
             .collect();
         let mut arguments = vec!["serve", member.service, listen, here, "--json"];
         arguments.extend(links.iter().map(String::as_str));
@@ -158,6 +161,20 @@ impl<'a> Cluster<'a> {
         let variables: Vec<_> = variables.map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let process = self.site.begin(&arguments, &variables, &member.log());
         self.processes.insert(member, process);
+    }
+
+    /// From now on, whoever is started is told that a service is at this address, or again where it
+    /// listens.
+    pub fn detour(&mut self, service: &'static str, address: Option<String>) {
+        match address {
+            Some(address) => self.detours.insert(service, address),
+            None => self.detours.remove(service),
+        };
+    }
+
+    fn way_to(&self, service: &str) -> String {
+        let detour = self.detours.get(service).cloned();
+        detour.unwrap_or_else(|| self.addresses(service).join(","))
     }
 
     /// What a member's process does now.

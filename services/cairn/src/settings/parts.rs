@@ -30,6 +30,8 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         memory_deps: memory_deps(context)?,
         tools: cairn_tools::Config {
             workspace: workspace.to_owned(),
+            #[cfg(debug_assertions)]
+            leaves_gate_open: crate::fail::sabotage(&context.environment)?.gate,
             ..tools(settings)
         },
         environment: environment.map(|(n, v)| (n.into(), v.into())).collect(),
