@@ -9,6 +9,9 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[path = "bad_store/golden.rs"]
+mod golden;
+
 use cairn_testkit::{Output, Site};
 use std::fs;
 use std::os::unix::net::UnixListener;

@@ -44,6 +44,15 @@ impl Journal {
         );
     }
 
+    /// Panics unless it begins with the events of a journal that an earlier version exported: fields may
+    /// have come since, those that there were stay and say the same.
+    pub fn check_begins_with(&self, then: &Self) {
+        assert!(self.0.len() >= then.0.len(), "events are missing");
+        for (then, now) in then.0.iter().zip(&self.0) {
+            assert!(is_within(then, now), "{then}\n{now}");
+        }
+    }
+
     fn essence(&self) -> Vec<Value> {
         let mut intended = BTreeSet::new();
         let mut essence: Vec<Value> = Vec::new();
@@ -124,5 +133,21 @@ impl Journal {
                 _ => {}
             }
         }
+    }
+}
+
+fn is_within(then: &Value, now: &Value) -> bool {
+    match (then, now) {
+        (Value::Object(then), Value::Object(now)) => {
+            let has = |(name, value): (&String, &Value)| {
+                now.get(name).is_some_and(|found| is_within(value, found))
+            };
+            then.iter().all(has)
+        }
+        (Value::Array(then), Value::Array(now)) => {
+            let pairs = then.iter().zip(now);
+            then.len() == now.len() && pairs.clone().all(|(then, now)| is_within(then, now))
+        }
+        (then, now) => then == now,
     }
 }

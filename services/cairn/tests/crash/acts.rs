@@ -193,8 +193,6 @@ impl Driver {
             return Outcome::Done(Done { output });
         }
         self.count("calls made again");
-        let retried = &mut run.known.retried;
-        *retried.entry(question.call_key.clone()).or_default() += 1;
         Outcome::Retry(Retry {})
     }
 }

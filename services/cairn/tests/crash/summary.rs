@@ -44,8 +44,6 @@ pub(crate) fn print(
     ] {
         println!("{:>8} {what}", kinds(kind));
     }
-    let doubled = verdict.doubled;
-    println!("{doubled:>8} calls that happened again because somebody said so");
     let overlapping = verdict.overlapping;
     println!(
         "{overlapping:>8} calls, intended before, that began after a pause or an end was told"

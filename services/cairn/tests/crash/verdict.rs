@@ -29,8 +29,6 @@ pub(crate) struct Verdict {
     pub(crate) findings: Vec<String>,
     /// How often each kind of event is in the journals.
     pub(crate) kinds: BTreeMap<String, usize>,
-    /// Calls that happened more than once because a client said so.
-    pub(crate) doubled: usize,
     /// Calls that began after their runs were known to be paused or cancelled, each intended before.
     pub(crate) overlapping: usize,
     /// The longest times between two events of a session: without a call in doubt, which waits
@@ -127,9 +125,6 @@ pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> 
     verdict.findings.extend(oracle::check_queues(&queued));
     verdict.findings.extend(world.done.died.iter().cloned());
     verdict.findings.extend(world.lost());
-    let retried = runs.iter().flat_map(|run| run.retried.keys());
-    let is_doubled = |key: &&String| ledger.get(*key).is_some_and(|times| *times > 1);
-    verdict.doubled = retried.filter(is_doubled).count();
     verdict
 }
 

@@ -1,7 +1,6 @@
 //! What clients know of their runs.
 
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// An acknowledged start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,8 +63,6 @@ pub(crate) struct Watched {
     pub(crate) starts: Vec<Started>,
     /// Every event as it came, with its number and as JSON.
     pub(crate) seen: Vec<(u64, String)>,
-    /// How often the client said of a call: call again; by the calls' keys.
-    pub(crate) retried: BTreeMap<String, u32>,
     /// What else the client said, in order, as far as it was answered.
     pub(crate) said: Vec<Said>,
     /// Where a watch was, and how long the journal, when it was silent for too long.
@@ -82,7 +79,6 @@ impl Watched {
             request: request.to_owned(),
             starts: Vec::new(),
             seen: Vec::new(),
-            retried: BTreeMap::new(),
             said: Vec::new(),
             overdue: Vec::new(),
             odd: Vec::new(),
