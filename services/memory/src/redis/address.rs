@@ -165,6 +165,10 @@ impl Endpoint {
         }
     }
 
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
+    }
+
     /// `host:port`.
     pub(super) fn place(&self) -> String {
         self.info.addr().to_string()

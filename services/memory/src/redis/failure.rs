@@ -1,5 +1,6 @@
 //! What went wrong between this process and a server, as the port's errors.
 
+use super::address::Endpoint;
 use super::script::Odd;
 use crate::port::StoreError;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
@@ -14,14 +15,24 @@ pub(super) enum Effect {
 }
 
 /// Nothing was sent.
-pub(super) fn unreachable(server: &str, error: &RedisError) -> StoreError {
+pub(super) fn unreachable(server: &Endpoint, error: &RedisError) -> StoreError {
+    let (server, is_tls) = (server.name(), server.is_tls());
     if is_refused_login(error) {
         return StoreError::unavailable(format!(
             "{server} does not admit this program: check user and password ({})",
             error.code().unwrap_or("no code")
         ));
     }
-    StoreError::unavailable(format!("{server} cannot be reached: {error}"))
+    let hint = match (is_tls, error.is_connection_refusal()) {
+        (_, true) => "",
+        (true, false) => "; is it TLS that it speaks?",
+        // Whoever speaks TLS hangs up on whoever does not.
+        (false, false) if error.is_connection_dropped() => {
+            "; if it speaks TLS, its address has to begin with rediss://"
+        }
+        (false, false) => "",
+    };
+    StoreError::unavailable(format!("{server} cannot be reached: {error}{hint}"))
 }
 
 /// Whether the server does not take user and password.
@@ -81,6 +92,7 @@ pub(super) fn is_elsewhere(error: &RedisError) -> bool {
 
 fn refused(server: &str, error: &RedisError) -> StoreError {
     let code = error.code().unwrap_or("ERR");
+    let detail = error.detail().unwrap_or_default();
     let advice = match code {
         "OOM" => "it has reached its maxmemory: give it more",
         "READONLY" => "it is a replica: name the master, or the sentinels",
@@ -93,12 +105,17 @@ fn refused(server: &str, error: &RedisError) -> StoreError {
         "BUSY" => "it is busy with a script",
         "NOAUTH" | "WRONGPASS" => "check user and password",
         "NOPERM" => "its user may not do what the store needs: see deploy/redis/cairn.acl",
+        "ERR" if detail.contains("cluster support disabled") => {
+            "it belongs to no cluster: store.redis.mode is for another server"
+        }
+        "ERR" if detail.starts_with("unknown command 'SENTINEL'") => {
+            "it is no sentinel: store.redis.mode is for another server"
+        }
         _ => {
             tracing::error!(server, error = %error, "the store's server refuses a script");
             "this should not happen: something else may be using its keys"
         }
     };
-    let detail = error.detail().unwrap_or_default();
     StoreError::unavailable(format!("{server} says {code}: {advice} ({detail})"))
 }
 

@@ -152,7 +152,7 @@ impl Node {
             .client
             .get_multiplexed_async_connection_with_config(&config)
             .await;
-        connection.map_err(|error| unreachable(&self.name(), &error))
+        connection.map_err(|error| unreachable(&self.endpoint, &error))
     }
 
     /// Gives the connection up. What is on its way is still answered.
@@ -210,7 +210,7 @@ impl Node {
                 Ok(live)
             }
             Err(error) => {
-                let error = unreachable(&self.name(), &error);
+                let error = unreachable(&self.endpoint, &error);
                 backoff.failed(error.clone());
                 Err(error)
             }

@@ -2,7 +2,7 @@
 
 use cairn_memory::conformance;
 use cairn_memory::conformance::Subject;
-use cairn_memory::redis::{OpenError, RedisConfig, RedisOptions, RedisStore};
+use cairn_memory::redis::{OpenError, RedisConfig, RedisMode, RedisOptions, RedisStore};
 use cairn_memory::{Config, Deps, Durability, StoreConfig};
 use cairn_rpc::{Clock, ManualClock};
 use cairn_testkit::RedisServer;
@@ -88,6 +88,26 @@ async fn a_server_that_is_not_there_is_unavailable() {
         refused.to_string().contains("cannot be reached"),
         "{refused}"
     );
+}
+
+/// A configuration that is wrong is told as such, and not as a fault of the server.
+#[tokio::test]
+async fn a_server_of_another_kind_is_told() {
+    let server = RedisServer::start();
+    let cases = [
+        (RedisMode::Cluster, "it belongs to no cluster"),
+        (RedisMode::Sentinel, "it is no sentinel"),
+    ];
+    for (mode, says) in cases {
+        let config = RedisConfig {
+            mode,
+            master: Some("master".to_owned()),
+            ..at(&server)
+        };
+        let refused = open(&config).await.unwrap_err().to_string();
+        assert!(refused.contains(says), "{refused}");
+        assert!(refused.contains("store.redis.mode"), "{refused}");
+    }
 }
 
 /// What is configured reaches the store, also from a runtime with one thread.

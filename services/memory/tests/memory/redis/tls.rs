@@ -104,3 +104,31 @@ async fn a_server_that_asks_who_connects_is_shown_a_certificate() {
         }
     }
 }
+
+fn tls_port(server: &RedisServer) -> String {
+    let answer = server.ask(&["CONFIG", "GET", "tls-port"]);
+    answer.lines().last().unwrap().trim().to_owned()
+}
+
+#[tokio::test]
+async fn who_speaks_tls_to_a_server_that_does_not_is_told_and_the_other_way_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, config) = serve(folder.path(), "no");
+    let (plain, secure) = (server.port(), tls_port(&server));
+    let cases = [
+        (
+            format!("rediss://127.0.0.1:{plain}"),
+            "is it TLS that it speaks?",
+        ),
+        (format!("redis://127.0.0.1:{secure}"), "rediss://"),
+    ];
+    for (url, hint) in cases {
+        let config = RedisConfig {
+            urls: vec![url.as_str().into()],
+            ..config.clone()
+        };
+        let refused = RedisStore::open(&config, RedisOptions::default()).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(hint), "{url}: {refused}");
+    }
+}
