@@ -9,7 +9,7 @@ use crate::client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{self, Node, Parts, StartError};
-use crate::settings::ServerAddress;
+use crate::settings::Addresses;
 use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
 use cairn_orchestrator::TakesUp;
@@ -130,7 +130,7 @@ impl Attached {
 /// answering; work of another folder than the one that this command is to work in.
 pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliError> {
     let store = context.config().store.path.clone();
-    if let Some(ServerAddress(server)) = &context.config().client.server {
+    if let Some(server) = &context.config().client.server {
         return at_server(context, server, store).await;
     }
     if context.config().store.is_redis() {
@@ -242,10 +242,10 @@ pub async fn health(link: &Link, part: &str) -> Result<bool, RpcError> {
 /// starting again.
 async fn at_server(
     context: &Context,
-    server: &Address,
+    server: &Addresses,
     store: PathBuf,
 ) -> Result<Attached, CliError> {
-    let link = Link::remote(server);
+    let link = server.link();
     let began = Instant::now();
     let mut is_told = false;
     while let Err(error) = is_serving(&link).await {

@@ -33,7 +33,8 @@ pub struct Global {
     )]
     pub store: Option<PathBuf>,
     /// Talk to the cairn serve at this address instead of working on a store, such as
-    /// http://127.0.0.1:7878 [environment: CAIRN_SERVER]
+    /// http://127.0.0.1:7878; or to whichever answers of several, with commas between them
+    /// [environment: CAIRN_SERVER]
     #[arg(
         long,
         global = true,

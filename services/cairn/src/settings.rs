@@ -27,7 +27,7 @@ mod store;
 mod tests;
 
 pub use limits::{ExecutorSettings, SessionSettings};
-pub use links::LinkSettings;
+pub use links::{Addresses, LinkSettings};
 pub use models::{ModelSettings, ProviderSettings};
 pub use parts::parts;
 pub use run::RunSettings;
@@ -37,10 +37,8 @@ pub use store::{RedisSettings, StoreSettings};
 use crate::cli::Global;
 use crate::error::CliError;
 use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig, TelemetryConfig};
-use cairn_rpc::Address;
 use cairn_tools::CommandConfig;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
-use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -135,42 +133,13 @@ pub struct ServeSettings {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClientSettings {
-    /// The public API to talk to. Without one, a command works on the store itself, or talks to
-    /// the process that holds it.
-    pub server: Option<ServerAddress>,
+    /// The public API to talk to: one address, or those of several processes over one store. Without
+    /// one, a command works on the store itself, or talks to the process that holds it.
+    pub server: Option<Addresses>,
     /// How long a command waits for room where there is as much work as there may be, and for a store
     /// of servers that is away.
     #[serde(with = "cairn_boot::config::duration")]
     pub wait: Duration,
-}
-
-/// Where a public API is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerAddress(pub Address);
-
-impl Serialize for ServerAddress {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.to_string().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for ServerAddress {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = ServerAddress;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("http://host:port or unix:/path/to/socket")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<ServerAddress, E> {
-                let parsed = text.parse().map(ServerAddress);
-                parsed.map_err(|_| E::invalid_value(no_address(text), &self))
-            }
-        }
-        deserializer.deserialize_str(Text)
-    }
 }
 
 /// What stands where an address should. Who writes a user into one writes a password too.

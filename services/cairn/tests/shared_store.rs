@@ -80,9 +80,10 @@ mod redis_away;
 mod redis_ended;
 #[path = "shared_store/redis_golden.rs"]
 mod redis_golden;
-
 #[path = "shared_store/redis_settings.rs"]
 mod redis_settings;
+#[path = "shared_store/redis_several.rs"]
+mod redis_several;
 
 /// Each needs a server of Redis.
 mod redis {

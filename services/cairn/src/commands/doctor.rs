@@ -56,12 +56,15 @@ impl Finding {
 /// # Errors
 /// Standard output takes no more.
 pub async fn run(_: Args, context: &Context) -> Result<ExitCode, CliError> {
-    let finding = match &context.config().client.server {
-        Some(server) => server_at(&server.0).await,
-        None => store(context).await,
+    let findings = match &context.config().client.server {
+        Some(servers) => futures::future::join_all(servers.0.iter().map(server_at)).await,
+        None => vec![store(context).await],
     };
-    show(&finding, context.json)?;
-    Ok(ExitCode::from(u8::from(!finding.faults.is_empty())))
+    for finding in &findings {
+        show(finding, context.json)?;
+    }
+    let has_fault = findings.iter().any(|it| !it.faults.is_empty());
+    Ok(ExitCode::from(u8::from(has_fault)))
 }
 
 fn show(finding: &Finding, json: bool) -> Result<(), CliError> {

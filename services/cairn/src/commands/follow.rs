@@ -218,7 +218,7 @@ fn header(client: &Client<'_>, what: &Following) -> Vec<String> {
     if let Some(server) = &config.client.server {
         lines.push(format!(
             "the services at {} do the work, with their own model and workspace",
-            server.0
+            server
         ));
     } else if client.attached().is_remote() {
         let workspace = client.attached().workspace.as_deref();

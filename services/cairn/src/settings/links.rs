@@ -2,7 +2,7 @@
 
 use super::no_address;
 use crate::node::{Placement, Service};
-use cairn_rpc::Address;
+use cairn_rpc::{Address, Link, RemoteOptions};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
@@ -73,12 +73,28 @@ pub fn internal_address(service: Service) -> SocketAddr {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addresses(pub Vec<Address>);
 
+impl Addresses {
+    /// A way to whichever of them serves. Must be called inside a tokio runtime.
+    pub fn link(&self) -> Link {
+        match &self.0[..] {
+            [address] => Link::remote(address),
+            several => Link::to_service("cairn", several, RemoteOptions::default()),
+        }
+    }
+}
+
+impl fmt::Display for Addresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.0.iter().map(Address::to_string).collect();
+        f.write_str(&texts.join(","))
+    }
+}
+
 const ALLOWED: &str = "http://host:port or unix:/path/to/socket; several with commas between them";
 
 impl Serialize for Addresses {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let texts: Vec<String> = self.0.iter().map(Address::to_string).collect();
-        texts.join(",").serialize(serializer)
+        self.to_string().serialize(serializer)
     }
 }
 

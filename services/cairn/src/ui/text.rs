@@ -45,7 +45,7 @@ pub fn json_escaped(text: &str) -> String {
 pub fn command(context: &Context, rest: &str) -> String {
     let server = context.config().client.server.as_ref();
     if let (Some(server), Origin::Flag(_)) = (server, context.settings.origin("client.server")) {
-        return format!("cairn {rest} --server {}", server.0);
+        return format!("cairn {rest} --server {server}");
     }
     let store = &context.config().store.path;
     match context.settings.origin("store.path") {
