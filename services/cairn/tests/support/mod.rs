@@ -14,7 +14,7 @@ use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
-use cairn_rpc::Link;
+use cairn_rpc::{Address, Link};
 use cairn_tools::{Call, Effect, Output, Tool, ToolError, ToolSpec};
 use std::path::Path;
 use std::sync::Arc;
@@ -95,6 +95,12 @@ pub async fn node(parts: Parts) -> Node {
 
 pub fn client(node: &Node) -> Client {
     OrchestratorServiceClient::new(node.link())
+}
+
+/// A client of the server at this address.
+pub fn connect(address: &str) -> Client {
+    let address: Address = address.parse().expect("an address");
+    Client::new(Link::remote(&address))
 }
 
 /// A step that is one call of a tool without arguments.

@@ -7,17 +7,34 @@ use super::CAIRN;
 use cairn_testkit::site::Running;
 use cairn_testkit::{Journal, Output, Site, TestStore};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Where commands are given, and where what they do is stored.
 pub(crate) struct Place {
     pub(crate) site: Site,
-    store: TestStore,
+    store: Arc<TestStore>,
+    /// What the names of all keys begin with, if others are in the same store.
+    prefix: Option<String>,
 }
 
 impl Place {
     pub(crate) fn over(store: TestStore) -> Self {
         let site = Site::new(CAIRN);
-        Self { site, store }
+        let (store, prefix) = (Arc::new(store), None);
+        Self {
+            site,
+            store,
+            prefix,
+        }
+    }
+
+    /// A place for itself beside others: a file of its own, or a part of the same servers.
+    pub(crate) fn beside_others(store: &Arc<TestStore>, name: &str) -> Self {
+        Self {
+            site: Site::new(CAIRN),
+            store: Arc::clone(store),
+            prefix: Some(name.to_owned()),
+        }
     }
 
     /// A store elsewhere is served for this command, and by nobody afterwards.
@@ -48,7 +65,9 @@ impl Place {
     /// Serves the store until the value is dropped, and tells at which address.
     pub(crate) fn serve(&self, variables: &[(&str, &str)]) -> (Running, String) {
         let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
-        let variables = [&self.store.variables(), variables].concat();
+        let mut variables = [&self.store.variables(), variables].concat();
+        let prefix = self.prefix.as_deref();
+        variables.extend(prefix.map(|prefix| ("CAIRN_STORE__REDIS__PREFIX", prefix)));
         let serving = self.site.start(&serve, &variables);
         let told: Value = serde_json::from_str(&serving.first_line).expect("a line of JSON");
         let address = told["listen"].as_str().expect("an address").to_owned();
@@ -78,5 +97,12 @@ impl Place {
 
     pub(crate) fn journal(&self, session: &str) -> Journal {
         Journal::read(&self.with_code(0, &["export", session]).out)
+    }
+
+    /// The same from a server that is there.
+    pub(crate) fn journal_at(&self, address: &str, session: &str) -> Journal {
+        let output = self.site.run(&["export", session, "--server", address]);
+        assert_eq!(output.code, Some(0), "{session}: {output:?}");
+        Journal::read(&output.out)
     }
 }
