@@ -15,6 +15,7 @@ use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
 use cairn_rpc::{Address, Link};
+use cairn_testkit::TestStore;
 use cairn_tools::{Call, Effect, Output, Tool, ToolError, ToolSpec};
 use std::path::Path;
 use std::sync::Arc;
@@ -73,6 +74,16 @@ pub fn parts(folder: &Path, models: ModelRegistry) -> Parts {
         planner: cairn_planner::Config::default(),
         orchestrator: cairn_orchestrator::Config::default(),
     }
+}
+
+/// The same over this store, unless that is a file: then it is in `folder`.
+pub fn parts_over(store: &TestStore, folder: &Path, models: ModelRegistry) -> Parts {
+    let mut parts = parts(folder, models);
+    if !store.is_file() {
+        let config = serde_json::from_value(store.config());
+        parts.memory.store = config.expect("a store");
+    }
+    parts
 }
 
 /// Counts the store's commits of a node that is made of `parts`.
