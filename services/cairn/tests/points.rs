@@ -119,14 +119,14 @@ async fn cancelled(mut world: World, point: Point) {
     // Whatever may still go on ends with the server, which is told to stop and not killed.
     world.stop_server();
     assert_eq!(world.begun(), point.begun, "{}", point.name);
-    let journal = world.journal();
+    let journal = world.place.journal(SESSION);
     journal.check();
     let last = journal.0.last().expect("events");
     assert_eq!(last["kind"], "run_cancelled", "{}", point.name);
     // Another server finds nothing to be done.
     world.start_server();
     world.work_on_something_else().await;
-    assert_eq!(world.journal(), journal, "{}", point.name);
+    assert_eq!(world.place.journal(SESSION), journal, "{}", point.name);
     assert_eq!(world.begun(), point.begun, "{}", point.name);
 }
 

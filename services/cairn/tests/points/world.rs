@@ -5,7 +5,6 @@ use super::served::{self, SESSION, Watch};
 use super::support::{self, Client};
 use cairn_proto::event::event::Kind;
 use cairn_testkit::model_server::{Answer, reply};
-use cairn_testkit::site::Running;
 use cairn_testkit::{Journal, ModelServer};
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
@@ -103,8 +102,6 @@ echo "${VERB:-recorded} $arguments"
 
 pub(crate) struct World {
     pub(crate) place: Place,
-    /// The server, and where it is.
-    server: Option<(Running, String)>,
     /// Tells when a question is there that is not answered.
     held: Mutex<Receiver<()>>,
     gate: Option<File>,
@@ -146,7 +143,6 @@ impl World {
         }
         let mut world = Self {
             place,
-            server: None,
             held: Mutex::new(held),
             gate: None,
             others: 0,
@@ -186,33 +182,22 @@ impl World {
     }
 
     pub(crate) fn client(&self) -> Client {
-        let (_, address) = self.server.as_ref().expect("a server");
-        support::connect(address)
+        support::connect(self.place.address())
     }
 
     pub(crate) fn start_server(&mut self) {
-        self.server = Some(self.place.serve(&[]));
+        self.place.keep_serving();
     }
 
     /// As `kill -9` does. Programs of tools that were under way may go on.
     pub(crate) fn kill_server(&mut self) {
-        self.server = None;
+        self.place.kill_server();
     }
 
     /// Tells the server to stop, and returns when all that it lets go on has ended.
     pub(crate) fn stop_server(&mut self) {
-        let (mut server, _) = self.server.take().expect("a server");
-        server.interrupt();
-        server.wait_for_code();
+        self.place.stop_server();
         self.place.site.wait_for_programs();
-    }
-
-    /// From the server, if there is one.
-    pub(crate) fn journal(&self) -> Journal {
-        match &self.server {
-            Some((_, address)) => self.place.journal_at(address, SESSION),
-            None => self.place.journal(SESSION),
-        }
     }
 
     /// The calls of the run that have begun, in the order of [`ALL`].
@@ -246,7 +231,7 @@ impl World {
             .expect("a watch");
         watch.until(served::is_completed).await;
         self.stop_server();
-        let journal = self.journal();
+        let journal = self.place.journal(SESSION);
         journal.check();
         let begun = self.begun();
         for call in ALL {
