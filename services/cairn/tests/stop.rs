@@ -11,6 +11,7 @@
 mod place;
 
 use cairn::ui::time::utc;
+use cairn_rpc::{Clock as _, SystemClock};
 use cairn_testkit::site::Running;
 use cairn_testkit::{Journal, TestStore};
 use place::Place;
@@ -18,7 +19,6 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 const RUN: [&str; 6] = ["run", "--plan", "plan.json", "--session", "s", "--json"];
@@ -157,8 +157,7 @@ fn check_stopped(journal: &Journal, until: &str) {
 
 /// As the journal writes it.
 fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let millis = since.expect("a clock").as_millis();
+    let millis = SystemClock.unix_ms();
     utc(i64::try_from(millis).expect("a time"))
 }
 
