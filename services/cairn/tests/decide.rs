@@ -17,7 +17,7 @@ use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
 use cairn_testkit::{Cluster, TestStore};
 use std::time::Duration;
-use support::Client;
+use support::{Client, connect};
 use tonic::{Code, Status};
 use world::{Served, World};
 
@@ -126,7 +126,7 @@ async fn check_what_is_no_answer(client: &mut Client, id: &str) {
 async fn each_doubt_is_answered_once_under_its_own_name(store: TestStore) {
     let world = World::with_limit(SHORT, store);
     let served = Served::start(&world);
-    let mut client = served.client().await;
+    let mut client = served.client();
     world.start_run(&mut client).await;
     world.wait_for_call();
     let mut client = served.killed_in_a_call(&world, 1).await;
@@ -178,7 +178,7 @@ async fn each_doubt_is_answered_once_under_its_own_name(store: TestStore) {
 async fn a_run_can_be_cancelled_while_it_asks(store: TestStore) {
     let world = World::with_limit(LONG, store);
     let served = Served::start(&world);
-    let mut client = served.client().await;
+    let mut client = served.client();
     world.start_run(&mut client).await;
     world.wait_for_call();
     let mut client = served.killed_in_a_call(&world, 1).await;
@@ -201,12 +201,12 @@ async fn a_run_can_be_cancelled_while_it_asks(store: TestStore) {
 async fn an_answer_that_waits_to_take_effect_is_the_only_one(store: TestStore) {
     let world = World::with_limit(LONG, store);
     let mut cluster = Cluster::start(&world.site, &world.store.variables());
-    let mut client = world::connect(&cluster.url()).await;
+    let mut client = connect(&cluster.url());
     world.start_run(&mut client).await;
     world.wait_for_call();
     cluster.kill("orchestrator");
     cluster.start_again("orchestrator");
-    let mut client = world::connect(&cluster.url()).await;
+    let mut client = connect(&cluster.url());
     world.wait_for_question(&mut client, 1).await;
     check_what_is_no_answer(&mut client, QUESTION).await;
 

@@ -1,6 +1,6 @@
 //! Kill -9 of `cairn serve` while a goal is pursued: while the model is asked for the plan, while
 //! it is asked in each tool turn, and while a tool is being called. The model and the tools are
-//! outside of Cairn and count what they were asked.
+//! outside of Cairn and count what they were asked. In a file, on Redis and on a cluster.
 
 #![allow(
     clippy::expect_used,
@@ -8,6 +8,8 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[path = "support/place.rs"]
+mod place;
 mod support;
 
 #[path = "kill_serve/watcher.rs"]
@@ -17,17 +19,19 @@ use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
 use cairn_testkit::model_server::{Answer, reply};
-use cairn_testkit::{Journal, ModelServer, Site};
+use cairn_testkit::{Journal, ModelServer, TestStore};
+use place::Place;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use support::connect;
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
+use tonic::Status;
 use watcher::Watcher;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
-const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
 
 /// What the model is asked for, and how many results the journal has by then.
 const TURNS: [(&str, usize); 5] = [
@@ -64,7 +68,7 @@ struct Asked {
 }
 
 struct World {
-    site: Site,
+    place: Place,
     asked: Arc<Mutex<Asked>>,
     /// Tells when a question is there that is not answered.
     holds: Arc<Notify>,
@@ -73,6 +77,14 @@ struct World {
 }
 
 impl World {
+    /// Watches until the run ends or the server is gone.
+    async fn go_on(&self, watcher: &mut Watcher, reference: &Journal) -> Result<(), Status> {
+        let client = connect(self.place.address());
+        watcher
+            .go_on_with(client, &self.place.site, reference)
+            .await
+    }
+
     /// The process of the next call that is held.
     async fn begun(&self) -> String {
         let mut written = [0; 64];
@@ -87,8 +99,11 @@ impl World {
     }
 }
 
-fn world() -> World {
-    let site = Site::new(CAIRN);
+/// Beside others over the same store.
+fn world(store: &Arc<TestStore>, name: &str) -> World {
+    let place = Place::beside_others(store, name);
+    place.let_calls_last();
+    let site = &place.site;
     let asked: Arc<Mutex<Asked>> = Arc::default();
     let holds: Arc<Notify> = Arc::default();
     let (seen, tell) = (Arc::clone(&asked), Arc::clone(&holds));
@@ -110,7 +125,7 @@ fn world() -> World {
         .read_write(true)
         .open_receiver(begun);
     World {
-        site,
+        place,
         asked,
         holds,
         begun: begun.expect("a pipe"),
@@ -180,31 +195,31 @@ fn run() -> wire::StartRun {
 }
 
 /// The journal of a run that nobody disturbs.
-async fn undisturbed() -> Journal {
-    let world = world();
-    let _server = world.site.start(&SERVE, &[]);
+async fn undisturbed(store: &Arc<TestStore>) -> Journal {
+    let mut world = world(store, "undisturbed");
+    world.place.keep_serving();
     let mut watcher = Watcher::of(run());
     let nothing = Journal(Vec::new());
-    let ended = watcher.go_on(&world.site, &nothing).await;
+    let ended = world.go_on(&mut watcher, &nothing).await;
     ended.expect("a run that nobody disturbs");
-    let journal = world.site.journal(&watcher.session);
+    let journal = world.place.journal(&watcher.session);
     watcher.check(&journal, "undisturbed");
     let asked = world.asked.lock().expect("a lock");
     let once = TURNS.map(|(question, _)| (question.to_owned(), 1));
     assert_eq!(asked.times, BTreeMap::from(once));
-    assert_eq!(world.site.looks().uses().len(), 1);
-    assert_eq!(world.site.ledger().uses().len(), 2);
+    assert_eq!(world.place.site.looks().uses().len(), 1);
+    assert_eq!(world.place.site.ledger().uses().len(), 2);
     journal
 }
 
 /// Waits until so many replies and results are durable.
-async fn wait_for(site: &Site, session: &str, replies: usize, results: usize) {
+async fn wait_for(world: &World, session: &str, replies: usize, results: usize) {
     let request = pb::WatchSessionRequest {
         session: session.to_owned(),
         after_seq: 0,
         ..pb::WatchSessionRequest::default()
     };
-    let stream = Watcher::client(site).watch_session(request).await;
+    let stream = connect(world.place.address()).watch_session(request).await;
     let mut stream = stream.expect("a watch").into_inner();
     let (mut replied, mut finished) = (0, 0);
     while replied < replies || finished < results {
@@ -219,47 +234,46 @@ async fn wait_for(site: &Site, session: &str, replies: usize, results: usize) {
 }
 
 /// The session of the run, which is made with it.
-async fn session_of(site: &Site) -> String {
+async fn session_of(world: &World) -> String {
     let request = pb::StartRunRequest {
         session: String::new(),
         request_id: "r-1".to_owned(),
         run: Some(run()),
         ..pb::StartRunRequest::default()
     };
-    let started = Watcher::client(site).start_run(request).await;
+    let started = connect(world.place.address()).start_run(request).await;
     started.expect("the run").into_inner().session
 }
 
 /// Watches until `moment` has come; then kills the server, and what it left running, and goes on
 /// with another. Panics if the run ends before that moment.
 async fn killed(
-    world: &World,
+    world: &mut World,
     reference: &Journal,
     moment: impl AsyncFnOnce(&World, &str) -> Option<String>,
     name: &str,
 ) -> Journal {
-    let mut server = world.site.start(&SERVE, &[]);
-    let session = session_of(&world.site).await;
+    world.place.keep_serving();
+    let session = session_of(world).await;
     let mut watcher = Watcher::of(run());
-    tokio::select! {
-        left = moment(world, &session) => {
-            server.kill();
-            if let Some(process) = left {
-                let ended = Command::new("kill").args(["-KILL", &process]).status();
-                assert!(ended.expect("kill can be started").success());
-            }
-        }
-        watched = watcher.go_on(&world.site, reference) => {
+    let left = tokio::select! {
+        left = moment(world, &session) => left,
+        watched = world.go_on(&mut watcher, reference) => {
             panic!("{name}: the watch ended before the kill: {watched:?}");
         }
+    };
+    world.place.kill_server();
+    if let Some(process) = left {
+        let ended = Command::new("kill").args(["-KILL", &process]).status();
+        assert!(ended.expect("kill can be started").success());
     }
     assert!(!watcher.has_ended, "{name}: it has ended");
-    let _server = world.site.start(&SERVE, &[]);
+    world.place.keep_serving();
     while !watcher.has_ended {
-        let watched = watcher.go_on(&world.site, reference).await;
+        let watched = world.go_on(&mut watcher, reference).await;
         watched.unwrap_or_else(|status| panic!("{name}: {status:?}"));
     }
-    let journal = world.site.journal(&watcher.session);
+    let journal = world.place.journal(&watcher.session);
     journal.check();
     watcher.check(&journal, name);
     journal.check_like(reference);
@@ -275,25 +289,28 @@ fn check_asked(world: &World, name: &str, twice: &[&str], look_times: u32) {
         let times = asked.times.get(question).copied().unwrap_or(0);
         assert_eq!(times, expected, "{name}: {question} was asked: {asked:?}");
     }
-    let (records, looks) = (world.site.ledger().uses(), world.site.looks().uses());
+    let (records, looks) = (
+        world.place.site.ledger().uses(),
+        world.place.site.looks().uses(),
+    );
     let records: Vec<u32> = records.into_values().collect();
     assert_eq!(records, [1, 1], "{name}");
     let looks: Vec<u32> = looks.into_values().collect();
     assert_eq!(looks, [look_times], "{name}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_question_to_the_model_is_asked_again_and_nothing_else_happens_twice() {
-    let reference = undisturbed().await;
+async fn a_question_to_the_model_is_asked_again_and_nothing_else_happens_twice(store: TestStore) {
+    let store = Arc::new(store);
+    let reference = undisturbed(&store).await;
     for (number, (question, results)) in TURNS.into_iter().enumerate() {
-        let world = world();
+        let mut world = world(&store, &format!("turn-{number}"));
         world.asked.lock().expect("a lock").held = Some(question.to_owned());
         let moment = async |world: &World, session: &str| {
             world.holds.notified().await;
-            wait_for(&world.site, session, number.saturating_sub(1), results).await;
+            wait_for(world, session, number.saturating_sub(1), results).await;
             None
         };
-        let journal = killed(&world, &reference, moment, question).await;
+        let journal = killed(&mut world, &reference, moment, question).await;
         check_asked(&world, question, &[question], 1);
         assert!(journal.of_kind("call_in_doubt").is_empty(), "{question}");
     }
@@ -310,23 +327,70 @@ const CALLS: [Held; 4] = [
     (r#"recorded after {"what":"two"}"#, 3, 7, 1, true),
 ];
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_call_under_way_is_repeated_only_if_it_is_pure_and_the_model_is_not_asked_again() {
-    let reference = &undisturbed().await;
+async fn a_call_under_way_is_repeated_only_if_it_is_pure_and_the_model_is_not_asked_again(
+    store: TestStore,
+) {
+    let store = &Arc::new(store);
+    let reference = &undisturbed(store).await;
     // Each waits until its call in doubt can no longer be running: at the same time.
-    let cases = CALLS.map(async |(held, replies, results, times, is_doubt)| {
-        let world = world();
-        world.site.write("held", held);
+    let cases = CALLS.into_iter().enumerate();
+    let cases = cases.map(async |(number, case)| {
+        let (held, replies, results, times, is_doubt) = case;
+        let mut world = world(store, &format!("call-{number}"));
+        world.place.site.write("held", held);
         let moment = async |world: &World, session: &str| {
             let begun = world.begun().await;
-            wait_for(&world.site, session, replies, results).await;
-            world.site.write("held", "nothing");
+            wait_for(world, session, replies, results).await;
+            world.place.site.write("held", "nothing");
             Some(begun)
         };
-        let journal = killed(&world, reference, moment, held).await;
+        let journal = killed(&mut world, reference, moment, held).await;
         check_asked(&world, held, &[], times);
         let doubts = journal.of_kind("call_in_doubt").len();
         assert_eq!(doubts, usize::from(is_doubt), "{held}");
     });
     futures::future::join_all(cases).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_a_question_to_the_model_is_asked_again_and_nothing_else_happens_twice() {
+    a_question_to_the_model_is_asked_again_and_nothing_else_happens_twice(TestStore::file()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_a_call_under_way_is_repeated_only_if_it_is_pure_and_the_model_is_not_asked_again()
+ {
+    a_call_under_way_is_repeated_only_if_it_is_pure_and_the_model_is_not_asked_again(
+        TestStore::file(),
+    )
+    .await;
+}
+
+/// Each needs servers of Redis.
+mod redis {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_redis_a_question_to_the_model_is_asked_again_and_nothing_else_happens_twice() {
+        a_question_to_the_model_is_asked_again_and_nothing_else_happens_twice(TestStore::redis())
+            .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_redis_a_call_under_way_is_repeated_only_if_it_is_pure_and_the_model_is_not_asked_again()
+     {
+        a_call_under_way_is_repeated_only_if_it_is_pure_and_the_model_is_not_asked_again(
+            TestStore::redis(),
+        )
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_a_cluster_a_call_under_way_is_repeated_only_if_it_is_pure_and_the_model_is_not_asked_again()
+     {
+        a_call_under_way_is_repeated_only_if_it_is_pure_and_the_model_is_not_asked_again(
+            TestStore::cluster(),
+        )
+        .await;
+    }
 }

@@ -1,5 +1,6 @@
 //! The execution tree as files, while a run goes on: each call waits until the test lets it end,
-//! and meanwhile the files say how far the run has got.
+//! and meanwhile the files say how far the run has got. In a file, and on Redis and on a cluster, where
+//! commands come to a server.
 
 #![allow(
     clippy::expect_used,
@@ -7,7 +8,11 @@
 )]
 #![cfg(target_os = "linux")]
 
-use cairn_testkit::{Change, Changes, Site};
+#[path = "support/place.rs"]
+mod place;
+
+use cairn_testkit::{Change, Changes, Site, TestStore};
+use place::Place;
 use serde_json::Value;
 use std::fs;
 use std::io::{Read as _, Seek as _};
@@ -31,8 +36,9 @@ parameters = { type = "object" }
 
 const SCRIPT: &str = "set -eu\necho begun >begun\nread -r _ <go\necho passed\n";
 
-fn site() -> Site {
-    let site = Site::new(CAIRN);
+fn over(store: TestStore) -> Place {
+    let mut place = Place::over(store);
+    let site = &place.site;
     site.append("cairn.toml", GATE);
     site.write("gate.sh", SCRIPT);
     let step = r#"{"tool": "gate", "arguments": {}}"#;
@@ -42,18 +48,26 @@ fn site() -> Site {
         let made = Command::new("mkfifo").arg(site.path().join(pipe)).status();
         assert!(made.expect("mkfifo can be started").success());
     }
-    site
+    serve(&mut place);
+    place
 }
 
-fn start(site: &Site, arguments: &[&str]) -> Child {
-    let mut command = site.command(arguments);
+/// In a file, whoever gives a command carries it out.
+fn serve(place: &mut Place) {
+    if !place.is_file() {
+        place.keep_serving();
+    }
+}
+
+fn start(place: &Place, arguments: &[&str]) -> Child {
+    let mut command = place.site.command(&place.to_server(arguments));
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("the program can be started")
 }
 
-fn start_run(site: &Site, flags: &[&str]) -> Child {
+fn start_run(place: &Place, flags: &[&str]) -> Child {
     let run = ["run", "--session", "s", "--plan", "plan.json"];
-    start(site, &[&run, flags].concat())
+    start(place, &[&run, flags].concat())
 }
 
 /// Opening a pipe waits for the other side: a call is under way then.
@@ -147,10 +161,10 @@ fn text_says(text: &str, done: usize) -> bool {
 
 /// Lets the run go on call by call. Before each of them ends, the files say how far it has got,
 /// and who has opened one before goes on reading what it was.
-fn follow(site: &Site, dump: &mut Dump, run: &mut Child) {
+fn follow(place: &Place, dump: &mut Dump, run: &mut Child) {
     let mut before: Option<(fs::File, String)> = None;
     for done in 0..CALLS {
-        wait_for_call(site);
+        wait_for_call(&place.site);
         dump.wait_for(done);
         if let Some((mut file, text)) = before.take() {
             let mut again = String::new();
@@ -160,16 +174,16 @@ fn follow(site: &Site, dump: &mut Dump, run: &mut Child) {
         }
         let file = fs::File::open(&dump.json).expect("the file");
         before = Some((file, read(&dump.json)));
-        let_call_end(site);
+        let_call_end(&place.site);
     }
     assert_eq!(run.wait().expect("its end").code(), Some(0));
 }
 
 /// The files are what the command shows of the run that has ended.
-fn check_ended(site: &Site, dump: &Dump) {
+fn check_ended(place: &Place, dump: &Dump) {
     let json: Value = serde_json::from_str(&read(&dump.json)).expect("JSON");
     assert_eq!(json["trace"]["status"], "completed");
-    let shown = site.run(&["tree", "s", "--view", "json"]).out;
+    let shown = place.run(&["tree", "s", "--view", "json"]).out;
     let shown: Value = serde_json::from_str(&shown).expect("JSON");
     assert_eq!(json["steps"], shown["steps"]);
     assert_eq!(json["trace"], shown["trace"]);
@@ -178,64 +192,65 @@ fn check_ended(site: &Site, dump: &Dump) {
         let lines = lines.filter(|line| !line.starts_with("Generated: "));
         lines.collect::<Vec<_>>().join("\n")
     };
-    let shown = site.run(&["tree", "s", "--view", "text"]).out;
+    let shown = place.run(&["tree", "s", "--view", "text"]).out;
     assert_eq!(without_time(&read(&dump.text)), without_time(&shown));
     let folder = dump.json.parent().expect("a folder");
     assert_eq!(fs::read_dir(folder).expect("a folder").count(), 2);
 }
 
-#[test]
-fn a_run_keeps_its_tree_up_to_date_in_the_folder_of_choice() {
-    let site = site();
-    let mut dump = Dump::at(&site.path().join("some/where"));
-    let mut run = start_run(&site, &["--tree-dir=some/where"]);
-    follow(&site, &mut dump, &mut run);
-    check_ended(&site, &dump);
-    assert!(!site.path().join(".trace").exists());
+fn a_run_keeps_its_tree_up_to_date_in_the_folder_of_choice(store: TestStore) {
+    let place = over(store);
+    let mut dump = Dump::at(&place.site.path().join("some/where"));
+    let mut run = start_run(&place, &["--tree-dir=some/where"]);
+    follow(&place, &mut dump, &mut run);
+    check_ended(&place, &dump);
+    assert!(!place.site.path().join(".trace").exists());
 }
 
-#[test]
-fn a_run_that_is_taken_up_again_keeps_its_tree_where_nothing_is_said() {
-    let site = site();
-    let mut run = start_run(&site, &[]);
-    wait_for_call(&site);
+fn a_run_that_is_taken_up_again_keeps_its_tree_where_nothing_is_said(store: TestStore) {
+    let mut place = over(store);
+    let mut run = start_run(&place, &[]);
+    wait_for_call(&place.site);
     run.kill().expect("it is killed");
     run.wait().expect("its end");
-    assert!(!site.path().join(".trace").exists(), "nobody asked for it");
+    place.kill_server();
+    assert!(
+        !place.site.path().join(".trace").exists(),
+        "nobody asked for it"
+    );
     // The call of the process that is gone does not end before it is told to.
-    let_call_end(&site);
-    let mut dump = Dump::at(&site.path().join(".trace"));
-    let mut run = start(&site, &["resume", "s", "--tree-dir"]);
-    follow(&site, &mut dump, &mut run);
-    check_ended(&site, &dump);
+    let_call_end(&place.site);
+    let mut dump = Dump::at(&place.site.path().join(".trace"));
+    serve(&mut place);
+    let mut run = start(&place, &["resume", "s", "--tree-dir"]);
+    follow(&place, &mut dump, &mut run);
+    check_ended(&place, &dump);
 }
 
-#[test]
-fn cairn_tree_keeps_the_files_up_to_date_beside_a_run() {
-    let site = site();
-    let mut run = start_run(&site, &[]);
-    wait_for_call(&site);
-    let mut dump = Dump::at(&site.path().join(".trace"));
-    let mut live = start(&site, &["tree", "s", "--live"]);
+fn cairn_tree_keeps_the_files_up_to_date_beside_a_run(store: TestStore) {
+    let place = over(store);
+    let mut run = start_run(&place, &[]);
+    wait_for_call(&place.site);
+    let mut dump = Dump::at(&place.site.path().join(".trace"));
+    let mut live = start(&place, &["tree", "s", "--live"]);
     // It finds the run under way and says so at once; the first call has been waited for.
     dump.wait_for(0);
-    let_call_end(&site);
+    let_call_end(&place.site);
     for done in 1..CALLS {
-        wait_for_call(&site);
+        wait_for_call(&place.site);
         dump.wait_for(done);
-        let_call_end(&site);
+        let_call_end(&place.site);
     }
     assert_eq!(run.wait().expect("its end").code(), Some(0));
     assert_eq!(live.wait().expect("its end").code(), Some(0));
-    check_ended(&site, &dump);
+    check_ended(&place, &dump);
 }
 
-#[test]
-fn cairn_tree_keeps_one_view_in_a_file_of_choice() {
-    let site = site();
-    let mut run = start_run(&site, &[]);
-    wait_for_call(&site);
-    let folder = site.path().join("views");
+fn cairn_tree_keeps_one_view_in_a_file_of_choice(store: TestStore) {
+    let place = over(store);
+    let mut run = start_run(&place, &[]);
+    wait_for_call(&place.site);
+    let folder = place.site.path().join("views");
     fs::create_dir_all(&folder).expect("a folder");
     let mut changes = Changes::of(&folder);
     let live = [
@@ -247,7 +262,7 @@ fn cairn_tree_keeps_one_view_in_a_file_of_choice() {
         "--output",
         "views/todo",
     ];
-    let mut live = start(&site, &live);
+    let mut live = start(&place, &live);
     for done in 0..=CALLS {
         let mark = |step| match step {
             _ if step < done => "[✓] gate\n",
@@ -265,15 +280,15 @@ fn cairn_tree_keeps_one_view_in_a_file_of_choice() {
             }
         }
         if done < CALLS {
-            let_call_end(&site);
+            let_call_end(&place.site);
         }
         if done + 1 < CALLS {
-            wait_for_call(&site);
+            wait_for_call(&place.site);
         }
     }
     assert_eq!(run.wait().expect("its end").code(), Some(0));
     assert_eq!(live.wait().expect("its end").code(), Some(0));
-    assert!(!site.path().join(".trace").exists());
+    assert!(!place.site.path().join(".trace").exists());
 }
 
 /// Processes that write their trees to one folder do not take each other's half-written files.
@@ -290,4 +305,59 @@ fn what_others_write_beside_the_tree_is_left_alone() {
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(site.read(".trace/tree.json").is_some());
     assert_eq!(site.read(".trace/tree.new").as_deref(), Some(other));
+}
+
+#[test]
+fn in_a_file_a_run_keeps_its_tree_up_to_date_in_the_folder_of_choice() {
+    a_run_keeps_its_tree_up_to_date_in_the_folder_of_choice(TestStore::file());
+}
+
+#[test]
+fn in_a_file_a_run_that_is_taken_up_again_keeps_its_tree_where_nothing_is_said() {
+    a_run_that_is_taken_up_again_keeps_its_tree_where_nothing_is_said(TestStore::file());
+}
+
+#[test]
+fn in_a_file_cairn_tree_keeps_the_files_up_to_date_beside_a_run() {
+    cairn_tree_keeps_the_files_up_to_date_beside_a_run(TestStore::file());
+}
+
+#[test]
+fn in_a_file_cairn_tree_keeps_one_view_in_a_file_of_choice() {
+    cairn_tree_keeps_one_view_in_a_file_of_choice(TestStore::file());
+}
+
+/// Each needs servers of Redis.
+mod redis {
+    use super::*;
+
+    #[test]
+    fn over_redis_a_run_keeps_its_tree_up_to_date_in_the_folder_of_choice() {
+        a_run_keeps_its_tree_up_to_date_in_the_folder_of_choice(TestStore::redis());
+    }
+
+    #[test]
+    fn over_redis_a_run_that_is_taken_up_again_keeps_its_tree_where_nothing_is_said() {
+        a_run_that_is_taken_up_again_keeps_its_tree_where_nothing_is_said(TestStore::redis());
+    }
+
+    #[test]
+    fn over_redis_cairn_tree_keeps_the_files_up_to_date_beside_a_run() {
+        cairn_tree_keeps_the_files_up_to_date_beside_a_run(TestStore::redis());
+    }
+
+    #[test]
+    fn over_redis_cairn_tree_keeps_one_view_in_a_file_of_choice() {
+        cairn_tree_keeps_one_view_in_a_file_of_choice(TestStore::redis());
+    }
+
+    #[test]
+    fn over_a_cluster_a_run_that_is_taken_up_again_keeps_its_tree_where_nothing_is_said() {
+        a_run_that_is_taken_up_again_keeps_its_tree_where_nothing_is_said(TestStore::cluster());
+    }
+
+    #[test]
+    fn over_a_cluster_cairn_tree_keeps_the_files_up_to_date_beside_a_run() {
+        cairn_tree_keeps_the_files_up_to_date_beside_a_run(TestStore::cluster());
+    }
 }

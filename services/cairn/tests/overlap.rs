@@ -14,11 +14,14 @@ use cairn_model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Model
 use cairn_model::{ModelRegistry, tokens};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
+use cairn_testkit::TestStore;
 use cairn_tools::{Call, Effect, Output, Tool, ToolError, ToolSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::{check_completed, client, model_step, node, parts, start, tool_step, watch_to_end};
+use support::{
+    check_completed, client, model_step, node, parts_over, start, tool_step, watch_to_end,
+};
 use tokio::sync::Barrier;
 use tokio::time::timeout;
 
@@ -142,12 +145,12 @@ fn graph(steps: Vec<wire::PlanStep>) -> wire::StartRun {
 }
 
 /// Panics unless the run completes, and so many calls met as there may be and no more.
-async fn check_meets(name: &str, steps: Vec<wire::PlanStep>) {
+async fn check_meets(store: &TestStore, name: &str, steps: Vec<wire::PlanStep>) {
     let meeting = Meeting::new();
     let mut models = ModelRegistry::new();
     models.insert("asked", Arc::new(Asked(Arc::clone(&meeting))));
     let folder = tempfile::tempdir().expect("a folder");
-    let mut parts = parts(folder.path(), models);
+    let mut parts = parts_over(store, folder.path(), models);
     let tools = [
         ("look", Effect::Pure),
         ("put", Effect::Idempotent),
@@ -158,7 +161,7 @@ async fn check_meets(name: &str, steps: Vec<wire::PlanStep>) {
     let node = node(parts).await;
     let mut client = client(&node);
     let count = steps.len();
-    let session = start(&mut client, "r-1", graph(steps)).await;
+    let session = start(&mut client, &name.replace(' ', "-"), graph(steps)).await;
     let events = watch_to_end(&mut client, &session, 0).await;
     check_completed(&events);
     let most = meeting.most.load(Ordering::SeqCst);
@@ -170,21 +173,63 @@ async fn check_meets(name: &str, steps: Vec<wire::PlanStep>) {
     node.drain().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn steps_that_do_not_depend_on_each_other_are_under_way_together() {
+async fn steps_that_do_not_depend_on_each_other_are_under_way_together(store: TestStore) {
     for tool in ["look", "put", "send"] {
-        check_meets(tool, vec![tool_step(tool); TOGETHER]).await;
+        check_meets(&store, tool, vec![tool_step(tool); TOGETHER]).await;
     }
-    check_meets("for the model", vec![model_step("think"); TOGETHER]).await;
+    check_meets(&store, "for the model", vec![model_step("think"); TOGETHER]).await;
+}
+
+async fn no_more_are_under_way_than_may_be(store: TestStore) {
+    check_meets(&store, "look", vec![tool_step("look"); 3 * TOGETHER]).await;
+    check_meets(
+        &store,
+        "for the model",
+        vec![model_step("think"); 3 * TOGETHER],
+    )
+    .await;
+}
+
+async fn the_calls_of_one_reply_are_under_way_together(store: TestStore) {
+    check_meets(&store, "calls of one reply", vec![model_step("call")]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_more_are_under_way_than_may_be() {
-    check_meets("look", vec![tool_step("look"); 3 * TOGETHER]).await;
-    check_meets("for the model", vec![model_step("think"); 3 * TOGETHER]).await;
+async fn in_a_file_steps_that_do_not_depend_on_each_other_are_under_way_together() {
+    steps_that_do_not_depend_on_each_other_are_under_way_together(TestStore::file()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_calls_of_one_reply_are_under_way_together() {
-    check_meets("calls of one reply", vec![model_step("call")]).await;
+async fn in_a_file_no_more_are_under_way_than_may_be() {
+    no_more_are_under_way_than_may_be(TestStore::file()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_the_calls_of_one_reply_are_under_way_together() {
+    the_calls_of_one_reply_are_under_way_together(TestStore::file()).await;
+}
+
+/// Each needs servers of Redis.
+mod redis {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_redis_steps_that_do_not_depend_on_each_other_are_under_way_together() {
+        steps_that_do_not_depend_on_each_other_are_under_way_together(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_redis_no_more_are_under_way_than_may_be() {
+        no_more_are_under_way_than_may_be(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_redis_the_calls_of_one_reply_are_under_way_together() {
+        the_calls_of_one_reply_are_under_way_together(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_a_cluster_steps_that_do_not_depend_on_each_other_are_under_way_together() {
+        steps_that_do_not_depend_on_each_other_are_under_way_together(TestStore::cluster()).await;
+    }
 }

@@ -1,7 +1,7 @@
 //! Pause, resume, skip and cancel at every point of a run, through processes: before, in and after
 //! calls of each effect. What began is written down outside of Cairn: a cancelled run calls no tool any
 //! more, a paused one begins nothing, also when its server is killed and started again, and a step that
-//! is skipped is left where it was.
+//! is skipped is left where it was. In a file, on Redis and on a cluster.
 
 #![allow(
     clippy::expect_used,
@@ -10,6 +10,8 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[path = "support/place.rs"]
+mod place;
 #[path = "support/served.rs"]
 mod served;
 mod support;
@@ -21,6 +23,8 @@ use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::settlement::{Done, Outcome};
 use cairn_proto::orchestrator as pb;
+use cairn_testkit::TestStore;
+use place::Place;
 use served::SESSION;
 use std::sync::Arc;
 use support::Client;
@@ -33,17 +37,22 @@ const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 const AT_ONCE: usize = 6;
 
 /// Goes through points.
-async fn at_each<F>(is_meant: fn(&Point) -> bool, check: fn(Point) -> F)
+async fn at_each<F>(store: TestStore, is_meant: fn(&Point) -> bool, check: fn(World, Point) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    let store = Arc::new(store);
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     let mut checks = JoinSet::new();
-    for point in POINTS.into_iter().filter(is_meant) {
+    let points = POINTS.into_iter().filter(is_meant);
+    for (number, point) in points.enumerate() {
+        let store = Arc::clone(&store);
         let turns = Arc::clone(&turns);
         checks.spawn(async move {
             let _turn = turns.acquire_owned().await.expect("turns");
-            Box::pin(check(point)).await;
+            let place = Place::beside_others(&store, &format!("point-{number}"));
+            let world = World::at(point, place).await;
+            Box::pin(check(world, point)).await;
             println!("{}: {:?} had begun", point.name, point.begun);
         });
     }
@@ -100,36 +109,32 @@ async fn check_stands(world: &mut World, point: Point) {
     assert_eq!(world.begun(), point.begun, "{}", point.name);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-async fn a_cancelled_run_calls_no_tool_any_more() {
-    at_each(|_| true, cancelled).await;
+async fn a_cancelled_run_calls_no_tool_any_more(store: TestStore) {
+    at_each(store, |_| true, cancelled).await;
 }
 
-async fn cancelled(point: Point) {
-    let mut world = World::at(point).await;
+async fn cancelled(mut world: World, point: Point) {
     cancel(&mut world.client()).await;
     world.release();
     // Whatever may still go on ends with the server, which is told to stop and not killed.
     world.stop_server();
     assert_eq!(world.begun(), point.begun, "{}", point.name);
-    let journal = world.site.journal(SESSION);
+    let journal = world.place.journal(SESSION);
     journal.check();
     let last = journal.0.last().expect("events");
     assert_eq!(last["kind"], "run_cancelled", "{}", point.name);
     // Another server finds nothing to be done.
     world.start_server();
     world.work_on_something_else().await;
-    assert_eq!(world.site.journal(SESSION), journal, "{}", point.name);
+    assert_eq!(world.place.journal(SESSION), journal, "{}", point.name);
     assert_eq!(world.begun(), point.begun, "{}", point.name);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-async fn a_paused_run_begins_nothing_whoever_is_killed() {
-    at_each(|_| true, paused).await;
+async fn a_paused_run_begins_nothing_whoever_is_killed(store: TestStore) {
+    at_each(store, |_| true, paused).await;
 }
 
-async fn paused(point: Point) {
-    let mut world = World::at(point).await;
+async fn paused(mut world: World, point: Point) {
     pause(&mut world.client()).await;
     world.release();
     // What has side effects and was begun ends, and its result is kept.
@@ -147,17 +152,15 @@ async fn paused(point: Point) {
 }
 
 /// The server is killed in a call: whether it was made is asked, and answered, while the run is paused.
-#[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-async fn a_call_that_is_lost_while_paused_is_asked_about_and_nothing_begins() {
-    at_each(|point| point.results > 0, paused_in_doubt).await;
+async fn a_call_that_is_lost_while_paused_is_asked_about_and_nothing_begins(store: TestStore) {
+    at_each(store, |point| point.results > 0, paused_in_doubt).await;
 }
 
-async fn paused_in_doubt(point: Point) {
-    let mut world = World::at(point).await;
+async fn paused_in_doubt(mut world: World, point: Point) {
     pause(&mut world.client()).await;
     world.kill_server();
     world.release();
-    world.site.wait_for_programs();
+    world.place.site.wait_for_programs();
     world.start_server();
     check_stands(&mut world, point).await;
     let mut client = world.client();
@@ -180,7 +183,7 @@ async fn settle(world: &World, point: Point) {
     let open = client.list_pending(request).await.expect("questions");
     let open = open.into_inner().pending;
     assert_eq!(open.len(), 1, "{}: {open:?}", point.name);
-    assert!(world.site.ledger().has(&open[0].call_key), "{open:?}");
+    assert!(world.place.site.ledger().has(&open[0].call_key), "{open:?}");
     let output = "a person saw it".to_owned();
     let request = pb::DecideRequest {
         session: SESSION.to_owned(),
@@ -193,13 +196,11 @@ async fn settle(world: &World, point: Point) {
     client.decide(request).await.expect("it is open");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-async fn a_step_that_is_skipped_is_left_where_it_was() {
-    at_each(|_| true, skipped).await;
+async fn a_step_that_is_skipped_is_left_where_it_was(store: TestStore) {
+    at_each(store, |_| true, skipped).await;
 }
 
-async fn skipped(point: Point) {
-    let mut world = World::at(point).await;
+async fn skipped(mut world: World, point: Point) {
     skip(&mut world.client(), point.step).await;
     world.release();
     let is_left = |call: &&str| *call != "two" && !point.begun.contains(call);
@@ -208,4 +209,61 @@ async fn skipped(point: Point) {
     let skipped = journal.of_kind("step_skipped");
     assert_eq!(skipped.len(), 1, "{}", point.name);
     assert_eq!(skipped[0]["step"], point.step, "{}", point.name);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+async fn in_a_file_a_cancelled_run_calls_no_tool_any_more() {
+    a_cancelled_run_calls_no_tool_any_more(TestStore::file()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+async fn in_a_file_a_paused_run_begins_nothing_whoever_is_killed() {
+    a_paused_run_begins_nothing_whoever_is_killed(TestStore::file()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+async fn in_a_file_a_call_that_is_lost_while_paused_is_asked_about_and_nothing_begins() {
+    a_call_that_is_lost_while_paused_is_asked_about_and_nothing_begins(TestStore::file()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+async fn in_a_file_a_step_that_is_skipped_is_left_where_it_was() {
+    a_step_that_is_skipped_is_left_where_it_was(TestStore::file()).await;
+}
+
+/// Each needs servers of Redis.
+mod redis {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn over_redis_a_cancelled_run_calls_no_tool_any_more() {
+        a_cancelled_run_calls_no_tool_any_more(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn over_redis_a_paused_run_begins_nothing_whoever_is_killed() {
+        a_paused_run_begins_nothing_whoever_is_killed(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn over_redis_a_call_that_is_lost_while_paused_is_asked_about_and_nothing_begins() {
+        a_call_that_is_lost_while_paused_is_asked_about_and_nothing_begins(TestStore::redis())
+            .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn over_redis_a_step_that_is_skipped_is_left_where_it_was() {
+        a_step_that_is_skipped_is_left_where_it_was(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn over_a_cluster_a_paused_run_begins_nothing_whoever_is_killed() {
+        a_paused_run_begins_nothing_whoever_is_killed(TestStore::cluster()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn over_a_cluster_a_call_that_is_lost_while_paused_is_asked_about_and_nothing_begins() {
+        a_call_that_is_lost_while_paused_is_asked_about_and_nothing_begins(TestStore::cluster())
+            .await;
+    }
 }

@@ -28,7 +28,7 @@ use futures::StreamExt as _;
 use script::{Played, Script, Scripted};
 use std::sync::Arc;
 use std::time::Instant;
-use support::{client, node, parts};
+use support::{client, node, parts_over};
 use table::{CHAINS, GRAPHS, STAGES};
 
 /// Cases at the same time.
@@ -38,11 +38,7 @@ const AT_ONCE: usize = 12;
 async fn check_all(store: TestStore) {
     let folder = tempfile::tempdir().expect("a folder");
     let script = Arc::new(Script::default());
-    let mut parts = parts(folder.path(), models(&script));
-    if !store.is_file() {
-        let config = serde_json::from_value(store.config());
-        parts.memory.store = config.expect("a store");
-    }
+    let mut parts = parts_over(&store, folder.path(), models(&script));
     let began = Instant::now();
     parts.more_tools.push(Scripted::tool(Arc::clone(&script)));
     parts.executor.retry = RetryPolicy::never();

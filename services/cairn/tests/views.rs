@@ -1,5 +1,6 @@
 //! What every view says of a session, over the public API of `cairn serve` and on the command
-//! line: written by hand, or made anew from the journal by code of this test.
+//! line: written by hand, or made anew from the journal by code of this test. In a file, on Redis and
+//! on a cluster.
 
 #![allow(
     clippy::expect_used,
@@ -13,6 +14,8 @@ mod support;
 mod commands;
 #[path = "views/expected.rs"]
 mod expected;
+#[path = "support/place.rs"]
+mod place;
 #[path = "views/refold.rs"]
 mod refold;
 #[path = "views/reports.rs"]
@@ -29,16 +32,17 @@ use cairn::ui::time::utc;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
-use cairn_testkit::Journal;
+use cairn_testkit::{Journal, TestStore};
 use expected::Row;
 use scene::Scene;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
+
 /// One scene for all: it is played once, by one server.
-#[tokio::test(flavor = "multi_thread")]
-async fn every_view_says_what_happened() {
-    let mut scene = Scene::play().await;
+async fn every_view_says_what_happened(store: TestStore) {
+    let mut scene = Scene::play(store).await;
     check_journal(&mut scene).await;
     check_tree(&mut scene, 1, &expected::FIRST).await;
     check_tree(&mut scene, 2, &expected::SECOND).await;
@@ -302,4 +306,24 @@ async fn check_states(scene: &mut Scene) {
     let refused = scene.client.get_state(request).await;
     let refused = refused.expect_err("no such event");
     assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_every_view_says_what_happened() {
+    every_view_says_what_happened(TestStore::file()).await;
+}
+
+/// Each needs servers of Redis.
+mod redis {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_redis_every_view_says_what_happened() {
+        every_view_says_what_happened(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_a_cluster_every_view_says_what_happened() {
+        every_view_says_what_happened(TestStore::cluster()).await;
+    }
 }

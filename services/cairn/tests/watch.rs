@@ -1,4 +1,5 @@
-//! Watching and asking again: nothing missed, nothing twice, nothing started twice.
+//! Watching and asking again: nothing missed, nothing twice, nothing started twice. In a file, on Redis
+//! and on a cluster.
 
 #![allow(
     clippy::expect_used,
@@ -13,16 +14,16 @@ use cairn_model::ModelRegistry;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
+use cairn_testkit::TestStore;
 use std::collections::BTreeSet;
 use support::{
-    Client, chain, check_completed, client, node, parts, start, tool_step, watch_to_end,
+    Client, chain, check_completed, client, node, parts_over, start, tool_step, watch_to_end,
 };
 use tonic::Code;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_that_reconnects_after_every_event_sees_each_once() {
+async fn a_watcher_that_reconnects_after_every_event_sees_each_once(store: TestStore) {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = node(parts(folder.path(), ModelRegistry::new())).await;
+    let node = node(parts_over(&store, folder.path(), ModelRegistry::new())).await;
     let mut client = client(&node);
     let session = start(&mut client, "r-1", chain(vec![tool_step("pure"); 50])).await;
     let mut cursor = 0;
@@ -74,10 +75,9 @@ async fn exported(client: &mut Client, session: &str) -> Vec<(u64, wire::Event)>
     events
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn many_watchers_see_the_same() {
+async fn many_watchers_see_the_same(store: TestStore) {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = node(parts(folder.path(), ModelRegistry::new())).await;
+    let node = node(parts_over(&store, folder.path(), ModelRegistry::new())).await;
     let mut starter = client(&node);
     let session = start(&mut starter, "r-1", chain(vec![tool_step("pure"); 100])).await;
     let mut watchers = Vec::new();
@@ -103,10 +103,9 @@ async fn many_watchers_see_the_same() {
     assert_eq!(all, exported(&mut starter, &session).await);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_start_is_the_same_start() {
+async fn a_repeated_start_is_the_same_start(store: TestStore) {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = node(parts(folder.path(), ModelRegistry::new())).await;
+    let node = node(parts_over(&store, folder.path(), ModelRegistry::new())).await;
     let run = chain(vec![tool_step("effectful"); 3]);
     let mut starts = Vec::new();
     for _ in 0..20 {
@@ -145,10 +144,9 @@ async fn a_repeated_start_is_the_same_start() {
     assert_eq!(refused.code(), Code::AlreadyExists);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_second_run_follows_the_first_and_not_beside_it() {
+async fn a_second_run_follows_the_first_and_not_beside_it(store: TestStore) {
     let folder = tempfile::tempdir().expect("a folder");
-    let node = node(parts(folder.path(), ModelRegistry::new())).await;
+    let node = node(parts_over(&store, folder.path(), ModelRegistry::new())).await;
     let mut client = client(&node);
     let session = start(&mut client, "r-1", chain(vec![tool_step("pure"); 2])).await;
     let events = watch_to_end(&mut client, &session, 0).await;
@@ -173,4 +171,69 @@ async fn a_second_run_follows_the_first_and_not_beside_it() {
         .expect("the same answer")
         .into_inner();
     assert_eq!(again, second);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_a_watcher_that_reconnects_after_every_event_sees_each_once() {
+    a_watcher_that_reconnects_after_every_event_sees_each_once(TestStore::file()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_many_watchers_see_the_same() {
+    many_watchers_see_the_same(TestStore::file()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_a_repeated_start_is_the_same_start() {
+    a_repeated_start_is_the_same_start(TestStore::file()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_a_second_run_follows_the_first_and_not_beside_it() {
+    a_second_run_follows_the_first_and_not_beside_it(TestStore::file()).await;
+}
+
+/// Each needs servers of Redis.
+mod redis {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_redis_a_watcher_that_reconnects_after_every_event_sees_each_once() {
+        a_watcher_that_reconnects_after_every_event_sees_each_once(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_redis_many_watchers_see_the_same() {
+        many_watchers_see_the_same(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_redis_a_repeated_start_is_the_same_start() {
+        a_repeated_start_is_the_same_start(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_redis_a_second_run_follows_the_first_and_not_beside_it() {
+        a_second_run_follows_the_first_and_not_beside_it(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_a_cluster_a_watcher_that_reconnects_after_every_event_sees_each_once() {
+        a_watcher_that_reconnects_after_every_event_sees_each_once(TestStore::cluster()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_a_cluster_many_watchers_see_the_same() {
+        many_watchers_see_the_same(TestStore::cluster()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_a_cluster_a_repeated_start_is_the_same_start() {
+        a_repeated_start_is_the_same_start(TestStore::cluster()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn over_a_cluster_a_second_run_follows_the_first_and_not_beside_it() {
+        a_second_run_follows_the_first_and_not_beside_it(TestStore::cluster()).await;
+    }
 }

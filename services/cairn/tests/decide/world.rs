@@ -1,10 +1,9 @@
 //! A run with one call that has side effects and does not end, and a server that is killed in it.
 
-use super::support::{Client, chain};
+use super::support::{Client, chain, connect};
 use cairn::ui::event_json::event_json;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Address, Link};
 use cairn_testkit::site::Running;
 use cairn_testkit::{Site, TestStore};
 use std::fs::{self, File, OpenOptions};
@@ -125,12 +124,6 @@ fn kind(event: &wire::Event) -> String {
     json["kind"].as_str().expect("a kind").to_owned()
 }
 
-/// A client of the server at this address.
-pub(crate) async fn connect(address: &str) -> Client {
-    let address: Address = address.parse().expect("an address");
-    Client::new(Link::remote(&address))
-}
-
 /// `cairn serve`, which is killed and started again.
 pub(crate) struct Served(Mutex<Running>);
 
@@ -139,10 +132,10 @@ impl Served {
         Self(Mutex::new(serve(world)))
     }
 
-    pub(crate) async fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let line = self.0.lock().expect("the server").first_line.clone();
         let told: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");
-        connect(told["listen"].as_str().expect("an address")).await
+        connect(told["listen"].as_str().expect("an address"))
     }
 
     /// Kills it while a call is under way, starts it again, and waits until the run asks for the
@@ -156,7 +149,7 @@ impl Served {
             *server = serve(world);
             drop(gate);
         }
-        let mut client = self.client().await;
+        let mut client = self.client();
         world.wait_for_question(&mut client, nth).await;
         client
     }

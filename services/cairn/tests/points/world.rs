@@ -1,12 +1,11 @@
 //! A run that stands at one of its points until it is let go on.
 
-use super::CAIRN;
-use super::served::{self, SERVE, SESSION, Watch};
-use super::support::Client;
+use super::place::Place;
+use super::served::{self, SESSION, Watch};
+use super::support::{self, Client};
 use cairn_proto::event::event::Kind;
 use cairn_testkit::model_server::{Answer, reply};
-use cairn_testkit::site::Running;
-use cairn_testkit::{Journal, ModelServer, Site};
+use cairn_testkit::{Journal, ModelServer};
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -102,8 +101,7 @@ echo "${VERB:-recorded} $arguments"
 "#;
 
 pub(crate) struct World {
-    pub(crate) site: Site,
-    server: Option<Running>,
+    pub(crate) place: Place,
     /// Tells when a question is there that is not answered.
     held: Mutex<Receiver<()>>,
     gate: Option<File>,
@@ -114,7 +112,7 @@ pub(crate) struct World {
 
 impl World {
     /// A run that stands there.
-    pub(crate) async fn at(point: Point) -> Self {
+    pub(crate) async fn at(point: Point, place: Place) -> Self {
         let (question, call) = match point.held {
             Held::Question(question) => (question, "nothing"),
             Held::Call(call) => ("nothing", call),
@@ -131,11 +129,9 @@ impl World {
             }
             answer(&asked)
         });
-        let site = Site::new(CAIRN);
-        let settings = site.read("cairn.toml").expect("settings");
-        let settings = settings.replace("time_limit_ms = 1000", "time_limit_ms = 4000");
-        site.write("cairn.toml", &settings);
-        served::add_model(&site, &model);
+        place.let_calls_last();
+        let site = &place.site;
+        served::add_model(site, &model);
         site.write("record.sh", SCRIPT);
         site.write("held", call);
         site.write("begun.log", "");
@@ -144,8 +140,7 @@ impl World {
             assert!(made.expect("mkfifo can be started").success());
         }
         let mut world = Self {
-            site,
-            server: None,
+            place,
             held: Mutex::new(held),
             gate: None,
             others: 0,
@@ -167,7 +162,7 @@ impl World {
             // Opening a pipe waits for the other side, without end.
             Held::Call(_) => {
                 let (tell, told) = channel();
-                let begun = self.site.path().join("begun");
+                let begun = self.place.site.path().join("begun");
                 std::thread::spawn(move || tell.send(fs::read_to_string(begun)));
                 let begun = told.recv_timeout(PATIENCE).expect("a call begins");
                 assert_eq!(begun.expect("a pipe"), "held\n");
@@ -177,39 +172,37 @@ impl World {
 
     /// A call that is held goes on, and no other is held. A question is not answered any more.
     pub(crate) fn release(&mut self) {
-        self.site.write("held", "nothing");
-        let path = self.site.path().join("go");
+        self.place.site.write("held", "nothing");
+        let path = self.place.site.path().join("go");
         let both = OpenOptions::new().read(true).write(true).open(path);
         let gate = self.gate.insert(both.expect("the gate"));
         gate.write_all(b"go\n").expect("the gate opens");
     }
 
     pub(crate) fn client(&self) -> Client {
-        served::client(&self.site)
+        support::connect(self.place.address())
     }
 
     pub(crate) fn start_server(&mut self) {
-        self.server = Some(self.site.start(&SERVE, &[]));
+        self.place.keep_serving();
     }
 
     /// As `kill -9` does. Programs of tools that were under way may go on.
     pub(crate) fn kill_server(&mut self) {
-        self.server = None;
+        self.place.kill_server();
     }
 
     /// Tells the server to stop, and returns when all that it lets go on has ended.
     pub(crate) fn stop_server(&mut self) {
-        let mut server = self.server.take().expect("a server");
-        server.interrupt();
-        server.wait_for_code();
-        self.site.wait_for_programs();
+        self.place.stop_server();
+        self.place.site.wait_for_programs();
     }
 
     /// The calls of the run that have begun, in the order of [`ALL`].
     pub(crate) fn begun(&self) -> Vec<&'static str> {
-        let log = self.site.read("begun.log").expect("a log");
+        let log = self.place.site.read("begun.log").expect("a log");
         let times = |name: &str| match name {
-            "note" => usize::from(self.site.read("cairn-out/note.md").is_some()),
+            "note" => usize::from(self.place.site.read("cairn-out/note.md").is_some()),
             "look" => log.matches(r#""around""#).count(),
             name => log.matches(&format!("\"{name}\"")).count(),
         };
@@ -236,7 +229,7 @@ impl World {
             .expect("a watch");
         watch.until(served::is_completed).await;
         self.stop_server();
-        let journal = self.site.journal(SESSION);
+        let journal = self.place.journal(SESSION);
         journal.check();
         let begun = self.begun();
         for call in ALL {
@@ -248,7 +241,7 @@ impl World {
                 "{name}: {call} in {begun:?}"
             );
         }
-        let uses = self.site.ledger().uses();
+        let uses = self.place.site.ledger().uses();
         assert!(uses.values().all(|&times| times == 1), "{name}: {uses:?}");
         journal
     }

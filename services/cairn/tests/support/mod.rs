@@ -14,7 +14,8 @@ use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
-use cairn_rpc::Link;
+use cairn_rpc::{Address, Link};
+use cairn_testkit::TestStore;
 use cairn_tools::{Call, Effect, Output, Tool, ToolError, ToolSpec};
 use std::path::Path;
 use std::sync::Arc;
@@ -75,6 +76,16 @@ pub fn parts(folder: &Path, models: ModelRegistry) -> Parts {
     }
 }
 
+/// The same over this store, unless that is a file: then it is in `folder`.
+pub fn parts_over(store: &TestStore, folder: &Path, models: ModelRegistry) -> Parts {
+    let mut parts = parts(folder, models);
+    if !store.is_file() {
+        let config = serde_json::from_value(store.config());
+        parts.memory.store = config.expect("a store");
+    }
+    parts
+}
+
 /// Counts the store's commits of a node that is made of `parts`.
 #[cfg(debug_assertions)]
 pub fn count_commits(parts: &mut Parts) -> Arc<AtomicU64> {
@@ -95,6 +106,12 @@ pub async fn node(parts: Parts) -> Node {
 
 pub fn client(node: &Node) -> Client {
     OrchestratorServiceClient::new(node.link())
+}
+
+/// A client of the server at this address.
+pub fn connect(address: &str) -> Client {
+    let address: Address = address.parse().expect("an address");
+    Client::new(Link::remote(&address))
 }
 
 /// A step that is one call of a tool without arguments.

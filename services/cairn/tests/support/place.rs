@@ -13,33 +13,62 @@ use std::sync::Arc;
 pub(crate) struct Place {
     pub(crate) site: Site,
     store: Arc<TestStore>,
-    /// Tells what is stored here from what others store at the same servers.
-    prefix: String,
+    /// What the names of all keys begin with, if others are in the same store.
+    prefix: Option<String>,
+    /// A server that is kept, and its address.
+    server: Option<(Running, String)>,
 }
 
 impl Place {
     pub(crate) fn over(store: TestStore) -> Self {
-        Self::beside_others(&Arc::new(store), "cairn")
+        Self::with(Arc::new(store), None)
     }
 
-    /// One of several over the same servers, with a name of its own: none sees what others store.
+    /// A place for itself beside others: a file of its own, or a part of the same servers.
     pub(crate) fn beside_others(store: &Arc<TestStore>, name: &str) -> Self {
+        Self::with(Arc::clone(store), Some(name.to_owned()))
+    }
+
+    fn with(store: Arc<TestStore>, prefix: Option<String>) -> Self {
         Self {
             site: Site::new(CAIRN),
-            store: store.clone(),
-            prefix: name.to_owned(),
+            store,
+            prefix,
+            server: None,
         }
     }
 
-    /// A store elsewhere is served for this command, and by nobody afterwards.
+    /// The usual limit of calls is so short that one which a test holds could come to its end meanwhile.
+    pub(crate) fn let_calls_last(&self) {
+        let settings = self.site.read("cairn.toml").expect("settings");
+        let settings = settings.replace("time_limit_ms = 1000", "time_limit_ms = 4000");
+        self.site.write("cairn.toml", &settings);
+    }
+
+    /// Whether commands find the store without a server between.
+    pub(crate) fn is_file(&self) -> bool {
+        self.store.is_file()
+    }
+
+    /// What a process has to be told to find the store.
+    pub(crate) fn variables(&self) -> Vec<(&str, &str)> {
+        let prefix = self.prefix.as_deref();
+        let prefix = prefix.map(|prefix| ("CAIRN_STORE__REDIS__PREFIX", prefix));
+        let mut variables = self.store.variables();
+        variables.extend(prefix);
+        variables
+    }
+
+    /// A store elsewhere is served for this command, and by nobody afterwards, unless a server is
+    /// kept.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.run_with(arguments, &[])
     }
 
     /// The same with more variables, for whoever gives the command.
     pub(crate) fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-        if self.store.is_file() {
-            return self.site.run_with(arguments, variables);
+        if self.is_file() || self.server.is_some() {
+            return self.site.run_with(&self.to_server(arguments), variables);
         }
         let (mut serving, address) = self.serve(&[]);
         let there = [arguments, &["--server", &address]].concat();
@@ -59,19 +88,49 @@ impl Place {
     /// Serves the store until the value is dropped, and tells at which address.
     pub(crate) fn serve(&self, variables: &[(&str, &str)]) -> (Running, String) {
         let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
-        let mut variables = [&self.store.variables(), variables].concat();
-        if !self.store.is_file() {
-            variables.push(("CAIRN_STORE__REDIS__PREFIX", &self.prefix));
-        }
+        let variables = [&self.variables(), variables].concat();
         let serving = self.site.start(&serve, &variables);
         let told: Value = serde_json::from_str(&serving.first_line).expect("a line of JSON");
         let address = told["listen"].as_str().expect("an address").to_owned();
         (serving, address)
     }
 
+    /// Serves the store until that server is stopped or killed: whatever is asked meanwhile, it
+    /// answers.
+    pub(crate) fn keep_serving(&mut self) {
+        self.server = Some(self.serve(&[]));
+    }
+
+    /// Where the server is that is kept.
+    pub(crate) fn address(&self) -> &str {
+        let (_, address) = self.server.as_ref().expect("a server");
+        address
+    }
+
+    /// Tells the server that is kept to stop, and waits for its end.
+    pub(crate) fn stop_server(&mut self) {
+        let (mut server, _) = self.server.take().expect("a server");
+        server.interrupt();
+        assert_eq!(server.wait_for_code(), Some(0));
+    }
+
+    /// Kills the server that is kept, if there is one, as `kill -9` does.
+    pub(crate) fn kill_server(&mut self) {
+        self.server = None;
+    }
+
+    /// A command with what it needs to come to the server that is kept; in a file it finds it
+    /// without.
+    pub(crate) fn to_server<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
+        match self.is_file() {
+            true => arguments.to_vec(),
+            false => [arguments, &["--server", self.address()]].concat(),
+        }
+    }
+
     /// Starts a command, and leaves it running with the server that it comes to, if there is one.
     pub(crate) fn start(&self, arguments: &[&str]) -> (Running, Option<Running>) {
-        if self.store.is_file() {
+        if self.is_file() {
             return (self.site.start(arguments, &[]), None);
         }
         let (serving, address) = self.serve(&[]);

@@ -40,8 +40,7 @@ pub(crate) async fn check(scene: &mut Scene) {
     let beside = said(scene);
     check_trees(scene, &beside).await;
     check_others(scene, &beside).await;
-    scene.server.interrupt();
-    assert_eq!(scene.server.wait_for_code(), Some(0));
+    scene.place.stop_server();
     assert_eq!(said(scene), beside, "without the server");
 }
 

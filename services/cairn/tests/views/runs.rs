@@ -59,7 +59,7 @@ pub(crate) async fn check_keys(scene: &mut Scene) {
     let place = [1, 3, 1, 1, 0].map(number);
     let mut call: Vec<&[u8]> = vec![b"cairn.call", &version, b"default", b"both"];
     call.extend(place.iter().map(|number| number.as_slice()));
-    let uses: Vec<_> = scene.site.ledger().uses().into_iter().collect();
+    let uses: Vec<_> = scene.place.site.ledger().uses().into_iter().collect();
     assert_eq!(uses, [(hex(&digest(&call)), 1)]);
 }
 

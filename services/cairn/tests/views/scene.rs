@@ -1,16 +1,13 @@
 //! A session with two runs, made by a real server for a client over TCP: one of mixed steps that
 //! completes, one that fails.
 
-use super::support::Client;
+use super::place::Place;
+use super::support::{Client, connect};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Address, Link};
-use cairn_testkit::Site;
-use cairn_testkit::site::Running;
+use cairn_testkit::TestStore;
 use serde_json::Value;
-
-const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 
 pub(crate) const GOAL: &str = "Count the stores under docs.";
 
@@ -39,8 +36,7 @@ path = "played.jsonl"
 
 /// The server, its client, and what was watched of the session.
 pub(crate) struct Scene {
-    pub(crate) site: Site,
-    pub(crate) server: Running,
+    pub(crate) place: Place,
     pub(crate) client: Client,
     pub(crate) session: String,
     pub(crate) events: Vec<(u64, wire::Event)>,
@@ -48,18 +44,16 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// Both runs, watched to their ends.
-    pub(crate) async fn play() -> Self {
-        let site = Site::new(CAIRN);
-        site.append("cairn.toml", SETTINGS);
-        site.write("played.jsonl", &one_exchange_a_line(PLAYED));
-        let server = site.start(&["serve", "--listen", "127.0.0.1:0", "--json"], &[]);
-        let told: Value = serde_json::from_str(&server.first_line).expect("a line of JSON");
-        let address = told["listen"].as_str().expect("an address");
-        let address: Address = address.parse().expect("an address");
+    pub(crate) async fn play(store: TestStore) -> Self {
+        let mut place = Place::over(store);
+        place.site.append("cairn.toml", SETTINGS);
+        place
+            .site
+            .write("played.jsonl", &one_exchange_a_line(PLAYED));
+        place.keep_serving();
         let mut scene = Self {
-            site,
-            server,
-            client: Client::new(Link::remote(&address)),
+            client: connect(place.address()),
+            place,
             session: "both".to_owned(),
             events: Vec::new(),
         };
@@ -173,9 +167,7 @@ impl Scene {
 
     /// What a command prints.
     pub(crate) fn cli(&self, arguments: &[&str]) -> String {
-        let output = self.site.run(arguments);
-        assert_eq!(output.code, Some(0), "{arguments:?}: {output:?}");
-        output.out
+        self.place.with_code(0, arguments).out
     }
 
     /// The events of a run.
