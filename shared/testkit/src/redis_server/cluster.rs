@@ -147,7 +147,10 @@ fn is_whole(nodes: &str, ports: &[u16]) -> bool {
             return false;
         };
         let has_slots = fields.len() > 8;
-        if !ports.iter().any(|port| place.contains(&format!(":{port}@"))) {
+        if !ports
+            .iter()
+            .any(|port| place.contains(&format!(":{port}@")))
+        {
             if has_slots {
                 return false;
             }

@@ -2,12 +2,16 @@
 
 use super::{RedisServer, wait_until};
 
-/// Waits until a replica has all that its master has now.
+/// Waits until the replica of two has all that its master has now.
 ///
 /// # Panics
 /// If it gets no further, or is cut off.
-pub(super) fn wait_until_in_step(master: &RedisServer, replica: &RedisServer) {
+pub(super) fn wait_until_in_step(one: &RedisServer, other: &RedisServer) {
     wait_until("what the master has", || {
+        let (master, replica) = match one.ask(&["ROLE"]).contains("slave") {
+            true => (other, one),
+            false => (one, other),
+        };
         let master = offset(master, "master_repl_offset:");
         // Read afterwards, so that it may only be too far.
         let replica = offset(replica, "slave_repl_offset:");

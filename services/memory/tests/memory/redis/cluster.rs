@@ -1,5 +1,7 @@
-//! A cluster: hints between processes, slots that move, and a server that is gone.
+//! A cluster: hints between processes, slots that move, and a server that is gone for a while, or for
+//! good.
 
+mod failover;
 mod moving;
 
 use crate::support::work::{claim, creation, key, transition};
