@@ -283,8 +283,9 @@ impl Witness {
             sessions,
             "the server has another state than it had: acknowledged writes are lost"
         );
-        self.forget_lost(lost);
+        // Whoever is told finds it counted.
         self.count(sessions as u64);
+        self.forget_lost(lost);
     }
 
     /// The same of losses that somebody has accepted since they were known of here: nothing is left

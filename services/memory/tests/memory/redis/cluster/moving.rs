@@ -3,6 +3,7 @@
 
 use super::super::lost_writes::{answered, caught_up, command};
 use super::*;
+use bytes::Bytes;
 
 /// Sessions on all servers, many of them beside `a`.
 const OTHERS: [&str; 12] = [
@@ -88,8 +89,11 @@ async fn who_followed_what_a_move_given_up_has_lost_is_told_although_others_have
     let anew = answered(|| other.create(creation("a", Some("other")))).await;
     assert!(!anew.unwrap().duplicate);
     for version in 0..3 {
-        let next = other.commit(transition("a", "other", version)).await;
-        assert_eq!(next.unwrap().first_seq, 2 + version);
+        let next = Commit {
+            events: vec![Bytes::from("written by another")],
+            ..transition("a", "other", version)
+        };
+        assert_eq!(other.commit(next).await.unwrap().first_seq, 2 + version);
     }
     let appended = answered(|| store.append_command(command("a"))).await;
     assert_eq!(appended.unwrap().seq, 5);
