@@ -82,6 +82,13 @@ pub(super) async fn caught_up(store: &RedisStore, session: &str) -> EventStream 
     events
 }
 
+/// Whoever has seen so many events learns how many of them there are.
+async fn is_told(follower: &mut EventStream, known: u64, stored: u64) {
+    let told = tokio::time::timeout(Duration::from_secs(120), follower.next()).await;
+    let lost = StoreError::WentBack { known, stored };
+    assert_eq!(told.unwrap(), Some(Err(lost)));
+}
+
 #[tokio::test]
 async fn a_failover_that_loses_acknowledged_writes_is_told_to_all_who_knew_of_them() {
     is_told_to_all(TestStore::sentinel()).await;
@@ -124,12 +131,7 @@ async fn is_told_to_all(mut servers: TestStore) {
     };
     assert_eq!(third, Err(behind));
     for follower in &mut followers {
-        let told = tokio::time::timeout(Duration::from_secs(120), follower.next()).await;
-        let behind = StoreError::WentBack {
-            known: 3,
-            stored: 2,
-        };
-        assert_eq!(told.expect("to be told in time"), Some(Err(behind)));
+        is_told(follower, 3, 2).await;
     }
     assert_eq!(*store.losses().borrow(), 5);
     assert_eq!(*elsewhere.losses().borrow(), 1);

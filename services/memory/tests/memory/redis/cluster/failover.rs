@@ -94,7 +94,7 @@ async fn commit_all(store: &RedisStore, sessions: &[&str], version: u64) {
 /// What comes next is the event of this number, and perhaps others after it; gives the last.
 async fn sees(events: &mut EventStream, seq: u64) -> u64 {
     let batch = tokio::time::timeout(Duration::from_secs(60), events.next()).await;
-    let batch = batch.expect("to see it in time").unwrap().unwrap();
+    let batch = batch.unwrap().unwrap().unwrap();
     assert_eq!(batch[0].seq, seq);
     batch.last().unwrap().seq
 }
