@@ -1,6 +1,7 @@
 //! Real servers of Redis, on this machine alone, killed and started again.
 
 mod cluster;
+mod replication;
 mod sentinel;
 
 pub use cluster::RedisCluster;
@@ -132,6 +133,15 @@ impl RedisServer {
     /// If the server does not answer.
     pub fn ask_bytes(&self, words: &[Vec<u8>]) -> String {
         ask(self.port, words).expect("an answer of the server")
+    }
+
+    /// How other servers of its cluster call it.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn id(&self) -> String {
+        let answer = self.ask(&["CLUSTER", "MYID"]);
+        answer.lines().last().unwrap_or_default().to_owned()
     }
 
     /// The members of all queues of a store of Cairn that are not empty, each after its queue.

@@ -43,6 +43,13 @@ impl TestStore {
         Self::of(Servers::Cluster(cluster), urls)
     }
 
+    /// A cluster of three servers with a replica each.
+    pub fn cluster_with_replicas() -> Self {
+        let cluster = RedisCluster::with_replicas();
+        let urls = cluster.urls();
+        Self::of(Servers::Cluster(cluster), urls)
+    }
+
     /// A master with a replica and a sentinel.
     pub fn sentinel() -> Self {
         let servers = RedisSentinel::start();
@@ -95,14 +102,55 @@ impl TestStore {
         }
     }
 
-    /// The master, its replica and their sentinel.
+    /// Waits until the replicas have all that their masters have now.
     ///
     /// # Panics
-    /// If there are none.
-    pub fn servers_of_sentinel(&mut self) -> &mut RedisSentinel {
+    /// If there are none, or they get no further.
+    pub fn wait_until_replicated(&self) {
+        match &self.servers {
+            Servers::Cluster(servers) => servers.wait_until_replicated(),
+            Servers::Sentinel(servers) => servers.wait_until_replicated(),
+            other => panic!("there are no replicas: {other:?}"),
+        }
+    }
+
+    /// From here on what is acknowledged of a session, `namespace/session`, is lost with its master,
+    /// which has to be killed within a few seconds.
+    ///
+    /// # Panics
+    /// If it has no replica.
+    pub fn cut_off_replica(&self, session: &str) {
+        match &self.servers {
+            Servers::Cluster(servers) => servers.cut_off_replica(servers.place_of(session)),
+            Servers::Sentinel(servers) => servers.cut_off_replica(),
+            other => panic!("there are no replicas: {other:?}"),
+        }
+    }
+
+    /// Kills the master that has a session, so that its replica takes over.
+    ///
+    /// # Panics
+    /// If it has no replica.
+    pub fn kill_master(&mut self, session: &str) {
         match &mut self.servers {
-            Servers::Sentinel(servers) => servers,
-            other => panic!("there is no sentinel: {other:?}"),
+            Servers::Cluster(servers) => {
+                let place = servers.place_of(session);
+                servers.servers[place].kill();
+            }
+            Servers::Sentinel(servers) => servers.master.kill(),
+            other => panic!("there are no replicas: {other:?}"),
+        }
+    }
+
+    /// Waits until the replica has taken the place of the session's master, which was killed.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn wait_until_promoted(&self, session: &str) {
+        match &self.servers {
+            Servers::Cluster(servers) => servers.wait_until_promoted(servers.place_of(session)),
+            Servers::Sentinel(servers) => servers.wait_until_promoted(),
+            other => panic!("there are no replicas: {other:?}"),
         }
     }
 

@@ -50,11 +50,21 @@ fn before_held(reference: &Journal) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_goes_on_at_the_replica_and_is_like_any_other() {
+    goes_on_at_the_replica(TestStore::sentinel()).await;
+}
+
+/// Its session is with one of the masters, which is killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_goes_on_at_the_replica_in_a_cluster() {
+    goes_on_at_the_replica(TestStore::cluster_with_replicas()).await;
+}
+
+async fn goes_on_at_the_replica(mut store: TestStore) {
     let quiet = site();
     quiet.write("open", "");
     let reference = undisturbed(&quiet, run()).await;
 
-    let (site, mut store) = (site(), TestStore::sentinel());
+    let site = site();
     let cluster = Cluster::start(&site, &store.variables());
     let mut watcher = Watcher::of(run());
     let held = before_held(&reference);
@@ -64,9 +74,9 @@ async fn a_run_goes_on_at_the_replica_and_is_like_any_other() {
         tokio::time::sleep(LOOK).await;
     }
     // Nothing of the run is written before the call ends.
-    let servers = store.servers_of_sentinel();
-    servers.wait_until_replicated();
-    servers.master.kill();
+    let session = format!("default/{}", watcher.session);
+    store.wait_until_replicated();
+    store.kill_master(&session);
     // The result comes while there is nobody who could store it.
     site.write("open", "");
     let mut breaks = Vec::new();
@@ -80,7 +90,7 @@ async fn a_run_goes_on_at_the_replica_and_is_like_any_other() {
         assert!(!late, "nothing goes on: {last:?}\n{}", logs(&site));
         tokio::time::sleep(LOOK).await;
     }
-    servers.wait_until_promoted();
+    store.wait_until_promoted(&session);
 
     let journal = exported(&site, &cluster, &watcher.session);
     journal.check();

@@ -27,7 +27,10 @@ time_limit_ms = 60000
 parameters = { type = "object" }
 "#;
 
-/// The five processes over a master with a replica.
+/// A session of which something is lost. In a cluster the other one is with the same master.
+const SESSION: &str = "default/work";
+
+/// The five processes over masters with replicas.
 struct World<'a> {
     site: &'a Site,
     cluster: Cluster<'a>,
@@ -150,9 +153,17 @@ fn is_third_step(kind: &Kind) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_lost_writes_is_told_to_everybody_and_nothing_is_repeated() {
+    is_told_to_everybody(TestStore::sentinel()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failover_in_a_cluster_that_lost_writes_is_told_to_everybody() {
+    is_told_to_everybody(TestStore::cluster_with_replicas()).await;
+}
+
+async fn is_told_to_everybody(store: TestStore) {
     let site = Site::new(CAIRN);
     site.append("cairn.toml", GATE);
-    let store = TestStore::sentinel();
     let mut world = World {
         cluster: Cluster::start(&site, &store.variables()),
         site: &site,
@@ -170,9 +181,8 @@ async fn a_failover_that_lost_writes_is_told_to_everybody_and_nothing_is_repeate
     let mut of_paused = world.watch("paused", 0).await.expect("a watch");
 
     // From here on everything that is acknowledged is lost.
-    let servers = world.store.servers_of_sentinel();
-    servers.wait_until_replicated();
-    servers.cut_off_replica();
+    world.store.wait_until_replicated();
+    world.store.cut_off_replica(SESSION);
     site.write("open-one", "");
     world.done(&["pause", "paused"]);
     let is_paused = |kind: &Kind| matches!(kind, Kind::RunPaused(_));
@@ -180,9 +190,8 @@ async fn a_failover_that_lost_writes_is_told_to_everybody_and_nothing_is_repeate
     of_paused.until(is_paused).await;
     let paused = paused.wait_with_output().expect("its end");
     assert_eq!(paused.status.code(), Some(3), "{paused:?}");
-    let servers = world.store.servers_of_sentinel();
-    servers.master.kill();
-    servers.wait_until_promoted();
+    world.store.kill_master(SESSION);
+    world.store.wait_until_promoted(SESSION);
 
     for watch in [&mut of_work, &mut of_paused] {
         let told = watch.end().await;
@@ -236,16 +245,14 @@ async fn who_owned_a_session_knows_of_a_loss_that_memory_did_not_survive() {
     let at_work = [("gate", "one"), ("record", "paid"), ("gate", "two")];
     let run = world.begin("work", &at_work);
     world.wait_for_file("began-one");
-    let servers = world.store.servers_of_sentinel();
-    servers.wait_until_replicated();
-    servers.cut_off_replica();
+    world.store.wait_until_replicated();
+    world.store.cut_off_replica(SESSION);
     site.write("open-one", "");
     world.wait_for_file("began-two");
     assert_eq!(world.recorded("paid"), 1);
     world.cluster.kill("memory");
-    let servers = world.store.servers_of_sentinel();
-    servers.master.kill();
-    servers.wait_until_promoted();
+    world.store.kill_master(SESSION);
+    world.store.wait_until_promoted(SESSION);
     world.cluster.start_again("memory");
     site.write("open-two", "");
     let began = Instant::now();

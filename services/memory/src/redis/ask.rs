@@ -70,23 +70,32 @@ impl Servers {
         questions: &[(u16, Cmd)],
     ) -> (Vec<Option<Value>>, Option<(Arc<Node>, Trouble)>) {
         let asked = layout.nodes().iter().map(|node| async move {
-            let mut commands = Pipeline::new();
-            let mut places = Vec::new();
-            for (place, (partition, cmd)) in questions.iter().enumerate() {
-                if Arc::ptr_eq(layout.node(*partition), node) {
-                    commands.add_command(cmd.clone());
-                    places.push(place);
-                }
-            }
-            if places.is_empty() {
+            let is_there = |(_, (partition, _)): &(usize, &(u16, Cmd))| {
+                Arc::ptr_eq(layout.node(*partition), node)
+            };
+            let own: Vec<_> = questions.iter().enumerate().filter(is_there).collect();
+            if own.is_empty() {
                 return Ok((node, Vec::new()));
             }
-            let values = match self.vouched(node).await {
-                Ok(live) => node.send_each_over(live, commands).await,
-                Err(error) => Err(Trouble::NotSent(error)),
-            };
-            let values = values.map_err(|trouble| (node, trouble))?;
-            Ok((node, places.into_iter().zip(values).collect::<Vec<_>>()))
+            let vouched = self.vouched(node).await;
+            let vouched = vouched.map_err(|error| (node, Trouble::NotSent(error)))?;
+            let mut commands = Pipeline::new();
+            let (mut places, mut answers) = (Vec::new(), Vec::new());
+            for (place, (partition, cmd)) in own {
+                if self.admits(node, &vouched, *partition) {
+                    commands.add_command(cmd.clone());
+                    places.push(place);
+                } else {
+                    answers.push((place, Err(Trouble::Unchecked)));
+                }
+            }
+            if !places.is_empty() {
+                let values = node.send_each_over(vouched.live, commands).await;
+                let values = values.map_err(|trouble| (node, trouble))?;
+                let values = values.into_iter().map(|it| it.map_err(Trouble::Failed));
+                answers.extend(places.into_iter().zip(values));
+            }
+            Ok((node, answers))
         });
         let mut answers = vec![None; questions.len()];
         let mut failure: Option<(Arc<Node>, Trouble)> = None;
@@ -102,7 +111,7 @@ impl Servers {
                     for (place, answer) in answered {
                         match answer {
                             Ok(value) => answers[place] = Some(value),
-                            Err(error) => failed(node, Trouble::Failed(error)),
+                            Err(trouble) => failed(node, trouble),
                         }
                     }
                 }

@@ -2,12 +2,13 @@
 
 use super::address::Endpoint;
 use super::failure::{Effect, failed, is_elsewhere, is_misplaced, unreachable};
+use super::witness::Checked;
 use crate::port::{StoreError, StoreResult};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, PushKind, RedisError, Value};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -31,6 +32,8 @@ pub(super) enum Trouble {
     NotSent(StoreError),
     /// It was sent, or may have been; or the server answered with an error.
     Failed(RedisError),
+    /// It was not sent: what the server has of that was not held against what is known.
+    Unchecked,
 }
 
 impl Trouble {
@@ -41,7 +44,11 @@ impl Trouble {
 
     /// Whether its keys are on their way to another server, or there.
     pub(super) fn is_elsewhere(&self) -> bool {
-        matches!(self, Self::Failed(error) if is_elsewhere(error))
+        match self {
+            Self::Failed(error) => is_elsewhere(error),
+            Self::Unchecked => true,
+            Self::NotSent(_) => false,
+        }
     }
 
     /// What to tell of a command that changes nothing.
@@ -49,6 +56,10 @@ impl Trouble {
         match self {
             Self::NotSent(error) => error,
             Self::Failed(error) => failed(&node.name(), &error, Effect::Reads),
+            Self::Unchecked => StoreError::unavailable(format!(
+                "sessions are on their way to {} or from there, and cannot be looked at for now",
+                node.name()
+            )),
         }
     }
 }
@@ -59,10 +70,17 @@ pub(super) struct Node {
     client: Client,
     live: Mutex<Option<Live>>,
     connecting: tokio::sync::Mutex<Backoff>,
-    /// Whose writes the server had when it was last held against what is known; locked meanwhile.
-    pub(super) lineage: tokio::sync::Mutex<Option<String>>,
+    /// How it was when it was last held against what is known; locked meanwhile.
+    pub(super) history: tokio::sync::Mutex<Option<History>>,
     /// It has to be held against what is known again, whatever its lineage.
     is_doubted: AtomicBool,
+}
+
+/// What a server was when it was held against what is known.
+pub(super) struct History {
+    /// Whose writes it had, if it tells.
+    pub(super) lineage: Option<String>,
+    pub(super) checked: Arc<Checked>,
 }
 
 /// A connection that worked when it was last looked at.
@@ -70,13 +88,18 @@ pub(super) struct Node {
 pub(super) struct Live {
     connection: MultiplexedConnection,
     is_alive: Arc<AtomicBool>,
-    /// What the server has was held against what is known.
-    is_vouched: Arc<AtomicBool>,
+    /// What of the server was held against what is known, unless it is doubted.
+    checked: Arc<Mutex<Option<Arc<Checked>>>>,
 }
 
 impl Live {
-    pub(super) fn is_vouched(&self) -> bool {
-        self.is_vouched.load(Ordering::Acquire)
+    /// What of the server was vouched for.
+    pub(super) fn checked(&self) -> Option<Arc<Checked>> {
+        self.slot().clone()
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Arc<Checked>>> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -93,7 +116,7 @@ impl Node {
             endpoint,
             live: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
-            lineage: tokio::sync::Mutex::default(),
+            history: tokio::sync::Mutex::default(),
             is_doubted: AtomicBool::new(false),
         })
     }
@@ -173,17 +196,17 @@ impl Node {
         let slot = self.live_slot();
         self.is_doubted.store(true, Ordering::Release);
         if let Some(live) = &*slot {
-            live.is_vouched.store(false, Ordering::Release);
+            live.slot().take();
         }
     }
 
     /// Vouches for a connection, unless the server was doubted since that was asked last.
-    pub(super) fn vouch(&self, live: &Live) -> bool {
+    pub(super) fn vouch(&self, live: &Live, checked: &Arc<Checked>) -> bool {
         // No doubt can come in between.
         let _slot = self.live_slot();
         let is_doubted = self.is_doubted.load(Ordering::Acquire);
         if !is_doubted {
-            live.is_vouched.store(true, Ordering::Release);
+            *live.slot() = Some(checked.clone());
         }
         !is_doubted
     }
@@ -233,7 +256,7 @@ impl Node {
         Ok(Live {
             connection,
             is_alive,
-            is_vouched: Arc::default(),
+            checked: Arc::default(),
         })
     }
 
@@ -248,7 +271,7 @@ impl Node {
         slot.clone()
     }
 
-    fn live_slot(&self) -> std::sync::MutexGuard<'_, Option<Live>> {
+    fn live_slot(&self) -> MutexGuard<'_, Option<Live>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,7 +3,7 @@
 use super::failure::{Effect, failed, is_elsewhere, is_misplaced, odd};
 use super::layout::{Layout, Plan};
 use super::lookout::Lookout;
-use super::node::{Live, Node, Trouble};
+use super::node::{History, Live, Node, Trouble};
 use super::script::{Call, Clock, Reply, is_unknown};
 use super::time::Time;
 use super::witness::{Checked, Standing, Witness};
@@ -31,6 +31,22 @@ const CHECK_AGAIN: Duration = Duration::from_secs(1);
 
 /// After a search in vain calls go where they went before, and the next search comes later.
 const SEARCH_AGAIN: Duration = Duration::from_millis(250);
+
+/// A connection to a server that was found to have what is known.
+pub(super) struct Vouched {
+    pub(super) live: Live,
+    /// What of it that was; `None` if it is a replica, which is not held against anything.
+    checked: Option<Arc<Checked>>,
+}
+
+impl Vouched {
+    /// One that was vouched for, unless it was doubted since.
+    fn before(live: &Live) -> Option<Self> {
+        let checked = live.checked()?;
+        let (live, checked) = (live.clone(), Some(checked));
+        Some(Self { live, checked })
+    }
+}
 
 /// The servers of a store.
 pub(super) struct Servers {
@@ -188,8 +204,14 @@ impl Servers {
         let mut attempt = 1;
         loop {
             let node = self.layout().await?.node(partition).clone();
-            let error = match self.send(&node, &call.cmd).await {
+            let error = match self.send(&node, partition, &call.cmd).await {
                 Ok(value) => return Ok(value),
+                Err(Trouble::Unchecked) if attempt < ATTEMPTS => {
+                    attempt += 1;
+                    tokio::time::sleep(MOVING).await;
+                    continue;
+                }
+                Err(trouble @ Trouble::Unchecked) => return Err(trouble.told(&node)),
                 Err(Trouble::NotSent(error)) => {
                     self.stale();
                     return Err(error);
@@ -203,20 +225,39 @@ impl Servers {
         }
     }
 
-    async fn send(&self, node: &Arc<Node>, cmd: &Cmd) -> Result<Value, Trouble> {
-        let live = self.vouched(node).await.map_err(Trouble::NotSent)?;
-        node.send_over(live, cmd).await
+    async fn send(&self, node: &Arc<Node>, partition: u16, cmd: &Cmd) -> Result<Value, Trouble> {
+        let vouched = self.vouched(node).await.map_err(Trouble::NotSent)?;
+        if !self.admits(node, &vouched, partition) {
+            return Err(Trouble::Unchecked);
+        }
+        node.send_over(vouched.live, cmd).await
+    }
+
+    /// Whether a server may be asked for a partition: what it has of that was looked at. Else who asks
+    /// could get past what is lost before anybody sees it.
+    pub(super) fn admits(&self, node: &Node, vouched: &Vouched, partition: u16) -> bool {
+        let Some(checked) = &vouched.checked else {
+            return true;
+        };
+        if checked.covers(partition) {
+            return true;
+        }
+        if !checked.was_here(partition) {
+            node.doubt();
+        }
+        self.stale();
+        false
     }
 
     /// A connection to a server, over which it was found to have what is known.
-    pub(super) async fn vouched(&self, node: &Arc<Node>) -> StoreResult<Live> {
+    pub(super) async fn vouched(&self, node: &Arc<Node>) -> StoreResult<Vouched> {
         let live = node.connection().await?;
-        if live.is_vouched() {
-            return Ok(live);
+        if let Some(vouched) = Vouched::before(&live) {
+            return Ok(vouched);
         }
-        let mut lineage = node.lineage.lock().await;
-        if live.is_vouched() {
-            return Ok(live);
+        let mut history = node.history.lock().await;
+        if let Some(vouched) = Vouched::before(&live) {
+            return Ok(vouched);
         }
         loop {
             let standing = Standing::of(node, &live).await?;
@@ -225,29 +266,44 @@ impl Servers {
                 self.stale();
                 self.vouched_times.fetch_add(1, Ordering::AcqRel);
                 // Whatever it lacks it may still get.
-                return Ok(live);
+                let checked = None;
+                return Ok(Vouched { live, checked });
             }
-            let is_same = standing.lineage.is_some() && standing.lineage == *lineage;
-            if node.take_doubt() || !is_same {
-                *lineage = None;
-                let layout = self.known();
-                let has = |partition| Arc::ptr_eq(layout.node(partition), node);
-                let given = self.time.given();
-                let checked = self.witness.check(node, &live, has, given).await?;
-                if checked == Checked::InPart {
-                    self.doubt_later(node);
+            let is_doubted = node.take_doubt();
+            let is_same =
+                |it: &History| standing.lineage.is_some() && it.lineage == standing.lineage;
+            let checked = match history.take().filter(is_same) {
+                Some(same) if !is_doubted => same.checked,
+                same => {
+                    let checked = self.check(node, &live).await?;
+                    if same.is_none() {
+                        self.lookout.look_soon();
+                    }
+                    checked
                 }
-                if !is_same {
-                    self.lookout.look_soon();
-                }
-            }
-            *lineage = standing.lineage;
+            };
+            *history = Some(History {
+                lineage: standing.lineage,
+                checked: checked.clone(),
+            });
             self.vouched_times.fetch_add(1, Ordering::AcqRel);
             // A doubt that came meanwhile may be about what was not looked at.
-            if node.vouch(&live) {
-                return Ok(live);
+            if node.vouch(&live, &checked) {
+                let checked = Some(checked);
+                return Ok(Vouched { live, checked });
             }
         }
+    }
+
+    async fn check(&self, node: &Arc<Node>, live: &Live) -> StoreResult<Arc<Checked>> {
+        let layout = self.known();
+        let has = |partition| Arc::ptr_eq(layout.node(partition), node);
+        let given = self.time.given();
+        let checked = self.witness.check(node, live, has, given).await?;
+        if !checked.is_whole() {
+            self.doubt_later(node);
+        }
+        Ok(Arc::new(checked))
     }
 
     /// Keys were on their way to another server, and may come to stay where they are.
@@ -296,6 +352,7 @@ impl Servers {
                 error
             }
             Trouble::Failed(error) => self.told(node, &error, Effect::Reads),
+            Trouble::Unchecked => trouble.told(node),
         }
     }
 }

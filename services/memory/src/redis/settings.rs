@@ -1,6 +1,5 @@
 //! Whether a server's settings keep what the port promises.
 
-use super::failure::{Effect, failed};
 use super::node::{Node, Trouble};
 use super::outage::{Outage, SAVE, STOP_AFTER_SAVE, outage};
 use crate::port::StoreResult;
@@ -202,12 +201,9 @@ impl Settings {
 fn told(node: &Node, answer: Result<Value, Trouble>) -> StoreResult<Option<Value>> {
     match answer {
         Ok(value) => Ok(Some(value)),
-        Err(Trouble::NotSent(error)) => Err(error),
-        Err(Trouble::Failed(error)) => match error.code() {
-            // Some who offer Redis as a service have taken the commands out.
-            Some("NOPERM" | "ERR") => Ok(None),
-            _ => Err(failed(&node.name(), &error, Effect::Reads)),
-        },
+        // Some who offer Redis as a service have taken the commands out.
+        Err(Trouble::Failed(error)) if matches!(error.code(), Some("NOPERM" | "ERR")) => Ok(None),
+        Err(trouble) => Err(trouble.told(node)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A master, its replica, and who decides between them.
 
+use super::replication::{wait_until_in_step, wait_until_linked, wait_until_master};
 use super::{RedisServer, SETTINGS, wait_until};
 
 /// A master with a replica, and sentinels that watch over both.
@@ -32,11 +33,7 @@ impl RedisSentinel {
         let master = RedisServer::start();
         let port = master.port.to_string();
         let replica = RedisServer::with(&[("replicaof", &format!("127.0.0.1 {port}"))]);
-        wait_until("a replica", || {
-            replica
-                .ask(&["INFO", "replication"])
-                .contains("master_link_status:up")
-        });
+        wait_until_linked(&replica);
         let (name, most) = (Self::MASTER, count / 2 + 1);
         let settings = format!(
             "sentinel monitor {name} 127.0.0.1 {port} {most}\n\
@@ -78,12 +75,7 @@ impl RedisSentinel {
     /// # Panics
     /// If it gets no further, or is cut off.
     pub fn wait_until_replicated(&self) {
-        wait_until("what the master has", || {
-            let master = offset(&self.master, "master_repl_offset:");
-            // Read afterwards, so that it may only be too far.
-            let replica = offset(&self.replica, "slave_repl_offset:");
-            master.is_some() && replica >= master
-        });
+        wait_until_in_step(&self.master, &self.replica);
     }
 
     /// From here on the replica gets nothing any more, and what is acknowledged is lost with the
@@ -107,15 +99,6 @@ impl RedisSentinel {
     /// # Panics
     /// If the sentinel does not see to that.
     pub fn wait_until_promoted(&self) {
-        wait_until("another master", || {
-            self.replica.ask(&["ROLE"]).contains("master")
-        });
+        wait_until_master(&self.replica);
     }
-}
-
-/// How much of the master's writes a server has.
-fn offset(server: &RedisServer, name: &str) -> Option<u64> {
-    let info = server.ask(&["INFO", "replication"]);
-    let offset = info.lines().find_map(|line| line.strip_prefix(name))?;
-    offset.trim().parse().ok()
 }

@@ -13,7 +13,7 @@ use crate::redis::node::{Live, Node, Trouble};
 use crate::redis::script::Reply;
 use cairn_rpc::metrics::{self, counter};
 use redis::{Pipeline, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Sessions that are asked about at once.
 const AT_ONCE: usize = 256;
@@ -21,12 +21,30 @@ const AT_ONCE: usize = 256;
 /// Sessions that are named in the log; the others are counted.
 const NAMED: usize = 100;
 
-/// How much of a server was held against what is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::redis) enum Checked {
-    Whole,
-    /// Some keys were on their way to another server of the cluster, so nothing is known of theirs.
-    InPart,
+/// What of a server was held against what is known.
+#[derive(Debug)]
+pub(in crate::redis) struct Checked {
+    /// For each partition whether it was the server's.
+    here: Vec<bool>,
+    /// Those of which some keys were on their way to another server of the cluster.
+    away: BTreeSet<u16>,
+}
+
+impl Checked {
+    /// Whether that was all that it has.
+    pub(in crate::redis) fn is_whole(&self) -> bool {
+        self.away.is_empty()
+    }
+
+    /// Whether the sessions of a partition were held against what is known.
+    pub(in crate::redis) fn covers(&self, partition: u16) -> bool {
+        self.was_here(partition) && !self.away.contains(&partition)
+    }
+
+    /// Whether it was looked at, although perhaps in vain.
+    pub(in crate::redis) fn was_here(&self, partition: u16) -> bool {
+        self.here[usize::from(partition % PARTITIONS)]
+    }
 }
 
 /// What a server has of a session, and the event in the place of the last that is known.
@@ -35,7 +53,7 @@ type Look = (Stored, Option<Fingerprint>);
 impl Witness {
     /// Holds what a server has against what was answered of its partitions, and sets aside what has
     /// lost something. `given` is the time that scripts are given, if they are given one. What is on
-    /// its way to another server keeps nobody else waiting: it cannot be worked on meanwhile.
+    /// its way to another server keeps no other partition waiting.
     pub(in crate::redis) async fn check(
         &self,
         node: &Node,
@@ -43,16 +61,16 @@ impl Witness {
         has: impl Fn(u16) -> bool,
         given: Option<i64>,
     ) -> StoreResult<Checked> {
-        let mut checked = Checked::Whole;
-        if has(0) {
-            checked = self.check_identity(node, live).await?;
+        let mut away = BTreeSet::new();
+        if has(0) && !self.check_identity(node, live).await? {
+            away.insert(0);
         }
         let mut lost = Vec::new();
-        for part in self.known(has).chunks(AT_ONCE) {
+        for part in self.known(&has).chunks(AT_ONCE) {
             let looks = self.look(node, live, part).await?;
             for ((key, known), look) in part.iter().zip(looks) {
                 let Some((stored, there)) = look else {
-                    checked = Checked::InPart;
+                    away.insert(keys::partition(key));
                     continue;
                 };
                 if let Some(loss) = loss(known, stored, there) {
@@ -67,21 +85,18 @@ impl Witness {
         }
         let (accepted, lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(Lost::is_accepted);
         self.tell_accepted(node, &accepted);
-        if lost.is_empty() {
-            return Ok(checked);
-        }
-        let found = lost.len();
-        let lost = self.put_aside(node, live, lost, given).await?;
-        if lost.len() < found {
-            checked = Checked::InPart;
-        }
+        let lost = match lost.is_empty() {
+            true => lost,
+            false => self.put_aside(node, live, lost, given, &mut away).await?,
+        };
         // Also just now.
         let (accepted, lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(Lost::is_accepted);
         self.tell_accepted(node, &accepted);
         if !lost.is_empty() {
             self.tell(node, &lost);
         }
-        Ok(checked)
+        let here = (0..PARTITIONS).map(has).collect();
+        Ok(Checked { here, away })
     }
 
     /// What a server has of sessions; nothing of those that are on their way to another.
@@ -149,16 +164,17 @@ impl Witness {
         known.into_iter().collect()
     }
 
-    async fn check_identity(&self, node: &Node, live: &Live) -> StoreResult<Checked> {
+    /// Whether it could be asked whose store it holds.
+    async fn check_identity(&self, node: &Node, live: &Live) -> StoreResult<bool> {
         let mut question = redis::cmd("HGET");
         question.arg(self.names.meta()).arg("id");
         let found = match node.send_over(live.clone(), &question).await {
             Ok(id) => text(id),
-            Err(Trouble::Failed(error)) if is_elsewhere(&error) => return Ok(Checked::InPart),
+            Err(Trouble::Failed(error)) if is_elsewhere(&error) => return Ok(false),
             Err(trouble) => return Err(trouble.told(node)),
         };
         if found.as_deref() == Some(&self.id) {
-            return Ok(Checked::Whole);
+            return Ok(true);
         }
         let (server, opened) = (node.name(), &self.id);
         let found = found.unwrap_or_else(|| "none".to_owned());
@@ -170,17 +186,18 @@ impl Witness {
              another server"
         );
         self.count(1);
-        Ok(Checked::Whole)
+        Ok(true)
     }
 
     /// What is left of the sessions is not gone on with. Gives those of which that is so; the others
-    /// are on their way to another server.
+    /// are on their way to another server, with their partitions `away`.
     async fn put_aside(
         &self,
         node: &Node,
         live: &Live,
         lost: Vec<Lost>,
         given: Option<i64>,
+        away: &mut BTreeSet<u16>,
     ) -> StoreResult<Vec<Lost>> {
         let mut commands = Pipeline::new();
         commands.add_command(self.set_aside.load());
@@ -214,7 +231,10 @@ impl Witness {
             match answer.map(|answer| answer.map(set_aside)) {
                 Some(Ok(Some(1))) => aside::tell(&it.key, Quarantine::WritesLost),
                 Some(Ok(Some(-1))) => it.accept(),
-                Some(Err(error)) if is_elsewhere(&error) => continue,
+                Some(Err(error)) if is_elsewhere(&error) => {
+                    away.insert(keys::partition(&it.key));
+                    continue;
+                }
                 Some(Err(error)) => failure = Some(error),
                 // Somebody else was faster, and has told.
                 Some(Ok(_)) | None => {}
@@ -263,8 +283,9 @@ impl Witness {
             sessions,
             "the server has another state than it had: acknowledged writes are lost"
         );
-        self.forget_lost(lost);
+        // Whoever is told finds it counted.
         self.count(sessions as u64);
+        self.forget_lost(lost);
     }
 
     /// The same of losses that somebody has accepted since they were known of here: nothing is left

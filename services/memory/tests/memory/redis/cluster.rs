@@ -1,5 +1,7 @@
-//! A cluster: hints between processes, slots that move, and a server that is gone.
+//! A cluster: hints between processes, slots that move, and a server that is gone for a while, or for
+//! good.
 
+mod failover;
 mod moving;
 
 use crate::support::work::{claim, creation, key, transition};
@@ -54,8 +56,8 @@ impl Move {
             target,
             slot,
         };
-        moving.set(to, &["IMPORTING", &id(from)]);
-        moving.set(from, &["MIGRATING", &id(to)]);
+        moving.set(to, &["IMPORTING", &from.id()]);
+        moving.set(from, &["MIGRATING", &to.id()]);
         let keys = from.ask(&["CLUSTER", "GETKEYSINSLOT", &moving.slot, "1000"]);
         let port = to.port().to_string();
         for key in keys.lines().filter(|line| line.contains(TAG)) {
@@ -68,7 +70,7 @@ impl Move {
     /// Tells both whose the slot is.
     fn end(self, cluster: &RedisCluster) {
         let [from, to] = [self.source, self.target].map(|place| &cluster.servers[place]);
-        let owner = id(to);
+        let owner = to.id();
         self.set(to, &["NODE", &owner]);
         self.set(from, &["NODE", &owner]);
     }
@@ -84,11 +86,6 @@ impl Move {
         let words = [&["CLUSTER", "SETSLOT", self.slot.as_str()], how].concat();
         assert_eq!(server.ask(&words), "+OK\r\n");
     }
-}
-
-fn id(server: &RedisServer) -> String {
-    let answer = server.ask(&["CLUSTER", "MYID"]);
-    answer.lines().last().unwrap_or_default().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use crate::support::work::{claim, creation, key, transition};
 use bytes::Bytes;
 use cairn_memory::port::*;
 use cairn_memory::redis::{RedisConfig, RedisMode, RedisOptions, RedisStore};
-use cairn_testkit::{RedisSentinel, RedisServer};
+use cairn_testkit::{RedisSentinel, RedisServer, TestStore};
 use futures::StreamExt as _;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,11 @@ fn watched_over(servers: &RedisSentinel) -> RedisConfig {
     }
 }
 
-fn command(session: &str) -> AppendCommand {
+fn found(servers: &TestStore) -> RedisConfig {
+    serde_json::from_value(servers.config()["redis"].take()).unwrap()
+}
+
+pub(super) fn command(session: &str) -> AppendCommand {
     AppendCommand {
         repeat_only: false,
         key: key(session),
@@ -45,7 +49,9 @@ fn set(value: &str) -> MemoryWrite {
 }
 
 /// Asks again until a server answers.
-async fn answered<T, F: Future<Output = StoreResult<T>>>(ask: impl Fn() -> F) -> StoreResult<T> {
+pub(super) async fn answered<T, F: Future<Output = StoreResult<T>>>(
+    ask: impl Fn() -> F,
+) -> StoreResult<T> {
     let start = Instant::now();
     loop {
         match ask().await {
@@ -58,7 +64,7 @@ async fn answered<T, F: Future<Output = StoreResult<T>>>(ask: impl Fn() -> F) ->
     }
 }
 
-async fn set_aside(store: &RedisStore) -> Vec<String> {
+pub(super) async fn set_aside(store: &RedisStore) -> Vec<String> {
     let listed = store.list("space", None, 100).await.unwrap();
     let aside = listed
         .sessions
@@ -70,37 +76,53 @@ async fn set_aside(store: &RedisStore) -> Vec<String> {
 }
 
 /// Follows a session from its beginning up to what there is.
-async fn caught_up(store: &RedisStore, session: &str) -> EventStream {
+pub(super) async fn caught_up(store: &RedisStore, session: &str) -> EventStream {
     let mut events = store.follow(&key(session), 0).await.unwrap();
     while !events.next().await.unwrap().unwrap().is_empty() {}
     events
 }
 
+/// Whoever has seen so many events learns how many of them there are.
+async fn is_told(follower: &mut EventStream, known: u64, stored: u64) {
+    let told = tokio::time::timeout(Duration::from_secs(120), follower.next()).await;
+    let lost = StoreError::WentBack { known, stored };
+    assert_eq!(told.unwrap(), Some(Err(lost)));
+}
+
 #[tokio::test]
 async fn a_failover_that_loses_acknowledged_writes_is_told_to_all_who_knew_of_them() {
-    let mut servers = RedisSentinel::start();
-    let config = watched_over(&servers);
+    is_told_to_all(TestStore::sentinel()).await;
+}
+
+#[tokio::test]
+async fn a_failover_in_a_cluster_that_loses_writes_is_told_to_all_who_knew_of_them() {
+    is_told_to_all(TestStore::cluster_with_replicas()).await;
+}
+
+/// One master of a cluster has all of these sessions.
+async fn is_told_to_all(mut servers: TestStore) {
+    let config = found(&servers);
     let (store, elsewhere) = (open(&config).await, open(&config).await);
-    for session in ["owned", "watched", "idle", "deleted", "untouched"] {
+    for session in ["owned", "followed", "idle", "deleted", "untouched"] {
         store.create(creation(session, Some("one"))).await.unwrap();
         let first = store.commit(transition(session, "one", 0)).await;
         assert_eq!(first.unwrap().first_seq, 2);
     }
     servers.wait_until_replicated();
-    servers.cut_off_replica();
-    for session in ["owned", "watched"] {
+    servers.cut_off_replica("space/owned");
+    for session in ["owned", "followed"] {
         store.commit(transition(session, "one", 1)).await.unwrap();
     }
     assert_eq!(store.append_command(command("idle")).await.unwrap().seq, 3);
     assert!(store.delete(&key("deleted")).await.unwrap());
-    store.create(creation("new", None)).await.unwrap();
+    store.create(creation("late", None)).await.unwrap();
     // Another process knows of it only because somebody follows there.
     let mut followers = [
-        caught_up(&store, "watched").await,
-        caught_up(&elsewhere, "watched").await,
+        caught_up(&store, "followed").await,
+        caught_up(&elsewhere, "followed").await,
     ];
     assert_eq!(*store.losses().borrow(), 0);
-    servers.master.kill();
+    servers.kill_master("space/owned");
 
     let third = answered(|| store.commit(transition("owned", "one", 2))).await;
     let behind = StoreError::WentBack {
@@ -109,19 +131,14 @@ async fn a_failover_that_loses_acknowledged_writes_is_told_to_all_who_knew_of_th
     };
     assert_eq!(third, Err(behind));
     for follower in &mut followers {
-        let told = tokio::time::timeout(Duration::from_secs(120), follower.next()).await;
-        let behind = StoreError::WentBack {
-            known: 3,
-            stored: 2,
-        };
-        assert_eq!(told.expect("to be told in time"), Some(Err(behind)));
+        is_told(follower, 3, 2).await;
     }
     assert_eq!(*store.losses().borrow(), 5);
     assert_eq!(*elsewhere.losses().borrow(), 1);
-    let gone = store.read(&key("new"), 0, 10).await;
+    let gone = store.read(&key("late"), 0, 10).await;
     assert_eq!(gone, Err(StoreError::NotFound));
     // Nobody goes on from the older state before somebody has looked at it.
-    let want = ["deleted", "idle", "owned", "watched"];
+    let want = ["deleted", "followed", "idle", "owned"];
     assert_eq!(set_aside(&store).await, want);
     assert!(
         store
