@@ -127,7 +127,12 @@ impl RedisServer {
         ask(self.port, words).expect("an answer of the server")
     }
 
-    /// The same with words that need not be text.
+    /// The same of a server that may end connections just then: `None` if it did.
+    pub fn try_ask(&self, words: &[&str]) -> Option<String> {
+        ask(self.port, words)
+    }
+
+    /// [`ask`](Self::ask) with words that need not be text.
     ///
     /// # Panics
     /// If the server does not answer.
