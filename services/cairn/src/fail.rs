@@ -5,7 +5,8 @@
 //!
 //! `CAIRN_SABOTAGE=fencing,duplicates,leases,gate` takes checks out, one or several: the store takes
 //! transitions of anybody; it makes those again that are sent again; owners do not look at the end of
-//! their leases; tools begin calls that come too late. By this one sees that a test notices what is missing.
+//! their leases; tools begin calls that come too late. By this one sees that a test notices what is
+//! missing.
 
 use crate::error::CliError;
 use cairn_boot::Environment;

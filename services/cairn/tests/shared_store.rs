@@ -7,6 +7,7 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+use cairn_testkit::site::Running;
 use cairn_testkit::{RedisServer, Site};
 use serde_json::{Value, json as object};
 use std::path::Path;
@@ -18,6 +19,17 @@ const GOAL: &str = "Which files under docs mention Redis?";
 
 fn json(line: &str) -> Value {
     serde_json::from_str(line).expect("a line of JSON")
+}
+
+/// Serves a store until the value is dropped, and tells at which address.
+fn serve(site: &Site, store: &RedisServer) -> (Running, String) {
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
+    let serving = site.start(&arguments, &[("CAIRN_STORE", &*store.url())]);
+    let address = json(&serving.first_line)["listen"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    (serving, address)
 }
 
 /// A tool that says that it began, and ends when it is let.

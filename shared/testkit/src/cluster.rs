@@ -1,10 +1,10 @@
 //! The five services as processes of their own: one of each, or several.
 
+use crate::ports::free_port;
 use crate::site::{Site, Starting};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::TcpListener;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -244,10 +244,4 @@ impl<'a> Cluster<'a> {
 
 fn first(service: &'static str) -> Member {
     Member { service, number: 0 }
-}
-
-/// A port that nobody has now. Somebody may take it before it is used, which is rare.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
 }

@@ -10,6 +10,7 @@
 //! | [`model_server`] | [`ModelServer`]: a language model that answers as the test says |
 //! | [`redis_server`] | [`RedisServer`], [`RedisCluster`], [`RedisSentinel`]: real servers of Redis, killed and started again |
 //! | [`stores`] | [`TestStore`]: a file, one server of Redis, a cluster, or a master with a sentinel: where a test's sessions are |
+//! | [`free_port`] | where a server may listen that has to be told |
 //! | [`collector`] | [`Collector`]: where traces are sent to, and the spans that came |
 
 #![allow(
@@ -25,6 +26,7 @@ pub mod collector;
 pub mod journal;
 pub mod ledger;
 pub mod model_server;
+mod ports;
 mod programs;
 #[cfg(target_os = "linux")]
 pub mod redis_server;
@@ -39,6 +41,7 @@ pub use collector::{Collector, SpanEvent, TraceSpan};
 pub use journal::Journal;
 pub use ledger::Ledger;
 pub use model_server::ModelServer;
+pub use ports::free_port;
 #[cfg(target_os = "linux")]
 pub use redis_server::{RedisCluster, RedisSentinel, RedisServer};
 pub use site::{Output, Site};

@@ -7,10 +7,11 @@ mod sentinel;
 pub use cluster::RedisCluster;
 pub use sentinel::RedisSentinel;
 
+use crate::ports::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -219,12 +220,6 @@ fn wait_until(what: &str, is_there: impl Fn() -> bool) {
         assert!(start.elapsed() < PATIENCE, "{what} does not come together");
         std::thread::sleep(PAUSE);
     }
-}
-
-/// A port that nobody listens at.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 /// What a server answers to a command; `None` if there is none, or it does not answer.

@@ -51,7 +51,8 @@ impl Finding {
     }
 }
 
-/// Looks at the services if some are named, else at the store, and says what was found.
+/// Looks at the services if some are named, at each address, else at the store, and says what was
+/// found. Commands do with one address that answers; here each that has a fault is one.
 ///
 /// # Errors
 /// Standard output takes no more.

@@ -54,7 +54,6 @@ fn golden_files_are_read_and_gone_on_with() {
     assert_eq!(now.of_kind("run_completed").len(), 1);
     let times = ["one", "two"].map(|what| site.ledger().times(&format!(r#"{{"what":"{what}"}}"#)));
     assert_eq!(times, [0, 1], "what had been done is not done again");
-    // The same request finds the run that there was then.
 }
 
 #[test]

@@ -10,6 +10,7 @@ use cairn_proto::event::settlement::{Done, Outcome, Retry};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{Address, Link};
 use cairn_testkit::{Journal, Site};
+use std::collections::BTreeMap;
 use tonic::Status;
 
 /// A client that keeps its request, its session and its cursor over restarts of the server.
@@ -18,6 +19,8 @@ pub(crate) struct Watcher {
     pub(crate) session: String,
     pub(crate) events: Vec<(u64, wire::Event)>,
     pub(crate) has_ended: bool,
+    /// What was said to each question; a repeat says the same.
+    words: BTreeMap<String, Outcome>,
 }
 
 impl Watcher {
@@ -28,6 +31,7 @@ impl Watcher {
             session: String::new(),
             events: Vec::new(),
             has_ended: false,
+            words: BTreeMap::new(),
         }
     }
 
@@ -100,7 +104,7 @@ impl Watcher {
     /// Answers what is asked by what the ledger says, with the output that the call gives in a run
     /// that nobody disturbs.
     async fn settle(
-        &self,
+        &mut self,
         site: &Site,
         client: &mut Client,
         reference: &Journal,
@@ -109,12 +113,14 @@ impl Watcher {
             session: self.session.clone(),
         };
         for open in client.list_pending(request).await?.into_inner().pending {
-            let outcome = if site.ledger().has(&open.call_key) {
-                let output = reference.recorded_in(&open.step.into());
-                Outcome::Done(Done { output })
-            } else {
-                Outcome::Retry(Retry {})
+            let to_say = || match site.ledger().has(&open.call_key) {
+                true => Outcome::Done(Done {
+                    output: reference.recorded_in(&open.step.into()),
+                }),
+                false => Outcome::Retry(Retry {}),
             };
+            let said = self.words.entry(open.id.clone());
+            let outcome = said.or_insert_with(to_say).clone();
             let request = pb::DecideRequest {
                 session: self.session.clone(),
                 request_id: format!("decide-{}", open.id),

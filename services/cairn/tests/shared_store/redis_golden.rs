@@ -7,7 +7,7 @@
 //! `CAIRN_GOLDEN=write cargo nextest run -p cairn --test shared_store -E 'test(golden)'` writes those
 //! of this version into the folder of the build, and says where.
 
-use super::{CAIRN, GATE, Gate, json};
+use super::{CAIRN, GATE, Gate, json, serve};
 use cairn_boot::Environment;
 use cairn_testkit::{Journal, RedisServer, Site};
 use std::path::PathBuf;
@@ -62,16 +62,6 @@ fn words(line: &str) -> Vec<Vec<u8>> {
         bytes
     };
     line.split(' ').map(word).collect()
-}
-
-fn serve(site: &Site, server: &RedisServer) -> (cairn_testkit::site::Running, String) {
-    let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
-    let serving = site.start(&arguments, &[("CAIRN_STORE", &*server.url())]);
-    let address = json(&serving.first_line)["listen"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    (serving, address)
 }
 
 #[test]

@@ -1,18 +1,7 @@
 //! Commands that are told of several servers over one store: one of them is enough.
 
-use super::{CAIRN, Gate, json};
-use cairn_testkit::site::Running;
+use super::{CAIRN, Gate, json, serve};
 use cairn_testkit::{RedisServer, Site};
-
-fn serve(site: &Site, store: &RedisServer) -> (Running, String) {
-    let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
-    let serving = site.start(&arguments, &[("CAIRN_STORE", &*store.url())]);
-    let address = json(&serving.first_line)["listen"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    (serving, address)
-}
 
 /// Whichever of the two dies in the middle of the run.
 #[test]

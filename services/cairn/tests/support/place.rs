@@ -41,8 +41,9 @@ impl Place {
     /// The usual limit of calls is so short that one which a test holds could come to its end meanwhile.
     pub(crate) fn let_calls_last(&self) {
         let settings = self.site.read("cairn.toml").expect("settings");
-        let settings = settings.replace("time_limit_ms = 1000", "time_limit_ms = 4000");
-        self.site.write("cairn.toml", &settings);
+        let longer = settings.replace("time_limit_ms = 1000", "time_limit_ms = 4000");
+        assert_ne!(settings, longer, "there is no such limit");
+        self.site.write("cairn.toml", &longer);
     }
 
     /// Whether commands find the store without a server between.

@@ -33,6 +33,32 @@ impl Servers {
         }
     }
 
+    /// Asks each server the same, which is about no session; without those that do not answer.
+    pub(super) async fn ask_servers(&self, question: &Cmd) -> StoreResult<Vec<Value>> {
+        let _permit = self.permit().await?;
+        let layout = self.layout().await?;
+        let asked = layout.nodes().iter().map(|node| async move {
+            let vouched = self.vouched(node).await;
+            let vouched = vouched.map_err(|error| (node, Trouble::NotSent(error)))?;
+            let answer = node.send_over(vouched.live, question).await;
+            answer.map_err(|trouble| (node, trouble))
+        });
+        let (mut answers, mut failure) = (Vec::new(), None);
+        for answer in join_all(asked).await {
+            match answer {
+                Ok(answer) => answers.push(answer),
+                Err((node, trouble)) => failure = Some(self.lost(node, trouble)),
+            }
+        }
+        if failure.is_some() {
+            self.lookout.call_failed();
+        }
+        match failure {
+            Some(error) if answers.is_empty() => Err(error),
+            _ => Ok(answers),
+        }
+    }
+
     async fn ask(
         &self,
         questions: Vec<(u16, Cmd)>,
@@ -101,7 +127,7 @@ impl Servers {
         let mut failure: Option<(Arc<Node>, Trouble)> = None;
         // Of several the one that a second try may mend.
         let mut failed = |node: &Arc<Node>, trouble: Trouble| {
-            if failure.is_none() || trouble.is_misplaced() {
+            if failure.is_none() || trouble.is_misplaced() || trouble.is_elsewhere() {
                 failure = Some((node.clone(), trouble));
             }
         };

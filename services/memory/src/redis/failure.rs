@@ -25,12 +25,14 @@ pub(super) fn unreachable(server: &Endpoint, error: &RedisError) -> StoreError {
     }
     let hint = match (is_tls, error.is_connection_refusal()) {
         (_, true) => "",
-        (true, false) => "; is it TLS that it speaks?",
-        // Whoever speaks TLS hangs up on whoever does not.
-        (false, false) if error.is_connection_dropped() => {
+        // Who does not speak TLS waits for more, and who does hangs up on whoever does not.
+        (true, _) if error.is_timeout() || error.is_connection_dropped() => {
+            "; is it TLS that it speaks?"
+        }
+        (false, _) if error.is_connection_dropped() => {
             "; if it speaks TLS, its address has to begin with rediss://"
         }
-        (false, false) => "",
+        _ => "",
     };
     StoreError::unavailable(format!("{server} cannot be reached: {error}{hint}"))
 }

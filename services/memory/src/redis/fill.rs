@@ -7,15 +7,10 @@ use redis::Value;
 impl Inner {
     /// See [`Store::fill`](crate::port::Store::fill). Servers that may not tell are left out.
     pub(super) async fn fill(&self) -> StoreResult<Option<Fill>> {
-        let partitions = self.servers.some_partitions().await?;
-        let question = |partition| {
-            let mut info = redis::cmd("INFO");
-            info.arg("memory");
-            (partition, info)
-        };
-        let answers = self.servers.ask_some(partitions.into_iter().map(question));
-        let answers = answers.await?.into_iter().flatten();
-        let fills = answers.filter_map(|answer| match answer {
+        let mut question = redis::cmd("INFO");
+        question.arg("memory");
+        let answers = self.servers.ask_servers(&question).await?;
+        let fills = answers.into_iter().filter_map(|answer| match answer {
             Value::BulkString(text) => fill(&String::from_utf8_lossy(&text)),
             Value::VerbatimString { text, .. } | Value::SimpleString(text) => fill(&text),
             _ => None,

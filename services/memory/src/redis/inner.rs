@@ -68,10 +68,8 @@ impl Inner {
         Ok(match self.servers.time.given() {
             Some(now) => now,
             None => {
-                let partitions = self.servers.some_partitions().await?;
-                let questions = partitions.into_iter().map(|p| (p, redis::cmd("TIME")));
-                let times = self.servers.ask_some(questions).await?;
-                let times = times.into_iter().flatten().map(millis);
+                let times = self.servers.ask_servers(&redis::cmd("TIME")).await?;
+                let times = times.into_iter().map(millis);
                 let times: Result<Vec<_>, _> = times.collect();
                 let times = times.map_err(|error| odd(Effect::Reads, error))?;
                 times.into_iter().max().unwrap_or_default()

@@ -135,12 +135,6 @@ impl Layout {
             && nodes.all(|(one, two)| Arc::ptr_eq(one, two))
     }
 
-    /// Some partition of each server.
-    pub(super) fn some_partitions(&self) -> Vec<u16> {
-        let place = |node| (0..PARTITIONS).find(|&partition| self.place(partition) == node);
-        (0..self.nodes.len()).filter_map(place).collect()
-    }
-
     pub(super) fn node(&self, partition: u16) -> &Arc<Node> {
         &self.nodes[self.place(partition)]
     }

@@ -74,6 +74,8 @@ pub(super) struct Node {
     pub(super) history: tokio::sync::Mutex<Option<History>>,
     /// It has to be held against what is known again, whatever its lineage.
     is_doubted: AtomicBool,
+    /// It is to be doubted in a while.
+    is_waiting: AtomicBool,
 }
 
 /// What a server was when it was held against what is known.
@@ -118,6 +120,7 @@ impl Node {
             connecting: tokio::sync::Mutex::default(),
             history: tokio::sync::Mutex::default(),
             is_doubted: AtomicBool::new(false),
+            is_waiting: AtomicBool::new(false),
         })
     }
 
@@ -198,6 +201,17 @@ impl Node {
         if let Some(live) = &*slot {
             live.slot().take();
         }
+    }
+
+    /// Whether nobody waits yet to doubt the server, in which case it is up to the caller.
+    pub(super) fn begin_waiting(&self) -> bool {
+        !self.is_waiting.swap(true, Ordering::AcqRel)
+    }
+
+    /// Doubts the server, as somebody waited to do.
+    pub(super) fn doubt_after_waiting(&self) {
+        self.is_waiting.store(false, Ordering::Release);
+        self.doubt();
     }
 
     /// Vouches for a connection, unless the server was doubted since that was asked last.

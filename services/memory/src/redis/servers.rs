@@ -6,7 +6,7 @@ use super::lookout::Lookout;
 use super::node::{History, Live, Node, Trouble};
 use super::script::{Call, Clock, Reply, is_unknown};
 use super::time::Time;
-use super::witness::{Checked, Standing, Witness};
+use super::witness::{Checked, Look, Standing, Witness};
 use crate::port::{StoreError, StoreResult};
 use futures::future::join_all;
 use redis::{Cmd, RedisError, Value};
@@ -97,11 +97,6 @@ impl Servers {
         let value = self.routed(partition, &call, effect).await;
         let value = value.inspect_err(|_| self.lookout.call_failed())?;
         Reply::new(value).map_err(|error| odd(effect, error))
-    }
-
-    /// Some partition of each server.
-    pub(super) async fn some_partitions(&self) -> StoreResult<Vec<u16>> {
-        Ok(self.layout().await?.some_partitions())
     }
 
     /// Every server that has partitions. Those that can be reached are held against what is known,
@@ -235,18 +230,23 @@ impl Servers {
 
     /// Whether a server may be asked for a partition: what it has of that was looked at. Else who asks
     /// could get past what is lost before anybody sees it.
-    pub(super) fn admits(&self, node: &Node, vouched: &Vouched, partition: u16) -> bool {
+    pub(super) fn admits(&self, node: &Arc<Node>, vouched: &Vouched, partition: u16) -> bool {
         let Some(checked) = &vouched.checked else {
             return true;
         };
-        if checked.covers(partition) {
-            return true;
+        match checked.of(partition) {
+            Look::Taken => true,
+            // It is looked at again soon.
+            Look::InVain => false,
+            Look::NotHere => {
+                self.stale();
+                // Or who asks goes by a layout that is not so any more.
+                if Arc::ptr_eq(self.known().node(partition), node) {
+                    node.doubt();
+                }
+                false
+            }
         }
-        if !checked.was_here(partition) {
-            node.doubt();
-        }
-        self.stale();
-        false
     }
 
     /// A connection to a server, over which it was found to have what is known.
@@ -256,6 +256,8 @@ impl Servers {
             return Ok(vouched);
         }
         let mut history = node.history.lock().await;
+        // Whoever was first may have found that the server does not answer.
+        let live = node.connection().await?;
         if let Some(vouched) = Vouched::before(&live) {
             return Ok(vouched);
         }
@@ -309,11 +311,14 @@ impl Servers {
     /// Keys were on their way to another server, and may come to stay where they are.
     fn doubt_later(&self, node: &Arc<Node>) {
         self.stale();
+        if !node.begin_waiting() {
+            return;
+        }
         let node = Arc::downgrade(node);
         tokio::spawn(async move {
             tokio::time::sleep(CHECK_AGAIN).await;
             if let Some(node) = node.upgrade() {
-                node.doubt();
+                node.doubt_after_waiting();
             }
         });
     }

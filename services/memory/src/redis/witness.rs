@@ -22,7 +22,7 @@ mod loss;
 mod standing;
 mod stored;
 
-pub(super) use check::Checked;
+pub(super) use check::{Checked, Look};
 pub(super) use standing::Standing;
 
 use super::keys::{Names, PARTITIONS};

@@ -24,31 +24,45 @@ const NAMED: usize = 100;
 /// What of a server was held against what is known.
 #[derive(Debug)]
 pub(in crate::redis) struct Checked {
-    /// For each partition whether it was the server's.
-    here: Vec<bool>,
-    /// Those of which some keys were on their way to another server of the cluster.
-    away: BTreeSet<u16>,
+    /// By partition.
+    looks: Vec<Look>,
+}
+
+/// What came of looking at a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::redis) enum Look {
+    /// Its sessions were held against what is known.
+    Taken,
+    /// Some of its keys were on their way to another server of the cluster.
+    InVain,
+    /// It was not the server's.
+    NotHere,
 }
 
 impl Checked {
-    /// Whether that was all that it has.
+    fn new(has: impl Fn(u16) -> bool, away: &BTreeSet<u16>) -> Self {
+        let look = |partition| match has(partition) {
+            false => Look::NotHere,
+            true if away.contains(&partition) => Look::InVain,
+            true => Look::Taken,
+        };
+        Self {
+            looks: (0..PARTITIONS).map(look).collect(),
+        }
+    }
+
+    /// Whether that was all that the server has.
     pub(in crate::redis) fn is_whole(&self) -> bool {
-        self.away.is_empty()
+        !self.looks.contains(&Look::InVain)
     }
 
-    /// Whether the sessions of a partition were held against what is known.
-    pub(in crate::redis) fn covers(&self, partition: u16) -> bool {
-        self.was_here(partition) && !self.away.contains(&partition)
-    }
-
-    /// Whether it was looked at, although perhaps in vain.
-    pub(in crate::redis) fn was_here(&self, partition: u16) -> bool {
-        self.here[usize::from(partition % PARTITIONS)]
+    pub(in crate::redis) fn of(&self, partition: u16) -> Look {
+        self.looks[usize::from(partition % PARTITIONS)]
     }
 }
 
 /// What a server has of a session, and the event in the place of the last that is known.
-type Look = (Stored, Option<Fingerprint>);
+type Found = (Stored, Option<Fingerprint>);
 
 impl Witness {
     /// Holds what a server has against what was answered of its partitions, and sets aside what has
@@ -95,8 +109,7 @@ impl Witness {
         if !lost.is_empty() {
             self.tell(node, &lost);
         }
-        let here = (0..PARTITIONS).map(has).collect();
-        Ok(Checked { here, away })
+        Ok(Checked::new(has, &away))
     }
 
     /// What a server has of sessions; nothing of those that are on their way to another.
@@ -105,7 +118,7 @@ impl Witness {
         node: &Node,
         live: &Live,
         sessions: &[(SessionKey, Mark)],
-    ) -> StoreResult<Vec<Option<Look>>> {
+    ) -> StoreResult<Vec<Option<Found>>> {
         let questions = self.questions(sessions);
         let answers = node.send_each_over(live.clone(), questions).await;
         let mut answers = answers.map_err(|trouble| trouble.told(node))?.into_iter();

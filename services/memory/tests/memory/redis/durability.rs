@@ -6,8 +6,7 @@ use cairn_memory::port::*;
 use cairn_memory::redis::{
     Durability, OpenError, RedisConfig, RedisMode, RedisOptions, RedisStore,
 };
-use cairn_testkit::{RedisCluster, RedisSentinel, RedisServer};
-use std::net::TcpListener;
+use cairn_testkit::{RedisCluster, RedisSentinel, RedisServer, free_port};
 use std::time::{Duration, Instant};
 
 /// Longer than any test takes.
@@ -203,8 +202,7 @@ fn says(server: &RedisServer, words: &[&str], what: &str) {
 #[tokio::test]
 async fn the_replicas_of_a_cluster_are_asked() {
     let cluster = RedisCluster::start();
-    let bus = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-    let bus = bus.unwrap().port().to_string();
+    let bus = free_port().to_string();
     let replica = RedisServer::with(&[
         ("cluster-enabled", "yes"),
         ("cluster-port", &bus),

@@ -15,7 +15,7 @@ async fn is_served(store: &RedisStore, session: &str) {
     let start = Instant::now();
     while let Err(error) = store.read(&key(session), 0, 10).await {
         assert!(start.elapsed() < Duration::from_secs(30), "{error}");
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -60,7 +60,7 @@ async fn a_session_that_a_move_given_up_has_lost_is_told_of() {
         assert!(start.elapsed() < Duration::from_secs(30), "never told");
         // A server that is asked nothing is not looked at.
         let _ = store.read(&key("a"), 0, 10).await;
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(*losses.borrow(), 1);
     for session in OTHERS {
@@ -132,7 +132,7 @@ async fn what_a_replica_lacks_of_a_slot_that_has_moved_is_told_to_who_follows() 
             start.elapsed() < Duration::from_secs(30),
             "it does not hear of it"
         );
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let moved = answered(|| store.commit(transition("a", "one", 0))).await;
     assert_eq!(moved.unwrap().first_seq, 2);
