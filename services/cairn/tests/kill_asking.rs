@@ -1,6 +1,7 @@
 //! Kill -9 of `cairn serve` before and after every commit of a run whose plan a person looks at, whose
 //! model asks a person something, and whose calls need approval. Afterwards it asks what it asked
-//! before, nothing that was answered is asked again, and what was approved happens once.
+//! before, nothing that was answered is asked again, and what was approved happens once. In a file, on
+//! Redis and on a cluster.
 
 #![allow(
     clippy::expect_used,
@@ -10,6 +11,8 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[path = "support/place.rs"]
+mod place;
 #[path = "support/served.rs"]
 mod served;
 mod support;
@@ -18,14 +21,17 @@ mod support;
 mod person;
 
 use cairn_testkit::model_server::{Answer, reply};
-use cairn_testkit::{Journal, ModelServer, Site};
+use cairn_testkit::{Journal, ModelServer, TestStore};
 use person::{Person, TOLD};
+use place::Place;
 use serde_json::{Value, json};
-use served::{SERVE, SESSION};
+use served::SESSION;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use support::connect;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tonic::Code;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 const SIGKILL: i32 = 9;
@@ -63,66 +69,100 @@ fn plays(body: &Value) -> Answer {
     }
 }
 
-/// Its tool `record` needs approval.
-fn site(model: &ModelServer) -> Site {
-    let site = Site::new(CAIRN);
-    let settings = site.read("cairn.toml").expect("settings");
+/// Beside others over the same store. Its tool `record` needs approval.
+fn place(store: &Arc<TestStore>, name: &str, model: &ModelServer) -> Place {
+    let place = Place::beside_others(store, name);
+    let settings = place.site.read("cairn.toml").expect("settings");
     let ask = "[tools]\nask = [\"record\"]\n\n[[tools.commands]]";
     let settings = settings.replacen("[[tools.commands]]", ask, 1);
-    site.write("cairn.toml", &settings);
-    served::add_model(&site, model);
-    site
+    place.site.write("cairn.toml", &settings);
+    served::add_model(&place.site, model);
+    place
 }
 
 /// What the run comes to when nobody disturbs it.
 struct Reference {
+    store: Arc<TestStore>,
     model: ModelServer,
     journal: Journal,
 }
 
-async fn undisturbed() -> (Reference, usize) {
+async fn undisturbed(store: TestStore) -> (Reference, usize) {
+    let store = Arc::new(store);
     let model = ModelServer::start(plays);
-    let site = site(&model);
-    let count = format!("count:{}", site.path().join("commits").display());
-    let server = site.start(&SERVE, &[("CAIRN_FAIL_COMMIT", &count)]);
+    let mut place = place(&store, "undisturbed", &model);
+    let count = format!("count:{}", place.site.path().join("commits").display());
+    place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", &count)]);
     let mut person = Person::default();
-    let ended = person.go_on(&site, &Journal(Vec::new())).await;
-    let log = || site.tail("listen.log", 12);
+    let ended = person.go_on(&place, &Journal(Vec::new())).await;
+    let log = || place.site.tail("listen.log", 12);
     ended.unwrap_or_else(|status| panic!("nobody disturbs it: {status:?}\n{}", log()));
-    person.check_repeats(&site, "undisturbed").await;
-    drop(server);
-    let commits = site.read("commits").expect("commits are counted");
-    let journal = site.journal(SESSION);
-    let reference = Reference { model, journal };
-    check_end(&site, &person, &reference, "undisturbed");
+    // Repeats are no commits in a file, and elsewhere such that change nothing.
+    let commits = place.site.read("commits").expect("commits are counted");
+    person.check_repeats(&place, "undisturbed").await;
+    place.kill_server();
+    let reference = Reference {
+        journal: place.journal(SESSION),
+        store,
+        model,
+    };
+    check_end(&place, &person, &reference, "undisturbed");
     assert_eq!(person.taken.len(), QUESTIONS.len(), "{:?}", person.taken);
     (reference, commits.lines().count())
 }
 
-/// The open questions in a store that nobody holds: ids.
-fn open_in(site: &Site) -> BTreeSet<String> {
-    if !site.sessions().contains(&SESSION.to_owned()) {
-        return BTreeSet::new();
-    }
-    let output = site.run(&["pending", SESSION, "--json"]);
-    assert_eq!(output.code, Some(0), "{output:?}");
-    let open = output.out.lines().map(|line| {
-        let open: Value = serde_json::from_str(line).expect("JSON");
-        open["id"].as_str().expect("an id").to_owned()
-    });
-    open.collect()
+/// What a killed server left in a file. Elsewhere only another server can tell, and that goes on with
+/// what it finds.
+struct Left {
+    journal: Journal,
+    /// The questions that are open.
+    open: BTreeSet<String>,
 }
 
-/// The questions to which an answer is stored that nobody has taken yet.
-fn on_their_way(journal: &Journal) -> BTreeSet<String> {
-    let answered = |seq: &Value| {
-        let mut events = journal.0.iter();
-        events.any(|event| event["command_seq"] == *seq)
-    };
-    let received = journal.of_kind("command_received").into_iter();
-    let open = received.filter(|event| !answered(&event["seq"]));
-    let ids = open.filter_map(|event| event["command"]["decide"]["pending_id"].as_str());
-    ids.map(str::to_owned).collect()
+impl Left {
+    fn read(place: &Place) -> Self {
+        if !place.is_file() || place.sessions().is_empty() {
+            return Self {
+                journal: Journal(Vec::new()),
+                open: BTreeSet::new(),
+            };
+        }
+        let output = place.with_code(0, &["pending", SESSION, "--json"]);
+        let open = output.out.lines().map(|line| {
+            let open: Value = serde_json::from_str(line).expect("JSON");
+            open["id"].as_str().expect("an id").to_owned()
+        });
+        Self {
+            open: open.collect(),
+            journal: place.journal(SESSION),
+        }
+    }
+
+    /// The questions to which an answer is stored that nobody has taken yet.
+    fn on_their_way(&self) -> BTreeSet<String> {
+        let answered = |seq: &Value| {
+            let mut events = self.journal.0.iter();
+            events.any(|event| event["command_seq"] == *seq)
+        };
+        let received = self.journal.of_kind("command_received").into_iter();
+        let open = received.filter(|event| !answered(&event["seq"]));
+        let ids = open.filter_map(|event| event["command"]["decide"]["pending_id"].as_str());
+        ids.map(str::to_owned).collect()
+    }
+
+    /// Panics unless what was asked before the kill is what is asked in the store, and the answers
+    /// that were taken are in it.
+    fn check(&self, person: &Person, fail: &str) {
+        let decides = self.journal.of_kind("command_received").into_iter();
+        let decides = decides.filter_map(|it| it["command"]["decide"]["pending_id"].as_str());
+        let decides: BTreeSet<&str> = decides.collect();
+        for id in person.taken.keys() {
+            assert!(decides.contains(id.as_str()), "{fail}: {id} is lost");
+            assert!(!self.open.contains(id), "{fail}: {id} is asked again");
+        }
+        let known = |id: &String| QUESTIONS.contains(&id.as_str()) || id.starts_with("call-");
+        assert!(self.open.iter().all(known), "{fail}: {:?}", self.open);
+    }
 }
 
 /// What a kill came to.
@@ -136,76 +176,65 @@ struct Killed {
 }
 
 /// None if there was no such commit.
-async fn kill_once(fail: &str, reference: &Reference) -> Option<Killed> {
-    let site = site(&reference.model);
+async fn kill_once(side: &str, commit: usize, reference: &Reference) -> Option<Killed> {
+    let fail = &format!("{side}:{commit}");
+    let name = format!("{side}-{commit}");
+    let mut place = place(&reference.store, &name, &reference.model);
     let mut person = Person::default();
-    let mut server = site.start(&SERVE, &[("CAIRN_FAIL_COMMIT", fail)]);
+    place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", fail)]);
     // The server dies under it, or has just served it to the end.
-    let went = person.go_on(&site, &reference.journal).await;
-    if went.is_ok() && person.has_ended && is_alive(&server) {
+    let went = person.go_on(&place, &reference.journal).await;
+    if went.is_ok() && person.has_ended && place.is_served() {
         return None;
     }
-    assert_eq!(server.wait_for_signal(), Some(SIGKILL), "{fail}");
+    assert_eq!(place.wait_for_signal(), Some(SIGKILL), "{fail}");
     // Whoever answers looks at what the call did.
-    site.wait_for_programs();
-    let open = open_in(&site);
-    let before = match site.sessions().is_empty() {
-        true => Journal(Vec::new()),
-        false => site.journal(SESSION),
-    };
-    check_durable(&person, &before, &open, fail);
-
-    let _server = site.start(&SERVE, &[]);
-    let on_their_way = on_their_way(&before);
-    if !before.0.is_empty() {
-        let asked = person::pending(&mut served::client(&site)).await;
-        let asked = asked.expect("an answer").into_iter().map(|it| it.id);
-        let asked: BTreeSet<String> = asked.collect();
-        let lost: Vec<_> = open.difference(&asked).collect();
-        let is_taken = |id: &&&String| on_their_way.contains(**id);
-        assert!(
-            lost.iter().all(|id| is_taken(&id)),
-            "{fail}: {lost:?} of {open:?}"
-        );
+    place.site.wait_for_programs();
+    let left = Left::read(&place);
+    if place.is_file() {
+        left.check(&person, fail);
     }
+
+    place.keep_serving();
+    let on_their_way = left.on_their_way();
+    let asked = asked_again(&place, &person).await;
+    let mut lost = left.open.difference(&asked);
+    assert!(
+        lost.all(|id| on_their_way.contains(id)),
+        "{fail}: {:?}, and then {asked:?}",
+        left.open
+    );
     while !person.has_ended {
-        let went = person.go_on(&site, &reference.journal).await;
+        let went = person.go_on(&place, &reference.journal).await;
         went.unwrap_or_else(|status| panic!("{fail}: {status:?}"));
     }
-    person.check_repeats(&site, fail).await;
-    let journal = check_end(&site, &person, reference, fail);
-    let kept = &journal.0[..before.0.len()];
-    assert_eq!(kept, before.0, "{fail}: what was durable is");
+    person.check_repeats(&place, fail).await;
+    let journal = check_end(&place, &person, reference, fail);
+    let before = &left.journal.0;
+    let kept = &journal.0[..before.len()];
+    assert_eq!(kept, before, "{fail}: what was durable is");
     Some(Killed {
-        open,
+        open: asked,
         was_on_its_way: !on_their_way.is_empty(),
         doubts: journal.of_kind("call_in_doubt").len(),
     })
 }
 
-/// The last commit may be followed by the death of the server only after the client has heard of it.
-fn is_alive(server: &cairn_testkit::site::Running) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.id()));
-    stat.is_ok_and(|stat| !stat.contains(") Z "))
-}
-
-/// Panics unless what was asked before the kill is what is asked in the store, and the answers that
-/// were taken are in it.
-fn check_durable(person: &Person, journal: &Journal, open: &BTreeSet<String>, fail: &str) {
-    let decides = journal.of_kind("command_received").into_iter();
-    let decides = decides.filter_map(|it| it["command"]["decide"]["pending_id"].as_str());
-    let decides: BTreeSet<&str> = decides.collect();
-    for id in person.taken.keys() {
-        assert!(decides.contains(id.as_str()), "{fail}: {id} is lost");
-        assert!(!open.contains(id), "{fail}: {id} is asked again");
+/// What a server that has just begun asks, which is nothing that it was answered.
+async fn asked_again(place: &Place, person: &Person) -> BTreeSet<String> {
+    match person::pending(&mut connect(place.address())).await {
+        Ok(asked) => asked.into_iter().map(|it| it.id).collect(),
+        Err(status) => {
+            assert_eq!(status.code(), Code::NotFound, "{status:?}");
+            assert!(person.taken.is_empty(), "{:?}", person.taken);
+            BTreeSet::new()
+        }
     }
-    let known = |id: &String| QUESTIONS.contains(&id.as_str()) || id.starts_with("call-");
-    assert!(open.iter().all(known), "{fail}: {open:?}");
 }
 
 /// Panics unless it all ended as if nobody had disturbed it.
-fn check_end(site: &Site, person: &Person, reference: &Reference, fail: &str) -> Journal {
-    let journal = site.journal(SESSION);
+fn check_end(place: &Place, person: &Person, reference: &Reference, fail: &str) -> Journal {
+    let journal = place.journal(SESSION);
     journal.check();
     journal.check_like(&reference.journal);
     person.check_watched(&journal, fail);
@@ -224,7 +253,7 @@ fn check_end(site: &Site, person: &Person, reference: &Reference, fail: &str) ->
         said["approve"].is_object() || said["answer"].is_object()
     });
     assert_eq!(words.count(), QUESTIONS.len() - 1, "{fail}");
-    let ledger = site.ledger();
+    let ledger = place.site.ledger();
     let uses = ledger.uses();
     assert!(uses.values().all(|&times| times == 1), "{fail}: {uses:?}");
     for what in ["one", "two"] {
@@ -234,9 +263,9 @@ fn check_end(site: &Site, person: &Person, reference: &Reference, fail: &str) ->
     journal
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-async fn what_a_person_is_asked_survives_a_kill_at_every_commit() {
-    let (reference, commits) = undisturbed().await;
+async fn what_a_person_is_asked_survives_a_kill_at_every_commit(store: TestStore) {
+    let is_file = store.is_file();
+    let (reference, commits) = undisturbed(store).await;
     let reference = Arc::new(reference);
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     let mut kills = JoinSet::new();
@@ -245,7 +274,7 @@ async fn what_a_person_is_asked_survives_a_kill_at_every_commit() {
             let (reference, turns) = (Arc::clone(&reference), Arc::clone(&turns));
             kills.spawn(async move {
                 let _turn = turns.acquire_owned().await.expect("turns");
-                Box::pin(kill_once(&format!("{side}:{commit}"), &reference)).await
+                Box::pin(kill_once(side, commit, &reference)).await
             });
         }
     }
@@ -264,5 +293,27 @@ async fn what_a_person_is_asked_survives_a_kill_at_every_commit() {
     // A busy machine may make one commit of two.
     assert!(kills.len() + 4 >= 2 * commits, "too few were killed");
     assert!(doubts >= 2, "no call was killed on its way");
-    assert!(on_their_way >= 1, "no answer was killed on its way");
+    if is_file {
+        assert!(on_their_way >= 1, "no answer was killed on its way");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+async fn in_a_file_what_a_person_is_asked_survives_a_kill_at_every_commit() {
+    what_a_person_is_asked_survives_a_kill_at_every_commit(TestStore::file()).await;
+}
+
+/// Each needs servers of Redis.
+mod redis {
+    use super::{TestStore, what_a_person_is_asked_survives_a_kill_at_every_commit};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn over_redis_what_a_person_is_asked_survives_a_kill_at_every_commit() {
+        what_a_person_is_asked_survives_a_kill_at_every_commit(TestStore::redis()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn over_a_cluster_what_a_person_is_asked_survives_a_kill_at_every_commit() {
+        what_a_person_is_asked_survives_a_kill_at_every_commit(TestStore::cluster()).await;
+    }
 }

@@ -79,7 +79,7 @@ async fn kill_once(fail: &str, reference: &Reference) -> Option<Killed> {
     let mut server = site.start(&SERVE, &[("CAIRN_FAIL_COMMIT", fail)]);
     // The server dies under it, or has just served it to the end.
     let went = reviser.go_on(&site, &reference.journal).await;
-    if went.is_ok() && reviser.has_ended && !is_dead(&mut server) {
+    if went.is_ok() && reviser.has_ended && server.is_alive() {
         return None;
     }
     assert_eq!(server.wait_for_signal(), Some(SIGKILL), "{fail}");
@@ -100,12 +100,6 @@ async fn kill_once(fail: &str, reference: &Reference) -> Option<Killed> {
         doubts: journal.of_kind("call_in_doubt").len(),
         is_new,
     })
-}
-
-/// The last commit may be followed by the death of the server only after the client has heard of it.
-fn is_dead(server: &mut cairn_testkit::site::Running) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.id()));
-    stat.map_or(true, |stat| stat.contains(") Z "))
 }
 
 /// Panics unless one of the two plans is in force in the store that was left, and what the client was

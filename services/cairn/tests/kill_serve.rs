@@ -16,13 +16,12 @@ mod support;
 mod watcher;
 
 use cairn_proto::event as wire;
-use cairn_rpc::{Address, Link};
-use cairn_testkit::site::Running;
 use cairn_testkit::{Journal, TestStore};
 use futures::StreamExt as _;
 use place::Place;
 use std::sync::Arc;
-use support::{Client, chain};
+use support::{chain, connect};
+use tonic::Status;
 use watcher::Watcher;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
@@ -76,12 +75,6 @@ struct World {
     run: wire::StartRun,
 }
 
-/// A server of a place.
-struct Server {
-    running: Running,
-    address: String,
-}
-
 impl World {
     fn over(store: TestStore, run: wire::StartRun) -> Self {
         let store = Arc::new(store);
@@ -99,16 +92,16 @@ impl World {
 
     /// The journal of a run that nobody disturbs, and its commits.
     async fn undisturbed(&self) -> (Journal, usize) {
-        let place = self.place("undisturbed");
+        let mut place = self.place("undisturbed");
         let count = place.site.path().join("commits");
         let count = format!("count:{}", count.display());
-        let server = Server::of(&place, &[("CAIRN_FAIL_COMMIT", &count)]);
+        place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", &count)]);
         let mut watcher = Watcher::of(self.run.clone());
         let nothing = Journal(Vec::new());
-        let ended = server.watch(&mut watcher, &place, &nothing);
-        ended.await.expect("a run that nobody disturbs");
+        let ended = watch(&mut watcher, &place, &nothing).await;
+        ended.expect("a run that nobody disturbs");
         let commits = place.site.read("commits").expect("commits are counted");
-        let journal = server.journal(&place, &watcher.session);
+        let journal = place.journal(&watcher.session);
         watcher.check(&journal, "undisturbed");
         (journal, commits.lines().count())
     }
@@ -116,21 +109,21 @@ impl World {
     /// Returns how many calls were in doubt.
     async fn kill_once(&self, side: &str, commit: usize, reference: &Journal) -> usize {
         let fail = &format!("{side}:{commit}");
-        let place = self.place(&format!("{side}-{commit}"));
+        let mut place = self.place(&format!("{side}-{commit}"));
         let mut watcher = Watcher::of(self.run.clone());
-        let mut server = Server::of(&place, &[("CAIRN_FAIL_COMMIT", fail)]);
+        place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", fail)]);
         // The server dies under it, or has just served it to the end.
-        let _ = server.watch(&mut watcher, &place, reference).await;
-        assert_eq!(server.running.wait_for_signal(), Some(SIGKILL), "{fail}");
+        let _ = watch(&mut watcher, &place, reference).await;
+        assert_eq!(place.wait_for_signal(), Some(SIGKILL), "{fail}");
         // Whoever answers looks at what the call did.
         place.site.wait_for_programs();
 
-        let server = Server::of(&place, &[]);
+        place.keep_serving();
         while !watcher.has_ended {
-            let watched = server.watch(&mut watcher, &place, reference).await;
+            let watched = watch(&mut watcher, &place, reference).await;
             watched.unwrap_or_else(|status| panic!("{fail}: {status:?}"));
         }
-        let journal = server.journal(&place, &watcher.session);
+        let journal = place.journal(&watcher.session);
         journal.check();
         watcher.check(&journal, fail);
         journal.check_like(reference);
@@ -161,30 +154,10 @@ impl World {
     }
 }
 
-impl Server {
-    fn of(place: &Place, variables: &[(&str, &str)]) -> Self {
-        let (running, address) = place.serve(variables);
-        Self { running, address }
-    }
-
-    /// Starts the run, or finds it started, and watches until it ends or the server is gone.
-    async fn watch(
-        &self,
-        watcher: &mut Watcher,
-        place: &Place,
-        reference: &Journal,
-    ) -> Result<(), tonic::Status> {
-        let address: Address = self.address.parse().expect("an address");
-        let client = Client::new(Link::remote(&address));
-        watcher.go_on_with(client, &place.site, reference).await
-    }
-
-    fn journal(&self, place: &Place, session: &str) -> Journal {
-        let export = ["export", session, "--server", &self.address];
-        let output = place.site.run(&export);
-        assert_eq!(output.code, Some(0), "{output:?}");
-        Journal::read(&output.out)
-    }
+/// Starts the run, or finds it started, and watches until it ends or the server is gone.
+async fn watch(watcher: &mut Watcher, place: &Place, reference: &Journal) -> Result<(), Status> {
+    let client = connect(place.address());
+    watcher.go_on_with(client, &place.site, reference).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -326,6 +326,11 @@ impl Running {
         self.child.id()
     }
 
+    /// Whether it has not ended yet.
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().expect("its state").is_none()
+    }
+
     /// Kills it, as `kill -9` does, and waits until it is gone.
     pub fn kill(&mut self) {
         self.child.kill().expect("it can be killed");

@@ -242,6 +242,10 @@ impl<'a> World<'a> {
             return;
         };
         let is_frozen = self.is_frozen(member);
+        if self.outlasts && is_frozen {
+            // Without fencing it matters that former owners wake up.
+            return;
+        }
         self.later
             .retain(|(_, later)| *later != Later::Thaw(member));
         self.cluster.kill_member(member);

@@ -1,7 +1,8 @@
 //! A person who starts a run, watches it and answers what it asks, over restarts of its server.
 
-use super::served::{self, PATIENCE, SESSION, Watch};
-use super::support::Client;
+use super::place::Place;
+use super::served::{PATIENCE, SESSION, Watch};
+use super::support::{Client, connect};
 use cairn::ui::event_json::event_json;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
@@ -29,8 +30,9 @@ pub(crate) struct Person {
 impl Person {
     /// Asks for everything, again if need be, and watches until the run has ended or the server is
     /// gone.
-    pub(crate) async fn go_on(&mut self, site: &Site, reference: &Journal) -> Result<(), Status> {
-        let mut client = served::client(site);
+    pub(crate) async fn go_on(&mut self, place: &Place, reference: &Journal) -> Result<(), Status> {
+        let mut client = connect(place.address());
+        let site = &place.site;
         let begun = tokio::time::timeout(PATIENCE, begin(&mut client)).await;
         begun.expect("answers in time")?;
         // What is asked may have been seen already.
@@ -76,8 +78,8 @@ impl Person {
     }
 
     /// Panics unless everything that was answered is answered like that again.
-    pub(crate) async fn check_repeats(&self, site: &Site, fail: &str) {
-        let mut client = served::client(site);
+    pub(crate) async fn check_repeats(&self, place: &Place, fail: &str) {
+        let mut client = connect(place.address());
         for (id, answer) in &self.taken {
             let again = decide(&mut client, id, self.words[id].clone()).await;
             assert_eq!(again.expect("the same answer"), *answer, "{fail}: {id}");

@@ -99,7 +99,12 @@ impl Place {
     /// Serves the store until that server is stopped or killed: whatever is asked meanwhile, it
     /// answers.
     pub(crate) fn keep_serving(&mut self) {
-        self.server = Some(self.serve(&[]));
+        self.keep_serving_with(&[]);
+    }
+
+    /// The same with more variables, for the server.
+    pub(crate) fn keep_serving_with(&mut self, variables: &[(&str, &str)]) {
+        self.server = Some(self.serve(variables));
     }
 
     /// Where the server is that is kept.
@@ -113,6 +118,18 @@ impl Place {
         let (mut server, _) = self.server.take().expect("a server");
         server.interrupt();
         assert_eq!(server.wait_for_code(), Some(0));
+    }
+
+    /// Whether there is a server that is kept and has not died.
+    pub(crate) fn is_served(&mut self) -> bool {
+        let server = self.server.as_mut();
+        server.is_some_and(|(running, _)| running.is_alive())
+    }
+
+    /// Waits until the server that is kept has died, and tells of which signal.
+    pub(crate) fn wait_for_signal(&mut self) -> Option<i32> {
+        let (mut server, _) = self.server.take().expect("a server");
+        server.wait_for_signal()
     }
 
     /// Kills the server that is kept, if there is one, as `kill -9` does.
