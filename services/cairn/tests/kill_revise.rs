@@ -1,6 +1,6 @@
 //! Kill -9 of `cairn serve` before and after every commit from the wish for another plan to the end
 //! of a step of that plan. Afterwards one of the two plans is in force, whole, and a client that asks
-//! again gets the answer that it got, or would have got.
+//! again gets the answer that it got, or would have got. In a file, on Redis and on a cluster.
 
 #![allow(
     clippy::expect_used,
@@ -10,6 +10,8 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[path = "support/place.rs"]
+mod place;
 #[path = "support/served.rs"]
 mod served;
 mod support;
@@ -19,10 +21,11 @@ mod reviser;
 #[path = "kill_revise/stage.rs"]
 mod stage;
 
-use cairn_testkit::{Journal, Site};
+use cairn_testkit::{Journal, TestStore};
+use place::Place;
 use reviser::{Reviser, Way};
 use serde_json::Value;
-use served::{SERVE, SESSION};
+use served::SESSION;
 use stage::{Ready, Stage};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -41,26 +44,25 @@ struct Reference {
     answers: Vec<String>,
 }
 
-async fn undisturbed(stage: Stage, way: Way) -> (Reference, usize) {
-    let ready = Ready::at(stage).await;
-    let site = ready.copy();
-    let count = format!("count:{}", site.path().join("commits").display());
-    let server = site.start(&SERVE, &[("CAIRN_FAIL_COMMIT", &count)]);
+async fn undisturbed(stage: Stage, way: Way, store: &Arc<TestStore>) -> (Reference, usize) {
+    let ready = Ready::at(stage, store).await;
+    let mut place = ready.place("undisturbed").await;
+    let count = format!("count:{}", place.site.path().join("commits").display());
+    assert!(place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", &count)]));
     let mut reviser = Reviser::new(stage, way);
     let nothing = Journal(Vec::new());
-    let ended = reviser.go_on(&site, &nothing).await;
-    let log = || site.tail("listen.log", 12);
+    let ended = reviser.go_on(&place, &nothing).await;
+    let log = || place.site.tail("listen.log", 12);
     ended.unwrap_or_else(|status| panic!("nobody disturbs it: {status:?}\n{}", log()));
-    drop(server);
-    let commits = site.read("commits").expect("commits are counted");
-    let journal = site.journal(SESSION);
+    let commits = place.site.read("commits").expect("commits are counted");
+    let journal = place.journal(SESSION);
     let reference = Reference {
         ready,
         way,
         answers: reviser.answers(),
         journal,
     };
-    check_end(&site, &reviser, &reference, "undisturbed");
+    check_end(&place, &reviser, &reference, "undisturbed");
     (reference, commits.lines().count())
 }
 
@@ -68,84 +70,121 @@ async fn undisturbed(stage: Stage, way: Way) -> (Reference, usize) {
 struct Killed {
     /// How many calls were in doubt.
     doubts: usize,
-    /// The plan that was in force then was the new one.
+    /// The plan that was in force then, or as soon as somebody could look, was the new one.
     is_new: bool,
 }
 
 /// None if there was no such commit.
-async fn kill_once(fail: &str, reference: &Reference) -> Option<Killed> {
-    let site = reference.ready.copy();
+async fn kill_once(side: &str, commit: usize, reference: &Reference) -> Option<Killed> {
+    let fail = &format!("{side}:{commit}");
+    let mut place = reference.ready.place(&format!("{side}-{commit}")).await;
     let mut reviser = Reviser::new(reference.ready.stage, reference.way);
-    let mut server = site.start(&SERVE, &[("CAIRN_FAIL_COMMIT", fail)]);
-    // The server dies under it, or has just served it to the end.
-    let went = reviser.go_on(&site, &reference.journal).await;
-    if went.is_ok() && reviser.has_ended && server.is_alive() {
-        return None;
+    if place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", fail)]) {
+        // The server dies under it, or has just served it to the end. A busy store may be away
+        // between.
+        while place.is_served() && !reviser.has_ended {
+            let _ = reviser.go_on(&place, &reference.journal).await;
+        }
+        if place.is_served() {
+            return None;
+        }
     }
-    assert_eq!(server.wait_for_signal(), Some(SIGKILL), "{fail}");
+    assert_eq!(place.wait_for_signal(), Some(SIGKILL), "{fail}");
     // Whoever answers looks at what the call did.
-    site.wait_for_programs();
-    let before = site.journal(SESSION);
-    let is_new = check_whole(&site, &before, &reviser, fail);
+    place.site.wait_for_programs();
+    let left = place.is_file().then(|| Left::read(&place, fail));
+    if let Some(left) = &left {
+        left.check(&place, &reviser, fail);
+    }
 
-    let _server = site.start(&SERVE, &[]);
+    place.keep_serving();
+    let is_new = match &left {
+        Some(left) => left.is_new,
+        None => has_new_plan(&place, fail),
+    };
+    assert!(
+        is_new || !reviser.was_told_applied(),
+        "{fail}: what the client was told was lost"
+    );
     while !reviser.has_ended {
-        let went = reviser.go_on(&site, &reference.journal).await;
+        let went = reviser.go_on(&place, &reference.journal).await;
         went.unwrap_or_else(|status| panic!("{fail}: {status:?}"));
     }
-    let journal = check_end(&site, &reviser, reference, fail);
-    let kept = &journal.0[..before.0.len()];
-    assert_eq!(kept, before.0, "{fail}: what was durable is");
+    let journal = check_end(&place, &reviser, reference, fail);
+    if let Some(Left {
+        journal: before, ..
+    }) = left
+    {
+        let kept = &journal.0[..before.0.len()];
+        assert_eq!(kept, before.0, "{fail}: what was durable is");
+    }
     Some(Killed {
         doubts: journal.of_kind("call_in_doubt").len(),
         is_new,
     })
 }
 
-/// Panics unless one of the two plans is in force in the store that was left, and what the client was
-/// told is so. Says whether it is the new plan.
-fn check_whole(site: &Site, journal: &Journal, reviser: &Reviser, fail: &str) -> bool {
-    let shown = site.run(&["plan", "show", SESSION, "--json"]);
-    assert_eq!(shown.code, Some(0), "{fail}: {shown:?}");
-    let shown: Value = serde_json::from_str(&shown.out).expect("a plan");
-    let applied = journal.of_kind("plan_applied");
-    let is_new = applied.len() == 2;
-    assert!(is_new || applied.len() == 1, "{fail}: {applied:?}");
-    let plan = if is_new { stage::new() } else { stage::old() };
-    assert_eq!(stage::words(&shown), stage::words(&plan), "{fail}");
-    let last = applied.last().expect("a plan");
-    assert_eq!(stage::words(&last["plan"]), stage::words(&plan), "{fail}");
-    // The step that the new plan has not is stopped with it, not before and not after.
-    let skipped = journal.of_kind("step_skipped");
-    let was_running = reviser.stage != Stage::Completed;
-    assert_eq!(skipped.len(), usize::from(is_new && was_running), "{fail}");
-    if reviser.was_told_applied() {
-        assert!(is_new, "{fail}: what the client was told was lost");
-    }
-    if reviser.was_told_proposed() {
-        assert_eq!(journal.of_kind("plan_proposed").len(), 1, "{fail}");
-    }
-    // Nobody but its client resumes a run that is paused.
-    let was_paused = journal.of_kind("run_paused").len();
-    let resumed = journal.of_kind("run_resumed").into_iter();
-    let resumed = resumed.filter(|it| it["command_seq"].as_u64() > Some(0));
-    if was_paused > resumed.count() {
-        let shown = site.run(&["show", SESSION, "--json"]);
-        let shown: Value = serde_json::from_str(&shown.out).expect("a session");
-        let status = &shown["session"]["latest_run"]["status"];
-        assert_eq!(status, "paused", "{fail}");
-    }
+/// Whether the plan that is in force is the new one. Panics unless it is one of the two, whole.
+fn has_new_plan(place: &Place, fail: &str) -> bool {
+    let shown = place.with_code(0, &["plan", "show", SESSION, "--json"]).out;
+    let shown: Value = serde_json::from_str(&shown).expect("a plan");
+    let shown = stage::words(&shown);
+    let is_new = shown == stage::words(&stage::new());
+    assert!(is_new || shown == stage::words(&stage::old()), "{fail}");
     is_new
 }
 
+/// What a killed server left in a file. Elsewhere only another server can tell, and that goes on with
+/// what it finds.
+struct Left {
+    journal: Journal,
+    is_new: bool,
+}
+
+impl Left {
+    fn read(place: &Place, fail: &str) -> Self {
+        Self {
+            journal: place.journal(SESSION),
+            is_new: has_new_plan(place, fail),
+        }
+    }
+
+    /// Panics unless one of the two plans is in force, and what the client was told is so.
+    fn check(&self, place: &Place, reviser: &Reviser, fail: &str) {
+        let Self { journal, is_new } = self;
+        let applied = journal.of_kind("plan_applied");
+        assert_eq!(applied.len(), 1 + usize::from(*is_new), "{fail}");
+        let plan = if *is_new { stage::new() } else { stage::old() };
+        let last = applied.last().expect("a plan");
+        assert_eq!(stage::words(&last["plan"]), stage::words(&plan), "{fail}");
+        // The step that the new plan has not is stopped with it, not before and not after.
+        let skipped = journal.of_kind("step_skipped");
+        let was_running = reviser.stage != Stage::Completed;
+        assert_eq!(skipped.len(), usize::from(*is_new && was_running), "{fail}");
+        if reviser.was_told_proposed() {
+            assert_eq!(journal.of_kind("plan_proposed").len(), 1, "{fail}");
+        }
+        // Nobody but its client resumes a run that is paused.
+        let was_paused = journal.of_kind("run_paused").len();
+        let resumed = journal.of_kind("run_resumed").into_iter();
+        let resumed = resumed.filter(|it| it["command_seq"].as_u64() > Some(0));
+        if was_paused > resumed.count() {
+            let shown = place.with_code(0, &["show", SESSION, "--json"]).out;
+            let shown: Value = serde_json::from_str(&shown).expect("a session");
+            let status = &shown["session"]["latest_run"]["status"];
+            assert_eq!(status, "paused", "{fail}");
+        }
+    }
+}
+
 /// Panics unless it all ended as if nobody had disturbed it.
-fn check_end(site: &Site, reviser: &Reviser, reference: &Reference, fail: &str) -> Journal {
-    let journal = site.journal(SESSION);
+fn check_end(place: &Place, reviser: &Reviser, reference: &Reference, fail: &str) -> Journal {
+    let journal = place.journal(SESSION);
     journal.check();
     journal.check_like(&reference.journal);
     reviser.check_watched(&journal, fail);
     assert_eq!(reviser.answers(), reference.answers, "{fail}");
-    let ledger = site.ledger();
+    let ledger = place.site.ledger();
     let uses = ledger.uses();
     assert!(uses.values().all(|&times| times == 1), "{fail}: {uses:?}");
     let finished = reviser.stage == Stage::Completed;
@@ -159,8 +198,8 @@ fn check_end(site: &Site, reviser: &Reviser, reference: &Reference, fail: &str) 
 }
 
 /// Kills a revision around each of its commits.
-async fn kill_everywhere(stage: Stage, way: Way, turns: Arc<Semaphore>) {
-    let (reference, commits) = undisturbed(stage, way).await;
+async fn kill_everywhere(stage: Stage, way: Way, store: Arc<TestStore>, turns: Arc<Semaphore>) {
+    let (reference, commits) = undisturbed(stage, way, &store).await;
     let reference = Arc::new(reference);
     let mut kills = JoinSet::new();
     // A busy machine may make one commit of two.
@@ -169,14 +208,11 @@ async fn kill_everywhere(stage: Stage, way: Way, turns: Arc<Semaphore>) {
             let (reference, turns) = (Arc::clone(&reference), Arc::clone(&turns));
             kills.spawn(async move {
                 let _turn = turns.acquire_owned().await.expect("turns");
-                let fail = format!("{side}:{commit}");
-                let killed = Box::pin(kill_once(&fail, &reference)).await;
-                (commit, side, killed)
+                Box::pin(kill_once(side, commit, &reference)).await
             });
         }
     }
-    let kills = kills.join_all().await;
-    let reached: Vec<_> = kills.iter().filter_map(|(.., it)| it.as_ref()).collect();
+    let reached: Vec<Killed> = kills.join_all().await.into_iter().flatten().collect();
     let doubts: usize = reached.iter().map(|it| it.doubts).sum();
     let new = reached.iter().filter(|it| it.is_new).count();
     println!(
@@ -194,24 +230,38 @@ async fn kill_everywhere(stage: Stage, way: Way, turns: Arc<Semaphore>) {
 }
 
 /// Stages at the same time, so that those that wait let others go on.
-async fn kill_all(way: Way, at: &[Stage]) {
+async fn kill_all(way: Way, store: TestStore) {
+    let store = Arc::new(store);
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     let mut stages = JoinSet::new();
-    for &stage in at {
-        let turns = Arc::clone(&turns);
-        stages.spawn(async move { Box::pin(kill_everywhere(stage, way, turns)).await });
+    for stage in [Stage::Running, Stage::Paused, Stage::Completed] {
+        let (store, turns) = (Arc::clone(&store), Arc::clone(&turns));
+        stages.spawn(async move { Box::pin(kill_everywhere(stage, way, store, turns)).await });
     }
     stages.join_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
 async fn a_plan_that_is_proposed_and_applied_survives_a_kill_at_every_commit() {
-    let stages = [Stage::Running, Stage::Paused, Stage::Completed];
-    kill_all(Way::ByHand, &stages).await;
+    kill_all(Way::ByHand, TestStore::file()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
 async fn feedback_survives_a_kill_at_every_commit() {
-    let stages = [Stage::Running, Stage::Paused, Stage::Completed];
-    kill_all(Way::Feedback, &stages).await;
+    kill_all(Way::Feedback, TestStore::file()).await;
+}
+
+/// Each needs servers of Redis.
+mod redis {
+    use super::{TestStore, Way, kill_all};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn a_plan_that_is_proposed_and_applied_survives_a_kill_at_every_commit_over_a_cluster() {
+        kill_all(Way::ByHand, TestStore::cluster()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
+    async fn feedback_survives_a_kill_at_every_commit_over_redis() {
+        kill_all(Way::Feedback, TestStore::redis()).await;
+    }
 }

@@ -95,7 +95,7 @@ impl World {
         let mut place = self.place("undisturbed");
         let count = place.site.path().join("commits");
         let count = format!("count:{}", count.display());
-        place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", &count)]);
+        assert!(place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", &count)]));
         let mut watcher = Watcher::of(self.run.clone());
         let nothing = Journal(Vec::new());
         let ended = watch(&mut watcher, &place, &nothing).await;
@@ -111,9 +111,11 @@ impl World {
         let fail = &format!("{side}:{commit}");
         let mut place = self.place(&format!("{side}-{commit}"));
         let mut watcher = Watcher::of(self.run.clone());
-        place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", fail)]);
-        // The server dies under it, or has just served it to the end.
-        let _ = watch(&mut watcher, &place, reference).await;
+        assert!(place.keep_serving_with(&[("CAIRN_FAIL_COMMIT", fail)]));
+        // The server dies under it, or has just served it to the end. A busy store may be away between.
+        while place.is_served() && !watcher.has_ended {
+            let _ = watch(&mut watcher, &place, reference).await;
+        }
         assert_eq!(place.wait_for_signal(), Some(SIGKILL), "{fail}");
         // Whoever answers looks at what the call did.
         place.site.wait_for_programs();

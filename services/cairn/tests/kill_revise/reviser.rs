@@ -1,8 +1,9 @@
 //! A client that wishes for another plan and watches what comes of it, over restarts of its server.
 
+use super::place::Place;
 use super::served::{self, PATIENCE, SESSION, Watch};
 use super::stage::{self, Stage};
-use super::support::Client;
+use super::support::{Client, connect};
 use cairn::ui::event_json::event_json;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
@@ -12,6 +13,7 @@ use cairn_proto::orchestrator::apply_plan_request::Change;
 use cairn_proto::orchestrator::propose_plan_request::Wish;
 use cairn_testkit::{Journal, Site};
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use tonic::Status;
 
 /// How another plan comes to be.
@@ -23,11 +25,21 @@ pub(crate) enum Way {
     Feedback,
 }
 
+/// What a request was answered.
+#[derive(Debug, Clone, PartialEq)]
+struct Told {
+    /// The event that it names, if it does.
+    seq: u64,
+    answer: String,
+    /// Without what is of this session and its owners alone: numbers of events, and times.
+    alike: String,
+}
+
 /// Keeps the names of its requests, what was answered, and its cursor.
 pub(crate) struct Reviser {
     pub(crate) stage: Stage,
     way: Way,
-    answers: BTreeMap<&'static str, (u64, String)>,
+    answers: BTreeMap<&'static str, Told>,
     events: Vec<(u64, wire::Event)>,
     pub(crate) has_ended: bool,
 }
@@ -51,16 +63,17 @@ impl Reviser {
         self.answers.contains_key("propose")
     }
 
-    /// What was answered, but for the numbers of events: another owner writes some of its own.
+    /// What is answered in every session like that.
     pub(crate) fn answers(&self) -> Vec<String> {
         let answers = self.answers.values();
-        answers.map(|(_, answer)| answer.clone()).collect()
+        answers.map(|told| told.alike.clone()).collect()
     }
 
     /// Asks for everything, again if need be, and watches until the run has ended with the new plan
     /// or the server is gone.
-    pub(crate) async fn go_on(&mut self, site: &Site, reference: &Journal) -> Result<(), Status> {
-        let mut client = served::client(site);
+    pub(crate) async fn go_on(&mut self, place: &Place, reference: &Journal) -> Result<(), Status> {
+        let mut client = connect(place.address());
+        let site = &place.site;
         let wished = tokio::time::timeout(PATIENCE, self.wish(&mut client)).await;
         wished.expect("answers in time")?;
         // What is asked may have been seen already, and its answer lost.
@@ -92,21 +105,27 @@ impl Reviser {
             Way::ByHand => {
                 let proposed = client.propose_plan(proposal()).await?.into_inner();
                 let change = Change::Proposal(proposed.proposal);
-                self.note("propose", 0, format!("{proposed:?}"));
+                let alike = pb::ProposePlanResponse {
+                    diff: proposed.diff.clone().map(timeless),
+                    ..proposed.clone()
+                };
+                self.note("propose", 0, &proposed, &alike);
                 let applied = client.apply_plan(application(change)).await?.into_inner();
-                let said = pb::ApplyPlanResponse {
+                let alike = pb::ApplyPlanResponse {
                     seq: 0,
+                    diff: applied.diff.clone().map(timeless),
                     ..applied.clone()
                 };
-                self.note("apply", applied.seq, format!("{said:?}"));
+                self.note("apply", applied.seq, &applied, &alike);
             }
             Way::Feedback => {
                 let applied = client.send_feedback(feedback()).await?.into_inner();
-                let said = pb::SendFeedbackResponse {
+                let alike = pb::SendFeedbackResponse {
                     seq: 0,
+                    diff: applied.diff.clone().map(timeless),
                     ..applied.clone()
                 };
-                self.note("feedback", applied.seq, format!("{said:?}"));
+                self.note("feedback", applied.seq, &applied, &alike);
             }
         }
         if self.stage == Stage::Paused {
@@ -116,19 +135,20 @@ impl Reviser {
                 ..pb::ResumeRunRequest::default()
             };
             let resumed = client.resume_run(request).await?.into_inner();
-            self.note("resume", 0, format!("{resumed:?}"));
+            self.note("resume", 0, &resumed, &resumed);
         }
         Ok(())
     }
 
     /// Panics if the same request was answered differently before.
-    fn note(&mut self, request: &'static str, seq: u64, answer: String) {
-        let answer = (seq, answer);
-        let known = self
-            .answers
-            .entry(request)
-            .or_insert_with(|| answer.clone());
-        assert_eq!(*known, answer, "{request} was answered differently");
+    fn note<T: Debug>(&mut self, request: &'static str, seq: u64, answer: &T, alike: &T) {
+        let told = Told {
+            seq,
+            answer: format!("{answer:?}"),
+            alike: format!("{alike:?}"),
+        };
+        let known = self.answers.entry(request).or_insert_with(|| told.clone());
+        assert_eq!(*known, told, "{request} was answered differently");
     }
 
     /// What was watched, before a kill and after it, is the journal: no gap, nothing twice.
@@ -138,12 +158,18 @@ impl Reviser {
             .map(|(seq, event)| event_json(*seq, event))
             .collect();
         assert_eq!(watched, journal.0, "{fail}");
-        let named = self.answers.values().map(|(seq, _)| *seq);
+        let named = self.answers.values().map(|told| told.seq);
         for seq in named.filter(|seq| *seq > 0) {
             let event = &journal.0[seq as usize - 1];
             assert_eq!(event["kind"], "plan_applied", "{fail}: {seq}");
         }
     }
+}
+
+/// What a plan saves is a time, too.
+fn timeless(mut diff: pb::PlanDiff) -> pb::PlanDiff {
+    diff.saved_ms = 0;
+    diff
 }
 
 fn proposal() -> pb::ProposePlanRequest {

@@ -1,13 +1,15 @@
-//! A run that is to have another plan, at some stage, in a store that nobody holds.
+//! Runs that are to have another plan, at some stage, in stores that nobody serves.
 
-use super::CAIRN;
-use super::served::{self, SERVE, SESSION};
+use super::place::Place;
+use super::served::{self, SESSION};
+use super::support::connect;
 use cairn_proto::orchestrator as pb;
 use cairn_testkit::model_server::Answer;
-use cairn_testkit::{ModelServer, Site};
+use cairn_testkit::{ModelServer, TestStore};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What the run is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,31 +51,59 @@ pub(crate) fn words(plan: &Value) -> Vec<(String, String)> {
     words.collect()
 }
 
-/// A run at a stage.
+/// A run at a stage, as often as one likes.
 pub(crate) struct Ready {
     pub(crate) stage: Stage,
-    site: Site,
-    /// The model of it and of all copies.
-    _model: ModelServer,
+    store: Arc<TestStore>,
+    /// The model of all of them.
+    model: ModelServer,
+    /// What can be copied, if that is a file.
+    first: Option<Place>,
 }
 
 impl Ready {
-    pub(crate) async fn at(stage: Stage) -> Self {
+    pub(crate) async fn at(stage: Stage, store: &Arc<TestStore>) -> Self {
         let holds = stage != Stage::Completed;
         let model = ModelServer::start(move |body| match served::title(body).as_deref() {
             None => served::planned(&new()),
             Some("Ponder") if holds => Answer::Hold,
             Some(title) => served::done(title),
         });
-        let site = Site::new(CAIRN);
-        served::add_model(&site, &model);
-        let server = site.start(&SERVE, &[]);
-        let mut client = served::client(&site);
+        let mut ready = Self {
+            stage,
+            store: Arc::clone(store),
+            model,
+            first: None,
+        };
+        if store.is_file() {
+            ready.first = Some(ready.made("first").await);
+        }
+        ready
+    }
+
+    /// One in a place of its own, which nobody serves.
+    pub(crate) async fn place(&self, name: &str) -> Place {
+        match &self.first {
+            Some(first) => self.copy(first),
+            None => self.made(name).await,
+        }
+    }
+
+    async fn made(&self, name: &str) -> Place {
+        let stage = self.stage;
+        let name = format!("{stage:?}-{name}");
+        let mut place = Place::beside_others(&self.store, &name);
+        served::add_model(&place.site, &self.model);
+        place.keep_serving();
+        let mut client = connect(place.address());
         served::start(&mut client, &old()).await;
-        if holds {
-            served::wait_for(&mut client, SESSION, 1, |kind| served::starts(kind, 2)).await;
-        } else {
-            served::wait_for(&mut client, SESSION, 1, served::is_completed).await;
+        match stage {
+            Stage::Completed => {
+                served::wait_for(&mut client, SESSION, 1, served::is_completed).await;
+            }
+            Stage::Running | Stage::Paused => {
+                served::wait_for(&mut client, SESSION, 1, |kind| served::starts(kind, 2)).await;
+            }
         }
         if stage == Stage::Paused {
             let request = pb::PauseRunRequest {
@@ -83,23 +113,19 @@ impl Ready {
             };
             client.pause_run(request).await.expect("it is running");
         }
-        drop(server);
-        Self {
-            stage,
-            site,
-            _model: model,
-        }
+        place.kill_server();
+        place
     }
 
-    /// The same in a folder of its own.
-    pub(crate) fn copy(&self) -> Site {
-        let copy = Site::new(CAIRN);
+    fn copy(&self, first: &Place) -> Place {
+        let copy = Place::beside_others(&self.store, "copy");
         for folder in ["", ".cairn"] {
-            copy_files(&self.site.path().join(folder), &copy.path().join(folder));
+            let (from, to) = (first.site.path(), copy.site.path());
+            copy_files(&from.join(folder), &to.join(folder));
         }
         // Otherwise the program asks whether it is to go on in a folder that is not the run's.
-        let folder = copy.path().display().to_string();
-        copy.write(".cairn/cairn.db.workspace", &folder);
+        let folder = copy.site.path().display().to_string();
+        copy.site.write(".cairn/cairn.db.workspace", &folder);
         copy
     }
 }

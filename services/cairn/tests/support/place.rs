@@ -88,23 +88,31 @@ impl Place {
 
     /// Serves the store until the value is dropped, and tells at which address.
     pub(crate) fn serve(&self, variables: &[(&str, &str)]) -> (Running, String) {
+        let serving = self.begin_to_serve(variables);
+        let address = address(&serving).expect("it serves");
+        (serving, address)
+    }
+
+    fn begin_to_serve(&self, variables: &[(&str, &str)]) -> Running {
         let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
         let variables = [&self.variables(), variables].concat();
-        let serving = self.site.start(&serve, &variables);
-        let told: Value = serde_json::from_str(&serving.first_line).expect("a line of JSON");
-        let address = told["listen"].as_str().expect("an address").to_owned();
-        (serving, address)
+        self.site.start(&serve, &variables)
     }
 
     /// Serves the store until that server is stopped or killed: whatever is asked meanwhile, it
     /// answers.
     pub(crate) fn keep_serving(&mut self) {
-        self.keep_serving_with(&[]);
+        assert!(self.keep_serving_with(&[]), "it does not serve");
     }
 
-    /// The same with more variables, for the server.
-    pub(crate) fn keep_serving_with(&mut self, variables: &[(&str, &str)]) {
-        self.server = Some(self.serve(variables));
+    /// The same with more variables, for the server, which may make it die before it is there: then
+    /// nobody can reach it.
+    pub(crate) fn keep_serving_with(&mut self, variables: &[(&str, &str)]) -> bool {
+        let serving = self.begin_to_serve(variables);
+        let address = address(&serving);
+        let is_there = address.is_some();
+        self.server = Some((serving, address.unwrap_or_default()));
+        is_there
     }
 
     /// Where the server is that is kept.
@@ -170,4 +178,10 @@ impl Place {
     pub(crate) fn journal(&self, session: &str) -> Journal {
         Journal::read(&self.with_code(0, &["export", session]).out)
     }
+}
+
+/// Where a server listens, by its first line; none if it died before.
+fn address(serving: &Running) -> Option<String> {
+    let told: Value = serde_json::from_str(&serving.first_line).ok()?;
+    Some(told["listen"].as_str().expect("an address").to_owned())
 }
