@@ -114,7 +114,7 @@ impl Reviser {
                 let alike = pb::ApplyPlanResponse {
                     seq: 0,
                     diff: applied.diff.clone().map(timeless),
-                    ..applied.clone()
+                    ..applied
                 };
                 self.note("apply", applied.seq, &applied, &alike);
             }
@@ -123,7 +123,7 @@ impl Reviser {
                 let alike = pb::SendFeedbackResponse {
                     seq: 0,
                     diff: applied.diff.clone().map(timeless),
-                    ..applied.clone()
+                    ..applied
                 };
                 self.note("feedback", applied.seq, &applied, &alike);
             }
