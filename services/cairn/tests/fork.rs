@@ -168,6 +168,29 @@ fn what_had_effects_is_not_done_again(place: &Place) {
     assert!(uses.values().all(|&times| times == 1), "{uses:?}");
 }
 
+/// Nobody waits in a fork for the answer to what was asked of its parent.
+fn what_nobody_had_answered_is_asked_again(place: &Place) {
+    place.done(&["run", "--session", "s", "--plan", "plan.json"]);
+    let at = nth(&place.journal("s"), "call_intended", 1);
+    place.fork("s", "midst", &["--at", &at.to_string()]);
+    let id = json_of(&place.run(&["pending", "midst", "--json"]))["id"].clone();
+    let id = id.as_str().expect("an id");
+    place.done(&["decide", "midst", id, "done", "--output", "recorded"]);
+    let midst = place.journal("midst");
+    let asked = nth(
+        &midst,
+        "command_received",
+        midst.of_kind("command_received").len() - 1,
+    );
+    assert_eq!(
+        place.fork("midst", "unheard", &["--at", &asked.to_string()]),
+        asked
+    );
+    let resumed = place.run(&["resume", "unheard"]);
+    assert_eq!(resumed.code, Some(3), "{resumed:?}");
+    assert!(resumed.out.contains("cairn decide unheard"), "{resumed:?}");
+}
+
 /// Whatever the cut, a child that goes on comes to the end of its parent, or has no run; the parent's
 /// calls with side effects are not made again.
 fn a_fork_that_goes_on_comes_to_the_end(place: &Place) {
@@ -240,6 +263,11 @@ fn what_was_sent_keeps_its_key(place: &Place) {
 #[test]
 fn in_a_file_a_fork_that_goes_on_comes_to_the_end() {
     a_fork_that_goes_on_comes_to_the_end(&Place::over(TestStore::file()));
+}
+
+#[test]
+fn in_a_file_what_nobody_had_answered_is_asked_again() {
+    what_nobody_had_answered_is_asked_again(&Place::over(TestStore::file()));
 }
 
 #[test]

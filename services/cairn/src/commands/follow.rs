@@ -138,6 +138,11 @@ impl Asked {
                 self.open.insert(seq);
                 return;
             }
+            // What nobody had answered by then is the other session's alone.
+            Some(Kind::ForkedFrom(_)) => {
+                self.open.clear();
+                return;
+            }
             Some(Kind::CommandRefused(refused)) => refused.command_seq,
             Some(Kind::RunStarted(started)) => started.command_seq,
             Some(Kind::RunCancelled(cancelled)) => cancelled.command_seq,
