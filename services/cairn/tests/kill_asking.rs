@@ -222,7 +222,7 @@ async fn kill_once(side: &str, commit: usize, reference: &Reference) -> Option<K
     })
 }
 
-/// What a server that has just begun asks, which is nothing that it was answered.
+/// What a server that has just begun asks; nothing if the session was not there yet.
 async fn asked_again(place: &Place, person: &Person) -> BTreeSet<String> {
     match person::pending(&mut connect(place.address())).await {
         Ok(asked) => asked.into_iter().map(|it| it.id).collect(),
