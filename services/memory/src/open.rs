@@ -20,7 +20,7 @@ pub struct Opened {
     pub durability: watch::Receiver<Durability>,
     /// How many losses of acknowledged writes have been found since, if the store can have any.
     pub losses: Option<watch::Receiver<u64>>,
-    /// What keeps the store from taking writes for now, if it can be away.
+    /// What keeps the store from its work for now, if it can be away.
     pub outages: Option<watch::Receiver<Vec<String>>>,
 }
 

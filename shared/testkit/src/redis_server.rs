@@ -1,5 +1,6 @@
 //! Real servers of Redis, on this machine alone, killed and started again.
 
+mod clock;
 mod cluster;
 mod replication;
 mod sentinel;
@@ -34,6 +35,8 @@ pub struct RedisServer {
     port: u16,
     folder: TempDir,
     process: Option<Child>,
+    /// How far its clock will be ahead when it is started next.
+    ahead: Duration,
 }
 
 impl RedisServer {
@@ -70,6 +73,7 @@ impl RedisServer {
                 port: free_port(),
                 folder,
                 process: None,
+                ahead: Duration::ZERO,
             };
             if server.try_start() {
                 return server;
@@ -108,6 +112,16 @@ impl RedisServer {
     pub fn start_again(&mut self) {
         self.kill();
         assert!(self.try_start(), "redis-server does not start again");
+    }
+
+    /// The same with a clock that is ahead by so many whole seconds, also whenever it is started
+    /// later.
+    ///
+    /// # Panics
+    /// If it does not start, or there is no `cc`.
+    pub fn start_again_ahead(&mut self, by: Duration) {
+        self.ahead = by;
+        self.start_again();
     }
 
     /// Stops it in the middle of whatever it does; connections stay.
@@ -181,7 +195,11 @@ impl RedisServer {
         let log = File::options().create(true).append(true).open(log);
         let log = log.expect("a log for the server");
         // The server must not outlive a test that is killed.
-        let process = Command::new("setpriv")
+        let mut command = Command::new("setpriv");
+        if !self.ahead.is_zero() {
+            command.env("LD_PRELOAD", clock::ahead(self.ahead, self.folder.path()));
+        }
+        let process = command
             .args(["--pdeathsig", "KILL", "redis-server"])
             .args(&self.arguments)
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])

@@ -133,8 +133,8 @@ async fn server_at(address: &Address) -> Finding {
 async fn store_behind(link: &Link, place: String) -> Finding {
     if let Ok(false) = health(link, STORE).await {
         let fault = CliError::new(
-            "its store takes no writes for now: it does not answer, is full, or is a replica; its \
-             log says why",
+            "its store does not do its work for now: it does not answer, is full, is a replica, or \
+             the clocks of its servers differ; its log says why",
         );
         return Finding::bad("services", place, "serving, store away", &fault);
     }

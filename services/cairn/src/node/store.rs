@@ -19,7 +19,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The name under which health tells whether the store keeps what it answered.
 pub const DURABILITY: &str = "cairn.memory.durability";
 
-/// The name under which health tells whether the store takes writes now.
+/// The name under which health tells whether the store does its work now: whether it takes writes,
+/// and sessions can be claimed.
 pub const STORE: &str = "cairn.memory.store";
 
 /// What is known of a store, and may change.
@@ -27,7 +28,7 @@ pub(super) struct Known {
     pub(super) durability: watch::Receiver<Durability>,
     /// Losses of acknowledged writes, if the store can have any.
     pub(super) losses: Option<watch::Receiver<u64>>,
-    /// What keeps it from taking writes for now, if it can be away.
+    /// What keeps it from its work for now, if it can be away.
     pub(super) outages: Option<watch::Receiver<Vec<String>>>,
 }
 

@@ -1,5 +1,6 @@
-//! Bare commands to several servers at the same time.
+//! Bare commands that change nothing, to several servers at the same time.
 
+use super::failure::Effect;
 use super::layout::Layout;
 use super::node::{Node, Trouble};
 use super::servers::{ATTEMPTS, MOVING, Servers};
@@ -7,6 +8,15 @@ use crate::port::{StoreError, StoreResult};
 use futures::future::join_all;
 use redis::{Cmd, Pipeline, Value};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A server's answer, and when it was asked and answered, counted from when all were.
+pub(super) struct Answered {
+    pub(super) node: Arc<Node>,
+    pub(super) value: Value,
+    pub(super) asked: Duration,
+    pub(super) answered: Duration,
+}
 
 impl Servers {
     /// Asks each partition's server; the answers are in the order of the questions.
@@ -34,14 +44,21 @@ impl Servers {
     }
 
     /// Asks each server the same, which is about no session; without those that do not answer.
-    pub(super) async fn ask_servers(&self, question: &Cmd) -> StoreResult<Vec<Value>> {
+    pub(super) async fn ask_servers(&self, question: &Cmd) -> StoreResult<Vec<Answered>> {
         let _permit = self.permit().await?;
         let layout = self.layout().await?;
+        let began = Instant::now();
         let asked = layout.nodes().iter().map(|node| async move {
             let vouched = self.vouched(node).await;
             let vouched = vouched.map_err(|error| (node, Trouble::NotSent(error)))?;
+            let asked = began.elapsed();
             let answer = node.send_over(vouched.live, question).await;
-            answer.map_err(|trouble| (node, trouble))
+            Ok(Answered {
+                value: answer.map_err(|trouble| (node, trouble))?,
+                node: node.clone(),
+                asked,
+                answered: began.elapsed(),
+            })
         });
         let (mut answers, mut failure) = (Vec::new(), None);
         for answer in join_all(asked).await {
@@ -108,11 +125,12 @@ impl Servers {
             let mut commands = Pipeline::new();
             let (mut places, mut answers) = (Vec::new(), Vec::new());
             for (place, (partition, cmd)) in own {
-                if self.admits(node, &vouched, *partition) {
-                    commands.add_command(cmd.clone());
-                    places.push(place);
-                } else {
-                    answers.push((place, Err(Trouble::Unchecked)));
+                match self.admits(node, &vouched, *partition, Effect::Reads) {
+                    Ok(()) => {
+                        commands.add_command(cmd.clone());
+                        places.push(place);
+                    }
+                    Err(trouble) => answers.push((place, Err(trouble))),
                 }
             }
             if !places.is_empty() {

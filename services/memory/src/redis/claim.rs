@@ -131,10 +131,14 @@ impl Inner {
             [first(number, names.leases()), first(number, names.due())]
         });
         let firsts = self.servers.ask_some(questions);
-        let (now, firsts) = try_join(self.now_there(), firsts).await?;
+        let ((now, apart), firsts) = try_join(self.now_there(), firsts).await?;
         // Who wants only news gets them.
         if request.max_sessions > 0 {
-            self.servers.time.check(now, request.lease_ms)?;
+            let checked = self
+                .servers
+                .time
+                .check(now, apart.as_ref(), request.lease_ms);
+            checked.inspect_err(|_| self.servers.lookout.call_failed())?;
         }
         let now = self.servers.time.tell(now);
         let mut ready = [Vec::new(), Vec::new()];

@@ -45,6 +45,12 @@ impl Durability {
         }
     }
 
+    /// With one reason more, if there is one.
+    pub(super) fn and(self, reason: Option<String>) -> Self {
+        let reasons = self.reasons().iter().cloned();
+        Self::of(reasons.chain(reason).collect())
+    }
+
     pub(super) fn of(reasons: Vec<String>) -> Self {
         match reasons.is_empty() {
             true => Self::Durable,

@@ -10,7 +10,7 @@ impl Inner {
         let mut question = redis::cmd("INFO");
         question.arg("memory");
         let answers = self.servers.ask_servers(&question).await?;
-        let fills = answers.into_iter().filter_map(|answer| match answer {
+        let fills = answers.into_iter().filter_map(|answer| match answer.value {
             Value::BulkString(text) => fill(&String::from_utf8_lossy(&text)),
             Value::VerbatimString { text, .. } | Value::SimpleString(text) => fill(&text),
             _ => None,

@@ -1,6 +1,7 @@
 //! What all operations of a store share.
 
 use super::answer::{Status, status};
+use super::clocks::{Apart, Reading, apart};
 use super::failure::{Effect, odd};
 use super::hints::Hints;
 use super::keys::Names;
@@ -60,28 +61,20 @@ impl Inner {
 
     /// See [`Store::now`](crate::port::Store::now). Of several servers the clock that is ahead.
     pub(super) async fn now(&self) -> StoreResult<i64> {
-        Ok(self.servers.time.tell(self.now_there().await?))
+        Ok(self.servers.time.tell(self.now_there().await?.0))
     }
 
-    /// The same as the servers say it, even if that is before what was told.
-    pub(super) async fn now_there(&self) -> StoreResult<i64> {
-        Ok(match self.servers.time.given() {
-            Some(now) => now,
-            None => {
-                let times = self.servers.ask_servers(&redis::cmd("TIME")).await?;
-                let times = times.into_iter().map(millis);
-                let times: Result<Vec<_>, _> = times.collect();
-                let times = times.map_err(|error| odd(Effect::Reads, error))?;
-                times.into_iter().max().unwrap_or_default()
-            }
-        })
+    /// The same as the servers say it, even if that is before what was told; and which of them differ.
+    pub(super) async fn now_there(&self) -> StoreResult<(i64, Option<Apart>)> {
+        if let Some(now) = self.servers.time.given() {
+            return Ok((now, None));
+        }
+        let times = self.servers.ask_servers(&redis::cmd("TIME")).await?;
+        let readings: Result<Vec<_>, _> = times.into_iter().map(Reading::of).collect();
+        let readings = readings.map_err(|error| odd(Effect::Reads, error))?;
+        let now = readings.iter().map(|it| it.unix_ms).max();
+        Ok((now.unwrap_or_default(), apart(&readings)))
     }
-}
-
-/// What TIME answers, in milliseconds.
-fn millis(time: redis::Value) -> Result<i64, Odd> {
-    let mut parts = Reply::new(time)?;
-    Ok(parts.int()? * 1000 + parts.int()? / 1000)
 }
 
 /// A score of a sorted set.

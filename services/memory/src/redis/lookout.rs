@@ -23,7 +23,7 @@ pub(super) struct Lookout {
     require_durable: bool,
     picture: tokio::sync::Mutex<Picture>,
     durability: watch::Sender<Durability>,
-    /// What keeps servers from taking writes.
+    /// What keeps servers from their work.
     outages: watch::Sender<Vec<String>>,
     changed: Notify,
     failed: Notify,
@@ -64,7 +64,7 @@ impl Lookout {
         self.durability.subscribe()
     }
 
-    /// What keeps the servers from taking writes, as far as is known.
+    /// What keeps the servers from their work, as far as is known.
     pub(super) fn outages(&self) -> watch::Receiver<Vec<String>> {
         self.outages.subscribe()
     }
@@ -132,8 +132,8 @@ impl Lookout {
             InPart
         })?;
         let survey = survey(&self.plan, &layout).await;
-        let outages = survey.outages();
-        let takes_writes = outages.is_empty();
+        let outages = survey.outages(servers.time.allowed_ms());
+        let is_well = outages.is_empty();
         self.note(&outages);
         let mut picture = self.picture.lock().await;
         let whole = picture.take_in(survey);
@@ -143,7 +143,7 @@ impl Lookout {
             self.tell(&known, &durability);
             self.durability.send_replace(durability);
         }
-        whole.and(takes_writes.then_some(()).ok_or(InPart))
+        whole.and(is_well.then_some(()).ok_or(InPart))
     }
 
     /// Each outage is told once.
@@ -151,9 +151,9 @@ impl Lookout {
         let known = self.outages.send_replace(outages.to_vec());
         if !outages.is_empty() && gist(&known) != gist(outages) {
             let reason = outages.join("; ");
-            tracing::warn!(reason, "the store takes no writes for now");
+            tracing::warn!(reason, "something keeps the store from its work for now");
         } else if outages.is_empty() && !known.is_empty() {
-            tracing::info!("the store takes writes again");
+            tracing::info!("nothing keeps the store from its work any more");
         }
     }
 

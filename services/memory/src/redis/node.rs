@@ -2,7 +2,7 @@
 
 use super::address::Endpoint;
 use super::failure::{Effect, failed, is_elsewhere, is_misplaced, unreachable};
-use super::witness::Checked;
+use super::witness::{Checked, Look};
 use crate::port::{StoreError, StoreResult};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, PushKind, RedisError, Value};
@@ -32,8 +32,8 @@ pub(super) enum Trouble {
     NotSent(StoreError),
     /// It was sent, or may have been; or the server answered with an error.
     Failed(RedisError),
-    /// It was not sent: what the server has of that was not held against what is known.
-    Unchecked,
+    /// It was not sent, for what came of holding what the server has against what is known.
+    Unchecked(Look),
 }
 
 impl Trouble {
@@ -46,7 +46,7 @@ impl Trouble {
     pub(super) fn is_elsewhere(&self) -> bool {
         match self {
             Self::Failed(error) => is_elsewhere(error),
-            Self::Unchecked => true,
+            Self::Unchecked(look) => *look != Look::Lost,
             Self::NotSent(_) => false,
         }
     }
@@ -56,7 +56,11 @@ impl Trouble {
         match self {
             Self::NotSent(error) => error,
             Self::Failed(error) => failed(&node.name(), &error, Effect::Reads),
-            Self::Unchecked => StoreError::unavailable(format!(
+            Self::Unchecked(Look::Lost) => StoreError::unavailable(format!(
+                "{} has lost acknowledged writes, and cannot set the session aside for now",
+                node.name()
+            )),
+            Self::Unchecked(_) => StoreError::unavailable(format!(
                 "sessions are on their way to {} or from there, and cannot be looked at for now",
                 node.name()
             )),

@@ -1,6 +1,7 @@
 //! Opening a store: what it is, and whether this program may work on it.
 
 use super::address::{Endpoint, RedisUrl, TlsFiles};
+use super::clocks::STEP_MS;
 use super::durability::Durability;
 use super::failure::{Effect, odd};
 use super::keys::{Names, PARTITIONS};
@@ -104,7 +105,7 @@ pub(super) async fn open(
     let plan = plan(config, &names)?;
     let layout = plan.find(&[]).await.map_err(OpenError::Unavailable)?;
     // A store that is full for now can still be read.
-    let (picture, _) = check(config, &plan, &layout).await?;
+    let picture = check(config, &plan, &layout).await?.picture;
     let id = identify(layout.node(0), &names, options).await?;
     Ok(Opened {
         plan,
@@ -118,21 +119,27 @@ pub(super) async fn open(
 pub(super) async fn examine(config: &RedisConfig) -> Result<Durability, OpenError> {
     let plan = plan(config, &Names::new(&config.prefix))?;
     let layout = plan.find(&[]).await.map_err(OpenError::Unavailable)?;
-    let (picture, outages) = check(config, &plan, &layout).await?;
+    let found = check(config, &plan, &layout).await?;
+    let outages = found.outages;
     match outages.is_empty() {
-        true => Ok(picture.durability()),
+        true => Ok(found.picture.durability().and(found.apart)),
         false => Err(OpenError::Unavailable(StoreError::unavailable(
             outages.join("; "),
         ))),
     }
 }
 
-/// Looks at the settings of all servers, and at what keeps them from taking writes for now.
-async fn check(
-    config: &RedisConfig,
-    plan: &Plan,
-    layout: &Layout,
-) -> Result<(Picture, Vec<String>), OpenError> {
+/// What servers are found to be when a store is opened.
+struct Found {
+    picture: Picture,
+    /// What keeps them from taking writes for now.
+    outages: Vec<String>,
+    /// Two whose clocks differ.
+    apart: Option<String>,
+}
+
+/// Looks at the settings of all servers.
+async fn check(config: &RedisConfig, plan: &Plan, layout: &Layout) -> Result<Found, OpenError> {
     for node in layout.nodes() {
         let server = node.name();
         if node.endpoint.is_exposed() {
@@ -155,14 +162,18 @@ async fn check(
             return Err(OpenError::Unavailable(StoreError::unavailable(reason)));
         }
     }
-    let (mut picture, outages) = (Picture::default(), survey.outages());
+    let mut found = Found {
+        picture: Picture::default(),
+        outages: survey.outages(i64::MAX),
+        apart: survey.apart(STEP_MS),
+    };
     // The lookout's first look is soon, and asks those again that did not answer.
-    let _ = picture.take_in(survey);
-    match picture.durability() {
+    let _ = found.picture.take_in(survey);
+    match found.picture.durability() {
         Durability::Degraded { reasons } if config.require_durable => {
             Err(OpenError::NotDurable { reasons })
         }
-        _ => Ok((picture, outages)),
+        _ => Ok(found),
     }
 }
 

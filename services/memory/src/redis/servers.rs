@@ -199,14 +199,14 @@ impl Servers {
         let mut attempt = 1;
         loop {
             let node = self.layout().await?.node(partition).clone();
-            let error = match self.send(&node, partition, &call.cmd).await {
+            let error = match self.send(&node, partition, &call.cmd, effect).await {
                 Ok(value) => return Ok(value),
-                Err(Trouble::Unchecked) if attempt < ATTEMPTS => {
+                Err(Trouble::Unchecked(look)) if look != Look::Lost && attempt < ATTEMPTS => {
                     attempt += 1;
                     tokio::time::sleep(MOVING).await;
                     continue;
                 }
-                Err(trouble @ Trouble::Unchecked) => return Err(trouble.told(&node)),
+                Err(trouble @ Trouble::Unchecked(_)) => return Err(trouble.told(&node)),
                 Err(Trouble::NotSent(error)) => {
                     self.stale();
                     return Err(error);
@@ -220,33 +220,45 @@ impl Servers {
         }
     }
 
-    async fn send(&self, node: &Arc<Node>, partition: u16, cmd: &Cmd) -> Result<Value, Trouble> {
+    async fn send(
+        &self,
+        node: &Arc<Node>,
+        partition: u16,
+        cmd: &Cmd,
+        effect: Effect,
+    ) -> Result<Value, Trouble> {
         let vouched = self.vouched(node).await.map_err(Trouble::NotSent)?;
-        if !self.admits(node, &vouched, partition) {
-            return Err(Trouble::Unchecked);
-        }
+        self.admits(node, &vouched, partition, effect)?;
         node.send_over(vouched.live, cmd).await
     }
 
     /// Whether a server may be asked for a partition: what it has of that was looked at. Else who asks
-    /// could get past what is lost before anybody sees it.
-    pub(super) fn admits(&self, node: &Arc<Node>, vouched: &Vouched, partition: u16) -> bool {
+    /// could get past what is lost before anybody sees it, or writes past it before it is set aside.
+    pub(super) fn admits(
+        &self,
+        node: &Arc<Node>,
+        vouched: &Vouched,
+        partition: u16,
+        effect: Effect,
+    ) -> Result<(), Trouble> {
         let Some(checked) = &vouched.checked else {
-            return true;
+            return Ok(());
         };
-        match checked.of(partition) {
-            Look::Taken => true,
+        let look = checked.of(partition);
+        match look {
+            Look::Taken => return Ok(()),
+            Look::Lost if effect == Effect::Reads => return Ok(()),
             // It is looked at again soon.
-            Look::InVain => false,
+            Look::InVain | Look::Lost => {}
             Look::NotHere => {
                 self.stale();
                 // Or who asks goes by a layout that is not so any more.
                 if Arc::ptr_eq(self.known().node(partition), node) {
                     node.doubt();
                 }
-                false
             }
         }
+        Err(Trouble::Unchecked(look))
     }
 
     /// A connection to a server, over which it was found to have what is known.
@@ -308,7 +320,8 @@ impl Servers {
         Ok(Arc::new(checked))
     }
 
-    /// Keys were on their way to another server, and may come to stay where they are.
+    /// Keys were on their way to another server, and may come to stay where they are; or the server
+    /// did not take the mark that something is lost.
     fn doubt_later(&self, node: &Arc<Node>) {
         self.stale();
         if !node.begin_waiting() {
@@ -357,7 +370,7 @@ impl Servers {
                 error
             }
             Trouble::Failed(error) => self.told(node, &error, Effect::Reads),
-            Trouble::Unchecked => trouble.told(node),
+            Trouble::Unchecked(_) => trouble.told(node),
         }
     }
 }

@@ -2,15 +2,17 @@
 //! come to, because a failover makes a master of a replica.
 
 use super::address::Endpoint;
+use super::ask::Answered;
+use super::clocks::{Apart, Reading, apart};
 use super::durability::Durability;
 use super::layout::{Layout, Plan};
 use super::node::Node;
 use super::settings::Settings;
 use crate::port::{StoreError, StoreResult};
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Replicas that have not answered by then are not waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -28,11 +30,14 @@ pub(super) struct Survey {
     pub(super) said: Vec<Said>,
     /// Whether sentinels or the cluster told which replicas there are.
     are_replicas_told: bool,
+    /// Those that take writes and do not agree on the time.
+    pub(super) apart: Option<Apart>,
 }
 
 impl Survey {
-    /// What keeps servers from taking writes: those that have to, now.
-    pub(super) fn outages(&self) -> Vec<String> {
+    /// What keeps servers from their work: those that have to do it, now. Their clocks may differ by
+    /// so much.
+    pub(super) fn outages(&self, allowed_ms: i64) -> Vec<String> {
         let masters = self.said.iter().filter(|it| !it.is_replica);
         let outages = masters.filter_map(|said| match &said.settings {
             Err(error) => Some(error.to_string()),
@@ -41,14 +46,21 @@ impl Survey {
                 Some(format!("{} takes no writes: {outage}", said.server))
             }
         });
-        outages.collect()
+        outages.chain(self.apart(allowed_ms)).collect()
+    }
+
+    /// The clocks that differ by more than that.
+    pub(super) fn apart(&self, allowed_ms: i64) -> Option<String> {
+        let apart = self.apart.as_ref();
+        let apart = apart.filter(|apart| apart.by_ms > allowed_ms);
+        apart.map(Apart::to_string)
     }
 }
 
 /// Asks all servers, and the replicas that are known to masters, sentinels or the cluster.
 pub(super) async fn survey(plan: &Plan, layout: &Layout) -> Survey {
     let masters = layout.nodes().iter().cloned().map(ask_master);
-    let masters = join_all(masters).await;
+    let (masters, apart) = join(join_all(masters), clocks_apart(layout)).await;
     let known = plan.replicas(layout.nodes()).await;
     if let Err(error) = &known {
         tracing::debug!(%error, "where replicas are is not told");
@@ -63,7 +75,26 @@ pub(super) async fn survey(plan: &Plan, layout: &Layout) -> Survey {
     Survey {
         said: said.collect(),
         are_replicas_told,
+        apart,
     }
+}
+
+/// The masters whose clocks are furthest apart, if any are.
+async fn clocks_apart(layout: &Layout) -> Option<Apart> {
+    let began = Instant::now();
+    let asked = layout.nodes().iter().map(|node| async move {
+        let asked = began.elapsed();
+        let value = node.send(&redis::cmd("TIME")).await.ok()?;
+        let answered = Answered {
+            node: node.clone(),
+            value,
+            asked,
+            answered: began.elapsed(),
+        };
+        Reading::of(answered).ok()
+    });
+    let readings: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+    apart(&readings)
 }
 
 /// Those that masters told of, and others that are known, each once.
@@ -155,6 +186,7 @@ impl Picture {
         let Survey {
             said,
             are_replicas_told,
+            apart: _,
         } = survey;
         let do_masters_answer = said.iter().all(|it| it.is_replica || it.settings.is_ok());
         let mut before = std::mem::take(&mut self.0);
@@ -265,6 +297,7 @@ mod tests {
         Survey {
             said,
             are_replicas_told: true,
+            apart: None,
         }
     }
 

@@ -1,20 +1,23 @@
 //! The store's time, as this process tells it.
 
+use super::clocks::{Apart, STEP_MS};
 use super::options::RedisOptions;
 use super::script::Clock;
 use crate::port::{StoreError, StoreResult};
 use std::fmt;
 #[cfg(any(test, feature = "conformance"))]
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
-/// Clocks of servers may differ by so much.
-const STEP_MS: i64 = 1000;
+/// How long leases are taken to be before anybody has asked for one.
+const USUAL_LEASE_MS: u32 = 15_000;
 
 /// The time of the servers. Their clocks may differ a little, or be set: what is told never runs
 /// backwards.
 pub(super) struct Time {
     latest: AtomicI64,
+    /// How long the leases are that were asked for last.
+    lease_ms: AtomicU32,
     /// The servers' clock was found to be behind what was told.
     is_behind: AtomicBool,
     #[cfg(any(test, feature = "conformance"))]
@@ -29,6 +32,7 @@ impl Time {
     pub(super) fn new(options: &RedisOptions) -> Self {
         Self {
             latest: AtomicI64::new(0),
+            lease_ms: AtomicU32::new(USUAL_LEASE_MS),
             is_behind: AtomicBool::new(false),
             #[cfg(any(test, feature = "conformance"))]
             given: options.clock.clone(),
@@ -52,13 +56,35 @@ impl Time {
         None
     }
 
-    /// Refuses to claim as long as the servers' clock is behind what was told, as after a failover
-    /// to a server whose clock is late: leases by that clock would be over for their owners before
-    /// they began, and sessions whose owners lose them again and again are set aside. What is left
-    /// of a lease that is a third shorter is enough to renew it.
-    pub(super) fn check(&self, now: i64, lease_ms: u32) -> StoreResult<()> {
+    /// Refuses to claim as long as a lease would be over for its owner before it began, since
+    /// sessions whose owners lose them again and again are set aside: as long as the servers' clock
+    /// is behind what was told, as after a failover to a server whose clock is late, and as long as
+    /// the clocks of several servers differ.
+    pub(super) fn check(&self, now: i64, apart: Option<&Apart>, lease_ms: u32) -> StoreResult<()> {
+        self.lease_ms.store(lease_ms, Ordering::Relaxed);
+        self.check_apart(apart)?;
+        self.check_behind(now)
+    }
+
+    /// By how much clocks may differ. What is left of a lease that is a third shorter is enough to
+    /// renew it.
+    pub(super) fn allowed_ms(&self) -> i64 {
+        i64::from(self.lease_ms.load(Ordering::Relaxed) / 3).max(STEP_MS)
+    }
+
+    fn check_apart(&self, apart: Option<&Apart>) -> StoreResult<()> {
+        match apart.filter(|apart| apart.by_ms > self.allowed_ms()) {
+            None => Ok(()),
+            // Whoever looks out tells the log.
+            Some(apart) => Err(StoreError::unavailable(format!(
+                "{apart}; no session is claimed until they are"
+            ))),
+        }
+    }
+
+    fn check_behind(&self, now: i64) -> StoreResult<()> {
         let behind = self.latest.load(Ordering::Relaxed).saturating_sub(now);
-        let is_behind = behind > i64::from(lease_ms / 3).max(STEP_MS);
+        let is_behind = behind > self.allowed_ms();
         let was_behind = self.is_behind.swap(is_behind, Ordering::Relaxed);
         match (was_behind, is_behind) {
             (false, true) => tracing::error!(

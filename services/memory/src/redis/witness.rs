@@ -19,6 +19,7 @@
 
 mod check;
 mod loss;
+mod settle;
 mod standing;
 mod stored;
 
@@ -29,8 +30,9 @@ use super::keys::{Names, PARTITIONS};
 use super::script::Script;
 use crate::fingerprint::Fingerprint;
 use crate::hub::Hub;
+use crate::port::SessionKey;
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -63,6 +65,8 @@ pub(super) struct Witness {
     hub: Arc<Hub>,
     partitions: Vec<Mutex<Marks>>,
     losses: watch::Sender<u64>,
+    /// Sessions whose losses were told, and which could not be set aside yet.
+    told: Mutex<HashSet<SessionKey>>,
 }
 
 /// The sessions of a partition, by member; those that were not answered about for long are
@@ -82,6 +86,7 @@ impl Witness {
             hub,
             partitions: (0..PARTITIONS).map(|_| Mutex::default()).collect(),
             losses: watch::Sender::new(0),
+            told: Mutex::default(),
         }
     }
 
@@ -105,6 +110,10 @@ impl Witness {
     /// How many losses were found, of sessions or of whole stores.
     pub(super) fn losses(&self) -> watch::Receiver<u64> {
         self.losses.subscribe()
+    }
+
+    fn told(&self) -> MutexGuard<'_, HashSet<SessionKey>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn marks(&self, partition: u16) -> MutexGuard<'_, Marks> {

@@ -20,6 +20,8 @@ pub(super) struct Lost {
     pub(super) known: Mark,
     pub(super) stored: Stored,
     pub(super) loss: Loss,
+    /// Why it could not be set aside.
+    pub(super) refusal: Option<String>,
 }
 
 impl Lost {
@@ -35,14 +37,18 @@ impl Lost {
         let known = self.known.accepted_losses;
         matches!(self.stored, Stored::At(stored) if stored.accepted_losses > known)
     }
-}
 
-impl Loss {
     /// What became of what is left, for the log.
-    pub(super) fn left(self) -> &'static str {
-        match self {
-            Self::Behind => "it is set aside",
-            Self::Overwritten { .. } => "others have written since; it is set aside",
+    pub(super) fn left(&self) -> String {
+        let aside = match &self.refusal {
+            None => "it is set aside".to_owned(),
+            Some(why) => format!("it is set aside once the server takes writes ({why})"),
+        };
+        match (self.stored, self.loss) {
+            (Stored::Nothing | Stored::Deleted, _) => "nothing is left of it".to_owned(),
+            _ if self.known.is_deleted => format!("its deletion is lost; {aside}"),
+            (_, Loss::Behind) => aside,
+            (_, Loss::Overwritten { .. }) => format!("others have written since; {aside}"),
         }
     }
 }
@@ -129,6 +135,7 @@ mod tests {
                 known,
                 stored,
                 loss: Loss::Behind,
+                refusal: None,
             };
             assert_eq!(lost.is_accepted(), want, "{known:?} {stored:?}");
             lost.accept();

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod past;
+mod refused;
 
 use crate::support::work::{claim, creation, key, transition};
 use bytes::Bytes;

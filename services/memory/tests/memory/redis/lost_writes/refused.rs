@@ -1,0 +1,74 @@
+//! A server that has lost something and takes no writes: it is told at once, and what is lost is set
+//! aside when that is possible.
+
+use super::{answered, caught_up, is_told, open, set_aside, watched_over};
+use crate::support::work::{creation, key, transition};
+use cairn_memory::port::*;
+use cairn_testkit::{RedisSentinel, RedisServer};
+use std::time::Duration;
+
+/// How often a server was asked to set a session aside: all scripts that failed.
+fn refusals(server: &RedisServer) -> u64 {
+    let told = server.ask(&["INFO", "errorstats"]);
+    let line = told
+        .lines()
+        .find_map(|it| it.strip_prefix("errorstat_NOREPLICAS:count="));
+    line.map_or(0, |count| count.trim().parse().unwrap())
+}
+
+/// It would take writes only with a replica near, and there is none any more.
+#[tokio::test]
+async fn a_loss_is_told_once_while_the_server_takes_no_writes_and_set_aside_later() {
+    let mut servers = RedisSentinel::start();
+    let store = open(&watched_over(&servers)).await;
+    for session in ["a", "untouched"] {
+        store.create(creation(session, Some("one"))).await.unwrap();
+    }
+    servers.wait_until_replicated();
+    let least = |count| {
+        let set = ["CONFIG", "SET", "min-replicas-to-write", count];
+        servers.replica.ask(&set)
+    };
+    least("1");
+    servers.cut_off_replica();
+    store.commit(transition("a", "one", 0)).await.unwrap();
+    let mut follower = caught_up(&store, "a").await;
+    servers.master.kill();
+    servers.wait_until_promoted();
+
+    // Each answer comes from the older state, and whoever had seen more is told.
+    let (a, untouched) = (key("a"), key("untouched"));
+    let read = answered(|| store.read(&a, 0, 10)).await.unwrap();
+    assert_eq!(read.last_seq, 1);
+    is_told(&mut follower, 2, 1).await;
+    assert_eq!(*store.losses().borrow(), 1);
+    let listed = store.list("space", None, 100).await.unwrap();
+    assert_eq!(listed.sessions.len(), 2);
+    answered(|| store.read(&untouched, 0, 10)).await.unwrap();
+    // It is tried again and again, in silence; nothing gets past it.
+    let tried = refusals(&servers.replica);
+    while refusals(&servers.replica) < tried + 3 {
+        let written = store.commit(transition("a", "one", 0)).await;
+        let Err(StoreError::Unavailable { reason }) = written else {
+            panic!("{written:?}");
+        };
+        assert!(
+            reason.contains("has lost acknowledged writes"),
+            "{reason:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(*store.losses().borrow(), 1);
+
+    least("0");
+    let first = answered(|| store.commit(transition("untouched", "one", 0))).await;
+    assert_eq!(first.unwrap().first_seq, 2);
+    let again = answered(|| store.commit(transition("a", "one", 1))).await;
+    let behind = StoreError::WentBack {
+        known: 1,
+        stored: 0,
+    };
+    assert_eq!(again, Err(behind));
+    assert_eq!(set_aside(&store).await, ["a"]);
+    assert_eq!(*store.losses().borrow(), 1);
+}
