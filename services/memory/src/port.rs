@@ -248,7 +248,8 @@ pub trait Store: Send + Sync + 'static {
     /// is told of its own alone.
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims>;
 
-    /// How many sessions have work that nobody has claimed, for those who look after the whole.
+    /// How many sessions have work that nobody has claimed, for those who look after the whole. Those
+    /// of servers that do not answer, or are late, are left out.
     async fn queued(&self) -> StoreResult<u64>;
 
     /// How full the fullest of its servers is, if their memory is limited and they tell.

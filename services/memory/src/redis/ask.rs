@@ -5,10 +5,15 @@ use super::layout::Layout;
 use super::node::{Node, Trouble};
 use super::servers::{ATTEMPTS, MOVING, Servers};
 use crate::port::{StoreError, StoreResult};
-use futures::future::join_all;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use redis::{Cmd, Pipeline, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Where one server's answer can do without another's, those that are late are not waited for any
+/// longer than this once somebody has answered.
+const LATE: Duration = Duration::from_millis(300);
 
 /// A server's answer, and when it was asked and answered, counted from when all were.
 pub(super) struct Answered {
@@ -24,26 +29,29 @@ impl Servers {
         &self,
         questions: impl IntoIterator<Item = (u16, Cmd)>,
     ) -> StoreResult<Vec<Value>> {
-        let (answers, error) = self.ask(questions.into_iter().collect()).await?;
+        let (answers, error) = self.ask(questions.into_iter().collect(), None).await?;
         match error {
             Some(error) => Err(error),
             None => Ok(answers.into_iter().flatten().collect()),
         }
     }
 
-    /// The same, where one server's part can do without those of others that do not answer.
+    /// The same, where one server's part can do without those of others that do not answer, or are
+    /// late.
     pub(super) async fn ask_some(
         &self,
         questions: impl IntoIterator<Item = (u16, Cmd)>,
     ) -> StoreResult<Vec<Option<Value>>> {
-        let (answers, error) = self.ask(questions.into_iter().collect()).await?;
+        let questions = questions.into_iter().collect();
+        let (answers, error) = self.ask(questions, Some(LATE)).await?;
         match error {
             Some(error) if answers.iter().all(Option::is_none) => Err(error),
             _ => Ok(answers),
         }
     }
 
-    /// Asks each server the same, which is about no session; without those that do not answer.
+    /// Asks each server the same, which is about no session; without those that do not answer, or are
+    /// late.
     pub(super) async fn ask_servers(&self, question: &Cmd) -> StoreResult<Vec<Answered>> {
         let _permit = self.permit().await?;
         let layout = self.layout().await?;
@@ -61,7 +69,7 @@ impl Servers {
             })
         });
         let (mut answers, mut failure) = (Vec::new(), None);
-        for answer in join_all(asked).await {
+        for answer in all_but_late(asked, Some(LATE)).await {
             match answer {
                 Ok(answer) => answers.push(answer),
                 Err((node, trouble)) => failure = Some(self.lost(node, trouble)),
@@ -79,12 +87,13 @@ impl Servers {
     async fn ask(
         &self,
         questions: Vec<(u16, Cmd)>,
+        late: Option<Duration>,
     ) -> StoreResult<(Vec<Option<Value>>, Option<StoreError>)> {
         let _permit = self.permit().await?;
         let mut attempt = 1;
         loop {
             let layout = self.layout().await?;
-            let (answers, failure) = self.ask_by_node(&layout, &questions).await;
+            let (answers, failure) = self.ask_by_node(&layout, &questions, late).await;
             match failure {
                 Some((_, trouble)) if trouble.is_misplaced() && attempt < ATTEMPTS => {
                     self.stale();
@@ -111,6 +120,7 @@ impl Servers {
         &self,
         layout: &Layout,
         questions: &[(u16, Cmd)],
+        late: Option<Duration>,
     ) -> (Vec<Option<Value>>, Option<(Arc<Node>, Trouble)>) {
         let asked = layout.nodes().iter().map(|node| async move {
             let is_there = |(_, (partition, _)): &(usize, &(u16, Cmd))| {
@@ -149,7 +159,7 @@ impl Servers {
                 failure = Some((node.clone(), trouble));
             }
         };
-        for answered in join_all(asked).await {
+        for answered in all_but_late(asked, late).await {
             match answered {
                 Ok((node, answered)) => {
                     for (place, answer) in answered {
@@ -163,5 +173,43 @@ impl Servers {
             }
         }
         (answers, failure)
+    }
+}
+
+/// What comes of all, in the order in which they end; without those that end so long after the first.
+async fn all_but_late<F: Future>(
+    asked: impl Iterator<Item = F>,
+    late: Option<Duration>,
+) -> Vec<F::Output> {
+    let mut asked: FuturesUnordered<_> = asked.collect();
+    let mut ended: Vec<_> = asked.next().await.into_iter().collect();
+    let rest = async {
+        while let Some(next) = asked.next().await {
+            ended.push(next);
+        }
+    };
+    match late {
+        None => rest.await,
+        // Whoever is late is missing among the answers.
+        Some(late) => drop(tokio::time::timeout(late, rest).await),
+    }
+    ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_is_waited_for_and_who_is_late_after_that_is_not() {
+        let after = |seconds: u64| async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            seconds
+        };
+        let asked = || [9, 20, 12, 10].into_iter().map(after);
+        let all = all_but_late(asked(), None).await;
+        assert_eq!(all, [9, 10, 12, 20]);
+        let soon = all_but_late(asked(), Some(Duration::from_secs(2))).await;
+        assert_eq!(soon, [9, 10]);
     }
 }

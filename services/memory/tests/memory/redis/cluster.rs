@@ -123,7 +123,10 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
     // What other servers have is claimed while one is gone.
     queue(&here, "s", 30).await;
     let renewal = renewal(&here).await;
+    cluster.servers[2].freeze();
+    count_is_partial(&there).await;
     cluster.servers[2].kill();
+    count_is_partial(&there).await;
     let all = ClaimRequest {
         max_sessions: 100,
         ..claim("three")
@@ -147,6 +150,13 @@ async fn a_store_on_a_cluster_follows_its_slots_and_does_without_a_server() {
         },
     )
     .await;
+}
+
+/// What other servers have in their queues is counted before whoever asks has lost patience.
+async fn count_is_partial(store: &RedisStore) {
+    let counted = tokio::time::timeout(Duration::from_secs(1), store.queued()).await;
+    let counted = counted.expect("a count in time").unwrap();
+    assert!((1..30).contains(&counted), "{counted}");
 }
 
 /// Nobody else's session waits for a move, wherever it is.
