@@ -12,6 +12,9 @@ use tokio_util::sync::CancellationToken;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some(ended) = cairn_tools::supervisor::supervise(std::env::args_os()) {
+        return ended;
+    }
     cairn_http::install_crypto_provider();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -102,6 +102,8 @@ pub struct Parts {
     pub environment: BTreeMap<String, String>,
     /// Tools besides the file tools and the configured commands.
     pub more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
+    /// What keeps the time limits of configured commands when this process is killed.
+    pub supervisor: Option<cairn_tools::Supervisor>,
     /// The models.
     pub models: Arc<ModelRegistry>,
     /// Slots and retries.
@@ -173,7 +175,10 @@ impl Node {
         }
         built.memory(parts.memory, memory_deps).await?;
         let (environment, more_tools) = (parts.environment, parts.more_tools);
-        built.tools(parts.tools, environment, more_tools).await?;
+        let supervisor = parts.supervisor;
+        built
+            .tools(parts.tools, environment, more_tools, supervisor)
+            .await?;
         built.executor(parts.executor).await?;
         built.planner(parts.planner).await?;
         built.orchestrator(parts.orchestrator).await?;
@@ -309,6 +314,7 @@ impl<'a> Built<'a> {
         config: cairn_tools::Config,
         environment: BTreeMap<String, String>,
         more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
+        supervisor: Option<cairn_tools::Supervisor>,
     ) -> Result<(), StartError> {
         if !self.placement.has(Service::Tools) {
             return Ok(());
@@ -317,6 +323,7 @@ impl<'a> Built<'a> {
         let deps = cairn_tools::Deps {
             environment,
             tools: more_tools,
+            supervisor,
             ..cairn_tools::Deps::new(store_time)
         };
         let tools = cairn_tools::build(config, deps)?;

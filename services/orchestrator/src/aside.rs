@@ -35,6 +35,20 @@ impl Aside {
         reason.into()
     }
 
+    /// What is said to whoever would copy a session that the store has lost writes of, and does not
+    /// accept that.
+    pub(crate) fn not_copied(key: &SessionKey) -> RpcError {
+        let id = &key.id;
+        let message = format!(
+            "the store has lost acknowledged writes of session \"{id}\": a copy begins from an older \
+             state, and calls with side effects that were made since may be made again; nothing was \
+             copied, as that has to be accepted (accept_loss)"
+        );
+        RpcError::precondition(message)
+            .reason("WRITES_LOST")
+            .meta("session", id)
+    }
+
     /// What is said to whoever waits for something of such a session; `so` is what becomes of that.
     pub(crate) fn error(self, key: &SessionKey, so: &str) -> RpcError {
         let id = &key.id;

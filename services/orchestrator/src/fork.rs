@@ -31,6 +31,8 @@ pub(crate) struct Asked {
     pub(crate) id: String,
     pub(crate) title: String,
     pub(crate) goes_on: bool,
+    /// Whatever the store has lost of the parent may be done again.
+    pub(crate) accepts_loss: bool,
 }
 
 /// Makes the session, and says where it was cut.
@@ -55,11 +57,11 @@ pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, 
     {
         return Err(full.clone());
     }
-    let is_behind =
-        asked.goes_on && deps.store.aside(&asked.parent).await? == Some(Aside::WritesLost);
-    if is_behind && !is_there(deps, &child).await? {
-        let error = Aside::WritesLost.error(&asked.parent, "it is forked with go_on");
-        return Err(error);
+    if !asked.accepts_loss
+        && !is_there(deps, &child).await?
+        && deps.store.aside(&asked.parent).await? == Some(Aside::WritesLost)
+    {
+        return Err(Aside::not_copied(&asked.parent));
     }
     let request = pb::CopyEventsRequest {
         at_seq: whole(deps, &asked).await?,

@@ -3,11 +3,13 @@
 //! The program is started from its argument list, never through a shell; nothing that a model says
 //! is part of the list. Arguments come as JSON on standard input, standard output is the result. It
 //! runs in the workspace, with no environment but what is listed, and leads a process group of its
-//! own, which is killed as a whole. It is not confined otherwise: what the operator configures runs
+//! own, which is killed as a whole: by the service, or by whoever supervises it when the service does
+//! not live (see [`Supervisor`]). It is not confined otherwise: what the operator configures runs
 //! with the rights of the tools service.
 
 use crate::config::CommandConfig;
 use crate::error::ToolError;
+use crate::supervisor::Supervisor;
 use crate::tool::{Call, Output, Tool, ToolSpec};
 use async_trait::async_trait;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -34,6 +36,7 @@ pub(crate) struct CommandTool {
     argv: Vec<String>,
     environment: BTreeMap<String, String>,
     workspace: PathBuf,
+    supervisor: Option<Supervisor>,
 }
 
 impl CommandTool {
@@ -43,6 +46,7 @@ impl CommandTool {
         config: CommandConfig,
         workspace: &Path,
         environment: &BTreeMap<String, String>,
+        supervisor: Option<Supervisor>,
     ) -> Self {
         let mut passed: BTreeMap<String, String> = config
             .env
@@ -64,13 +68,17 @@ impl CommandTool {
             argv: config.argv,
             environment: passed,
             workspace: workspace.to_owned(),
+            supervisor,
         }
     }
 
     fn start(&self, call: &Call) -> Result<Running, ToolError> {
         let mut argv = self.argv.iter();
         let program = argv.next().map_or("", String::as_str);
-        let mut command = tokio::process::Command::new(program);
+        let mut command = match &self.supervisor {
+            Some(supervisor) => supervisor.command(self.spec.time_limit, program),
+            None => tokio::process::Command::new(program),
+        };
         command
             .args(argv)
             .env_clear()

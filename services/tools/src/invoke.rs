@@ -259,9 +259,15 @@ async fn attempt(
     // As late as possible: the task may have waited for its turn.
     call.permit.check()?;
     let spec = tool.spec();
+    let began = Instant::now();
     let mut work = tool.call(&call);
-    if let Ok(result) = tokio::time::timeout(spec.time_limit, &mut work).await {
-        return result;
+    match tokio::time::timeout(spec.time_limit, &mut work).await {
+        // Somebody else may have seen to the limit first.
+        Ok(Err(ToolError::ExecutionFailed(_))) if began.elapsed() >= spec.time_limit => {
+            return Err(timed_out(spec));
+        }
+        Ok(result) => return result,
+        Err(_) => {}
     }
     call.stop.cancel();
     // A tool that was just about done says so; any error is the time limit's doing.

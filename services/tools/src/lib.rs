@@ -15,6 +15,7 @@
 //! | [`error`] | [`ToolError`] for models, [`BuildError`] for operators |
 //! | `files` | `list_files`, `read_file`, `search_files`, `write_file` |
 //! | `command` | programs as tools |
+//! | [`supervisor`] | [`Supervisor`]: keeps a program's time limit when the service is killed |
 //! | `grpc` | `cairn.tools.v1.ToolsService` |
 
 mod command;
@@ -29,6 +30,7 @@ pub mod registry;
 mod schema;
 mod service;
 mod store_time;
+pub mod supervisor;
 mod text;
 pub mod tool;
 
@@ -40,4 +42,5 @@ pub use permission::Permissions;
 pub use registry::ToolRegistry;
 pub use service::{Deps, Tools, build, check};
 pub use store_time::MemoryTime;
+pub use supervisor::Supervisor;
 pub use tool::{Call, Effect, Output, Tool, ToolSpec};

@@ -9,6 +9,7 @@ use crate::grpc::Grpc;
 use crate::invoke::Invoker;
 use crate::permission::Permissions;
 use crate::registry::ToolRegistry;
+use crate::supervisor::Supervisor;
 use crate::tool::Tool;
 use cairn_proto::tools::tools_service_server::ToolsServiceServer;
 use cairn_rpc::{MAX_MESSAGE_BYTES, ServerBuilder};
@@ -27,16 +28,20 @@ pub struct Deps {
     pub environment: BTreeMap<String, String>,
     /// Tools besides the file tools and the configured commands.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// What ends configured commands when this process cannot. Without it they may go on after a kill
+    /// of this process, beyond their time limits.
+    pub supervisor: Option<Supervisor>,
 }
 
 impl Deps {
-    /// The system's clock, no environment, no further tools.
+    /// The system's clock, no environment, no further tools, no supervisor.
     pub fn new(store_time: Arc<dyn StoreTime>) -> Self {
         Self {
             store_time,
             monotonic: Arc::new(BootClock),
             environment: BTreeMap::new(),
             tools: Vec::new(),
+            supervisor: None,
         }
     }
 }
@@ -86,7 +91,8 @@ impl Tools {
 /// # Errors
 /// Every fault of the settings at once; else the first thing that cannot be opened or registered.
 pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
-    let registry = assemble(&config, &deps.tools, &deps.environment)?;
+    let supervisor = deps.supervisor.as_ref();
+    let registry = assemble(&config, &deps.tools, &deps.environment, supervisor)?;
     let clock = Arc::new(StoreClock::new(deps.store_time, deps.monotonic));
     let gate = Gate::new(clock.clone());
     #[cfg(debug_assertions)]
@@ -109,13 +115,14 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
 /// # Errors
 /// Those of [`build`].
 pub fn check(config: &Config, tools: &[Arc<dyn Tool>]) -> Result<(), BuildError> {
-    assemble(config, tools, &BTreeMap::new()).map(|_| ())
+    assemble(config, tools, &BTreeMap::new(), None).map(|_| ())
 }
 
 fn assemble(
     config: &Config,
     tools: &[Arc<dyn Tool>],
     environment: &BTreeMap<String, String>,
+    supervisor: Option<&Supervisor>,
 ) -> Result<ToolRegistry, BuildError> {
     config.validate().map_err(BuildError::Config)?;
     let folders = Folders::check(config)?;
@@ -126,7 +133,8 @@ fn assemble(
         registry.register(tool)?;
     }
     for command in &config.commands {
-        let tool = CommandTool::new(command.clone(), &folders.workspace, environment);
+        let supervisor = supervisor.cloned();
+        let tool = CommandTool::new(command.clone(), &folders.workspace, environment, supervisor);
         registry.register(Arc::new(tool))?;
     }
     check_lists(&registry, config)?;

@@ -41,6 +41,7 @@ pub fn parts(folder: &Path, model: Arc<dyn Model>, tools: Vec<Arc<dyn Tool>>) ->
         },
         environment: std::collections::BTreeMap::new(),
         more_tools: tools,
+        supervisor: None,
         models: Arc::new(models),
         executor: cairn_executor::Config::default(),
         planner: cairn_planner::Config::default(),

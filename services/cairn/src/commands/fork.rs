@@ -21,7 +21,8 @@ use std::process::ExitCode;
 The new session has the events of the other one up to that point, and so its plan, its results and
 its memory as they were then. The other one does not notice, and files are not copied. What was done
 is not done again; a call with side effects that was under way is a question in the new session. A
-run that had not ended is paused, so that you can give it another course before it goes on.
+run that had not ended is paused, so that you can give it another course before it goes on. Of a
+session that the store has lost acknowledged writes of, a copy is made only with --accept-loss.
 
 A point inside a transition means the end of the one before; cairn export has the numbers.
 
@@ -41,6 +42,10 @@ pub struct Args {
     /// A run that has not ended is not paused: whoever works on the store goes on with it
     #[arg(long)]
     go_on: bool,
+    /// Copy a session of which the store has lost acknowledged writes, though calls with side effects
+    /// that it made may be made again
+    #[arg(long)]
+    accept_loss: bool,
     /// What the new session is called [default: as the other one]
     #[arg(long, value_name = "TEXT", default_value = "")]
     title: String,
@@ -74,20 +79,18 @@ async fn fork(client: &mut Client<'_>, args: Args, context: &Context) -> Result<
         new_session: args.new_session,
         title: args.title,
         go_on: args.go_on,
+        accept_loss: args.accept_loss,
     };
     let forked = client
         .persist(|mut orchestrator| {
             let request = request.clone();
             async move { orchestrator.fork_session(request).await }
         })
-        .await?;
+        .await
+        .map_err(|error| unaware(context, error, &session))?;
     let (child, seq) = (forked.session, forked.seq);
     let status = latest_run(client, &child).await?;
-    let pending = ListPendingRequest {
-        session: child.clone(),
-    };
-    let pending = client.orchestrator().list_pending(pending).await?;
-    let pending = pending.into_inner().pending.len();
+    let pending = pending(client, &child).await?;
     if context.json {
         let origin = json!({"session": session, "seq": seq});
         let paused = status == Some(RunStatus::Paused);
@@ -122,6 +125,27 @@ async fn fork(client: &mut Client<'_>, args: Args, context: &Context) -> Result<
             out::line(&format!("look   {look}"))
         }
     }
+}
+
+/// What to do about it if the session has lost something.
+fn unaware(context: &Context, error: CliError, session: &str) -> CliError {
+    if error.reason != "WRITES_LOST" {
+        return error;
+    }
+    let log = command(context, &format!("log {session}"));
+    let fork = command(context, &format!("fork {session} --accept-loss"));
+    error.hint(format!(
+        "see what the store still has: {log}\nto copy it all the same: {fork}"
+    ))
+}
+
+/// How many questions wait for a person in a session.
+async fn pending(client: &Client<'_>, session: &str) -> Result<usize, CliError> {
+    let request = ListPendingRequest {
+        session: session.to_owned(),
+    };
+    let answer = client.orchestrator().list_pending(request).await?;
+    Ok(answer.into_inner().pending.len())
 }
 
 /// What the latest run of a session does, if it has one.

@@ -8,6 +8,7 @@ use crate::ui::event_json::event_json;
 use crate::ui::text;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
 use cairn_proto::event::Event;
+use cairn_tools::Supervisor;
 use prost::Message as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         },
         environment: environment.map(|(n, v)| (n.into(), v.into())).collect(),
         more_tools: Vec::new(),
+        supervisor: Some(supervisor()?),
         models: Arc::new(settings.registry()),
         executor: cairn_executor::Config {
             max_attempts: settings.executor.max_attempts,
@@ -53,6 +55,10 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             ..cairn_orchestrator::Config::default()
         },
     })
+}
+
+fn supervisor() -> Result<Supervisor, CliError> {
+    Supervisor::this_program().map_err(|error| CliError::chain(&error))
 }
 
 #[cfg_attr(

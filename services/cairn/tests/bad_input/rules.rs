@@ -72,7 +72,7 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
     match (message.name(), field.name()) {
         ("CreateSessionRequest" | "StartRunRequest", "session") => ID,
         ("ForkSessionRequest", "new_session") => ID,
-        ("ForkSessionRequest", "go_on") => ANY,
+        ("ForkSessionRequest", "go_on" | "accept_loss") => ANY,
         ("ListPendingRequest", "session") => SESSION,
         // To delete what is not there is no mistake.
         ("DeleteSessionRequest", "session") => required(ID),

@@ -31,6 +31,7 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
             new_session: format!("forked-{n}"),
             title: "A title".to_owned(),
             go_on: true,
+            accept_loss: true,
         }),
         "ExportSession" => one(&pb::ExportSessionRequest { session }),
         "StartRun" => vec![start_run(n, Some(plan())), start_run(n, None)],

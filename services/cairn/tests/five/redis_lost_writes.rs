@@ -357,6 +357,10 @@ impl World<'_> {
         let refused = self.run(&["resume", session]);
         assert_eq!(refused.code, Some(1), "{refused:?}");
         assert!(refused.err.contains("made again"), "{refused:?}");
+        let copied = self.run(&["fork", session]);
+        assert_eq!(copied.code, Some(1), "{copied:?}");
+        let accept = format!("fork {session} --accept-loss");
+        assert!(copied.err.contains(&accept), "{copied:?}");
         self.site.write(gate, "");
         self.done(&["resume", session, "--accept-loss"]);
         assert_eq!(self.listed(session), (json!("idle"), Value::Null));

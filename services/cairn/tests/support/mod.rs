@@ -69,6 +69,7 @@ pub fn parts(folder: &Path, models: ModelRegistry) -> Parts {
             Nothing::named("idempotent", Effect::Idempotent),
             Nothing::named("effectful", Effect::Effectful),
         ],
+        supervisor: None,
         models: Arc::new(models),
         executor: cairn_executor::Config::default(),
         planner: cairn_planner::Config::default(),

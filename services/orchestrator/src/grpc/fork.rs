@@ -26,6 +26,7 @@ pub(super) async fn session(
         id: asked.new_session,
         title: asked.title,
         goes_on: asked.go_on,
+        accepts_loss: asked.accept_loss,
     };
     let (child, seq) = fork(deps, asked).await?;
     Ok(Response::new(pb::ForkSessionResponse {

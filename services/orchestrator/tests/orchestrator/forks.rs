@@ -1,7 +1,8 @@
 //! Sessions that begin as copies of others.
 
-use crate::support::{Fault, World, chain, count, model_step, reply, tool_step};
+use crate::support::{Fault, World, chain, count, for_tenant, model_step, reply, tool_step};
 use cairn_orchestrator::Config;
+use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
 
@@ -20,6 +21,36 @@ async fn send(
     let mut client = world.client.clone();
     let forked = world.until(client.fork_session(request.clone())).await;
     Ok(forked?.into_inner())
+}
+
+/// What the store has lost of the parent was done, and the copy would do it again.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_lost_writes_is_copied_only_if_that_is_accepted() {
+    let world = World::new().await;
+    let parent = world.start(chain(vec![model_step("think")])).await;
+    let aside = memory_pb::SetAsideRequest {
+        session: parent.clone(),
+        accepted_losses: Some(0),
+    };
+    let mut ownership = world.ownership.clone();
+    ownership.set_aside(for_tenant(aside)).await.unwrap();
+    let aware = pb::ForkSessionRequest {
+        accept_loss: true,
+        ..fork(&world, &parent)
+    };
+    let unaware = |go_on| pb::ForkSessionRequest {
+        accept_loss: false,
+        go_on,
+        ..aware.clone()
+    };
+    for go_on in [false, true] {
+        let refused = send(&world, &unaware(go_on)).await.unwrap_err();
+        assert_eq!(refused.reason_name(), "WRITES_LOST", "{refused}");
+        assert_eq!(refused.metadata("session"), Some(parent.as_str()));
+    }
+    let copied = send(&world, &aware).await.unwrap();
+    // Whoever repeats it gets what there is.
+    assert_eq!(send(&world, &unaware(false)).await.unwrap(), copied);
 }
 
 /// The run of a child goes on by itself, in its own name; the parent's goes on meanwhile.

@@ -1,0 +1,136 @@
+//! Programs as tools whose service is killed or frozen: they do not outlive it beyond their limits,
+//! and what a person is told of a call in doubt goes by that.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot set up its world is over"
+)]
+
+use cairn_testkit::site::Running;
+use cairn_testkit::{Cluster, Site};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
+
+/// Nothing here takes so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Programs that hold a lock, they and what they have started, for as long as they live, which is
+/// long; and one that ends by itself. One can be waited for, and the other cannot be.
+const TOOLS: &str = r#"
+[[tools.commands]]
+name = "patient"
+description = "Lasts."
+argv = ["sh", "-c", "exec 9>held; flock -s 9; (sleep 1000 & sleep 1000) & echo x >began; wait"]
+time_limit_ms = 600000
+parameters = { type = "object" }
+
+[[tools.commands]]
+name = "limited"
+description = "Lasts, and may not."
+argv = ["sh", "-c", "exec 9>held; flock -s 9; (sleep 1000 & sleep 1000) & echo x >began; wait"]
+time_limit_ms = 2000
+parameters = { type = "object" }
+
+[[tools.commands]]
+name = "fails"
+description = "Fails."
+argv = ["sh", "-c", "echo what went wrong >&2; exit 3"]
+time_limit_ms = 60000
+parameters = { type = "object" }
+
+[[tools.commands]]
+name = "dies"
+description = "Dies."
+argv = ["sh", "-c", "kill -TERM $$"]
+time_limit_ms = 60000
+parameters = { type = "object" }
+
+[[tools.commands]]
+name = "absent"
+description = "Is not there."
+argv = ["/nowhere/program"]
+time_limit_ms = 60000
+parameters = { type = "object" }
+"#;
+
+fn site() -> Site {
+    let site = Site::new(CAIRN);
+    site.append("cairn.toml", TOOLS);
+    site
+}
+
+/// Has a tool called, and waits until its program has begun.
+fn begin(site: &Site, cluster: &Cluster<'_>, tool: &str) -> Running {
+    let plan = json!({"steps": [{"tool": tool, "arguments": {}}]});
+    site.write("plan.json", &plan.to_string());
+    let arguments = ["run", "--plan", "plan.json", "--server", &cluster.url()];
+    let run = site.start(&arguments, &[]);
+    let start = Instant::now();
+    while site.read("began").is_none() {
+        assert!(start.elapsed() < PATIENCE, "it does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    run
+}
+
+/// Waits until neither the program nor what it has started lives.
+fn wait_until_gone(site: &Site) {
+    let held = File::open(site.path().join("held")).expect("the lock");
+    let start = Instant::now();
+    while held.try_lock().is_err() {
+        assert!(start.elapsed() < PATIENCE, "a program outlives its service");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_program_dies_with_its_service() {
+    let site = site();
+    let mut cluster = Cluster::start(&site, &[]);
+    let _run = begin(&site, &cluster, "patient");
+    cluster.kill("tools");
+    wait_until_gone(&site);
+}
+
+/// The service can do nothing while it is frozen, and a person may have settled the call when it can.
+#[test]
+fn a_program_ends_in_time_while_its_service_is_frozen() {
+    let site = site();
+    let cluster = Cluster::start(&site, &[]);
+    let _run = begin(&site, &cluster, "limited");
+    let tools = cluster.process_id("tools").expect("a process");
+    let tools = Pid::from_raw(tools.cast_signed()).expect("its id");
+    kill_process(tools, Signal::STOP).expect("it is frozen");
+    wait_until_gone(&site);
+    kill_process(tools, Signal::CONT).expect("it goes on");
+}
+
+/// Whoever is between the service and a program is not seen.
+#[test]
+fn what_became_of_a_program_is_told_as_it_was() {
+    let site = site();
+    for (tool, expected) in [
+        (
+            "fails",
+            "tool 'fails' failed with exit status 3; the end of its standard error: what went wrong",
+        ),
+        ("dies", "tool 'dies' failed with signal 15"),
+        ("limited", "took longer than its limit of 2000 ms"),
+        (
+            "absent",
+            "tool 'absent' failed with exit status 127; the end of its standard error: could not \
+             be started: No such file or directory",
+        ),
+    ] {
+        let plan = json!({"steps": [{"tool": tool, "arguments": {}}]});
+        site.write("plan.json", &plan.to_string());
+        let ran = site.run(&["run", "--plan", "plan.json", "--session", tool, "--json"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.out.contains(expected), "{tool}: {ran:?}");
+    }
+}
