@@ -7,7 +7,7 @@ pub use watch::{Watch, Watched};
 
 use crate::attach::{Access, Attached, attach};
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, USAGE};
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
 use cairn_proto::orchestrator::{
@@ -90,10 +90,9 @@ impl<'a> Client<'a> {
     /// # Errors
     /// No session fits, or several do.
     pub async fn resolve(&self, given: Option<&str>) -> Result<String, CliError> {
-        let sessions = self.sessions().await?;
         let Some(given) = given else {
-            let latest = sessions.into_iter().next().map(|session| session.id);
-            return latest.ok_or_else(|| {
+            let latest = self.sessions().await?.into_iter().next();
+            return latest.map(|session| session.id).ok_or_else(|| {
                 CliError::new("there is no session yet").hint("begin with: cairn run \"<goal>\"")
             });
         };
@@ -102,9 +101,10 @@ impl<'a> Client<'a> {
             return Err(CliError::usage("the session's id is empty")
                 .hint("name the session, or leave it out for the latest"));
         }
-        if sessions.iter().any(|session| session.id == given) {
+        if self.is_there(given).await? {
             return Ok(given.to_owned());
         }
+        let sessions = self.sessions().await?;
         let fitting = sessions.iter().map(|session| &session.id);
         let fitting: Vec<&String> = fitting.filter(|id| id.starts_with(given)).collect();
         match fitting.as_slice() {
@@ -115,6 +115,28 @@ impl<'a> Client<'a> {
                 several.len()
             ))
             .hint("give more of the id; see them all with: cairn sessions")),
+        }
+    }
+
+    /// Whether there is a session of this id. Asks for nothing but that: others may be where no server
+    /// answers for now.
+    ///
+    /// # Errors
+    /// The service's.
+    pub async fn is_there(&self, id: &str) -> Result<bool, CliError> {
+        let asked = GetSessionRequest {
+            session: id.to_owned(),
+        };
+        let found = self.patiently(|mut orchestrator| {
+            let asked = asked.clone();
+            async move { orchestrator.get_session(asked).await }
+        });
+        match found.await {
+            Ok(_) => Ok(true),
+            // It never was, is no more, or cannot be.
+            Err(error) if matches!(error.reason.as_str(), "NOT_FOUND" | "TERMINAL") => Ok(false),
+            Err(error) if error.code == USAGE => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

@@ -98,12 +98,10 @@ pub struct Parts {
     pub memory_deps: MemoryDeps,
     /// Files, limits, commands.
     pub tools: cairn_tools::Config,
-    /// The environment that configured commands may take from.
-    pub environment: BTreeMap<String, String>,
+    /// What configured commands are started with.
+    pub programs: cairn_tools::Programs,
     /// Tools besides the file tools and the configured commands.
     pub more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
-    /// What keeps the time limits of configured commands when this process is killed.
-    pub supervisor: Option<cairn_tools::Supervisor>,
     /// The models.
     pub models: Arc<ModelRegistry>,
     /// Slots and retries.
@@ -174,11 +172,8 @@ impl Node {
                 .push(parts.orchestrator.owner.clone());
         }
         built.memory(parts.memory, memory_deps).await?;
-        let (environment, more_tools) = (parts.environment, parts.more_tools);
-        let supervisor = parts.supervisor;
-        built
-            .tools(parts.tools, environment, more_tools, supervisor)
-            .await?;
+        let (programs, more_tools) = (parts.programs, parts.more_tools);
+        built.tools(parts.tools, programs, more_tools).await?;
         built.executor(parts.executor).await?;
         built.planner(parts.planner).await?;
         built.orchestrator(parts.orchestrator).await?;
@@ -312,18 +307,16 @@ impl<'a> Built<'a> {
     async fn tools(
         &mut self,
         config: cairn_tools::Config,
-        environment: BTreeMap<String, String>,
+        programs: cairn_tools::Programs,
         more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
-        supervisor: Option<cairn_tools::Supervisor>,
     ) -> Result<(), StartError> {
         if !self.placement.has(Service::Tools) {
             return Ok(());
         }
         let store_time = Arc::new(MemoryTime::new(self.link(Service::Memory)));
         let deps = cairn_tools::Deps {
-            environment,
+            programs,
             tools: more_tools,
-            supervisor,
             ..cairn_tools::Deps::new(store_time)
         };
         let tools = cairn_tools::build(config, deps)?;

@@ -8,7 +8,7 @@
 )]
 
 use cairn_testkit::site::Running;
-use cairn_testkit::{RedisServer, Site};
+use cairn_testkit::{RedisCluster, RedisServer, Site};
 use serde_json::{Value, json as object};
 use std::path::Path;
 use std::process::{Child, Stdio};

@@ -9,6 +9,7 @@
 
 use crate::config::CommandConfig;
 use crate::error::ToolError;
+use crate::service::Programs;
 use crate::supervisor::Supervisor;
 use crate::tool::{Call, Output, Tool, ToolSpec};
 use async_trait::async_trait;
@@ -40,14 +41,10 @@ pub(crate) struct CommandTool {
 }
 
 impl CommandTool {
-    /// The program of `config`, run in `workspace`. Of `environment` it gets `PATH` and what
+    /// The program of `config`, run in `workspace`. Of the environment it gets `PATH` and what
     /// `config` names.
-    pub(crate) fn new(
-        config: CommandConfig,
-        workspace: &Path,
-        environment: &BTreeMap<String, String>,
-        supervisor: Option<Supervisor>,
-    ) -> Self {
+    pub(crate) fn new(config: CommandConfig, workspace: &Path, programs: &Programs) -> Self {
+        let environment = &programs.environment;
         let mut passed: BTreeMap<String, String> = config
             .env
             .iter()
@@ -68,7 +65,7 @@ impl CommandTool {
             argv: config.argv,
             environment: passed,
             workspace: workspace.to_owned(),
-            supervisor,
+            supervisor: programs.supervisor.clone(),
         }
     }
 

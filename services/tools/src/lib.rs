@@ -40,7 +40,7 @@ pub use gate::{BootClock, BoxError, Gate, Monotonic, Permit, StoreClock, StoreTi
 pub use invoke::{Invoker, Outcome, Request};
 pub use permission::Permissions;
 pub use registry::ToolRegistry;
-pub use service::{Deps, Tools, build, check};
+pub use service::{Deps, Programs, Tools, build, check};
 pub use store_time::MemoryTime;
 pub use supervisor::Supervisor;
 pub use tool::{Call, Effect, Output, Tool, ToolSpec};

@@ -24,24 +24,37 @@ pub struct Deps {
     pub store_time: Arc<dyn StoreTime>,
     /// What measures the time since then.
     pub monotonic: Arc<dyn Monotonic>,
-    /// The process's environment; commands get of it what their settings name.
-    pub environment: BTreeMap<String, String>,
+    /// What configured commands are started with.
+    pub programs: Programs,
     /// Tools besides the file tools and the configured commands.
     pub tools: Vec<Arc<dyn Tool>>,
-    /// What ends configured commands when this process cannot. Without it they may go on after a kill
-    /// of this process, beyond their time limits.
+}
+
+/// What configured commands are started with.
+#[derive(Clone, Default)]
+pub struct Programs {
+    /// The process's environment; commands get of it what their settings name.
+    pub environment: BTreeMap<String, String>,
+    /// What ends commands when this process cannot. Without it they may go on after a kill of this
+    /// process, beyond their time limits.
     pub supervisor: Option<Supervisor>,
 }
 
+impl fmt::Debug for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The environment may hold secrets.
+        f.debug_struct("Programs").finish_non_exhaustive()
+    }
+}
+
 impl Deps {
-    /// The system's clock, no environment, no further tools, no supervisor.
+    /// The system's clock, no environment and no supervisor for programs, no further tools.
     pub fn new(store_time: Arc<dyn StoreTime>) -> Self {
         Self {
             store_time,
             monotonic: Arc::new(BootClock),
-            environment: BTreeMap::new(),
+            programs: Programs::default(),
             tools: Vec::new(),
-            supervisor: None,
         }
     }
 }
@@ -91,8 +104,7 @@ impl Tools {
 /// # Errors
 /// Every fault of the settings at once; else the first thing that cannot be opened or registered.
 pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
-    let supervisor = deps.supervisor.as_ref();
-    let registry = assemble(&config, &deps.tools, &deps.environment, supervisor)?;
+    let registry = assemble(&config, &deps.tools, &deps.programs)?;
     let clock = Arc::new(StoreClock::new(deps.store_time, deps.monotonic));
     let gate = Gate::new(clock.clone());
     #[cfg(debug_assertions)]
@@ -115,14 +127,13 @@ pub fn build(config: Config, deps: Deps) -> Result<Tools, BuildError> {
 /// # Errors
 /// Those of [`build`].
 pub fn check(config: &Config, tools: &[Arc<dyn Tool>]) -> Result<(), BuildError> {
-    assemble(config, tools, &BTreeMap::new(), None).map(|_| ())
+    assemble(config, tools, &Programs::default()).map(|_| ())
 }
 
 fn assemble(
     config: &Config,
     tools: &[Arc<dyn Tool>],
-    environment: &BTreeMap<String, String>,
-    supervisor: Option<&Supervisor>,
+    programs: &Programs,
 ) -> Result<ToolRegistry, BuildError> {
     config.validate().map_err(BuildError::Config)?;
     let folders = Folders::check(config)?;
@@ -133,8 +144,7 @@ fn assemble(
         registry.register(tool)?;
     }
     for command in &config.commands {
-        let supervisor = supervisor.cloned();
-        let tool = CommandTool::new(command.clone(), &folders.workspace, environment, supervisor);
+        let tool = CommandTool::new(command.clone(), &folders.workspace, programs);
         registry.register(Arc::new(tool))?;
     }
     check_lists(&registry, config)?;

@@ -39,9 +39,8 @@ pub fn parts(folder: &Path, model: Arc<dyn Model>, tools: Vec<Arc<dyn Tool>>) ->
             output: folder.join("cairn-out"),
             ..cairn_tools::Config::default()
         },
-        environment: std::collections::BTreeMap::new(),
+        programs: cairn_tools::Programs::default(),
         more_tools: tools,
-        supervisor: None,
         models: Arc::new(models),
         executor: cairn_executor::Config::default(),
         planner: cairn_planner::Config::default(),

@@ -94,8 +94,7 @@ async fn feedback(
 
 /// A session without a text was meant, and the session's id is no feedback.
 async fn refuse_id(client: &Client<'_>, text: &str) -> Result<(), CliError> {
-    let sessions = client.sessions().await?;
-    match sessions.iter().any(|session| session.id == text) {
+    match client.is_there(text).await? {
         true => Err(
             CliError::usage(format!("there is no feedback for session {text}"))
                 .hint("say what is to be different: cairn feedback SESSION \"…\""),

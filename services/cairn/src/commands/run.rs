@@ -225,8 +225,7 @@ async fn start(
 
 /// The session of this id, or a new one. Never one whose id only begins like it: a run does things.
 async fn session(client: &Client<'_>, given: &str, keep_ms: u64) -> Result<String, CliError> {
-    let sessions = client.sessions().await?;
-    if sessions.iter().any(|session| session.id == given) {
+    if client.is_there(given).await? {
         if keep_ms > 0 {
             return Err(
                 CliError::usage(format!("there is a session {given} already"))

@@ -8,7 +8,7 @@ use crate::ui::event_json::event_json;
 use crate::ui::text;
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
 use cairn_proto::event::Event;
-use cairn_tools::Supervisor;
+use cairn_tools::{Programs, Supervisor};
 use prost::Message as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,9 +35,11 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             leaves_gate_open: crate::fail::sabotage(&context.environment)?.gate,
             ..tools(settings)
         },
-        environment: environment.map(|(n, v)| (n.into(), v.into())).collect(),
+        programs: Programs {
+            environment: environment.map(|(n, v)| (n.into(), v.into())).collect(),
+            supervisor: Some(supervisor()?),
+        },
         more_tools: Vec::new(),
-        supervisor: Some(supervisor()?),
         models: Arc::new(settings.registry()),
         executor: cairn_executor::Config {
             max_attempts: settings.executor.max_attempts,

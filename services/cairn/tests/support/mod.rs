@@ -63,13 +63,12 @@ pub fn parts(folder: &Path, models: ModelRegistry) -> Parts {
             output: folder.join("out"),
             ..cairn_tools::Config::default()
         },
-        environment: std::collections::BTreeMap::new(),
+        programs: cairn_tools::Programs::default(),
         more_tools: vec![
             Nothing::named("pure", Effect::Pure),
             Nothing::named("idempotent", Effect::Idempotent),
             Nothing::named("effectful", Effect::Effectful),
         ],
-        supervisor: None,
         models: Arc::new(models),
         executor: cairn_executor::Config::default(),
         planner: cairn_planner::Config::default(),

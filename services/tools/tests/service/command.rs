@@ -30,7 +30,9 @@ fn world(commands: Vec<CommandConfig>) -> World {
             ("HOME", "/root"),
             ("LEAK", "secret"),
         ] {
-            deps.environment.insert(name.to_owned(), value.to_owned());
+            deps.programs
+                .environment
+                .insert(name.to_owned(), value.to_owned());
         }
     })
 }

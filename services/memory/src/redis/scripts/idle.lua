@@ -4,6 +4,14 @@
 --       3… for each session its member and which of the two sets it was found in: 2 or 3
 -- Answers for each session its last number and when it changed, or -1 and -1.
 local now, before = clock(), tonumber(ARGV[1])
+
+-- A server that is full refuses the first write of a script if that takes memory, and no later one:
+-- what may go has to be found there, or nothing would ever make room.
+local function look_at(set, time, member)
+  redis.call('ZREM', set, member)
+  redis.call('ZADD', set, time, member)
+end
+
 local answer = {'ok'}
 for i = 1, tonumber(ARGV[2]) do
   local key, member, set = KEYS[3 + i], ARGV[1 + 2 * i], tonumber(ARGV[2 + 2 * i])
@@ -13,7 +21,7 @@ for i = 1, tonumber(ARGV[2]) do
     redis.call('ZREM', KEYS[set], member)
   elseif s[1] ~= FORMAT then
     -- A newer program knows what to do with it.
-    redis.call('ZADD', KEYS[set], now, member)
+    look_at(KEYS[set], now, member)
   else
     local idle = s[5] == '0' and s[6] == '' and s[7] == '0' and tonumber(s[8]) <= tonumber(s[9])
       and not redis.call('ZSCORE', KEYS[1], member)
@@ -27,7 +35,7 @@ for i = 1, tonumber(ARGV[2]) do
       -- Behind all others that may go, and still to be found by the next look.
       if ending then look = now else look = before end
     end
-    redis.call('ZADD', KEYS[set], text(look), member)
+    look_at(KEYS[set], text(look), member)
   end
   answer[2 * i], answer[2 * i + 1] = last, changed
 end

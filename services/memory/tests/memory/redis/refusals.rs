@@ -4,6 +4,7 @@ use crate::support::work::{claim, creation, key, transition};
 use cairn_memory::port::*;
 use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
 use cairn_testkit::RedisServer;
+use std::time::{Duration, Instant};
 
 async fn start() -> (RedisServer, RedisStore) {
     let server = RedisServer::start();
@@ -40,6 +41,33 @@ async fn a_server_without_memory_writes_nothing_and_still_reads() {
     );
     let created = store.create(creation("b", None)).await.unwrap();
     assert!(!created.duplicate);
+}
+
+/// Or retention would never make room where it is needed.
+#[tokio::test]
+async fn what_may_go_is_found_on_a_server_without_memory() {
+    let (server, store) = start().await;
+    for (session, time_to_live_ms) in [("short", Some(1)), ("long", Some(600_000))] {
+        let create = Create {
+            time_to_live_ms,
+            ..creation(session, None)
+        };
+        store.create(create).await.unwrap();
+    }
+    server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    // Also again, as long as nobody has deleted it.
+    for _ in 0..2 {
+        let start = Instant::now();
+        let mut idle = Vec::new();
+        while idle.is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(30), "nothing may go");
+            idle = store.idle(None, 10).await.unwrap();
+        }
+        let keys: Vec<_> = idle.into_iter().map(|it| it.key).collect();
+        assert_eq!(keys, [key("short")]);
+    }
+    store.delete(&key("short")).await.unwrap();
+    assert_eq!(store.idle(None, 10).await.unwrap(), []);
 }
 
 #[tokio::test]
