@@ -56,7 +56,8 @@ pub fn context(
     stop: CancellationToken,
 ) -> Result<Context, CliError> {
     let mut flags = flags(&cli.command);
-    if cli.global.server.is_some() || environment.get(settings::SERVER_VARIABLE).is_some() {
+    let names_server = environment.get(settings::SERVER_VARIABLE).is_some();
+    if cli.global.server.is_some() || names_server && cli.global.store.is_none() {
         // The models are those of the services there.
         flags.retain(|(_, setting, _)| *setting != "model.default");
     }

@@ -247,7 +247,7 @@ pub fn load(
             "models.anthropic.base_url",
         )
         .alias(environment, "ANTHROPIC_MODEL", "models.anthropic.model");
-    // Whoever names a file means it, whatever servers are configured.
+    // Whoever names a store means it, whatever servers are configured.
     let named = environment.get(STORE_VARIABLE).unwrap_or_default();
     if !named.is_empty() && !store::is_redis_url(named) {
         let none = Environment::of([(STORE_VARIABLE, "")]);
@@ -256,6 +256,7 @@ pub fn load(
     if let Some(path) = &global.store {
         let value = path.to_string_lossy();
         layers = layers.flag("--store", place_setting(&value), &value);
+        layers = layers.flag("--store", "client.server", "");
         if !store::is_redis_url(&value) {
             layers = layers.flag("--store", "store.redis.url", "");
         }

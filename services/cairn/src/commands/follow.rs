@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
 use crate::settings::models::REHEARSAL;
 use crate::ui::progress::{Progress, StepState};
+use crate::ui::text::command;
 use crate::workspace::resume_command;
 use cairn_proto::event::Event;
 use cairn_proto::event::event::Kind;
@@ -76,10 +77,13 @@ async fn watch(
         .with_deltas(display.shows_deltas());
     loop {
         let mut orchestrator = events.client().orchestrator();
+        let is_remote = events.client().attached().is_remote();
         let mut next = pin!(events.next());
         let watched = loop {
             tokio::select! {
-                watched = &mut next => break watched?,
+                watched = &mut next => {
+                    break watched.map_err(|error| out_of_sight(context, what, error))?;
+                }
                 _ = tick.tick() => {
                     display.tick(&progress)?;
                     if let Some(trace) = &mut trace {
@@ -89,7 +93,9 @@ async fn watch(
             }
         };
         match watched {
-            None if context.stop.is_cancelled() => return Err(interrupted(context, what)),
+            None if context.stop.is_cancelled() => {
+                return Err(interrupted(context, what, is_remote));
+            }
             None => {
                 return Err(CliError::new(format!(
                     "session {} was deleted",
@@ -210,9 +216,37 @@ async fn is_stuck(
     Ok(asks_for_all || all_wait || progress.count(StepState::Running) == 0)
 }
 
-fn interrupted(context: &Context, what: &Following) -> CliError {
-    let resume = resume_command(context, &what.session);
-    CliError::new(format!("interrupted; go on with: {resume}")).code(INTERRUPTED)
+/// What comes of a run whose command is interrupted: others may carry it out.
+fn interrupted(context: &Context, what: &Following, is_remote: bool) -> CliError {
+    let session = &what.session;
+    let interrupted = match is_remote {
+        true => {
+            let cancel = command(context, &format!("cancel {session}"));
+            let hint = format!("{}\nto end it: {cancel}", watch_again(context, session));
+            CliError::new("interrupted; the run goes on").hint(hint)
+        }
+        false => {
+            let resume = resume_command(context, session);
+            CliError::new(format!("interrupted; go on with: {resume}"))
+        }
+    };
+    interrupted.code(INTERRUPTED)
+}
+
+/// Nobody can be asked any more. What was accepted is durable all the same.
+fn out_of_sight(context: &Context, what: &Following, error: CliError) -> CliError {
+    if context.config().client.server.is_none() || !matches!(&*error.reason, "" | "UNAVAILABLE") {
+        return error;
+    }
+    let session = &what.session;
+    let again = watch_again(context, session);
+    let hint = format!("{}\nsession {session} is kept; {again}", error.hint);
+    error.hint(hint.trim_start())
+}
+
+fn watch_again(context: &Context, session: &str) -> String {
+    let watch = command(context, &format!("watch {session}"));
+    format!("to follow it again: {watch}")
 }
 
 /// What a person should know before anything happens.

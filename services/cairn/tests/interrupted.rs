@@ -1,0 +1,116 @@
+//! Commands over services that somebody interrupts, or whose services end: what becomes of the run is
+//! said as it is.
+
+#![allow(
+    clippy::expect_used,
+    reason = "a test that cannot set up its world is over"
+)]
+
+use cairn_testkit::site::Running;
+use cairn_testkit::{Output, Site};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
+
+const GATE: &str = r#"
+[[tools.commands]]
+name = "gate"
+description = "Waits until it is opened."
+argv = ["sh", "-c", "echo x >begun; until [ -e open ]; do sleep 0.05; done"]
+effect = "pure"
+time_limit_ms = 60000
+parameters = { type = "object" }
+"#;
+
+/// A run that waits at its gate, followed by the command that began it.
+struct World {
+    site: Site,
+    serving: Running,
+    address: String,
+    run: Child,
+}
+
+impl World {
+    fn new() -> Self {
+        let site = Site::new(CAIRN);
+        site.append("cairn.toml", GATE);
+        site.write(
+            "plan.json",
+            r#"{"steps": [{"tool": "gate", "arguments": {}}]}"#,
+        );
+        let serving = site.start(&["serve", "--listen", "127.0.0.1:0", "--json"], &[]);
+        let told: serde_json::Value =
+            serde_json::from_str(&serving.first_line).expect("a line of JSON");
+        let address = told["listen"].as_str().expect("an address").to_owned();
+        let run = ["run", "--session", "work", "--plan", "plan.json"];
+        let run = site
+            .command(&[&run[..], &["--server", &address]].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        let start = Instant::now();
+        while site.read("begun").is_none() {
+            assert!(start.elapsed() < Duration::from_secs(30), "no run");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Self {
+            site,
+            serving,
+            address,
+            run,
+        }
+    }
+
+    /// How the command that followed the run ended, and what it said.
+    fn end(run: Child) -> (Option<i32>, String) {
+        let ended = run.wait_with_output().expect("its end");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        (ended.status.code(), said)
+    }
+
+    fn cairn(site: &Site, address: &str, words: &[&str]) -> Output {
+        site.run(&[words, &["--server", address]].concat())
+    }
+}
+
+#[test]
+fn a_run_that_others_carry_out_goes_on_after_an_interrupt() {
+    let world = World::new();
+    let interrupt = ["-INT", &world.run.id().to_string()];
+    let sent = Command::new("kill").args(interrupt).status();
+    assert!(sent.expect("kill can be started").success());
+    let (code, said) = World::end(world.run);
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("the run goes on"), "{said}");
+    assert!(said.contains("watch work"), "{said}");
+    assert!(said.contains("cancel work"), "{said}");
+    world.site.write("open", "");
+    let watched = World::cairn(&world.site, &world.address, &["watch", "work"]);
+    assert_eq!(watched.code, Some(0), "{watched:?}");
+}
+
+#[test]
+fn who_loses_sight_of_a_run_is_told_how_to_find_it_again() {
+    let mut world = World::new();
+    world.serving.kill();
+    let (code, said) = World::end(world.run);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("session work is kept"), "{said}");
+    assert!(said.contains("watch work"), "{said}");
+}
+
+#[test]
+fn a_store_that_is_named_is_meant_whatever_services_are_configured() {
+    let site = Site::new(CAIRN);
+    let services = [("CAIRN_SERVER", "http://127.0.0.1:1")];
+    site.write(
+        "plan.json",
+        r#"{"steps": [{"tool": "list_files", "arguments": {}}]}"#,
+    );
+    let run = ["run", "--plan", "plan.json", "--store", "mine.db"];
+    let ran = site.run_with(&run, &services);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(site.path().join("mine.db").exists());
+}
