@@ -79,6 +79,9 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         }
         return Ok(ExitCode::SUCCESS);
     };
+    if !is_unfinished(&before) && !is_aside(&before) {
+        return over(context, &before);
+    }
     if before.quarantine_reason() == QuarantineReason::WritesLost && !args.accept_loss {
         return Err(lost(context, &before.id));
     }
@@ -192,7 +195,7 @@ async fn check_model(reader: &mut Client<'_>, session: &Session) -> Result<(), C
     Ok(())
 }
 
-/// The session that is meant, if it has a run that has not ended, or is set aside.
+/// The session that is named; without a name the latest that has not ended.
 async fn found(client: &Client<'_>, given: Option<&str>) -> Result<Option<Session>, CliError> {
     let id = match given {
         Some(_) => Some(client.resolve(given).await?),
@@ -212,10 +215,34 @@ async fn found(client: &Client<'_>, given: Option<&str>) -> Result<Option<Sessio
         let request = request.clone();
         async move { orchestrator.get_session(request).await }
     });
-    let answer = answer.await?;
-    let is_aside = |it: &Session| it.quarantine_reason() != QuarantineReason::Unspecified;
-    let session = answer.session;
-    Ok(session.filter(|session| is_unfinished(session) || is_aside(session)))
+    Ok(answer.await?.session)
+}
+
+/// A session that somebody named, and in which nothing can go on.
+fn over(context: &Context, session: &Session) -> Result<ExitCode, CliError> {
+    let id = cairn_rpc::text::escape(&session.id);
+    let latest = session.latest_run.as_ref();
+    let how = match latest.map(|run| run.status()) {
+        Some(RunStatus::Failed) => "failed",
+        Some(RunStatus::Cancelled) => "was cancelled",
+        _ => {
+            if !context.json {
+                out::line(&format!("there is nothing unfinished in session {id}"))?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let number = latest.map_or(0, |run| run.number);
+    let error = CliError::new(format!(
+        "run {number} of session {id} {how}, and what has ended does not go on"
+    ));
+    let show = command(context, &format!("show {id}"));
+    let begin = command(context, &format!("run --session {id} \"…\""));
+    Err(error.hint(format!("see why: {show}\nto begin another run: {begin}")))
+}
+
+fn is_aside(session: &Session) -> bool {
+    session.quarantine_reason() != QuarantineReason::Unspecified
 }
 
 fn is_unfinished(session: &Session) -> bool {

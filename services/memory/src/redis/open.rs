@@ -14,6 +14,7 @@ use super::survey::{Picture, Said, survey};
 use crate::port::StoreError;
 use redis::Pipeline;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The format that this program writes, and the only one that it reads.
 pub(super) const FORMAT: u64 = 1;
@@ -115,18 +116,38 @@ pub(super) async fn open(
     })
 }
 
-/// Finds the servers and looks at their settings.
+/// Finds the servers, looks at their settings, and tries whether they let this user write.
 pub(super) async fn examine(config: &RedisConfig) -> Result<Durability, OpenError> {
-    let plan = plan(config, &Names::new(&config.prefix))?;
+    let names = Names::new(&config.prefix);
+    let plan = plan(config, &names)?;
     let layout = plan.find(&[]).await.map_err(OpenError::Unavailable)?;
     let found = check(config, &plan, &layout).await?;
-    let outages = found.outages;
+    let mut outages = found.outages;
+    if outages.is_empty() {
+        outages.extend(locked_out(&layout, &names).await);
+    }
     match outages.is_empty() {
         true => Ok(found.picture.durability().and(found.apart)),
         false => Err(OpenError::Unavailable(StoreError::unavailable(
             outages.join("; "),
         ))),
     }
+}
+
+/// Where this user may not write: told by a write to a queue of each server that changes nothing.
+async fn locked_out(layout: &Layout, names: &Names) -> Vec<String> {
+    let tried = layout.nodes().iter().map(|node| async move {
+        let mut its = (0..PARTITIONS).filter(|it| Arc::ptr_eq(layout.node(*it), node));
+        let queue = names.partition(its.next()?).due();
+        let mut nobody = redis::cmd("ZREM");
+        nobody.arg(queue).arg("");
+        match node.send(&nobody).await {
+            Err(trouble @ Trouble::Failed(_)) => Some(trouble.told(node).to_string()),
+            Ok(_) | Err(_) => None,
+        }
+    });
+    let found = futures::future::join_all(tried).await;
+    found.into_iter().flatten().collect()
 }
 
 /// What servers are found to be when a store is opened.

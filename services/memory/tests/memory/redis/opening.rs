@@ -178,6 +178,28 @@ async fn restricted(clock: Option<Arc<ManualClock>>) -> (RedisServer, RedisStore
     (server, store.unwrap())
 }
 
+/// The store is there, and its settings are right.
+#[tokio::test]
+async fn a_user_that_may_not_write_is_found_out() {
+    let (server, _store) = restricted(None).await;
+    let url = format!("redis://cairn:secret@127.0.0.1:{}", server.port());
+    let examined = RedisStore::examine(&RedisConfig::standalone(url)).await;
+    assert_eq!(examined.unwrap(), Durability::Durable);
+    let server = RedisServer::start();
+    let config = RedisConfig::standalone(server.url());
+    RedisStore::open(&config, RedisOptions::default())
+        .await
+        .unwrap();
+    let reader = "ACL SETUSER reader on >secret ~cairn:* &cairn:* -@all +@read +evalsha +info \
+                  +config|get +time +ping";
+    let reader: Vec<_> = reader.split_whitespace().collect();
+    assert_eq!(server.ask(&reader), "+OK\r\n");
+    let url = format!("redis://reader:secret@127.0.0.1:{}", server.port());
+    let refused = RedisStore::examine(&RedisConfig::standalone(url)).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("its user may not do"), "{refused}");
+}
+
 /// A subject whose time is given.
 async fn subject() -> Subject {
     let clock = Arc::new(ManualClock::at(1_800_000_000_000));
