@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tonic::Request;
 
-/// How long one question for work waits at the store.
-pub(super) const CLAIM_WAIT_MS: u32 = 10_000;
+/// How long one question for work waits at the store at most.
+const CLAIM_WAIT_MS: u32 = 10_000;
 /// How long the answer to it is waited for.
 pub(super) const CLAIM_TIME: Duration = Duration::from_secs(15);
 /// Most sessions claimed with one question.
@@ -57,6 +57,12 @@ async fn claim_any(deps: Arc<Deps>, stop: CancellationToken) {
     }
 }
 
+/// How long one question for work waits at the store: no longer than a lease, because the store still
+/// gives sessions to a process that has been frozen meanwhile.
+pub(super) fn wait_ms(deps: &Deps) -> u32 {
+    deps.config.lease_ms().min(CLAIM_WAIT_MS)
+}
+
 /// Asks for sessions, as many as there is room for. Where there is none, only commands for sessions
 /// that are here are asked for; `None` if there is room before one comes.
 async fn ask_for_claims(deps: &Arc<Deps>) -> Result<Option<pb::ClaimSessionsResponse>, RpcError> {
@@ -66,7 +72,7 @@ async fn ask_for_claims(deps: &Arc<Deps>) -> Result<Option<pb::ClaimSessionsResp
         owner: deps.config.owner.clone(),
         max_sessions: room,
         lease_ms: deps.config.lease_ms(),
-        wait_ms: CLAIM_WAIT_MS,
+        wait_ms: wait_ms(deps),
         only: None,
     };
     let request = within(CLAIM_TIME, Request::new(request));

@@ -1,6 +1,6 @@
 //! Sessions that are taken up because somebody has sent a command for them to this process.
 
-use super::claim::{CLAIM_PAUSE, CLAIM_TIME, CLAIM_WAIT_MS, take_answer};
+use super::claim::{CLAIM_PAUSE, CLAIM_TIME, take_answer, wait_ms};
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::store::within;
@@ -66,12 +66,12 @@ pub(super) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
 /// be claimed, because it is set aside for example, is asked for as long as this process lives: somebody
 /// may release it.
 async fn claim_one(deps: Arc<Deps>, key: SessionKey) -> SessionKey {
-    let (mut wait_ms, mut is_told) = (0, false);
+    let (mut waits_ms, mut is_told) = (0, false);
     loop {
-        match try_one(&deps, &key, wait_ms).await {
+        match try_one(&deps, &key, waits_ms).await {
             Ok(true) => return key,
             Ok(false) if deps.owners.has(&key) => return key,
-            Ok(false) => wait_ms = CLAIM_WAIT_MS,
+            Ok(false) => waits_ms = wait_ms(&deps),
             Err(error) => {
                 if !std::mem::replace(&mut is_told, true) {
                     tracing::warn!(%error, session = %key, "the session cannot be claimed");

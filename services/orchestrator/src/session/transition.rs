@@ -64,7 +64,13 @@ impl Owner {
             owner: self.deps.config.owner.clone(),
             epoch: self.epoch,
             version: self.known.version,
-            operation_id: format!("{}.{}", self.epoch, self.known.version),
+            // An epoch is given twice if the store has lost the first claim.
+            operation_id: format!(
+                "{}.{}.{}",
+                self.deps.config.owner_mark(),
+                self.epoch,
+                self.known.version
+            ),
             // The state holds the new events already.
             seen_seq: self.session.seq - events.len() as u64,
             memory_writes: memory_writes(events),
