@@ -107,6 +107,12 @@ fn whoever_is_killed_redis_too_nothing_is_lost_and_nothing_happens_twice() {
         panic!("{}\nwhat was found:\n{findings}", world.logs());
     }
     assert!(world.done.kills >= settings.kills, "nothing was disturbed");
+    let bad_moments = ["redis killed during a burst", "redis killed during a flush"];
+    let is_hit = |moment: &&str| world.done.counts.contains_key(*moment);
+    assert!(
+        bad_moments.iter().any(is_hit),
+        "redis was killed at no bad moment"
+    );
     let missing = verdict.missing();
     assert!(missing.is_empty(), "this never happened: {missing:?}");
 }

@@ -53,6 +53,8 @@ const DRIVERS: usize = 8;
 const ROUNDS: usize = 2;
 /// The last runs end within this.
 const LAST_RUNS: Duration = Duration::from_secs(60);
+/// As in the settings: whoever stops gives its sessions back before.
+const LEASE: Duration = Duration::from_secs(5);
 
 /// Each needs a server of Redis.
 mod redis {
@@ -120,5 +122,8 @@ mod redis {
             panic!("{logs}\nwhat was found (kept in {kept}):\n{findings}");
         }
         assert!(kinds("call_intended") > 0, "nothing was done");
+        assert!(kinds("attempt_continued") > 0, "nothing was handed over");
+        let longest = Duration::from_millis(verdict.longest[0].ms);
+        assert!(longest < LEASE, "somebody waited for a lease: {longest:?}");
     }
 }

@@ -23,6 +23,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const CALLS: usize = 3;
 /// They do not take so long.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Far less than a cluster gives a process that is to stop.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// What nobody wants to see.
 #[derive(Debug, Default)]
@@ -88,6 +90,7 @@ impl<'a> World<'a> {
         self.cluster.begin(member);
         self.cluster.wait(member);
         let all = began.elapsed();
+        assert!(stopped < GRACE, "{member} took {stopped:?} to stop");
         println!("{member}: stopped in {stopped:.1?}, serves again after {all:.1?}");
     }
 
