@@ -117,8 +117,7 @@ mod redis {
         );
         if !findings.is_empty() {
             let kept = verdict.keep(world.keep());
-            let findings = findings.join("\n");
-            let (logs, kept) = (world.logs(), kept.display());
+            let (logs, kept, findings) = (world.logs(), kept.display(), findings.join("\n"));
             panic!("{logs}\nwhat was found (kept in {kept}):\n{findings}");
         }
         assert!(kinds("call_intended") > 0, "nothing was done");
