@@ -72,6 +72,7 @@ fn plays(body: &Value) -> Answer {
 /// Beside others over the same store. Its tool `record` needs approval.
 fn place(store: &Arc<TestStore>, name: &str, model: &ModelServer) -> Place {
     let place = Place::beside_others(store, name);
+    place.let_calls_last();
     let settings = place.site.read("cairn.toml").expect("settings");
     let ask = "[tools]\nask = [\"record\"]\n\n[[tools.commands]]";
     let settings = settings.replacen("[[tools.commands]]", ask, 1);

@@ -120,7 +120,10 @@ fn requested_line(event: &wire::RevisionRequested) -> EventLine {
 
 /// A plan in a few words: how long it is, and its first steps.
 fn gist(plan: Option<&wire::Plan>, names: impl Iterator<Item = String>) -> String {
-    let names: Vec<_> = names.collect();
+    let mut names: Vec<_> = names.collect();
+    if plan.is_some_and(|plan| plan.steps.len() > names.len()) {
+        names.push("…".to_owned());
+    }
     let size = plan.map_or_else(String::new, |plan| {
         size_text(plan.steps.len(), order_name(plan))
     });

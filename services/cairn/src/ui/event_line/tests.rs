@@ -149,6 +149,29 @@ fn a_call_is_named_by_the_reply_that_asked_for_it() {
 }
 
 #[test]
+fn a_long_plan_is_told_by_its_first_steps() {
+    let step = |number: usize| wire::PlanStep {
+        title: format!("s{number}"),
+        ..Default::default()
+    };
+    for (count, end) in [(12, " · s12"), (13, " · s12 · …")] {
+        let plan = wire::Plan {
+            steps: (1..=count).map(step).collect(),
+            ..Default::default()
+        };
+        let applied = Kind::PlanApplied(wire::PlanApplied {
+            run: 1,
+            revision: 1,
+            plan: Some(plan),
+            ..Default::default()
+        });
+        let line = Narrator::default().line(&event(applied));
+        assert!(line.text.contains(&format!("{count} steps")), "{line}");
+        assert!(line.text.ends_with(end), "{line}");
+    }
+}
+
+#[test]
 fn another_plan_is_told_with_the_numbers_of_its_steps() {
     let mut narrator = Narrator::default();
     let step = |title: &str| wire::PlanStep {
