@@ -46,13 +46,14 @@ fn watch_ends_as_the_run_ended() {
     assert_eq!((watch("waits"), glance("waits")), (Some(1), Some(1)));
     // Nothing of these can go on.
     for (session, code, how) in [
-        ("good", 0, ""),
+        ("good", 0, "there is nothing unfinished in session good"),
         ("bad", 1, "run 1 of session bad failed"),
         ("waits", 1, "run 1 of session waits was cancelled"),
     ] {
         let resumed = site.run(&["resume", session]);
         assert_eq!(resumed.code, Some(code), "{resumed:?}");
-        assert!(resumed.err.contains(how), "{resumed:?}");
+        let said = format!("{}{}", resumed.out, resumed.err);
+        assert!(said.contains(how), "{resumed:?}");
     }
     // The latest run counts, whatever an earlier one did.
     assert_eq!(run_plan(&site, "bad", "good.json").code, Some(0));

@@ -51,6 +51,34 @@ time_limit_ms = 60000
 parameters = { type = "object" }
 
 [[tools.commands]]
+name = "segv"
+description = "Dies."
+argv = ["sh", "-c", "kill -SEGV $$"]
+time_limit_ms = 60000
+parameters = { type = "object" }
+
+[[tools.commands]]
+name = "pipe"
+description = "Dies."
+argv = ["sh", "-c", "kill -PIPE $$"]
+time_limit_ms = 60000
+parameters = { type = "object" }
+
+[[tools.commands]]
+name = "leads"
+description = "Tells all of its group to stop but itself, and then everybody else above."
+argv = ["sh", "-c", "sleep 1000 & trap '' TERM; kill -TERM -$$; wait; kill -TERM $PPID; sleep 0.2; echo ok"]
+time_limit_ms = 10000
+parameters = { type = "object" }
+
+[[tools.commands]]
+name = "leaves"
+description = "Ends, and leaves something behind."
+argv = ["sh", "-c", "exec 9>held; flock -s 9; sleep 1000 & echo x >began; sleep 1"]
+time_limit_ms = 60000
+parameters = { type = "object" }
+
+[[tools.commands]]
 name = "absent"
 description = "Is not there."
 argv = ["/nowhere/program"]
@@ -100,9 +128,18 @@ fn a_program_dies_with_its_service() {
 /// The service can do nothing while it is frozen, and a person may have settled the call when it can.
 #[test]
 fn a_program_ends_in_time_while_its_service_is_frozen() {
+    is_gone_while_its_service_is_frozen("limited");
+}
+
+#[test]
+fn what_a_program_leaves_behind_ends_with_it_while_its_service_is_frozen() {
+    is_gone_while_its_service_is_frozen("leaves");
+}
+
+fn is_gone_while_its_service_is_frozen(tool: &str) {
     let site = site();
     let cluster = Cluster::start(&site, &[]);
-    let _run = begin(&site, &cluster, "limited");
+    let _run = begin(&site, &cluster, tool);
     let tools = cluster.process_id("tools").expect("a process");
     let tools = Pid::from_raw(tools.cast_signed()).expect("its id");
     kill_process(tools, Signal::STOP).expect("it is frozen");
@@ -126,6 +163,8 @@ fn what_became_of_a_program_is_told_as_it_was() {
             "tool 'absent' failed with exit status 127; the end of its standard error: could not \
              be started: No such file or directory",
         ),
+        ("segv", "tool 'segv' failed with signal 11"),
+        ("pipe", "tool 'pipe' failed with signal 13"),
     ] {
         let plan = json!({"steps": [{"tool": tool, "arguments": {}}]});
         site.write("plan.json", &plan.to_string());
@@ -133,4 +172,15 @@ fn what_became_of_a_program_is_told_as_it_was() {
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(ran.out.contains(expected), "{tool}: {ran:?}");
     }
+}
+
+/// It leads a group in which nobody else is, and whoever supervises it does not end before it.
+#[test]
+fn signals_are_the_programs_own_affair() {
+    let site = site();
+    let plan = json!({"steps": [{"tool": "leads", "arguments": {}}]});
+    site.write("plan.json", &plan.to_string());
+    let ran = site.run(&["run", "--plan", "plan.json", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.contains(r#""output":"ok\n""#), "{ran:?}");
 }

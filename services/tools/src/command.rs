@@ -10,7 +10,7 @@
 use crate::config::CommandConfig;
 use crate::error::ToolError;
 use crate::service::Programs;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{self, Supervisor};
 use crate::tool::{Call, Output, Tool, ToolSpec};
 use async_trait::async_trait;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -93,17 +93,21 @@ impl CommandTool {
                 self.spec.name
             ))
         })?;
-        Ok(Running::new(child))
+        Ok(Running::new(child, self.supervisor.is_some()))
     }
 
-    fn failed(&self, status: ExitStatus, stderr: &[u8]) -> ToolError {
-        let how = match (status.code(), status.signal()) {
-            (Some(code), _) => format!("exit status {code}"),
-            (None, Some(signal)) => format!("signal {signal}"),
+    fn failed(&self, status: ExitStatus, mut stderr: Vec<u8>) -> ToolError {
+        let passed_on = match self.supervisor {
+            Some(_) => supervisor::signal_of(status.code(), &mut stderr),
+            None => None,
+        };
+        let how = match (status.code(), status.signal().or(passed_on)) {
+            (_, Some(signal)) => format!("signal {signal}"),
+            (Some(code), None) => format!("exit status {code}"),
             (None, None) => "no status".to_owned(),
         };
         let mut message = format!("tool '{}' failed with {how}", self.spec.name);
-        let said = String::from_utf8_lossy(stderr);
+        let said = String::from_utf8_lossy(&stderr);
         if !said.trim().is_empty() {
             message.push_str("; the end of its standard error: ");
             message.push_str(said.trim());
@@ -132,7 +136,7 @@ impl Tool for CommandTool {
         if end.status.success() {
             Ok(Output::text(String::from_utf8_lossy(&end.stdout)))
         } else {
-            Err(self.failed(end.status, &end.stderr))
+            Err(self.failed(end.status, end.stderr))
         }
     }
 }
@@ -147,14 +151,26 @@ struct End {
 /// A program that runs; its process group is killed at the latest when this is dropped.
 struct Running {
     child: Child,
-    group: Option<Pid>,
+    life: Option<Life>,
+}
+
+/// What has to be ended.
+enum Life {
+    /// The program and whatever it has started.
+    Group(Pid),
+    /// Who ends these.
+    Supervisor(Pid),
 }
 
 impl Running {
-    fn new(child: Child) -> Self {
+    fn new(child: Child, is_supervised: bool) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let life = match is_supervised {
+            true => Life::Supervisor,
+            false => Life::Group,
+        };
         Self {
-            group: id.and_then(Pid::from_raw),
+            life: id.and_then(Pid::from_raw).map(life),
             child,
         }
     }
@@ -182,7 +198,11 @@ impl Running {
                 }
             };
             // The program is over, and with it whatever it left running in its group.
-            kill(&mut self.group);
+            match self.life.take() {
+                Some(Life::Group(group)) => end_group(group),
+                // It has ended, and has seen to that.
+                Some(Life::Supervisor(_)) | None => {}
+            }
             if !closed {
                 _ = tokio::time::timeout(LAST_OUTPUT, streams).await;
             }
@@ -197,7 +217,7 @@ impl Running {
 
     /// Kills the program and its children, and waits until the program is gone.
     async fn kill(&mut self) -> ToolError {
-        kill(&mut self.group);
+        end(&mut self.life);
         _ = self.child.wait().await;
         ToolError::ExecutionFailed("the program was killed".to_owned())
     }
@@ -205,17 +225,24 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        kill(&mut self.group);
+        end(&mut self.life);
     }
 }
 
-/// Kills a process group, once. Right after its leader was waited for, the number could belong to
-/// others only if the system had gone through all its numbers in that moment.
-fn kill(group: &mut Option<Pid>) {
-    if let Some(group) = group.take() {
-        // An empty group is what is wanted.
-        _ = kill_process_group(group, Signal::KILL);
+/// Ends a program, once.
+fn end(life: &mut Option<Life>) {
+    match life.take() {
+        Some(Life::Group(group)) => end_group(group),
+        Some(Life::Supervisor(supervising)) => supervisor::end(supervising),
+        None => {}
     }
+}
+
+/// Kills a process group. Right after its leader was waited for, the number could belong to others only
+/// if the system had gone through all its numbers in that moment.
+fn end_group(group: Pid) {
+    // An empty group is what is wanted.
+    _ = kill_process_group(group, Signal::KILL);
 }
 
 async fn drain(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {

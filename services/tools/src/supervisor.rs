@@ -3,18 +3,20 @@
 //! call goes by that.
 //!
 //! It is the service's own program once more, with other arguments. It gets no environment but the
-//! program's, and does nothing but wait: for the end of the program, which it ends as well; of the
-//! service; or of the time. It leads the process group in which the program is, and ends the whole.
+//! program's, and does nothing but wait: for the end of the program, of the service, or of the time, or
+//! to be told that it is enough. Then it ends the program's process group, in which it is not itself.
+//! It can do nothing about what leaves that group, or about a SIGKILL that is meant for it alone.
 
 use crate::gate::{BootClock, Monotonic as _};
-use rustix::process::{Pid, Signal, getpid, getppid, kill_current_process_group, kill_process};
-use std::convert::Infallible;
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process, kill_process_group};
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
+use tokio::process::Command;
+use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
 
 /// The first argument of a process that is to be one.
 const WORD: &str = "supervise-program";
@@ -24,6 +26,13 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What a shell says of a program that it cannot start.
 const NOT_STARTED: u8 = 127;
+
+/// What a shell adds to the number of the signal that ended a program.
+const SIGNALLED: i32 = 128;
+
+/// The last that is said on standard error of such a program, before the number: else nobody could tell
+/// it from one that ends like a shell.
+const MARK: &str = "\u{1e}ended by signal ";
 
 /// How supervising processes are started.
 #[derive(Debug, Clone)]
@@ -47,8 +56,8 @@ impl Supervisor {
     }
 
     /// A command line that ends with the program, and to which its arguments are added.
-    pub(crate) fn command(&self, time_limit: Duration, program: &str) -> tokio::process::Command {
-        let mut command = tokio::process::Command::new(&self.program);
+    pub(crate) fn command(&self, time_limit: Duration, program: &str) -> Command {
+        let mut command = Command::new(&self.program);
         let parent = getpid().as_raw_nonzero().to_string();
         let limit_ms = time_limit.as_millis().to_string();
         command
@@ -56,6 +65,13 @@ impl Supervisor {
             .args([WORD, &parent, &limit_ms, program]);
         command
     }
+}
+
+/// Has a supervising process end its program, which it tells by its own end. Before it has begun that,
+/// it ends by itself.
+pub(crate) fn end(supervising: Pid) {
+    // It may have ended.
+    let _ = kill_process(supervising, Signal::USR1);
 }
 
 /// What such a process has to do.
@@ -91,54 +107,111 @@ impl Task {
 /// before anything else.
 pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let task = Task::of(arguments)?;
-    let began = BootClock.now();
-    let (parent, end) = (task.parent, began + task.time_limit);
-    std::thread::spawn(move || end_in_time(parent, end));
-    let mut program = Command::new(&task.argv[0]);
-    let ended = program.args(&task.argv[1..]).status();
-    // Nobody is left to end what the program has left behind.
-    if getppid() != parent {
-        end_all();
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let ended = runtime.and_then(|runtime| runtime.block_on(carry_out(&task)));
     Some(match ended {
-        Ok(status) => as_it_did(status),
+        Ok(status) => told(status),
         Err(error) => {
-            // Nobody is there to be told if that fails.
-            let _ = writeln!(std::io::stderr(), "could not be started: {error}");
+            let program = task.argv[0].to_string_lossy();
+            tell(&format!(
+                "could not be started: {error}; its program is '{program}'\n"
+            ));
             ExitCode::from(NOT_STARTED)
         }
     })
 }
 
-/// Ends all when the service is gone, or the time is up.
-fn end_in_time(parent: Option<Pid>, end: Duration) -> Infallible {
-    loop {
+async fn carry_out(task: &Task) -> std::io::Result<ExitStatus> {
+    let end = BootClock.now() + task.time_limit;
+    // What is sent to all is the program's to answer, which has none of these handlers.
+    let _deaf = deaf()?;
+    let mut stop = signal(SignalKind::user_defined1())?;
+    let mut program = Command::new(&task.argv[0]);
+    let mut program = program.args(&task.argv[1..]).process_group(0).spawn()?;
+    let group = program.id().and_then(|id| i32::try_from(id).ok());
+    let group = group.and_then(Pid::from_raw);
+    let status = loop {
         let left = end.saturating_sub(BootClock.now());
-        if getppid() != parent || left.is_zero() {
-            end_all();
+        if getppid() != task.parent || left.is_zero() {
+            end_all(group);
         }
-        std::thread::sleep(left.min(LOOK));
-    }
+        tokio::select! {
+            status = program.wait() => break status?,
+            _ = stop.recv() => end_all(group),
+            () = tokio::time::sleep(left.clamp(Duration::from_millis(1), LOOK)) => {}
+        }
+    };
+    // What it has left behind.
+    end_all(group);
+    Ok(status)
 }
 
-/// Kills the program, whatever it has started, and this process.
-fn end_all() {
-    // Nothing can be done if that fails, and nobody told.
-    let _ = kill_current_process_group(Signal::KILL);
+/// As long as these are kept, signals by which processes are told to stop change nothing.
+fn deaf() -> std::io::Result<[UnixSignal; 5]> {
+    Ok([
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::hangup())?,
+        signal(SignalKind::quit())?,
+        signal(SignalKind::user_defined2())?,
+    ])
 }
 
-/// Ends this process like another one.
-fn as_it_did(status: ExitStatus) -> ExitCode {
-    if let Some(signal) = status.signal().and_then(Signal::from_named_raw) {
-        let _ = kill_process(getpid(), signal);
-    }
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    code.map_or(ExitCode::FAILURE, ExitCode::from)
+/// Kills the program and whatever is left in its group.
+fn end_all(group: Option<Pid>) {
+    // An empty group is what is wanted.
+    let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+}
+
+/// Tells the service how the program ended.
+fn told(status: ExitStatus) -> ExitCode {
+    let Some(signal) = status.signal() else {
+        let code = status.code().and_then(|code| u8::try_from(code).ok());
+        return code.map_or(ExitCode::FAILURE, ExitCode::from);
+    };
+    tell(&format!("{MARK}{signal}"));
+    // As a shell says it.
+    ExitCode::from(u8::try_from(SIGNALLED + signal).unwrap_or(u8::MAX))
+}
+
+fn tell(text: &str) {
+    // Nobody is there to be told if that fails.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// The signal that ended a program, by how the process above it ended and what that said last, which is
+/// taken away.
+pub(crate) fn signal_of(code: Option<i32>, said: &mut Vec<u8>) -> Option<i32> {
+    let signal = code?.checked_sub(SIGNALLED)?;
+    let mark = format!("{MARK}{signal}");
+    let rest = said.strip_suffix(mark.as_bytes())?.len();
+    said.truncate(rest);
+    Some(signal)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_is_known_by_both_the_code_and_the_mark() {
+        let marked = |text: &str| format!("{text}{MARK}11").into_bytes();
+        let mut said = marked("last words");
+        assert_eq!(signal_of(Some(139), &mut said), Some(11));
+        assert_eq!(said, b"last words");
+        for (code, said) in [
+            (Some(139), b"139".to_vec()),
+            (Some(138), marked("")),
+            (Some(1), marked("")),
+            (None, marked("")),
+        ] {
+            let mut left = said.clone();
+            assert_eq!(signal_of(code, &mut left), None, "{code:?}");
+            assert_eq!(left, said);
+        }
+    }
 
     fn task(words: &[&str]) -> Option<Task> {
         Task::of(words.iter().map(OsString::from))

@@ -41,7 +41,12 @@ impl Client<'_> {
         let mut tries = 0;
         let mut patience = self.patience();
         loop {
-            let status = match ask(self.orchestrator()).await {
+            let stop = self.context().stop.clone();
+            let asked = tokio::select! {
+                asked = ask(self.orchestrator()) => asked,
+                () = stop.cancelled() => return Err(interrupted(true)),
+            };
+            let status = match asked {
                 Ok(answer) => return Ok(answer.into_inner()),
                 Err(status) => status,
             };
@@ -124,14 +129,16 @@ impl Client<'_> {
             patience.told = text;
         }
         tokio::select! {
-            () = self.context().stop.cancelled() => {
-                let what = match patience.may_have_happened {
-                    true => "interrupted; what was asked for may have happened",
-                    false => "interrupted; nothing was done",
-                };
-                Err(CliError::new(what).code(INTERRUPTED))
-            }
+            () = self.context().stop.cancelled() => Err(interrupted(patience.may_have_happened)),
             () = tokio::time::sleep(pause) => Ok(()),
         }
     }
+}
+
+fn interrupted(may_have_happened: bool) -> CliError {
+    let what = match may_have_happened {
+        true => "interrupted; what was asked for may have happened",
+        false => "interrupted; nothing was done",
+    };
+    CliError::new(what).code(INTERRUPTED)
 }

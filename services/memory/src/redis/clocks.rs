@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The clocks of a store's servers may differ by so much without a word.
-pub(super) const STEP_MS: i64 = 1000;
+pub(super) const STEP_MS: i64 = 300;
 
 /// What a server's clock said, and when: it did some time between the question and the answer, so
 /// that a server that answers late is not taken for one whose clock is ahead.

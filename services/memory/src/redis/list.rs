@@ -5,7 +5,9 @@ use super::failure::{Effect, odd};
 use super::inner::Inner;
 use super::keys::{self, PARTITIONS};
 use super::script::{Odd, Reply};
-use crate::port::{PageToken, Quarantine, SessionEntry, SessionPage, SessionStatus, StoreResult};
+use crate::port::{
+    PageToken, Quarantine, SessionEntry, SessionKey, SessionPage, SessionStatus, StoreResult,
+};
 use redis::Value;
 
 /// A place in the order of all sessions: when the session was made, in microseconds, and its
@@ -66,7 +68,9 @@ impl Inner {
         sessions.truncate(max);
         let next = sessions.last().filter(|_| !is_last);
         let next = next.map(|(place, _)| place.token());
-        let sessions = self.entries(sessions).await?;
+        let sessions = self.entries(sessions).await?.into_iter();
+        let sessions = sessions.map(|entry| self.known_aside(namespace, entry));
+        let sessions = sessions.collect();
         Ok(SessionPage { sessions, next })
     }
 
@@ -114,6 +118,16 @@ impl Inner {
             .filter_map(|(m, answer)| entry(m, answer).transpose());
         let entries: Result<_, Odd> = entries.collect();
         entries.map_err(|error| odd(Effect::Reads, error))
+    }
+
+    /// As far as that could not be written yet.
+    fn known_aside(&self, namespace: &str, entry: SessionEntry) -> SessionEntry {
+        let key = SessionKey::new(namespace, entry.session.as_str());
+        let quarantined = self.servers.witness.set_aside(&key).or(entry.quarantined);
+        SessionEntry {
+            quarantined,
+            ..entry
+        }
     }
 }
 

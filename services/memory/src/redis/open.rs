@@ -142,12 +142,20 @@ async fn locked_out(layout: &Layout, names: &Names) -> Vec<String> {
         let mut nobody = redis::cmd("ZREM");
         nobody.arg(queue).arg("");
         match node.send(&nobody).await {
-            Err(trouble @ Trouble::Failed(_)) => Some(trouble.told(node).to_string()),
+            Err(trouble @ Trouble::Failed(_)) => Some(reason(trouble.told(node))),
             Ok(_) | Err(_) => None,
         }
     });
     let found = futures::future::join_all(tried).await;
     found.into_iter().flatten().collect()
+}
+
+/// What is in the way, without that it is the store that is unavailable.
+fn reason(error: StoreError) -> String {
+    match error {
+        StoreError::Unavailable { reason } => reason,
+        error => error.to_string(),
+    }
 }
 
 /// What servers are found to be when a store is opened.

@@ -36,7 +36,8 @@ impl Inner {
                 handled_through: reply.number()?,
                 title: reply.text()?,
             };
-            let quarantined = Quarantine::of_number(reply.int()?);
+            let stored = Quarantine::of_number(reply.int()?);
+            let quarantined = self.servers.witness.set_aside(key).or(stored);
             let accepted_losses = reply.number()?;
             let mut events = Vec::with_capacity(reply.len());
             for place in 0..reply.len() {

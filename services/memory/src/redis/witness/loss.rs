@@ -42,7 +42,10 @@ impl Lost {
     pub(super) fn left(&self) -> String {
         let aside = match &self.refusal {
             None => "it is set aside".to_owned(),
-            Some(why) => format!("it is set aside once the server takes writes ({why})"),
+            Some(why) => format!(
+                "it is set aside once the server takes writes ({why}), which no process of memory \
+                 may be restarted before"
+            ),
         };
         match (self.stored, self.loss) {
             (Stored::Nothing | Stored::Deleted, _) => "nothing is left of it".to_owned(),

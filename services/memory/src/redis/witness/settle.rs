@@ -4,7 +4,7 @@ use super::Witness;
 use super::loss::{Loss, Lost};
 use super::stored::Stored;
 use crate::aside;
-use crate::port::{Quarantine, StoreResult};
+use crate::port::{Quarantine, SessionKey, StoreResult};
 use crate::redis::failure::{is_elsewhere, is_misplaced};
 use crate::redis::keys;
 use crate::redis::node::{Live, Node, Trouble};
@@ -183,6 +183,13 @@ impl Witness {
             // Others before it may be others, too.
             Loss::Overwritten { seq } => self.hub.lost(&it.key, seq.saturating_sub(1), 0),
         }
+    }
+
+    /// What is told of a session that could not be set aside yet, as if it were: nobody is to go on
+    /// from what is left of it, nor from a copy.
+    pub(in crate::redis) fn set_aside(&self, key: &SessionKey) -> Option<Quarantine> {
+        let is_told = self.told().contains(key);
+        is_told.then_some(Quarantine::WritesLost)
     }
 
     fn is_told(&self, it: &Lost) -> bool {

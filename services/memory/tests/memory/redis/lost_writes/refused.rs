@@ -5,7 +5,7 @@ use super::{answered, caught_up, is_told, open, set_aside, watched_over};
 use crate::support::work::{creation, key, transition};
 use cairn_memory::port::*;
 use cairn_testkit::{RedisSentinel, RedisServer};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a server was asked to set a session aside: all scripts that failed.
 fn refusals(server: &RedisServer) -> u64 {
@@ -40,13 +40,16 @@ async fn a_loss_is_told_once_while_the_server_takes_no_writes_and_set_aside_late
     let (a, untouched) = (key("a"), key("untouched"));
     let read = answered(|| store.read(&a, 0, 10)).await.unwrap();
     assert_eq!(read.last_seq, 1);
+    // Or a copy would go on from it.
+    assert_eq!(read.quarantined, Some(Quarantine::WritesLost));
     is_told(&mut follower, 2, 1).await;
     assert_eq!(*store.losses().borrow(), 1);
     let listed = store.list("space", None, 100).await.unwrap();
     assert_eq!(listed.sessions.len(), 2);
+    assert_eq!(set_aside(&store).await, ["a"]);
     answered(|| store.read(&untouched, 0, 10)).await.unwrap();
     // It is tried again and again, in silence; nothing gets past it.
-    let tried = refusals(&servers.replica);
+    let (tried, start) = (refusals(&servers.replica), Instant::now());
     while refusals(&servers.replica) < tried + 3 {
         let written = store.commit(transition("a", "one", 0)).await;
         let Err(StoreError::Unavailable { reason }) = written else {
@@ -56,6 +59,7 @@ async fn a_loss_is_told_once_while_the_server_takes_no_writes_and_set_aside_late
             reason.contains("has lost acknowledged writes"),
             "{reason:?}"
         );
+        assert!(start.elapsed() < Duration::from_secs(60), "it is not tried");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(*store.losses().borrow(), 1);
