@@ -1,6 +1,7 @@
 //! The `cairn` binary: the life of the process, and nothing else.
 
 use cairn::cli::Cli;
+use cairn::ui::screen;
 use cairn::{commands, error};
 use cairn_boot::{Environment, Signals, telemetry};
 use clap::Parser as _;
@@ -29,7 +30,8 @@ fn main() -> ExitCode {
         commands::context(&cli, Environment::from_process(), stop.clone()).and_then(|context| {
             let log = commands::log_config(&cli.command, &context);
             let services = commands::services(&cli.command);
-            let telemetry = telemetry::init(&context.config().telemetry, &log, &services);
+            let (config, beside) = (&context.config().telemetry, || screen::Beside);
+            let telemetry = telemetry::init(config, &log, &services, beside);
             let telemetry = telemetry.map_err(|error| error::CliError::chain(&error))?;
             let runtime = cairn::runtime::runtime()?;
             let code = runtime.block_on(async {

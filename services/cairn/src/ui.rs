@@ -14,6 +14,7 @@ pub mod plans;
 pub mod progress;
 pub mod questions;
 pub mod revisions;
+pub mod screen;
 pub mod style;
 pub mod table;
 #[cfg(test)]

@@ -8,6 +8,9 @@
 
 use cairn_testkit::site::Running;
 use cairn_testkit::{Output, Site};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::fs::File;
+use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -33,6 +36,10 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::shown_on(Stdio::piped(), Stdio::piped())
+    }
+
+    fn shown_on(out: Stdio, err: Stdio) -> Self {
         let site = Site::new(CAIRN);
         site.append("cairn.toml", GATE);
         site.write(
@@ -46,8 +53,9 @@ impl World {
         let run = ["run", "--session", "work", "--plan", "plan.json"];
         let run = site
             .command(&[&run[..], &["--server", &address]].concat())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .envs([("TERM", "xterm"), ("NO_COLOR", "1")])
+            .stdout(out)
+            .stderr(err)
             .spawn()
             .expect("the program can be started");
         let start = Instant::now();
@@ -99,6 +107,45 @@ fn who_loses_sight_of_a_run_is_told_how_to_find_it_again() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("session work is kept"), "{said}");
     assert!(said.contains("watch work"), "{said}");
+}
+
+/// What stands on a terminal is not written over by what moves there.
+#[test]
+fn a_warning_stands_above_the_live_plan() {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&terminal).expect("the terminal is ours");
+    unlockpt(&terminal).expect("and can be opened");
+    let name = ptsname(&terminal, Vec::new()).expect("its name");
+    let screen = || {
+        let name = name.to_str().expect("a path");
+        let file = File::options().read(true).write(true).open(name);
+        Stdio::from(file.expect("the terminal can be opened"))
+    };
+    let mut world = World::shown_on(screen(), screen());
+    let (mut shown, mut terminal) = (Vec::new(), File::from(terminal));
+    let mut shown_until = |is_shown: fn(&str) -> bool| loop {
+        let text = String::from_utf8_lossy(&shown).into_owned();
+        if is_shown(&text) {
+            return text;
+        }
+        let mut part = [0; 4096];
+        let count = terminal.read(&mut part).expect("more is shown");
+        shown.extend_from_slice(&part[..count]);
+    };
+    shown_until(|text| text.contains("→ 1 gate"));
+    world.serving.kill();
+    let text = shown_until(|text| {
+        let (_, below) = text.split_once("waiting for").unwrap_or_default();
+        below.contains("→ 1 gate")
+    });
+    let (before, after) = text.split_once("waiting for").expect("it was seen");
+    // Up over the plan's one line, which is cleared.
+    let line = before.lines().last().unwrap_or_default();
+    assert!(line.starts_with("\u{1b}[1A\r\u{1b}[J2"), "{text:?}");
+    let (_, below) = after.split_once("\r\n").expect("the line's end");
+    assert!(below.trim_start().starts_with("→ 1 gate"), "{text:?}");
+    world.run.kill().expect("it runs");
+    world.run.wait().expect("its end");
 }
 
 #[test]

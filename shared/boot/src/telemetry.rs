@@ -57,24 +57,28 @@ pub struct Telemetry {
 }
 
 /// Sets up logs, panics included, and traces for this process. `services` are the names of those in
-/// it. Metrics are served by a [`MetricsServer`].
+/// it, `writer` is where the lines of the log go. Metrics are served by a [`MetricsServer`].
 ///
 /// Needs no runtime: spans leave on threads of their own, which are there only if there is a
 /// collector. That it cannot be reached is logged once in a while, and holds up nothing.
 ///
 /// # Errors
 /// See [`TelemetryError`].
-pub fn init(
+pub fn init<W>(
     config: &TelemetryConfig,
     log: &LogConfig,
     services: &[&str],
-) -> Result<Telemetry, TelemetryError> {
+    writer: W,
+) -> Result<Telemetry, TelemetryError>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
     let exporting = match config.endpoint() {
         Some(endpoint) => Some(Exporting::start(endpoint, services)?),
         None => None,
     };
     let tracer = exporting.as_ref().map(Exporting::tracer);
-    subscriber(log, std::io::stderr, tracer.clone())?
+    subscriber(log, writer, tracer.clone())?
         .try_init()
         .map_err(TelemetryError::Twice)?;
     logs::log_panics();

@@ -29,9 +29,9 @@ fn spans_reach_the_collector_before_the_process_ends() {
         ..LogConfig::default()
     };
     assert!(!trace::is_recording());
-    let telemetry = telemetry::init(&config, &log, &["memory", "tools"]).unwrap();
+    let telemetry = telemetry::init(&config, &log, &["memory", "tools"], std::io::stderr).unwrap();
     assert!(trace::is_recording() && trace::is_content_wanted());
-    assert!(telemetry::init(&config, &log, &[]).is_err());
+    assert!(telemetry::init(&config, &log, &[], std::io::stderr).is_err());
 
     let run = TraceParent {
         span_id: PARENT.derived_child("run"),

@@ -3,10 +3,10 @@
 
 use super::Client;
 use crate::error::{CliError, INTERRUPTED};
+use crate::ui::screen;
 use cairn_memory::error::{NOT_WRITTEN, OUTCOME_UNKNOWN};
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
 use cairn_rpc::{ErrorKind, Link, RpcError};
-use std::io::Write as _;
 use std::time::Duration;
 use tokio::time::Instant;
 use tonic::{Response, Status};
@@ -121,11 +121,7 @@ impl Client<'_> {
         }
         let text = cairn_rpc::text::escape(&error.to_string()).into_owned();
         if text != patience.told {
-            // Where this cannot be written, nobody is there to read it.
-            let _ = writeln!(
-                std::io::stderr(),
-                "cairn: {text}; it is tried again for {most:?}"
-            );
+            screen::tell(&format!("{text}; it is tried again for {most:?}"));
             patience.told = text;
         }
         tokio::select! {

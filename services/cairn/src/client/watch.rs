@@ -2,6 +2,7 @@
 
 use super::Client;
 use crate::error::{CliError, release_of};
+use crate::ui::screen;
 use crate::ui::text::command;
 use cairn_proto::event::{Event, TextDelta};
 use cairn_proto::orchestrator::{
@@ -10,7 +11,6 @@ use cairn_proto::orchestrator::{
 };
 use cairn_rpc::{ErrorKind, RpcError};
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -295,7 +295,6 @@ impl<'w, 'a> Watch<'w, 'a> {
             ),
             false => "a process works on the store again".to_owned(),
         };
-        // Where this cannot be written, nobody is there to read it.
-        let _ = writeln!(std::io::stderr(), "cairn: {text}");
+        screen::tell(&text);
     }
 }

@@ -2,12 +2,12 @@
 
 use super::plans::size_text;
 use super::progress::{Progress, StepState, StepView};
+use super::screen;
 use super::style::Style;
 use super::time::span;
 use crate::error::CliError;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 use std::time::Instant;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -19,14 +19,9 @@ const NARROWEST: usize = 40;
 const TIME_WIDTH: usize = 7;
 
 /// The display of one run.
-///
-/// A frame is one write: up over the moving part, clear, what stands from now on, the moving part
-/// anew. No line is wider than the terminal, so that a line on the screen is a line here.
 #[derive(Debug)]
 pub struct Live {
     style: Style,
-    /// The moving part as it is on the screen.
-    moving: Vec<String>,
     /// The plan that is shown; 0 while there is none.
     revision: u32,
     /// Steps of it whose end stands already.
@@ -41,7 +36,6 @@ impl Live {
     pub fn new(style: Style) -> Self {
         Self {
             style,
-            moving: Vec::new(),
             revision: 0,
             told: BTreeSet::new(),
             since: BTreeMap::new(),
@@ -57,13 +51,13 @@ impl Live {
         let standing = self.standing(progress);
         let layout = Layout::of(progress);
         let moving = self.moving_part(progress, &layout);
-        self.frame(&standing, moving)
+        Ok(screen::frame(&standing, moving)?)
     }
 
     /// Takes the moving part away.
-    pub fn end(&mut self) {
+    pub fn end(&self) {
         // A terminal that has gone needs no cleaning.
-        let _ = self.frame(&[], Vec::new());
+        let _ = screen::frame(&[], Vec::new());
     }
 
     /// What stands from now on: a plan that is new here, and the steps that have ended since.
@@ -126,26 +120,6 @@ impl Live {
             lines.push(self.style.active("→ another plan is being made"));
         }
         lines
-    }
-
-    fn frame(&mut self, standing: &[String], moving: Vec<String>) -> Result<(), CliError> {
-        if standing.is_empty() && moving == self.moving {
-            return Ok(());
-        }
-        let mut frame = String::new();
-        if !self.moving.is_empty() {
-            // Writing into a String cannot fail.
-            let _ = write!(frame, "\u{1b}[{}A", self.moving.len());
-        }
-        frame.push_str("\r\u{1b}[J");
-        for line in standing.iter().chain(&moving) {
-            frame.push_str(line);
-            frame.push('\n');
-        }
-        self.moving = moving;
-        let mut out = io::stdout().lock();
-        out.write_all(frame.as_bytes())?;
-        Ok(out.flush()?)
     }
 }
 

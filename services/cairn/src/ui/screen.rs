@@ -1,0 +1,77 @@
+//! The terminal, shared by a moving part at its end and by the lines that are written meanwhile.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The moving part as it is on the screen. There is one terminal, as there is one standard output.
+static MOVING: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Writes what stands from now on, and the moving part anew below it. No line may be wider than the
+/// terminal, so that a line on the screen is a line here.
+///
+/// # Errors
+/// The terminal has gone.
+pub fn frame(standing: &[String], moving: Vec<String>) -> io::Result<()> {
+    let mut shown = shown();
+    if standing.is_empty() && moving == *shown {
+        return Ok(());
+    }
+    let frame = cleared(shown.len()) + &lines(standing) + &lines(&moving);
+    *shown = moving;
+    write(&frame)
+}
+
+/// Standard error, whose lines stand above what moves. What is written at once has to be whole lines.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside;
+
+impl Write for Beside {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let shown = shown();
+        let mut err = io::stderr().lock();
+        if shown.is_empty() || !err.is_terminal() {
+            err.write_all(text)?;
+            return Ok(text.len());
+        }
+        // The line counts for more than what moves.
+        let _ = write(&cleared(shown.len()));
+        err.write_all(text)?;
+        let _ = write(&lines(&shown));
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// Writes a message of this program's own beside what moves. Where it cannot be written, nobody is
+/// there to read it.
+pub fn tell(text: &str) {
+    let _ = Beside.write_all(format!("cairn: {text}\n").as_bytes());
+}
+
+fn shown() -> MutexGuard<'static, Vec<String>> {
+    MOVING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What takes a moving part of so many lines off the screen.
+fn cleared(count: usize) -> String {
+    let mut text = String::new();
+    if count > 0 {
+        // Writing into a String cannot fail.
+        let _ = write!(text, "\u{1b}[{count}A");
+    }
+    text + "\r\u{1b}[J"
+}
+
+fn lines(lines: &[String]) -> String {
+    lines.iter().flat_map(|line| [line, "\n"]).collect()
+}
+
+fn write(frame: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(frame.as_bytes())?;
+    out.flush()
+}
