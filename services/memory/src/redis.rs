@@ -211,8 +211,9 @@ impl RedisStore {
 
 impl RedisStore {
     /// What keeps the servers from their work, by the last look: they do not answer, are full, are
-    /// replicas, or their clocks differ by more than a third of a lease. Empty if nothing is known that does. Looked at when calls fail, and then each
-    /// second until it is over. The log tells when that begins and ends.
+    /// replicas, or their clocks differ by more than a third of a lease. Empty if nothing is known that
+    /// does. Looked at when calls fail, and then each second until it is over. The log tells when that
+    /// begins and ends.
     pub fn outages(&self) -> watch::Receiver<Vec<String>> {
         self.inner.servers.lookout.outages()
     }

@@ -57,11 +57,8 @@ pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, 
     {
         return Err(full.clone());
     }
-    if !asked.accepts_loss
-        && !is_there(deps, &child).await?
-        && deps.store.aside(&asked.parent).await? == Some(Aside::WritesLost)
-    {
-        return Err(Aside::not_copied(&asked.parent));
+    if !is_there(deps, &child).await? {
+        lost_nothing(deps, &asked).await?;
     }
     let request = pb::CopyEventsRequest {
         at_seq: whole(deps, &asked).await?,
@@ -71,6 +68,8 @@ pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, 
     if copied.complete {
         return Ok((child, copied.cut_seq));
     }
+    // Also while it was copied.
+    lost_nothing(deps, &asked).await?;
     let completion = completion(deps, &asked, &copied).await?;
     let completed = pb::CopyEventsRequest {
         completion: Some(completion),
@@ -79,6 +78,15 @@ pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, 
     let completed = send(deps, &child, completed).await?;
     drop(admission);
     Ok((child, completed.cut_seq))
+}
+
+/// What the store has lost of the parent was done, and the copy does not know that.
+async fn lost_nothing(deps: &Deps, asked: &Asked) -> Result<(), RpcError> {
+    let parent = &asked.parent;
+    if !asked.accepts_loss && deps.store.aside(parent).await? == Some(Aside::WritesLost) {
+        return Err(Aside::not_copied(parent));
+    }
+    Ok(())
 }
 
 /// The first events of a session are no transition, and each can be the last of a copy. But a run

@@ -122,14 +122,14 @@ impl Servers {
         questions: &[(u16, Cmd)],
         late: Option<Duration>,
     ) -> (Vec<Option<Value>>, Option<(Arc<Node>, Trouble)>) {
-        let asked = layout.nodes().iter().map(|node| async move {
-            let is_there = |(_, (partition, _)): &(usize, &(u16, Cmd))| {
-                Arc::ptr_eq(layout.node(*partition), node)
-            };
-            let own: Vec<_> = questions.iter().enumerate().filter(is_there).collect();
-            if own.is_empty() {
-                return Ok((node, Vec::new()));
-            }
+        let is_at =
+            |node: &Arc<Node>, question: &(u16, Cmd)| Arc::ptr_eq(layout.node(question.0), node);
+        // One that is asked nothing has no answer for which others could be late.
+        let nodes = layout.nodes().iter();
+        let nodes = nodes.filter(|node| questions.iter().any(|question| is_at(node, question)));
+        let asked = nodes.map(|node| async move {
+            let own = questions.iter().enumerate();
+            let own = own.filter(|(_, question)| is_at(node, question));
             let vouched = self.vouched(node).await;
             let vouched = vouched.map_err(|error| (node, Trouble::NotSent(error)))?;
             let mut commands = Pipeline::new();
@@ -176,13 +176,21 @@ impl Servers {
     }
 }
 
-/// What comes of all, in the order in which they end; without those that end so long after the first.
-async fn all_but_late<F: Future>(
+/// What comes of all, in the order in which they end; without those that end so long after the first
+/// answer. One that fails at once, as where nobody listens, is none.
+async fn all_but_late<T, E, F: Future<Output = Result<T, E>>>(
     asked: impl Iterator<Item = F>,
     late: Option<Duration>,
-) -> Vec<F::Output> {
+) -> Vec<Result<T, E>> {
     let mut asked: FuturesUnordered<_> = asked.collect();
-    let mut ended: Vec<_> = asked.next().await.into_iter().collect();
+    let mut ended = Vec::new();
+    while let Some(next) = asked.next().await {
+        let is_answer = next.is_ok();
+        ended.push(next);
+        if is_answer {
+            break;
+        }
+    }
     let rest = async {
         while let Some(next) = asked.next().await {
             ended.push(next);
@@ -204,12 +212,18 @@ mod tests {
     async fn the_first_is_waited_for_and_who_is_late_after_that_is_not() {
         let after = |seconds: u64| async move {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
-            seconds
+            if seconds < 5 {
+                Err(seconds)
+            } else {
+                Ok(seconds)
+            }
         };
-        let asked = || [9, 20, 12, 10].into_iter().map(after);
+        let asked = || [9, 20, 12, 1, 10].into_iter().map(after);
         let all = all_but_late(asked(), None).await;
-        assert_eq!(all, [9, 10, 12, 20]);
+        assert_eq!(all, [Err(1), Ok(9), Ok(10), Ok(12), Ok(20)]);
         let soon = all_but_late(asked(), Some(Duration::from_secs(2))).await;
-        assert_eq!(soon, [9, 10]);
+        assert_eq!(soon, [Err(1), Ok(9), Ok(10)]);
+        let failed = all_but_late([1, 4].into_iter().map(after), Some(Duration::ZERO)).await;
+        assert_eq!(failed, [Err(1), Err(4)]);
     }
 }

@@ -23,17 +23,22 @@ async fn send(
     Ok(forked?.into_inner())
 }
 
+/// As whoever finds that the store has lost something of the session.
+async fn set_aside(world: &World, session: &str) {
+    let aside = memory_pb::SetAsideRequest {
+        session: session.to_owned(),
+        accepted_losses: Some(0),
+    };
+    let mut ownership = world.ownership.clone();
+    ownership.set_aside(for_tenant(aside)).await.unwrap();
+}
+
 /// What the store has lost of the parent was done, and the copy would do it again.
 #[tokio::test(start_paused = true)]
 async fn a_session_that_lost_writes_is_copied_only_if_that_is_accepted() {
     let world = World::new().await;
     let parent = world.start(chain(vec![model_step("think")])).await;
-    let aside = memory_pb::SetAsideRequest {
-        session: parent.clone(),
-        accepted_losses: Some(0),
-    };
-    let mut ownership = world.ownership.clone();
-    ownership.set_aside(for_tenant(aside)).await.unwrap();
+    set_aside(&world, &parent).await;
     let aware = pb::ForkSessionRequest {
         accept_loss: true,
         ..fork(&world, &parent)
@@ -51,6 +56,21 @@ async fn a_session_that_lost_writes_is_copied_only_if_that_is_accepted() {
     let copied = send(&world, &aware).await.unwrap();
     // Whoever repeats it gets what there is.
     assert_eq!(send(&world, &unaware(false)).await.unwrap(), copied);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_loses_writes_while_it_is_copied_is_not_copied_either() {
+    let world = World::new().await;
+    let parent = world.start(chain(vec![model_step("think")])).await;
+    let mut copying = world.faults.hold_answer("CopyEvents");
+    let request = fork(&world, &parent);
+    let lose = async {
+        copying.reached().await;
+        set_aside(&world, &parent).await;
+        copying.release();
+    };
+    let (refused, ()) = tokio::join!(send(&world, &request), lose);
+    assert_eq!(refused.unwrap_err().reason_name(), "WRITES_LOST");
 }
 
 /// The run of a child goes on by itself, in its own name; the parent's goes on meanwhile.
