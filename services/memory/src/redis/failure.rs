@@ -23,6 +23,14 @@ pub(super) fn unreachable(server: &Endpoint, error: &RedisError) -> StoreError {
             error.code().unwrap_or("no code")
         ));
     }
+    if matches!(
+        error.kind(),
+        ErrorKind::Parse | ErrorKind::UnexpectedReturnType
+    ) {
+        return StoreError::unavailable(format!(
+            "{server} answers what no Redis server would: something else listens there"
+        ));
+    }
     let hint = match (is_tls, error.is_connection_refusal()) {
         (_, true) => "",
         // Who does not speak TLS waits for more, and who does hangs up on whoever does not.

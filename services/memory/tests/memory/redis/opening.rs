@@ -9,6 +9,7 @@ use cairn_testkit::RedisServer;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt as _;
 
 async fn open(config: &RedisConfig) -> Result<RedisStore, OpenError> {
     RedisStore::open(config, RedisOptions::default()).await
@@ -108,6 +109,25 @@ async fn a_server_of_another_kind_is_told() {
         assert!(refused.contains(says), "{refused}");
         assert!(refused.contains("store.redis.mode"), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn what_is_no_redis_is_told_as_that() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let answer = b"HTTP/1.1 400 Bad Request\r\n\r\n<html>";
+            connection.write_all(answer).await.unwrap();
+        }
+    });
+    let config = RedisConfig::standalone(format!("redis://127.0.0.1:{port}"));
+    let refused = open(&config).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("something else listens there"),
+        "{refused}"
+    );
+    assert_eq!(refused.lines().count(), 1, "{refused}");
 }
 
 /// What is configured reaches the store, also from a runtime with one thread.
