@@ -1,5 +1,6 @@
 //! What can be set.
 
+use crate::commands::digest;
 use cairn_engine::command::RunLimits;
 use std::time::Duration;
 
@@ -65,10 +66,33 @@ impl Config {
         u32::try_from(self.lease.as_millis()).unwrap_or(u32::MAX)
     }
 
-    /// Tells this process's transitions from others', in few bytes: the end of its name is chance.
-    pub(crate) fn owner_mark(&self) -> &str {
-        const LENGTH: usize = 16;
-        let start = self.owner.char_indices().rev().nth(LENGTH - 1);
-        start.map_or(&self.owner, |(start, _)| &self.owner[start..])
+    /// Tells this process's transitions from others', in few bytes whatever its name is.
+    pub(crate) fn owner_mark(&self) -> String {
+        const LENGTH: usize = 8;
+        let digest = digest(&[self.owner.as_bytes()]);
+        digest[..LENGTH]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_have_marks_of_their_own() {
+        let mark = |owner: &str| {
+            let owner = owner.to_owned();
+            Config {
+                owner,
+                ..Config::default()
+            }
+            .owner_mark()
+        };
+        let [one, other] = ["pod-0.cairn.svc.local", "pod-1.cairn.svc.local"].map(mark);
+        assert_ne!(one, other);
+        assert_eq!((one.len(), mark("").len()), (16, 16));
     }
 }

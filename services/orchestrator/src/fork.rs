@@ -52,12 +52,10 @@ pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, 
         true => admit(deps, None).await,
         false => admit_idle(deps).await,
     };
-    if let Admission::OnlyRepeats(full) = &admission
-        && !is_there(deps, &child).await?
-    {
-        return Err(full.clone());
-    }
     if !is_there(deps, &child).await? {
+        if let Admission::OnlyRepeats(full) = &admission {
+            return Err(full.clone());
+        }
         lost_nothing(deps, &asked).await?;
     }
     let request = pb::CopyEventsRequest {

@@ -8,12 +8,12 @@
 //! refusal is a certain answer: nothing was done.
 //!
 //! The bound holds as long as this process's monotonic clock runs, also while the machine sleeps
-//! (see [`BootClock`]). It cannot cover a process that is frozen *after* the gate has answered and
+//! (see [`BootClock`](cairn_rpc::BootClock)). It cannot cover a process that is frozen *after* the gate has answered and
 //! before the tool's first system call.
 
 mod clock;
 
-pub use clock::{BootClock, BoxError, Monotonic, Refresher, StoreClock, StoreTime};
+pub use clock::{BoxError, Refresher, StoreClock, StoreTime};
 
 use crate::error::ToolError;
 use std::sync::Arc;

@@ -7,9 +7,9 @@ use crate::registry::{Entry, ToolRegistry, unknown};
 use crate::schema;
 use crate::text;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
-use cairn_rpc::TraceParent;
 use cairn_rpc::metrics::{self, counter, histogram};
 use cairn_rpc::trace::{TARGET, is_content_wanted};
+use cairn_rpc::{BootClock, Monotonic as _, TraceParent};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -259,11 +259,12 @@ async fn attempt(
     // As late as possible: the task may have waited for its turn.
     call.permit.check()?;
     let spec = tool.spec();
-    let began = Instant::now();
+    // As whoever else looks at the limit.
+    let end = BootClock.now() + spec.time_limit;
     let mut work = tool.call(&call);
     match tokio::time::timeout(spec.time_limit, &mut work).await {
         // Somebody else may have seen to the limit first.
-        Ok(Err(ToolError::ExecutionFailed(_))) if began.elapsed() >= spec.time_limit => {
+        Ok(Err(ToolError::ExecutionFailed(_))) if BootClock.now() >= end => {
             return Err(timed_out(spec));
         }
         Ok(result) => return result,

@@ -7,7 +7,7 @@
 //! to be told that it is enough. Then it ends the program's process group, in which it is not itself.
 //! It can do nothing about what leaves that group, or about a SIGKILL that is meant for it alone.
 
-use crate::gate::{BootClock, Monotonic as _};
+use cairn_rpc::{BootClock, Monotonic as _};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, kill_process_group};
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -55,14 +55,13 @@ impl Supervisor {
         Ok(Self { program })
     }
 
-    /// A command line that ends with the program, and to which its arguments are added.
+    /// A command line that ends with the program, and to which its arguments are added. The time begins
+    /// now.
     pub(crate) fn command(&self, time_limit: Duration, program: &str) -> Command {
         let mut command = Command::new(&self.program);
         let parent = getpid().as_raw_nonzero().to_string();
-        let limit_ms = time_limit.as_millis().to_string();
-        command
-            .arg0("cairn")
-            .args([WORD, &parent, &limit_ms, program]);
+        let end = (BootClock.now() + time_limit).as_millis().to_string();
+        command.arg0("cairn").args([WORD, &parent, &end, program]);
         command
     }
 }
@@ -79,7 +78,8 @@ pub(crate) fn end(supervising: Pid) {
 struct Task {
     /// The service.
     parent: Option<Pid>,
-    time_limit: Duration,
+    /// When the program has to be over, by [`BootClock`], which is one for all processes.
+    end: Duration,
     /// The program and its arguments.
     argv: Vec<OsString>,
 }
@@ -93,13 +93,14 @@ impl Task {
         }
         let mut number = || arguments.next()?.into_string().ok();
         let parent = Pid::from_raw(number()?.parse().ok()?);
-        let time_limit = Duration::from_millis(number()?.parse().ok()?);
+        let end = Duration::from_millis(number()?.parse().ok()?);
         let argv: Vec<_> = arguments.collect();
-        (!argv.is_empty()).then_some(Self {
-            parent,
-            time_limit,
-            argv,
-        })
+        (!argv.is_empty()).then_some(Self { parent, end, argv })
+    }
+
+    /// Whether the program has to end: nobody waits for it any more, or its time is up.
+    fn is_over(&self) -> bool {
+        getppid() != self.parent || BootClock.now() >= self.end
     }
 }
 
@@ -124,28 +125,34 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> 
 }
 
 async fn carry_out(task: &Task) -> std::io::Result<ExitStatus> {
-    let end = BootClock.now() + task.time_limit;
     // What is sent to all is the program's to answer, which has none of these handlers.
     let _deaf = deaf()?;
     let mut stop = signal(SignalKind::user_defined1())?;
+    if task.is_over() {
+        // This process may have been frozen, too, and somebody may have been told that nothing runs.
+        return Err(std::io::Error::other("its time is over"));
+    }
     let mut program = Command::new(&task.argv[0]);
     let mut program = program.args(&task.argv[1..]).process_group(0).spawn()?;
     let group = program.id().and_then(|id| i32::try_from(id).ok());
     let group = group.and_then(Pid::from_raw);
-    let status = loop {
-        let left = end.saturating_sub(BootClock.now());
-        if getppid() != task.parent || left.is_zero() {
-            end_all(group);
-        }
+    let ended = loop {
+        let pause = match task.is_over() {
+            true => {
+                end_all(group);
+                LOOK
+            }
+            false => task.end.saturating_sub(BootClock.now()).min(LOOK),
+        };
         tokio::select! {
-            status = program.wait() => break status?,
+            ended = program.wait() => break ended,
             _ = stop.recv() => end_all(group),
-            () = tokio::time::sleep(left.clamp(Duration::from_millis(1), LOOK)) => {}
+            () = tokio::time::sleep(pause) => {}
         }
     };
     // What it has left behind.
     end_all(group);
-    Ok(status)
+    ended
 }
 
 /// As long as these are kept, signals by which processes are told to stop change nothing.
@@ -231,7 +238,7 @@ mod tests {
         }
         let want = Task {
             parent: Pid::from_raw(7),
-            time_limit: Duration::from_secs(2),
+            end: Duration::from_secs(2),
             argv: vec!["sh".into(), "-c".into(), "true".into()],
         };
         let words = ["cairn", WORD, "7", "2000", "sh", "-c", "true"];

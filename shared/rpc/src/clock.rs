@@ -35,6 +35,31 @@ impl Clock for SystemClock {
     }
 }
 
+/// A clock that only goes forward.
+pub trait Monotonic: Send + Sync + 'static {
+    /// Time since some fixed moment. Must go on while the machine sleeps.
+    fn now(&self) -> Duration;
+}
+
+/// The system's clock since it was started. Where the system has such a clock it goes on while the
+/// machine sleeps, which `std::time::Instant` does not.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BootClock;
+
+impl Monotonic for BootClock {
+    fn now(&self) -> Duration {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let clock = rustix::time::ClockId::Boottime;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let clock = rustix::time::ClockId::Monotonic;
+        let time = rustix::time::clock_gettime(clock);
+        Duration::new(
+            u64::try_from(time.tv_sec).unwrap_or_default(),
+            u32::try_from(time.tv_nsec).unwrap_or_default(),
+        )
+    }
+}
+
 /// A clock that stands still until it is moved: for tests.
 #[derive(Debug)]
 pub struct ManualClock {

@@ -15,7 +15,7 @@
 //! | [`mod@identity`] | [`Namespace`], [`Identity`], [`Authenticate`]: who calls |
 //! | [`id`] | checks of ids and texts from clients |
 //! | [`mod@deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
-//! | [`clock`] | [`Clock`], [`SystemClock`], [`ManualClock`]: time as a parameter |
+//! | [`clock`] | [`Clock`], [`SystemClock`], [`ManualClock`], [`Monotonic`], [`BootClock`]: time as a parameter |
 //! | [`text`] | escaping of untrusted text |
 //! | [`trace`] | [`TraceParent`]: the trace that a call belongs to; spans under it |
 //! | [`metrics`] | names of the metrics, labels that stay few |
@@ -35,7 +35,7 @@ pub mod text;
 pub mod trace;
 
 pub use address::{Address, AddressError};
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{BootClock, Clock, ManualClock, Monotonic, SystemClock};
 pub use deadline::{Deadline, Deadlines, deadline};
 pub use error::{ErrorKind, FieldViolation, RpcError};
 pub use forward::Forward;

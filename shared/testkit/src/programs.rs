@@ -1,6 +1,6 @@
 //! Programs that outlive the process that started them.
 //!
-//! A tool's program goes on when `cairn` is killed, and on a busy machine it may act long after.
+//! A tool's program is ended soon after `cairn` is killed, and on a busy machine it may act before.
 //! Whoever is to say what such a call did has to wait for its end first.
 
 use std::path::Path;

@@ -27,8 +27,8 @@ struct Patience {
 
 impl Client<'_> {
     /// Asks, and asks whoever holds the store then if the connection breaks, and again when a server
-    /// that is full may have room, or its store answer. Only for questions that may be repeated: reads, and changes that
-    /// carry the same request id each time.
+    /// that is full may have room, or its store answer. Only for questions that may be repeated: reads,
+    /// and changes that carry the same request id each time.
     ///
     /// # Errors
     /// The service's, its services stay out of reach, or it stays full or without its store for too
@@ -65,8 +65,8 @@ impl Client<'_> {
         }
     }
 
-    /// Asks again when a server that is full may have room, or its store answer. For the same
-    /// questions.
+    /// Asks again when a server that is full may have room, or its store answer; and where a
+    /// connection breaks another that may answer. For the same questions.
     ///
     /// # Errors
     /// The service's, or it stays full or without its store for too long.
@@ -76,11 +76,17 @@ impl Client<'_> {
         A: Future<Output = Result<Response<T>, Status>>,
     {
         let mut patience = self.patience();
+        let mut tries = 0;
         loop {
             let error = match ask(self.orchestrator()).await {
                 Ok(answer) => return Ok(answer.into_inner()),
                 Err(status) => RpcError::from_status(&status),
             };
+            tries += 1;
+            let broke = error.reason_name() == Link::BROKEN && self.attached().is_remote();
+            if broke && tries < MOST_TRIES {
+                continue;
+            }
             if !self.may_be_later(&error) {
                 return Err(error.into());
             }

@@ -133,9 +133,8 @@ fn unaware(context: &Context, error: CliError, session: &str) -> CliError {
         return error;
     }
     let log = command(context, &format!("log {session}"));
-    let fork = command(context, &format!("fork {session} --accept-loss"));
     error.hint(format!(
-        "see what the store still has: {log}\nto copy it all the same: {fork}"
+        "see what the store still has: {log}\nto copy it all the same, add --accept-loss"
     ))
 }
 

@@ -28,12 +28,13 @@ pub struct Beside;
 
 impl Write for Beside {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        let shown = shown();
-        let mut err = io::stderr().lock();
-        if shown.is_empty() || !err.is_terminal() {
+        let mut err = io::stderr();
+        // Who writes elsewhere does not wait for a terminal that somebody has stopped.
+        let shown = err.is_terminal().then(shown);
+        let Some(shown) = shown.filter(|shown| !shown.is_empty()) else {
             err.write_all(text)?;
             return Ok(text.len());
-        }
+        };
         // The line counts for more than what moves.
         let _ = write(&cleared(shown.len()));
         err.write_all(text)?;

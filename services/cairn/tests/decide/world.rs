@@ -31,8 +31,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The tool may run for so long; nobody believes it dead before, for it may outlive the server
-    /// that started it.
+    /// The tool may run for so long; nobody believes it dead before, whatever became of the server that
+    /// started it.
     pub(crate) fn with_limit(limit: Duration, store: TestStore) -> Self {
         let site = Site::new(CAIRN);
         let limit = format!("time_limit_ms = {}\n", limit.as_millis());

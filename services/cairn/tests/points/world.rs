@@ -187,7 +187,7 @@ impl World {
         self.place.keep_serving();
     }
 
-    /// As `kill -9` does. Programs of tools that were under way may go on.
+    /// As `kill -9` does. Programs of tools that were under way may go on for a moment.
     pub(crate) fn kill_server(&mut self) {
         self.place.kill_server();
     }

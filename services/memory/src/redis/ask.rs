@@ -12,8 +12,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Where one server's answer can do without another's, those that are late are not waited for any
-/// longer than this once somebody has answered.
-const LATE: Duration = Duration::from_millis(300);
+/// longer than this once somebody has answered: where somebody waits who is to get an answer soon.
+pub(super) const LATE: Duration = Duration::from_millis(300);
+
+/// The same where it is about work that is to be found: a server that is slow has some, too.
+pub(super) const VERY_LATE: Duration = Duration::from_secs(1);
 
 /// A server's answer, and when it was asked and answered, counted from when all were.
 pub(super) struct Answered {
@@ -36,14 +39,15 @@ impl Servers {
         }
     }
 
-    /// The same, where one server's part can do without those of others that do not answer, or are
+    /// The same, where one server's part can do without those of others that do not answer, or are so
     /// late.
     pub(super) async fn ask_some(
         &self,
+        late: Duration,
         questions: impl IntoIterator<Item = (u16, Cmd)>,
     ) -> StoreResult<Vec<Option<Value>>> {
         let questions = questions.into_iter().collect();
-        let (answers, error) = self.ask(questions, Some(LATE)).await?;
+        let (answers, error) = self.ask(questions, Some(late)).await?;
         match error {
             Some(error) if answers.iter().all(Option::is_none) => Err(error),
             _ => Ok(answers),
@@ -75,13 +79,21 @@ impl Servers {
                 Err((node, trouble)) => failure = Some(self.lost(node, trouble)),
             }
         }
-        if failure.is_some() {
-            self.lookout.call_failed();
+        if answers.len() < layout.nodes().len() {
+            self.missed(&layout);
         }
         match failure {
             Some(error) if answers.is_empty() => Err(error),
             _ => Ok(answers),
         }
+    }
+
+    /// Somebody has not answered, or not yet: it is looked for, since others may have its part by now.
+    fn missed(&self, layout: &Arc<Layout>) {
+        if self.is_known(layout) {
+            self.stale();
+        }
+        self.lookout.call_failed();
     }
 
     async fn ask(
@@ -104,8 +116,8 @@ impl Servers {
                 }
                 failure => {
                     let error = failure.map(|(node, trouble)| self.lost(&node, trouble));
-                    if error.is_some() {
-                        self.lookout.call_failed();
+                    if answers.iter().any(Option::is_none) {
+                        self.missed(&layout);
                     }
                     return Ok((answers, error));
                 }

@@ -4,6 +4,7 @@
 mod only;
 mod take;
 
+use super::ask::{LATE, VERY_LATE};
 use super::failure::{Effect, odd};
 use super::inner::{Inner, score};
 use super::keys::{self, PARTITIONS};
@@ -101,8 +102,8 @@ impl Inner {
         }
     }
 
-    /// See [`Store::queued`](crate::port::Store::queued). What a server has that does not answer is
-    /// left out.
+    /// See [`Store::queued`](crate::port::Store::queued). What a server has that does not answer, or
+    /// is late, is left out.
     pub(super) async fn queued(&self) -> StoreResult<u64> {
         let now = self.now().await?;
         let count = |partition: u16, queue: String| {
@@ -114,7 +115,7 @@ impl Inner {
             let names = self.names.partition(number);
             [count(number, names.leases()), count(number, names.due())]
         });
-        let counts = self.servers.ask_some(counts).await?;
+        let counts = self.servers.ask_some(LATE, counts).await?;
         let counts = counts.iter().flatten().map(score).sum::<Result<i64, _>>();
         let count = counts.map_err(|error| odd(Effect::Reads, error))?;
         Ok(u64::try_from(count).unwrap_or_default())
@@ -131,7 +132,7 @@ impl Inner {
             let names = self.names.partition(number);
             [first(number, names.leases()), first(number, names.due())]
         });
-        let firsts = self.servers.ask_some(questions);
+        let firsts = self.servers.ask_some(VERY_LATE, questions);
         let ((now, apart), firsts) = try_join(self.now_there(), firsts).await?;
         // Who wants only news gets them.
         if request.max_sessions > 0 {
@@ -264,7 +265,7 @@ impl Inner {
             cmd.arg("WITHSCORES");
             (number, cmd)
         });
-        let answers = self.servers.ask_some(questions).await?;
+        let answers = self.servers.ask_some(VERY_LATE, questions).await?;
         let mut candidates = Vec::new();
         for (&partition, answer) in partitions.iter().zip(answers) {
             let members = answer.map_or(Ok(Vec::new()), scored);
@@ -303,7 +304,7 @@ impl Inner {
             cmd.arg(names.hash()).arg(&["ow", "cmd", "hnd"]);
             (names.partition.number, cmd)
         });
-        let Ok(answers) = self.servers.ask_some(questions).await else {
+        let Ok(answers) = self.servers.ask_some(VERY_LATE, questions).await else {
             return Vec::new();
         };
         let waits = |answer: Value| {

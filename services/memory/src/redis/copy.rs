@@ -5,6 +5,7 @@
 //! completing it renames them.
 
 use super::answer::Status;
+use super::ask::VERY_LATE;
 use super::claim::scored;
 use super::failure::{Effect, odd};
 use super::inner::Inner;
@@ -266,7 +267,7 @@ impl Inner {
                 .arg("WITHSCORES");
             (number, cmd)
         });
-        let answers = self.servers.ask_some(questions).await?;
+        let answers = self.servers.ask_some(VERY_LATE, questions).await?;
         let mut dropped = 0;
         for (number, answer) in (0..PARTITIONS).zip(answers) {
             let members = answer.map_or(Ok(Vec::new()), scored);

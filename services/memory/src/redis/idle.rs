@@ -5,6 +5,7 @@
 //! do not touch them. A look moves a session on to what its hash says by then, and behind those
 //! that were not named yet.
 
+use super::ask::VERY_LATE;
 use super::claim::scored;
 use super::failure::{Effect, odd};
 use super::inner::Inner;
@@ -48,7 +49,7 @@ impl Inner {
             let ending = first(number, names.ending(), now.to_string());
             [Some(ending), resting].into_iter().flatten()
         });
-        let answers = self.servers.ask_some(questions).await?;
+        let answers = self.servers.ask_some(VERY_LATE, questions).await?;
         let sets = 1 + usize::from(before.is_some());
         let mut candidates = Vec::new();
         for (answers, partition) in answers.chunks(sets).zip(0..PARTITIONS) {

@@ -123,7 +123,7 @@ impl Inner {
     /// As far as that could not be written yet.
     fn known_aside(&self, namespace: &str, entry: SessionEntry) -> SessionEntry {
         let key = SessionKey::new(namespace, entry.session.as_str());
-        let quarantined = self.servers.witness.set_aside(&key).or(entry.quarantined);
+        let quarantined = self.servers.witness.known_loss(&key).or(entry.quarantined);
         SessionEntry {
             quarantined,
             ..entry

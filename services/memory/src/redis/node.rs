@@ -4,6 +4,7 @@ use super::address::Endpoint;
 use super::failure::{Effect, failed, is_elsewhere, is_misplaced, unreachable};
 use super::witness::{Checked, Look};
 use crate::port::{StoreError, StoreResult};
+use cairn_rpc::{BootClock, Monotonic as _};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, PushKind, RedisError, Value};
 use std::fmt;
@@ -95,17 +96,29 @@ pub(super) struct Live {
     connection: MultiplexedConnection,
     is_alive: Arc<AtomicBool>,
     /// What of the server was held against what is known, unless it is doubted.
-    checked: Arc<Mutex<Option<Arc<Checked>>>>,
+    voucher: Arc<Mutex<Option<Voucher>>>,
+}
+
+/// What of a server was held against what is known.
+struct Voucher {
+    checked: Arc<Checked>,
+    /// Until when it is the same server for sure, by [`BootClock`]; for ever if it does not tell. A
+    /// server can become a replica and then a master again, with less than it had, while its
+    /// connections stay and this process sleeps.
+    until: Option<Duration>,
 }
 
 impl Live {
     /// What of the server was vouched for.
     pub(super) fn checked(&self) -> Option<Arc<Checked>> {
-        self.slot().clone()
+        let slot = self.slot();
+        let voucher = slot.as_ref()?;
+        let holds = voucher.until.is_none_or(|until| BootClock.now() < until);
+        holds.then(|| voucher.checked.clone())
     }
 
-    fn slot(&self) -> MutexGuard<'_, Option<Arc<Checked>>> {
-        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slot(&self) -> MutexGuard<'_, Option<Voucher>> {
+        self.voucher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -218,13 +231,20 @@ impl Node {
         self.doubt();
     }
 
-    /// Vouches for a connection, unless the server was doubted since that was asked last.
-    pub(super) fn vouch(&self, live: &Live, checked: &Arc<Checked>) -> bool {
+    /// Vouches for a connection, for as long as that holds, unless the server was doubted since that was
+    /// asked last.
+    pub(super) fn vouch(
+        &self,
+        live: &Live,
+        checked: &Arc<Checked>,
+        until: Option<Duration>,
+    ) -> bool {
         // No doubt can come in between.
         let _slot = self.live_slot();
         let is_doubted = self.is_doubted.load(Ordering::Acquire);
         if !is_doubted {
-            *live.slot() = Some(checked.clone());
+            let checked = checked.clone();
+            *live.slot() = Some(Voucher { checked, until });
         }
         !is_doubted
     }
@@ -274,7 +294,7 @@ impl Node {
         Ok(Live {
             connection,
             is_alive,
-            checked: Arc::default(),
+            voucher: Arc::default(),
         })
     }
 

@@ -37,7 +37,7 @@ impl Inner {
                 title: reply.text()?,
             };
             let stored = Quarantine::of_number(reply.int()?);
-            let quarantined = self.servers.witness.set_aside(key).or(stored);
+            let quarantined = self.servers.witness.known_loss(key).or(stored);
             let accepted_losses = reply.number()?;
             let mut events = Vec::with_capacity(reply.len());
             for place in 0..reply.len() {

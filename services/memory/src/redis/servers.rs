@@ -8,6 +8,7 @@ use super::script::{Call, Clock, Reply, is_unknown};
 use super::time::Time;
 use super::witness::{Checked, Look, Standing, Witness};
 use crate::port::{StoreError, StoreResult};
+use cairn_rpc::{BootClock, Monotonic as _};
 use futures::future::join_all;
 use redis::{Cmd, RedisError, Value};
 use std::fmt;
@@ -28,6 +29,10 @@ pub(super) const MOVING: Duration = Duration::from_millis(20);
 
 /// Before a server is held once more against what is known of keys that were being moved.
 const CHECK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A server that has lost something while its connections stayed was a replica meanwhile, and got
+/// another's data. That takes longer than this.
+const VOUCHED_FOR: Duration = Duration::from_millis(500);
 
 /// After a search in vain calls go where they went before, and the next search comes later.
 const SEARCH_AGAIN: Duration = Duration::from_millis(250);
@@ -119,7 +124,7 @@ impl Servers {
         permit.map_err(|_| StoreError::closed())
     }
 
-    /// How often a server was vouched for. While that stays the same, all answers were of the same
+    /// How often a server was held against what is known. While that stays the same, all answers were of the same
     /// servers with the same history, and none of them went back.
     pub(super) fn vouched_times(&self) -> u64 {
         self.vouched_times.load(Ordering::Acquire)
@@ -161,6 +166,15 @@ impl Servers {
     pub(super) fn stale(&self) {
         if self.plan.can_change() {
             self.is_stale.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The same, if that server is one of them: what was asked of one that another has taken the place
+    /// of may fail long after that is known, and somebody may still tell the old parts.
+    fn stale_by(&self, node: &Node) {
+        let layout = self.known();
+        if layout.nodes().iter().any(|it| std::ptr::eq(&**it, node)) {
+            self.stale();
         }
     }
 
@@ -208,7 +222,7 @@ impl Servers {
                 }
                 Err(trouble @ Trouble::Unchecked(_)) => return Err(trouble.told(&node)),
                 Err(Trouble::NotSent(error)) => {
-                    self.stale();
+                    self.stale_by(&node);
                     return Err(error);
                 }
                 Err(Trouble::Failed(error)) => error,
@@ -274,6 +288,7 @@ impl Servers {
             return Ok(vouched);
         }
         loop {
+            let asked = BootClock.now();
             let standing = Standing::of(node, &live).await?;
             if !standing.is_master {
                 // Another may be, and what this one had may become another's.
@@ -290,19 +305,20 @@ impl Servers {
                 Some(same) if !is_doubted => same.checked,
                 same => {
                     let checked = self.check(node, &live).await?;
+                    self.vouched_times.fetch_add(1, Ordering::AcqRel);
                     if same.is_none() {
                         self.lookout.look_soon();
                     }
                     checked
                 }
             };
+            let until = standing.lineage.as_ref().map(|_| asked + VOUCHED_FOR);
             *history = Some(History {
                 lineage: standing.lineage,
                 checked: checked.clone(),
             });
-            self.vouched_times.fetch_add(1, Ordering::AcqRel);
             // A doubt that came meanwhile may be about what was not looked at.
-            if node.vouch(&live, &checked) {
+            if node.vouch(&live, &checked, until) {
                 let checked = Some(checked);
                 return Ok(Vouched { live, checked });
             }
@@ -358,7 +374,7 @@ impl Servers {
             node.doubt();
         }
         if is_misplaced(error) || error.is_io_error() {
-            self.stale();
+            self.stale_by(node);
         }
         failed(&node.name(), error, effect)
     }
@@ -366,7 +382,7 @@ impl Servers {
     pub(super) fn lost(&self, node: &Node, trouble: Trouble) -> StoreError {
         match trouble {
             Trouble::NotSent(error) => {
-                self.stale();
+                self.stale_by(node);
                 error
             }
             Trouble::Failed(error) => self.told(node, &error, Effect::Reads),

@@ -32,7 +32,7 @@ use crate::fingerprint::Fingerprint;
 use crate::hub::Hub;
 use crate::port::SessionKey;
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -65,8 +65,9 @@ pub(super) struct Witness {
     hub: Arc<Hub>,
     partitions: Vec<Mutex<Marks>>,
     losses: watch::Sender<u64>,
-    /// Sessions whose losses were told, and which could not be set aside yet.
-    told: Mutex<HashSet<SessionKey>>,
+    /// Sessions whose losses were told, and which could not be set aside yet; with what was known of
+    /// them. Whatever is seen of them since says nothing of what is lost.
+    told: Mutex<HashMap<SessionKey, Mark>>,
 }
 
 /// The sessions of a partition, by member; those that were not answered about for long are
@@ -112,7 +113,7 @@ impl Witness {
         self.losses.subscribe()
     }
 
-    fn told(&self) -> MutexGuard<'_, HashSet<SessionKey>> {
+    fn told(&self) -> MutexGuard<'_, HashMap<SessionKey, Mark>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,5 +1,6 @@
 use super::*;
 use async_trait::async_trait;
+use cairn_rpc::{BootClock, Monotonic};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -113,7 +113,7 @@ pub const METRICS: &[Metric] = &[
     ),
     gauge(
         STORE_WRITABLE,
-        "Whether the store takes writes, as far as is known: 1 or 0.",
+        "Whether the store takes writes and its sessions can be claimed, as far as is known: 1 or 0.",
     ),
     counter(
         SESSIONS_SET_ASIDE,

@@ -2,6 +2,7 @@
 
 use super::{Hints, Order, locked};
 use crate::port::{StoreError, StoreResult};
+use crate::redis::ask::VERY_LATE;
 use crate::redis::layout::Layout;
 use crate::redis::script::Reply;
 use redis::aio::MultiplexedConnection;
@@ -228,7 +229,7 @@ impl Ear {
             cmd.arg(names.hash()).arg(&["seq", "del"]);
             (names.partition.number, cmd)
         });
-        let answers = self.hints.servers.ask_some(questions).await?;
+        let answers = self.hints.servers.ask_some(VERY_LATE, questions).await?;
         for (key, answer) in followed.iter().zip(answers) {
             let Some(Ok(mut fields)) = answer.map(Reply::new) else {
                 continue;

@@ -5,9 +5,12 @@ local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'q', 'qw', 'al')
 local bad = refused(s[1], s[2])
 if bad then return bad end
 if ARGV[2] ~= '' and accepted(s[5]) > tonumber(ARGV[2]) then return {'ok', -1} end
-redis.call('ZADD', KEYS[4], clock(), ARGV[1])
+-- What takes no memory comes first: a server that is full refuses the first write of a script if that
+-- takes some, and no later one.
+local now = clock()
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZREM', KEYS[3], ARGV[1])
+redis.call('ZADD', KEYS[4], now, ARGV[1])
 redis.call('HSET', KEYS[1], 'q', 1, 'qw', LOST, 'ow', '', 'le', 0)
 local new = 1
 if quarantine(s[3], s[4]) == 2 then new = 0 end

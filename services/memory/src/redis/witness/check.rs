@@ -168,6 +168,9 @@ impl Witness {
                 known.entry(key).or_default().raise(mark);
             }
         }
+        let told = self.told();
+        let told = told.iter().filter(|(key, _)| has(keys::partition(key)));
+        known.extend(told.map(|(key, mark)| (key.clone(), *mark)));
         known.into_iter().collect()
     }
 

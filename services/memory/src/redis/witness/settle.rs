@@ -79,7 +79,7 @@ impl Witness {
         for mut it in lost {
             let is_left = matches!(it.stored, Stored::At(_));
             let answer = is_left.then(|| done.next()).flatten();
-            match answer.map(|answer| answer.map(set_aside)) {
+            match answer.map(|answer| answer.map(parse_set_aside)) {
                 Some(Ok(Some(1))) => aside::tell(&it.key, Quarantine::WritesLost),
                 Some(Ok(Some(-1))) => it.accept(),
                 Some(Err(error)) if is_elsewhere(&error) => {
@@ -187,21 +187,19 @@ impl Witness {
 
     /// What is told of a session that could not be set aside yet, as if it were: nobody is to go on
     /// from what is left of it, nor from a copy.
-    pub(in crate::redis) fn set_aside(&self, key: &SessionKey) -> Option<Quarantine> {
-        let is_told = self.told().contains(key);
+    pub(in crate::redis) fn known_loss(&self, key: &SessionKey) -> Option<Quarantine> {
+        let is_told = self.told().contains_key(key);
         is_told.then_some(Quarantine::WritesLost)
     }
 
     fn is_told(&self, it: &Lost) -> bool {
-        self.told().contains(&it.key)
+        self.told().contains_key(&it.key)
     }
 
     /// What is not set aside yet has to be found again, and is not told again then.
     fn keep_or_forget(&self, it: &Lost) {
         if it.refusal.is_some() {
-            let partition = keys::partition(&it.key);
-            self.saw(partition, &keys::member(&it.key), it.known);
-            self.told().insert(it.key.clone());
+            self.told().insert(it.key.clone(), it.known);
         } else {
             self.forget(keys::partition(&it.key), &keys::member(&it.key));
             self.told().remove(&it.key);
@@ -214,7 +212,7 @@ impl Witness {
         let mut told = self.told();
         if !told.is_empty() {
             let lost: HashSet<_> = lost.iter().map(|it| &it.key).collect();
-            told.retain(|key| !has(keys::partition(key)) || lost.contains(key));
+            told.retain(|key, _| !has(keys::partition(key)) || lost.contains(key));
         }
     }
 
@@ -230,7 +228,7 @@ fn refusal(error: &RedisError) -> String {
 }
 
 /// What the script of that name answers for a session, if it did not refuse.
-fn set_aside(answer: Value) -> Option<i64> {
+fn parse_set_aside(answer: Value) -> Option<i64> {
     let words = Reply::new(answer).and_then(|mut words| Ok((words.text()?, words.int()?)));
     words
         .ok()

@@ -195,7 +195,11 @@ async fn nobody_waits_long_for_a_frozen_server() {
         "{read:?}"
     );
     assert!(
-        matches!(committed, Err(StoreError::Unknown { .. })),
+        // On a busy machine it is asked first whether it is still the same server.
+        matches!(
+            committed,
+            Err(StoreError::Unknown { .. } | StoreError::Unavailable { .. })
+        ),
         "{committed:?}"
     );
     server.thaw();

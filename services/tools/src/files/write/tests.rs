@@ -1,8 +1,9 @@
 use crate::config::Limits;
 use crate::error::ToolError;
-use crate::gate::{BoxError, Gate, Monotonic, StoreClock, StoreTime};
+use crate::gate::{BoxError, Gate, StoreClock, StoreTime};
 use crate::tool::{Call, Output, Tool};
 use async_trait::async_trait;
+use cairn_rpc::Monotonic;
 use serde_json::json;
 use std::fs;
 use std::sync::Arc;

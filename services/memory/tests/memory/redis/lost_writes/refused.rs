@@ -3,8 +3,10 @@
 
 use super::{answered, caught_up, is_told, open, set_aside, watched_over};
 use crate::support::work::{creation, key, transition};
+use bytes::Bytes;
 use cairn_memory::port::*;
 use cairn_testkit::{RedisSentinel, RedisServer};
+use futures::StreamExt as _;
 use std::time::{Duration, Instant};
 
 /// How often a server was asked to set a session aside: all scripts that failed.
@@ -75,4 +77,74 @@ async fn a_loss_is_told_once_while_the_server_takes_no_writes_and_set_aside_late
     assert_eq!(again, Err(behind));
     assert_eq!(set_aside(&store).await, ["a"]);
     assert_eq!(*store.losses().borrow(), 1);
+}
+
+/// A process that knows nothing of the loss writes past it as soon as that is possible, and the one that
+/// knows sees what it has written.
+#[tokio::test]
+async fn what_is_written_past_a_loss_that_could_not_be_marked_does_not_hide_it() {
+    let mut servers = RedisSentinel::start();
+    let config = watched_over(&servers);
+    let (store, elsewhere) = (open(&config).await, open(&config).await);
+    let a = key("a");
+    store.create(creation("a", Some("one"))).await.unwrap();
+    servers.wait_until_replicated();
+    let least = |count| {
+        let set = ["CONFIG", "SET", "min-replicas-to-write", count];
+        servers.replica.ask(&set)
+    };
+    least("1");
+    servers.cut_off_replica();
+    store.commit(transition("a", "one", 0)).await.unwrap();
+    servers.master.kill();
+    servers.wait_until_promoted();
+    let read = answered(|| store.read(&a, 0, 10)).await.unwrap();
+    assert_eq!(read.quarantined, Some(Quarantine::WritesLost));
+    let mut follower = caught_up(&store, "a").await;
+    answered(|| elsewhere.read(&a, 0, 10)).await.unwrap();
+
+    // Just after the server was looked at in vain, so that the next look comes later.
+    let tried = refusals(&servers.replica);
+    while refusals(&servers.replica) == tried {
+        store.commit(transition("a", "one", 0)).await.unwrap_err();
+    }
+    least("0");
+    for version in 0..2 {
+        let other = Commit {
+            events: vec![Bytes::from("other")],
+            ..transition("a", "one", version)
+        };
+        elsewhere.commit(other).await.unwrap();
+    }
+    let mut seen = 1;
+    while seen < 3 {
+        let batch = follower.next().await.unwrap().unwrap();
+        seen = batch.last().map_or(seen, |event| event.seq);
+    }
+    let start = Instant::now();
+    while set_aside(&elsewhere).await != ["a"] {
+        assert!(start.elapsed() < Duration::from_secs(20), "it is forgotten");
+        answered(|| store.read(&a, 0, 10)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What marks a session takes no memory at first.
+#[tokio::test]
+async fn a_session_that_lost_writes_is_set_aside_on_a_server_that_is_full() {
+    let mut servers = RedisSentinel::start();
+    let store = open(&watched_over(&servers)).await;
+    let a = key("a");
+    store.create(creation("a", Some("one"))).await.unwrap();
+    servers.wait_until_replicated();
+    servers.cut_off_replica();
+    store.commit(transition("a", "one", 0)).await.unwrap();
+    servers.replica.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    servers.master.kill();
+    servers.wait_until_promoted();
+    let read = answered(|| store.read(&a, 0, 10)).await.unwrap();
+    assert_eq!(read.quarantined, Some(Quarantine::WritesLost));
+    // Also for whoever knows nothing of it.
+    let fresh = open(&watched_over(&servers)).await;
+    assert_eq!(set_aside(&fresh).await, ["a"]);
 }
