@@ -1,4 +1,5 @@
-//! Hints between processes: what was appended, what can be claimed, what is shown.
+//! Hints between processes: what was appended, what can be claimed, what is shown, how far sessions
+//! have come.
 //!
 //! Scripts publish them. They may be lost: claimers look again each second, and so does this for
 //! all sessions that are followed here. Subscriptions have connections of their own. What this
@@ -27,6 +28,9 @@ const OWNER_MEMORY: Duration = Duration::from_secs(60);
 /// Owners beyond which those that have not asked lately are forgotten.
 const MANY_OWNERS: usize = 64;
 
+/// So long what other processes are told is gathered, after it was answered.
+const GATHERING: Duration = Duration::from_millis(5);
+
 /// The longest that somebody waits for what is shown and not stored.
 const SHOWING: Duration = Duration::from_secs(1);
 
@@ -35,6 +39,8 @@ const SHOWING: Duration = Duration::from_secs(1);
 enum Topic {
     /// Work in a partition, and commands for owners there.
     Work,
+    /// How far sessions have come, in any partition of the same server.
+    Marks,
     /// New events of a session, and its end.
     Events(SessionKey),
     /// What is shown of a session.
@@ -69,6 +75,8 @@ pub(super) struct Hints {
     work: Mutex<Vec<Interest>>,
     orders: mpsc::UnboundedSender<Order>,
     ear: Mutex<State>,
+    /// The task that tells other processes how far sessions have come.
+    teller: Mutex<Option<AbortHandle>>,
 }
 
 /// The task that listens begins when there is something to hear.
@@ -98,6 +106,7 @@ impl Hints {
             work: Mutex::default(),
             orders,
             ear: Mutex::new(State::Idle(received)),
+            teller: Mutex::default(),
         })
     }
 
@@ -113,11 +122,14 @@ impl Hints {
         let mut work = locked(&self.work);
         let is_closed = matches!(*locked(&self.ear), State::Closed);
         if work.is_empty() && !is_closed {
-            let partitions = (0..PARTITIONS).map(|number| self.names.partition(number));
-            let channels = partitions.map(|names| (names.work(), names.number));
-            work.extend(
-                channels.map(|(channel, number)| self.want(channel, number, Topic::Work, None)),
-            );
+            for number in 0..PARTITIONS {
+                let names = self.names.partition(number);
+                work.push(self.want(names.work(), number, Topic::Work, None));
+                work.push(self.want(names.marks(), number, Topic::Marks, None));
+            }
+            self.servers.witness.begin_telling();
+            let teller = tokio::spawn(self.clone().tell_marks()).abort_handle();
+            *locked(&self.teller) = Some(teller);
         }
     }
 
@@ -156,8 +168,33 @@ impl Hints {
         }
     }
 
+    /// Tells other processes of memory what this one was answered, for as long as it is not aborted.
+    async fn tell_marks(self: Arc<Self>) {
+        let witness = &self.servers.witness;
+        loop {
+            witness.has_news().await;
+            tokio::time::sleep(GATHERING).await;
+            let Ok(layout) = self.servers.layout().await else {
+                continue;
+            };
+            let news = witness.news(|partition| layout.place(partition));
+            let told = news.into_iter().map(|(partition, marks)| {
+                let mut cmd = redis::cmd("SPUBLISH");
+                cmd.arg(self.names.partition(partition).marks());
+                cmd.arg(format!("{} {marks}", self.process));
+                (partition, cmd)
+            });
+            if let Err(error) = self.servers.ask_all(told).await {
+                tracing::debug!(%error, "other processes do not hear how far sessions have come");
+            }
+        }
+    }
+
     /// Hears nothing more.
     pub(super) fn close(&self) {
+        if let Some(teller) = locked(&self.teller).take() {
+            teller.abort();
+        }
         let state = std::mem::replace(&mut *locked(&self.ear), State::Closed);
         if let State::Listening(task) = state {
             task.abort();
@@ -223,6 +260,11 @@ impl Hints {
                 Some(rest) => self.heard_command(rest),
                 None => self.queue.mark(&self.hub, partition),
             },
+            Topic::Marks => {
+                if let Some(Ok(marks)) = rest.map(std::str::from_utf8) {
+                    self.servers.witness.heard(marks);
+                }
+            }
             Topic::Events(key) => match rest {
                 Some(b"end") => self.hub.deleted(&key),
                 Some(rest) => {
@@ -256,7 +298,7 @@ impl Hints {
         let wanted = locked(&self.wanted);
         let followed = wanted.values().filter_map(|wanted| match &wanted.topic {
             Topic::Events(key) => Some(key.clone()),
-            Topic::Work | Topic::Deltas(_) => None,
+            Topic::Work | Topic::Marks | Topic::Deltas(_) => None,
         });
         followed.collect()
     }

@@ -136,6 +136,11 @@ impl Partition {
         format!("{}:w", self.base)
     }
 
+    /// The channel that tells processes of memory how far sessions have come.
+    pub(super) fn marks(&self) -> String {
+        format!("{}:k", self.base)
+    }
+
     /// The hash of a session by its member.
     pub(super) fn hash(&self, member: &str) -> String {
         format!("{}:s:{member}", self.base)

@@ -13,12 +13,15 @@
 //! and what is known by the answer to a repeat alone, which has no event but its number. The path of
 //! a transition pays for one entry in a map and the digest of an event.
 //!
+//! What a process was answered it tells the others: it may end together with the server (see `news`).
+//!
 //! A person may accept that writes are lost. The store counts that, and each answer is remembered with
 //! the count of its moment: whoever has not looked for long finds by it that what is missing was
 //! accepted, forgets it, and tells its followers alone.
 
 mod check;
 mod loss;
+mod news;
 mod settle;
 mod standing;
 mod stored;
@@ -65,6 +68,7 @@ pub(super) struct Witness {
     hub: Arc<Hub>,
     partitions: Vec<Mutex<Marks>>,
     losses: watch::Sender<u64>,
+    news: news::News,
     /// Sessions whose losses were told, and which could not be set aside yet; with what was known of
     /// them. Whatever is seen of them since says nothing of what is lost.
     told: Mutex<HashMap<SessionKey, Mark>>,
@@ -87,6 +91,7 @@ impl Witness {
             hub,
             partitions: (0..PARTITIONS).map(|_| Mutex::default()).collect(),
             losses: watch::Sender::new(0),
+            news: news::News::default(),
             told: Mutex::default(),
         }
     }
@@ -94,6 +99,7 @@ impl Witness {
     /// The session has come so far, by an answer of the store.
     pub(super) fn saw(&self, partition: u16, member: &str, mark: Mark) {
         self.marks(partition).raise(member, mark);
+        self.news.add(partition, member, mark, false);
     }
 
     /// The same of one that has just been made: what was known before was of another.
@@ -101,6 +107,8 @@ impl Witness {
         let mut marks = self.marks(partition);
         marks.forget(member);
         marks.raise(member, mark);
+        drop(marks);
+        self.news.add(partition, member, mark, true);
     }
 
     /// What was known of a session does not count any more.
@@ -141,6 +149,11 @@ impl Marks {
     fn forget(&mut self, member: &str) {
         self.recent.remove(member);
         self.before.remove(member);
+    }
+
+    fn is_deleted(&self, member: &str) -> bool {
+        let known = self.recent.get(member).or_else(|| self.before.get(member));
+        known.is_some_and(|known| known.is_deleted)
     }
 
     fn all(&self) -> impl Iterator<Item = (&String, &Mark)> {

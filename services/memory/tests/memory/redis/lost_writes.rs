@@ -2,6 +2,7 @@
 
 mod accepted;
 mod in_place;
+mod news;
 mod past;
 mod refused;
 
