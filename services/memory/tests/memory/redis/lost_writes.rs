@@ -68,7 +68,7 @@ pub(super) async fn answered<T, F: Future<Output = StoreResult<T>>>(
 }
 
 pub(super) async fn set_aside(store: &RedisStore) -> Vec<String> {
-    let listed = store.list("space", None, 100).await.unwrap();
+    let listed = answered(|| store.list("space", None, 100)).await.unwrap();
     let aside = listed
         .sessions
         .into_iter()
