@@ -196,6 +196,7 @@ macro_rules! conformance {
             following_from_beyond_the_end_is_an_error
             many_followers_get_everything_once
             a_slow_follower_holds_up_nobody_and_misses_nothing
+            who_asks_and_is_not_polled_keeps_nobody_waiting
             a_follower_that_comes_and_goes_misses_nothing
             what_is_published_reaches_who_listens_in_order
 

@@ -4,9 +4,8 @@
 //! nothing back. Time is the server's. All keys of a session, and the queues that it can be in,
 //! have the tag of its partition (`keys`), so that a script has them in one place on a cluster too.
 //!
-//! What servers do to sessions is told as it is: amid the move of a slot of a cluster its sessions
-//! are unavailable, and what a replica had not got yet is lost when it takes over from its master:
-//! that is noticed and told, and the sessions are set aside.
+//! Amid the move of a slot of a cluster its sessions are unavailable. What a replica had not got yet
+//! is lost when it takes over from its master: that is told, and the sessions are set aside.
 //!
 //! | module | what |
 //! |---|---|
@@ -17,7 +16,7 @@
 //! | `open`, `options`, `address`, `settings`, `durability` | opening a store, and what its servers promise |
 //! | `survey`, `lookout`, `outage` | settings of all servers and replicas, and whether they take writes, also while the store is open |
 //! | `hints` | what processes tell each other, and may be lost |
-//! | `witness` | what was answered, held against servers that take over |
+//! | `witness`, `vouch` | what was answered, held against servers that take over |
 //! | `queue`, `time` | where there may be work; the time that is told |
 
 mod address;
@@ -54,6 +53,7 @@ mod settings;
 mod survey;
 mod time;
 mod unchanged;
+mod vouch;
 mod witness;
 
 pub use address::{ClientCertificate, RedisUrl};

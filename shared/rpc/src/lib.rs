@@ -17,6 +17,7 @@
 //! | [`mod@deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
 //! | [`clock`] | [`Clock`], [`SystemClock`], [`ManualClock`], [`Monotonic`], [`BootClock`]: time as a parameter |
 //! | [`text`] | escaping of untrusted text |
+//! | [`SingleFlight`] | work that many wait for, done once |
 //! | [`trace`] | [`TraceParent`]: the trace that a call belongs to; spans under it |
 //! | [`metrics`] | names of the metrics, labels that stay few |
 
@@ -24,6 +25,7 @@ pub mod address;
 pub mod clock;
 pub mod deadline;
 pub mod error;
+mod flight;
 pub mod forward;
 mod guard;
 pub mod id;
@@ -38,6 +40,7 @@ pub use address::{Address, AddressError};
 pub use clock::{BootClock, Clock, ManualClock, Monotonic, SystemClock};
 pub use deadline::{Deadline, Deadlines, deadline};
 pub use error::{ErrorKind, FieldViolation, RpcError};
+pub use flight::SingleFlight;
 pub use forward::Forward;
 pub use id::{check_id, check_request_id, check_required_text, check_session_id, check_text};
 pub use identity::{

@@ -3,7 +3,8 @@
 use super::support::*;
 use crate::port::{Commit, End, EventStream, SessionKey, StoreError, StoredEvent};
 use bytes::Bytes;
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
+use std::time::Duration;
 
 /// A follower that checks on its way that nothing is missing and nothing comes twice.
 struct Follower {
@@ -155,6 +156,20 @@ pub async fn a_slow_follower_holds_up_nobody_and_misses_nothing(subject: &Subjec
     slow.until(1002).await;
     owner.commit("x").await;
     assert_eq!(slow.until(1003).await, "1003:x");
+}
+
+/// As a stream that nobody reads for a while is not.
+pub async fn who_asks_and_is_not_polled_keeps_nobody_waiting(subject: &Subject) {
+    let session = subject.parked("a").await;
+    let read = || Box::pin(subject.store.read(&session, 0, 10));
+    let mut unpolled: Vec<_> = (0..100).map(|_| read()).collect();
+    for asked in &mut unpolled {
+        // What is there at once was not waited for.
+        let _ = asked.now_or_never();
+    }
+    let page = tokio::time::timeout(Duration::from_secs(10), read()).await;
+    let page = page.expect("nobody has what others need");
+    assert_eq!(shown(&page.unwrap().events), "1:made 2:first");
 }
 
 pub async fn a_follower_that_comes_and_goes_misses_nothing(subject: &Subject) {

@@ -29,7 +29,7 @@ pub(super) struct Answered {
 impl Servers {
     /// Asks each partition's server; the answers are in the order of the questions.
     pub(super) async fn ask_all(
-        &self,
+        self: &Arc<Self>,
         questions: impl IntoIterator<Item = (u16, Cmd)>,
     ) -> StoreResult<Vec<Value>> {
         let (answers, error) = self.ask(questions.into_iter().collect(), None).await?;
@@ -42,7 +42,7 @@ impl Servers {
     /// The same, where one server's part can do without those of others that do not answer, or are so
     /// late.
     pub(super) async fn ask_some(
-        &self,
+        self: &Arc<Self>,
         late: Duration,
         questions: impl IntoIterator<Item = (u16, Cmd)>,
     ) -> StoreResult<Vec<Option<Value>>> {
@@ -56,7 +56,10 @@ impl Servers {
 
     /// Asks each server the same, which is about no session; without those that do not answer, or are
     /// late.
-    pub(super) async fn ask_servers(&self, question: &Cmd) -> StoreResult<Vec<Answered>> {
+    pub(super) async fn ask_servers(
+        self: &Arc<Self>,
+        question: &Cmd,
+    ) -> StoreResult<Vec<Answered>> {
         let _permit = self.permit().await?;
         let layout = self.layout().await?;
         let began = Instant::now();
@@ -97,7 +100,7 @@ impl Servers {
     }
 
     async fn ask(
-        &self,
+        self: &Arc<Self>,
         questions: Vec<(u16, Cmd)>,
         late: Option<Duration>,
     ) -> StoreResult<(Vec<Option<Value>>, Option<StoreError>)> {
@@ -129,7 +132,7 @@ impl Servers {
     /// Sends each server its questions in one go, all servers at the same time. A question that is
     /// refused takes no other's answer. Tells one failure.
     async fn ask_by_node(
-        &self,
+        self: &Arc<Self>,
         layout: &Layout,
         questions: &[(u16, Cmd)],
         late: Option<Duration>,

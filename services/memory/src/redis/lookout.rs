@@ -126,7 +126,7 @@ impl Lookout {
         }
     }
 
-    async fn look(&self, servers: &Servers) -> Result<(), InPart> {
+    async fn look(&self, servers: &Arc<Servers>) -> Result<(), InPart> {
         let layout = servers.present().await.map_err(|error| {
             tracing::debug!(%error, "the settings of the servers cannot be looked at for now");
             InPart

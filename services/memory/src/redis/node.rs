@@ -2,9 +2,10 @@
 
 use super::address::Endpoint;
 use super::failure::{Effect, failed, is_elsewhere, is_misplaced, unreachable};
+use super::vouch::{History, Vouched};
 use super::witness::{Checked, Look};
 use crate::port::{StoreError, StoreResult};
-use cairn_rpc::{BootClock, Monotonic as _};
+use cairn_rpc::{BootClock, Monotonic as _, SingleFlight};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, PushInfo, PushKind, RedisError, Value};
 use std::fmt;
@@ -74,20 +75,16 @@ pub(super) struct Node {
     pub(super) endpoint: Endpoint,
     client: Client,
     live: Mutex<Option<Live>>,
-    connecting: tokio::sync::Mutex<Backoff>,
-    /// How it was when it was last held against what is known; locked meanwhile.
-    pub(super) history: tokio::sync::Mutex<Option<History>>,
+    connecting: SingleFlight<StoreResult<Live>>,
+    backoff: Mutex<Backoff>,
+    /// Holds it against what is known.
+    pub(super) vouching: SingleFlight<StoreResult<Vouched>>,
+    /// How it was when it was last held against what is known; taken away meanwhile.
+    pub(super) history: Mutex<Option<History>>,
     /// It has to be held against what is known again, whatever its lineage.
     is_doubted: AtomicBool,
     /// It is to be doubted in a while.
     is_waiting: AtomicBool,
-}
-
-/// What a server was when it was held against what is known.
-pub(super) struct History {
-    /// Whose writes it had, if it tells.
-    pub(super) lineage: Option<String>,
-    pub(super) checked: Arc<Checked>,
 }
 
 /// A connection that worked when it was last looked at.
@@ -109,12 +106,24 @@ struct Voucher {
 }
 
 impl Live {
-    /// What of the server was vouched for.
-    pub(super) fn checked(&self) -> Option<Arc<Checked>> {
+    /// What of the server was vouched for, and for how long yet; for ever if it does not tell.
+    pub(super) fn checked(&self) -> Option<(Arc<Checked>, Option<Duration>)> {
         let slot = self.slot();
         let voucher = slot.as_ref()?;
-        let holds = voucher.until.is_none_or(|until| BootClock.now() < until);
-        holds.then(|| voucher.checked.clone())
+        let left = match voucher.until {
+            Some(until) => Some(
+                until
+                    .checked_sub(BootClock.now())
+                    .filter(|it| !it.is_zero())?,
+            ),
+            None => None,
+        };
+        Some((voucher.checked.clone(), left))
+    }
+
+    /// What was vouched for does not hold any more.
+    pub(super) fn distrust(&self) {
+        self.slot().take();
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Voucher>> {
@@ -134,8 +143,10 @@ impl Node {
             client: endpoint.client()?,
             endpoint,
             live: Mutex::default(),
-            connecting: tokio::sync::Mutex::default(),
-            history: tokio::sync::Mutex::default(),
+            connecting: SingleFlight::new(),
+            backoff: Mutex::default(),
+            vouching: SingleFlight::new(),
+            history: Mutex::default(),
             is_doubted: AtomicBool::new(false),
             is_waiting: AtomicBool::new(false),
         })
@@ -147,7 +158,7 @@ impl Node {
     }
 
     /// Sends a command and waits for its answer.
-    pub(super) async fn send(&self, cmd: &Cmd) -> Result<Value, Trouble> {
+    pub(super) async fn send(self: &Arc<Self>, cmd: &Cmd) -> Result<Value, Trouble> {
         let live = self.connection().await.map_err(Trouble::NotSent)?;
         self.send_over(live, cmd).await
     }
@@ -159,7 +170,10 @@ impl Node {
     }
 
     /// Sends several commands at once; one error stands for all.
-    pub(super) async fn send_all(&self, commands: &Pipeline) -> Result<Vec<Value>, Trouble> {
+    pub(super) async fn send_all(
+        self: &Arc<Self>,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, Trouble> {
         let live = self.connection().await.map_err(Trouble::NotSent)?;
         self.send_all_over(live, commands).await
     }
@@ -216,8 +230,13 @@ impl Node {
         let slot = self.live_slot();
         self.is_doubted.store(true, Ordering::Release);
         if let Some(live) = &*slot {
-            live.slot().take();
+            live.distrust();
         }
+    }
+
+    /// Whether it was, and was not looked at since.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.is_doubted.load(Ordering::Acquire)
     }
 
     /// Whether nobody waits yet to doubt the server, in which case it is up to the caller.
@@ -255,27 +274,43 @@ impl Node {
     }
 
     /// A connection, which may have to be made.
-    pub(super) async fn connection(&self) -> StoreResult<Live> {
+    pub(super) async fn connection(self: &Arc<Self>) -> StoreResult<Live> {
         if let Some(live) = self.live() {
             return Ok(live);
         }
-        let mut backoff = self.connecting.lock().await;
+        let node = self.clone();
+        let made = self
+            .connecting
+            .join(|| async move { node.connect_anew().await });
+        made.await.unwrap_or_else(|| Err(self.given_up()))
+    }
+
+    /// What is told of work whose task has ended before its time.
+    pub(super) fn given_up(&self) -> StoreError {
+        StoreError::unavailable(format!("{} is given up: this process ends", self.name()))
+    }
+
+    async fn connect_anew(&self) -> StoreResult<Live> {
         if let Some(live) = self.live() {
             return Ok(live);
         }
-        backoff.check()?;
+        self.backoff().check()?;
         match self.connect().await {
             Ok(live) => {
-                *backoff = Backoff::default();
+                *self.backoff() = Backoff::default();
                 *self.live_slot() = Some(live.clone());
                 Ok(live)
             }
             Err(error) => {
                 let error = unreachable(&self.endpoint, &error);
-                backoff.failed(error.clone());
+                self.backoff().failed(error.clone());
                 Err(error)
             }
         }
+    }
+
+    fn backoff(&self) -> MutexGuard<'_, Backoff> {
+        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn connect(&self) -> Result<Live, RedisError> {
@@ -298,7 +333,8 @@ impl Node {
         })
     }
 
-    fn live(&self) -> Option<Live> {
+    /// The connection, if there is one.
+    pub(super) fn live(&self) -> Option<Live> {
         let mut slot = self.live_slot();
         let is_alive = slot
             .as_ref()

@@ -254,7 +254,11 @@ fn plan(config: &RedisConfig, names: &Names) -> Result<Plan, OpenError> {
 }
 
 /// Reads what the store is, and says so first if nobody has.
-async fn identify(node: &Node, names: &Names, options: &RedisOptions) -> Result<String, OpenError> {
+async fn identify(
+    node: &Arc<Node>,
+    names: &Names,
+    options: &RedisOptions,
+) -> Result<String, OpenError> {
     let key = names.meta();
     if let Some(id) = identity(node, &key, Pipeline::new()).await? {
         return Ok(id);
@@ -273,7 +277,7 @@ async fn identify(node: &Node, names: &Names, options: &RedisOptions) -> Result<
 
 /// The id of the store, if there is one after these commands.
 async fn identity(
-    node: &Node,
+    node: &Arc<Node>,
     key: &str,
     mut commands: Pipeline,
 ) -> Result<Option<String>, OpenError> {

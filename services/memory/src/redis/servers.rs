@@ -3,17 +3,18 @@
 use super::failure::{Effect, failed, is_elsewhere, is_misplaced, odd};
 use super::layout::{Layout, Plan};
 use super::lookout::Lookout;
-use super::node::{History, Live, Node, Trouble};
+use super::node::{Node, Trouble};
 use super::script::{Call, Clock, Reply, is_unknown};
 use super::time::Time;
-use super::witness::{Checked, Look, Standing, Witness};
+use super::vouch::Vouched;
+use super::witness::{Look, Witness};
 use crate::port::{StoreError, StoreResult};
-use cairn_rpc::{BootClock, Monotonic as _};
+use cairn_rpc::SingleFlight;
 use futures::future::join_all;
 use redis::{Cmd, RedisError, Value};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
@@ -27,41 +28,19 @@ pub(super) const ATTEMPTS: u32 = 6;
 /// Before a call that came amid a move of its keys is made again.
 pub(super) const MOVING: Duration = Duration::from_millis(20);
 
-/// Before a server is held once more against what is known of keys that were being moved.
-const CHECK_AGAIN: Duration = Duration::from_secs(1);
-
-/// A server that has lost something while its connections stayed was a replica meanwhile, and got
-/// another's data. That takes longer than this.
-const VOUCHED_FOR: Duration = Duration::from_millis(500);
-
 /// After a search in vain calls go where they went before, and the next search comes later.
 const SEARCH_AGAIN: Duration = Duration::from_millis(250);
-
-/// A connection to a server that was found to have what is known.
-pub(super) struct Vouched {
-    pub(super) live: Live,
-    /// What of it that was; `None` if it is a replica, which is not held against anything.
-    checked: Option<Arc<Checked>>,
-}
-
-impl Vouched {
-    /// One that was vouched for, unless it was doubted since.
-    fn before(live: &Live) -> Option<Self> {
-        let checked = live.checked()?;
-        let (live, checked) = (live.clone(), Some(checked));
-        Some(Self { live, checked })
-    }
-}
 
 /// The servers of a store.
 pub(super) struct Servers {
     plan: Plan,
     layout: RwLock<Arc<Layout>>,
     is_stale: AtomicBool,
+    finding: SingleFlight<()>,
     /// When they were last searched in vain.
-    finding: tokio::sync::Mutex<Option<Instant>>,
+    failed: Mutex<Option<Instant>>,
     calls: Semaphore,
-    vouched_times: AtomicU64,
+    pub(super) vouched_times: AtomicU64,
     pub(super) time: Time,
     pub(super) witness: Witness,
     pub(super) lookout: Arc<Lookout>,
@@ -79,7 +58,8 @@ impl Servers {
             plan,
             layout: RwLock::new(Arc::new(layout)),
             is_stale: AtomicBool::new(false),
-            finding: tokio::sync::Mutex::default(),
+            finding: SingleFlight::new(),
+            failed: Mutex::default(),
             calls: Semaphore::new(CALLS as usize),
             vouched_times: AtomicU64::new(0),
             time,
@@ -90,7 +70,7 @@ impl Servers {
 
     /// Runs a script where the partition is.
     pub(super) async fn call(
-        &self,
+        self: &Arc<Self>,
         partition: u16,
         mut call: Call<'_>,
         effect: Effect,
@@ -106,7 +86,7 @@ impl Servers {
 
     /// Every server that has partitions. Those that can be reached are held against what is known,
     /// as before any call.
-    pub(super) async fn present(&self) -> StoreResult<Arc<Layout>> {
+    pub(super) async fn present(self: &Arc<Self>) -> StoreResult<Arc<Layout>> {
         let _permit = self.permit().await?;
         let layout = self.layout().await?;
         let vouched = layout.nodes().iter().map(|node| self.vouched(node));
@@ -131,20 +111,27 @@ impl Servers {
     }
 
     /// Every server that has partitions.
-    pub(super) async fn layout(&self) -> StoreResult<Arc<Layout>> {
-        if !self.is_stale.load(Ordering::Relaxed) {
-            return Ok(self.known());
+    pub(super) async fn layout(self: &Arc<Self>) -> StoreResult<Arc<Layout>> {
+        if self.is_stale.load(Ordering::Relaxed) {
+            let servers = self.clone();
+            let found = self.finding.join(|| async move { servers.find().await });
+            let ended = || StoreError::unavailable("no server is looked for: this process ends");
+            found.await.ok_or_else(ended)?;
         }
-        let mut failed = self.finding.lock().await;
-        let is_soon = failed.is_some_and(|failed| failed.elapsed() < SEARCH_AGAIN);
-        if is_soon || !self.is_stale.load(Ordering::Relaxed) {
-            return Ok(self.known());
+        Ok(self.known())
+    }
+
+    async fn find(&self) {
+        let failed = || self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_soon = failed().is_some_and(|failed| failed.elapsed() < SEARCH_AGAIN);
+        // It may have been found since that was asked.
+        if is_soon || !self.is_stale.swap(false, Ordering::Relaxed) {
+            return;
         }
         let known = self.known();
-        self.is_stale.store(false, Ordering::Relaxed);
         match self.plan.find(known.nodes()).await {
             Ok(layout) => {
-                *failed = None;
+                *failed() = None;
                 if !layout.is_same(&known) {
                     let layout = Arc::new(layout);
                     *self.layout.write().unwrap_or_else(PoisonError::into_inner) = layout.clone();
@@ -155,11 +142,10 @@ impl Servers {
             // Those who know may be gone while the server itself is there.
             Err(error) => {
                 tracing::debug!(%error, "the servers of the store are not found");
-                *failed = Some(Instant::now());
+                *failed() = Some(Instant::now());
                 self.stale();
             }
         }
-        Ok(self.known())
     }
 
     /// The servers may have changed their parts.
@@ -202,14 +188,19 @@ impl Servers {
         Arc::ptr_eq(layout, &self.known())
     }
 
-    fn known(&self) -> Arc<Layout> {
+    pub(super) fn known(&self) -> Arc<Layout> {
         self.layout
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    async fn routed(&self, partition: u16, call: &Call<'_>, effect: Effect) -> StoreResult<Value> {
+    async fn routed(
+        self: &Arc<Self>,
+        partition: u16,
+        call: &Call<'_>,
+        effect: Effect,
+    ) -> StoreResult<Value> {
         let mut attempt = 1;
         loop {
             let node = self.layout().await?.node(partition).clone();
@@ -235,7 +226,7 @@ impl Servers {
     }
 
     async fn send(
-        &self,
+        self: &Arc<Self>,
         node: &Arc<Node>,
         partition: u16,
         cmd: &Cmd,
@@ -275,85 +266,13 @@ impl Servers {
         Err(Trouble::Unchecked(look))
     }
 
-    /// A connection to a server, over which it was found to have what is known.
-    pub(super) async fn vouched(&self, node: &Arc<Node>) -> StoreResult<Vouched> {
-        let live = node.connection().await?;
-        if let Some(vouched) = Vouched::before(&live) {
-            return Ok(vouched);
-        }
-        let mut history = node.history.lock().await;
-        // Whoever was first may have found that the server does not answer.
-        let live = node.connection().await?;
-        if let Some(vouched) = Vouched::before(&live) {
-            return Ok(vouched);
-        }
-        loop {
-            let asked = BootClock.now();
-            let standing = Standing::of(node, &live).await?;
-            if !standing.is_master {
-                // Another may be, and what this one had may become another's.
-                self.stale();
-                self.vouched_times.fetch_add(1, Ordering::AcqRel);
-                // Whatever it lacks it may still get.
-                let checked = None;
-                return Ok(Vouched { live, checked });
-            }
-            let is_doubted = node.take_doubt();
-            let is_same =
-                |it: &History| standing.lineage.is_some() && it.lineage == standing.lineage;
-            let checked = match history.take().filter(is_same) {
-                Some(same) if !is_doubted => same.checked,
-                same => {
-                    let checked = self.check(node, &live).await?;
-                    self.vouched_times.fetch_add(1, Ordering::AcqRel);
-                    if same.is_none() {
-                        self.lookout.look_soon();
-                    }
-                    checked
-                }
-            };
-            let until = standing.lineage.as_ref().map(|_| asked + VOUCHED_FOR);
-            *history = Some(History {
-                lineage: standing.lineage,
-                checked: checked.clone(),
-            });
-            // A doubt that came meanwhile may be about what was not looked at.
-            if node.vouch(&live, &checked, until) {
-                let checked = Some(checked);
-                return Ok(Vouched { live, checked });
-            }
-        }
-    }
-
-    async fn check(&self, node: &Arc<Node>, live: &Live) -> StoreResult<Arc<Checked>> {
-        let layout = self.known();
-        let has = |partition| Arc::ptr_eq(layout.node(partition), node);
-        let given = self.time.given();
-        let checked = self.witness.check(node, live, has, given).await?;
-        if !checked.is_whole() {
-            self.doubt_later(node);
-        }
-        Ok(Arc::new(checked))
-    }
-
-    /// Keys were on their way to another server, and may come to stay where they are; or the server
-    /// did not take the mark that something is lost.
-    fn doubt_later(&self, node: &Arc<Node>) {
-        self.stale();
-        if !node.begin_waiting() {
-            return;
-        }
-        let node = Arc::downgrade(node);
-        tokio::spawn(async move {
-            tokio::time::sleep(CHECK_AGAIN).await;
-            if let Some(node) = node.upgrade() {
-                node.doubt_after_waiting();
-            }
-        });
-    }
-
     /// Whether the call did not happen, for a reason that is out of the way now.
-    async fn again(&self, node: &Node, call: &Call<'_>, error: &RedisError) -> StoreResult<bool> {
+    async fn again(
+        &self,
+        node: &Arc<Node>,
+        call: &Call<'_>,
+        error: &RedisError,
+    ) -> StoreResult<bool> {
         if is_unknown(error) {
             let loaded = node.send(&call.script.load()).await;
             loaded.map_err(|trouble| self.lost(node, trouble))?;

@@ -6,6 +6,7 @@ use crate::port::StoreResult;
 use redis::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// The oldest version with what the scripts use.
 const OLDEST: u32 = 7;
@@ -85,7 +86,7 @@ impl Settings {
     ///
     /// # Errors
     /// If it does not answer; that it does not tell is none.
-    pub(super) async fn of(node: &Node) -> StoreResult<Self> {
+    pub(super) async fn of(node: &Arc<Node>) -> StoreResult<Self> {
         let mut info = redis::cmd("INFO");
         info.arg(&["server", "replication", "memory", "persistence"]);
         let mut config = redis::cmd("CONFIG");

@@ -129,7 +129,7 @@ async fn ask_master(node: Arc<Node>) -> Said {
 
 /// Whether a server answers whoever has no password.
 async fn lets_everybody_in(node: &Node) -> bool {
-    let Ok(anybody) = Node::new(node.endpoint.of_anybody()) else {
+    let Ok(anybody) = Node::new(node.endpoint.of_anybody()).map(Arc::new) else {
         return false;
     };
     let ping = redis::cmd("PING");
@@ -140,7 +140,7 @@ async fn lets_everybody_in(node: &Node) -> bool {
 /// `None` if it is never to take over.
 async fn ask_replica(endpoint: Endpoint, is_cluster: bool) -> Option<Said> {
     let server = endpoint.name();
-    let settings = match Node::new(endpoint) {
+    let settings = match Node::new(endpoint).map(Arc::new) {
         Ok(node) => {
             let late = |_| StoreError::unavailable("it did not answer in time");
             let asked = tokio::time::timeout(PATIENCE, Settings::of(&node)).await;

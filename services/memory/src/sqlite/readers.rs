@@ -7,7 +7,7 @@ use futures::{StreamExt as _, stream};
 use rusqlite::{Connection, OpenFlags};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// Where reads go.
 #[derive(Clone)]
@@ -112,17 +112,24 @@ impl Readers {
     {
         let answer = match self {
             Self::Pool(pool) => {
-                let permit = pool.permits.clone().acquire_owned().await;
-                let permit = permit.map_err(|_| StoreError::closed())?;
-                let pool = pool.clone();
-                let work = move || {
+                let (pool, permits) = (pool.clone(), pool.permits.clone());
+                let work = move |permit: OwnedSemaphorePermit| {
                     let answer = pool.run(read);
                     drop(permit);
                     answer
                 };
-                tokio::task::spawn_blocking(work)
+                match permits.clone().try_acquire_owned() {
+                    Ok(permit) => off_the_runtime(move || work(permit)).await?,
+                    // The turn of somebody who is not polled, like a stream that nobody reads, would
+                    // keep everybody else waiting: a task of its own waits for it.
+                    Err(_) => tokio::spawn(async move {
+                        let permit = permits.acquire_owned().await;
+                        let permit = permit.map_err(|_| StoreError::closed())?;
+                        off_the_runtime(move || work(permit)).await
+                    })
                     .await
-                    .map_err(StoreError::unavailable)?
+                    .map_err(StoreError::unavailable)??,
+                }
             }
             Self::Writer(sender) => through_writer(sender, read).await?,
         };
@@ -145,6 +152,13 @@ impl Readers {
             pool.close_now();
         }
     }
+}
+
+async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> StoreResult<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(StoreError::unavailable)
 }
 
 async fn through_writer<T, F>(

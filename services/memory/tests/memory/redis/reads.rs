@@ -5,8 +5,10 @@ use bytes::Bytes;
 use cairn_memory::port::*;
 use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
 use cairn_testkit::RedisServer;
+use futures::FutureExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -110,4 +112,25 @@ async fn what_a_session_always_had_is_not_missed_when_it_comes_amid_a_look() {
     let (value, ()) = tokio::join!(read, complete);
     assert_eq!(value, Ok(Some("value".to_owned())));
     assert_eq!(reader.get_memory(&forked, "other").await, Ok(None));
+}
+
+/// Calls of the same process run in the tasks of their callers, and some of these do other things
+/// meanwhile.
+#[tokio::test]
+async fn what_nobody_polls_while_a_server_is_looked_at_keeps_nobody_waiting() {
+    let server = RedisServer::start();
+    let config = RedisConfig::standalone(server.url());
+    for _ in 0..5 {
+        let store = RedisStore::open(&config, RedisOptions::default()).await;
+        let store = store.unwrap();
+        let mut unpolled: Vec<_> = (0..3).map(|_| Box::pin(store.now())).collect();
+        for first in &mut unpolled {
+            assert!(first.now_or_never().is_none(), "the server is to be asked");
+        }
+        let now = tokio::time::timeout(Duration::from_secs(10), store.now()).await;
+        now.expect("nobody has what others need").unwrap();
+        for first in unpolled {
+            first.await.unwrap();
+        }
+    }
 }

@@ -1,0 +1,145 @@
+//! Before a server is asked anything, it is held against what is known: a connection over which that
+//! was done is vouched for, for a while.
+
+use super::node::{Live, Node};
+use super::servers::Servers;
+use super::witness::{Checked, Standing};
+use crate::port::StoreResult;
+use cairn_rpc::{BootClock, Monotonic as _};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Before a server is held once more against what is known of keys that were being moved.
+const CHECK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A server that has lost something while its connections stayed was a replica meanwhile, and got
+/// another's data. That takes longer than this.
+const VOUCHED_FOR: Duration = Duration::from_millis(500);
+
+/// With less than this left it is looked at again while it is still vouched for, so that whoever calls
+/// all the time does not wait.
+const AGED: Duration = Duration::from_millis(250);
+
+/// A connection to a server that was found to have what is known.
+#[derive(Clone)]
+pub(super) struct Vouched {
+    pub(super) live: Live,
+    /// What of it that was; `None` if it is a replica, which is not held against anything.
+    pub(super) checked: Option<Arc<Checked>>,
+}
+
+/// What a server was when it was held against what is known.
+pub(super) struct History {
+    /// Whose writes it had, if it tells.
+    lineage: Option<String>,
+    checked: Arc<Checked>,
+}
+
+impl Servers {
+    /// A connection to a server, over which it was found to have what is known.
+    pub(super) async fn vouched(self: &Arc<Self>, node: &Arc<Node>) -> StoreResult<Vouched> {
+        let vouch = || {
+            let (servers, its) = (self.clone(), node.clone());
+            async move { servers.vouch(&its).await }
+        };
+        if let Some(live) = node.live()
+            && let Some((checked, left)) = live.checked()
+        {
+            if left.is_some_and(|left| left < AGED) {
+                node.vouching.begin(vouch);
+            }
+            let checked = Some(checked);
+            return Ok(Vouched { live, checked });
+        }
+        loop {
+            // Everybody who asks meanwhile waits for the same.
+            let vouched = node.vouching.join(vouch).await;
+            let vouched = vouched.unwrap_or_else(|| Err(node.given_up()));
+            // What was under way may have ended before the doubt of whoever asks now.
+            if vouched.is_err() || !node.is_doubted() {
+                return vouched;
+            }
+        }
+    }
+
+    async fn vouch(self: Arc<Self>, node: &Arc<Node>) -> StoreResult<Vouched> {
+        let live = node.connection().await?;
+        loop {
+            let asked = BootClock.now();
+            let standing = Standing::of(node, &live).await?;
+            if !standing.is_master {
+                live.distrust();
+                // Another may be, and what this one had may become another's.
+                self.stale();
+                self.vouched_times.fetch_add(1, Ordering::AcqRel);
+                // Whatever it lacks it may still get.
+                let checked = None;
+                return Ok(Vouched { live, checked });
+            }
+            let is_doubted = node.take_doubt();
+            let before = node.history().take();
+            let is_same =
+                |it: &History| standing.lineage.is_some() && it.lineage == standing.lineage;
+            let same = before.filter(is_same);
+            let is_known = same.is_some();
+            let (checked, is_new) = match same {
+                Some(same) if !is_doubted => (same.checked, false),
+                _ => (self.check(node, &live).await?, true),
+            };
+            if is_new {
+                self.vouched_times.fetch_add(1, Ordering::AcqRel);
+            }
+            if !is_known {
+                self.lookout.look_soon();
+            }
+            let until = standing.lineage.as_ref().map(|_| asked + VOUCHED_FOR);
+            *node.history() = Some(History {
+                lineage: standing.lineage,
+                checked: checked.clone(),
+            });
+            // It took so long that it may be another by now; or a doubt that came meanwhile is about
+            // what was not looked at.
+            let is_late = is_new && until.is_some_and(|until| until < BootClock.now());
+            if !is_late && node.vouch(&live, &checked, until) {
+                let checked = Some(checked);
+                return Ok(Vouched { live, checked });
+            }
+        }
+    }
+
+    async fn check(&self, node: &Arc<Node>, live: &Live) -> StoreResult<Arc<Checked>> {
+        // What was vouched for was another.
+        live.distrust();
+        let layout = self.known();
+        let has = |partition| Arc::ptr_eq(layout.node(partition), node);
+        let given = self.time.given();
+        let checked = self.witness.check(node, live, has, given).await?;
+        if !checked.is_whole() {
+            self.doubt_later(node);
+        }
+        Ok(Arc::new(checked))
+    }
+
+    /// Keys were on their way to another server, and may come to stay where they are; or the server
+    /// did not take the mark that something is lost.
+    fn doubt_later(&self, node: &Arc<Node>) {
+        self.stale();
+        if !node.begin_waiting() {
+            return;
+        }
+        let node = Arc::downgrade(node);
+        tokio::spawn(async move {
+            tokio::time::sleep(CHECK_AGAIN).await;
+            if let Some(node) = node.upgrade() {
+                node.doubt_after_waiting();
+            }
+        });
+    }
+}
+
+impl Node {
+    fn history(&self) -> MutexGuard<'_, Option<History>> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
