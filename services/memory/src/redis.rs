@@ -245,7 +245,7 @@ impl fmt::Debug for RedisStore {
 impl Store for RedisStore {
     async fn close(&self) {
         self.inner.hub.closed();
-        self.inner.hints.close();
+        self.inner.hints.end().await;
         self.inner.servers.close().await;
     }
 

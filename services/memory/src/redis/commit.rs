@@ -46,7 +46,7 @@ impl Inner {
             version: commit.version + 1,
             seq,
             event: last_event(&commit, &committed, seq),
-            is_deleted: false,
+            ..Mark::default()
         };
         self.servers.witness.saw(partition, &names.member, mark);
         if !committed.duplicate {

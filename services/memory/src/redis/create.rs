@@ -54,7 +54,7 @@ impl Inner {
             .arg(create.events.len())
             .arg(time_to_live(&create))
             .all(&create.events);
-        let (created, queued) = self
+        let (created, queued, made) = self
             .run_commit(partition, call, |status, reply| {
                 let now = reply.int()?;
                 let (epoch, until_unix_ms) = (reply.int()?, reply.int()?);
@@ -68,11 +68,11 @@ impl Inner {
                     now_unix_ms: self.servers.time.tell(now),
                 };
                 let queued = status == Status::Ok && reply.int()? == 1;
-                Ok((created, queued))
+                Ok((created, queued, now))
             })
             .await?;
         if !created.duplicate {
-            self.saw_creation(&names, &create.events);
+            self.saw_creation(&names, &create.events, made);
         }
         if queued {
             self.queue.mark(&self.hub, partition);
@@ -80,11 +80,12 @@ impl Inner {
         Ok(created)
     }
 
-    fn saw_creation(&self, names: &Session, events: &[Bytes]) {
+    fn saw_creation(&self, names: &Session, events: &[Bytes], made_unix_ms: i64) {
         let seq = events.len() as u64;
         let mark = Mark {
             seq,
             event: events.last().map(|event| Fingerprint::of(seq, event)),
+            made_unix_ms: Some(made_unix_ms),
             ..Mark::default()
         };
         let partition = names.partition.number;

@@ -6,6 +6,7 @@
 //! process published itself comes back, too, and is known by its name.
 
 mod ear;
+mod teller;
 
 use super::keys::{Names, PARTITIONS};
 use super::queue::Queue;
@@ -27,9 +28,6 @@ const OWNER_MEMORY: Duration = Duration::from_secs(60);
 
 /// Owners beyond which those that have not asked lately are forgotten.
 const MANY_OWNERS: usize = 64;
-
-/// So long what other processes are told is gathered, after it was answered.
-const GATHERING: Duration = Duration::from_millis(5);
 
 /// The longest that somebody waits for what is shown and not stored.
 const SHOWING: Duration = Duration::from_secs(1);
@@ -168,28 +166,6 @@ impl Hints {
         }
     }
 
-    /// Tells other processes of memory what this one was answered, for as long as it is not aborted.
-    async fn tell_marks(self: Arc<Self>) {
-        let witness = &self.servers.witness;
-        loop {
-            witness.has_news().await;
-            tokio::time::sleep(GATHERING).await;
-            let Ok(layout) = self.servers.layout().await else {
-                continue;
-            };
-            let news = witness.news(|partition| layout.place(partition));
-            let told = news.into_iter().map(|(partition, marks)| {
-                let mut cmd = redis::cmd("SPUBLISH");
-                cmd.arg(self.names.partition(partition).marks());
-                cmd.arg(format!("{} {marks}", self.process));
-                (partition, cmd)
-            });
-            if let Err(error) = self.servers.ask_all(told).await {
-                tracing::debug!(%error, "other processes do not hear how far sessions have come");
-            }
-        }
-    }
-
     /// Hears nothing more.
     pub(super) fn close(&self) {
         if let Some(teller) = locked(&self.teller).take() {
@@ -260,11 +236,7 @@ impl Hints {
                 Some(rest) => self.heard_command(rest),
                 None => self.queue.mark(&self.hub, partition),
             },
-            Topic::Marks => {
-                if let Some(Ok(marks)) = rest.map(std::str::from_utf8) {
-                    self.servers.witness.heard(marks);
-                }
-            }
+            Topic::Marks => self.heard_marks(partition, rest.unwrap_or_default()),
             Topic::Events(key) => match rest {
                 Some(b"end") => self.hub.deleted(&key),
                 Some(rest) => {

@@ -27,6 +27,7 @@ mod standing;
 mod stored;
 
 pub(super) use check::{Checked, Look};
+pub(super) use news::Told;
 pub(super) use standing::Standing;
 
 use super::keys::{Names, PARTITIONS};
@@ -34,6 +35,7 @@ use super::script::Script;
 use crate::fingerprint::Fingerprint;
 use crate::hub::Hub;
 use crate::port::SessionKey;
+use news::News;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
@@ -57,6 +59,9 @@ pub(super) struct Mark {
     /// The last event of which more is known than its number.
     pub(super) event: Option<Fingerprint>,
     pub(super) is_deleted: bool,
+    /// When it was made, by the store's clock, if that is known: a later session of the same name is
+    /// another.
+    pub(super) made_unix_ms: Option<i64>,
 }
 
 /// The last answers.
@@ -68,7 +73,7 @@ pub(super) struct Witness {
     hub: Arc<Hub>,
     partitions: Vec<Mutex<Marks>>,
     losses: watch::Sender<u64>,
-    news: news::News,
+    news: News,
     /// Sessions whose losses were told, and which could not be set aside yet; with what was known of
     /// them. Whatever is seen of them since says nothing of what is lost.
     told: Mutex<HashMap<SessionKey, Mark>>,
@@ -91,7 +96,7 @@ impl Witness {
             hub,
             partitions: (0..PARTITIONS).map(|_| Mutex::default()).collect(),
             losses: watch::Sender::new(0),
-            news: news::News::default(),
+            news: News::default(),
             told: Mutex::default(),
         }
     }
@@ -99,16 +104,20 @@ impl Witness {
     /// The session has come so far, by an answer of the store.
     pub(super) fn saw(&self, partition: u16, member: &str, mark: Mark) {
         self.marks(partition).raise(member, mark);
-        self.news.add(partition, member, mark, false);
+        self.news.add(partition, member);
     }
 
-    /// The same of one that has just been made: what was known before was of another.
+    /// The same of one that has just been made: what was known before was of another, unless others
+    /// were faster to tell of this one.
     pub(super) fn saw_new(&self, partition: u16, member: &str, mark: Mark) {
         let mut marks = self.marks(partition);
-        marks.forget(member);
+        let known = marks.get(member);
+        if known.is_some_and(|known| known.made_unix_ms != mark.made_unix_ms) {
+            marks.forget(member);
+        }
         marks.raise(member, mark);
         drop(marks);
-        self.news.add(partition, member, mark, true);
+        self.news.add(partition, member);
     }
 
     /// What was known of a session does not count any more.
@@ -151,9 +160,8 @@ impl Marks {
         self.before.remove(member);
     }
 
-    fn is_deleted(&self, member: &str) -> bool {
-        let known = self.recent.get(member).or_else(|| self.before.get(member));
-        known.is_some_and(|known| known.is_deleted)
+    fn get(&self, member: &str) -> Option<&Mark> {
+        self.recent.get(member).or_else(|| self.before.get(member))
     }
 
     fn all(&self) -> impl Iterator<Item = (&String, &Mark)> {
@@ -164,10 +172,23 @@ impl Marks {
 impl Mark {
     /// Answers may be looked at in another order than that in which they came.
     fn raise(&mut self, other: Self) {
+        match (self.made_unix_ms, other.made_unix_ms) {
+            (Some(made), Some(other)) if other < made => return,
+            (Some(made), Some(other)) if other > made => *self = Self::default(),
+            // What is made may have the name of what was deleted.
+            (None, Some(_)) if self.is_deleted => *self = Self::default(),
+            _ => {}
+        }
+        self.made_unix_ms = self.made_unix_ms.or(other.made_unix_ms);
         match other.accepted_losses.cmp(&self.accepted_losses) {
             Ordering::Less => return,
             Ordering::Equal => {}
-            Ordering::Greater => *self = Self::default(),
+            Ordering::Greater => {
+                *self = Self {
+                    made_unix_ms: self.made_unix_ms,
+                    ..Self::default()
+                };
+            }
         }
         self.accepted_losses = other.accepted_losses;
         self.version = self.version.max(other.version);

@@ -245,3 +245,26 @@ fn a_fork_is_told_with_its_origin() {
     let line = line.unwrap().to_string();
     assert_eq!(line, "  forked from s-7f3k at 12: A\\nfork");
 }
+
+#[test]
+fn the_reason_of_a_failure_is_said_once() {
+    for (reason, message, want) in [
+        ("ToolTimeout", "it took 2 s", "it took 2 s (ToolTimeout)"),
+        (
+            "ExecutionFailed",
+            "ExecutionFailed: no such file",
+            "ExecutionFailed: no such file",
+        ),
+        ("Exec", "Execution ended", "Execution ended (Exec)"),
+        ("ExecutionFailed", "", "ExecutionFailed"),
+        ("", "no such file", "no such file"),
+        ("", "", ""),
+    ] {
+        let failure = wire::Failure {
+            reason: reason.into(),
+            message: message.into(),
+            ..wire::Failure::default()
+        };
+        assert_eq!(failure_text(Some(&failure)), want);
+    }
+}

@@ -38,10 +38,13 @@ pub fn failure_text(failure: Option<&wire::Failure>) -> String {
         return "no reason given".to_owned();
     };
     let message = clip(&failure.message, 2 * PIECE);
-    match (failure.reason.is_empty(), message.is_empty()) {
-        (true, _) => message,
-        (false, true) => clip(&failure.reason, PIECE),
-        (false, false) => format!("{message} ({})", clip(&failure.reason, PIECE)),
+    let reason = clip(&failure.reason, PIECE);
+    // Tools say it in front themselves.
+    let is_said = message.strip_prefix(reason.as_str());
+    match is_said.is_some_and(|rest| reason.is_empty() || rest.starts_with(':')) {
+        true => message,
+        false if message.is_empty() => reason,
+        false => format!("{message} ({reason})"),
     }
 }
 

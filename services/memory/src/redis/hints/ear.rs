@@ -1,18 +1,18 @@
 //! The task that is subscribed to channels.
 
-use super::{Hints, Order, locked};
+use super::{Hints, Order, Topic, Wanted, locked};
 use crate::port::{StoreError, StoreResult};
 use crate::redis::ask::VERY_LATE;
 use crate::redis::layout::Layout;
 use crate::redis::script::Reply;
 use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, PushInfo, PushKind, Value};
+use redis::{Pipeline, PushInfo, PushKind, RedisError, Value};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 
 /// How often followed sessions are looked at, whatever was heard.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -20,6 +20,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// After a connection was lost the next is tried after a pause that doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = LOOK_AGAIN;
+
+/// The longest that what was said before a connection was lost is waited for.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Orders that are carried out at once.
 const ORDERS: usize = 512;
@@ -29,6 +32,7 @@ pub(super) struct Ear {
     orders: mpsc::UnboundedReceiver<Order>,
     /// How many answers to unsubscriptions of each channel are still to come.
     leaving: HashMap<String, usize>,
+    is_refusal_told: bool,
 }
 
 /// Connections to all servers, as they were found; `None` to those that were not there.
@@ -44,6 +48,7 @@ impl Ear {
             hints,
             orders,
             leaving: HashMap::new(),
+            is_refusal_told: false,
         }
     }
 
@@ -114,9 +119,25 @@ impl Ear {
                 _ = ticks.tick() => self.look_again().await.and_then(|()| self.check(&line)),
             };
             if let Err(error) = done {
+                self.hear_out(&mut line).await;
                 return error;
             }
         }
+    }
+
+    /// What was said before a connection was lost is heard, and counts for who asks from now on: a
+    /// process may have ended right after it told what its server has to have.
+    async fn hear_out(&mut self, line: &mut Line) {
+        let until = Instant::now() + LAST_WORDS;
+        while let Ok(Some(push)) = tokio::time::timeout_at(until, line.pushes.recv()).await {
+            let is_lost = push.kind == PushKind::Disconnection;
+            // That it is lost is known.
+            let _ = self.take_in(Some(push));
+            if is_lost && line.pushes.is_empty() {
+                break;
+            }
+        }
+        line.layout.nodes().iter().for_each(|node| node.doubt());
     }
 
     fn take_in(&mut self, push: Option<PushInfo>) -> StoreResult<()> {
@@ -161,18 +182,20 @@ impl Ear {
         let mut commands = vec![Pipeline::new(); line.connections.len()];
         let mut told = Vec::new();
         let hints = self.hints.clone();
-        let wanted = |channel: &str| {
-            let wanted = locked(&hints.wanted);
-            wanted.get(channel).map(|wanted| wanted.partition)
-        };
+        let wanted = |channel: &str| locked(&hints.wanted).get(channel).cloned();
+        let mut greeted = Vec::new();
         for order in orders {
             match order {
                 Order::Subscribe(channel, waiting) => {
                     // It may be wanted no more.
-                    if let Some(partition) = wanted(&channel) {
+                    if let Some(Wanted {
+                        partition, topic, ..
+                    }) = wanted(&channel)
+                    {
                         let place = line.layout.place(partition);
                         commands[place].cmd("SSUBSCRIBE").arg(channel);
                         told.extend(waiting);
+                        greeted.extend((topic == Topic::Marks).then_some(partition));
                     }
                 }
                 Order::Unsubscribe(channel) => {
@@ -192,6 +215,7 @@ impl Ear {
             let done: Result<Vec<Value>, _> = commands.query_async(connection).await;
             done.map_err(|error| {
                 self.hints.servers.stale();
+                self.tell_refusal(&error);
                 StoreError::unavailable(error)
             })?;
         }
@@ -199,7 +223,20 @@ impl Ear {
             // Who has given up does not mind.
             let _ = waiting.send(());
         }
+        hints.greet(&line.layout, &greeted);
         Ok(())
+    }
+
+    /// All else goes on without hints, only later, so that nobody would notice.
+    fn tell_refusal(&mut self, error: &RedisError) {
+        if error.code() == Some("NOPERM") && !std::mem::replace(&mut self.is_refusal_told, true) {
+            tracing::warn!(
+                %error,
+                "this user of Redis may not listen to the store's channels: work is found later than \
+                 it could be, and writes that a server loses together with the process that made them \
+                 may not be missed"
+            );
+        }
     }
 
     /// The partition that a channel's tag names.

@@ -143,7 +143,7 @@ impl Witness {
                 question.arg(&id).arg(&id);
             }
             let question = questions.cmd("HMGET").arg(names.hash());
-            question.arg(&["del", "ver", "seq", "al"]);
+            question.arg(&["del", "ver", "seq", "al", "cr"]);
         }
         questions
     }

@@ -69,6 +69,7 @@ pub(super) fn loss(known: &Mark, stored: Stored, there: Option<Fingerprint>) -> 
                 || stored.version < known.version
                 || stored.seq < known.seq
                 || stored.accepted_losses < known.accepted_losses
+                || stored.made_unix_ms < known.made_unix_ms
         }
     };
     match (is_behind, stored, known.event) {
@@ -113,6 +114,13 @@ mod tests {
             is_deleted: true,
             ..known
         };
+        let made = |made: i64| Mark {
+            made_unix_ms: Some(made),
+            ..known
+        };
+        let before = Stored::At(made(4));
+        assert_eq!(loss(&made(4), before, None), None);
+        assert_eq!(loss(&made(5), before, None), Some(Loss::Behind));
         let back = Stored::At(at(9, 99));
         assert_eq!(loss(&deleted, back, None), Some(Loss::Behind));
         assert_eq!(loss(&deleted, Stored::Nothing, None), None);

@@ -21,6 +21,19 @@ pub(super) enum Stored {
     At(Mark),
 }
 
+impl Stored {
+    /// The same of the session that is known: one that was made later under its name is another.
+    fn of(self, known: &Mark) -> Self {
+        match self {
+            Self::At(Mark {
+                made_unix_ms: Some(made),
+                ..
+            }) if known.made_unix_ms.is_some_and(|known| known < made) => Self::Nothing,
+            stored => stored,
+        }
+    }
+}
+
 /// The answers to the questions about one session.
 pub(super) fn answer(
     known: &Mark,
@@ -30,7 +43,8 @@ pub(super) fn answer(
         Some(event) => entry(event.seq, answers.next().ok_or(Odd)?)?,
         None => None,
     };
-    Ok((stored(answers.next().ok_or(Odd)?)?, there))
+    let stored = stored(answers.next().ok_or(Odd)?)?;
+    Ok((stored.of(known), there))
 }
 
 /// The one entry of a journal that was asked for, if it is there: an id, and a field with its value.
@@ -46,7 +60,7 @@ fn entry(seq: u64, answer: Value) -> Result<Option<Fingerprint>, Odd> {
     Ok(Some(Fingerprint::of(seq, &fields.bytes()?)))
 }
 
-/// The answer to the fields `del`, `ver`, `seq` and `al`.
+/// The answer to the fields `del`, `ver`, `seq`, `al` and `cr`.
 fn stored(answer: Value) -> Result<Stored, Odd> {
     let mut fields = Reply::new(answer)?;
     if fields.optional()?.is_some() {
@@ -68,6 +82,7 @@ fn stored(answer: Value) -> Result<Stored, Odd> {
             Value::Nil => 0,
             losses => number(losses)?,
         },
+        made_unix_ms: int(&fields.value()?),
         ..Mark::default()
     }))
 }
@@ -75,6 +90,25 @@ fn stored(answer: Value) -> Result<Stored, Odd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_that_was_made_later_is_another() {
+        let made = |made: Option<i64>| Mark {
+            made_unix_ms: made,
+            ..Mark::default()
+        };
+        let stored = Stored::At(made(Some(7)));
+        for (known, want) in [
+            (None, stored),
+            (Some(7), stored),
+            // Whoever made it anew is gone with it.
+            (Some(9), stored),
+            (Some(6), Stored::Nothing),
+        ] {
+            assert_eq!(stored.of(&made(known)), want, "{known:?}");
+        }
+        assert_eq!(Stored::Deleted.of(&made(Some(6))), Stored::Deleted);
+    }
 
     #[test]
     fn an_entry_of_a_journal_is_known_by_its_bytes() {

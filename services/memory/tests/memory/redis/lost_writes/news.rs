@@ -1,10 +1,13 @@
 //! A process of memory that ends together with the server that had answered it.
 
-use super::{answered, open, set_aside, watched_over};
+use super::{answered, command, open, set_aside, watched_over};
 use crate::support::work::{claim, creation, key, transition};
+use bytes::Bytes;
 use cairn_memory::port::*;
+use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
 use cairn_testkit::{RedisSentinel, RedisServer};
 use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
 
 /// Both listen to what the other was answered about the session `a`.
 async fn until_both_listen(server: &RedisServer) {
@@ -34,10 +37,171 @@ async fn what_a_process_was_answered_the_others_know_when_it_ends() {
     servers.master.kill();
     servers.wait_until_promoted();
 
+    is_found(&other).await;
+}
+
+/// `a` is set aside, and that is told once.
+async fn is_found(store: &RedisStore) {
     let a = key("a");
-    let read = answered(|| other.read(&a, 0, 10)).await.unwrap();
-    assert_eq!(read.last_seq, 1);
-    assert_eq!(read.quarantined, Some(Quarantine::WritesLost));
-    assert_eq!(set_aside(&other).await, ["a"]);
-    assert_eq!(*other.losses().borrow(), 1);
+    let start = Instant::now();
+    loop {
+        let read = answered(|| store.read(&a, 0, 10)).await.unwrap();
+        if read.quarantined == Some(Quarantine::WritesLost) {
+            break;
+        }
+        // What was told may be heard after the first answer.
+        assert!(start.elapsed() < Duration::from_secs(10), "it is silent");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(set_aside(store).await, ["a"]);
+    assert_eq!(*store.losses().borrow(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_begins_later_is_told_what_the_others_know() {
+    let mut servers = RedisSentinel::start();
+    let config = watched_over(&servers);
+    let one = open(&config).await;
+    one.claim(claim("one")).await.unwrap();
+    one.create(creation("a", Some("one"))).await.unwrap();
+    servers.wait_until_replicated();
+    servers.cut_off_replica();
+    one.commit(transition("a", "one", 0)).await.unwrap();
+    let late = open(&config).await;
+    late.claim(claim("two")).await.unwrap();
+    until_both_listen(&servers.master).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    drop(one);
+    servers.master.kill();
+    servers.wait_until_promoted();
+    is_found(&late).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_ends_in_order_tells_the_last_before_that() {
+    let mut servers = RedisSentinel::start();
+    let config = watched_over(&servers);
+    let (one, other) = (open(&config).await, open(&config).await);
+    one.claim(claim("one")).await.unwrap();
+    other.claim(claim("two")).await.unwrap();
+    one.create(creation("a", Some("one"))).await.unwrap();
+    servers.wait_until_replicated();
+    until_both_listen(&servers.master).await;
+    servers.cut_off_replica();
+    one.commit(transition("a", "one", 0)).await.unwrap();
+    one.close().await;
+    servers.master.kill();
+    servers.wait_until_promoted();
+    is_found(&other).await;
+}
+
+/// A process whose tasks run only while it is waited for: frozen at all other times.
+struct Frozen {
+    runtime: Runtime,
+    store: RedisStore,
+}
+
+impl Frozen {
+    fn open(config: &RedisConfig) -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let store = runtime.block_on(open(config));
+        runtime.block_on(store.claim(claim("frozen"))).unwrap();
+        Self { runtime, store }
+    }
+
+    fn runs_for(&self, time: Duration) {
+        self.runtime
+            .block_on(async { tokio::time::sleep(time).await });
+    }
+
+    fn is_found(&self) {
+        self.runtime.block_on(is_found(&self.store));
+    }
+}
+
+/// Servers that have failed over to a replica which lacks what a process was answered to `lost` before
+/// it ended, and another process, frozen by now, that was told before if it `hears`.
+fn lost_while_frozen(
+    hears: bool,
+    lost: impl AsyncFnOnce(&RedisStore),
+) -> (RedisSentinel, RedisConfig, Frozen) {
+    let mut servers = RedisSentinel::start();
+    let config = watched_over(&servers);
+    let runtime = Runtime::new().unwrap();
+    let frozen = Frozen::open(&config);
+    let one = runtime.block_on(open(&config));
+    runtime.block_on(one.claim(claim("one"))).unwrap();
+    let created = one.create(creation("a", Some("one")));
+    runtime.block_on(created).unwrap();
+    servers.wait_until_replicated();
+    let both = until_both_listen(&servers.master);
+    frozen.runtime.block_on(both);
+    frozen.runs_for(Duration::from_millis(300));
+    servers.cut_off_replica();
+    runtime.block_on(lost(&one));
+    runtime.block_on(async { tokio::time::sleep(Duration::from_millis(300)).await });
+    if hears {
+        frozen.runs_for(Duration::from_millis(300));
+    }
+    drop(one);
+    servers.master.kill();
+    servers.wait_until_promoted();
+    (servers, config, frozen)
+}
+
+async fn a_command(store: &RedisStore) {
+    store.append_command(command("a")).await.unwrap();
+}
+
+async fn begun_amid_failover(config: &RedisConfig) -> RedisStore {
+    let start = Instant::now();
+    loop {
+        match RedisStore::open(config, RedisOptions::default()).await {
+            Ok(store) => return store,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(30), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn what_others_wrote_past_a_loss_meanwhile_is_not_what_was_told() {
+    let (_servers, config, frozen) = lost_while_frozen(true, a_command);
+    let runtime = Runtime::new().unwrap();
+    let fresh = runtime.block_on(begun_amid_failover(&config));
+    let other = AppendCommand {
+        event: Bytes::from("another"),
+        ..command("a")
+    };
+    let appended = runtime.block_on(answered(|| fresh.append_command(other.clone())));
+    // As far as the frozen one knows that is there.
+    assert_eq!(appended.unwrap().seq, 2);
+    frozen.is_found();
+}
+
+#[test]
+fn what_was_told_before_a_connection_broke_is_heard_all_the_same() {
+    let (_servers, _, frozen) = lost_while_frozen(false, a_command);
+    frozen.is_found();
+}
+
+/// Whoever comes later may use the name of a session that is lost with all that it had.
+#[test]
+fn what_is_made_anew_is_not_the_session_that_is_lost() {
+    let (_servers, config, frozen) = lost_while_frozen(true, async |one| {
+        one.create(creation("b", Some("one"))).await.unwrap();
+        one.commit(transition("b", "one", 0)).await.unwrap();
+    });
+    let runtime = Runtime::new().unwrap();
+    let fresh = runtime.block_on(begun_amid_failover(&config));
+    let made = runtime.block_on(answered(|| fresh.create(creation("b", None))));
+    assert!(!made.unwrap().duplicate);
+    frozen.runtime.block_on(async {
+        let b = key("b");
+        let mut losses = frozen.store.losses();
+        let read = answered(|| frozen.store.read(&b, 0, 10)).await.unwrap();
+        assert_eq!((read.last_seq, read.quarantined), (1, None));
+        losses.wait_for(|losses| *losses == 1).await.unwrap();
+        assert!(set_aside(&frozen.store).await.is_empty());
+    });
 }
