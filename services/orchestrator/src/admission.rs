@@ -5,10 +5,9 @@ use crate::key::SessionKey;
 use crate::owners::Slot;
 use crate::store::{Store, within};
 use cairn_proto::memory as pb;
-use cairn_rpc::{ErrorKind, RpcError};
-use std::sync::Arc;
+use cairn_rpc::{ErrorKind, RpcError, SingleFlight};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tonic::Request;
 
@@ -161,7 +160,10 @@ pub(crate) async fn is_there(deps: &Deps, key: &SessionKey) -> Result<bool, RpcE
 
 /// How many sessions of the store wait for an owner and how full it is, as counted a moment ago.
 #[derive(Debug, Default)]
-pub(crate) struct Backlog(Mutex<Option<(Instant, Option<Count>)>>);
+pub(crate) struct Backlog {
+    last: Mutex<Option<(Instant, Option<Count>)>>,
+    counting: SingleFlight<Option<Count>>,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Count {
@@ -171,6 +173,25 @@ struct Count {
 }
 
 impl Count {
+    async fn of(store: &Store) -> Option<Self> {
+        let request = within(COUNT_TIME, Request::new(pb::CountQueuedRequest {}));
+        match store.ownership().count_queued(request).await {
+            Ok(answer) => {
+                let answer = answer.into_inner();
+                Some(Self {
+                    queued: answer.queued,
+                    fill: Fill::of(&answer),
+                    not_durable: answer.not_durable,
+                })
+            }
+            Err(status) => {
+                let error = RpcError::from_status(&status);
+                tracing::debug!(%error, "what is queued cannot be counted");
+                None
+            }
+        }
+    }
+
     fn full(self, most: u64) -> Option<Full> {
         let queued = self.queued;
         match self.no_room() {
@@ -193,29 +214,19 @@ impl Backlog {
     /// Counts if the last count is too old; whoever asks meanwhile waits for the same answer.
     /// `None` if that is in vain.
     async fn count(&self, store: &Store) -> Option<Count> {
-        let mut last = self.0.lock().await;
-        if let Some((at, count)) = &*last
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *last();
+        if let Some((at, count)) = known
             && at.elapsed() < COUNT_AGE
         {
-            return *count;
+            return count;
         }
-        let request = within(COUNT_TIME, Request::new(pb::CountQueuedRequest {}));
-        let count = match store.ownership().count_queued(request).await {
-            Ok(answer) => {
-                let answer = answer.into_inner();
-                Some(Count {
-                    queued: answer.queued,
-                    fill: Fill::of(&answer),
-                    not_durable: answer.not_durable,
-                })
-            }
-            Err(status) => {
-                let error = RpcError::from_status(&status);
-                tracing::debug!(%error, "what is queued cannot be counted");
-                None
-            }
-        };
-        *last = Some((Instant::now(), count));
+        let store = store.clone();
+        let counted = self
+            .counting
+            .join(|| async move { Count::of(&store).await });
+        let count = counted.await.flatten();
+        *last() = Some((Instant::now(), count));
         count
     }
 }

@@ -22,6 +22,9 @@ use tokio::time::Instant;
 /// Calls at the same time; only so that closing can wait for them.
 const CALLS: u32 = 1 << 20;
 
+/// The longest that closing waits for them: longer than a server may take to answer.
+const LAST_CALLS: Duration = Duration::from_secs(10);
+
 /// How often a call goes to another server, or to the same again, before it counts as refused.
 pub(super) const ATTEMPTS: u32 = 6;
 
@@ -168,7 +171,8 @@ impl Servers {
     pub(super) async fn close(&self) {
         // Whoever closes the store waits for no look at the servers.
         self.lookout.close();
-        let all = self.calls.acquire_many(CALLS).await;
+        // One that nobody polls any more does not end.
+        let all = tokio::time::timeout(LAST_CALLS, self.calls.acquire_many(CALLS)).await;
         self.close_now();
         drop(all);
     }
