@@ -11,6 +11,8 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[path = "support/commits.rs"]
+mod commits;
 #[path = "support/place.rs"]
 mod place;
 #[path = "support/served.rs"]
@@ -22,6 +24,7 @@ mod person;
 
 use cairn_testkit::model_server::{Answer, reply};
 use cairn_testkit::{Journal, ModelServer, TestStore};
+use commits::kill_around_each;
 use person::{Person, TOLD};
 use place::Place;
 use serde_json::{Value, json};
@@ -29,8 +32,6 @@ use served::SESSION;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use support::connect;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tonic::Code;
 
 const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
@@ -270,18 +271,12 @@ async fn what_a_person_is_asked_survives_a_kill_at_every_commit(store: TestStore
     let is_file = store.is_file();
     let (reference, commits) = undisturbed(store).await;
     let reference = Arc::new(reference);
-    let turns = Arc::new(Semaphore::new(AT_ONCE));
-    let mut kills = JoinSet::new();
-    for commit in 1..=commits {
-        for side in ["before", "after"] {
-            let (reference, turns) = (Arc::clone(&reference), Arc::clone(&turns));
-            kills.spawn(async move {
-                let _turn = turns.acquire_owned().await.expect("turns");
-                Box::pin(kill_once(side, commit, &reference)).await
-            });
-        }
-    }
-    let kills: Vec<Killed> = kills.join_all().await.into_iter().flatten().collect();
+    let kill = |side: &'static str, commit: usize| {
+        let reference = Arc::clone(&reference);
+        let kill = tokio::spawn(async move { Box::pin(kill_once(side, commit, &reference)).await });
+        async move { kill.await.expect("a kill") }
+    };
+    let kills: Vec<Killed> = kill_around_each(commits, AT_ONCE, kill).await;
     let asked = |id: &str| kills.iter().filter(|it| it.open.contains(id)).count();
     let on_their_way = kills.iter().filter(|it| it.was_on_its_way).count();
     let doubts: usize = kills.iter().map(|it| it.doubts).sum();

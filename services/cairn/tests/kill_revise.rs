@@ -10,6 +10,8 @@
     reason = "a test that cannot set up its world is over"
 )]
 
+#[path = "support/commits.rs"]
+mod commits;
 #[path = "support/place.rs"]
 mod place;
 #[path = "support/served.rs"]
@@ -22,6 +24,7 @@ mod reviser;
 mod stage;
 
 use cairn_testkit::{Journal, TestStore};
+use commits::kill_around_each;
 use place::Place;
 use reviser::{Reviser, Way};
 use serde_json::Value;
@@ -201,18 +204,15 @@ fn check_end(place: &Place, reviser: &Reviser, reference: &Reference, fail: &str
 async fn kill_everywhere(stage: Stage, way: Way, store: Arc<TestStore>, turns: Arc<Semaphore>) {
     let (reference, commits) = undisturbed(stage, way, &store).await;
     let reference = Arc::new(reference);
-    let mut kills = JoinSet::new();
-    // A busy machine may make one commit of two.
-    for commit in 1..=commits {
-        for side in ["before", "after"] {
-            let (reference, turns) = (Arc::clone(&reference), Arc::clone(&turns));
-            kills.spawn(async move {
-                let _turn = turns.acquire_owned().await.expect("turns");
-                Box::pin(kill_once(side, commit, &reference)).await
-            });
-        }
-    }
-    let reached: Vec<Killed> = kills.join_all().await.into_iter().flatten().collect();
+    let kill = |side: &'static str, commit: usize| {
+        let (reference, turns) = (Arc::clone(&reference), Arc::clone(&turns));
+        let kill = tokio::spawn(async move {
+            let _turn = turns.acquire_owned().await.expect("turns");
+            Box::pin(kill_once(side, commit, &reference)).await
+        });
+        async move { kill.await.expect("a kill") }
+    };
+    let reached: Vec<Killed> = kill_around_each(commits, AT_ONCE, kill).await;
     let doubts: usize = reached.iter().map(|it| it.doubts).sum();
     let new = reached.iter().filter(|it| it.is_new).count();
     println!(
