@@ -36,6 +36,9 @@ pub(super) enum Trouble {
     Failed(RedisError),
     /// It was not sent, for what came of holding what the server has against what is known.
     Unchecked(Look),
+    /// It was not sent, as it writes: the server was a replica when it was looked at. It may be a master
+    /// since, which nobody has held against anything.
+    Replica,
 }
 
 impl Trouble {
@@ -48,8 +51,16 @@ impl Trouble {
     pub(super) fn is_elsewhere(&self) -> bool {
         match self {
             Self::Failed(error) => is_elsewhere(error),
+            _ => self.is_passing(),
+        }
+    }
+
+    /// Whether it was not sent for what may be over in a moment.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
             Self::Unchecked(look) => *look != Look::Lost,
-            Self::NotSent(_) => false,
+            Self::Replica => true,
+            Self::NotSent(_) | Self::Failed(_) => false,
         }
     }
 
@@ -58,6 +69,10 @@ impl Trouble {
         match self {
             Self::NotSent(error) => error,
             Self::Failed(error) => failed(&node.name(), &error, Effect::Reads),
+            Self::Replica => StoreError::unavailable(format!(
+                "{} is a replica: name the master, or the sentinels",
+                node.name()
+            )),
             Self::Unchecked(Look::Lost) => StoreError::unavailable(format!(
                 "{} has lost acknowledged writes, and cannot set the session aside for now",
                 node.name()
@@ -251,21 +266,14 @@ impl Node {
     }
 
     /// Vouches for a connection, for as long as that holds, unless the server was doubted since that was
-    /// asked last.
-    pub(super) fn vouch(
-        &self,
-        live: &Live,
-        checked: &Arc<Checked>,
-        until: Option<Duration>,
-    ) -> bool {
+    /// asked last: the doubt may be about what was not looked at.
+    pub(super) fn vouch(&self, live: &Live, checked: &Arc<Checked>, until: Option<Duration>) {
         // No doubt can come in between.
         let _slot = self.live_slot();
-        let is_doubted = self.is_doubted.load(Ordering::Acquire);
-        if !is_doubted {
+        if !self.is_doubted() {
             let checked = checked.clone();
             *live.slot() = Some(Voucher { checked, until });
         }
-        !is_doubted
     }
 
     /// Whether it was doubted since that was asked last.

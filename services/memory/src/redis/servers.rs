@@ -210,17 +210,13 @@ impl Servers {
             let node = self.layout().await?.node(partition).clone();
             let error = match self.send(&node, partition, &call.cmd, effect).await {
                 Ok(value) => return Ok(value),
-                Err(Trouble::Unchecked(look)) if look != Look::Lost && attempt < ATTEMPTS => {
+                Err(Trouble::Failed(error)) => error,
+                Err(trouble) if attempt < ATTEMPTS && trouble.is_passing() => {
                     attempt += 1;
                     tokio::time::sleep(MOVING).await;
                     continue;
                 }
-                Err(trouble @ Trouble::Unchecked(_)) => return Err(trouble.told(&node)),
-                Err(Trouble::NotSent(error)) => {
-                    self.stale_by(&node);
-                    return Err(error);
-                }
-                Err(Trouble::Failed(error)) => error,
+                Err(trouble) => return Err(self.lost(&node, trouble)),
             };
             if attempt == ATTEMPTS || !self.again(&node, call, &error).await? {
                 return Err(self.told(&node, &error, effect));
@@ -251,7 +247,10 @@ impl Servers {
         effect: Effect,
     ) -> Result<(), Trouble> {
         let Some(checked) = &vouched.checked else {
-            return Ok(());
+            return match effect {
+                Effect::Reads => Ok(()),
+                Effect::Writes => Err(Trouble::Replica),
+            };
         };
         let look = checked.of(partition);
         match look {
@@ -304,11 +303,11 @@ impl Servers {
 
     pub(super) fn lost(&self, node: &Node, trouble: Trouble) -> StoreError {
         match trouble {
-            Trouble::NotSent(error) => {
-                self.stale_by(node);
-                error
-            }
             Trouble::Failed(error) => self.told(node, &error, Effect::Reads),
+            Trouble::NotSent(_) | Trouble::Replica => {
+                self.stale_by(node);
+                trouble.told(node)
+            }
             Trouble::Unchecked(_) => trouble.told(node),
         }
     }

@@ -25,7 +25,8 @@ const AGED: Duration = Duration::from_millis(250);
 #[derive(Clone)]
 pub(super) struct Vouched {
     pub(super) live: Live,
-    /// What of it that was; `None` if it is a replica, which is not held against anything.
+    /// What of it that was; `None` if it is a replica, which is not held against anything, and takes no
+    /// writes.
     pub(super) checked: Option<Arc<Checked>>,
 }
 
@@ -52,12 +53,14 @@ impl Servers {
             let checked = Some(checked);
             return Ok(Vouched { live, checked });
         }
+        // What is under way may have begun before the doubt of whoever asks now; the next has not.
+        let mut tries = 0..2;
         loop {
             // Everybody who asks meanwhile waits for the same.
             let vouched = node.vouching.join(vouch).await;
             let vouched = vouched.unwrap_or_else(|| Err(node.given_up()));
-            // What was under way may have ended before the doubt of whoever asks now.
-            if vouched.is_err() || !node.is_doubted() {
+            tries.next();
+            if tries.is_empty() || vouched.is_err() || !node.is_doubted() {
                 return vouched;
             }
         }
@@ -68,6 +71,8 @@ impl Servers {
         loop {
             let asked = BootClock.now();
             let standing = Standing::of(node, &live).await?;
+            let is_doubted = node.take_doubt();
+            let before = node.history().take();
             if !standing.is_master {
                 live.distrust();
                 // Another may be, and what this one had may become another's.
@@ -77,8 +82,6 @@ impl Servers {
                 let checked = None;
                 return Ok(Vouched { live, checked });
             }
-            let is_doubted = node.take_doubt();
-            let before = node.history().take();
             let is_same =
                 |it: &History| standing.lineage.is_some() && it.lineage == standing.lineage;
             let same = before.filter(is_same);
@@ -98,10 +101,10 @@ impl Servers {
                 lineage: standing.lineage,
                 checked: checked.clone(),
             });
-            // It took so long that it may be another by now; or a doubt that came meanwhile is about
-            // what was not looked at.
+            // It took so long that it may be another by now.
             let is_late = is_new && until.is_some_and(|until| until < BootClock.now());
-            if !is_late && node.vouch(&live, &checked, until) {
+            if !is_late {
+                node.vouch(&live, &checked, until);
                 let checked = Some(checked);
                 return Ok(Vouched { live, checked });
             }

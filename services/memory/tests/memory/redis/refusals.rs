@@ -70,16 +70,23 @@ async fn what_may_go_is_found_on_a_server_without_memory() {
     assert_eq!(store.idle(None, 10).await.unwrap(), []);
 }
 
+/// It may be one for long, and whoever asks again is not to wait for it.
 #[tokio::test]
-async fn a_replica_is_told_as_one() {
+async fn a_replica_is_told_as_one_each_time() {
     let (server, store) = start().await;
     store.create(creation("a", Some("one"))).await.unwrap();
     server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
-    let told = reason(store.commit(transition("a", "one", 0)).await);
-    assert!(
-        told.contains("READONLY") && told.contains("replica"),
-        "{told}"
-    );
+    for _ in 0..3 {
+        let commit = store.commit(transition("a", "one", 0));
+        let refused = tokio::time::timeout(Duration::from_secs(10), commit).await;
+        let told = reason(refused.expect("an answer"));
+        assert!(
+            told.contains("is a replica: name the master, or the sentinels"),
+            "{told}"
+        );
+        let read = tokio::time::timeout(Duration::from_secs(10), store.now()).await;
+        read.expect("an answer").unwrap();
+    }
     server.ask(&["REPLICAOF", "NO", "ONE"]);
     let committed = store.commit(transition("a", "one", 0)).await.unwrap();
     assert!(!committed.duplicate);

@@ -35,9 +35,7 @@ async fn a_process_that_looks_late_does_not_set_aside_what_was_accepted() {
     }
 
     // The replica takes writes of others while it lacks some.
-    servers
-        .replica
-        .ask(&["CONFIG", "SET", "replica-read-only", "no"]);
+    servers.replica.ask(&["REPLICAOF", "NO", "ONE"]);
     let there = RedisConfig::standalone(servers.replica.url());
     let other = open_timed(&there, &clock).await;
     accept(&other, "gone-on").await;

@@ -133,9 +133,7 @@ async fn who_followed_what_was_written_past_is_told() {
         caught_up(&elsewhere, "a").await,
     ];
 
-    servers
-        .replica
-        .ask(&["CONFIG", "SET", "replica-read-only", "no"]);
+    servers.replica.ask(&["REPLICAOF", "NO", "ONE"]);
     clock.advance(Duration::from_secs(11));
     let there = RedisConfig::standalone(servers.replica.url());
     let other = open_timed(&there, &clock).await;
