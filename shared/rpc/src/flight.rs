@@ -11,7 +11,7 @@ use tokio::sync::watch;
 /// call holds, or is given by a fair lock whose turn comes, everybody else waits for. Whoever waits
 /// here holds nothing, may go away at any time, and ends nothing by that.
 pub struct SingleFlight<T> {
-    /// That of the last work. It is under way as long as there is somebody to send it.
+    /// That of the last work. It is under way until it has one, as long as there is somebody to send it.
     outcome: Mutex<watch::Receiver<Option<T>>>,
 }
 
@@ -49,7 +49,7 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         F: Future<Output = T> + Send + 'static,
     {
         let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_under_way = outcome.has_changed().is_ok();
+        let is_under_way = outcome.has_changed().is_ok() && outcome.borrow().is_none();
         if !is_under_way {
             let (sender, receiver) = watch::channel(None);
             let work = work();
@@ -99,10 +99,6 @@ mod tests {
         let both = futures::future::join(flight.join(work), flight.join(work));
         go_on.notify_one();
         assert_eq!(both.await, (Some(0), Some(0)));
-        // The task may not be gone the moment that its outcome is there.
-        while flight.outcome.lock().unwrap().has_changed().is_ok() {
-            tokio::task::yield_now().await;
-        }
         go_on.notify_one();
         assert_eq!(flight.join(work).await, Some(1));
     }

@@ -53,17 +53,15 @@ impl Servers {
             let checked = Some(checked);
             return Ok(Vouched { live, checked });
         }
-        // What is under way may have begun before the doubt of whoever asks now; the next has not.
-        let mut tries = 0..2;
-        loop {
-            // Everybody who asks meanwhile waits for the same.
-            let vouched = node.vouching.join(vouch).await;
-            let vouched = vouched.unwrap_or_else(|| Err(node.given_up()));
-            tries.next();
-            if tries.is_empty() || vouched.is_err() || !node.is_doubted() {
-                return vouched;
-            }
+        // Everybody who asks meanwhile waits for the same.
+        let given_up = || Err(node.given_up());
+        let vouched = node.vouching.join(vouch).await.unwrap_or_else(given_up);
+        if vouched.is_err() || !node.is_doubted() {
+            return vouched;
         }
+        // That may have begun before the doubt of whoever asks now; the next has not. Later doubts are
+        // for those who ask later.
+        node.vouching.join(vouch).await.unwrap_or_else(given_up)
     }
 
     async fn vouch(self: Arc<Self>, node: &Arc<Node>) -> StoreResult<Vouched> {
