@@ -116,8 +116,8 @@ pub struct Parts {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The store cannot be opened.
-    #[error("the store cannot be opened")]
+    /// The store cannot be opened: it is said there which of its parts.
+    #[error(transparent)]
     Store(#[from] cairn_memory::BuildError),
     /// The store cannot be read.
     #[error("the store cannot be read")]

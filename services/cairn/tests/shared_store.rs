@@ -207,6 +207,8 @@ mod redis {
             refused.err.contains("appendfsync is everysec"),
             "{refused:?}"
         );
+        let said = refused.err.matches("cannot be opened").count();
+        assert_eq!(said, 1, "{refused:?}");
 
         let serving = site.start(&arguments, &variables);
         let address = json(&serving.first_line)["listen"]

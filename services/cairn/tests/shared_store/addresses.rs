@@ -29,6 +29,20 @@ fn an_address_that_is_none_of_redis_makes_no_file() {
     );
 }
 
+/// Nothing is sent to a server that others may reach until its address has a password, so nothing is
+/// said of what it asks for: its name may not even lead anywhere.
+#[test]
+fn an_exposed_address_is_refused_for_what_is_known_of_it() {
+    let site = Site::new(CAIRN);
+    let output = site.run(&["doctor", "--store", "redis://nobody.invalid:6379"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(
+        output.out.contains("its address has no password"),
+        "{output:?}"
+    );
+    assert!(!output.out.contains("asks for no"), "{output:?}");
+}
+
 #[test]
 fn what_is_wrong_with_the_servers_of_a_store_is_told_by_name() {
     let site = Site::new(CAIRN);

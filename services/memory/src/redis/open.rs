@@ -44,9 +44,9 @@ pub enum OpenError {
     /// No server answers, or none lets this program in.
     #[error(transparent)]
     Unavailable(StoreError),
-    /// Others can reach a server, and it asks for no password.
+    /// Others may reach a server, and its address has no password. Nothing was sent to it.
     #[error(
-        "{server} may be reached from elsewhere and asks for no password, so that whoever reaches it has all sessions: give it one, or set store.redis.allow_exposed"
+        "{server} may be reached from elsewhere, and its address has no password: whoever reaches a server without one has all sessions; give it one, or set store.redis.allow_exposed"
     )]
     Exposed {
         /// The server.
