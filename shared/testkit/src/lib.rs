@@ -11,6 +11,7 @@
 //! | [`redis_server`] | [`RedisServer`], [`RedisCluster`], [`RedisSentinel`]: real servers of Redis, killed and started again |
 //! | [`stores`] | [`TestStore`]: a file, one server of Redis, a cluster, or a master with a sentinel: where a test's sessions are |
 //! | [`free_port`] | where a server may listen that has to be told |
+//! | [`eventually`] | waits for what other processes do |
 //! | [`collector`] | [`Collector`]: where traces are sent to, and the spans that came |
 
 #![allow(
@@ -23,6 +24,7 @@
 pub mod changes;
 pub mod cluster;
 pub mod collector;
+mod eventually;
 pub mod journal;
 pub mod ledger;
 pub mod model_server;
@@ -38,6 +40,7 @@ pub mod stores;
 pub use changes::{Change, Changes};
 pub use cluster::Cluster;
 pub use collector::{Collector, SpanEvent, TraceSpan};
+pub use eventually::{PATIENCE, eventually, eventually_async};
 pub use journal::Journal;
 pub use ledger::Ledger;
 pub use model_server::ModelServer;

@@ -233,11 +233,7 @@ impl Drop for RedisServer {
 }
 
 fn wait_until(what: &str, is_there: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is_there() {
-        assert!(start.elapsed() < PATIENCE, "{what} does not come together");
-        std::thread::sleep(PAUSE);
-    }
+    eventually(what, || is_there().then_some(()));
 }
 
 /// What a server answers to a command; `None` if there is none, or it does not answer.

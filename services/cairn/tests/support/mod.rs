@@ -8,6 +8,11 @@
     reason = "each test uses a part of it"
 )]
 
+pub mod commits;
+pub mod place;
+pub mod served;
+pub mod watcher;
+
 use cairn::node::{Node, Parts};
 use cairn_model::ModelRegistry;
 use cairn_proto::event as wire;
@@ -21,6 +26,9 @@ use std::path::Path;
 use std::sync::Arc;
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The program under test.
+pub const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 
 pub type Client = OrchestratorServiceClient<Link>;
 

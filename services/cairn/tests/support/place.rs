@@ -1,8 +1,6 @@
 //! A store, and commands that are given one after the other. Each is a process of its own, or comes to
 //! a server of its own, so that nothing is known but what is stored.
 
-#![allow(dead_code, clippy::expect_used, reason = "each test uses a part of it")]
-
 use super::CAIRN;
 use cairn_testkit::site::Running;
 use cairn_testkit::{Journal, Output, Site, TestStore};

@@ -1,8 +1,6 @@
 //! `cairn serve` in a folder of its own, with a language model that the test plays.
 
-#![allow(dead_code, clippy::expect_used, reason = "each test uses a part of it")]
-
-use super::support::Client;
+use super::Client;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;

@@ -1,0 +1,32 @@
+//! `deploy/prove NAME`: the long form of a proof. The suite runs a short form of each.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a proof that cannot set up its world is over; tests of its parts are not built here"
+)]
+
+#[path = "../../tests/proofs/mod.rs"]
+mod proofs;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+use clap::Parser;
+
+/// Proves one promise of Cairn with real processes, for as long as you like.
+///
+/// Exit code 0: the promise held. Ctrl-C ends the proof and all of its processes.
+#[derive(Debug, Parser)]
+#[command(name = "deploy/prove", max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    proof: proofs::Proof,
+}
+
+fn main() {
+    Arguments::parse().proof.run();
+}

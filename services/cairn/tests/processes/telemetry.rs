@@ -1,0 +1,120 @@
+//! What `cairn serve` shows of itself.
+
+use crate::support::CAIRN;
+use cairn_testkit::Site;
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
+
+fn get(url: &str) -> String {
+    let rest = url.strip_prefix("http://").expect("a URL");
+    let (address, path) = rest.split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let request = format!("GET /{path} HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn metrics_are_where_the_first_line_says() {
+    for services in [&[][..], &["memory"]] {
+        let site = Site::new(CAIRN);
+        let ports = ["--metrics", "127.0.0.1:0", "--json"];
+        let listen: &[&str] = match services {
+            [] => &["--listen", "127.0.0.1:0"],
+            _ => &["--internal", "127.0.0.1:0"],
+        };
+        let arguments = [&["serve"], services, listen, &ports].concat();
+        let mut serving = site.start(&arguments, &[]);
+        let line: Value = serde_json::from_str(&serving.first_line).expect("JSON");
+        let url = line["metrics"].as_str().expect("where metrics are");
+        let answer = get(url);
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert!(answer.contains("\ncairn_runs_active "), "{answer}");
+        assert!(get(&url.replace("/metrics", "/healthz")).ends_with("ok\n"));
+        serving.interrupt();
+        assert_eq!(serving.wait_for_code(), Some(0));
+    }
+}
+
+#[test]
+fn metrics_can_be_turned_off_and_are_not_opened_to_others_by_accident() {
+    let site = Site::new(CAIRN);
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--json", "--metrics"];
+    let with = |address: &'static str| [&serve[..], &[address]].concat();
+    let remote = site.run(&with("0.0.0.0:0"));
+    assert_eq!(remote.code, Some(2), "{remote:?}");
+    assert!(
+        remote.err.contains("flag --metrics: 0.0.0.0:0"),
+        "{remote:?}"
+    );
+    assert!(remote.err.contains("--allow-remote"), "{remote:?}");
+
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("an address").to_string();
+    let refused = site.run(&with(taken.leak()));
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.err.contains("cannot show metrics on 127.0.0.1:"),
+        "{refused:?}"
+    );
+    let nothing = !site.path().join(".cairn").exists();
+    assert!(nothing, "a store was made in spite of it");
+
+    let serving = site.start(&with("off"), &[]);
+    let line: Value = serde_json::from_str(&serving.first_line).expect("JSON");
+    assert_eq!(line.get("metrics"), None, "{line}");
+}
+
+/// The value of a metric with these labels.
+fn value(metrics: &str, series: &str) -> f64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(series));
+    let value = line.unwrap_or_else(|| panic!("{series} is not in {metrics}"));
+    value.trim().parse().expect("a number")
+}
+
+#[test]
+fn what_a_run_does_is_counted() {
+    const PLAN: &str = r#"{"order": "graph", "steps": [
+        {"tool": "list_files", "arguments": {"path": "docs"}},
+        {"tool": "read_file", "arguments": {"path": "docs/one.md"}},
+        {"tool": "read_file", "arguments": {"path": "docs/none.md"}}]}"#;
+    let site = Site::new(CAIRN);
+    site.write("plan.json", PLAN);
+    let serve = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics",
+        "127.0.0.1:0",
+        "--json",
+    ];
+    let serving = site.start(&serve, &[]);
+    let line: Value = serde_json::from_str(&serving.first_line).expect("JSON");
+    let url = |name: &str| line[name].as_str().expect("a URL");
+    let goal = "Which files under docs mention Redis?";
+    let done = site.run(&["run", goal, "--server", url("listen")]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let failed = site.run(&["run", "--plan", "plan.json", "--server", url("listen")]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    let metrics = get(url("metrics"));
+    let value = |series: &str| value(&metrics, series);
+    assert_eq!(value("cairn_runs_total{status=\"completed\"}"), 1.0);
+    assert_eq!(value("cairn_runs_total{status=\"failed\"}"), 1.0);
+    assert_eq!(value("cairn_runs_active "), 0.0);
+    assert_eq!(value("cairn_steps_total{status=\"failed\"}"), 1.0);
+    assert!(value("cairn_steps_total{status=\"completed\"}") >= 4.0);
+    assert!(value("cairn_tool_turns_total{model=\"rehearsal\"}") >= 4.0);
+    assert!(value("cairn_calls_total{tool=\"list_files\",outcome=\"ok\"}") >= 2.0);
+    assert_eq!(
+        value("cairn_calls_total{tool=\"read_file\",outcome=\"ExecutionFailed\"}"),
+        1.0
+    );
+    assert!(value("cairn_call_seconds_count{tool=\"list_files\"}") >= 2.0);
+    assert!(value("cairn_model_seconds_count{model=\"rehearsal\"}") >= 4.0);
+    assert!(value("cairn_commits_total{result=\"ok\"}") >= 4.0);
+    assert!(value("cairn_commit_seconds_count ") >= 4.0);
+}

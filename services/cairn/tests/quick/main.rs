@@ -1,0 +1,17 @@
+//! Tests that start few processes or none. They run in parallel with everything else.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot set up its world is over"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bad_flags;
+mod bad_input;
+mod bad_settings;
+mod repository;

@@ -1,0 +1,26 @@
+//! Tests of processes that mostly wait: for leases to end, for calls that are held, for a person.
+//! One of them runs at a time, beside one of the lane `processes`.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot set up its world is over"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod asking;
+mod decide;
+mod feedback;
+mod fork;
+mod kill_goal;
+mod kill_serve;
+mod live_tree;
+mod points;
+mod revisions;
+mod stop;
+mod views;
+mod watch;
