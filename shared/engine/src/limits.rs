@@ -20,6 +20,12 @@ pub const MAX_QUESTION: usize = 8 * 1024;
 pub const MAX_CHOICES: usize = 10;
 /// Most bytes of a goal.
 pub const MAX_GOAL: usize = 64 * 1024;
+/// Most bytes of one reply of a model, unless the settings say otherwise: its text, and the ids,
+/// names and arguments of its calls. The reply is refused where it arrives.
+pub const MAX_REPLY: usize = 1024 * 1024;
+/// The most that the settings may allow a reply. With the results that travel beside it, it fits
+/// into one message, and the journal keeps it in one piece.
+pub const LARGEST_REPLY: usize = 2 * 1024 * 1024;
 /// Most calls of one reply.
 pub const MAX_CALLS: usize = 64;
 /// Most steps that run at the same time, whatever a run's own limit says.

@@ -1,4 +1,4 @@
-//! Making a provider's words fit for people and logs.
+//! Removing secrets from a provider's texts: from errors, for people and logs, and from replies.
 
 use secrecy::{ExposeSecret, SecretString};
 
@@ -11,14 +11,25 @@ const REPLACEMENT: &str = "[secret]";
 /// Cleans texts of the provider that was given these secrets.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaner {
+    /// The longest first: the rest of a longer secret must not stay when it contains a shorter one.
     secrets: Vec<SecretString>,
+}
+
+/// The end of a text that comes in pieces, as long as it may be the beginning of a secret.
+#[derive(Default)]
+pub(crate) struct HeldBack(String);
+
+impl HeldBack {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 impl Cleaner {
     pub(crate) fn new(secrets: impl IntoIterator<Item = SecretString>) -> Self {
         let long = |secret: &SecretString| secret.expose_secret().len() >= SHORTEST_SECRET;
-        let mut secrets: Vec<_> = secrets.into_iter().filter(long).collect();
-        // The longest first, so that no rest of it stays when it contains another.
+        let secrets = secrets.into_iter().flat_map(|secret| spellings(&secret));
+        let mut secrets: Vec<_> = secrets.filter(long).collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
         Self { secrets }
     }
@@ -28,16 +39,116 @@ impl Cleaner {
     /// In this order: a secret hidden behind control characters, or reaching over the cut, is
     /// found all the same.
     pub(crate) fn clean(&self, text: &str) -> String {
-        let mut text: String = text.chars().filter_map(printable).collect();
-        for secret in &self.secrets {
-            text = text.replace(secret.expose_secret(), REPLACEMENT);
-        }
+        let text = self.redact(text.chars().filter_map(printable).collect());
         let text = text.trim();
         match text.char_indices().nth(MAX_CHARS) {
             Some((end, _)) => format!("{}…", &text[..end]),
             None => text.to_owned(),
         }
     }
+
+    /// The text with each secret replaced; the same text if it has none.
+    pub(crate) fn redact(&self, text: String) -> String {
+        self.replace(text, false).0
+    }
+
+    /// As [`redact`](Self::redact), for the next piece of a text. A secret that is cut between two
+    /// pieces is found, because an end that may be the beginning of one waits for the next piece.
+    pub(crate) fn redact_piece(&self, held: &mut HeldBack, piece: String) -> String {
+        let mut text = std::mem::take(&mut held.0);
+        if text.is_empty() {
+            text = piece;
+        } else {
+            text.push_str(&piece);
+        }
+        let (text, rest) = self.replace(text, true);
+        held.0 = rest;
+        text
+    }
+
+    /// The rest of a text of which no further piece comes.
+    pub(crate) fn redact_rest(&self, held: &mut HeldBack) -> String {
+        self.redact(std::mem::take(&mut held.0))
+    }
+
+    /// Replaces secrets. If more text follows, an end that may begin a secret is returned apart.
+    fn replace(&self, mut text: String, more_follows: bool) -> (String, String) {
+        let mut clean = String::new();
+        let (mut copied, mut at) = (0, 0);
+        while let Some(step) = self.next_start(&text.as_bytes()[at..]) {
+            at += step;
+            match self.secret_at(&text.as_bytes()[at..], more_follows) {
+                Found::Secret(length) => {
+                    clean.push_str(&text[copied..at]);
+                    clean.push_str(REPLACEMENT);
+                    at += length;
+                    copied = at;
+                }
+                Found::Beginning => {
+                    let rest = text.split_off(at);
+                    clean.push_str(&text[copied..]);
+                    return (clean, rest);
+                }
+                Found::Nothing => at += 1,
+            }
+        }
+        if copied == 0 {
+            return (text, String::new());
+        }
+        clean.push_str(&text[copied..]);
+        (clean, String::new())
+    }
+
+    /// Where a secret may begin next. That is never inside a character: no first byte of one occurs
+    /// there.
+    fn next_start(&self, text: &[u8]) -> Option<usize> {
+        let first = |secret: &SecretString| secret.expose_secret().as_bytes().first().copied();
+        let starts = |byte: &u8| {
+            self.secrets
+                .iter()
+                .any(|secret| first(secret) == Some(*byte))
+        };
+        text.iter().position(|byte| starts(byte))
+    }
+
+    fn secret_at(&self, text: &[u8], more_follows: bool) -> Found {
+        for secret in &self.secrets {
+            let secret = secret.expose_secret().as_bytes();
+            if text.starts_with(secret) {
+                return Found::Secret(secret.len());
+            }
+            if more_follows && secret.starts_with(text) {
+                return Found::Beginning;
+            }
+        }
+        Found::Nothing
+    }
+}
+
+enum Found {
+    /// A secret of so many bytes.
+    Secret(usize),
+    /// The text ends before it is known whether this is a secret.
+    Beginning,
+    Nothing,
+}
+
+/// The ways in which a server may write a secret: as it is, without the scheme before it
+/// (`Bearer …`), and as JSON within the text of a tool call's arguments.
+fn spellings(secret: &SecretString) -> Vec<SecretString> {
+    let secret = secret.expose_secret();
+    let mut all = vec![secret.to_owned()];
+    if let Some((_, token)) = secret.split_once(' ').filter(|(_, it)| !it.contains(' ')) {
+        all.push(token.to_owned());
+    }
+    for plain in all.clone() {
+        let json = plain.replace('\\', "\\\\").replace('"', "\\\"");
+        let slashes = json.replace('/', "\\/");
+        all.extend([json, slashes]);
+    }
+    all.sort();
+    all.dedup();
+    all.into_iter().map(SecretString::from).collect()
 }
 
 /// Line ends and tabs become spaces; other control characters, and the invisible ones that change
@@ -72,6 +183,55 @@ mod tests {
         assert!(!over_the_cut.contains("sk-c"), "{over_the_cut}");
         assert_eq!(clean("none of them"), "none of them");
         assert!(!format!("{:?}", cleaner()).contains("canary"));
+    }
+
+    /// However a reply is cut into pieces, it is the same reply, and no piece has a part of a secret.
+    #[test]
+    fn a_secret_that_is_cut_between_pieces_is_replaced() {
+        let cleaner = Cleaner::new(
+            [
+                "sk-canary",
+                "sk-canary-long",
+                "Bearer tok/canary\"1",
+                "数据密钥一二",
+            ]
+            .map(SecretString::from),
+        );
+        let cases = [
+            ("sk-canary", "[secret]"),
+            ("sk-canary-lon", "[secret]-lon"),
+            (
+                "say sk-canary-long, sk-canarysk-canary.",
+                "say [secret], [secret][secret].",
+            ),
+            ("sk-sk-sk-canary sk-can", "sk-sk-[secret] sk-can"),
+            (
+                "Bearer tok/canary\"1; tok/canary\"1;",
+                "[secret]; [secret];",
+            ),
+            (
+                r#"{"a":"tok\/canary\"1"} {"a":"tok/canary\"1"}"#,
+                r#"{"a":"[secret]"} {"a":"[secret]"}"#,
+            ),
+            ("die 数据密钥一二 und 数据", "die [secret] und 数据"),
+            ("nothing here", "nothing here"),
+            ("", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(cleaner.redact(text.to_owned()), expected);
+            let chars: Vec<char> = text.chars().collect();
+            for length in 1..=chars.len() {
+                let mut held = HeldBack::default();
+                let mut seen = String::new();
+                for piece in chars.chunks(length) {
+                    seen += &cleaner.redact_piece(&mut held, piece.iter().collect());
+                    let is_begun = expected.starts_with(&seen);
+                    assert!(is_begun, "{seen:?} is no beginning of {expected:?}");
+                }
+                seen += &cleaner.redact_rest(&mut held);
+                assert_eq!(seen, expected, "in pieces of {length}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What can go wrong with a model.
 
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::limits::LARGEST_REPLY;
 use cairn_http::HttpError;
 use std::time::Duration;
 
@@ -9,11 +10,12 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum ModelError {
     /// The provider's rate limit is reached, or it has too much to do.
-    #[error("the provider asks to slow down: {message}")]
+    #[error("the provider asks to slow down{}: {message}", wait_of(*retry_after))]
     RateLimit {
         /// What the provider said, cut and cleaned.
         message: String,
-        /// How long it asks to wait.
+        /// How long it asks to wait. Where that is longer than retries may take, the time in the
+        /// text of the error is for the person who starts the work again.
         retry_after: Option<Duration>,
     },
     /// No answer in time.
@@ -65,6 +67,17 @@ pub enum ModelError {
         /// What is wrong with it.
         message: String,
     },
+    /// The reply is larger than it may be, and nothing of it is kept.
+    #[error(
+        "the model's reply is larger than {limit} bytes (the setting model.max_reply_bytes); ask \
+         for less at a time, set max_output_tokens of the model, or raise the setting (allowed: up \
+         to {})",
+        LARGEST_REPLY
+    )]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: u64,
+    },
 }
 
 impl ModelError {
@@ -79,6 +92,7 @@ impl ModelError {
             Self::ContextLength { .. } => "ContextLength",
             Self::BadRequest { .. } => "BadRequest",
             Self::BadAnswer { .. } => "BadAnswer",
+            Self::TooLarge { .. } => "reply_too_large",
         }
     }
 
@@ -93,7 +107,8 @@ impl ModelError {
             Self::Auth { .. }
             | Self::ContextLength { .. }
             | Self::BadRequest { .. }
-            | Self::BadAnswer { .. } => false,
+            | Self::BadAnswer { .. }
+            | Self::TooLarge { .. } => false,
         }
     }
 
@@ -112,7 +127,7 @@ impl From<HttpError> for ModelError {
         match error {
             HttpError::Timeout { after } => Self::Timeout { after },
             HttpError::Connect { .. } | HttpError::Broken { .. } => Self::Stream { message },
-            HttpError::TooLarge { .. } => Self::BadAnswer { message },
+            HttpError::TooLarge { limit } => Self::TooLarge { limit },
             _ => Self::BadRequest { message },
         }
     }
@@ -120,6 +135,14 @@ impl From<HttpError> for ModelError {
 
 impl From<ModelError> for Failure {
     fn from(error: ModelError) -> Self {
-        Failure::new(FailureKind::Llm, error.reason(), error.to_string())
+        let kind = match error {
+            ModelError::TooLarge { .. } => FailureKind::LimitExceeded,
+            _ => FailureKind::Llm,
+        };
+        Failure::new(kind, error.reason(), error.to_string())
     }
+}
+
+fn wait_of(retry_after: Option<Duration>) -> String {
+    retry_after.map_or_else(String::new, |wait| format!(" and to wait {wait:?}"))
 }

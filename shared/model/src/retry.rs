@@ -1,7 +1,8 @@
 //! Trying again where that may help.
 //!
 //! Waits grow exponentially with jitter. A provider that says when to come back is not asked
-//! earlier, unless that is later than the longest wait of the policy.
+//! earlier. If that is later than the policy waits in all, the retries end at once, and the error
+//! names the time.
 
 use crate::{ChatReply, ChatRequest, Model, ModelError, StreamEvent, stream};
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -14,13 +15,14 @@ use tokio::time::Instant;
 pub struct RetryPolicy {
     /// The first wait, before jitter.
     pub min_delay: Duration,
-    /// The longest wait, jitter and the provider's wish included.
+    /// The longest wait of its own, jitter included. What the provider asks for comes on top.
     pub max_delay: Duration,
     /// By what a wait is longer than the one before.
     pub factor: f32,
     /// Most retries after the first attempt.
     pub max_retries: u32,
-    /// No wait is begun that would end later than this after the first attempt began.
+    /// No wait is begun that would end later than this after the first attempt began, whoever asks
+    /// for it.
     pub max_elapsed: Duration,
     /// How waits are spread.
     pub jitter: Jitter,
@@ -78,7 +80,7 @@ impl RetryPolicy {
     /// it tells all its callers the same, and jitter has to keep them apart.
     fn wait(&self, own: Duration, error: &ModelError) -> Duration {
         let asked = error.retry_after().unwrap_or_default();
-        own.saturating_add(asked).min(self.max_delay)
+        own.min(self.max_delay).saturating_add(asked)
     }
 }
 
@@ -89,7 +91,8 @@ impl RetryPolicy {
 /// policy does not cut an attempt short; that is for the provider's own limits of time.
 ///
 /// # Errors
-/// The last attempt's error: one that no retry can help, or any once the policy is used up.
+/// The last attempt's error: one that no retry can help, or any once the policy is used up. The
+/// latter stays recoverable: the same request may succeed later.
 pub async fn chat_with_retry(
     model: &dyn Model,
     request: &ChatRequest,

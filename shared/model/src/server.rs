@@ -16,7 +16,7 @@ use crate::prices::PriceBook;
 use crate::stream::reply_events;
 use crate::{ChatReply, ChatRequest, ModelError, ModelInfo, StreamEvent};
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_http::{HttpClient, HttpConfig, HttpResponse, build_client};
+use cairn_http::{HttpClient, HttpConfig, HttpError, HttpResponse, build_client};
 use config::Endpoint;
 use futures::stream::BoxStream;
 use http::HeaderMap;
@@ -54,6 +54,18 @@ impl Piece {
     pub(crate) const NOTHING: Self = Self::Text(String::new());
 }
 
+/// What a whole answer, or one event of a stream, has beside the reply: usage, names, what a model
+/// thinks.
+const AROUND_REPLY: u64 = 256 * 1024;
+/// Bytes that may travel in JSON for one byte of a reply: an escaped character takes twice its
+/// bytes, but for control characters.
+const BYTES_IN_JSON: u64 = 2;
+/// Bytes that may travel in a stream for one byte of a reply: a token of four bytes may come in an
+/// event of 1 KiB. They are not in memory at once.
+const BYTES_IN_STREAM: u64 = 256;
+/// What a stream has beside the reply: signs of life, and what a model thinks.
+const AROUND_STREAM: u64 = 16 * 1024 * 1024;
+
 /// A server, ready to be asked.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -75,6 +87,36 @@ pub(crate) struct Server {
 pub(crate) struct Provider {
     pub(crate) info: ModelInfo,
     pub(crate) cleaner: Cleaner,
+    /// Most bytes of a reply.
+    pub(crate) max_reply_bytes: u64,
+}
+
+impl Provider {
+    /// Refuses a reply of so many bytes if that is too much.
+    pub(crate) fn check_size(&self, bytes: usize) -> Result<(), ModelError> {
+        let limit = self.max_reply_bytes;
+        match bytes as u64 > limit {
+            true => Err(ModelError::TooLarge { limit }),
+            false => Ok(()),
+        }
+    }
+
+    /// Most bytes of a whole answer, or of one event of a stream: so much is in memory at once.
+    fn max_json_bytes(&self) -> u64 {
+        let reply = self.max_reply_bytes.saturating_mul(BYTES_IN_JSON);
+        reply.saturating_add(AROUND_REPLY)
+    }
+
+    /// An error of the way here. What travels is limited for the sake of the reply, so the limit
+    /// that the error names is the reply's.
+    fn error(&self, error: HttpError) -> ModelError {
+        match error {
+            HttpError::TooLarge { .. } => ModelError::TooLarge {
+                limit: self.max_reply_bytes,
+            },
+            other => other.into(),
+        }
+    }
 }
 
 impl Server {
@@ -89,10 +131,11 @@ impl Server {
         let own = host == dialect.own_host;
         let known = || PriceBook::built_in().find(dialect.provider, &config.model);
         let prices = config.prices.or_else(|| own.then(known).flatten());
+        let in_stream = config.max_reply_bytes.saturating_mul(BYTES_IN_STREAM);
         let limits = HttpConfig {
             connect_timeout: config.connect_timeout,
             total_timeout: Some(config.total_timeout),
-            max_response_bytes: config.max_response_bytes,
+            max_response_bytes: in_stream.saturating_add(AROUND_STREAM),
             ..HttpConfig::default()
         };
         Ok(Self {
@@ -114,6 +157,7 @@ impl Server {
                     prices,
                 },
                 cleaner,
+                max_reply_bytes: config.max_reply_bytes,
             }),
             price_told: Once::new(),
         })
@@ -212,7 +256,9 @@ impl Server {
         response: HttpResponse,
         asked: &Asked,
     ) -> Result<ChatReply, ModelError> {
-        let body = response.bytes().await?;
+        let response = response.with_limit(self.provider.max_json_bytes());
+        let body = response.bytes().await;
+        let body = body.map_err(|error| self.provider.error(error))?;
         fault::refuse_other_than_json(&body, &self.provider.cleaner)?;
         (self.dialect.whole)(&body, &self.provider.cleaner)?.finish(asked, &self.provider)
     }

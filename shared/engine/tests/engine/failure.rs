@@ -22,7 +22,7 @@ fn reasons(kind: FailureKind) -> &'static [(&'static str, bool)] {
             ("RateLimit", true),
             ("Timeout", true),
             ("Stream", true),
-            ("Server", false),
+            ("Server", true),
             ("Auth", false),
             ("ContextLength", false),
             ("BadRequest", false),
@@ -60,7 +60,11 @@ fn reasons(kind: FailureKind) -> &'static [(&'static str, bool)] {
             ("BadPlan", false),
         ],
         HookBlocked => &[("Blocked", false)],
-        LimitExceeded => &[("max_tool_turns", false), ("max_turns", false)],
+        LimitExceeded => &[
+            ("max_tool_turns", false),
+            ("max_turns", false),
+            ("reply_too_large", false),
+        ],
         Config => &[
             ("missing", false),
             ("invalid", false),
@@ -94,6 +98,7 @@ fn the_table_of_recoverable_failures_holds_for_every_kind_with_every_reason() {
         (Llm, "RateLimit"),
         (Llm, "Timeout"),
         (Llm, "Stream"),
+        (Llm, "Server"),
         (Tool, "ExecutionFailed"),
         (Memory, "NotFound"),
     ];

@@ -17,16 +17,10 @@ pub(super) fn whole(json: &[u8], cleaner: &Cleaner) -> Result<Draft, ModelError>
     let mut draft = Draft::default();
     begin(&mut draft, answer);
     for (index, block) in (0..).zip(content) {
-        let input = block.input.clone();
         let text = open(&mut draft, index, block)?;
         draft.text.push_str(&text);
-        if let Some(call) = draft
-            .calls
-            .last_mut()
-            .filter(|call| call.index == Some(index))
-        {
-            call.arguments = input.map(to_text).unwrap_or_default();
-        }
+        // A whole block ends where it begins.
+        draft.other_blocks.clear();
     }
     Ok(draft)
 }
@@ -39,16 +33,13 @@ pub(super) fn piece(draft: &mut Draft, data: &str, cleaner: &Cleaner) -> Result<
     match event.kind.as_str() {
         "message_start" => begin(draft, event.message.unwrap_or_default()),
         "content_block_start" => {
-            let block = event.content_block.unwrap_or_default();
-            let input = block.input.clone().filter(|input| !is_empty(input));
-            let text = open(draft, index, block)?;
-            // Nearly always empty here; what is not is whole.
-            if let (Some(call), Some(input)) = (draft.calls.last_mut(), input) {
-                call.arguments = to_text(input);
-            }
-            return Ok(Piece::Text(text));
+            let mut block = event.content_block.unwrap_or_default();
+            // Nearly always empty here, and then it follows in pieces; what is not is whole.
+            block.input = block.input.filter(|input| !is_empty(input));
+            return open(draft, index, block).map(Piece::Text);
         }
         "content_block_delta" => return delta(draft, index, event),
+        "content_block_stop" => draft.other_blocks.retain(|other| *other != index),
         "message_delta" => {
             let delta = event.delta.unwrap_or_default();
             draft.finish = delta
@@ -61,13 +52,16 @@ pub(super) fn piece(draft: &mut Draft, data: &str, cleaner: &Cleaner) -> Result<
             }
         }
         "message_stop" => return Ok(Piece::End),
-        // Pings, ends of blocks, and what the protocol may learn to say.
+        // Pings, and what the protocol may learn to say.
         _ => {}
     }
     Ok(Piece::NOTHING)
 }
 
 fn delta(draft: &mut Draft, index: u64, event: Event) -> Result<Piece, ModelError> {
+    if draft.other_blocks.contains(&index) {
+        return Ok(Piece::NOTHING);
+    }
     let delta = event.delta.unwrap_or_default();
     match delta.kind.as_str() {
         "text_delta" => return Ok(Piece::Text(delta.text.unwrap_or_default())),
@@ -108,9 +102,13 @@ fn open(draft: &mut Draft, index: u64, block: Content) -> Result<String, ModelEr
             let call = draft.new_call(Some(index))?;
             call.id = block.id.unwrap_or_default();
             call.name = block.name.unwrap_or_default();
+            call.arguments = block.input.map(to_text).unwrap_or_default();
             Ok(String::new())
         }
-        _ => Ok(String::new()),
+        _ => {
+            draft.begin_other_block(index)?;
+            Ok(String::new())
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::Dialect;
 use crate::clean::Cleaner;
 use crate::prices::Prices;
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::limits::MAX_REPLY;
 use cairn_http::Url;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
@@ -29,8 +30,9 @@ pub struct ServerConfig {
     pub idle_timeout: Duration,
     /// Longest time for a reply, streamed or not.
     pub total_timeout: Duration,
-    /// Most bytes of an answer, streamed or not.
-    pub max_response_bytes: u64,
+    /// Most bytes of a reply, streamed or not: its text, and the ids, names and arguments of its
+    /// calls. How many bytes may travel for it follows from this.
+    pub max_reply_bytes: u64,
     /// Tokens that fit into one conversation.
     pub window_tokens: u64,
     /// Most tokens that a reply may have; a call may ask for less.
@@ -46,7 +48,7 @@ pub struct ServerConfig {
 impl ServerConfig {
     /// Settings for `model` at `base_url`: no key, a window of 128,000 tokens, prices as listed,
     /// 10 s to connect, 5 minutes to the first piece, 2 minutes of silence, 10 minutes for a reply,
-    /// 16 MiB.
+    /// 1 MiB.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
@@ -57,7 +59,7 @@ impl ServerConfig {
             first_byte_timeout: Duration::from_secs(300),
             idle_timeout: Duration::from_secs(120),
             total_timeout: Duration::from_secs(600),
-            max_response_bytes: 16 * 1024 * 1024,
+            max_reply_bytes: MAX_REPLY as u64,
             window_tokens: 128_000,
             max_output_tokens: None,
             prices: None,

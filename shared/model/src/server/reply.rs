@@ -1,6 +1,7 @@
 //! A reply while it is put together, whole or from pieces.
 
 use super::Provider;
+use crate::clean::Cleaner;
 use crate::prices::Tokens;
 use crate::tokens::{estimate_request, estimate_tokens};
 use crate::{ChatReply, ChatRequest, FinishReason, ModelError};
@@ -45,6 +46,9 @@ pub(crate) struct Draft {
     pub(crate) finish: Option<FinishReason>,
     pub(crate) usage: Reported,
     pub(crate) model: Option<String>,
+    /// Blocks that have begun and not ended, and whose kind is not known here: nothing of them is a
+    /// part of the reply. Only some protocols have blocks.
+    pub(crate) other_blocks: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +80,24 @@ impl Draft {
         self.text.is_empty() && self.calls.is_empty()
     }
 
+    /// Bytes that are gathered.
+    pub(crate) fn bytes(&self) -> usize {
+        let calls = self.calls.iter();
+        let calls = calls.map(|call| call.id.len() + call.name.len() + call.arguments.len());
+        self.text.len() + calls.sum::<usize>()
+    }
+
+    /// Begins a block whose kind is not known here.
+    pub(crate) fn begin_other_block(&mut self, index: u64) -> Result<(), ModelError> {
+        if self.other_blocks.len() >= MAX_CALLS {
+            return Err(ModelError::BadAnswer {
+                message: format!("it has more than {MAX_CALLS} unknown blocks at a time"),
+            });
+        }
+        self.other_blocks.push(index);
+        Ok(())
+    }
+
     /// Begins a call.
     pub(crate) fn new_call(&mut self, index: Option<u64>) -> Result<&mut CallDraft, ModelError> {
         if self.calls.len() >= MAX_CALLS {
@@ -91,11 +113,17 @@ impl Draft {
         Ok(&mut self.calls[last])
     }
 
+    /// The reply, without the provider's secrets: what is in a reply is kept and shown.
+    ///
+    /// # Errors
+    /// [`ModelError::TooLarge`]; [`ModelError::BadAnswer`] if a call has no name.
     pub(crate) fn finish(
-        self,
+        mut self,
         asked: &Asked,
         provider: &Provider,
     ) -> Result<ChatReply, ModelError> {
+        provider.check_size(self.bytes())?;
+        self.redact(&provider.cleaner);
         let finish = self.finish_reason();
         let calls = name_calls(self.calls, asked)?;
         let message = Message::assistant(self.text, calls);
@@ -125,6 +153,14 @@ impl Draft {
                 |model| provider.cleaner.clean(&model),
             ),
         })
+    }
+
+    fn redact(&mut self, cleaner: &Cleaner) {
+        let calls = self.calls.iter_mut();
+        let texts = calls.flat_map(|call| [&mut call.id, &mut call.name, &mut call.arguments]);
+        for text in texts.chain([&mut self.text]) {
+            *text = cleaner.redact(std::mem::take(text));
+        }
     }
 
     fn finish_reason(&self) -> FinishReason {

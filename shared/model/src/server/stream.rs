@@ -2,6 +2,7 @@
 
 use super::reply::{Asked, Draft};
 use super::{Dialect, Piece, Provider};
+use crate::clean::HeldBack;
 use crate::stream::reply_events;
 use crate::{ModelError, StreamEvent};
 use cairn_http::{HttpError, HttpResponse};
@@ -20,12 +21,18 @@ pub(super) async fn events(
     dialect: &'static Dialect,
     provider: Arc<Provider>,
 ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-    let bytes = stream::try_unfold(response, |mut response| async move {
-        Ok::<_, HttpError>(response.chunk().await?.map(|chunk| (chunk, response)))
+    let event = OpenEvent::up_to(provider.max_json_bytes());
+    let bytes = stream::try_unfold((response, event), |(mut response, mut event)| async move {
+        let Some(chunk) = response.chunk().await? else {
+            return Ok(None);
+        };
+        event.take(&chunk)?;
+        Ok::<_, HttpError>(Some((chunk, (response, event))))
     });
     let mut pump = Pump {
         source: Some(SseByteStream::new(bytes.boxed()).boxed()),
         draft: Draft::default(),
+        held: HeldBack::default(),
         ready: VecDeque::new(),
         asked,
         dialect,
@@ -42,10 +49,52 @@ pub(super) async fn events(
     .boxed())
 }
 
+/// The event that has begun and not ended: all of it is in memory until it is whole, so its size is
+/// limited where its bytes arrive.
+struct OpenEvent {
+    bytes: u64,
+    limit: u64,
+    /// The last byte that came.
+    last: u8,
+}
+
+impl OpenEvent {
+    fn up_to(limit: u64) -> Self {
+        Self {
+            bytes: 0,
+            limit,
+            last: 0,
+        }
+    }
+
+    /// # Errors
+    /// [`HttpError::TooLarge`] once the event is larger than it may be.
+    fn take(&mut self, chunk: &[u8]) -> Result<(), HttpError> {
+        // A blank line ends an event. Line ends are LF, CR or both.
+        let is_end = |pair: &[u8]| matches!(pair, b"\n\n" | b"\r\r" | b"\n\r");
+        let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else {
+            return Ok(());
+        };
+        let end = chunk.windows(2).rposition(is_end).map(|at| at + 1);
+        let end = end.or_else(|| is_end(&[self.last, *first]).then_some(0));
+        self.last = *last;
+        self.bytes = match end {
+            Some(end) => (chunk.len() - end) as u64,
+            None => self.bytes + chunk.len() as u64,
+        };
+        match self.bytes > self.limit {
+            true => Err(HttpError::TooLarge { limit: self.limit }),
+            false => Ok(()),
+        }
+    }
+}
+
 struct Pump {
     /// None after the end; dropping it closes the connection.
     source: Option<BoxStream<'static, Result<Sse, sse_stream::Error>>>,
     draft: Draft,
+    /// The end of the text, while it may be the beginning of a secret.
+    held: HeldBack,
     ready: VecDeque<StreamEvent>,
     asked: Asked,
     dialect: &'static Dialect,
@@ -78,22 +127,37 @@ impl Pump {
         if data.is_empty() {
             return Ok(());
         }
-        match (self.dialect.piece)(&mut self.draft, data, &self.provider.cleaner)? {
-            Piece::Text(text) if text.is_empty() => Ok(()),
-            Piece::Text(text) => {
-                self.draft.text.push_str(&text);
-                let event = StreamEvent::AssistantTextDelta { text };
-                self.ready.push_back(event);
-                Ok(())
-            }
-            Piece::End if self.draft.is_whole() || !self.draft.is_empty() => self.complete(),
-            Piece::End => Err(ended_early()),
+        let cleaner = &self.provider.cleaner;
+        let text = match (self.dialect.piece)(&mut self.draft, data, cleaner)? {
+            Piece::Text(text) => text,
+            Piece::End if self.draft.is_whole() || self.has_something() => return self.complete(),
+            Piece::End => return Err(ended_early()),
+        };
+        let before = self.draft.bytes() + self.held.len();
+        self.provider.check_size(before + text.len())?;
+        let text = cleaner.redact_piece(&mut self.held, text);
+        self.show(text);
+        Ok(())
+    }
+
+    fn has_something(&self) -> bool {
+        !self.draft.is_empty() || self.held.len() > 0
+    }
+
+    fn show(&mut self, text: String) {
+        if !text.is_empty() {
+            self.draft.text.push_str(&text);
+            self.ready
+                .push_back(StreamEvent::AssistantTextDelta { text });
         }
     }
 
-    /// Ends the stream with its calls and the whole reply. The text was shown as it came.
+    /// Ends the stream with its calls and the whole reply. The text was shown as it came, but for
+    /// what was held back.
     fn complete(&mut self) -> Result<(), ModelError> {
         self.source = None;
+        let rest = self.provider.cleaner.redact_rest(&mut self.held);
+        self.show(rest);
         let draft = std::mem::take(&mut self.draft);
         let reply = draft.finish(&self.asked, &self.provider)?;
         let events = reply_events(reply).into_iter();
@@ -106,7 +170,7 @@ impl Pump {
     fn explain(&self, error: sse_stream::Error) -> ModelError {
         match error {
             sse_stream::Error::Body(cause) => match cause.downcast::<HttpError>() {
-                Ok(error) => (*error).into(),
+                Ok(error) => self.provider.error(*error),
                 Err(other) => self.broken(&other.to_string()),
             },
             other => self.broken(&other.to_string()),

@@ -165,6 +165,7 @@ async fn texts_and_calls_come_in_blocks_and_thinking_is_left_out() {
         {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}},
         {"type": "text", "text": "both."},
         {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}},
+        {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"q": "x"}},
         {"type": "of_tomorrow"},
     ]);
     let (_server, model) = anthropic(vec![answer(&content, "tool_use")], |_| {}).await;

@@ -60,7 +60,7 @@ const SAID: [(u16, &str, &str, &str, bool); 12] = [
         false,
     ),
     (429, "rate_limit_error", "slow down", "RateLimit", true),
-    (500, "api_error", "oops", "Server", false),
+    (500, "api_error", "oops", "Server", true),
     (504, "timeout_error", "late", "Timeout", true),
     (529, "overloaded_error", "Overloaded", "RateLimit", true),
 ];

@@ -122,6 +122,53 @@ async fn text_and_calls_are_whole_wherever_the_bytes_are_cut() {
     }
 }
 
+/// A tool that runs at the server has input and results of its own, beside the calls that are asked
+/// for here.
+#[tokio::test]
+async fn blocks_of_unknown_kinds_are_passed_over_with_all_that_is_in_them() {
+    let used = |index, id: &str, input: Value| {
+        let block = json!({"type": "tool_use", "id": id, "name": "read", "input": input});
+        self::block(index, &block)
+    };
+    let server_tool = |index, input: Value| {
+        let block = json!({"type": "server_tool_use", "id": "srv_1", "name": "web_search",
+            "input": input});
+        self::block(index, &block)
+    };
+    let body = [
+        begin(),
+        text(0, "I search. "),
+        used(1, "toolu_1", json!({"path": "a"})),
+        stop(1),
+        // Input in the block itself, and in pieces.
+        server_tool(2, json!({"query": "x"})),
+        input(2, "{\"query\":"),
+        used(3, "toolu_2", json!({})),
+        input(2, "\"y\"}"),
+        text(2, "not a part of the reply"),
+        input(3, "{\"path\":\"b\"}"),
+        stop(2),
+        block(
+            4,
+            &json!({"type": "web_search_tool_result", "content": [{"type": "x"}]}),
+        ),
+        stop(4),
+        stop(3),
+        text(5, "Done."),
+        end("tool_use"),
+        done(),
+    ]
+    .concat();
+    let events = events(&body).await;
+    let expected = [
+        call("toolu_1", "read", "{\"path\":\"a\"}"),
+        call("toolu_2", "read", "{\"path\":\"b\"}"),
+    ];
+    assert_eq!(calls_of(&events), expected);
+    assert_eq!(text_of(&events), "I search. Done.");
+    assert_eq!(whole(&events).message.text, "I search. Done.");
+}
+
 #[tokio::test]
 async fn usage_at_the_end_holds() {
     let last = event(

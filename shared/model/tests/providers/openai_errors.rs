@@ -289,13 +289,9 @@ async fn what_cannot_be_read_is_said_and_not_asked_again() {
             ),
             "no name",
         ),
-        (answer(&"x".repeat(5_000)), "larger than 4000 bytes"),
     ];
     for (reply, text) in cases {
-        let (server, model) = configured(vec![reply], |config| {
-            config.server.max_response_bytes = 4_000
-        })
-        .await;
+        let (server, model) = scripted(vec![reply]).await;
         let error = chat_with_retry(&model, &ask("x"), &at_once(), |_, _, _| {}).await;
         let error = error.expect_err("unreadable");
         assert_reason(&error, "BadAnswer");

@@ -2,6 +2,7 @@
 
 use crate::support::ask;
 use async_trait::async_trait;
+use cairn_engine::failure::Failure;
 use cairn_engine::message::{Message, Usage};
 use cairn_model::{
     ChatReply, ChatRequest, FinishReason, Jitter, Model, ModelError, ModelInfo, Progress,
@@ -123,12 +124,42 @@ async fn waits_double_up_to_the_longest_and_attempts_count_from_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_is_not_asked_before_it_wants_to_be() {
-    let model = Flaky::new(vec![limit(Some(5)), limit(None), limit(Some(3_600))]);
+async fn a_provider_is_not_asked_before_the_time_it_names() {
+    let model = Flaky::new(vec![limit(Some(5)), limit(None), limit(Some(60))]);
     let (outcome, waits, _) = run(&model, &policy()).await;
     assert!(outcome.is_ok());
-    // Its wish on top of our own wait; our own; no longer than the longest.
-    assert_eq!(seconds(&waits), [6, 2, 10]);
+    // The time named on top of our own wait; our own; also when it is longer than any of our own.
+    assert_eq!(seconds(&waits), [6, 2, 64]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_that_is_too_far_away_ends_the_retries_at_once_and_is_named() {
+    let model = Flaky::new(vec![limit(Some(5)), limit(Some(3_600))]);
+    let (outcome, waits, elapsed) = run(&model, &policy()).await;
+    assert_eq!((seconds(&waits), elapsed.as_secs()), (vec![6], 6));
+    let failure = Failure::from(outcome.expect_err("too long"));
+    assert!(failure.is_recoverable());
+    assert_eq!(
+        failure.message,
+        "the provider asks to slow down and to wait 3600s: slow down"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_may_pass_is_recoverable_when_the_retries_are_used_up() {
+    let timeout = || ModelError::Timeout {
+        after: Duration::from_secs(1),
+    };
+    let stream = || ModelError::Stream {
+        message: "cut".to_owned(),
+    };
+    for error in [server(), limit(None), timeout(), stream()] {
+        let model = Flaky::new(vec![error; 100]);
+        let (outcome, waits, _) = run(&model, &policy()).await;
+        assert_eq!(waits.len(), 8);
+        let failure = Failure::from(outcome.expect_err("used up"));
+        assert!(failure.is_recoverable(), "{failure:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

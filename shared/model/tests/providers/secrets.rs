@@ -1,10 +1,13 @@
 //! The key is nowhere to be seen, whatever a server does with it.
 
-use crate::support::{CANARY, Log, answer, ask, at_once, configured, fault};
+use crate::support::{
+    CANARY, Log, answer, anthropic, ask, at_once, configured, fault, streamed, text_of, whole,
+};
 use cairn_engine::failure::Failure;
 use cairn_http::test_server::Reply;
 use cairn_model::{Model, ModelError, ModelRegistry, StreamEvent, chat_with_retry};
 use futures::StreamExt;
+use serde_json::json;
 use std::sync::Arc;
 
 const HEADER: &str = "canary-header-value";
@@ -78,6 +81,86 @@ async fn no_event_shows_an_echoed_key() {
         assert!(matches!(events.last(), Some(StreamEvent::Error { .. })));
         assert_clean(&format!("{events:?}"));
     }
+}
+
+/// A reply in which a server shows the key and a header again: in text, and in all parts of a call.
+fn echoing(text: &str) -> serde_json::Value {
+    let function =
+        json!({"name": format!("read-{HEADER}"), "arguments": format!("{{\"a\":\"{text}\"}}")});
+    json!({"content": text, "tool_calls": [{"index": 0, "id": text, "function": function}]})
+}
+
+#[tokio::test]
+async fn no_reply_shows_an_echoed_key() {
+    let said = format!("key {CANARY}, header {HEADER}");
+    let message = json!({"choices": [{"message": echoing(&said), "finish_reason": "stop"}]});
+    let (_server, model) = model(vec![Reply::json(200, message.to_string())]).await;
+    let whole = model.chat(&ask("x")).await.expect("a reply");
+    let events = streamed(&model).await;
+    assert_clean(&format!("{whole:?} {events:?}"));
+    assert_eq!(whole.message.text, "key [secret], header [secret]");
+    let call = &whole.message.tool_calls[0];
+    assert_eq!(
+        (call.name.as_str(), call.arguments.as_str()),
+        ("read-[secret]", "{\"a\":\"key [secret], header [secret]\"}")
+    );
+    assert_eq!(self::whole(&events).message, whole.message);
+}
+
+#[tokio::test]
+async fn no_piece_of_a_reply_shows_a_part_of_an_echoed_key() {
+    let said = format!("key {CANARY}, header {HEADER}; s");
+    for length in [1, 2, 7, said.len()] {
+        let mut pieces: Vec<String> = Vec::new();
+        let mut piece = |delta: serde_json::Value| {
+            let choice = json!({"choices": [{"index": 0, "delta": delta}]});
+            pieces.push(format!("data: {choice}\n\n"));
+        };
+        for part in said.as_bytes().chunks(length) {
+            let part = String::from_utf8_lossy(part);
+            piece(json!({"content": part}));
+            let function = json!({"name": null, "arguments": part});
+            piece(json!({"tool_calls": [{"index": 0, "function": function}]}));
+        }
+        piece(json!({"tool_calls": [{"index": 0, "function": {"name": "read"}}]}));
+        pieces.push("data: [DONE]\n\n".to_owned());
+        let (_server, model) = model(vec![Reply::events(&pieces)]).await;
+        let events = streamed(&model).await;
+        let expected = "key [secret], header [secret]; s";
+        assert_eq!(text_of(&events), expected, "in pieces of {length}");
+        let message = &whole(&events).message;
+        assert_eq!(message.text, expected);
+        assert_eq!(message.tool_calls[0].arguments, expected);
+        assert_clean(&format!("{events:?}"));
+    }
+}
+
+#[tokio::test]
+async fn no_reply_of_anthropic_shows_an_echoed_key() {
+    let said = format!("key {CANARY}.");
+    let content = json!([{"type": "text", "text": said},
+        {"type": "tool_use", "id": "t", "name": "read", "input": {"a": said}}]);
+    let body = json!({"content": content, "stop_reason": "tool_use"});
+    let (_server, model) = anthropic(vec![Reply::json(200, body.to_string())], |_| {}).await;
+    let whole = model.chat(&ask("x")).await.expect("a reply");
+    assert_eq!(whole.message.text, "key [secret].");
+    assert_eq!(
+        whole.message.tool_calls[0].arguments,
+        "{\"a\":\"key [secret].\"}"
+    );
+    // Over two blocks.
+    let (first, second) = said.split_at(9);
+    let text = |index: u32, text: &str| {
+        let delta = json!({"type": "text_delta", "text": text});
+        let event = json!({"type": "content_block_delta", "index": index, "delta": delta});
+        format!("data: {event}\n\n")
+    };
+    let end = "data: {\"type\":\"message_stop\"}\n\n".to_owned();
+    let pieces = [text(0, first), text(1, second), end];
+    let (_server, model) = anthropic(vec![Reply::events(&pieces)], |_| {}).await;
+    let events = streamed(&model).await;
+    assert_eq!(text_of(&events), "key [secret].");
+    assert_clean(&format!("{events:?}"));
 }
 
 #[tokio::test]
