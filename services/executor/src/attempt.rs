@@ -233,7 +233,8 @@ impl<'a> ModelStep<'a> {
     }
 
     async fn run(mut self, start: AttemptStart) -> Result<(), Stop> {
-        self.resume(start.transcript, start.open_calls).await?;
+        self.resume(start.transcript, start.held_calls, start.open_calls)
+            .await?;
         loop {
             if self.conversation.turns() >= start.max_tool_turns {
                 return self.fail(turns_used_up(start.max_tool_turns)).await;
@@ -250,6 +251,7 @@ impl<'a> ModelStep<'a> {
     async fn resume(
         &mut self,
         transcript: Vec<event::Message>,
+        held_calls: Vec<event::CallRef>,
         open_calls: Vec<PermittedCall>,
     ) -> Result<(), Stop> {
         let transcript: Vec<Message> =
@@ -257,6 +259,7 @@ impl<'a> ModelStep<'a> {
         let last_calls = self.conversation.replay(transcript)?;
         let last_turn = self.conversation.turns().saturating_sub(1);
         let mut turn = Turn::resumed(self.attempt, last_turn, last_calls);
+        turn.hold(held_calls)?;
         let calls = turn.permit(open_calls)?;
         settle(self.tools, self.owner, &mut turn, calls).await?;
         self.conversation.add_results(turn.into_results());

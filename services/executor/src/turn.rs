@@ -48,8 +48,10 @@ struct Slot {
 
 #[derive(Debug)]
 enum State {
-    /// For the owner to permit or to answer.
+    /// For the owner to permit, to answer or to hold.
     Waiting,
+    /// The owner permits or answers it later.
+    Held,
     /// Sent; an answer will come.
     Running,
     Answered(Answer),
@@ -135,7 +137,25 @@ impl Turn {
         for result in &ack.results {
             self.take_result(result)?;
         }
+        self.hold(ack.held_calls)?;
         self.permit(ack.permitted_calls)
+    }
+
+    /// Marks calls that are not to be made now, also those that ended as not sent.
+    pub(crate) fn hold(&mut self, held: Vec<event::CallRef>) -> Result<(), RpcError> {
+        for call in held {
+            let index = self.index_of(Some(call), "held_calls")?;
+            let state = &mut self.slots[index].state;
+            let may_be_held = match state {
+                State::Waiting => true,
+                State::Held | State::Running => false,
+                State::Answered(answer) => answer.not_sent,
+            };
+            if may_be_held {
+                *state = State::Held;
+            }
+        }
+        Ok(())
     }
 
     /// Takes in permits, and returns the calls to be sent.
@@ -145,7 +165,7 @@ impl Turn {
             let index = self.index_of(permit.call, "permitted_calls")?;
             let slot = &mut self.slots[index];
             let may_start = match &slot.state {
-                State::Waiting => true,
+                State::Waiting | State::Held => true,
                 State::Running => false,
                 State::Answered(answer) => answer.not_sent,
             };
@@ -163,15 +183,15 @@ impl Turn {
         self.slots.iter().all(answered)
     }
 
-    /// Refuses to go on if a call is neither sent nor answered although the owner knows all that
-    /// it can learn here: the turn would never end.
+    /// Fails if a call is neither sent, answered nor held although the owner has acknowledged
+    /// everything: the turn would never end.
     pub(crate) fn refuse_waiting(&self) -> Result<(), RpcError> {
         let waiting = |slot: &Slot| matches!(slot.state, State::Waiting);
         match self.slots.iter().position(waiting) {
             Some(index) => {
                 let problem = format!("does not say what becomes of call {index}");
                 Err(RpcError::invalid("permitted_calls", problem)
-                    .allowed("each call that is not pure, there or in results"))
+                    .allowed("each call that is not sent: there, in results or in held_calls"))
             }
             None => Ok(()),
         }
@@ -181,7 +201,7 @@ impl Turn {
     pub(crate) fn into_results(self) -> impl Iterator<Item = Message> {
         self.slots.into_iter().filter_map(|slot| match slot.state {
             State::Answered(answer) => Some(Message::tool(slot.id, answer.output, answer.is_error)),
-            State::Waiting | State::Running => None,
+            State::Waiting | State::Held | State::Running => None,
         })
     }
 

@@ -11,6 +11,7 @@
 
 mod bench;
 mod deltas;
+mod held;
 mod owner;
 mod refusals;
 mod results;

@@ -73,8 +73,17 @@ impl Owner {
             through_number,
             permitted_calls,
             results,
-            ended: false,
             lease_until_unix_ms: 15_000,
+            ..Acknowledgement::default()
+        }));
+    }
+
+    /// Acknowledges, and holds calls.
+    pub(crate) fn hold(&self, through_number: u64, held_calls: Vec<CallRef>) {
+        self.send(ToExecutor::Acknowledgement(Acknowledgement {
+            through_number,
+            held_calls,
+            ..Acknowledgement::default()
         }));
     }
 

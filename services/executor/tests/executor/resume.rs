@@ -160,7 +160,7 @@ fn take(report: RunStepResponse, turns: usize, journal: &mut Vec<Entry>, owner: 
         permitted_calls: permits,
         results: answers,
         ended,
-        lease_until_unix_ms: 0,
+        ..Acknowledgement::default()
     }));
     ended
 }

@@ -1,0 +1,104 @@
+//! Calls that are not to be made now.
+
+use crate::bench::Bench;
+use crate::owner::{Owner, call_ref, model_step, outputs, owners_result, permit};
+use cairn_proto::event::{self, Effect, Role};
+use cairn_proto::executor::{AttemptStart, PermittedCall};
+use cairn_rpc::RpcError;
+
+fn send(index: u32) -> PermittedCall {
+    permit(call_ref(0, index), "send", "{}", Effect::Effectful)
+}
+
+/// The model has asked for calls of `send`, and its reply is reported.
+async fn replied(calls: usize) -> (Bench, Owner) {
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(model_step()).await;
+    let calls = vec![("send", "{}"); calls];
+    bench.asked().await.reply("", &calls);
+    assert_eq!(owner.report().await.number, 1);
+    (bench, owner)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_call_waits_until_it_is_permitted() {
+    let (mut bench, mut owner) = replied(1).await;
+    owner.hold(1, vec![call_ref(0, 0)]);
+    bench.is_quiet().await;
+    owner.ack_with(1, vec![send(0)], Vec::new());
+    bench.called().await.output("sent");
+    assert_eq!(outputs(&owner.report().await), [(0, "sent")]);
+    owner.ack(2);
+    assert_eq!(bench.asked().await.said().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_call_may_get_its_result_from_the_owner() {
+    let (mut bench, owner) = replied(2).await;
+    owner.hold(1, vec![call_ref(0, 0), call_ref(0, 1)]);
+    bench.is_quiet().await;
+    let denied = |index| owners_result(call_ref(0, index), "denied");
+    owner.ack_with(1, Vec::new(), vec![denied(0)]);
+    bench.is_quiet().await;
+    owner.ack_with(1, Vec::new(), vec![denied(1)]);
+    assert_eq!(bench.asked().await.said().len(), 3);
+}
+
+/// Its result is not what the model is told.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_not_sent_may_be_held() {
+    let (mut bench, mut owner) = replied(1).await;
+    owner.ack_with(1, vec![send(0)], Vec::new());
+    let too_late = RpcError::precondition("too late").reason("NOT_SENT");
+    bench.called().await.answer(Err(too_late.into()));
+    assert_eq!(owner.report().await.results[0].reason, "NotSent");
+    owner.hold(2, vec![call_ref(0, 0)]);
+    bench.is_quiet().await;
+    owner.ack_with(2, vec![send(0)], Vec::new());
+    bench.called().await.output("sent");
+    assert_eq!(outputs(&owner.report().await), [(0, "sent")]);
+}
+
+/// A hold that crosses with the result changes nothing.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_sent_cannot_be_held() {
+    let (mut bench, mut owner) = replied(1).await;
+    owner.ack_with(1, vec![send(0)], Vec::new());
+    let called = bench.called().await;
+    owner.hold(1, vec![call_ref(0, 0)]);
+    called.output("sent");
+    assert_eq!(outputs(&owner.report().await), [(0, "sent")]);
+    owner.ack(2);
+    bench.asked().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_may_begin_with_held_calls() {
+    let call = |index: u32| event::ToolCall {
+        id: format!("id-{index}"),
+        name: "send".to_owned(),
+        arguments_json: "{}".to_owned(),
+    };
+    let reply = event::Message {
+        role: Role::Assistant.into(),
+        tool_calls: vec![call(0), call(1)],
+        ..event::Message::default()
+    };
+    let start = AttemptStart {
+        transcript: vec![reply],
+        open_calls: vec![send(0)],
+        held_calls: vec![call_ref(0, 1)],
+        ..model_step()
+    };
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(start).await;
+    bench.called().await.output("sent");
+    assert_eq!(outputs(&owner.report().await), [(0, "sent")]);
+    owner.ack(1);
+    bench.is_quiet().await;
+    owner.ack_with(1, vec![send(1)], Vec::new());
+    bench.called().await.output("sent too");
+    assert_eq!(outputs(&owner.report().await), [(1, "sent too")]);
+    owner.ack(2);
+    bench.asked().await;
+}
