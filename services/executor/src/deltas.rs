@@ -62,11 +62,17 @@ impl Deltas {
         })
     }
 
+    /// Bytes of the next part.
+    pub(crate) fn next_bytes(&self) -> usize {
+        self.gathered.floor_char_boundary(MOST)
+    }
+
     /// The next part of what was gathered; what is left is due at once.
     pub(crate) fn part(&mut self) -> TextDelta {
-        let end = self.gathered.floor_char_boundary(MOST);
-        let rest = self.gathered.split_off(end);
-        let text = std::mem::replace(&mut self.gathered, rest);
+        let end = self.next_bytes();
+        // A copy: a part that waits for the owner must not keep the memory of all that was gathered.
+        let text = self.gathered[..end].to_owned();
+        self.gathered.drain(..end);
         if self.gathered.is_empty() {
             self.since = None;
         }
@@ -140,6 +146,7 @@ mod tests {
             let part = deltas.part();
             assert_eq!(part.offset, seen.len() as u64);
             assert!(part.text.len() <= MOST && !part.text.is_empty());
+            assert_eq!(part.text.capacity(), part.text.len());
             seen += &part.text;
         }
         assert_eq!(seen, long);

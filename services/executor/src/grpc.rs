@@ -2,10 +2,10 @@
 
 use crate::attempt::{self, Shared};
 use crate::owner::Owner;
+use crate::queue;
 use cairn_proto::executor::executor_service_server::ExecutorService;
 use cairn_proto::executor::{RunStepRequest, RunStepResponse};
 use cairn_rpc::{RpcError, TraceParent, identity};
-use futures::channel::mpsc::UnboundedReceiver;
 use futures::{Stream, ready};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl ExecutorService for Executor {
 /// The reports of one attempt. Dropping them stops the attempt, whatever it is doing.
 #[derive(Debug)]
 pub struct Reports {
-    reports: UnboundedReceiver<RunStepResponse>,
+    reports: queue::Receiver,
     attempt: Option<AbortOnDropHandle<Result<(), RpcError>>>,
 }
 

@@ -10,6 +10,7 @@
 //! | `grpc` | the service: slots, one task for each stream |
 //! | `attempt` | the loop: ask, report, call, wait |
 //! | `owner` | reports and acknowledgements, and which of them to wait for |
+//! | `queue` | messages to the owner that wait, within their room |
 //! | `turn` | the calls of one reply, until each has its answer |
 //! | `tools` | one call of the tools service |
 //! | `messages` | what the model is told |
@@ -23,6 +24,7 @@ mod error;
 mod grpc;
 mod messages;
 mod owner;
+mod queue;
 mod spans;
 mod tools;
 mod turn;

@@ -2,14 +2,15 @@
 
 use crate::deltas::{Deltas, Piece};
 use crate::error::Stop;
+use crate::queue::{self, queue};
 use crate::spans;
-use cairn_proto::event::{Failure, TextDelta};
+use cairn_engine::limits::LARGEST_REPLY;
+use cairn_proto::event::Failure;
 use cairn_proto::executor::run_step_request::Message;
 use cairn_proto::executor::{
     Acknowledgement, AttemptStart, CallResult, Reply, RunStepRequest, RunStepResponse,
 };
-use cairn_rpc::RpcError;
-use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use cairn_rpc::{MAX_MESSAGE_BYTES, RpcError};
 use futures::future;
 use std::pin::pin;
 use std::time::Duration;
@@ -23,6 +24,9 @@ pub(crate) const HOLD: Duration = Duration::from_millis(20);
 
 /// More than this is not held: a report has to fit into a message.
 const MAX_HELD_BYTES: usize = 1024 * 1024;
+/// What a report has beside texts: names, ids and numbers of at most 64 calls.
+const AROUND_REPORT: usize = 512 * 1024;
+const _: () = assert!(LARGEST_REPLY + MAX_HELD_BYTES + AROUND_REPORT <= MAX_MESSAGE_BYTES);
 
 /// The session's owner, as an attempt sees it.
 ///
@@ -33,9 +37,7 @@ const MAX_HELD_BYTES: usize = 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Owner {
     inbound: Streaming<RunStepRequest>,
-    /// Cannot pile up: at most one reply, its parts before it, and the results of its calls are
-    /// sent before the owner has to acknowledge them.
-    reports: UnboundedSender<RunStepResponse>,
+    reports: queue::Sender,
     sent: u64,
     acknowledged: u64,
     needed: u64,
@@ -46,10 +48,8 @@ pub(crate) struct Owner {
 
 impl Owner {
     /// The owner at the other end of `inbound`, who hears what comes out of the receiver.
-    pub(crate) fn new(
-        inbound: Streaming<RunStepRequest>,
-    ) -> (Self, UnboundedReceiver<RunStepResponse>) {
-        let (reports, receiver) = unbounded();
+    pub(crate) fn new(inbound: Streaming<RunStepRequest>) -> (Self, queue::Receiver) {
+        let (reports, receiver) = queue();
         let owner = Self {
             inbound,
             reports,
@@ -107,30 +107,24 @@ impl Owner {
     ) -> Result<T, Stop> {
         let mut work = pin!(work);
         loop {
-            let due = deltas.due();
+            let (due, bytes) = (deltas.due(), deltas.next_bytes());
+            let room = self.reports.room();
             let gathered_enough = async {
                 match due {
                     Some(due) => sleep_until(due).await,
                     None => future::pending().await,
                 }
+                room.wait_for(bytes).await;
             };
             tokio::select! {
                 biased;
                 acknowledgement = self.acknowledgement() => drop(acknowledgement?),
                 done = &mut work => return Ok(done),
-                () = gathered_enough => self.pass_on(deltas.part()),
+                // Not acknowledged, and it may get lost.
+                () = gathered_enough => self.reports.pass_on(deltas.part()),
                 Some(piece) = pieces.recv() => deltas.take(piece),
             }
         }
-    }
-
-    /// Nobody acknowledges this, and it may get lost.
-    fn pass_on(&self, delta: TextDelta) {
-        let message = RunStepResponse {
-            delta: Some(delta),
-            ..RunStepResponse::default()
-        };
-        drop(self.reports.unbounded_send(message));
     }
 
     /// Reports a reply, after all results before it. It has to be acknowledged before the model is
@@ -197,8 +191,7 @@ impl Owner {
             failure,
             delta: None,
         };
-        // Without a receiver the stream is broken, and the next look at it says so.
-        drop(self.reports.unbounded_send(report));
+        self.reports.report(report);
     }
 
     fn acknowledge(&mut self, acknowledgement: &Acknowledgement) -> Result<(), Stop> {

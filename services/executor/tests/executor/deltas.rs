@@ -55,6 +55,53 @@ async fn what_a_model_writes_is_passed_on_in_parts_and_then_reported_whole() {
     owner.end(2).await;
 }
 
+/// An owner that takes nothing does not make the parts of replies pile up here: what finds no room is
+/// gathered, and goes when there is room again.
+#[tokio::test(start_paused = true)]
+async fn parts_that_wait_for_the_owner_are_limited_in_bytes() {
+    const REPLY: usize = 1024 * 1024;
+    const MOST: usize = 256 * 1024;
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(model_step()).await;
+    let asked = bench.asked().await;
+    for _ in 0..REPLY / 4096 {
+        asked.writes(&"x".repeat(4096));
+    }
+    // As long as the owner takes nothing, nothing moves.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    asked.reply(&"x".repeat(REPLY), &[]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let mut parts = 0;
+    let report = loop {
+        let message = owner.report().await;
+        match message.delta {
+            Some(delta) => {
+                assert_eq!(delta.offset, parts as u64);
+                parts += delta.text.len();
+            }
+            None => break message,
+        }
+    };
+    assert!(
+        (MOST / 2..=MOST).contains(&parts),
+        "{parts} bytes of parts have waited"
+    );
+    assert_eq!(report.reply.expect("a reply").text.len(), REPLY);
+    // There is room again.
+    owner.ack(1);
+    let asked = bench.asked().await;
+    for _ in 0..REPLY / 4096 {
+        asked.writes(&"x".repeat(4096));
+    }
+    let mut parts = 0;
+    while parts < REPLY {
+        parts += delta(&mut owner).await.text.len();
+    }
+    asked.reply(&"x".repeat(REPLY), &[]);
+    assert_eq!(owner.report().await.number, 2);
+    owner.end(2).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reply_that_broke_begins_anew() {
     let mut bench = Bench::new().await;

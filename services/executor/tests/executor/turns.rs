@@ -352,10 +352,13 @@ async fn a_model_that_fails_is_asked_again_and_then_fails_the_attempt() {
 
     let mut owner = bench.start(start()).await;
     for _ in 0..9 {
-        bench.asked().await.answer(rate_limit());
+        bench.asked().await.answer(Err(ModelError::Server {
+            status: 503,
+            message: "busy".to_owned(),
+        }));
     }
     let failure = owner.report().await.failure.expect("a failure");
-    assert_eq!((&*failure.reason, failure.recoverable), ("RateLimit", true));
+    assert_eq!((&*failure.reason, failure.recoverable), ("Server", true));
     // An acknowledgement is enough: nothing is left to be done.
     owner.ack(1);
     assert_eq!(owner.reports.message().await.expect("no error"), None);
