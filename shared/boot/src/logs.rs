@@ -14,6 +14,7 @@ use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
 use thiserror::Error;
 use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::{DefaultFields, Format, JsonFields};
 use tracing_subscriber::registry::LookupSpan;
@@ -24,7 +25,8 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 #[serde(default)]
 pub struct LogConfig {
     /// What is logged: a level (`error`, `warn`, `info`, `debug`, `trace`, `off`), or directives
-    /// such as `info,cairn_memory=debug`.
+    /// such as `info,cairn_memory=debug`. Libraries of the transport log below `info` only if a
+    /// directive names them: `debug,h2=debug`.
     pub level: String,
     /// The form of a line.
     pub format: LogFormat,
@@ -95,13 +97,41 @@ where
     }
 }
 
-/// What is logged at that level.
+/// Libraries that log each frame, connection or handshake below `info`: 100 KiB a second and more,
+/// between which nobody finds a line of Cairn. [`filter`] keeps them at `info` unless they are named.
+const NOISY: [&str; 8] = [
+    "h2",
+    "hyper",
+    "hyper_util",
+    "tower",
+    "rustls",
+    "tonic",
+    "reqwest",
+    "tokio_util",
+];
+
+/// What is logged at that level. `debug` and `trace` are for Cairn: libraries of the transport log no
+/// more than `info` unless a directive such as `debug,h2=debug` names them.
 ///
 /// # Errors
 /// The level is none.
 pub fn filter(level: &str) -> Result<EnvFilter, LogError> {
-    let parsed = EnvFilter::builder().parse(level);
-    parsed.map_err(|_| LogError(level.to_owned()))
+    let invalid = || LogError(level.to_owned());
+    // The text itself first: what is added must not hide a fault.
+    EnvFilter::builder().parse(level).map_err(|_| invalid())?;
+    let directives = || level.split(',').map(str::trim);
+    let general = directives().filter_map(|text| text.parse::<LevelFilter>().ok());
+    if general.last() <= Some(LevelFilter::INFO) {
+        return EnvFilter::builder().parse(level).map_err(|_| invalid());
+    }
+    let is_named = |library: &str| {
+        let targets = directives().map(|text| text.split(['=', '[', ':']).next());
+        targets.flatten().any(|target| target == library)
+    };
+    let quiet = NOISY.iter().filter(|library| !is_named(library));
+    let quiet = quiet.map(|library| format!(",{library}=info"));
+    let text = level.to_owned() + &quiet.collect::<String>();
+    EnvFilter::builder().parse(text).map_err(|_| invalid())
 }
 
 /// From now on panics are logged like everything else.

@@ -115,6 +115,37 @@ fn the_level_filters() {
 }
 
 #[test]
+fn libraries_of_the_transport_are_quiet_unless_they_are_named() {
+    let logged = |level: &str| {
+        let buffer = Buffer::default();
+        let writer = buffer.clone();
+        let subscriber = tracing_subscriber::registry()
+            .with(filter(level).unwrap())
+            .with(layer(LogFormat::Text, move || writer.clone()));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::debug!(target: "h2::codec::framed_write", "frame");
+            tracing::debug!(target: "hyper_util::client", "connection");
+            tracing::trace!(target: "tower::buffer::worker", "worker");
+            tracing::warn!(target: "rustls::client", "handshake");
+            tracing::debug!(target: "cairn_rpc", "ours");
+        });
+        let bytes = buffer.0.lock().unwrap().clone();
+        let text = String::from_utf8(bytes).unwrap();
+        let last = |line: &str| line.rsplit(' ').next().unwrap().to_owned();
+        text.lines().map(last).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(logged("debug"), "handshake ours");
+    assert_eq!(logged("trace"), "handshake ours");
+    assert_eq!(logged("TRACE,cairn_rpc=info"), "handshake");
+    assert_eq!(logged("debug,h2=debug"), "frame handshake ours");
+    assert_eq!(logged("trace,tower::buffer=trace"), "worker handshake ours");
+    assert_eq!(logged("debug,rustls=off"), "ours");
+    assert_eq!(logged("warn"), "handshake");
+    assert_eq!(logged("error"), "");
+    assert_eq!(logged("off"), "");
+}
+
+#[test]
 fn a_level_that_is_none_is_a_fault() {
     let errors = Layers::new()
         .flag("--log", "level", "loud=very")
