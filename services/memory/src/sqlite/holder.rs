@@ -29,6 +29,7 @@ impl Lock {
         };
         loop {
             let (file, is_new) = open(&path).map_err(io)?;
+            make_private(&file, &path);
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
@@ -64,6 +65,8 @@ impl Lock {
 fn open(path: &Path) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     loop {
         match options.clone().create_new(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -76,6 +79,26 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
         }
     }
 }
+
+/// Leaves the file to its user alone, also if an earlier version or a copy made it readable for others:
+/// a user who may read a file may lock it, and would keep every holder out.
+#[cfg(unix)]
+fn make_private(file: &File, path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let set = file
+        .metadata()
+        .and_then(|metadata| match metadata.permissions().mode() & 0o077 {
+            0 => Ok(()),
+            _ => file.set_permissions(fs::Permissions::from_mode(0o600)),
+        });
+    if let Err(error) = set {
+        let path = path.display();
+        tracing::warn!(%path, %error, "mode of lock file not set to 0600: other users may lock the store");
+    }
+}
+
+#[cfg(not(unix))]
+fn make_private(_: &File, _: &Path) {}
 
 /// Whether the path still leads to the file.
 #[cfg(unix)]
@@ -121,6 +144,18 @@ mod tests {
         assert!(path.exists());
         Lock::take(&store).unwrap().undo();
         assert!(path.exists());
+    }
+
+    #[test]
+    fn the_lock_is_its_users_alone_also_where_it_was_not() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (_folder, store, path) = in_folder();
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        drop(Lock::take(&store).unwrap());
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        drop(Lock::take(&store).unwrap());
+        assert_eq!(mode(), 0o600);
     }
 
     #[test]

@@ -160,7 +160,7 @@ fn a_store_is_made_with_its_folder_and_for_its_user_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/.cairn/cairn.db");
     let _store = open(&path).unwrap();
-    for file in ["cairn.db", "cairn.db-wal", "cairn.db-shm"] {
+    for file in ["cairn.db", "cairn.db-wal", "cairn.db-shm", "cairn.db.lock"] {
         let mode = std::fs::metadata(path.with_file_name(file))
             .unwrap()
             .permissions()
