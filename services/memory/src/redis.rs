@@ -13,7 +13,7 @@
 //! | `unchanged` | session memory that need not be read again |
 //! | `servers`, `ask`, `layout`, `node` | which server is asked, and the connection to it |
 //! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
-//! | `open`, `options`, `address`, `settings`, `durability` | opening a store, and what its servers promise |
+//! | `open`, `options`, `address`, `settings`, `rights`, `durability` | opening a store, and what its servers promise |
 //! | `survey`, `lookout`, `outage` | settings of all servers and replicas, and whether they take writes, also while the store is open |
 //! | `hints` | what processes tell each other, and may be lost |
 //! | `witness`, `vouch` | what was answered, held against servers that take over |
@@ -47,6 +47,7 @@ mod outage;
 mod probe;
 mod queue;
 mod read;
+mod rights;
 mod script;
 mod servers;
 mod settings;
@@ -72,11 +73,8 @@ use crate::port::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt as _;
-use futures::stream::BoxStream;
-use hints::{Hints, Interest};
+use hints::Hints;
 use inner::Inner;
-use keys::Names;
 use lookout::Lookout;
 use open::Opened;
 use queue::Queue;
@@ -156,13 +154,14 @@ impl RedisStore {
         #[cfg(debug_assertions)]
         let scripts = scripts.sabotaged(options.sabotage);
         let (hub, queue) = (Arc::new(Hub::new()), Arc::new(Queue::new(options.seed)));
-        let names = Names::new(&config.prefix);
+        let names = opened.names;
         let set_aside = Scripts::new(time.clock()).set_aside;
         let witness = Witness::new(names.clone(), opened.id.clone(), set_aside, hub.clone());
         let servers = Arc::new_cyclic(|servers| {
             let lookout = Lookout::new(
                 servers.clone(),
                 opened.plan.clone(),
+                names.clone(),
                 options.look_again,
                 config.require_durable,
                 opened.picture,
@@ -311,7 +310,7 @@ impl Store for RedisStore {
         });
         let interest = self.inner.hints.events(key);
         let events = follow(&self.inner.hub, key, after_seq, read).await?;
-        Ok(with(interest, events))
+        Ok(interest.kept_by(events))
     }
 
     async fn publish_delta(&self, key: &SessionKey, delta: Bytes) -> StoreResult<()> {
@@ -323,7 +322,7 @@ impl Store for RedisStore {
     async fn deltas(&self, key: &SessionKey) -> StoreResult<DeltaStream> {
         let deltas = listen(&self.inner.hub, key);
         let interest = self.inner.hints.deltas(key).await;
-        Ok(with(interest, deltas))
+        Ok(interest.kept_by(deltas))
     }
 
     async fn checkpoint(
@@ -385,16 +384,4 @@ impl Store for RedisStore {
     async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
         self.inner.list_memory(key).await
     }
-}
-
-/// The stream, and with it the interest in what it tells.
-fn with<T: Send + 'static>(
-    interest: Interest,
-    stream: BoxStream<'static, T>,
-) -> BoxStream<'static, T> {
-    let kept = move |item| {
-        let _ = &interest;
-        item
-    };
-    stream.map(kept).boxed()
 }

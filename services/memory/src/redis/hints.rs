@@ -15,6 +15,8 @@ use crate::hub::Hub;
 use crate::port::SessionKey;
 use bytes::Bytes;
 use ear::Ear;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -280,6 +282,20 @@ impl Hints {
 pub(super) struct Interest {
     hints: Arc<Hints>,
     channel: String,
+}
+
+impl Interest {
+    /// The stream, which keeps the subscription as long as it lives.
+    pub(super) fn kept_by<T: Send + 'static>(
+        self,
+        stream: BoxStream<'static, T>,
+    ) -> BoxStream<'static, T> {
+        let kept = move |item| {
+            let _ = &self;
+            item
+        };
+        stream.map(kept).boxed()
+    }
 }
 
 impl Drop for Interest {

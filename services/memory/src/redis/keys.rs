@@ -1,10 +1,14 @@
 //! Names of keys and channels.
 //!
 //! Everything of a session, and the queues that it can be in, have the tag of its partition, so
-//! that one script may touch them all on a cluster too. The names are part of the format.
+//! that one script may touch them all on a cluster too. The names of keys are part of the format.
+//!
+//! A channel has the store's id in its name: the databases of a server share all channels, and two
+//! stores in two databases may have the same prefix and sessions of the same name.
 
 use crate::port::SessionKey;
 use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
 
 /// Partitions of a store; part of the format.
 pub(super) const PARTITIONS: u16 = 256;
@@ -41,13 +45,26 @@ pub(super) fn namespace_of(member: &str) -> &str {
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     prefix: String,
+    store: Arc<str>,
 }
 
 impl Names {
-    pub(super) fn new(prefix: &str) -> Self {
+    /// The names of the store with this id.
+    pub(super) fn new(prefix: &str, store: &str) -> Self {
         Self {
             prefix: prefix.to_owned(),
+            store: store.into(),
         }
+    }
+
+    /// The names of a store whose id is not known yet. Its channels are no other store's either.
+    pub(super) fn unopened(prefix: &str) -> Self {
+        Self::new(prefix, "")
+    }
+
+    /// What a user's rights to keys and channels have to cover.
+    pub(super) fn pattern(&self) -> String {
+        format!("{}:*", self.prefix)
     }
 
     /// What the store is: format, partitions, id. It has the tag of partition 0, to be found on a
@@ -61,6 +78,7 @@ impl Names {
         Partition {
             number,
             base: format!("{}:{{p{number:03x}}}", self.prefix),
+            store: self.store.clone(),
         }
     }
 
@@ -81,6 +99,7 @@ impl Names {
 pub(super) struct Partition {
     pub(super) number: u16,
     base: String,
+    store: Arc<str>,
 }
 
 impl Partition {
@@ -133,12 +152,17 @@ impl Partition {
 
     /// The channel that tells of work, and owners of commands.
     pub(super) fn work(&self) -> String {
-        format!("{}:w", self.base)
+        format!("{}:w:{}", self.base, self.store)
     }
 
     /// The channel that tells processes of memory how far sessions have come.
     pub(super) fn marks(&self) -> String {
-        format!("{}:k", self.base)
+        format!("{}:k:{}", self.base, self.store)
+    }
+
+    /// A channel without subscribers, by which the right to publish is tested.
+    pub(super) fn probe(&self) -> String {
+        format!("{}:probe:{}", self.base, self.store)
     }
 
     /// The hash of a session by its member.
@@ -198,12 +222,14 @@ impl Session {
 
     /// The channel that tells of new events, and of the session's end.
     pub(super) fn followers(&self) -> String {
-        format!("{}:h:{}", self.partition.base, self.member)
+        let Partition { base, store, .. } = &self.partition;
+        format!("{base}:h:{store}:{}", self.member)
     }
 
     /// The channel of what is shown and not stored.
     pub(super) fn deltas(&self) -> String {
-        format!("{}:d:{}", self.partition.base, self.member)
+        let Partition { base, store, .. } = &self.partition;
+        format!("{base}:d:{store}:{}", self.member)
     }
 }
 
@@ -245,12 +271,27 @@ mod tests {
     }
 
     #[test]
+    fn stores_of_one_prefix_share_no_channel() {
+        let channels = |store: &str| {
+            let names = Names::new("cairn", store).session(&SessionKey::new("space", "a"));
+            let partition = &names.partition;
+            let own = [names.followers(), names.deltas()];
+            let shared = [partition.work(), partition.marks(), partition.probe()];
+            [&own[..], &shared[..]].concat()
+        };
+        for (one, other) in channels("1").iter().zip(channels("2")) {
+            assert_ne!(*one, other);
+            assert!(one.starts_with("cairn:{p061}:"), "{one}");
+        }
+    }
+
+    #[test]
     fn what_belongs_together_has_one_tag() {
-        let names = Names::new("cairn");
+        let names = Names::new("cairn", "id");
         let session = names.session(&SessionKey::new("space", "a"));
         assert_eq!(session.journal(), "cairn:{p061}:s:space/a:j");
         assert_eq!(session.partition.due(), "cairn:{p061}:due");
-        assert_eq!(session.followers(), "cairn:{p061}:h:space/a");
+        assert_eq!(session.followers(), "cairn:{p061}:h:id:space/a");
         assert_eq!(
             session_of(&session.member),
             Some(SessionKey::new("space", "a"))

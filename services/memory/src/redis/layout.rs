@@ -139,6 +139,11 @@ impl Layout {
         &self.nodes[self.place(partition)]
     }
 
+    /// One of the partitions that a server has.
+    pub(super) fn partition_of(&self, node: &Arc<Node>) -> Option<u16> {
+        (0..PARTITIONS).find(|it| Arc::ptr_eq(self.node(*it), node))
+    }
+
     /// The place of a partition's server among all.
     pub(super) fn place(&self, partition: u16) -> usize {
         self.places[usize::from(partition % PARTITIONS)]

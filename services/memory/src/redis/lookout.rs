@@ -2,6 +2,7 @@
 //! and a server that takes over has its own.
 
 use super::durability::Durability;
+use super::keys::Names;
 use super::layout::Plan;
 use super::servers::Servers;
 use super::survey::{InPart, Picture, survey};
@@ -18,6 +19,7 @@ const SOON: Duration = Duration::from_secs(1);
 pub(super) struct Lookout {
     servers: Weak<Servers>,
     plan: Plan,
+    names: Names,
     /// How often it looks by itself.
     interval: Duration,
     require_durable: bool,
@@ -41,6 +43,7 @@ impl Lookout {
     pub(super) fn new(
         servers: Weak<Servers>,
         plan: Plan,
+        names: Names,
         interval: Duration,
         require_durable: bool,
         picture: Picture,
@@ -48,6 +51,7 @@ impl Lookout {
         Arc::new(Self {
             servers,
             plan,
+            names,
             interval,
             require_durable,
             durability: watch::Sender::new(picture.durability()),
@@ -131,7 +135,7 @@ impl Lookout {
             tracing::debug!(%error, "the settings of the servers cannot be looked at for now");
             InPart
         })?;
-        let survey = survey(&self.plan, &layout).await;
+        let survey = survey(&self.plan, &layout, &self.names).await;
         let outages = survey.outages(servers.time.allowed_ms());
         let is_well = outages.is_empty();
         self.note(&outages);

@@ -9,6 +9,7 @@ use super::layout::{Layout, Plan};
 use super::node::{Node, Trouble};
 use super::options::{RedisConfig, RedisMode, RedisOptions};
 use super::outage::Outage;
+use super::rights::locked_out;
 use super::script::Reply;
 use super::survey::{Picture, Said, survey};
 use crate::port::StoreError;
@@ -93,6 +94,7 @@ pub(super) struct Opened {
     pub(super) layout: Layout,
     /// Names the data, as long as they live.
     pub(super) id: String,
+    pub(super) names: Names,
     /// What the servers said of their settings.
     pub(super) picture: Picture,
 }
@@ -102,26 +104,27 @@ pub(super) async fn open(
     config: &RedisConfig,
     options: &RedisOptions,
 ) -> Result<Opened, OpenError> {
-    let names = Names::new(&config.prefix);
+    let names = Names::unopened(&config.prefix);
     let plan = plan(config, &names)?;
     let layout = plan.find(&[]).await.map_err(OpenError::Unavailable)?;
     // A store that is full for now can still be read.
-    let picture = check(config, &plan, &layout).await?.picture;
+    let picture = check(config, &plan, &layout, &names).await?.picture;
     let id = identify(layout.node(0), &names, options).await?;
     Ok(Opened {
         plan,
         layout,
+        names: Names::new(&config.prefix, &id),
         id,
         picture,
     })
 }
 
-/// Finds the servers, looks at their settings, and tries whether they let this user write.
+/// Finds the servers, checks their settings, and tests whether this user may write and publish.
 pub(super) async fn examine(config: &RedisConfig) -> Result<Durability, OpenError> {
-    let names = Names::new(&config.prefix);
+    let names = Names::unopened(&config.prefix);
     let plan = plan(config, &names)?;
     let layout = plan.find(&[]).await.map_err(OpenError::Unavailable)?;
-    let found = check(config, &plan, &layout).await?;
+    let found = check(config, &plan, &layout, &names).await?;
     let mut outages = found.outages;
     if outages.is_empty() {
         outages.extend(locked_out(&layout, &names).await);
@@ -131,30 +134,6 @@ pub(super) async fn examine(config: &RedisConfig) -> Result<Durability, OpenErro
         false => Err(OpenError::Unavailable(StoreError::unavailable(
             outages.join("; "),
         ))),
-    }
-}
-
-/// Where this user may not write: told by a write to a queue of each server that changes nothing.
-async fn locked_out(layout: &Layout, names: &Names) -> Vec<String> {
-    let tried = layout.nodes().iter().map(|node| async move {
-        let mut its = (0..PARTITIONS).filter(|it| Arc::ptr_eq(layout.node(*it), node));
-        let queue = names.partition(its.next()?).due();
-        let mut nobody = redis::cmd("ZREM");
-        nobody.arg(queue).arg("");
-        match node.send(&nobody).await {
-            Err(trouble @ Trouble::Failed(_)) => Some(reason(trouble.told(node))),
-            Ok(_) | Err(_) => None,
-        }
-    });
-    let found = futures::future::join_all(tried).await;
-    found.into_iter().flatten().collect()
-}
-
-/// What is in the way, without that it is the store that is unavailable.
-fn reason(error: StoreError) -> String {
-    match error {
-        StoreError::Unavailable { reason } => reason,
-        error => error.to_string(),
     }
 }
 
@@ -168,14 +147,19 @@ struct Found {
 }
 
 /// Looks at the settings of all servers.
-async fn check(config: &RedisConfig, plan: &Plan, layout: &Layout) -> Result<Found, OpenError> {
+async fn check(
+    config: &RedisConfig,
+    plan: &Plan,
+    layout: &Layout,
+    names: &Names,
+) -> Result<Found, OpenError> {
     for node in layout.nodes() {
         let server = node.name();
         if node.endpoint.is_exposed() {
             return Err(OpenError::Exposed { server });
         }
     }
-    let survey = survey(plan, layout).await;
+    let survey = survey(plan, layout, names).await;
     for Said {
         server, settings, ..
     } in survey.said.iter().filter(|it| !it.is_replica)

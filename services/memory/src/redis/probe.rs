@@ -51,7 +51,7 @@ pub struct ProbedSession {
 impl RedisProbe {
     /// A session that `owner` has made with one event, and that nobody else works on.
     pub fn session(&self, config: &RedisConfig, key: &SessionKey, owner: &str) -> ProbedSession {
-        let names = Names::new(&config.prefix).session(key);
+        let names = Names::unopened(&config.prefix).session(key);
         ProbedSession {
             probe: self.clone(),
             scripts: Scripts::new(Clock::Server),

@@ -22,6 +22,8 @@ pub(super) struct Settings {
     pub(super) replicas_at: Vec<(String, u16)>,
     /// It answers whoever can reach it, without a password.
     pub(super) lets_everybody_in: bool,
+    /// The store's channels, as a pattern, if the user may not publish to them.
+    pub(super) closed_channels: Option<String>,
     /// Why it takes no writes now, if that is known.
     pub(super) outage: Option<Outage>,
     /// `None` if the user may not look at them.
@@ -111,6 +113,7 @@ impl Settings {
             replicas: replicas(info.as_ref()),
             replicas_at: replicas_at(info.as_ref()),
             lets_everybody_in: false,
+            closed_channels: None,
             outage: outage(info.as_ref(), values.as_ref()),
             values,
         })
@@ -173,6 +176,14 @@ impl Settings {
             let text = format!(
                 "it lets everybody in: it listens on {bind:?} without protected-mode, and asks for no \
                  password (store.redis.allow_exposed allows that)"
+            );
+            findings.wrong.push(text);
+        }
+        if let Some(channels) = &self.closed_channels {
+            let text = format!(
+                "its user may not publish to the channels {channels}: other processes see events and \
+                 commands up to a second late and streamed text not at all, and may miss a loss of \
+                 writes; give the user +spublish, +ssubscribe and &{channels} (deploy/redis/cairn.acl)"
             );
             findings.wrong.push(text);
         }

@@ -5,8 +5,10 @@ use super::address::Endpoint;
 use super::ask::Answered;
 use super::clocks::{Apart, Reading, apart};
 use super::durability::Durability;
+use super::keys::Names;
 use super::layout::{Layout, Plan};
 use super::node::Node;
+use super::rights::closed_channels;
 use super::settings::Settings;
 use crate::port::{StoreError, StoreResult};
 use futures::future::{join, join_all};
@@ -58,8 +60,9 @@ impl Survey {
 }
 
 /// Asks all servers, and the replicas that are known to masters, sentinels or the cluster.
-pub(super) async fn survey(plan: &Plan, layout: &Layout) -> Survey {
-    let masters = layout.nodes().iter().cloned().map(ask_master);
+pub(super) async fn survey(plan: &Plan, layout: &Layout, names: &Names) -> Survey {
+    let masters = layout.nodes().iter().cloned();
+    let masters = masters.map(|node| ask_master(node, layout, names));
     let (masters, apart) = join(join_all(masters), clocks_apart(layout)).await;
     let known = plan.replicas(layout.nodes()).await;
     if let Err(error) = &known {
@@ -112,13 +115,13 @@ fn replicas(layout: &Layout, masters: &[Said], known: Vec<Endpoint>) -> Vec<Endp
     replicas.into_values().collect()
 }
 
-async fn ask_master(node: Arc<Node>) -> Said {
+async fn ask_master(node: Arc<Node>, layout: &Layout, names: &Names) -> Said {
     let mut settings = Settings::of(&node).await;
-    if let Ok(settings) = &mut settings
-        && settings.listens_to_others()
-        && !node.endpoint.may_be_exposed()
-    {
-        settings.lets_everybody_in = lets_everybody_in(&node).await;
+    if let Ok(settings) = &mut settings {
+        settings.closed_channels = closed_channels(&node, layout, names).await;
+        if settings.listens_to_others() && !node.endpoint.may_be_exposed() {
+            settings.lets_everybody_in = lets_everybody_in(&node).await;
+        }
     }
     Said {
         server: node.name(),

@@ -20,16 +20,16 @@ local now = clock()
 append(KEYS[2], seq, ARGV[5])
 redis.call('HSET', KEYS[3], ARGV[3], seq .. ' ' .. ARGV[4])
 redis.call('HSET', KEYS[1], 'up', now, 'seq', seq, 'jb', bytes, 'uns', unseen, 'cmd', seq)
-redis.call('SPUBLISH', KEYS[5], ARGV[2] .. ' ' .. seq)
+hint(KEYS[5], ARGV[2] .. ' ' .. seq)
 local wake, owner = 'nobody', s[6]
 if aside == 0 then
   if owner ~= '' and tonumber(s[7]) > now then
     wake = 'owner'
-    redis.call('SPUBLISH', KEYS[6], ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. owner)
+    hint(KEYS[6], ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. owner)
   else
     wake = 'work'
     if owner == '' then redis.call('ZADD', KEYS[4], 'LT', now, ARGV[1]) end
-    redis.call('SPUBLISH', KEYS[6], ARGV[2])
+    hint(KEYS[6], ARGV[2])
   end
 end
 return {'ok', seq, aside, losses, wake, owner}

@@ -77,8 +77,8 @@ else
   if ARGV[12] ~= 'idle' then
     redis.call('ZADD', KEYS[4], ARGV[12], ARGV[1])
     -- Claimers look each second by themselves.
-    if tonumber(ARGV[12]) < now + 1000 then redis.call('SPUBLISH', KEYS[6], ARGV[2]) end
+    if tonumber(ARGV[12]) < now + 1000 then hint(KEYS[6], ARGV[2]) end
   end
 end
-if count > 0 then redis.call('SPUBLISH', KEYS[5], ARGV[2] .. ' ' .. events) end
+if count > 0 then hint(KEYS[5], ARGV[2] .. ' ' .. events) end
 return answer

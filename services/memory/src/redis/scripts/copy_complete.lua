@@ -44,6 +44,6 @@ else
 end
 if ARGV[9] ~= '' then
   redis.call('ZADD', KEYS[10], ARGV[9], ARGV[1])
-  redis.call('SPUBLISH', KEYS[12], ARGV[5])
+  hint(KEYS[12], ARGV[5])
 end
 return {'ok', now, copy.cut, copy.cut}

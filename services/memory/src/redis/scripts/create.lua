@@ -49,6 +49,6 @@ if ends > 0 then
 elseif tonumber(ARGV[11]) > tonumber(ARGV[9]) then
   queued = 1
   redis.call('ZADD', KEYS[5], now, ARGV[1])
-  redis.call('SPUBLISH', KEYS[7], ARGV[2])
+  hint(KEYS[7], ARGV[2])
 end
 return {'ok', now, epoch, ends, queued}

@@ -18,5 +18,5 @@ for i = 8, 13 do redis.call('ZREM', KEYS[i], ARGV[1]) end
 redis.call('HSET', KEYS[1], 'f', FORMAT, 'del', text(clock()) .. ' ' .. ARGV[4], 'ep', s[3] + 1)
 if s[10] then redis.call('HSET', KEYS[1], 'al', s[10]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
-redis.call('SPUBLISH', KEYS[14], ARGV[2] .. ' end')
+hint(KEYS[14], ARGV[2] .. ' end')
 return {'ok', 1, losses}

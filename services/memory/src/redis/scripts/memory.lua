@@ -26,5 +26,5 @@ append(KEYS[2], seq, event)
 change(KEYS[3], 8, 1)
 redis.call('HSET', KEYS[1], 'up', now, 'seq', seq, 'jb', bytes, 'uns', unseen, 'mk', keys,
   'mb', size)
-redis.call('SPUBLISH', KEYS[4], ARGV[1] .. ' ' .. seq)
+hint(KEYS[4], ARGV[1] .. ' ' .. seq)
 return {'ok', seq, event, accepted(s[9])}

@@ -35,6 +35,12 @@ local function text(number)
   return string.format('%d', number)
 end
 
+-- Publishes a hint. A hint may be lost, so a user without rights to the channel loses all of them, and
+-- what the script wrote stands. An error here would answer that nothing was written.
+local function hint(channel, message)
+  redis.pcall('SPUBLISH', channel, message)
+end
+
 -- Appends one event; its number is its place in the stream. The name of its field says whether more
 -- of the same transition follow: 'm', else 'e'.
 local function append(journal, seq, event, field)

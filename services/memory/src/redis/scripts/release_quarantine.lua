@@ -12,6 +12,6 @@ if why > 0 then
   redis.call('HDEL', KEYS[1], 'qw')
   -- Whoever remembers what is lost is to know that this has been accepted.
   if why == 2 then redis.call('HSET', KEYS[1], 'al', accepted(s[5]) + 1) end
-  redis.call('SPUBLISH', KEYS[4], ARGV[2])
+  hint(KEYS[4], ARGV[2])
 end
 return {'ok'}

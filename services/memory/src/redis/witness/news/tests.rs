@@ -8,7 +8,7 @@ use std::sync::Arc;
 fn witness() -> Witness {
     let set_aside = Scripts::new(Clock::Server).set_aside;
     let hub = Arc::new(Hub::new());
-    Witness::new(Names::new("cairn"), "id".to_owned(), set_aside, hub)
+    Witness::new(Names::new("cairn", "id"), "id".to_owned(), set_aside, hub)
 }
 
 fn at(version: u64, seq: u64) -> Mark {

@@ -9,10 +9,11 @@ use cairn_testkit::{RedisSentinel, RedisServer};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
-/// Both listen to what the other was answered about the session `a`.
-async fn until_both_listen(server: &RedisServer) {
+/// Both processes of the store listen to what the other was answered about the session `a`.
+async fn until_both_listen(server: &RedisServer, store: &RedisStore) {
     let start = Instant::now();
-    let asked = ["PUBSUB", "SHARDNUMSUB", "cairn:{p061}:k"];
+    let channel = format!("cairn:{{p061}}:k:{}", store.id());
+    let asked = ["PUBSUB", "SHARDNUMSUB", &channel];
     while !server.ask(&asked).contains(":2\r\n") {
         assert!(start.elapsed() < Duration::from_secs(30), "nobody listens");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -28,7 +29,7 @@ async fn what_a_process_was_answered_the_others_know_when_it_ends() {
     other.claim(claim("two")).await.unwrap();
     one.create(creation("a", Some("one"))).await.unwrap();
     servers.wait_until_replicated();
-    until_both_listen(&servers.master).await;
+    until_both_listen(&servers.master, &one).await;
     servers.cut_off_replica();
     one.commit(transition("a", "one", 0)).await.unwrap();
     // Others hear of it some milliseconds after the answer, which nobody is told.
@@ -69,7 +70,7 @@ async fn who_begins_later_is_told_what_the_others_know() {
     one.commit(transition("a", "one", 0)).await.unwrap();
     let late = open(&config).await;
     late.claim(claim("two")).await.unwrap();
-    until_both_listen(&servers.master).await;
+    until_both_listen(&servers.master, &late).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     drop(one);
     servers.master.kill();
@@ -86,7 +87,7 @@ async fn who_ends_in_order_tells_the_last_before_that() {
     other.claim(claim("two")).await.unwrap();
     one.create(creation("a", Some("one"))).await.unwrap();
     servers.wait_until_replicated();
-    until_both_listen(&servers.master).await;
+    until_both_listen(&servers.master, &one).await;
     servers.cut_off_replica();
     one.commit(transition("a", "one", 0)).await.unwrap();
     one.close().await;
@@ -134,7 +135,7 @@ fn lost_while_frozen(
     let created = one.create(creation("a", Some("one")));
     runtime.block_on(created).unwrap();
     servers.wait_until_replicated();
-    let both = until_both_listen(&servers.master);
+    let both = until_both_listen(&servers.master, &one);
     frozen.runtime.block_on(both);
     frozen.runs_for(Duration::from_millis(300));
     servers.cut_off_replica();
