@@ -25,7 +25,7 @@
 //! | [`append_command`](Store::append_command) | request id, for the session's life | `duplicate` with the first seq |
 //! | [`delete`](Store::delete), [`delete_unchanged`](Store::delete_unchanged), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`set_aside`](Store::set_aside), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
 //! | [`write_memory`](Store::write_memory) | – | a second event with the same effect |
-//! | [`claim`](Store::claim) | – | nothing; the leases of a lost answer run out |
+//! | [`claim`](Store::claim) | – | nothing; the leases of a lost answer run out, and such claims do not count |
 //!
 //! **Ownership.** A session has at most one owner. Each claim raises its epoch, and an owner's
 //! writes carry the epoch: once somebody else has claimed, an owner that was frozen gets
@@ -242,10 +242,15 @@ pub trait Store: Send + Sync + 'static {
     /// waited longest: a tenant that queues much keeps no other waiting. Only the first 256 of a queue
     /// are looked at, so that a claim costs the same however long it is.
     ///
-    /// Each claim raises the epoch and counts one claim without progress; a session that has had
-    /// five is set aside (quarantined) instead. Also tells of sessions that the caller owns and
-    /// that got commands since it was told last; a lost answer loses that hint. Who wants no session
-    /// is told of its own alone.
+    /// Each claim raises the epoch. A session with five claims without progress is quarantined instead:
+    /// it may be what its owners die of. A claim counts from the owner's first [`commit`](Self::commit)
+    /// or [`renew`](Self::renew) under its epoch, which shows that the answer came. A lost answer counts
+    /// nothing, however often that happens. So an owner renews before it does anything else with a
+    /// session: if the session kills it at once, the claim counts. A commit with progress sets the count
+    /// to zero, and a clean end ([`release`](Self::release), parking) takes its own claim back.
+    ///
+    /// Also returns sessions that the caller owns and that got commands since the last answer; a lost
+    /// answer loses that hint. With `max_sessions` of 0 the answer has only those.
     async fn claim(&self, request: ClaimRequest) -> StoreResult<Claims>;
 
     /// How many sessions have work that nobody has claimed, for those who look after the whole. Those
@@ -263,7 +268,8 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Renews leases in one batch, and tells which are lost and which have unhandled commands.
+    /// Renews leases in one batch, and returns which are lost and which have unhandled commands. The
+    /// first renewal of a claim confirms it, see [`claim`](Self::claim).
     async fn renew(&self, request: RenewRequest) -> StoreResult<Renewed>;
 
     /// Gives a session back, to be claimed at once or after a delay. A clean end: the claim is not

@@ -3,10 +3,18 @@
 use super::support::*;
 use crate::port::{Commit, Quarantine, ReleaseRequest, StoreError};
 
-/// Claims and lets the lease run out, as an owner that dies each time.
+/// Claims, confirms and lets the lease run out, as owners that die of the session.
 async fn die(subject: &Subject, times: usize) {
     for _ in 0..times {
-        assert_eq!(subject.claimed("mortal").await.len(), 1);
+        subject.claim_one("mortal").await.renew().await;
+        subject.outlive_leases().await;
+    }
+}
+
+/// Claims and lets the lease run out, as claimers that never get the answer.
+async fn lose_answers(subject: &Subject, times: usize) {
+    for _ in 0..times {
+        assert_eq!(subject.claimed("unlucky").await.len(), 1);
         subject.outlive_leases().await;
     }
 }
@@ -37,6 +45,29 @@ pub async fn five_claims_without_progress_set_a_session_aside(subject: &Subject)
     queued(subject).await;
     die(subject, 5).await;
     assert!(!is_set_aside(subject).await);
+    assert_eq!(subject.claimed("mortal").await, [""; 0]);
+    assert!(is_set_aside(subject).await);
+}
+
+pub async fn claims_whose_answers_are_lost_do_not_count(subject: &Subject) {
+    queued(subject).await;
+    lose_answers(subject, 7).await;
+    die(subject, 4).await;
+    lose_answers(subject, 2).await;
+    assert!(!is_set_aside(subject).await);
+    die(subject, 1).await;
+    assert_eq!(subject.claimed("mortal").await, [""; 0]);
+    assert!(is_set_aside(subject).await);
+}
+
+pub async fn a_claim_counts_once_however_often_it_is_renewed(subject: &Subject) {
+    queued(subject).await;
+    let owner = subject.claim_one("one").await;
+    for _ in 0..6 {
+        owner.renew().await;
+    }
+    subject.outlive_leases().await;
+    die(subject, 4).await;
     assert_eq!(subject.claimed("mortal").await, [""; 0]);
     assert!(is_set_aside(subject).await);
 }
@@ -80,6 +111,9 @@ pub async fn clean_ends_are_not_counted(subject: &Subject) {
     let key = queued(subject).await;
     for round in 0..7 {
         let mut owner = subject.claim_one("one").await;
+        if round % 3 == 0 {
+            owner.renew().await;
+        }
         if round % 2 == 0 {
             let release = ReleaseRequest {
                 key: key.clone(),

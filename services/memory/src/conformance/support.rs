@@ -2,8 +2,8 @@
 
 use crate::port::{
     AppendCommand, Appended, Claim, ClaimRequest, Claims, Commit, Committed, Create, Created,
-    Header, LeaseChange, LeaseRequest, Limits, RequestId, SessionKey, Store, StoreError,
-    StoreResult, StoredEvent,
+    Header, LeaseChange, LeaseRequest, Limits, OwnedSession, RenewRequest, RequestId, SessionKey,
+    Store, StoreError, StoreResult, StoredEvent,
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -273,6 +273,20 @@ impl Owner {
 
     pub(super) async fn park(&mut self, due_unix_ms: Option<i64>) -> Committed {
         self.make(self.parking(due_unix_ms)).await.unwrap()
+    }
+
+    /// Renews the lease, which confirms the claim.
+    pub(super) async fn renew(&self) {
+        let renewal = RenewRequest {
+            owner: self.owner.clone(),
+            sessions: vec![OwnedSession {
+                key: self.key.clone(),
+                epoch: self.epoch,
+            }],
+            lease_ms: LEASE,
+        };
+        let renewed = self.store.renew(renewal).await.unwrap();
+        assert_eq!((renewed.lost, renewed.unanswered), (vec![], vec![]));
     }
 
     /// What the next transition is answered; nothing is taken in.

@@ -1,6 +1,7 @@
 //! Claiming sessions.
 
 use super::SqliteStore;
+use super::claim_count::ClaimCount;
 use super::operation::{Operation, Stop, Tx};
 use super::row::Session;
 use super::schema::{to_i64, to_u64};
@@ -11,9 +12,6 @@ use crate::turns::WINDOW;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// Claims without progress after which a session is set aside.
-const MAX_CLAIMS: u64 = 5;
 
 /// The longest time for which a claimer relies on hints: a lease that was taken meanwhile may
 /// run out before any other.
@@ -101,7 +99,7 @@ struct Candidate {
     sid: i64,
     key: SessionKey,
     epoch: u64,
-    claims: u64,
+    claims: ClaimCount,
     holder_dead: bool,
 }
 
@@ -112,7 +110,7 @@ impl Candidate {
             sid: row.get(0)?,
             key: SessionKey::new(namespace, id),
             epoch: to_u64(row.get(3)?),
-            claims: to_u64(row.get(4)?),
+            claims: row.get(4)?,
             holder_dead: row.get(5)?,
         })
     }
@@ -218,7 +216,7 @@ impl ClaimOp {
         tx: &Tx<'_>,
         candidate: Candidate,
     ) -> rusqlite::Result<Option<Claim>> {
-        if candidate.claims < MAX_CLAIMS {
+        if !candidate.claims.is_full() {
             return self.take(tx, candidate).map(Some);
         }
         set_aside(tx.conn, candidate.sid)?;
@@ -234,7 +232,7 @@ impl ClaimOp {
         tx.conn
             .prepare_cached(
                 "UPDATE session SET owner = ?2, holder = ?3, epoch = ?4, lease_until_ms = ?5, \
-                 due_ms = NULL, claims = claims + 1, holder_dead = 0, floor_seq = last_seq, \
+                 due_ms = NULL, claims = ?6, holder_dead = 0, floor_seq = last_seq, \
                  unseen_bytes = 0 WHERE sid = ?1",
             )?
             .execute(params![
@@ -243,6 +241,7 @@ impl ClaimOp {
                 tx.holder_of(&self.owner),
                 to_i64(lease.epoch),
                 lease.until_unix_ms,
+                candidate.claims.claimed(),
             ])?;
         Ok(Claim {
             key: candidate.key,

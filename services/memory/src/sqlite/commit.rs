@@ -1,5 +1,6 @@
 //! The owner's transition.
 
+use super::claim_count::ClaimCount;
 use super::memory::{MemoryPlan, MemorySize};
 use super::operation::{Operation, Stop, Tx};
 use super::pack::Packed;
@@ -111,7 +112,7 @@ impl CommitOp {
             commit.operation_id,
             to_i64(first_seq),
             lease_until,
-            to_i64(self.claims(session, park)),
+            self.claims(session, park),
             to_i64(size.keys),
             to_i64(size.bytes),
             commit.header.title,
@@ -120,12 +121,15 @@ impl CommitOp {
     }
 
     /// The claims without progress after this transition.
-    fn claims(&self, session: &Session, park: bool) -> u64 {
+    fn claims(&self, session: &Session, park: bool) -> ClaimCount {
         if self.packed.count > 0 && !self.commit.no_progress {
-            return 0;
+            return ClaimCount::default();
         }
         // Letting go on purpose is a clean end, not a crash.
-        session.claims.saturating_sub(u64::from(park))
+        match park {
+            true => session.claims.released(),
+            false => session.claims.confirmed(),
+        }
     }
 }
 

@@ -29,8 +29,10 @@ impl Operation for RenewOp {
                 continue;
             };
             tx.conn
-                .prepare_cached("UPDATE session SET lease_until_ms = ?2 WHERE sid = ?1")?
-                .execute(params![session.sid, until])?;
+                .prepare_cached(
+                    "UPDATE session SET lease_until_ms = ?2, claims = ?3 WHERE sid = ?1",
+                )?
+                .execute(params![session.sid, until, session.claims.confirmed()])?;
             if session.has_unhandled() {
                 renewed.woken.push(owned.key.clone());
             }
@@ -62,9 +64,13 @@ impl Operation for ReleaseOp {
         tx.conn
             .prepare_cached(
                 "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, \
-                 due_ms = ?2, claims = max(claims - 1, 0) WHERE sid = ?1",
+                 due_ms = ?2, claims = ?3 WHERE sid = ?1",
             )?
-            .execute(params![session.sid, tx.now + i64::from(*delay_ms)])?;
+            .execute(params![
+                session.sid,
+                tx.now + i64::from(*delay_ms),
+                session.claims.released()
+            ])?;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! A session's row, as far as operations look at it.
 
+use super::claim_count::ClaimCount;
 use super::memory::MemorySize;
 use super::operation::Stop;
 use super::schema::{to_i64, to_u64};
@@ -33,8 +34,7 @@ pub(super) struct Session {
     pub(super) epoch: u64,
     pub(super) owner: Option<String>,
     pub(super) lease_until_ms: i64,
-    /// Claims without progress.
-    pub(super) claims: u64,
+    pub(super) claims: ClaimCount,
     pub(super) quarantined: Option<Quarantine>,
     pub(super) memory: MemorySize,
     pub(super) blob_bytes: u64,
@@ -78,7 +78,7 @@ impl Session {
             epoch: number(12)?,
             owner: row.get(13)?,
             lease_until_ms: row.get(14)?,
-            claims: number(15)?,
+            claims: row.get(15)?,
             quarantined: Quarantine::of_number(row.get(16)?),
             memory: MemorySize {
                 keys: number(17)?,

@@ -3,7 +3,8 @@
 //! What the common transition touches is one row of `session` and one new row of `journal`; no
 //! index holds a column that it changes. A journal row is one operation's events. The rows of a
 //! session lie together because its number makes the upper half of their key. The status of a
-//! session that was deleted says how it ended. There is one more table in `idle`.
+//! session that was deleted says how it ended. The column `claims` is a
+//! [`ClaimCount`](super::claim_count::ClaimCount). There is one more table in `idle`.
 
 use rusqlite::Connection;
 

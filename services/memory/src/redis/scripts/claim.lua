@@ -15,7 +15,7 @@ for i = 1, tonumber(ARGV[4]) do
     elseif not s[4] then
       redis.call('ZREM', KEYS[1], member)
       redis.call('ZREM', KEYS[2], member)
-    elseif tonumber(s[3]) >= tonumber(ARGV[3]) then
+    elseif counted(tonumber(s[3])) >= tonumber(ARGV[3]) then
       epoch = -1
       redis.call('ZADD', KEYS[3], now, member)
       redis.call('ZREM', KEYS[1], member)
@@ -26,8 +26,8 @@ for i = 1, tonumber(ARGV[4]) do
       epoch = s[2] + 1
       redis.call('ZADD', KEYS[1], ends, member)
       redis.call('ZREM', KEYS[2], member)
-      redis.call('HSET', key, 'ow', ARGV[1], 'ep', epoch, 'le', ends, 'cl', s[3] + 1,
-        'flo', s[4], 'uns', 0)
+      redis.call('HSET', key, 'ow', ARGV[1], 'ep', epoch, 'le', ends,
+        'cl', -(counted(tonumber(s[3])) + 1), 'flo', s[4], 'uns', 0)
     end
   end
   answer[3 + i] = epoch

@@ -58,7 +58,7 @@ if through > 0 then
 end
 -- A command that is not handled yet keeps the lease.
 local park = ARGV[12] ~= '' and tonumber(s[7]) <= handled
-local ends, claims = 0, tonumber(s[13])
+local ends, claims = 0, math.abs(s[13])
 if park then claims = math.max(claims - 1, 0) else ends = now + ARGV[11] end
 if ARGV[13] == '1' then claims = 0 end
 -- Most transitions change no more than this.

@@ -41,6 +41,13 @@ local function hint(channel, message)
   redis.pcall('SPUBLISH', channel, message)
 end
 
+-- The field `cl` counts claims without progress. It is negative from a claim until its owner first
+-- writes or renews: that claim does not count yet, because its answer may be lost.
+local function counted(claims)
+  if claims < 0 then return -claims - 1 end
+  return claims
+end
+
 -- Appends one event; its number is its place in the stream. The name of its field says whether more
 -- of the same transition follow: 'm', else 'e'.
 local function append(journal, seq, event, field)

@@ -7,6 +7,6 @@ if s[3] == ARGV[4] and s[4] == '' then return {'ok'} end
 if s[3] ~= ARGV[4] or s[4] ~= ARGV[3] then return {'fenced'} end
 redis.call('ZADD', KEYS[3], clock() + ARGV[5], ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
-redis.call('HSET', KEYS[1], 'ow', '', 'le', 0, 'cl', math.max(s[5] - 1, 0))
+redis.call('HSET', KEYS[1], 'ow', '', 'le', 0, 'cl', math.max(math.abs(s[5]) - 1, 0))
 hint(KEYS[4], ARGV[2])
 return {'ok'}

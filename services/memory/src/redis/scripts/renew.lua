@@ -5,11 +5,11 @@ local now = clock()
 local ends = now + ARGV[2]
 local answer = {'ok', now, ends}
 for i = 1, tonumber(ARGV[3]) do
-  local s = redis.call('HMGET', KEYS[1 + i], 'f', 'ep', 'ow', 'cmd', 'hnd')
+  local s = redis.call('HMGET', KEYS[1 + i], 'f', 'ep', 'ow', 'cmd', 'hnd', 'cl')
   local state = 0
   if s[1] == FORMAT and s[2] == ARGV[3 + 2 * i] and s[3] == ARGV[1] and s[3] ~= '' then
     redis.call('ZADD', KEYS[1], ends, ARGV[2 + 2 * i])
-    redis.call('HSET', KEYS[1 + i], 'le', ends)
+    redis.call('HSET', KEYS[1 + i], 'le', ends, 'cl', math.abs(s[6]))
     state = 1
     if tonumber(s[4]) > tonumber(s[5]) then state = 2 end
   end

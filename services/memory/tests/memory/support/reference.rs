@@ -1,5 +1,6 @@
 //! The store's rules once more, as plainly as possible: one thread, no disk, no limits.
 
+mod claims;
 mod idle;
 
 use bytes::Bytes;
@@ -37,7 +38,7 @@ pub(crate) struct Session {
     epoch: u64,
     owner: Option<(String, i64)>,
     due: Option<i64>,
-    claims: u32,
+    claims: claims::Claims,
     holder_dead: bool,
     requests: HashMap<String, (Bytes, u64)>,
     time_to_live: Option<i64>,
@@ -204,15 +205,16 @@ impl Reference {
         session.operation = (commit.operation_id.clone(), committed.first_seq);
         session.updated_at = now;
         if !commit.events.is_empty() && !commit.no_progress {
-            session.claims = 0;
+            session.claims = claims::Claims::default();
         }
         match commit.lease {
             LeaseChange::Park { due_unix_ms } if !session.unhandled() => {
                 session.owner = None;
                 session.due = due_unix_ms;
-                session.claims = session.claims.saturating_sub(1);
+                session.claims.release();
             }
             _ => {
+                session.claims.confirm();
                 let until = now + i64::from(commit.lease_ms);
                 session.owner = Some((commit.owner.clone(), until));
                 committed.lease_until_unix_ms = Some(until);
@@ -276,12 +278,12 @@ impl Reference {
                 continue;
             }
             session.due = None;
-            if session.claims >= 5 {
+            if session.claims.is_full() {
                 session.quarantined = true;
                 session.owner = None;
                 continue;
             }
-            session.claims += 1;
+            session.claims.claim();
             session.epoch += 1;
             session.owner = Some((owner.to_owned(), until_unix_ms));
             session.floor = session.last();
@@ -320,6 +322,7 @@ impl Reference {
                 None => renewed.lost.push(key.clone()),
                 Some(session) => {
                     session.owner = Some((request.owner.clone(), until));
+                    session.claims.confirm();
                     renewed
                         .woken
                         .extend(session.unhandled().then(|| key.clone()));
@@ -340,7 +343,7 @@ impl Reference {
         }
         session.owner = None;
         session.due = Some(now);
-        session.claims = session.claims.saturating_sub(1);
+        session.claims.release();
         Ok(())
     }
 
@@ -348,7 +351,7 @@ impl Reference {
         let now = self.now;
         let session = self.living(key)?;
         if std::mem::take(&mut session.quarantined) {
-            session.claims = 0;
+            session.claims = claims::Claims::default();
             session.due = Some(now);
         }
         Ok(())
