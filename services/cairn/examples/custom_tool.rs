@@ -144,6 +144,7 @@ async fn keys(office: &BoxOffice, session: &str) -> Result<()> {
             arguments: json!({"name": name, "seats": seats}),
             stop: tokio_util::sync::CancellationToken::new(),
             permit: cairn_tools::Permit::unlimited(),
+            slot: cairn_tools::Slot::default(),
         };
         let output = office
             .call(&again)

@@ -75,6 +75,7 @@ pub fn context(
     Ok(Context {
         settings,
         environment,
+        file: settings::file(&cli.global),
         json: cli.global.json,
         color: color && !cli.global.json,
         live: is_terminal && !is_dumb && !cli.global.json,

@@ -2,6 +2,7 @@
 
 use crate::settings::Settings;
 use cairn_boot::{Environment, Loaded};
+use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
 /// What every command has at hand. Commands get it by reference and share it nowhere.
@@ -9,6 +10,8 @@ use tokio_util::sync::CancellationToken;
 pub struct Context {
     /// The settings, checked, with the origin of each.
     pub settings: Loaded<Settings>,
+    /// The file that they come from, if it is there.
+    pub file: PathBuf,
     /// The environment of the process, read once.
     pub environment: Environment,
     /// `--json`: one JSON object a line on standard output, and nothing else there.

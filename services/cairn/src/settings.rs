@@ -103,6 +103,9 @@ pub struct WorkspaceSettings {
 /// Which tools may be called.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
+    /// What file tools show although it is hidden, ignored by git or called `cairn.toml`: patterns as
+    /// in a `.gitignore`, from the workspace.
+    pub show: Vec<String>,
 pub struct ToolSettings {
     /// Names of the tools that may be called; without a list, all.
     pub allow: Option<Vec<String>>,
@@ -165,6 +168,7 @@ impl Default for ClientSettings {
             server: None,
             wait: Duration::from_secs(120),
         }
+            show: Vec::new(),
     }
 }
 
@@ -183,7 +187,7 @@ impl cairn_boot::Settings for Settings {
         self.store.check(checks);
         let has_path = |path: &Path| !path.as_os_str().is_empty();
         let folder = "a folder";
-        let WorkspaceSettings { path, output } = &self.workspace;
+        let WorkspaceSettings { path, output, .. } = &self.workspace;
         checks.require(has_path(path), "workspace.path", "is empty", folder);
         checks.require(has_path(output), "workspace.output", "is empty", folder);
         let hour = Duration::from_secs(3600);
@@ -210,10 +214,13 @@ impl Settings {
     /// The tools service knows its own rules; its faults are named as they are configured here.
     fn check_tools(&self, checks: &mut Checks) {
         for fault in parts::tools(self).validate().err().unwrap_or_default() {
-            if fault.field.starts_with("commands") {
-                let name = format!("tools.{}", fault.field);
-                checks.require(false, &name, &fault.problem, "");
-            }
+            let section = match fault.field.split('[').next() {
+                Some("commands") => "tools",
+                Some("show") => "workspace",
+                _ => continue,
+            };
+            let name = format!("{section}.{}", fault.field);
+            checks.require(false, &name, &fault.problem, "");
         }
     }
 }
@@ -230,12 +237,18 @@ pub fn load(
 ) -> Result<Loaded<Settings>, CliError> {
     let layers = match &global.config {
         Some(path) => Layers::new().file(path),
-        None => Layers::new().optional_file(Path::new(DEFAULT_FILE)),
+        None => Layers::new().optional_file(&file(global)),
     };
     let mut layers = layers
         .environment(&without_short_names(environment))
         .alias(environment, STORE_VARIABLE, store_setting(environment))
         .alias(environment, SERVER_VARIABLE, "client.server")
+/// The settings file of a command, which need not be there.
+pub fn file(global: &Global) -> PathBuf {
+    let given = global.config.clone();
+    given.unwrap_or_else(|| PathBuf::from(DEFAULT_FILE))
+}
+
         .alias(environment, OTLP_VARIABLE, "telemetry.otlp")
         .alias(environment, "OPENAI_API_KEY", "models.openai.api_key")
         .alias(environment, "OPENAI_BASE_URL", "models.openai.base_url")

@@ -1,6 +1,7 @@
 //! The settings of the tools service.
 
 use crate::error::Fault;
+use crate::files::check_show;
 use crate::registry::is_name;
 use crate::schema::Schema;
 use crate::tool::{Effect, OUTPUT_LIMIT, TIME_LIMIT};
@@ -38,6 +39,12 @@ const OWN_VARIABLES: [&str; 1] = ["CAIRN_CALL_KEY"];
 pub struct Config {
     /// The folder that file tools read and commands run in. All replicas share it.
     pub workspace: PathBuf,
+    /// What file tools show of the workspace although it is hidden, ignored by git or called
+    /// `cairn.toml`: patterns as in a `.gitignore`.
+    pub show: Vec<String>,
+    /// Files and folders that file tools never show, whatever `show` says: the settings in use, and
+    /// the store.
+    pub private: Vec<PathBuf>,
     /// The one folder that `write_file` writes to, shown to tools as `cairn-out/`. Made when it is
     /// first written to.
     pub output: PathBuf,
@@ -62,6 +69,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             workspace: PathBuf::from("."),
+            show: Vec::new(),
+            private: Vec::new(),
             output: PathBuf::from("cairn-out"),
             allow: None,
             deny: Vec::new(),
@@ -150,6 +159,7 @@ impl Config {
         if self.output.as_os_str().is_empty() {
             faults.push(Fault::new("output", "missing output; give a folder"));
         }
+        faults.extend(check_show(&self.show));
         self.limits.validate(&mut faults);
         let mut names: BTreeSet<&str> = BTreeSet::from(RESERVED);
         for (index, command) in self.commands.iter().enumerate() {

@@ -1,13 +1,20 @@
 //! The file tools: `list_files`, `read_file` and `search_files` see the workspace and the output
-//! folder, `write_file` writes to the output folder alone.
+//! folder, `write_file` writes to the output folder alone. Of the workspace they show what [`view`]
+//! says.
 
+mod expression;
 mod list;
+mod locate;
 mod name;
 mod read;
 mod root;
+mod rules;
 mod search;
+mod view;
 mod walk;
 mod write;
+
+pub(crate) use view::check_show;
 
 use crate::config::Limits;
 use crate::error::ToolError;
@@ -15,22 +22,27 @@ use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use root::Roots;
 use serde_json::Value;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use view::View;
 
-/// The four file tools over one workspace and one output folder.
+/// The four file tools over one workspace, an absolute path without links, and one output folder.
+/// `show` opens paths that are not shown otherwise; `private` is never shown.
 ///
 /// # Errors
 /// If the workspace cannot be opened.
 pub(crate) fn tools(
     workspace: &Path,
     output: &Path,
+    show: &[String],
+    private: Vec<PathBuf>,
     limits: &Limits,
 ) -> io::Result<Vec<Arc<dyn Tool>>> {
+    let view = View::new(workspace.to_owned(), show, private);
     let folders = Arc::new(Folders {
-        roots: Roots::open(workspace, output)?,
+        roots: Roots::open(workspace, output, view)?,
         limits: limits.clone(),
     });
     Ok(vec![
@@ -59,7 +71,7 @@ impl Folders {
     }
 }
 
-/// Tells work on another thread that nobody wants its result.
+/// The stop signal of work on another thread: no caller waits for its result any more.
 #[derive(Debug, Clone)]
 struct Stop(CancellationToken);
 
@@ -74,13 +86,16 @@ impl Stop {
     }
 }
 
-/// Does file work where waiting for a disk holds up nobody.
+/// Does file work on a thread of its own, so that waiting for a disk holds up no other call. The call
+/// keeps its slot until that thread has ended, although its caller may have gone before.
 async fn blocking<F>(call: &Call, work: F) -> Result<Output, ToolError>
 where
     F: FnOnce(&Stop) -> Result<Output, ToolError> + Send + 'static,
 {
     let stop = Stop(call.stop.clone());
+    let slot = call.slot.clone();
     let work = move || {
+        let _slot = slot;
         // It may have waited for a thread.
         stop.check()?;
         work(&stop)
@@ -122,5 +137,50 @@ impl<'a> Arguments<'a> {
     fn count(&self, name: &str) -> Option<usize> {
         self.number(name)
             .map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::Permit;
+    use crate::tool::Slot;
+    use std::sync::mpsc;
+    use tokio::sync::Semaphore;
+    use tokio_util::task::TaskTracker;
+
+    /// A disk may keep a thread for long after its caller has gone.
+    #[tokio::test]
+    async fn a_thread_keeps_the_slot_of_its_call_until_it_has_ended() {
+        let (slots, running) = (Arc::new(Semaphore::new(1)), TaskTracker::new());
+        let permit = slots.clone().acquire_owned().await.unwrap();
+        let call = Call {
+            key: String::new(),
+            session: String::new(),
+            arguments: Value::Null,
+            stop: CancellationToken::new(),
+            permit: Permit::unlimited(),
+            slot: Slot::new(permit, running.token()),
+        };
+        let (begun, mut has_begun) = tokio::sync::mpsc::channel(1);
+        let (end, may_end) = mpsc::channel::<()>();
+        {
+            let work = blocking(&call, move |_| {
+                begun.blocking_send(()).unwrap();
+                may_end.recv().unwrap();
+                Ok(Output::default())
+            });
+            tokio::select! {
+                _ = work => panic!("it waits for the test"),
+                _ = has_begun.recv() => {}
+            }
+        }
+        drop(call);
+        running.close();
+        assert_eq!(slots.available_permits(), 0);
+        assert_eq!(running.len(), 1);
+        end.send(()).unwrap();
+        running.wait().await;
+        drop(slots.acquire().await.unwrap());
     }
 }

@@ -6,13 +6,13 @@ use crate::permission::Permissions;
 use crate::registry::{Entry, ToolRegistry, unknown};
 use crate::schema;
 use crate::text;
-use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
+use crate::tool::{Call, Effect, Output, Slot, Tool, ToolSpec};
 use cairn_rpc::metrics::{self, counter, histogram};
 use cairn_rpc::trace::{TARGET, is_content_wanted};
 use cairn_rpc::{BootClock, Monotonic as _, TraceParent};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -141,7 +141,7 @@ impl Invoker {
         futures::future::join_all(calls).await
     }
 
-    /// Waits until no call runs any more, those whose caller has gone included.
+    /// Waits until no call runs any more, those whose caller has gone and their threads included.
     pub async fn drain(&self) {
         self.running.close();
         self.running.wait().await;
@@ -157,6 +157,7 @@ impl Invoker {
                 "the tools service is stopping".to_owned(),
             ));
         };
+        let slot = Slot::new(slot, self.running.token());
         let started = Instant::now();
         let permit = match entry.spec().effect {
             Effect::Pure => Permit::unlimited(),
@@ -176,8 +177,9 @@ impl Invoker {
             arguments,
             stop: CancellationToken::new(),
             permit,
+            slot,
         };
-        let result = self.run(entry.tool.clone(), call, slot).await;
+        let result = self.run(entry.tool.clone(), call).await;
         Outcome {
             result: result.map(|output| limited(output, entry.spec().output_limit)),
             elapsed: started.elapsed(),
@@ -199,15 +201,10 @@ impl Invoker {
 
     /// Runs the tool in a task of its own, so that its panics end there and its side effects do
     /// not depend on whether somebody waits.
-    async fn run(
-        &self,
-        tool: Arc<dyn Tool>,
-        call: Call,
-        slot: OwnedSemaphorePermit,
-    ) -> Result<Output, ToolError> {
+    async fn run(&self, tool: Arc<dyn Tool>, call: Call) -> Result<Output, ToolError> {
         let name = tool.spec().name.clone();
         let effect = tool.spec().effect;
-        let task = attempt(tool, call, slot).in_current_span();
+        let task = attempt(tool, call).in_current_span();
         let handle = self.running.spawn(task);
         let joined = match effect {
             Effect::Pure => AbortOnDropHandle::new(handle).await,
@@ -249,11 +246,7 @@ fn content(text: &str) -> &str {
     &text[..text.floor_char_boundary(MOST_CONTENT)]
 }
 
-async fn attempt(
-    tool: Arc<dyn Tool>,
-    call: Call,
-    _slot: OwnedSemaphorePermit,
-) -> Result<Output, ToolError> {
+async fn attempt(tool: Arc<dyn Tool>, call: Call) -> Result<Output, ToolError> {
     // Work on other threads ends with this future, however that comes about.
     let _stop = call.stop.clone().drop_guard();
     // As late as possible: the task may have waited for its turn.

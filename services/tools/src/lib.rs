@@ -5,7 +5,7 @@
 //!
 //! | module | gives |
 //! |---|---|
-//! | [`tool`] | [`Tool`]: what a tool is; [`ToolSpec`], [`Effect`], [`Call`], [`Output`] |
+//! | [`tool`] | [`Tool`]: what a tool is; [`ToolSpec`], [`Effect`], [`Call`], [`Slot`], [`Output`] |
 //! | [`registry`] | [`ToolRegistry`]: the tools by name, schemas compiled once |
 //! | [`permission`] | [`Permissions`]: allow- and deny-lists |
 //! | [`gate`] | [`Gate`]: nothing begins after `not_after` by the store's clock |
@@ -43,4 +43,4 @@ pub use registry::ToolRegistry;
 pub use service::{Deps, Programs, Tools, build, check};
 pub use store_time::MemoryTime;
 pub use supervisor::Supervisor;
-pub use tool::{Call, Effect, Output, Tool, ToolSpec};
+pub use tool::{Call, Effect, Output, Slot, Tool, ToolSpec};

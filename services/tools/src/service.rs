@@ -138,23 +138,29 @@ fn assemble(
     config.validate().map_err(BuildError::Config)?;
     let folders = Folders::check(config)?;
     let mut registry = ToolRegistry::new();
-    let file_tools = files::tools(&folders.workspace, &folders.output, &config.limits);
+    let Folders {
+        workspace,
+        output,
+        private,
+    } = folders;
+    let file_tools = files::tools(&workspace, &output, &config.show, private, &config.limits);
     let file_tools = file_tools.map_err(|source| workspace_error(config, source))?;
     for tool in file_tools.into_iter().chain(tools.iter().cloned()) {
         registry.register(tool)?;
     }
     for command in &config.commands {
-        let tool = CommandTool::new(command.clone(), &folders.workspace, programs);
+        let tool = CommandTool::new(command.clone(), &workspace, programs);
         registry.register(Arc::new(tool))?;
     }
     check_lists(&registry, config)?;
     Ok(registry)
 }
 
-/// The two folders as absolute paths, so that a later change of the process's folder means nothing.
+/// Paths of the settings made absolute, so that a later change of the process's folder means nothing.
 struct Folders {
     workspace: PathBuf,
     output: PathBuf,
+    private: Vec<PathBuf>,
 }
 
 impl Folders {
@@ -163,8 +169,8 @@ impl Folders {
         let workspace = workspace.map_err(|source| workspace_error(config, source))?;
         let output = std::path::absolute(&config.output)
             .map_err(|error| fault("output", format!("cannot be made absolute: {error}")))?;
-        // As far as it is there: links on the way must not hide that it is the workspace.
-        let real = output.canonicalize().unwrap_or_else(|_| output.clone());
+        // Links on the way must not hide that it is the workspace.
+        let real = without_links(&output);
         if workspace.starts_with(&real) {
             return Err(fault(
                 "output",
@@ -181,8 +187,41 @@ impl Folders {
                 format!("'{}' is a file; give a folder", real.display()),
             ));
         }
-        Ok(Self { workspace, output })
+        let private = config.private.iter().map(std::path::absolute);
+        let private: Vec<PathBuf> = private
+            .collect::<Result<_, _>>()
+            .map_err(|error| fault("private", format!("cannot be made absolute: {error}")))?;
+        let is_inside = |path: &&PathBuf| without_links(path).starts_with(&real);
+        if let Some(path) = private.iter().find(is_inside) {
+            return Err(fault(
+                "output",
+                format!(
+                    "'{}' holds '{}', which tools must neither read nor write; give a folder of its \
+                     own",
+                    config.output.display(),
+                    path.display()
+                ),
+            ));
+        }
+        Ok(Self {
+            workspace,
+            output,
+            private,
+        })
     }
+}
+
+/// An absolute path without links, as far as it is there.
+fn without_links(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
+            return match rest.as_os_str().is_empty() {
+                true => real,
+                false => real.join(rest),
+            };
+        }
+    }
+    path.to_owned()
 }
 
 /// A misspelt name on a list would allow, deny or ask for nothing, in silence.

@@ -49,6 +49,14 @@ pub(crate) struct Listing {
     cut: bool,
 }
 
+/// A moment of a [`Listing`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    text: usize,
+    shown: usize,
+    cut: bool,
+}
+
 impl Listing {
     /// At most `most_entries` entries, and `most_bytes` bytes with the lines after them.
     pub(crate) fn new(most_entries: usize, most_bytes: usize) -> Self {
@@ -79,6 +87,22 @@ impl Listing {
         self.text.push_str(&line);
         self.text.push('\n');
         self.shown += 1;
+    }
+
+    /// Where the listing is now, for [`Listing::rewind`].
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            text: self.text.len(),
+            shown: self.shown,
+            cut: self.cut,
+        }
+    }
+
+    /// Takes back the entries since `mark`.
+    pub(crate) fn rewind(&mut self, mark: Mark) {
+        self.text.truncate(mark.text);
+        self.shown = mark.shown;
+        self.cut = mark.cut;
     }
 
     /// The entries, then `total`, then whether something was left out, then `notes`.

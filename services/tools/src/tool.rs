@@ -5,8 +5,11 @@ use crate::gate::Permit;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Largest arguments, in bytes of JSON text, unless the tool says otherwise.
 pub const ARGUMENT_LIMIT: usize = 256 * 1024;
@@ -83,6 +86,30 @@ pub struct Call {
     /// Asked once before the tool's code runs. A tool that prepares for long asks it again right
     /// before its side effect.
     pub permit: Permit,
+    /// Its place among the calls that run at one time. Work on other threads keeps a clone until it
+    /// has ended.
+    pub slot: Slot,
+}
+
+/// A place among the calls that run at one time, held until the last clone is dropped. The default is
+/// none: for calls that a test makes by itself.
+#[derive(Debug, Clone, Default)]
+pub struct Slot(#[expect(dead_code, reason = "it is held")] Option<Arc<Held>>);
+
+#[derive(Debug)]
+struct Held {
+    _permit: OwnedSemaphorePermit,
+    /// The end of the service waits for it.
+    _running: TaskTrackerToken,
+}
+
+impl Slot {
+    pub(crate) fn new(permit: OwnedSemaphorePermit, running: TaskTrackerToken) -> Self {
+        Self(Some(Arc::new(Held {
+            _permit: permit,
+            _running: running,
+        })))
+    }
 }
 
 /// What a call gave.

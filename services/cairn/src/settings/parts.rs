@@ -27,6 +27,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             retain: settings.store.retention.after,
             archive: settings.store.retention.archive.clone(),
             ..MemoryConfig::default()
+            private: private(context, workspace),
         },
         memory_deps: memory_deps(context)?,
         tools: cairn_tools::Config {
@@ -86,6 +87,7 @@ fn memory_deps(context: &Context) -> Result<MemoryDeps, CliError> {
 fn archived(seq: u64, event: &[u8]) -> String {
     // What cannot be read is kept as what an export makes of it, too: an event of no kind.
     let event = Event::decode(event).unwrap_or_default();
+        show: settings.workspace.show.clone(),
     text::json(&event_json(seq, &event))
 }
 
@@ -94,6 +96,42 @@ pub(super) fn tools(settings: &Settings) -> cairn_tools::Config {
         workspace: settings.workspace.path.clone(),
         output: settings.workspace.output.clone(),
         allow: settings.tools.allow.clone(),
+/// What no file tool may show: the settings in use, the files with secrets that they name, and the
+/// store. Of a store in the workspace's own folder, or above it, only its files.
+fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
+    let settings = context.config();
+    let (store, redis) = (&settings.store.path, &settings.store.redis);
+    let mut private = vec![context.file.clone()];
+    private.extend(settings.store.retention.archive.clone());
+    private.extend(redis.key_file.clone());
+    let folder = match store.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
+    let holds_workspace = match (real(folder), real(workspace)) {
+        (Ok(folder), Ok(workspace)) => workspace.starts_with(folder),
+        _ => false,
+    };
+    match holds_workspace {
+        false => private.push(folder.to_owned()),
+        true => private.extend(store_files(store)),
+    }
+    private
+}
+
+/// The files that a store in a file consists of, and those beside it.
+fn store_files(store: &Path) -> impl Iterator<Item = PathBuf> {
+    let beside = |end: &str| {
+        let mut name = store.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    let files = ["", "-wal", "-shm", "-journal", ".lock", ".workspace"].map(beside);
+    let sockets = ["cairn.sock", "cairn.change.sock"].map(|name| store.with_file_name(name));
+    files.into_iter().chain(sockets)
+}
+
         deny: settings.tools.deny.clone(),
         ask: settings.tools.ask.clone(),
         commands: settings.tools.commands.clone(),

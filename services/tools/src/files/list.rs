@@ -1,16 +1,18 @@
 //! `list_files`: what there is, how large, and how many lines.
 
-use super::root::{Place, Roots, open_file};
+use super::expression::Expression;
+use super::root::{Place, Roots};
 use super::walk::{Found, walk};
 use super::{Arguments, Folders, Stop, blocking};
 use crate::error::ToolError;
 use crate::text::Listing;
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobBuilder;
 use serde_json::json;
+use std::ffi::OsStr;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// Entries shown unless `max` says otherwise.
@@ -30,7 +32,7 @@ impl ListFiles {
             "list_files",
             "Lists the files of a folder and of all folders below it, sorted by path: path, bytes, \
              lines and kind (text or binary), separated by tabs, and then the totals. Leaves out \
-             hidden files and what .gitignore names. Paths are relative to the workspace; \
+             hidden files, links and what .gitignore names. Paths are relative to the workspace; \
              'cairn-out' is the output folder.",
             json!({
                 "type": "object",
@@ -64,18 +66,18 @@ impl Tool for ListFiles {
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
         let arguments = Arguments(&call.arguments);
-        let wish = Wish {
+        let mut request = Request {
             place: Roots::place(arguments.text("path").unwrap_or("."))?,
             pattern: arguments.text("pattern").map(Pattern::new).transpose()?,
             max: arguments.count("max").unwrap_or(DEFAULT_MAX),
             most_bytes: self.spec.output_limit,
         };
         let folders = self.folders.clone();
-        blocking(call, move |stop| list(&folders, &wish, stop)).await
+        blocking(call, move |stop| list(&folders, &mut request, stop)).await
     }
 }
 
-struct Wish {
+struct Request {
     place: Place,
     pattern: Option<Pattern>,
     max: usize,
@@ -84,41 +86,37 @@ struct Wish {
 
 /// A glob without a slash looks at names, one with a slash at paths.
 struct Pattern {
-    matcher: GlobMatcher,
+    expression: Expression,
     names_only: bool,
 }
 
 impl Pattern {
     fn new(glob: &str) -> Result<Self, ToolError> {
         let glob = glob.strip_prefix("./").unwrap_or(glob);
-        let matcher = GlobBuilder::new(glob)
-            .literal_separator(true)
-            .build()
-            .map_err(|error| {
-                ToolError::InvalidArguments(format!(
-                    "pattern is no glob: {}; write for example *.md or docs/**/*.md",
-                    error.kind()
-                ))
-            })?
-            .compile_matcher();
+        let fault = |problem: String| {
+            ToolError::InvalidArguments(format!(
+                "pattern is no glob: {problem}; write for example *.md or docs/**/*.md"
+            ))
+        };
+        let parsed = GlobBuilder::new(glob).literal_separator(true).build();
+        let parsed = parsed.map_err(|error| fault(error.kind().to_string()))?;
+        // A dot in it stands for line ends too.
+        let expression = format!("(?s){}", parsed.regex());
         Ok(Self {
-            matcher,
+            expression: Expression::new(&expression, false).map_err(fault)?,
             names_only: !glob.contains('/'),
         })
     }
 
     /// A path pattern may start at the workspace or at the folder that is listed.
-    fn accepts(&self, start: &Path, found: &Found<'_>) -> bool {
+    fn accepts(&mut self, found: &Found<'_>) -> bool {
+        let mut is_match = |path: &OsStr| self.expression.is_match(path.as_bytes());
         if self.names_only {
-            return found
-                .path
-                .file_name()
-                .is_some_and(|name| self.matcher.is_match(Path::new(name)));
+            return found.path.file_name().is_some_and(is_match);
         }
-        let below = found.path.strip_prefix(start).unwrap_or(found.path);
-        self.matcher.is_match(below)
-            || self.matcher.is_match(found.path)
-            || self.matcher.is_match(found.shown_path())
+        is_match(found.below.as_os_str())
+            || is_match(found.path.as_os_str())
+            || is_match(found.shown_path().as_os_str())
     }
 }
 
@@ -136,18 +134,17 @@ struct Look {
     binary: bool,
 }
 
-fn list(folders: &Folders, wish: &Wish, stop: &Stop) -> Result<Output, ToolError> {
+fn list(folders: &Folders, request: &mut Request, stop: &Stop) -> Result<Output, ToolError> {
     let limits = &folders.limits;
-    let start: PathBuf = wish.place.path.clone();
-    let mut listing = Listing::new(wish.max, wish.most_bytes);
+    let Request { place, pattern, .. } = request;
+    let mut listing = Listing::new(request.max, request.most_bytes);
     let mut totals = Totals::default();
     let mut budget = limits.total_bytes;
-    let notes = walk(&folders.roots, &wish.place, limits, stop, &mut |found| {
-        let wanted = wish
-            .pattern
-            .as_ref()
-            .is_none_or(|pattern| pattern.accepts(&start, found));
-        if !wanted {
+    let notes = walk(&folders.roots, place, limits, stop, &mut |found| {
+        let is_asked_for = pattern
+            .as_mut()
+            .is_none_or(|pattern| pattern.accepts(found));
+        if !is_asked_for {
             return Ok(());
         }
         let Some(look) = look(found, limits.file_bytes, &mut budget, stop)? else {
@@ -160,14 +157,14 @@ fn list(folders: &Folders, wish: &Wish, stop: &Stop) -> Result<Output, ToolError
     Ok(listing.finish(&totals.line(), &notes.lines(limits)))
 }
 
-/// Looks into a file; none if it has gone, or is no file any more.
+/// Looks into a file; none if it has gone, is no file any more, or is not to be shown.
 fn look(
     found: &Found<'_>,
     file_limit: u64,
     budget: &mut u64,
     stop: &Stop,
 ) -> Result<Option<Look>, ToolError> {
-    let (mut file, metadata) = match open_file(found.dir, found.name) {
+    let (mut file, metadata) = match found.open() {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         // Its size is not known either, but it is there.

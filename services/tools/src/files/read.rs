@@ -26,7 +26,8 @@ impl ReadFile {
             "read_file",
             "Reads a text file, or a range of its lines. The first line of the result names the \
              range and the number of lines; then each line follows as number, tab, text. Paths are \
-             relative to the workspace; what was written is under 'cairn-out/'.",
+             relative to the workspace; what was written is under 'cairn-out/'. Hidden files, links \
+             and what .gitignore names cannot be read.",
             json!({
                 "type": "object",
                 "properties": {
@@ -60,33 +61,33 @@ impl Tool for ReadFile {
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
         let arguments = Arguments(&call.arguments);
-        let wish = Wish {
+        let request = Request {
             place: Roots::place(arguments.text("path").unwrap_or_default())?,
             from: arguments.number("from_line").unwrap_or(1),
             to: arguments.number("to_line").unwrap_or(u64::MAX),
             most_bytes: self.spec.output_limit,
         };
-        if wish.to < wish.from {
+        if request.to < request.from {
             return Err(ToolError::InvalidArguments(format!(
                 "to_line {} is before from_line {}",
-                wish.to, wish.from
+                request.to, request.from
             )));
         }
         let folders = self.folders.clone();
-        blocking(call, move |stop| read(&folders, &wish, stop)).await
+        blocking(call, move |stop| read(&folders, &request, stop)).await
     }
 }
 
-struct Wish {
+struct Request {
     place: Place,
     from: u64,
     to: u64,
     most_bytes: usize,
 }
 
-fn read(folders: &Folders, wish: &Wish, stop: &Stop) -> Result<Output, ToolError> {
-    let shown = &wish.place.shown;
-    let (file, metadata) = folders.roots.open_file(&wish.place)?;
+fn read(folders: &Folders, request: &Request, stop: &Stop) -> Result<Output, ToolError> {
+    let shown = &request.place.shown;
+    let (file, metadata) = folders.roots.open_file(&request.place)?;
     let most = folders.limits.total_bytes;
     if metadata.len() > most {
         return Err(ToolError::ExecutionFailed(format!(
@@ -94,17 +95,17 @@ fn read(folders: &Folders, wish: &Wish, stop: &Stop) -> Result<Output, ToolError
             metadata.len()
         )));
     }
-    let mut picker = Picker::new(wish);
+    let mut picker = Picker::new(request);
     // A file that grows while it is read is read only up to the limit.
-    picker.take_all(file.take(most), &wish.place, stop)?;
+    picker.take_all(file.take(most), &request.place, stop)?;
     let total = picker.lines();
-    if wish.from > total.max(1) {
+    if request.from > total.max(1) {
         return Err(ToolError::InvalidArguments(format!(
             "from_line {} is beyond the end: '{shown}' has {total} lines",
-            wish.from
+            request.from
         )));
     }
-    Ok(present(wish, &picker, total))
+    Ok(present(request, &picker, total))
 }
 
 /// Keeps the bytes of the lines that are wanted, as far as a result can hold them, and counts the
@@ -119,11 +120,11 @@ struct Picker {
 }
 
 impl Picker {
-    fn new(wish: &Wish) -> Self {
+    fn new(request: &Request) -> Self {
         Self {
-            from: wish.from,
-            to: wish.to,
-            most: wish.most_bytes,
+            from: request.from,
+            to: request.to,
+            most: request.most_bytes,
             kept: Vec::new(),
             ends: 0,
             last: b'\n',
@@ -177,12 +178,12 @@ impl Picker {
     }
 }
 
-fn present(wish: &Wish, picker: &Picker, total: u64) -> Output {
-    let room = wish
+fn present(request: &Request, picker: &Picker, total: u64) -> Output {
+    let room = request
         .most_bytes
-        .saturating_sub(FRAME + wish.place.shown.len());
+        .saturating_sub(FRAME + request.place.shown.len());
     let mut body = String::new();
-    let mut shown_to = wish.from.saturating_sub(1);
+    let mut shown_to = request.from.saturating_sub(1);
     let mut lossy = false;
     let mut pieces = picker
         .kept
@@ -211,13 +212,16 @@ fn present(wish: &Wish, picker: &Picker, total: u64) -> Output {
             break;
         }
     }
-    let first = if total == 0 { 0 } else { wish.from };
-    let mut text = format!("{} lines {first}-{shown_to} of {total}", wish.place.shown);
+    let first = if total == 0 { 0 } else { request.from };
+    let mut text = format!(
+        "{} lines {first}-{shown_to} of {total}",
+        request.place.shown
+    );
     if lossy {
         text.push_str(" (not valid UTF-8: shown with replacement characters)");
     }
     text.push_str(&body);
-    if shown_to < wish.to.min(total) {
+    if shown_to < request.to.min(total) {
         text.push_str(&format!(
             "\ntruncated: read on with from_line {}",
             shown_to + 1

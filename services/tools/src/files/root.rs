@@ -1,17 +1,26 @@
 //! The two folders that file tools see, and the paths in them.
 //!
-//! No path is checked as text for leading outside: the kernel resolves it beneath an open folder
-//! (through cap-std), so that links, `..` and folders exchanged in the middle are all one case.
+//! No path is checked as text for leading outside. In the workspace it is followed name by name, from
+//! open folder to open folder, through no link ([`super::locate`]). In the output folder the kernel
+//! resolves it beneath the open folder (through cap-std), so that links, `..` and folders exchanged in
+//! the middle are all one case.
 
 use super::name;
+use super::view::View;
 use crate::error::ToolError;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+
+/// How a folder is opened that is only passed through.
+#[cfg(target_os = "linux")]
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+#[cfg(not(target_os = "linux"))]
+const FOLDER: OFlags = OFlags::DIRECTORY;
 
 /// How tools address the output folder, wherever it really is.
 pub(crate) const OUTPUT: &str = "cairn-out";
@@ -40,15 +49,22 @@ pub(crate) struct Place {
 pub(crate) struct Roots {
     workspace: Dir,
     output: PathBuf,
+    view: View,
 }
 
 impl Roots {
     /// Opens the workspace. The output folder need not exist.
-    pub(crate) fn open(workspace: &Path, output: &Path) -> io::Result<Self> {
+    pub(crate) fn open(workspace: &Path, output: &Path, view: View) -> io::Result<Self> {
         Ok(Self {
             workspace: Dir::open_ambient_dir(workspace, ambient_authority())?,
             output: std::path::absolute(output)?,
+            view,
         })
+    }
+
+    /// What decides about the files of the workspace.
+    pub(super) fn view(&self) -> &View {
+        &self.view
     }
 
     /// Reads a path. Nothing is touched yet.
@@ -99,28 +115,6 @@ impl Roots {
         let metadata = self.dir(Area::Output).ok()?.dir_metadata().ok()?;
         Some((metadata.dev(), metadata.ino()))
     }
-
-    /// Opens a file for reading.
-    ///
-    /// # Errors
-    /// In words for the model if it is not there, is outside, or is no regular file.
-    pub(crate) fn open_file(&self, place: &Place) -> Result<(File, Metadata), ToolError> {
-        let dir = self
-            .dir(place.area)
-            .map_err(|error| explain(place, &error))?;
-        let (file, metadata) =
-            open_file(&dir, place.path.as_os_str()).map_err(|error| explain(place, &error))?;
-        if metadata.is_dir() {
-            return Err(ToolError::ExecutionFailed(format!(
-                "'{}' is a folder; list_files shows what is in it",
-                place.shown
-            )));
-        }
-        if !metadata.is_file() {
-            return Err(irregular(place));
-        }
-        Ok((file, metadata))
-    }
 }
 
 /// Opens `path` beneath `dir`, whatever it is, without ever waiting (as opening a pipe would).
@@ -131,6 +125,28 @@ pub(crate) fn open_file(dir: &Dir, path: &OsStr) -> io::Result<(File, Metadata)>
     let file = dir.open_with(path, &options)?;
     let metadata = file.metadata()?;
     Ok((file, metadata))
+}
+
+/// Opens a file of `dir` by its name, like [`open_file`], but no link.
+///
+/// # Errors
+/// `ELOOP` for a link.
+pub(super) fn open_entry(dir: &Dir, name: &OsStr) -> io::Result<(File, Metadata)> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(dir, name, flags, Mode::empty())?;
+    let file = File::from_std(std::fs::File::from(file));
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
+}
+
+/// Opens a folder in `dir` by its name, but no link.
+///
+/// # Errors
+/// `ENOTDIR` for a link, as for a file.
+pub(super) fn open_folder(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+    let flags = FOLDER | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = openat(dir, name, flags, Mode::empty())?;
+    Ok(Dir::from_std_file(std::fs::File::from(folder)))
 }
 
 /// How a path below an area's folder is shown.
@@ -145,16 +161,10 @@ pub(crate) fn shown_path(area: Area, path: &Path) -> PathBuf {
 /// An error of the system about `place`, in words for the model.
 pub(crate) fn explain(place: &Place, error: &io::Error) -> ToolError {
     let shown = &place.shown;
-    let home = match place.area {
-        Area::Workspace => "the workspace",
-        Area::Output => "the output folder cairn-out/",
-    };
     let failed = ToolError::ExecutionFailed;
     // cap-std's own refusal carries no number of the system.
     if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
-        return ToolError::Denied(format!(
-            "path '{shown}' leaves {home}; give a path inside it, relative to it"
-        ));
+        return leaves(place);
     }
     match Errno::from_io_error(error) {
         Some(Errno::NOENT) if place.area == Area::Output => failed(format!(
@@ -182,6 +192,18 @@ pub(crate) fn explain(place: &Place, error: &io::Error) -> ToolError {
     }
 }
 
+/// For a path that leads out of its area's folder.
+pub(super) fn leaves(place: &Place) -> ToolError {
+    let home = match place.area {
+        Area::Workspace => "the workspace",
+        Area::Output => "the output folder cairn-out/",
+    };
+    ToolError::Denied(format!(
+        "path '{}' leaves {home}; give a path inside it, relative to it",
+        place.shown
+    ))
+}
+
 /// For pipes, sockets and devices.
 pub(crate) fn irregular(place: &Place) -> ToolError {
     ToolError::ExecutionFailed(format!(
@@ -190,7 +212,7 @@ pub(crate) fn irregular(place: &Place) -> ToolError {
     ))
 }
 
-/// Without `.` parts and doubled slashes. `..` stays: what it means is the kernel's to say.
+/// Without `.` parts and doubled slashes. `..` stays: what it means depends on the folders before it.
 fn tidy(path: &Path) -> PathBuf {
     let tidy: PathBuf = path
         .components()

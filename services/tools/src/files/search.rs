@@ -1,25 +1,30 @@
 //! `search_files`: the lines that match.
+//!
+//! A search reads files in pieces and never holds more than one of them, its expression and the
+//! beginning of a line: about 2 MiB, whatever it searches. It looks at the stop signal after each
+//! [`STEP`] bytes.
 
-use super::root::{Place, Roots, open_file};
+use super::expression::{Expression, SHORT, Verdict};
+use super::root::{Place, Roots};
 use super::walk::{Found, walk};
 use super::{Arguments, Folders, Stop, blocking};
 use crate::error::ToolError;
 use crate::text::{Listing, brief};
 use crate::tool::{Call, Effect, Output, Tool, ToolSpec};
 use async_trait::async_trait;
-use regex::bytes::{Regex, RegexBuilder};
 use serde_json::json;
-use std::io::Read;
+use std::cell::OnceCell;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 /// Matches shown unless `max` says otherwise.
 const DEFAULT_MAX: usize = 200;
 /// Characters of a line that are shown.
 const LINE_SHOWN: usize = 240;
-/// Most bytes of a compiled expression; it also bounds the time that a byte of text can take.
-const REGEX_BYTES: usize = 1 << 20;
-/// Lines between two looks at whether the search is still wanted.
-const LINES_PER_CHECK: usize = 4096;
+/// Bytes of a file that are read at a time.
+const PIECE: usize = 32 * 1024;
+/// Bytes searched between two looks at the stop signal: some milliseconds of the slowest expression.
+const STEP: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct SearchFiles {
@@ -34,7 +39,7 @@ impl SearchFiles {
             "Finds the lines that hold a text (or match a regular expression) in the text files of \
              a folder and of all folders below it. Each match is one line of the result: path, \
              colon, line number, colon, tab, the line; then the totals. Leaves out hidden files, \
-             binary files and what .gitignore names.",
+             binary files, links and what .gitignore names.",
             json!({
                 "type": "object",
                 "properties": {
@@ -77,78 +82,107 @@ impl Tool for SearchFiles {
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
         let arguments = Arguments(&call.arguments);
-        let wish = Wish {
+        let request = Request {
             place: Roots::place(arguments.text("path").unwrap_or("."))?,
-            matcher: matcher(&arguments)?,
+            pattern: arguments.text("pattern").unwrap_or_default().to_owned(),
+            is_expression: arguments.flag("regex").unwrap_or(false),
+            ignore_case: arguments.flag("ignore_case").unwrap_or(true),
             max: arguments.count("max").unwrap_or(DEFAULT_MAX),
             most_bytes: self.spec.output_limit,
         };
         let folders = self.folders.clone();
-        blocking(call, move |stop| Search::run(&folders, &wish, stop)).await
+        blocking(call, move |stop| Search::run(&folders, &request, stop)).await
     }
 }
 
-struct Wish {
+struct Request {
     place: Place,
-    matcher: Regex,
+    pattern: String,
+    is_expression: bool,
+    ignore_case: bool,
     max: usize,
     most_bytes: usize,
 }
 
-/// The expression, which runs in linear time whatever it is.
-fn matcher(arguments: &Arguments<'_>) -> Result<Regex, ToolError> {
-    let pattern = arguments.text("pattern").unwrap_or_default();
-    let pattern = match arguments.flag("regex") {
-        Some(true) => pattern.to_owned(),
-        _ => regex::escape(pattern),
-    };
-    RegexBuilder::new(&pattern)
-        .case_insensitive(arguments.flag("ignore_case").unwrap_or(true))
-        .size_limit(REGEX_BYTES)
-        .build()
-        .map_err(|error| {
+impl Request {
+    /// Compiles the pattern, which may take milliseconds.
+    fn expression(&self) -> Result<Expression, ToolError> {
+        let pattern = match self.is_expression {
+            true => self.pattern.clone(),
+            false => regex_syntax::escape(&self.pattern),
+        };
+        Expression::new(&pattern, self.ignore_case).map_err(|problem| {
             ToolError::InvalidArguments(format!(
-                "pattern is no usable regular expression: {error}; escape special characters, or \
+                "pattern is no usable regular expression: {problem}; escape special characters, or \
                  leave out regex to look for plain text"
             ))
         })
+    }
 }
 
 struct Search<'a> {
-    wish: &'a Wish,
     stop: &'a Stop,
-    listing: Listing,
+    expression: Expression,
+    line: Line,
+    found: Matches,
+    /// Bytes searched since the last look at the stop signal.
+    unchecked: usize,
     file_limit: u64,
     budget: u64,
     searched: u64,
     files: u64,
-    lines: u64,
     binary: u64,
     large: u64,
     unreadable: u64,
     unsearched: u64,
-    buffer: Vec<u8>,
+    piece: Vec<u8>,
+}
+
+/// The matching lines. What a file added can be taken back, if that turns out not to be text.
+struct Matches {
+    listing: Listing,
+    lines: u64,
+    /// Lines of which it is not known whether they match.
+    unknown: u64,
+}
+
+/// The line that is being read.
+#[derive(Default)]
+struct Line {
+    /// From 1.
+    number: u64,
+    /// Its first [`SHORT`] bytes.
+    head: Vec<u8>,
+    bytes: usize,
+    /// A carriage return was read that belongs to the line only if it does not end there.
+    is_held: bool,
+    has_begun: bool,
 }
 
 impl<'a> Search<'a> {
-    fn run(folders: &Folders, wish: &'a Wish, stop: &'a Stop) -> Result<Output, ToolError> {
+    fn run(folders: &Folders, request: &Request, stop: &'a Stop) -> Result<Output, ToolError> {
         let limits = &folders.limits;
         let mut search = Self {
-            wish,
             stop,
-            listing: Listing::new(wish.max, wish.most_bytes),
+            expression: request.expression()?,
+            line: Line::default(),
+            found: Matches {
+                listing: Listing::new(request.max, request.most_bytes),
+                lines: 0,
+                unknown: 0,
+            },
+            unchecked: 0,
             file_limit: limits.file_bytes,
             budget: limits.total_bytes,
             searched: 0,
             files: 0,
-            lines: 0,
             binary: 0,
             large: 0,
             unreadable: 0,
             unsearched: 0,
-            buffer: Vec::new(),
+            piece: vec![0; PIECE],
         };
-        let notes = walk(&folders.roots, &wish.place, limits, stop, &mut |found| {
+        let notes = walk(&folders.roots, &request.place, limits, stop, &mut |found| {
             search.file(found)
         })?;
         let mut lines = notes.lines(limits);
@@ -158,80 +192,175 @@ impl<'a> Search<'a> {
                 search.unsearched, limits.total_bytes
             ));
         }
+        if search.found.unknown > 0 {
+            lines.push(format!(
+                "skipped: {} lines longer than {SHORT} bytes, in which word boundaries cannot be \
+                 found beside characters beyond ASCII; search without \\b",
+                search.found.unknown
+            ));
+        }
         let total = search.total();
-        Ok(search.listing.finish(&total, &lines))
+        Ok(search.found.listing.finish(&total, &lines))
     }
 
     fn file(&mut self, found: &Found<'_>) -> Result<(), ToolError> {
-        match self.load(found)? {
-            Load::Text => {}
-            Load::Other => return Ok(()),
-        }
-        self.searched += 1;
-        let buffer = std::mem::take(&mut self.buffer);
-        let mut matching = 0;
-        let shown = std::cell::OnceCell::new();
-        let text = buffer.strip_suffix(b"\n").unwrap_or(&buffer);
-        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
-            if index % LINES_PER_CHECK == 0 {
-                self.stop.check()?;
+        let (file, metadata) = match found.open() {
+            Ok(opened) => opened,
+            // It has gone, or is not to be shown after all.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(_) => {
+                self.unreadable += 1;
+                return Ok(());
             }
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            if !buffer.is_empty() && self.wish.matcher.is_match(line) {
-                matching += 1;
-                let path = shown.get_or_init(|| found.shown());
-                self.listing
-                    .offer(|| format!("{path}:{}:\t{}", index + 1, excerpt(line)));
-            }
-        }
-        self.buffer = buffer;
-        self.lines += matching;
-        self.files += u64::from(matching > 0);
-        Ok(())
-    }
-
-    /// Reads a file into the buffer, if it is one to be searched.
-    fn load(&mut self, found: &Found<'_>) -> Result<Load, ToolError> {
-        let Ok((file, metadata)) = open_file(found.dir, found.name) else {
-            self.unreadable += 1;
-            return Ok(Load::Other);
         };
         if !metadata.is_file() {
-            return Ok(Load::Other);
+            return Ok(());
         }
         if metadata.len() > self.file_limit {
             self.large += 1;
-            return Ok(Load::Other);
+            return Ok(());
         }
         if metadata.len() > self.budget {
             self.unsearched += 1;
-            return Ok(Load::Other);
+            return Ok(());
         }
-        self.buffer.clear();
-        let mut reader = file.take(self.file_limit.min(self.budget));
-        let mut part = [0; 16 * 1024];
-        loop {
+        let before = (
+            self.found.listing.mark(),
+            self.found.lines,
+            self.found.unknown,
+        );
+        let content = self.content(file.take(self.file_limit.min(self.budget)), found)?;
+        match content {
+            Content::Text => {
+                self.searched += 1;
+                self.files += u64::from(self.found.lines > before.1);
+                return Ok(());
+            }
+            Content::Binary => self.binary += 1,
+            Content::Unreadable => self.unreadable += 1,
+        }
+        self.found.listing.rewind(before.0);
+        (self.found.lines, self.found.unknown) = (before.1, before.2);
+        Ok(())
+    }
+
+    fn content(&mut self, mut file: impl Read, found: &Found<'_>) -> Result<Content, ToolError> {
+        let shown = OnceCell::new();
+        let path = || shown.get_or_init(|| found.shown()).as_str();
+        self.line = Line::default();
+        let mut piece = std::mem::take(&mut self.piece);
+        let content = loop {
             self.stop.check()?;
-            let Ok(read) = reader.read(&mut part) else {
-                self.unreadable += 1;
-                return Ok(Load::Other);
+            let Ok(read) = file.read(&mut piece) else {
+                break Content::Unreadable;
             };
             if read == 0 {
-                return Ok(Load::Text);
+                break Content::Text;
             }
             self.budget = self.budget.saturating_sub(read as u64);
-            if part[..read].contains(&0) {
-                self.binary += 1;
-                return Ok(Load::Other);
+            if piece[..read].contains(&0) {
+                break Content::Binary;
             }
-            self.buffer.extend_from_slice(&part[..read]);
+            let mut lines = piece[..read].split(|byte| *byte == b'\n');
+            // What follows the last line end is the beginning of a line.
+            let last = lines.next_back().unwrap_or_default();
+            for part in lines {
+                self.part(part)?;
+                self.line_end(&path)?;
+            }
+            self.part(last)?;
+        };
+        if matches!(content, Content::Text) && self.line.has_begun {
+            self.line_end(&path)?;
         }
+        self.piece = piece;
+        Ok(content)
+    }
+
+    /// Takes a part of a line.
+    fn part(&mut self, part: &[u8]) -> Result<(), ToolError> {
+        if part.is_empty() {
+            return Ok(());
+        }
+        if std::mem::take(&mut self.line.is_held) {
+            self.take(b"\r")?;
+        }
+        self.begin_line();
+        match part.split_last() {
+            Some((b'\r', part)) => {
+                self.line.is_held = true;
+                self.take(part)
+            }
+            _ => self.take(part),
+        }
+    }
+
+    fn begin_line(&mut self) {
+        if !self.line.has_begun {
+            self.line.has_begun = true;
+            self.line.number += 1;
+            self.expression.begin();
+        }
+    }
+
+    fn take(&mut self, part: &[u8]) -> Result<(), ToolError> {
+        let room = SHORT - self.line.head.len();
+        self.line
+            .head
+            .extend_from_slice(&part[..part.len().min(room)]);
+        self.line.bytes += part.len();
+        for step in part.chunks(STEP) {
+            self.count(step.len())?;
+            if !self.expression.feed(step) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn line_end<'p>(&mut self, path: &impl Fn() -> &'p str) -> Result<(), ToolError> {
+        self.begin_line();
+        self.count(1)?;
+        let is_match = match self.expression.end() {
+            Verdict::Match => true,
+            Verdict::NoMatch => false,
+            Verdict::Unknown if self.line.bytes <= SHORT => {
+                self.count(STEP)?;
+                self.expression.is_match(&self.line.head)
+            }
+            Verdict::Unknown => {
+                self.found.unknown += 1;
+                false
+            }
+        };
+        if is_match {
+            self.found.lines += 1;
+            let line = &self.line;
+            self.found
+                .listing
+                .offer(|| format!("{}:{}:\t{}", path(), line.number, excerpt(&line.head)));
+        }
+        self.line.head.clear();
+        self.line.bytes = 0;
+        self.line.is_held = false;
+        self.line.has_begun = false;
+        Ok(())
+    }
+
+    /// Looks at the stop signal once enough was searched.
+    fn count(&mut self, bytes: usize) -> Result<(), ToolError> {
+        self.unchecked += bytes;
+        if self.unchecked >= STEP {
+            self.unchecked = 0;
+            self.stop.check()?;
+        }
+        Ok(())
     }
 
     fn total(&self) -> String {
         let mut total = format!(
             "total: {} matching lines in {} files, {} files searched",
-            self.lines, self.files, self.searched
+            self.found.lines, self.files, self.searched
         );
         for (count, what) in [
             (self.binary, "binary files skipped"),
@@ -246,17 +375,17 @@ impl<'a> Search<'a> {
     }
 }
 
-enum Load {
+enum Content {
     Text,
-    Other,
+    Binary,
+    Unreadable,
 }
 
-/// The line as it is shown. Only the bytes that can be shown are decoded, as a line may be as long
-/// as a file.
-fn excerpt(line: &[u8]) -> String {
+/// The line as it is shown, from its beginning.
+fn excerpt(head: &[u8]) -> String {
     let most = (LINE_SHOWN + 1) * 4;
     brief(
-        &String::from_utf8_lossy(&line[..line.len().min(most)]),
+        &String::from_utf8_lossy(&head[..head.len().min(most)]),
         LINE_SHOWN,
     )
 }

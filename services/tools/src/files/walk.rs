@@ -1,37 +1,45 @@
 //! Goes through a folder and what is below it, in the order of paths, within limits.
 //!
-//! Left out: names that begin with a dot, what a `.gitignore` on the way says, the output folder
-//! (unless the walk starts in it), links, and whatever is neither file nor folder. Links are never
-//! followed, so there are no loops and nothing comes twice.
+//! Left out: what the file tools do not show ([`super::view`]), the output folder (unless the walk
+//! starts in it), links, and whatever is neither file nor folder. Links are never followed, so there
+//! are no loops and nothing comes twice.
 
-use super::root::{Area, OUTPUT, Place, Roots, explain, irregular, open_file, shown_path};
+use super::locate::{Entry as File, Folder, Located, open};
+use super::root::{Area, OUTPUT, Place, Roots, explain, open_folder, shown_path};
+use super::view::{Standing, Trail};
 use super::{Stop, name};
 use crate::config::Limits;
 use crate::error::ToolError;
-use cap_std::fs::{Dir, DirEntry, MetadataExt};
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use cap_std::fs::{Dir, DirEntry, Metadata, MetadataExt};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
-
-const IGNORE_FILE: &str = ".gitignore";
-/// Bytes of a `.gitignore` that are read.
-const IGNORE_BYTES: u64 = 256 * 1024;
+use std::path::{Path, PathBuf};
 
 /// A file on the way.
 #[derive(Debug)]
 pub(crate) struct Found<'a> {
     /// The folder that it is in.
-    pub(crate) dir: &'a Dir,
+    dir: &'a Dir,
     /// Its name there.
-    pub(crate) name: &'a OsStr,
+    name: &'a OsStr,
     /// Its path below the area's folder.
     pub(crate) path: &'a Path,
+    /// Its path below the folder that the walk started in.
+    pub(crate) below: &'a Path,
     area: Area,
+    trail: &'a Trail<'a>,
 }
 
 impl Found<'_> {
+    /// Opens it for reading, without ever waiting.
+    ///
+    /// # Errors
+    /// `NotFound` also if it is not to be shown after all.
+    pub(super) fn open(&self) -> io::Result<(cap_std::fs::File, Metadata)> {
+        open(self.area, self.trail, self.dir, self.name)
+    }
+
     /// Its path as it is shown.
     pub(crate) fn shown(&self) -> String {
         name::show(&self.shown_path())
@@ -80,7 +88,7 @@ impl Notes {
 /// Visits every file at or below `place`.
 ///
 /// # Errors
-/// If `place` itself cannot be opened, the visitor fails, or the walk is stopped.
+/// If `place` itself is not to be shown or cannot be opened, the visitor fails, or the walk is stopped.
 pub(crate) fn walk(
     roots: &Roots,
     place: &Place,
@@ -88,26 +96,19 @@ pub(crate) fn walk(
     stop: &Stop,
     visit: &mut dyn FnMut(&Found<'_>) -> Result<(), ToolError>,
 ) -> Result<Notes, ToolError> {
-    let fault = |error: io::Error| explain(place, &error);
-    let root = roots.dir(place.area).map_err(fault)?;
-    let metadata = root.metadata(&place.path).map_err(fault)?;
-    if !metadata.is_dir() && !metadata.is_file() {
-        return Err(irregular(place));
-    }
-    if metadata.is_file() {
-        visit(&Found {
-            dir: &root,
-            name: place.path.as_os_str(),
-            path: &place.path,
-            area: place.area,
-        })?;
-        return Ok(Notes::default());
-    }
-    let start = root.open_dir(&place.path).map_err(fault)?;
-    let path = match place.path.as_path() {
-        path if path == Path::new(".") => Path::new(""),
-        path => path,
+    let start = match roots.locate(place)? {
+        Located::Folder(folder) => folder,
+        Located::File(file) => {
+            return visit_one(place.area, &file, visit).map(|()| Notes::default());
+        }
     };
+    let Folder {
+        dir,
+        path,
+        standing,
+        trail,
+    } = start;
+    let entries = dir.entries().map_err(|error| explain(place, &error))?;
     let mut walk = Walk {
         area: place.area,
         limits,
@@ -116,15 +117,35 @@ pub(crate) fn walk(
             Area::Workspace => roots.output_identity(),
             Area::Output => None,
         },
-        ignores: Vec::new(),
+        start: &path,
+        trail,
         seen: 0,
         notes: Notes::default(),
         visit,
     };
-    walk.learn_ignores_above(&root, path);
-    let entries = start.entries().map_err(fault)?;
-    walk.folder(&start, entries, path, 0)?;
+    let start = At {
+        dir: &dir,
+        path: &path,
+        standing,
+        depth: 0,
+    };
+    walk.folder(&start, entries)?;
     Ok(walk.notes)
+}
+
+fn visit_one(
+    area: Area,
+    file: &File<'_>,
+    visit: &mut dyn FnMut(&Found<'_>) -> Result<(), ToolError>,
+) -> Result<(), ToolError> {
+    visit(&Found {
+        dir: &file.dir,
+        name: &file.name,
+        path: &file.path,
+        below: &file.path,
+        area,
+        trail: &file.trail,
+    })
 }
 
 struct Walk<'a> {
@@ -132,69 +153,73 @@ struct Walk<'a> {
     limits: &'a Limits,
     stop: &'a Stop,
     output: Option<(u64, u64)>,
-    /// From the outermost to the innermost folder; the innermost word counts.
-    ignores: Vec<Gitignore>,
+    /// Path of the folder that the walk started in.
+    start: &'a Path,
+    trail: Trail<'a>,
     seen: usize,
     notes: Notes,
     visit: &'a mut dyn FnMut(&Found<'_>) -> Result<(), ToolError>,
 }
 
+/// A folder that the walk is in.
+struct At<'a> {
+    dir: &'a Dir,
+    path: &'a Path,
+    standing: Standing,
+    depth: usize,
+}
+
 impl Walk<'_> {
-    fn folder(
-        &mut self,
-        dir: &Dir,
-        entries: cap_std::fs::ReadDir,
-        path: &Path,
-        depth: usize,
-    ) -> Result<(), ToolError> {
-        let outer = self.ignores.len();
-        self.learn_ignore(dir, path);
-        for entry in self.sorted(entries, path)? {
+    fn folder(&mut self, at: &At<'_>, entries: cap_std::fs::ReadDir) -> Result<(), ToolError> {
+        let rules = self.trail.enter(at.dir, at.path);
+        for entry in self.sorted(entries, at)? {
             self.stop.check()?;
-            let path = path.join(&entry.name);
+            let path = at.path.join(&entry.name);
             if !entry.is_dir {
                 (self.visit)(&Found {
-                    dir,
+                    dir: at.dir,
                     name: &entry.name,
                     path: &path,
+                    below: path.strip_prefix(self.start).unwrap_or(&path),
                     area: self.area,
+                    trail: &self.trail,
                 })?;
-            } else if depth + 1 > self.limits.walk_depth {
+            } else if at.depth + 1 > self.limits.walk_depth {
                 self.notes.too_deep = true;
             } else {
-                self.below(dir, &entry.name, &path, depth + 1)?;
+                self.below(at, &entry, &path)?;
             }
         }
-        self.ignores.truncate(outer);
+        self.trail.leave(rules);
         Ok(())
     }
 
-    fn below(
-        &mut self,
-        dir: &Dir,
-        name: &OsStr,
-        path: &Path,
-        depth: usize,
-    ) -> Result<(), ToolError> {
+    fn below(&mut self, at: &At<'_>, entry: &Entry, path: &Path) -> Result<(), ToolError> {
         // A folder that was removed or exchanged since it was listed counts as unreadable.
-        let opened = dir
-            .open_dir(name)
-            .and_then(|below| Ok((below.entries()?, below)));
-        match opened {
-            Ok((_, below)) if self.is_output(&below) => Ok(()),
-            Ok((entries, below)) => self.folder(&below, entries, path, depth),
-            Err(_) => {
-                self.notes.unreadable += 1;
-                Ok(())
-            }
+        let opened = open_folder(at.dir, &entry.name)
+            .and_then(|below| Ok((below.entries()?, below.dir_metadata()?, below)));
+        let Ok((entries, metadata, below)) = opened else {
+            self.notes.unreadable += 1;
+            return Ok(());
+        };
+        let is_output = self.output == Some((metadata.dev(), metadata.ino()));
+        if is_output || self.trail.is_private(&metadata) {
+            return Ok(());
         }
+        let below = At {
+            dir: &below,
+            path,
+            standing: entry.standing,
+            depth: at.depth + 1,
+        };
+        self.folder(&below, entries)
     }
 
     /// The entries that are to be visited, in the order of the paths that they lead to.
     fn sorted(
         &mut self,
         entries: cap_std::fs::ReadDir,
-        path: &Path,
+        at: &At<'_>,
     ) -> Result<Vec<Entry>, ToolError> {
         let mut kept = Vec::new();
         for entry in entries {
@@ -208,79 +233,35 @@ impl Walk<'_> {
                 self.notes.unreadable += 1;
                 break;
             };
-            let name = entry.file_name();
-            if let Some(is_dir) = kind(&entry)
-                && !self.is_left_out(&path.join(&name), &name, is_dir)
-            {
-                kept.push(Entry { name, is_dir });
+            if let Some(is_dir) = kind(&entry) {
+                kept.extend(self.judged(at, entry.file_name(), is_dir));
             }
         }
         kept.sort_by_cached_key(Entry::key);
         Ok(kept)
     }
 
-    fn is_left_out(&self, path: &Path, name: &OsStr, is_dir: bool) -> bool {
-        let hidden = name.as_bytes().starts_with(b".");
+    /// The entry, unless it is left out.
+    fn judged(&self, at: &At<'_>, name: OsString, is_dir: bool) -> Option<Entry> {
+        let path = at.path.join(&name);
         // What tools call cairn-out is the output folder, so this one could not be reached.
-        let shadowed = self.area == Area::Workspace && path == Path::new(OUTPUT);
-        hidden || shadowed || self.is_ignored(path, is_dir)
-    }
-
-    fn is_ignored(&self, path: &Path, is_dir: bool) -> bool {
-        self.ignores
-            .iter()
-            .rev()
-            .map(|ignore| ignore.matched(path, is_dir))
-            .find(|verdict| !verdict.is_none())
-            .is_some_and(|verdict| verdict.is_ignore())
-    }
-
-    fn is_output(&self, dir: &Dir) -> bool {
-        match (self.output, dir.dir_metadata()) {
-            (Some(output), Ok(metadata)) => output == (metadata.dev(), metadata.ino()),
-            _ => false,
+        if self.area == Area::Workspace && path == Path::new(OUTPUT) {
+            return None;
         }
-    }
-
-    /// The rules of the folders above the one that the walk starts in.
-    fn learn_ignores_above(&mut self, root: &Dir, start: &Path) {
-        if start.components().any(|part| part == Component::ParentDir) {
-            return;
-        }
-        let mut above: Vec<&Path> = start.ancestors().skip(1).collect();
-        above.reverse();
-        for path in above {
-            let opened = match path.as_os_str().is_empty() {
-                true => root.try_clone(),
-                false => root.open_dir(path),
-            };
-            if let Ok(dir) = opened {
-                self.learn_ignore(&dir, path);
-            }
-        }
-    }
-
-    fn learn_ignore(&mut self, dir: &Dir, path: &Path) {
-        if self.area == Area::Output {
-            return;
-        }
-        let Some(rules) = read_ignore(dir) else {
-            return;
-        };
-        let mut builder = GitignoreBuilder::new(path);
-        for rule in rules.trim_start_matches('\u{feff}').lines() {
-            // A rule that cannot be read is passed over, as git does.
-            _ = builder.add_line(None, rule);
-        }
-        if let Ok(ignore) = builder.build() {
-            self.ignores.push(ignore);
-        }
+        let standing = self.trail.judge(at.standing, &path, is_dir);
+        let is_passage = is_dir && self.trail.leads_through(&path);
+        (is_passage || standing.refusal().is_none()).then_some(Entry {
+            name,
+            is_dir,
+            standing,
+        })
     }
 }
 
 struct Entry {
     name: OsString,
     is_dir: bool,
+    standing: Standing,
 }
 
 impl Entry {
@@ -303,14 +284,4 @@ fn kind(entry: &DirEntry) -> Option<bool> {
         kind = entry.metadata().ok()?.file_type();
     }
     (kind.is_dir() || kind.is_file()).then(|| kind.is_dir())
-}
-
-fn read_ignore(dir: &Dir) -> Option<String> {
-    let (file, metadata) = open_file(dir, OsStr::new(IGNORE_FILE)).ok()?;
-    if !metadata.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(IGNORE_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }

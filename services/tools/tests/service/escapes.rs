@@ -306,7 +306,11 @@ async fn the_message_says_what_to_do() {
         ),
         (
             "rel-dir/key",
-            "Denied: path 'rel-dir/key' leaves the workspace",
+            "Denied: 'rel-dir/key' is a link or leads through one",
+        ),
+        (
+            "cairn-out/rel-dir/key",
+            "Denied: path 'cairn-out/rel-dir/key' leaves the output folder",
         ),
         (
             "cairn-out/../secret.txt",

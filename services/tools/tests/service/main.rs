@@ -16,5 +16,8 @@ mod list;
 mod races;
 mod read;
 mod search;
+mod search_bounds;
 mod support;
+mod view;
+mod view_rules;
 mod write;

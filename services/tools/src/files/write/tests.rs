@@ -43,7 +43,8 @@ async fn admitted() -> World {
     let folder = TempDir::new().unwrap();
     let (workspace, output) = (folder.path().join("ws"), folder.path().join("out"));
     fs::create_dir(&workspace).unwrap();
-    let tools = super::super::tools(&workspace, &output, &Limits::default()).unwrap();
+    let tools =
+        super::super::tools(&workspace, &output, &[], Vec::new(), &Limits::default()).unwrap();
     let tool = tools
         .into_iter()
         .find(|tool| tool.spec().name == "write_file");
@@ -60,6 +61,7 @@ async fn admitted() -> World {
             arguments: json!({"path": "cairn-out/a", "content": "new"}),
             stop: CancellationToken::new(),
             permit: gate.admit("k", Some(1_500)).await.unwrap(),
+            slot: crate::tool::Slot::default(),
         },
     }
 }
