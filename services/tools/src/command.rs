@@ -3,9 +3,9 @@
 //! The program is started from its argument list, never through a shell; nothing that a model says
 //! is part of the list. Arguments come as JSON on standard input, standard output is the result. It
 //! runs in the workspace, with no environment but what is listed, and leads a process group of its
-//! own, which is killed as a whole: by the service, or by whoever supervises it when the service does
-//! not live (see [`Supervisor`]). It is not confined otherwise: what the operator configures runs
-//! with the rights of the tools service.
+//! own, which is killed as a whole: by the service, or by the process that supervises it when the
+//! service has ended (see [`Supervisor`]). It is not confined otherwise: what the operator configures
+//! runs with the rights of the tools service, and reads files that file tools do not show.
 
 use crate::config::CommandConfig;
 use crate::error::ToolError;
@@ -69,11 +69,11 @@ impl CommandTool {
         }
     }
 
-    fn start(&self, call: &Call) -> Result<Running, ToolError> {
+    fn start(&self, call: &Call, input: usize) -> Result<Running, ToolError> {
         let mut argv = self.argv.iter();
         let program = argv.next().map_or("", String::as_str);
         let mut command = match &self.supervisor {
-            Some(supervisor) => supervisor.command(self.spec.time_limit, program),
+            Some(supervisor) => supervisor.command(self.spec.time_limit, input, program),
             None => tokio::process::Command::new(program),
         };
         command
@@ -123,8 +123,8 @@ impl Tool for CommandTool {
     }
 
     async fn call(&self, call: &Call) -> Result<Output, ToolError> {
-        let mut running = self.start(call)?;
         let input = call.arguments.to_string();
+        let mut running = self.start(call, input.len())?;
         let stopped = call.stop.cancelled();
         let end = tokio::select! {
             end = running.finish(input.into_bytes(), self.spec.output_limit) => end,

@@ -1,22 +1,25 @@
-//! A process between the service and each program that it starts, which keeps the program's time
-//! limit when the service cannot, because it was killed or is frozen: what a person is asked about a
-//! call goes by that.
+//! A process between the service and each program that it starts. It keeps the program's time limit
+//! when the service cannot, because the service was killed or is suspended: what a person is asked
+//! about a call goes by that.
 //!
-//! It is the service's own program once more, with other arguments. It gets no environment but the
-//! program's, and does nothing but wait: for the end of the program, of the service, or of the time, or
-//! to be told that it is enough. Then it ends the program's process group, in which it is not itself.
-//! It can do nothing about what leaves that group, or about a SIGKILL that is meant for it alone.
+//! It is the service's own program once more, with other arguments and with no environment but the
+//! program's. First it reads the whole input. If the service ends before that is complete, the program
+//! is never started, and the call is certainly not begun. Then it waits: for the end of the program, of
+//! the service or of the time, or for the signal to stop. After that it ends the program's process
+//! group, in which it is not itself. It can do nothing about what leaves that group, or about a SIGKILL
+//! that is meant for it alone.
 
 use cairn_rpc::{BootClock, Monotonic as _};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, kill_process_group};
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 use tokio::process::Command;
 use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 /// The first argument of a process that is to be one.
 const WORD: &str = "supervise-program";
@@ -30,8 +33,11 @@ const NOT_STARTED: u8 = 127;
 /// What a shell adds to the number of the signal that ended a program.
 const SIGNALLED: i32 = 128;
 
-/// The last that is said on standard error of such a program, before the number: else nobody could tell
-/// it from one that ends like a shell.
+/// Why a program is not started.
+const TOO_LATE: &str = "its time is over";
+
+/// Ends the standard error of a program that a signal ended, before the number. Without it, a program
+/// that exits like a shell would look the same.
 const MARK: &str = "\u{1e}ended by signal ";
 
 /// How supervising processes are started.
@@ -45,7 +51,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// The system does not say which one that is.
-    pub fn this_program() -> std::io::Result<Self> {
+    pub fn this_program() -> io::Result<Self> {
         // It is there whatever became of the file meanwhile.
         let own = Path::new("/proc/self/exe");
         let program = match own.exists() {
@@ -56,18 +62,21 @@ impl Supervisor {
     }
 
     /// A command line that ends with the program, and to which its arguments are added. The time begins
-    /// now.
-    pub(crate) fn command(&self, time_limit: Duration, program: &str) -> Command {
+    /// now. The program is started once `input` bytes were written to standard input.
+    pub(crate) fn command(&self, time_limit: Duration, input: usize, program: &str) -> Command {
         let mut command = Command::new(&self.program);
         let parent = getpid().as_raw_nonzero().to_string();
         let end = (BootClock.now() + time_limit).as_millis().to_string();
-        command.arg0("cairn").args([WORD, &parent, &end, program]);
+        let input = input.to_string();
+        command
+            .arg0("cairn")
+            .args([WORD, &parent, &end, &input, program]);
         command
     }
 }
 
-/// Has a supervising process end its program, which it tells by its own end. Before it has begun that,
-/// it ends by itself.
+/// Makes a supervising process end its program, and then itself. Before it has started one, it ends at
+/// once.
 pub(crate) fn end(supervising: Pid) {
     // It may have ended.
     let _ = kill_process(supervising, Signal::USR1);
@@ -80,6 +89,8 @@ struct Task {
     parent: Option<Pid>,
     /// When the program has to be over, by [`BootClock`], which is one for all processes.
     end: Duration,
+    /// Bytes of the input.
+    input: u64,
     /// The program and its arguments.
     argv: Vec<OsString>,
 }
@@ -94,13 +105,24 @@ impl Task {
         let mut number = || arguments.next()?.into_string().ok();
         let parent = Pid::from_raw(number()?.parse().ok()?);
         let end = Duration::from_millis(number()?.parse().ok()?);
+        let input = number()?.parse().ok()?;
         let argv: Vec<_> = arguments.collect();
-        (!argv.is_empty()).then_some(Self { parent, end, argv })
+        (!argv.is_empty()).then_some(Self {
+            parent,
+            end,
+            input,
+            argv,
+        })
     }
 
-    /// Whether the program has to end: nobody waits for it any more, or its time is up.
+    /// Whether the program has to end: the service has ended, or the time is up.
     fn is_over(&self) -> bool {
         getppid() != self.parent || BootClock.now() >= self.end
+    }
+
+    /// How long to wait until the next look at that.
+    fn pause(&self) -> Duration {
+        self.end.saturating_sub(BootClock.now()).min(LOOK)
     }
 }
 
@@ -113,10 +135,10 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> 
         .build();
     let ended = runtime.and_then(|runtime| runtime.block_on(carry_out(&task)));
     Some(match ended {
-        Ok(status) => told(status),
+        Ok(status) => exit_code(status),
         Err(error) => {
             let program = task.argv[0].to_string_lossy();
-            tell(&format!(
+            print_error(&format!(
                 "could not be started: {error}; its program is '{program}'\n"
             ));
             ExitCode::from(NOT_STARTED)
@@ -124,16 +146,20 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> 
     })
 }
 
-async fn carry_out(task: &Task) -> std::io::Result<ExitStatus> {
+async fn carry_out(task: &Task) -> io::Result<ExitStatus> {
     // What is sent to all is the program's to answer, which has none of these handlers.
     let _deaf = deaf()?;
     let mut stop = signal(SignalKind::user_defined1())?;
+    let input = filled(input(task, &mut stop).await?)?;
     if task.is_over() {
-        // This process may have been frozen, too, and somebody may have been told that nothing runs.
-        return Err(std::io::Error::other("its time is over"));
+        // This process may have been suspended, too, and a person may have read that nothing runs.
+        return Err(io::Error::other(TOO_LATE));
     }
-    let mut program = Command::new(&task.argv[0]);
-    let mut program = program.args(&task.argv[1..]).process_group(0).spawn()?;
+    let mut program = {
+        let mut command = Command::new(&task.argv[0]);
+        command.args(&task.argv[1..]).stdin(input).process_group(0);
+        command.spawn()?
+    };
     let group = program.id().and_then(|id| i32::try_from(id).ok());
     let group = group.and_then(Pid::from_raw);
     let ended = loop {
@@ -142,7 +168,7 @@ async fn carry_out(task: &Task) -> std::io::Result<ExitStatus> {
                 end_all(group);
                 LOOK
             }
-            false => task.end.saturating_sub(BootClock.now()).min(LOOK),
+            false => task.pause(),
         };
         tokio::select! {
             ended = program.wait() => break ended,
@@ -155,8 +181,67 @@ async fn carry_out(task: &Task) -> std::io::Result<ExitStatus> {
     ended
 }
 
+/// Reads the whole input.
+async fn input(task: &Task, stop: &mut UnixSignal) -> io::Result<Vec<u8>> {
+    let length = task.input;
+    let (send, mut whole) = oneshot::channel();
+    // A thread that may never end does not keep the process from ending.
+    std::thread::spawn(move || {
+        let mut input = Vec::new();
+        let read = io::stdin().lock().take(length).read_to_end(&mut input);
+        // After the time nothing takes it.
+        let _ = send.send(read.map(|_| input));
+    });
+    loop {
+        if task.is_over() {
+            return Err(io::Error::other(TOO_LATE));
+        }
+        tokio::select! {
+            read = &mut whole => {
+                let input = read.map_err(io::Error::other)??;
+                return match input.len() as u64 == length {
+                    true => Ok(input),
+                    false => Err(io::Error::other("its input is not complete")),
+                };
+            }
+            _ = stop.recv() => return Err(io::Error::other("it was stopped")),
+            () = tokio::time::sleep(task.pause()) => {}
+        }
+    }
+}
+
+/// A pipe with the whole input in it: the program has it whatever becomes of this process. If a pipe
+/// does not hold so much, a thread adds the rest while the program reads.
+fn filled(input: Vec<u8>) -> io::Result<PipeReader> {
+    let (reader, mut writer) = io::pipe()?;
+    if input.len() <= capacity(&writer, input.len()) {
+        writer.write_all(&input)?;
+    } else {
+        // A program need not read its arguments.
+        std::thread::spawn(move || drop(writer.write_all(&input)));
+    }
+    Ok(reader)
+}
+
+/// How many bytes an empty pipe takes at once, after an attempt to make room for `wanted`.
+#[cfg(target_os = "linux")]
+fn capacity(pipe: &PipeWriter, wanted: usize) -> usize {
+    use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
+    let held = fcntl_getpipe_size(pipe).unwrap_or_default();
+    match held < wanted {
+        true => fcntl_setpipe_size(pipe, wanted).unwrap_or(held),
+        false => held,
+    }
+}
+
+/// What POSIX promises.
+#[cfg(not(target_os = "linux"))]
+fn capacity(_: &PipeWriter, _: usize) -> usize {
+    512
+}
+
 /// As long as these are kept, signals by which processes are told to stop change nothing.
-fn deaf() -> std::io::Result<[UnixSignal; 5]> {
+fn deaf() -> io::Result<[UnixSignal; 5]> {
     Ok([
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
@@ -172,20 +257,20 @@ fn end_all(group: Option<Pid>) {
     let _ = group.map(|group| kill_process_group(group, Signal::KILL));
 }
 
-/// Tells the service how the program ended.
-fn told(status: ExitStatus) -> ExitCode {
+/// The exit code by which the service learns how the program ended.
+fn exit_code(status: ExitStatus) -> ExitCode {
     let Some(signal) = status.signal() else {
         let code = status.code().and_then(|code| u8::try_from(code).ok());
         return code.map_or(ExitCode::FAILURE, ExitCode::from);
     };
-    tell(&format!("{MARK}{signal}"));
+    print_error(&format!("{MARK}{signal}"));
     // As a shell says it.
     ExitCode::from(u8::try_from(SIGNALLED + signal).unwrap_or(u8::MAX))
 }
 
-fn tell(text: &str) {
-    // Nobody is there to be told if that fails.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+fn print_error(text: &str) {
+    // If that fails, there is nothing left that could report it.
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// The signal that ended a program, by how the process above it ended and what that said last, which is
@@ -225,23 +310,25 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_asked_to_supervises() {
+    fn only_its_own_arguments_make_a_supervisor() {
         assert_eq!(task(&["cairn"]), None);
-        assert_eq!(task(&["cairn", "run", "7", "2000", "sh"]), None);
+        assert_eq!(task(&["cairn", "run", "7", "2000", "2", "sh"]), None);
         for bad in [
             &["cairn", WORD][..],
-            &["cairn", WORD, "x", "2000", "sh"],
-            &["cairn", WORD, "7", "-1", "sh"],
-            &["cairn", WORD, "7", "2000"],
+            &["cairn", WORD, "x", "2000", "2", "sh"],
+            &["cairn", WORD, "7", "-1", "2", "sh"],
+            &["cairn", WORD, "7", "2000", "", "sh"],
+            &["cairn", WORD, "7", "2000", "2"],
         ] {
             assert_eq!(task(bad), None, "{bad:?}");
         }
         let want = Task {
             parent: Pid::from_raw(7),
             end: Duration::from_secs(2),
+            input: 2,
             argv: vec!["sh".into(), "-c".into(), "true".into()],
         };
-        let words = ["cairn", WORD, "7", "2000", "sh", "-c", "true"];
+        let words = ["cairn", WORD, "7", "2000", "2", "sh", "-c", "true"];
         assert_eq!(task(&words), Some(want));
     }
 }
