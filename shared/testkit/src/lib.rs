@@ -47,6 +47,6 @@ pub use model_server::ModelServer;
 pub use ports::free_port;
 #[cfg(target_os = "linux")]
 pub use redis_server::{RedisCluster, RedisSentinel, RedisServer};
-pub use site::{Output, Site};
+pub use site::{Output, Site, TOKEN};
 #[cfg(target_os = "linux")]
 pub use stores::TestStore;

@@ -8,6 +8,7 @@ mod sentinel;
 pub use cluster::RedisCluster;
 pub use sentinel::RedisSentinel;
 
+use crate::eventually::eventually;
 use crate::ports::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;

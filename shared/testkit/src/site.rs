@@ -36,6 +36,10 @@ env = ["LOOKS"]
 parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
 "#;
 
+/// The token of all servers of all sites, so that clients in a test's own process have it, too. A
+/// command without the variable `CAIRN_TOKEN` makes and finds tokens by their ports.
+pub const TOKEN: &str = "token-of-all-sites";
+
 /// A folder with files, settings and a store; commands run in it and see nothing else.
 #[derive(Debug)]
 pub struct Site {
@@ -124,6 +128,7 @@ impl Site {
             .env("HOME", self.path())
             .env("LEDGER", self.path().join("ledger"))
             .env("LOOKS", self.path().join("looks"))
+            .env("CAIRN_TOKEN", TOKEN)
             // The usual port is one for all tests.
             .env("CAIRN_TELEMETRY__METRICS", "off")
             .stdin(Stdio::null());
@@ -315,9 +320,17 @@ pub struct Running {
 impl Running {
     /// Sends it an interrupt, as Ctrl-C does.
     pub fn interrupt(&self) {
-        let sent = Command::new("kill")
-            .args(["-INT", &self.child.id().to_string()])
-            .status();
+        self.signal("-INT");
+    }
+
+    /// Sends it SIGTERM, as a supervisor that replaces it does.
+    pub fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    fn signal(&self, signal: &str) {
+        let mut kill = Command::new("kill");
+        let sent = kill.args([signal, &self.child.id().to_string()]).status();
         assert!(sent.expect("kill can be started").success());
     }
 

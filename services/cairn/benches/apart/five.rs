@@ -4,7 +4,7 @@
 //! the tool, a commit) and one durable commit. The machine's limit is measured as just that: three
 //! unary calls of the health service over loopback, one after the other, and a raw commit.
 
-use crate::support::{Client, chain, start};
+use crate::support::{Client, chain, link, start};
 use crate::{CAIRN, median};
 use cairn_memory::port::{Create, Header, LeaseRequest, RequestId, SessionKey, Store as _};
 use cairn_memory::redis::{RedisConfig, RedisOptions, RedisProbe, RedisStore};
@@ -12,7 +12,6 @@ use cairn_memory::sqlite::RawProbe;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::Link;
 use cairn_testkit::{Cluster, RedisServer, Site};
 use std::time::Instant;
 use tonic_health::pb::HealthCheckRequest;
@@ -69,7 +68,7 @@ async fn steps_a_second(cluster: &Cluster<'_>, sessions: usize, steps: usize, ro
         }),
         ..wire::PlanStep::default()
     };
-    let link = Link::remote(&cluster.url().parse().expect("an address"));
+    let link = link(&cluster.url());
     let began = Instant::now();
     let runs = (0..sessions).map(|number| {
         let (mut client, run) = (
@@ -110,7 +109,7 @@ async fn to_the_end(client: &mut Client, session: String) {
 /// Seconds of one way to another process and back, of so many at the same time.
 async fn hop(cluster: &Cluster<'_>, sessions: usize) -> f64 {
     let calls = CALLS / sessions;
-    let link = Link::remote(&cluster.address("memory").parse().expect("an address"));
+    let link = link(&cluster.address("memory"));
     let began = Instant::now();
     let hops = (0..sessions).map(|_| {
         let mut health = HealthClient::new(link.clone());

@@ -1,11 +1,11 @@
 //! A thousand watchers on a hundred sessions at two thousand events a second, all over sockets.
 
-use crate::support::Client;
+use crate::support::{self, Client};
 use crate::{CAIRN, at};
 use cairn_proto::memory::SetMemoryRequest;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Address, Link};
+use cairn_rpc::Link;
 use cairn_testkit::Site;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -27,12 +27,8 @@ pub(crate) async fn measure() {
     let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
     let server = site.start(&serve, &[]);
     let line: serde_json::Value = serde_json::from_str(&server.first_line).expect("JSON");
-    let address: Address = line["listen"]
-        .as_str()
-        .expect("a URL")
-        .parse()
-        .expect("an address");
-    let link = Link::remote(&address);
+    let address = line["listen"].as_str().expect("a URL");
+    let link = support::link(address);
     let mut client = Client::new(link.clone());
     for session in 0..SESSIONS {
         let request = pb::CreateSessionRequest {
@@ -48,7 +44,7 @@ pub(crate) async fn measure() {
     for watcher in 0..WATCHERS {
         // A connection carries 256 calls at a time.
         if watcher % 100 == 0 {
-            connection = Link::remote(&address);
+            connection = support::link(address);
         }
         let client = Client::new(connection.clone());
         watch(client, watcher % SESSIONS, tell.clone()).await;

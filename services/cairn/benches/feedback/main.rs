@@ -18,12 +18,11 @@ mod elsewhere;
 mod overlap;
 #[path = "../../tests/support/mod.rs"]
 mod support;
-#[path = "../../tests/elsewhere/world.rs"]
+#[path = "../../tests/processes/elsewhere/world.rs"]
 mod world;
 
 use std::time::Duration;
 
-const CAIRN: &str = env!("CARGO_BIN_EXE_cairn");
 
 fn main() {
     let wanted: Vec<String> = std::env::args()

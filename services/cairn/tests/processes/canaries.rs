@@ -3,6 +3,7 @@
 //! The program itself works with a value that is nowhere else for each kind of secret, logs all it
 //! can, and everything that it printed or wrote is searched.
 
+mod files;
 mod places;
 mod world;
 
@@ -21,9 +22,9 @@ const HIDDEN: [(&str, &str); 10] = [
     ("header of a model in a variable", "canary-variable-5e"),
     ("variable that no tool is given", "canary-ungiven-6f"),
     ("variable of a tool that does not say it", "canary-quiet-7a"),
-    ("password of a proxy", "canary-proxy-8b"),
     ("api_key of a model in a variable", "sk-canary-varied-9d"),
     ("header for the collector of traces", "canary-collector-0e"),
+    ("token of the listeners", "canary-token-1f-0123456789"),
 ];
 /// What a tool says of its own accord, on standard output and on standard error.
 const SAID: [(&str, &str); 2] = [
@@ -137,13 +138,17 @@ fn errors_of_a_model_tell_no_secret() {
 fn a_server_and_its_clients_tell_no_secret() {
     let world = World::new(vec![echo(403), world::plan(), world::calls(), world::end()]);
     let mut places = Places::default();
-    let (server, metrics) = world.serve();
+    let (server, address, metrics) = world.serve();
     for expected in [1, 0] {
         let done = world.run(&["run", "--json", "Look for secrets."], &mut places);
         assert_eq!(done.code, Some(expected), "{done:?}");
     }
     world.look_everywhere(&world::ALL, &mut places);
     world.check_sent();
+    let over_tcp = world.run(&["sessions", "--server", &address], &mut places);
+    assert_eq!(over_tcp.code, Some(0), "{over_tcp:?}");
+    let refused = world.without_token(&["sessions", "--server", &address], &mut places);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
     places.add_text("metrics", world::get(&metrics));
     assert!(places.has("metrics"), "nothing was counted");
     world.stop(server);
@@ -160,7 +165,7 @@ fn a_server_and_its_clients_tell_no_secret() {
 type Wrong<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
 
 #[rustfmt::skip]
-const WRONG: [Wrong<'_>; 13] = [
+const WRONG: [Wrong<'_>; 15] = [
     (&["check-config"], &[("OPENAI_BASE_URL", "<URL>")], ""),
     (&["run", "x"], &[("ANTHROPIC_BASE_URL", "<URL>")], ""),
     (&["check-config"], &[], "models.m.base_url = \"<URL>\""),
@@ -170,6 +175,8 @@ const WRONG: [Wrong<'_>; 13] = [
     (&["check-config"], &[], "client.server = \"<URL>\""),
     (&["serve", "tools", "--link", "memory=<URL>"], &[], ""),
     (&["check-config"], &[], "links.memory = \"<URL>\""),
+    (&["check-config"], &[], "serve.token = \"canary\""),
+    (&["check-config"], &[("CAIRN_TOKEN", "canary with spaces")], ""),
     (&["check-config"], &[], "models.m.api_keys = \"sk-canary\""),
     (&["check-config"], &[], "models.m.api_key = [\"sk-canary\"]"),
     (&["check-config"], &[], "models.m.headers = \"x: canary\""),
@@ -187,7 +194,7 @@ fn wrong_settings_are_refused_without_a_word_of_them() {
         let filled = |text: &str| text.replace("<URL>", url);
         site.write("cairn.toml", &filled(line));
         let given: Vec<String> = arguments.iter().map(|text| filled(text)).collect();
-        let mut command = site.command(&["--log", "trace"]);
+        let mut command = site.command(&["--log", world::EVERYTHING]);
         command.args(&given);
         command.envs(variables.iter().map(|(name, value)| (name, filled(value))));
         let done = command.output().expect("the program can be started");

@@ -12,14 +12,13 @@ use cairn_model::{ModelRegistry, OpenAi, OpenAiConfig, RetryPolicy};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Address, Link};
 use cairn_testkit::model_server::{Answer, Release, parts};
 use cairn_testkit::{ModelServer, Site};
 use follow::{Followed, Printed};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{Client, chain, model_step, node};
+use support::{Client, chain, connect, model_step, node};
 use tonic::Streaming;
 
 /// Parts of a reply; they are cut in lines, in words, and beside characters of several bytes.
@@ -246,12 +245,7 @@ async fn clients_that_ask_see_parts_and_others_do_not() {
     let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
     let serve = site.start(&serve, &variables);
     let told: Value = serde_json::from_str(&serve.first_line).expect("a line of JSON");
-    let address: Address = told["listen"]
-        .as_str()
-        .expect("text")
-        .parse()
-        .expect("an address");
-    let mut client = Client::new(Link::remote(&address));
+    let mut client = connect(told["listen"].as_str().expect("an address"));
     start(&mut client, "openai").await;
     let mut with = watch(&mut client, true).await;
     let mut without = watch(&mut client, false).await;

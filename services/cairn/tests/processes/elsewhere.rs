@@ -8,7 +8,6 @@
 
 mod world;
 
-use crate::support::{self, CAIRN};
 use cairn_testkit::TestStore;
 use std::time::Duration;
 use world::{LEASE, Times, Wish, World};

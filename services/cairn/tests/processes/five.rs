@@ -9,11 +9,10 @@ mod redis_lost_writes;
 
 use crate::support::{self, CAIRN, watcher};
 use cairn_proto::event as wire;
-use cairn_rpc::Link;
 use cairn_testkit::cluster::SERVICES;
 use cairn_testkit::{Cluster, Journal, Site, TestStore};
 use std::time::Duration;
-use support::{Client, chain};
+use support::{Client, chain, connect};
 use watcher::Watcher;
 
 /// A run that gets no further for so long never will.
@@ -47,7 +46,7 @@ fn plan(rounds: u32) -> wire::StartRun {
 }
 
 fn client(cluster: &Cluster<'_>) -> Client {
-    Client::new(Link::remote(&cluster.url().parse().expect("an address")))
+    connect(&cluster.url())
 }
 
 /// The journal of a command that was run with the same request in one process or in five.

@@ -5,10 +5,10 @@
 use crate::support::{self, CAIRN};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{ErrorKind, Link, RpcError};
-use cairn_testkit::{Cluster, Site, TestStore};
+use cairn_rpc::{ErrorKind, RpcError};
+use cairn_testkit::{Cluster, Site, TestStore, eventually_async};
 use std::time::{Duration, Instant};
-use support::{Client, chain, check_completed, tool_step, watch_to_end};
+use support::{Client, chain, check_completed, connect, tool_step, watch_to_end};
 
 /// Nothing here takes so long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ fn site() -> Site {
 }
 
 fn client(cluster: &Cluster<'_>) -> Client {
-    Client::new(Link::remote(&cluster.url().parse().expect("an address")))
+    connect(&cluster.url())
 }
 
 async fn ask(

@@ -27,7 +27,7 @@ mod watched;
 mod words;
 mod world;
 
-use crate::support::{self, CAIRN};
+use crate::support::CAIRN;
 use load::{Driven, Driver, Load};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

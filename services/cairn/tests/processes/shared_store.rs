@@ -3,7 +3,7 @@
 
 use crate::support::CAIRN;
 use cairn_testkit::site::Running;
-use cairn_testkit::{RedisCluster, RedisServer, Site};
+use cairn_testkit::{RedisCluster, RedisServer, Site, eventually};
 use serde_json::{Value, json as object};
 use std::path::Path;
 use std::process::{Child, Stdio};

@@ -13,13 +13,12 @@ use crate::support::{self, CAIRN};
 use cairn_boot::Environment;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::Link;
 use cairn_testkit::cluster::Member;
 use cairn_testkit::{Cluster, RedisServer, Site};
 use futures::future::join_all;
 use std::fmt;
 use std::time::{Duration, Instant};
-use support::{Client, chain, model_step, start};
+use support::{Client, chain, connect, model_step, start};
 use tonic::Streaming;
 
 /// Whoever gets no further for so long never will.
@@ -125,7 +124,7 @@ impl Watched {
 
 fn client(cluster: &Cluster<'_>, orchestrator: usize) -> Client {
     let url = &cluster.addresses("orchestrator")[orchestrator];
-    Client::new(Link::remote(&url.parse().expect("an address")))
+    connect(url)
 }
 
 fn orchestrator(number: usize) -> Member {

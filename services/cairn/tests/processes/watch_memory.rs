@@ -11,7 +11,7 @@ use pb::watch_memory_response::News;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
-use support::{Client, chain, model_step, start, watch_to_end};
+use support::{chain, connect, link, model_step, start, watch_to_end};
 use tonic::{Request, Streaming};
 
 
@@ -48,8 +48,7 @@ struct Memory(SessionMemoryServiceClient<Link>);
 
 impl Memory {
     fn at(address: &str) -> Self {
-        let link = Link::remote(&address.parse().expect("an address"));
-        Self(SessionMemoryServiceClient::new(link))
+        Self(SessionMemoryServiceClient::new(link(address)))
     }
 
     async fn set(&mut self, session: &str, key: String, value: String) {
@@ -129,7 +128,7 @@ mod redis {
             panic!("two memory processes");
         };
         let (mut here, mut there) = (Memory::at(here), Memory::at(there));
-        let mut client = Client::new(Link::remote(&cluster.url().parse().expect("an address")));
+        let mut client = connect(&cluster.url());
         let run = wire::StartRun {
             model: "played".to_owned(),
             limits: Some(wire::LimitOverrides {

@@ -21,7 +21,7 @@ mod watched;
 mod words;
 mod world;
 
-use crate::support::{self, CAIRN};
+use crate::support::CAIRN;
 use load::{Driven, Driver, Load};
 pub(crate) use settings::Options;
 use std::sync::Arc;

@@ -6,6 +6,10 @@
 #![allow(dead_code, reason = "the suite runs short forms only")]
 
 pub(crate) mod crash;
+pub(crate) mod drain;
+pub(crate) mod handover;
+pub(crate) mod replies;
+pub(crate) mod searches;
 
 /// The proofs by name.
 #[derive(Debug, clap::Subcommand)]
@@ -14,9 +18,20 @@ pub(crate) enum Proof {
     /// them, change plans and approve calls. Nothing that was acknowledged may be lost, and nothing
     /// may happen twice without a decision
     Crash(crash::Options),
+    /// Sends replies of a model, streamed and whole, larger than any may be. The executor stays below
+    /// 128 MiB, and a run whose reply is too large fails with the name of the limit
+    Replies(replies::Options),
+    /// Kills tools while it hands arguments to programs. No program starts with a part of them
+    Handover(handover::Options),
+    /// Runs searches as slow as they can be, and lets their callers go. Tools stays below 256 MiB, and
+    /// the threads end soon
+    Searches(searches::Options),
     /// Suspends orchestrators with 120 sessions each past their leases, until the store has refused
     /// this many of their writes
     Stale(crash::redis_stale::Options),
+    /// Stops `cairn serve` (SIGTERM) at random moments of runs whose parallel model steps make effectful
+    /// calls, and starts it again. No step may fail, and each call is made exactly once
+    Drain(drain::Options),
 }
 
 impl Proof {
@@ -24,7 +39,11 @@ impl Proof {
     pub(crate) fn run(&self) {
         match self {
             Self::Crash(options) => crash::prove(options),
+            Self::Replies(options) => replies::prove(options),
+            Self::Handover(options) => handover::prove(options),
+            Self::Searches(options) => searches::prove(options),
             Self::Stale(options) => crash::redis_stale::prove(options),
+            Self::Drain(options) => drain::prove(options),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 
 mod faults;
-mod raw;
+pub(crate) mod raw;
 mod rules;
 mod valid;
 mod valid_internal;
@@ -80,7 +80,7 @@ impl Tally {
                 .push(format!("{} with {name}: {fault}", method.full_name()));
         }
         if let Answer::Message(Some(bytes)) = answer
-            && ["CreateSession", "ForkSession", "StartRun"].contains(&method.name())
+            && ["CreateSession", "ForkSession", "ImportSession", "StartRun"].contains(&method.name())
             && let Ok(answer) = pb::CreateSessionResponse::decode(bytes.clone())
         {
             self.accepted.insert(answer.session);

@@ -13,14 +13,14 @@ pub mod place;
 pub mod served;
 pub mod watcher;
 
-use cairn::node::{Node, Parts};
+use cairn::node::{Authenticators, Node, Parts};
 use cairn_model::ModelRegistry;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
-use cairn_rpc::{Address, Link};
-use cairn_testkit::TestStore;
+use cairn_rpc::{Link, RemoteOptions, Token};
+use cairn_testkit::{TOKEN, TestStore};
 use cairn_tools::{Call, Effect, Output, Tool, ToolError, ToolSpec};
 use std::path::Path;
 use std::sync::Arc;
@@ -81,6 +81,7 @@ pub fn parts(folder: &Path, models: ModelRegistry) -> Parts {
         executor: cairn_executor::Config::default(),
         planner: cairn_planner::Config::default(),
         orchestrator: cairn_orchestrator::Config::default(),
+        authenticators: Authenticators::default(),
     }
 }
 
@@ -116,10 +117,16 @@ pub fn client(node: &Node) -> Client {
     OrchestratorServiceClient::new(node.link())
 }
 
+/// A link to the server of a site at this address, with the token that all sites have.
+pub fn link(address: &str) -> Link {
+    let token: Token = TOKEN.parse().expect("a token");
+    let options = RemoteOptions::default().with_tokens(Arc::new(token));
+    Link::remote_with(&address.parse().expect("an address"), &options)
+}
+
 /// A client of the server at this address.
 pub fn connect(address: &str) -> Client {
-    let address: Address = address.parse().expect("an address");
-    Client::new(Link::remote(&address))
+    Client::new(link(address))
 }
 
 /// A step that is one call of a tool without arguments.

@@ -3,7 +3,7 @@
 //! outlives the process that asked it.
 
 
-use crate::support::{CAIRN, place};
+use crate::support::place;
 use cairn_testkit::model_server::{Answer, reply};
 use cairn_testkit::{Journal, ModelServer, TestStore};
 use place::Place;

@@ -2,7 +2,7 @@
 //! skipping; in a file and on Redis. Each command is a process of its own, or comes to a server of its own.
 
 
-use crate::support::{CAIRN, place};
+use crate::support::place;
 use cairn_testkit::{Journal, Output, Site, TestStore};
 use place::Place;
 use serde_json::{Value, json};

@@ -4,10 +4,9 @@
 mod place;
 
 use crate::support::CAIRN;
-use cairn_testkit::{Journal, Output, Site, TestStore};
+use cairn_testkit::{Journal, Output, Site, TestStore, eventually};
 use place::Place;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 
 const GOAL: &str = "Which files under docs mention Redis?";
 const TWO: &str = r#"{"steps": [

@@ -4,7 +4,7 @@
 
 
 
-use crate::support::{self, CAIRN, place, watcher};
+use crate::support::{self, place, watcher};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;

@@ -3,7 +3,7 @@
 
 
 
-use crate::support::{self, CAIRN, commits, place, watcher};
+use crate::support::{self, commits, place, watcher};
 use cairn_proto::event as wire;
 use cairn_testkit::{Journal, TestStore};
 use commits::kill_around_each;

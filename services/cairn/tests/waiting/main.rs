@@ -13,13 +13,20 @@
 mod support;
 
 mod asking;
+mod commands;
+mod crashed;
 mod decide;
 mod feedback;
 mod fork;
+mod interrupted;
+mod kill_asking;
 mod kill_goal;
+mod kill_revise;
 mod kill_serve;
 mod live_tree;
 mod points;
+mod programs;
+mod retention;
 mod revisions;
 mod stop;
 mod views;

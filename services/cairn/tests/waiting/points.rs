@@ -6,7 +6,7 @@
 
 mod world;
 
-use crate::support::{self, CAIRN, place, served};
+use crate::support::{self, place, served};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::settlement::{Done, Outcome};

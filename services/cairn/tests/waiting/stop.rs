@@ -3,7 +3,7 @@
 //! and on a cluster the server that it comes to.
 
 
-use crate::support::{CAIRN, place};
+use crate::support::place;
 use cairn::ui::time::utc;
 use cairn_rpc::{Clock as _, SystemClock};
 use cairn_testkit::site::Running;

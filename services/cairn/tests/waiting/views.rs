@@ -11,7 +11,7 @@ mod runs;
 mod scene;
 mod states;
 
-use crate::support::{self, CAIRN, place};
+use crate::support::place;
 use cairn::ui::event_json::event_json;
 use cairn::ui::time::utc;
 use cairn_proto::event as wire;

@@ -25,8 +25,13 @@ impl Places {
         self.0.insert(place.to_owned(), text);
     }
 
-    /// All files of a folder, but those of the test.
+    /// All files of a folder, but those of the test and links.
     pub(crate) fn add_files(&mut self, root: &Path) {
+        self.add_files_but(root, &INPUTS);
+    }
+
+    /// The same with other files of the test.
+    pub(crate) fn add_files_but(&mut self, root: &Path, inputs: &[&str]) {
         let mut folders = vec![root.to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).expect("a folder") {
@@ -36,9 +41,12 @@ impl Places {
                     .expect("inside")
                     .display()
                     .to_string();
+                if path.is_symlink() {
+                    continue;
+                }
                 if path.is_dir() {
                     folders.push(path);
-                } else if path.is_file() && !INPUTS.contains(&name.as_str()) {
+                } else if path.is_file() && !inputs.contains(&name.as_str()) {
                     let bytes = fs::read(&path).expect("a file");
                     let text = String::from_utf8_lossy(&bytes).into_owned();
                     self.0.insert(format!("file {name}"), text);

@@ -13,6 +13,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 
+/// The level of logs that shows all there is, also of libraries that are quiet unless they are named.
+pub(crate) const EVERYTHING: &str = "trace,h2=trace,hyper=trace,hyper_util=trace,tower=trace,\
+                                     rustls=trace,tonic=trace,reqwest=trace,tokio_util=trace";
+
 /// What a server answers.
 pub(crate) type Answers = Box<dyn Fn(&Asked) -> Answer + Send + Sync>;
 
@@ -141,7 +145,6 @@ impl World {
     }
 
     fn variables(&self) -> [(&'static str, String); 11] {
-        let proxy = canary("password of a proxy");
         [
             ("OPENAI_BASE_URL", self.server.url().to_owned()),
             ("OPENAI_API_KEY", key().to_owned()),
@@ -162,7 +165,6 @@ impl World {
                 "QUIET",
                 canary("variable of a tool that does not say it").to_owned(),
             ),
-            ("HTTPS_PROXY", format!("http://user:{proxy}@127.0.0.1:9")),
             (
                 "CAIRN_MODELS__VARIED__API_KEY",
                 canary("api_key of a model in a variable").to_owned(),
@@ -172,12 +174,13 @@ impl World {
                 format!("x-token={}", canary("header for the collector of traces")),
             ),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", self.collector.endpoint()),
+            ("CAIRN_TOKEN", canary("token of the listeners").to_owned()),
         ]
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.site.command(arguments);
-        command.args(["--log", "trace"]).envs(self.variables());
+        command.args(["--log", EVERYTHING]).envs(self.variables());
         command
     }
 
@@ -187,9 +190,17 @@ impl World {
         let variables = variables
             .each_ref()
             .map(|(name, value)| (*name, value.as_str()));
-        let logged = [arguments, &["--log", "trace"]].concat();
+        let logged = [arguments, &["--log", EVERYTHING]].concat();
         let done = self.site.run_with(&logged, &variables);
         places.add(&arguments.join(" "), &done);
+        done
+    }
+
+    /// The same with another token than that of the server.
+    pub(crate) fn without_token(&self, arguments: &[&str], places: &mut Places) -> Output {
+        let logged = [arguments, &["--log", EVERYTHING]].concat();
+        let done = self.site.run(&logged);
+        places.add(&format!("{} refused", arguments.join(" ")), &done);
         done
     }
 
@@ -220,8 +231,8 @@ impl World {
         assert!(last.contains("used it"), "{last}");
     }
 
-    /// Starts `cairn serve`, which logs all it can into a file, and tells where its metrics are.
-    pub(crate) fn serve(&self) -> (Child, String) {
+    /// Starts `cairn serve`, which logs all it can into a file. Also where it and its metrics are.
+    pub(crate) fn serve(&self) -> (Child, String, String) {
         let logs = File::create(self.site.path().join("serve.logs")).expect("a file");
         let ports = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
         let mut command = self.command(&[&["serve", "--json"][..], &ports].concat());
@@ -231,8 +242,8 @@ impl World {
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line).expect("a line");
         let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-        let metrics = line["metrics"].as_str().expect("a URL").to_owned();
-        (server, metrics)
+        let url = |name: &str| line[name].as_str().expect("a URL").to_owned();
+        (server, url("listen"), url("metrics"))
     }
 
     /// Ends it, so that its logs are whole.

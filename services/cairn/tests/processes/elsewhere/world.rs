@@ -1,14 +1,13 @@
 //! Two orchestrators, each with a memory process before it, over one store on Redis. Runs are begun
 //! at the first, and everything else is asked of the second.
 
-use super::CAIRN;
-use crate::support::{Client, model_step, tool_step};
+use crate::support::CAIRN;
+use crate::support::{Client, connect, model_step, tool_step};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::settlement::{Outcome, Retry};
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::apply_plan_request::Change;
-use cairn_rpc::Link;
 use cairn_testkit::{Cluster, Site, TestStore};
 use std::time::{Duration, Instant};
 use tonic::Streaming;
@@ -97,7 +96,7 @@ impl<'a> World<'a> {
 
     fn client(&self, orchestrator: usize) -> Client {
         let url = &self.cluster.addresses("orchestrator")[orchestrator];
-        Client::new(Link::remote(&url.parse().expect("an address")))
+        connect(url)
     }
 
     /// Begins a run at the first orchestrator, asks the second, and watches there, too.

@@ -4,7 +4,7 @@
 use super::{PATIENCE, client, exported, logs, plan, site_with_lease, step, undisturbed};
 use crate::support::watcher::Watcher;
 use cairn_proto::event as wire;
-use cairn_testkit::{Cluster, Journal, Site, TestStore};
+use cairn_testkit::{Cluster, Journal, Site, TestStore, eventually_async};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 

@@ -7,12 +7,12 @@ use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::settlement::{Outcome, Retry};
 use cairn_proto::orchestrator as pb;
-use cairn_testkit::{Cluster, Site, TestStore};
+use cairn_testkit::{Cluster, Site, TestStore, eventually_async};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Between two looks at the files of a process.
 const LOOK: Duration = Duration::from_millis(5);

@@ -7,10 +7,10 @@ use crate::support::Client;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
-use cairn_testkit::{Cluster, Output, Site, TestStore};
+use cairn_testkit::{Cluster, Output, Site, TestStore, eventually};
 use serde_json::{Value, json};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tonic::Streaming;
 
 /// Between two looks at the files of a tool.

@@ -2,7 +2,7 @@
 
 use super::CAIRN;
 use cairn_testkit::cluster::Member;
-use cairn_testkit::{Cluster, RedisServer, Site};
+use cairn_testkit::{Cluster, RedisServer, Site, eventually};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
 //! Servers of the store that are away for a while: who asks is told, and who comes meanwhile waits.
 
+use cairn_testkit::eventually;
 use super::*;
 
 #[test]
@@ -27,19 +28,15 @@ fn a_store_that_is_away_is_told_of_and_waited_for() {
         let log = site.tail("patient.log", 5);
         log.contains("it is tried again for").then_some(())
     });
-    loop {
-        let told = doctor();
-        if told.code == Some(1) && told.out.contains("serving, store away") {
-            break;
-        }
-        assert!(start.elapsed() < Duration::from_secs(30), "{told:?}");
-    }
+    eventually("doctor reports that the store is away", || {
+        let report = doctor();
+        let is_away = report.code == Some(1) && report.out.contains("serving, store away");
+        is_away.then_some(())
+    });
 
     server.start_again();
     assert!(patient.wait().success(), "{}", site.tail("patient.log", 9));
-    while doctor().code != Some(0) {
-        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", doctor());
-    }
+    eventually("doctor finds nothing", || (doctor().code == Some(0)).then_some(()));
 }
 
 /// Whoever names a session needs no server but its own; a list needs all.

@@ -9,9 +9,8 @@
 
 use super::{CAIRN, GATE, Gate, json, serve};
 use cairn_boot::Environment;
-use cairn_testkit::{Journal, RedisServer, Site};
+use cairn_testkit::{Journal, RedisServer, Site, eventually};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 const STORED: &str = include_str!("golden/1.redis");
 const EXPORTED: &str = include_str!("golden/1.jsonl");

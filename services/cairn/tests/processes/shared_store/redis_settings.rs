@@ -1,5 +1,6 @@
 //! Servers whose settings are changed while the services are there.
 
+use cairn_testkit::eventually;
 use super::*;
 
 /// Makes clients connect anew, to a server that looks like another.

@@ -3,12 +3,11 @@
 
 use super::oracle::{End, Started, Watched};
 use super::run::{Break, Run};
-use crate::support::Client;
+use crate::support::{Client, connect};
 use cairn::ui::event_json::event_json;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::Link;
 use cairn_testkit::Ledger;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -61,7 +60,7 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(load: Arc<Load>, number: usize) -> Self {
         let links = load.orchestrators.iter();
-        let link = |url: &String| Client::new(Link::remote(&url.parse().expect("an address")));
+        let link = |url: &String| connect(url);
         Self {
             links: links.map(link).collect(),
             at: number,

@@ -9,11 +9,10 @@ use super::CAIRN;
 use super::load::release;
 use super::oracle;
 use super::proxy::Proxy;
-use crate::support::{Client, chain};
+use crate::support::{Client, chain, connect};
 use super::verdict::export;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::Link;
 use cairn_testkit::cluster::Member;
 use cairn_testkit::{Cluster, RedisServer, Site, eventually};
 use std::collections::BTreeMap;
@@ -103,7 +102,7 @@ struct Run {
 impl Load {
     fn client(&self) -> Client {
         let address = &self.addresses[self.at.load(Ordering::Relaxed)];
-        Client::new(Link::remote(&address.parse().expect("an address")))
+        connect(address)
     }
 
     async fn drive(self: Arc<Self>, driver: usize) -> Vec<Run> {

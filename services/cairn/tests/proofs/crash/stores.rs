@@ -1,7 +1,7 @@
 //! The store's servers: one, or three that share the partitions.
 
 use super::proxy::Proxy;
-use cairn_testkit::{RedisCluster, RedisServer};
+use cairn_testkit::{RedisCluster, RedisServer, eventually};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

@@ -2,12 +2,11 @@
 
 use super::load::Driven;
 use super::oracle::{self, Watched};
-use crate::support::Client;
+use crate::support::{Client, connect};
 use super::words::{self, Outside};
 use super::world::World;
 use cairn::ui::event_json::event_json;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::Link;
 use cairn_testkit::Site;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,7 +86,7 @@ impl Verdict {
 /// Reads everything that is there at the end and checks it.
 pub(crate) async fn reach(world: &World<'_>, site: &Site, driven: &[Driven]) -> Verdict {
     let url = &world.orchestrators()[0];
-    let mut client = Client::new(Link::remote(&url.parse().expect("an address")));
+    let mut client = connect(url);
     let text = |name: &str| site.read(name).unwrap_or_default();
     let uses = site.ledger().uses();
     let outside = Outside::read(uses, &text("ledger"), &text("ledger.begun"));

@@ -71,7 +71,13 @@ pub(crate) fn of(field: &FieldDescriptor) -> Rule {
     let message = field.parent_message();
     match (message.name(), field.name()) {
         ("CreateSessionRequest" | "StartRunRequest", "session") => ID,
-        ("ForkSessionRequest", "new_session") => ID,
+        ("ForkSessionRequest" | "ImportStart", "new_session") => ID,
+        ("ImportSessionRequest", "start") => required(ANY),
+        // As many events as the start says; so many are refused as a whole.
+        ("ImportSessionRequest", "events") => ANY,
+        ("ImportStart", "session") => required(ID),
+        ("ImportStart", "last_seq") | ("ArchivedEvent", "event") => required(ANY),
+        ("ArchivedEvent", "blob" | "ends") => ANY,
         ("ForkSessionRequest", "go_on" | "accept_loss") => ANY,
         ("ListPendingRequest", "session") => SESSION,
         // To delete what is not there is no mistake.
@@ -123,8 +129,7 @@ fn of_run(field: &FieldDescriptor) -> Rule {
         ("PlanStep", "id") => ID,
         ("PlanStep", "description") => text(64 * 1024),
         ("PlanStep", "tool") => ANY,
-        ("PlanStep", "depends_on") => KNOWN,
-        ("PlanStep", "capabilities") => ID,
+        ("PlanStep", "depends_on" | "capabilities") => KNOWN,
         // However often it was done again.
         ("PlanStep", "redo") => ANY,
         ("ToolInvocation", "name") => required(text(64)),

@@ -33,6 +33,7 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
             go_on: true,
             accept_loss: true,
         }),
+        "ImportSession" => import(n),
         "ExportSession" => one(&pb::ExportSessionRequest { session }),
         "StartRun" => vec![start_run(n, Some(plan())), start_run(n, None)],
         "ListRuns" | "ReleaseQuarantine" => one(&pb::ListRunsRequest { session }),
@@ -48,6 +49,30 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         "Decide" => decisions(n, &session),
         _ => views(method, session),
     }
+}
+
+/// The archive of a session in which nothing happened.
+fn import(n: usize) -> Vec<Vec<u8>> {
+    let created = wire::Event {
+        at_unix_ms: 1,
+        kind: Some(wire::event::Kind::SessionCreated(
+            wire::SessionCreated::default(),
+        )),
+    };
+    one(&pb::ImportSessionRequest {
+        start: Some(pb::ImportStart {
+            session: format!("archived-{n}"),
+            request_id: format!("import-{n}"),
+            last_seq: 1,
+            time_to_live_ms: 86_400_000,
+            new_session: format!("imported-{n}"),
+        }),
+        events: vec![pb::ArchivedEvent {
+            event: created.encode_to_vec().into(),
+            blob: Vec::new().into(),
+            ends: true,
+        }],
+    })
 }
 
 /// Requests that show what there is.

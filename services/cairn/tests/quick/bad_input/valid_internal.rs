@@ -125,14 +125,31 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
 
 /// A copy that is begun.
 fn copies(n: usize, source: &str) -> Vec<Vec<u8>> {
-    one(&pb::CopyEventsRequest {
+    let copy = pb::CopyEventsRequest {
         session: format!("copy-{n}"),
         source: source.to_owned(),
         request_id: format!("copy-{n}"),
         request_digest: vec![1; 32].into(),
         at_seq: 2,
         completion: None,
-    })
+        transcript: None,
+    };
+    let page = pb::TranscriptPage {
+        last_seq: 2,
+        time_to_live_ms: 86_400_000,
+        events: vec![pb::TranscriptEvent {
+            event: vec![1].into(),
+            blob: Vec::new().into(),
+            ends: true,
+        }],
+        ..pb::TranscriptPage::default()
+    };
+    let import = pb::CopyEventsRequest {
+        source: String::new(),
+        transcript: Some(page),
+        ..copy.clone()
+    };
+    vec![copy.encode_to_vec(), import.encode_to_vec()]
 }
 
 fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
@@ -193,6 +210,7 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
             goal: "Look.".to_owned(),
             prompt_layers: vec!["Be brief.".to_owned()],
             model: String::new(),
+            tools: vec!["pure".to_owned()],
         }),
         "RevisePlan" => one(&planner_pb::RevisePlanRequest {
             session,
@@ -203,6 +221,7 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
             plan: Some(super::valid::plan()),
             results: "1: done".to_owned(),
             feedback: "Look twice.".to_owned(),
+            tools: vec!["pure".to_owned()],
         }),
         "RunStep" => vec![attempt(session)],
         _ => Vec::new(),

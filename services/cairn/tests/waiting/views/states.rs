@@ -3,7 +3,6 @@
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 type Numbered = (u64, wire::Event);
 
@@ -15,7 +14,7 @@ pub(crate) fn after_each(events: &[Numbered]) -> Vec<Value> {
         "steps": [], "current_step_chat_history": [], "scratchpad": "", "pending": [],
         "usage": null, "answer": null,
     });
-    let mut notes = BTreeMap::new();
+    let mut notes: Vec<(u32, &str)> = Vec::new();
     let mut states = Vec::new();
     for (at, (seq, event)) in events.iter().enumerate() {
         state["session"]["seq"] = json!(seq);
@@ -23,12 +22,14 @@ pub(crate) fn after_each(events: &[Numbered]) -> Vec<Value> {
         of_run(&mut state, kind);
         of_step(&mut state, kind);
         if let Kind::ScratchpadWritten(written) = kind {
-            notes.insert(written.attempt.expect("an attempt").step, &*written.text);
+            let step = written.attempt.expect("an attempt").step;
+            notes.retain(|(of, _)| !written.replaces || *of != step);
+            notes.push((step, &written.text));
         }
         if matches!(kind, Kind::RunStarted(_)) {
             notes.clear();
         }
-        let scratchpad: Vec<&str> = notes.values().copied().collect();
+        let scratchpad: Vec<&str> = notes.iter().map(|(_, text)| *text).collect();
         state["scratchpad"] = json!(scratchpad.join("\n"));
         state["current_step_chat_history"] = chat(&events[..=at], &state);
         if state["phase"].get("Executing").is_some() {
@@ -46,6 +47,9 @@ fn of_run(state: &mut Value, kind: &Kind) {
         Kind::MemorySet(set) => state["session"]["memory"][&set.key] = json!(set.value),
         Kind::RunStarted(started) => {
             state["run"] = json!(started.run);
+            if state["session"]["title"] == "" {
+                state["session"]["title"] = json!(started.goal);
+            }
             state["requirement"] = json!(started.goal);
             state["revision"] = Value::Null;
             state["phase"] = json!("Planning");

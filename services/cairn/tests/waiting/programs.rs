@@ -3,15 +3,13 @@
 
 use crate::support::CAIRN;
 use cairn_testkit::site::Running;
-use cairn_testkit::{Cluster, Site};
+use cairn_testkit::{Cluster, Site, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::fs::File;
-use std::time::{Duration, Instant};
 
 
 /// Nothing here takes so long.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Programs that hold a lock, they and what they have started, for as long as they live, which is
 /// long; and one that ends by itself. One can be waited for, and the other cannot be.

@@ -1,13 +1,15 @@
 //! Sessions that end because their time is over, with real processes: in a file and on Redis.
 
-
 use crate::support::{self, CAIRN, place};
+use cairn_memory::archive::Reader;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Link, RpcError};
-use cairn_testkit::{Journal, Site, TestStore};
+use cairn_rpc::RpcError;
+use cairn_testkit::{Site, TestStore};
 use place::Place;
-use std::fs;
-use support::Client;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::os::unix::fs::PermissionsExt as _;
+use support::connect;
 
 const SERVE: [&str; 4] = ["serve", "--listen", "127.0.0.1:0", "--json"];
 const AFTER: (&str, &str) = ("CAIRN_STORE__RETENTION__AFTER", "1s");
@@ -27,8 +29,7 @@ fn place(store: TestStore) -> (Place, String) {
 
 /// Waits until the session is no more, and tells what is said of it then.
 async fn end_of(address: &str, session: &str) -> RpcError {
-    let address = address.parse();
-    let mut client = Client::new(Link::remote(&address.expect("an address")));
+    let mut client = connect(address);
     let watch = pb::WatchSessionRequest {
         session: session.to_owned(),
         ..pb::WatchSessionRequest::default()
@@ -43,14 +44,110 @@ async fn end_of(address: &str, session: &str) -> RpcError {
     RpcError::from_status(&gone.expect_err("it is gone"))
 }
 
-async fn a_session_is_archived_as_it_would_be_exported_and_deleted(store: TestStore) {
+/// The archive of a session, read to its end: how many events, and the time to live.
+fn archived(site: &Site, session: &str) -> (usize, Option<u64>) {
+    let path = format!("archive/default/{session}.jsonl");
+    let file = File::open(site.path().join(path)).expect("an archive");
+    let mode = file.metadata().expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut reader = Reader::new(BufReader::new(file)).expect("a header");
+    assert_eq!(reader.header().session, session);
+    let mut events = 0;
+    while reader.next_event().expect("an event").is_some() {
+        events += 1;
+    }
+    (events, reader.header().time_to_live_ms)
+}
+
+fn count(journal: &str) -> usize {
+    journal.lines().count()
+}
+
+/// Everything that can be seen of a session.
+fn views(place: &Place, session: &str) -> Vec<String> {
+    let commands: [&[&str]; 8] = [
+        &["export", session],
+        &["log", session],
+        &["tree", session],
+        &["report", session],
+        &["state", session],
+        &["show", session],
+        &["plan", "show", session],
+        &["memory", "list", "--session", session],
+    ];
+    commands
+        .map(|command| place.with_code(0, command).out)
+        .into()
+}
+
+async fn an_archived_session_can_be_restored(store: TestStore) {
+    let (place, journal) = place(store);
+    let site = &place.site;
+    let was = views(&place, "s");
+    let (serving, address) = place.serve(&[AFTER, ARCHIVE]);
+    let gone = end_of(&address, "s").await;
+    drop(serving);
+    assert_eq!(gone.metadata("end"), Some("archived"));
+    assert_eq!(archived(site, "s"), (count(&journal), None));
+    assert!(place.sessions().is_empty());
+
+    let text = site.read("archive/default/s.jsonl").expect("an archive");
+    site.write("cut.jsonl", &text[..text.len() / 2]);
+    site.write("other.jsonl", &journal);
+    site.write("damaged.jsonl", &text.replacen("\"seq\":3", "\"seq\":4", 1));
+    for (file, problem) in [
+        ("cut.jsonl", "the file is cut off in line "),
+        ("other.jsonl", "the file is not an archive of a session"),
+        ("damaged.jsonl", "line 4 is damaged: its sum is wrong"),
+        ("none.jsonl", "cannot read none.jsonl"),
+    ] {
+        let refused = place.with_code(1, &["import", file]);
+        assert!(refused.err.contains(problem), "{}", refused.err);
+    }
+    assert!(place.sessions().is_empty());
+
+    let archive = "archive/default/s.jsonl";
+    let told = place.with_code(0, &["import", archive]).out;
+    assert!(
+        told.starts_with(&format!(
+            "session s  imported: {} events\n",
+            count(&journal)
+        )),
+        "{told}"
+    );
+    assert_eq!(views(&place, "s"), was);
+    let again = place.with_code(0, &["import", archive, "--json"]).out;
+    let again: serde_json::Value = serde_json::from_str(&again).expect("JSON");
+    assert_eq!(
+        (&again["session"], &again["imported"]),
+        (&"s".into(), &false.into())
+    );
+    assert_eq!(place.sessions(), ["s"]);
+    assert_eq!(place.with_code(0, &["export", "s"]).out, journal);
+
+    place.with_code(0, &["import", archive, "--new-session", "copy"]);
+    let copy = place.journal("copy");
+    assert_eq!(copy.0.len(), count(&journal) + 1);
+    assert_eq!(copy.of_kind("forked_from").len(), 1);
+    // What came back can be worked with, and another session of its name is in the way of the archive.
+    place.with_code(0, &["run", "--session", "s", "--plan", "plan.json"]);
+    place.with_code(0, &["run", "--session", "taken", "--plan", "plan.json"]);
+    let taken = ["import", archive, "--new-session", "taken"];
+    let refused = place.with_code(1, &taken);
+    let hint = "import it under another id: cairn import archive/default/s.jsonl --new-session ID";
+    for text in ["there is another session taken; nothing was imported", hint] {
+        assert!(refused.err.contains(text), "{}", refused.err);
+    }
+}
+
+async fn a_session_is_archived_and_deleted(store: TestStore) {
     let (place, journal) = place(store);
     let (serving, address) = place.serve(&[AFTER, ARCHIVE]);
     let gone = end_of(&address, "s").await;
     drop(serving);
     assert_eq!(gone.reason_name(), "TERMINAL");
     assert_eq!(gone.metadata("end"), Some("archived"));
-    assert_eq!(place.site.read("archive/default/s.jsonl"), Some(journal));
+    assert_eq!(archived(&place.site, "s"), (count(&journal), None));
     let shown = place.run(&["show", "s"]);
     assert_eq!(shown.code, Some(1), "{shown:?}");
     assert!(
@@ -83,16 +180,13 @@ async fn a_kill_between_archive_and_deletion_is_made_up_for() {
         let kill = ("CAIRN_FAIL_COMMIT", moment);
         let (mut serving, _) = place.serve(&[AFTER, ARCHIVE, kill]);
         assert_eq!(serving.wait_for_signal(), Some(9), "{moment}");
-        assert_eq!(
-            site.read("archive/default/s.jsonl").as_ref(),
-            Some(&journal)
-        );
+        assert_eq!(archived(site, "s"), (count(&journal), None));
         let is_there = !site.sessions().is_empty();
         assert_eq!(is_there, moment == "before:1");
         let (_serving, address) = place.serve(&[AFTER, ARCHIVE]);
         let gone = end_of(&address, "s").await;
         assert_eq!(gone.metadata("end"), Some("archived"), "{moment}");
-        assert_eq!(site.read("archive/default/s.jsonl"), Some(journal));
+        assert_eq!(archived(site, "s"), (count(&journal), None));
         let files = fs::read_dir(site.path().join("archive/default")).unwrap();
         let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         let mut files: Vec<_> = files.collect();
@@ -147,13 +241,18 @@ async fn a_time_to_live_counts_where_sessions_stay_for_ever() {
     let (_serving, address) = place.serve(&[ARCHIVE]);
     let gone = end_of(&address, "t").await;
     assert_eq!(gone.metadata("end"), Some("archived"));
-    assert_eq!(site.read("archive/default/t.jsonl"), Some(journal));
+    assert_eq!(archived(site, "t"), (count(&journal), Some(1000)));
     assert_eq!(site.sessions(), [sessions[0].as_str(), "s"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_a_file_a_session_is_archived_as_it_would_be_exported_and_deleted() {
-    a_session_is_archived_as_it_would_be_exported_and_deleted(TestStore::file()).await;
+async fn in_a_file_a_session_is_archived_and_deleted() {
+    a_session_is_archived_and_deleted(TestStore::file()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_file_an_archived_session_can_be_restored() {
+    an_archived_session_can_be_restored(TestStore::file()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,13 +265,8 @@ mod redis {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn over_redis_a_session_is_archived_as_it_would_be_exported_and_deleted() {
-        a_session_is_archived_as_it_would_be_exported_and_deleted(TestStore::redis()).await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn over_a_cluster_a_session_is_archived_as_it_would_be_exported_and_deleted() {
-        a_session_is_archived_as_it_would_be_exported_and_deleted(TestStore::cluster()).await;
+    async fn over_redis_an_archived_session_can_be_restored() {
+        an_archived_session_can_be_restored(TestStore::redis()).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -204,10 +298,9 @@ mod redis {
         let (_serving, address) = place.serve(&[ARCHIVE]);
         let gone = end_of(&address, "t").await;
         assert_eq!(gone.metadata("end"), Some("archived"));
-        let journal = place.site.read("archive/default/t.jsonl");
-        let journal = Journal::read(&journal.expect("an archive"));
-        assert_eq!(journal.0[0]["time_to_live_ms"], 1000);
-        assert_eq!(journal.of_kind("run_completed").len(), 1);
+        let (events, time_to_live) = archived(&place.site, "t");
+        assert_eq!(time_to_live, Some(1000));
+        assert!(events > 3, "{events}");
         assert_eq!(place.sessions(), ["s"]);
     }
 }

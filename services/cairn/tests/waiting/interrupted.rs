@@ -3,12 +3,11 @@
 
 use crate::support::CAIRN;
 use cairn_testkit::site::Running;
-use cairn_testkit::{Output, Site};
+use cairn_testkit::{Output, Site, eventually};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 
 const GATE: &str = r#"

@@ -6,7 +6,7 @@
 
 mod person;
 
-use crate::support::{self, CAIRN, commits, place, served};
+use crate::support::{self, commits, place, served};
 use cairn_testkit::model_server::{Answer, reply};
 use cairn_testkit::{Journal, ModelServer, TestStore};
 use commits::kill_around_each;

@@ -6,7 +6,7 @@
 mod reviser;
 mod stage;
 
-use crate::support::{self, CAIRN, commits, place, served};
+use crate::support::{commits, place, served};
 use cairn_testkit::{Journal, TestStore};
 use commits::kill_around_each;
 use place::Place;

@@ -1,0 +1,70 @@
+//! Idle connections of one client shut nobody out, and both the log and the metrics say so.
+
+use crate::support::CAIRN;
+use cairn_testkit::Site;
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+/// What an HTTP/2 client sends first: the preface, and settings without a setting.
+const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+fn get(place: &str) -> String {
+    let mut stream = TcpStream::connect(place).expect("a connection");
+    let request = format!("GET /metrics HTTP/1.1\r\nhost: {place}\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn idle_connections_are_counted_logged_and_limited() {
+    let site = Site::new(CAIRN);
+    let ports = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let serving = site.start(&[&["serve"][..], &ports, &["--json"]].concat(), &[]);
+    let line: Value = serde_json::from_str(&serving.first_line).expect("JSON");
+    let place = |name: &str| {
+        let url = line[name].as_str().expect("a URL");
+        let place = url.strip_prefix("http://").expect("a URL");
+        place.split('/').next().unwrap_or_default().to_owned()
+    };
+    let open = || {
+        let mut stream = TcpStream::connect(place("listen")).expect("a connection");
+        // A connection that is refused may be gone already.
+        let _ = stream.write_all(OPENING);
+        stream
+    };
+    let mut idle: Vec<TcpStream> = (0..256).map(|_| open()).collect();
+    for stream in &mut idle {
+        // The server's settings: it has accepted the connection.
+        stream.read_exact(&mut [0; 9]).expect("it is accepted");
+    }
+    for _ in 0..4 {
+        let read = open().read(&mut [0; 9]);
+        assert!(
+            matches!(read, Ok(0) | Err(_)),
+            "it is not refused: {read:?}"
+        );
+    }
+    // Half-open requests, more of them than the metrics have room for.
+    let _half_open: Vec<TcpStream> = (0..20)
+        .map(|_| TcpStream::connect(place("metrics")).expect("a connection"))
+        .collect();
+    let metrics = get(&place("metrics"));
+    let closed = "cairn_connections_closed_total{why=\"address_limit\"} ";
+    let closed = metrics.lines().find_map(|line| line.strip_prefix(closed));
+    let closed: u32 = closed.expect("a metric").parse().expect("a number");
+    assert!(closed >= 4, "{metrics}");
+    let log = site.read("listen.log").expect("a log");
+    for part in [
+        "connections refused",
+        "\"peer\":\"127.0.0.1\"",
+        "\"limit\":256",
+    ] {
+        assert!(log.contains(part), "{part} is not in {log}");
+    }
+    // The socket beside the store has its own connections.
+    let done = site.run(&["sessions"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+}
