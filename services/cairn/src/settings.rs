@@ -5,7 +5,7 @@
 //! | `[store]`, `[store.redis]` | where sessions are stored: in a file, or on Redis |
 //! | `[workspace]` | the folder that tools read, and the one that they write to |
 //! | `[tools]` | which tools may be called; programs as tools |
-//! | `[model]`, `[models.<name>]` | the default model; models by name |
+//! | `[model]`, `[models.<name>]` | the default model, and limits of all; models by name |
 //! | `[run]` | limits of a run |
 //! | `[session]`, `[executor]` | leases; how much work there may be at a time |
 //! | `[serve]`, `[links]` | the listeners of `cairn serve`; where services of other processes are |
@@ -19,6 +19,7 @@
 
 mod limits;
 pub mod links;
+mod model;
 pub mod models;
 mod parts;
 pub mod run;
@@ -28,7 +29,8 @@ mod tests;
 
 pub use limits::{ExecutorSettings, SessionSettings};
 pub use links::{Addresses, LinkSettings};
-pub use models::{ModelSettings, ProviderSettings};
+pub use model::ModelSettings;
+pub use models::ProviderSettings;
 pub use parts::parts;
 pub use run::RunSettings;
 pub(crate) use run::{millis, nano_usd};
@@ -68,7 +70,7 @@ pub struct Settings {
     pub workspace: WorkspaceSettings,
     /// Which tools may be called.
     pub tools: ToolSettings,
-    /// The default model.
+    /// The default model, and what holds for all models.
     pub model: ModelSettings,
     /// Models by name.
     pub models: BTreeMap<String, ProviderSettings>,

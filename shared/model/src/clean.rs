@@ -108,7 +108,7 @@ impl Cleaner {
                 .iter()
                 .any(|secret| first(secret) == Some(*byte))
         };
-        text.iter().position(|byte| starts(byte))
+        text.iter().position(starts)
     }
 
     fn secret_at(&self, text: &[u8], more_follows: bool) -> Found {

@@ -1,6 +1,6 @@
 //! Models: the rehearsal is always there, others as configured.
 
-use super::Settings;
+use super::{ModelSettings, Settings};
 use cairn_boot::{Checks, Secret};
 use cairn_model::{
     Anthropic, AnthropicConfig, Model, ModelRegistry, OpenAi, OpenAiConfig, PriceBook, Prices,
@@ -22,19 +22,6 @@ pub const OPENAI: &str = openai::OPENAI;
 /// The name of the model that `ANTHROPIC_API_KEY` configures, and the default once it is there and
 /// [`OPENAI`] is not.
 pub const ANTHROPIC: &str = anthropic::ANTHROPIC;
-
-/// The default model.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ModelSettings {
-    /// Its name; without one, `openai` or `anthropic` if it is configured, else `rehearsal`.
-    pub default: Option<String>,
-    /// How long the rehearsal waits before each reply, so that a person can follow.
-    #[serde(with = "cairn_boot::config::duration")]
-    pub pace: Duration,
-    /// A list of prices that counts more than the built-in one.
-    pub prices: Option<PathBuf>,
-}
 
 /// What a model's provider is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,10 +118,12 @@ impl ProviderSettings {
         self.provider.unwrap_or(by_name)
     }
 
-    /// The settings of a server whose own address, model and window are these.
+    /// The settings of a server whose own address, model and window are these; `shared` holds for
+    /// all models.
     fn server(
         &self,
         own: ServerConfig,
+        shared: &ModelSettings,
         listed: impl FnOnce(&str) -> Option<Prices>,
     ) -> ServerConfig {
         let model = self.model.clone().unwrap_or(own.model);
@@ -149,6 +138,7 @@ impl ProviderSettings {
             first_byte_timeout: self.first_byte_timeout,
             idle_timeout: self.idle_timeout,
             total_timeout: self.total_timeout,
+            max_reply_bytes: shared.max_reply_bytes,
             window_tokens: self.window_tokens.unwrap_or(own.window_tokens),
             max_output_tokens: self.max_output_tokens,
             prices: self.prices().or_else(|| listed(&model)),
@@ -170,7 +160,12 @@ impl ProviderSettings {
     }
 
     /// Builds the model; what is wrong with it as setting, problem, allowed.
-    fn build(&self, name: &str, prices: &PriceBook) -> Result<Arc<dyn Model>, Fault> {
+    fn build(
+        &self,
+        name: &str,
+        shared: &ModelSettings,
+        prices: &PriceBook,
+    ) -> Result<Arc<dyn Model>, Fault> {
         let fault = |setting: &str, problem: String, allowed: &str| Fault {
             setting: format!("models.{name}{setting}"),
             problem,
@@ -183,13 +178,13 @@ impl ProviderSettings {
         match self.provider(name) {
             Provider::Openai => {
                 let own = ServerConfig::new(openai::BASE_URL, "gpt-5-mini");
-                let server = self.server(own, |model| prices.find(OPENAI, model));
+                let server = self.server(own, shared, |model| prices.find(OPENAI, model));
                 let model = OpenAi::new(OpenAiConfig::from(server)).map_err(refused)?;
                 Ok(Arc::new(model))
             }
             Provider::Anthropic => {
                 let own = AnthropicConfig::new(anthropic::BASE_URL, "claude-sonnet-4-5").server;
-                let server = self.server(own, |model| prices.find(ANTHROPIC, model));
+                let server = self.server(own, shared, |model| prices.find(ANTHROPIC, model));
                 let model = Anthropic::new(AnthropicConfig::from(server)).map_err(refused)?;
                 Ok(Arc::new(model))
             }
@@ -293,8 +288,7 @@ impl Settings {
     }
 
     pub(super) fn check_models(&self, checks: &mut Checks) {
-        let minute = Duration::from_secs(60);
-        checks.range("model.pace", self.model.pace, Duration::ZERO..=minute);
+        self.model.check(checks);
         let taken = self.models.contains_key(REHEARSAL);
         let problem = "is the name of the built-in rehearsal";
         checks.require(!taken, "models.rehearsal", problem, "any other name");
@@ -329,7 +323,7 @@ impl Settings {
             PriceBook::default()
         });
         for (name, model) in self.models.iter().filter(|(name, _)| *name != REHEARSAL) {
-            match model.build(name, &prices) {
+            match model.build(name, &self.model, &prices) {
                 Ok(model) => registry.insert(name, model),
                 Err(fault) => faults.push(fault),
             }

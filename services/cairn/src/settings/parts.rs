@@ -44,9 +44,13 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         models: Arc::new(settings.registry()),
         executor: cairn_executor::Config {
             max_attempts: settings.executor.max_attempts,
+            retry: settings.model.retry(),
             ..cairn_executor::Config::default()
         },
-        planner: cairn_planner::Config::default(),
+        planner: cairn_planner::Config {
+            retry: settings.model.retry(),
+            ..cairn_planner::Config::default()
+        },
         orchestrator: cairn_orchestrator::Config {
             lease: settings.session.lease,
             max_sessions: settings.session.max_owned,

@@ -138,6 +138,20 @@ output_usd_per_million = 6";
 }
 
 #[test]
+fn limits_of_all_models_reach_each_of_them() {
+    let file = "[model]\nmax_reply_bytes = 2048\nmax_retries = 3\n[models.near]\nmodel = 'm'";
+    let loaded = settings(file, &[], &[]).unwrap();
+    let near = loaded.config.registry().get("near").unwrap();
+    let shown = format!("{near:?}");
+    assert!(shown.contains("max_reply_bytes: 2048"), "{shown}");
+    assert_eq!(loaded.config.model.retry().max_retries, 3);
+    let shown = settings("", &[], &[]).unwrap().show();
+    for line in ["max_reply_bytes = 1048576", "max_retries = 8"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+}
+
+#[test]
 fn prices_are_listed_replaced_or_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("prices.toml");
@@ -196,6 +210,14 @@ fn faults_of_a_model_name_its_setting() {
         ),
         ("max_output_tokens = 0", "models.m.max_output_tokens is 0"),
         ("window_tokens = 10", "models.m.window_tokens is 10"),
+        (
+            "[model]\nmax_reply_bytes = 1000",
+            "model.max_reply_bytes is 1000 (allowed: 1024 to 2097152)",
+        ),
+        (
+            "[model]\nmax_retries = 101",
+            "model.max_retries is 101 (allowed: 0 to 100)",
+        ),
         (
             "input_usd_per_million = 1",
             "models.m.output_usd_per_million is missing beside",
