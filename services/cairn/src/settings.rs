@@ -13,8 +13,8 @@
 //! | `[log]` | logs |
 //! | `[telemetry]` | where traces go and what may be in them; where metrics are shown |
 //!
-//! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_STORE`, `CAIRN_SERVER`, `OPENAI_API_KEY`,
-//! `OPENAI_BASE_URL`, `OPENAI_MODEL`, the same three of `ANTHROPIC_` and
+//! `CAIRN_MODEL__PACE=400ms` sets `model.pace`. `CAIRN_STORE`, `CAIRN_SERVER`, `CAIRN_TOKEN`,
+//! `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `OPENAI_MODEL`, the same three of `ANTHROPIC_` and
 //! `OTEL_EXPORTER_OTLP_ENDPOINT` are short names.
 
 mod limits;
@@ -38,8 +38,9 @@ pub use store::{RedisSettings, StoreSettings};
 
 use crate::cli::Global;
 use crate::error::CliError;
-use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig, TelemetryConfig};
-use cairn_tools::CommandConfig;
+use cairn_boot::{Checks, Environment, Layers, Loaded, LogConfig, Secret, TelemetryConfig};
+use cairn_rpc::{TOKEN_RULE, Token};
+use cairn_tools::{CommandConfig, Limits};
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,6 +55,8 @@ const DEFAULT_FILE: &str = "cairn.toml";
 pub const SERVER_VARIABLE: &str = "CAIRN_SERVER";
 /// Short for `store.path`, or for `store.redis.url` if it is an address.
 const STORE_VARIABLE: &str = "CAIRN_STORE";
+/// Short for `serve.token`.
+const TOKEN_VARIABLE: &str = "CAIRN_TOKEN";
 /// What other programs that send traces are told with, too; short for `telemetry.otlp`.
 const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
@@ -100,14 +103,14 @@ pub struct WorkspaceSettings {
     pub path: PathBuf,
     /// The one folder that `write_file` writes to.
     pub output: PathBuf,
+    /// What file tools show although it is hidden, ignored by git or called `cairn.toml`: patterns as
+    /// in a `.gitignore`, from the workspace.
+    pub show: Vec<String>,
 }
 
 /// Which tools may be called.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-    /// What file tools show although it is hidden, ignored by git or called `cairn.toml`: patterns as
-    /// in a `.gitignore`, from the workspace.
-    pub show: Vec<String>,
 pub struct ToolSettings {
     /// Names of the tools that may be called; without a list, all.
     pub allow: Option<Vec<String>>,
@@ -115,6 +118,8 @@ pub struct ToolSettings {
     pub deny: Vec<String>,
     /// Names of tools of which each call waits for a person's approval.
     pub ask: Vec<String>,
+    /// Bounds of what one call may use up.
+    pub limits: Limits,
     /// Programs as tools.
     pub commands: Vec<CommandConfig>,
 }
@@ -129,6 +134,11 @@ pub struct ServeSettings {
     /// Address and port for the other services of Cairn. Each service has a default of its own.
     #[serde(deserialize_with = "some_address")]
     pub internal: Option<SocketAddr>,
+    /// The token that calls over TCP need, and that this process's own calls carry. Without one, and
+    /// without a file, each listener has a random token of its own.
+    pub token: Secret,
+    /// A file with that token.
+    pub token_file: Option<PathBuf>,
     /// How long running calls may take to end when it stops.
     #[serde(with = "cairn_boot::config::duration")]
     pub grace: Duration,
@@ -160,6 +170,7 @@ impl Default for WorkspaceSettings {
         Self {
             path: PathBuf::from("."),
             output: PathBuf::from("cairn-out"),
+            show: Vec::new(),
         }
     }
 }
@@ -170,7 +181,6 @@ impl Default for ClientSettings {
             server: None,
             wait: Duration::from_secs(120),
         }
-            show: Vec::new(),
     }
 }
 
@@ -179,6 +189,8 @@ impl Default for ServeSettings {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7878)),
             internal: None,
+            token: Secret::default(),
+            token_file: None,
             grace: Duration::from_secs(10),
         }
     }
@@ -194,6 +206,12 @@ impl cairn_boot::Settings for Settings {
         checks.require(has_path(output), "workspace.output", "is empty", folder);
         let hour = Duration::from_secs(3600);
         checks.range("serve.grace", self.serve.grace, Duration::ZERO..=hour);
+        let token = self.serve.token.expose();
+        let is_token = token.is_empty() || token.parse::<Token>().is_ok();
+        checks.require(is_token, "serve.token", "is not a token", TOKEN_RULE);
+        let token_file = self.serve.token_file.as_deref();
+        let is_file = token_file.is_none_or(has_path);
+        checks.require(is_file, "serve.token_file", "is empty", "a file");
         checks.range("client.wait", self.client.wait, Duration::ZERO..=hour);
         self.run.check(checks);
         self.session.check(checks);
@@ -216,15 +234,21 @@ impl Settings {
     /// The tools service knows its own rules; its faults are named as they are configured here.
     fn check_tools(&self, checks: &mut Checks) {
         for fault in parts::tools(self).validate().err().unwrap_or_default() {
-            let section = match fault.field.split('[').next() {
-                Some("commands") => "tools",
+            let section = match fault.field.split(['[', '.']).next() {
+                Some("commands" | "limits") => "tools",
                 Some("show") => "workspace",
                 _ => continue,
             };
             let name = format!("{section}.{}", fault.field);
-            checks.require(false, &name, &fault.problem, "");
+            checks.require(false, &name, &fault.problem, &fault.allowed);
         }
     }
+}
+
+/// The settings file of a command, which need not be there.
+pub fn file(global: &Global) -> PathBuf {
+    let given = global.config.clone();
+    given.unwrap_or_else(|| PathBuf::from(DEFAULT_FILE))
 }
 
 /// Reads the settings of a command: file, environment, the flags that all commands have, and
@@ -245,12 +269,7 @@ pub fn load(
         .environment(&without_short_names(environment))
         .alias(environment, STORE_VARIABLE, store_setting(environment))
         .alias(environment, SERVER_VARIABLE, "client.server")
-/// The settings file of a command, which need not be there.
-pub fn file(global: &Global) -> PathBuf {
-    let given = global.config.clone();
-    given.unwrap_or_else(|| PathBuf::from(DEFAULT_FILE))
-}
-
+        .alias(environment, TOKEN_VARIABLE, "serve.token")
         .alias(environment, OTLP_VARIABLE, "telemetry.otlp")
         .alias(environment, "OPENAI_API_KEY", "models.openai.api_key")
         .alias(environment, "OPENAI_BASE_URL", "models.openai.base_url")
@@ -319,7 +338,8 @@ fn check_given(global: &Global, flags: &[(&str, &str, String)]) -> Result<(), Cl
 
 /// The environment without the short names that read like those of whole sections.
 fn without_short_names(environment: &Environment) -> Environment {
-    let is_short = |name: &str| [STORE_VARIABLE, SERVER_VARIABLE].contains(&name);
+    let short = [STORE_VARIABLE, SERVER_VARIABLE, TOKEN_VARIABLE];
+    let is_short = |name: &str| short.contains(&name);
     match environment.iter().any(|(name, _)| is_short(name)) {
         false => environment.clone(),
         true => Environment::of(environment.iter().filter(|(name, _)| !is_short(name))),

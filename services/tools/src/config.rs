@@ -154,10 +154,10 @@ impl Config {
     pub fn validate(&self) -> Result<(), Vec<Fault>> {
         let mut faults = Vec::new();
         if self.workspace.as_os_str().is_empty() {
-            faults.push(Fault::new("workspace", "missing workspace; give a folder"));
+            faults.push(Fault::new("workspace", "is missing", "a folder"));
         }
         if self.output.as_os_str().is_empty() {
-            faults.push(Fault::new("output", "missing output; give a folder"));
+            faults.push(Fault::new("output", "is missing", "a folder"));
         }
         faults.extend(check_show(&self.show));
         self.limits.validate(&mut faults);
@@ -168,6 +168,7 @@ impl Config {
                 faults.push(Fault::new(
                     format!("commands[{index}].name"),
                     format!("'{}' is taken by another tool", command.name),
+                    "a name of its own",
                 ));
             }
         }
@@ -183,8 +184,8 @@ impl Limits {
     fn validate(&self, faults: &mut Vec<Fault>) {
         let mut at_least = |field: &str, value: u64, least: u64| {
             if value < least {
-                let problem = format!("{value} is too small; give at least {least}");
-                faults.push(Fault::new(format!("limits.{field}"), problem));
+                let (problem, allowed) = (format!("is {value}"), format!("{least} or more"));
+                faults.push(Fault::new(format!("limits.{field}"), problem, allowed));
             }
         };
         at_least("parallel_calls", self.parallel_calls as u64, 1);
@@ -193,12 +194,12 @@ impl Limits {
         at_least("walk_entries", self.walk_entries as u64, 1);
         at_least("walk_depth", self.walk_depth as u64, 1);
         at_least("file_bytes", self.file_bytes, 1);
-        at_least("total_bytes", self.total_bytes, self.file_bytes);
+        at_least("total_bytes", self.total_bytes, 1);
         at_least("write_bytes", self.write_bytes as u64, 1);
         let mut at_most = |field: &str, value: u64, most: u64, why: &str| {
             if value > most {
-                let problem = format!("{value} is too large; give at most {most}: {why}");
-                faults.push(Fault::new(format!("limits.{field}"), problem));
+                let (problem, allowed) = (format!("is {value}; {why}"), format!("at most {most}"));
+                faults.push(Fault::new(format!("limits.{field}"), problem, allowed));
             }
         };
         at_most(
@@ -224,60 +225,63 @@ impl Limits {
 
 impl CommandConfig {
     fn validate(&self, at: &str, faults: &mut Vec<Fault>) {
-        let mut fault = |field: &str, problem: String| {
-            faults.push(Fault::new(format!("{at}.{field}"), problem))
+        let mut fault = |field: &str, problem: String, allowed: &str| {
+            faults.push(Fault::new(format!("{at}.{field}"), problem, allowed))
         };
         if !is_name(&self.name) {
             fault(
                 "name",
-                format!(
-                    "'{}' is not allowed; use 1 to 64 letters, digits, '_' and '-'",
-                    self.name
-                ),
+                format!("is '{}'", self.name),
+                "1 to 64 letters, digits, '_' and '-'",
             );
         }
         if self.description.trim().is_empty() {
-            fault(
-                "description",
-                "missing description; the model chooses by it".to_owned(),
-            );
+            let allowed = "a text by which the model chooses";
+            fault("description", "is missing".to_owned(), allowed);
         }
+        let program = "the name of a program and its arguments, without NUL characters";
         match self.argv.first() {
-            None => fault("argv", "missing program; give at least its name".to_owned()),
-            Some(program) if program.is_empty() => {
-                fault("argv", "the program's name is empty".to_owned());
+            None => fault("argv", "is empty".to_owned(), program),
+            Some(name) if name.is_empty() => {
+                fault("argv", "names no program".to_owned(), program);
             }
             Some(_) => {}
         }
         if self.argv.iter().any(|argument| argument.contains('\0')) {
-            fault("argv", "an argument holds a NUL character".to_owned());
+            fault("argv", "has a NUL character".to_owned(), program);
         }
         if let Err(problem) = Schema::compile(&self.parameters) {
-            fault("parameters", format!("no usable JSON Schema: {problem}"));
+            let allowed = "a JSON Schema of an object, with \"type\": \"object\"";
+            fault("parameters", format!("cannot be used: {problem}"), allowed);
         }
         if self.time_limit_ms == 0 || self.time_limit_ms > millis(LONGEST) {
-            let most = millis(LONGEST);
+            let allowed = format!("1 to {}", millis(LONGEST));
             fault(
                 "time_limit_ms",
-                format!("{} is outside 1 to {most}", self.time_limit_ms),
+                format!("is {}", self.time_limit_ms),
+                &allowed,
             );
         }
         if self.output_bytes < 256 {
             fault(
                 "output_bytes",
-                format!("{} is too small; give at least 256", self.output_bytes),
+                format!("is {}", self.output_bytes),
+                "256 or more",
             );
         }
         for name in &self.env {
             if OWN_VARIABLES.contains(&name.as_str()) {
                 fault(
                     "env",
-                    format!("'{name}' is always set and cannot be passed on"),
+                    format!("names '{name}', which is always set"),
+                    "other names",
                 );
             } else if name.is_empty() || name.contains(['=', '\0']) {
+                let problem = format!("names '{}'", name.escape_debug());
                 fault(
                     "env",
-                    format!("'{}' is no name of a variable", name.escape_debug()),
+                    problem,
+                    "names of variables, without = and NUL characters",
                 );
             }
         }

@@ -94,23 +94,34 @@ pub enum BuildError {
 pub struct Fault {
     /// Where it is, such as `commands[2].argv`.
     pub field: String,
-    /// What is wrong and what is allowed.
+    /// What is wrong.
     pub problem: String,
+    /// What is allowed.
+    pub allowed: String,
 }
 
 impl Fault {
     /// A fault at `field`.
-    pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub fn new(
+        field: impl Into<String>,
+        problem: impl Into<String>,
+        allowed: impl Into<String>,
+    ) -> Self {
         Self {
             field: field.into(),
             problem: problem.into(),
+            allowed: allowed.into(),
         }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.problem)
+        write!(
+            f,
+            "{} {} (allowed: {})",
+            self.field, self.problem, self.allowed
+        )
     }
 }
 

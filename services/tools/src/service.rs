@@ -235,8 +235,8 @@ fn check_lists(registry: &ToolRegistry, config: &Config) -> Result<(), BuildErro
     ];
     for (field, names) in lists {
         for name in names.iter().filter(|name| !known.contains(&name.as_str())) {
-            let problem = format!("there is no tool '{name}'; tools: {}", known.join(", "));
-            faults.push(Fault::new(field, problem));
+            let problem = format!("names '{name}', which is no tool");
+            faults.push(Fault::new(field, problem, known.join(", ")));
         }
     }
     if faults.is_empty() {
@@ -247,7 +247,8 @@ fn check_lists(registry: &ToolRegistry, config: &Config) -> Result<(), BuildErro
 }
 
 fn fault(field: &str, problem: String) -> BuildError {
-    BuildError::Config(vec![Fault::new(field, problem)])
+    let allowed = "a folder below an existing one";
+    BuildError::Config(vec![Fault::new(field, problem, allowed)])
 }
 
 fn workspace_error(config: &Config, source: std::io::Error) -> BuildError {

@@ -2,6 +2,7 @@
 
 use super::no_address;
 use crate::node::{Placement, Service};
+use crate::tokens::Tokens;
 use cairn_rpc::{Address, Link, RemoteOptions};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::ser::Serializer;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Addresses of the other services, for a process that has only some.
 ///
@@ -41,8 +43,8 @@ impl Default for LinkSettings {
 }
 
 impl LinkSettings {
-    /// A process with these services.
-    pub fn placement(&self, here: BTreeSet<Service>) -> Placement {
+    /// A process with these services, which finds the tokens of the others there.
+    pub fn placement(&self, here: BTreeSet<Service>, tokens: &Tokens) -> Placement {
         let elsewhere = [
             (Service::Memory, &self.memory),
             (Service::Tools, &self.tools),
@@ -53,6 +55,7 @@ impl LinkSettings {
         Placement {
             here,
             elsewhere: BTreeMap::from(elsewhere),
+            tokens: Some(Arc::new(tokens.clone())),
         }
     }
 }
@@ -74,11 +77,12 @@ pub fn internal_address(service: Service) -> SocketAddr {
 pub struct Addresses(pub Vec<Address>);
 
 impl Addresses {
-    /// A way to whichever of them serves. Must be called inside a tokio runtime.
-    pub fn link(&self) -> Link {
+    /// A link to one of them that serves. Must be called inside a tokio runtime.
+    pub fn link(&self, tokens: &Tokens) -> Link {
+        let options = RemoteOptions::default().with_tokens(Arc::new(tokens.clone()));
         match &self.0[..] {
-            [address] => Link::remote(address),
-            several => Link::to_service("cairn", several, RemoteOptions::default()),
+            [address] => Link::remote_with(address, &options),
+            several => Link::to_service("cairn", several, options),
         }
     }
 }

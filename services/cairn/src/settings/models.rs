@@ -172,8 +172,8 @@ impl ProviderSettings {
             allowed: allowed.to_owned(),
         };
         let refused = |failure: cairn_engine::failure::Failure| {
-            let setting = faulty(&failure.message);
-            fault(setting, format!("is wrong: {}", failure.message), "")
+            let (setting, allowed) = faulty(&failure.message);
+            fault(setting, format!("is wrong: {}", failure.message), allowed)
         };
         match self.provider(name) {
             Provider::Openai => {
@@ -249,19 +249,23 @@ impl ProviderSettings {
     }
 }
 
-/// The setting that a refusal of the model speaks of; without one, the model as a whole.
-fn faulty(message: &str) -> &'static str {
+/// The setting that a refusal of the model speaks of, and what is allowed there; without one, the
+/// model as a whole.
+fn faulty(message: &str) -> (&'static str, &'static str) {
     let speaks_of = |words: &[&str]| words.iter().any(|word| message.contains(word));
     if speaks_of(&["URL", "plain HTTP"]) {
-        ".base_url"
+        (
+            ".base_url",
+            "an address that begins with https:// or http://",
+        )
     } else if speaks_of(&["header"]) && !speaks_of(&["model's key"]) {
-        ".headers"
+        (".headers", "names and values that HTTP allows")
     } else if speaks_of(&["model's key", "model key"]) {
-        ".api_key"
+        (".api_key", "a key in printable ASCII characters")
     } else if speaks_of(&["model name"]) {
-        ".model"
+        (".model", "a name that the server knows")
     } else {
-        ""
+        ("", "settings that the provider accepts")
     }
 }
 

@@ -3,17 +3,13 @@
 use super::Settings;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::node::Parts;
-use crate::ui::event_json::event_json;
-use crate::ui::text;
+use crate::node::{Authenticators, Parts};
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
-use cairn_proto::event::Event;
 use cairn_tools::{Programs, Supervisor};
-use prost::Message as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a node of this process is made of, to work in `workspace`.
+/// What a node of this process is made of, to work in `workspace`. No TCP listener may be served.
 ///
 /// # Errors
 /// A fail point that cannot be read.
@@ -27,11 +23,11 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             retain: settings.store.retention.after,
             archive: settings.store.retention.archive.clone(),
             ..MemoryConfig::default()
-            private: private(context, workspace),
         },
         memory_deps: memory_deps(context)?,
         tools: cairn_tools::Config {
             workspace: workspace.to_owned(),
+            private: private(context, workspace),
             #[cfg(debug_assertions)]
             leaves_gate_open: crate::fail::sabotage(&context.environment)?.gate,
             ..tools(settings)
@@ -61,6 +57,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             trusts_leases: crate::fail::sabotage(&context.environment)?.leases,
             ..cairn_orchestrator::Config::default()
         },
+        authenticators: Authenticators::default(),
     })
 }
 
@@ -78,7 +75,6 @@ fn supervisor() -> Result<Supervisor, CliError> {
 )]
 fn memory_deps(context: &Context) -> Result<MemoryDeps, CliError> {
     Ok(MemoryDeps {
-        archive_line: Some(Arc::new(archived)),
         #[cfg(debug_assertions)]
         commit_hook: crate::fail::hook(&context.environment)?,
         #[cfg(debug_assertions)]
@@ -87,19 +83,20 @@ fn memory_deps(context: &Context) -> Result<MemoryDeps, CliError> {
     })
 }
 
-/// An event's line in an archive: what `cairn export` says of it.
-fn archived(seq: u64, event: &[u8]) -> String {
-    // What cannot be read is kept as what an export makes of it, too: an event of no kind.
-    let event = Event::decode(event).unwrap_or_default();
-        show: settings.workspace.show.clone(),
-    text::json(&event_json(seq, &event))
-}
-
 pub(super) fn tools(settings: &Settings) -> cairn_tools::Config {
     cairn_tools::Config {
         workspace: settings.workspace.path.clone(),
         output: settings.workspace.output.clone(),
+        show: settings.workspace.show.clone(),
         allow: settings.tools.allow.clone(),
+        deny: settings.tools.deny.clone(),
+        ask: settings.tools.ask.clone(),
+        limits: settings.tools.limits.clone(),
+        commands: settings.tools.commands.clone(),
+        ..cairn_tools::Config::default()
+    }
+}
+
 /// What no file tool may show: the settings in use, the files with secrets that they name, and the
 /// store. Of a store in the workspace's own folder, or above it, only its files.
 fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
@@ -134,13 +131,6 @@ fn store_files(store: &Path) -> impl Iterator<Item = PathBuf> {
     let files = ["", "-wal", "-shm", "-journal", ".lock", ".workspace"].map(beside);
     let sockets = ["cairn.sock", "cairn.change.sock"].map(|name| store.with_file_name(name));
     files.into_iter().chain(sockets)
-}
-
-        deny: settings.tools.deny.clone(),
-        ask: settings.tools.ask.clone(),
-        commands: settings.tools.commands.clone(),
-        ..cairn_tools::Config::default()
-    }
 }
 
 /// Where the work happens, for every system prompt.

@@ -30,8 +30,8 @@ pub struct RetentionSettings {
     /// stay, but for those with a time to live of their own.
     #[serde(with = "cairn_boot::config::duration::optional")]
     pub after: Option<Duration>,
-    /// A folder that their journals are written to first, as NAMESPACE/SESSION.jsonl, in the form of
-    /// `cairn export`.
+    /// The sessions are written to this folder first, as NAMESPACE/SESSION.jsonl. `cairn import`
+    /// reads such a file back.
     pub archive: Option<PathBuf>,
 }
 

@@ -26,9 +26,10 @@ const FREE: [&str; 9] = [
     "tools.commands[0].argv",
     "tools.commands[0].env",
 ];
-/// Texts that may be empty: no key, a file that only another provider reads, no servers.
-const MAY_BE_EMPTY: [&str; 4] = [
+/// Texts that may be empty: no key, no token, a file that only another provider reads, no servers.
+const MAY_BE_EMPTY: [&str; 5] = [
     "models.m.api_key",
+    "serve.token",
     "models.m.path",
     "store.redis.url",
     "store.redis.master_url",

@@ -119,7 +119,7 @@ fn only_http_builds_http_clients() {
             "ClientBuilder",
             "Client::builder(",
             "reqwest::Client::new(",
-            "hyper_util::client",
+            "use hyper_util::client",
         ];
         let built = builders.iter().find(|name| text.contains(*name));
         assert!(

@@ -90,7 +90,7 @@ fn every_fault_is_told_at_once() {
         limits: Limits {
             parallel_calls: 0,
             output_bytes: 10,
-            total_bytes: 5,
+            total_bytes: 0,
             walk_depth: 1000,
             ..Limits::default()
         },
@@ -120,7 +120,7 @@ fn every_fault_is_told_at_once() {
     let faults = config.validate().unwrap_err();
     assert_eq!(
         faults[0].to_string(),
-        "workspace: missing workspace; give a folder"
+        "workspace is missing (allowed: a folder)"
     );
 }
 

@@ -309,9 +309,8 @@ pub(crate) fn check_show(patterns: &[String]) -> Vec<Fault> {
         let problem = problem(pattern)?;
         Some(Fault::new(
             format!("show[{index}]"),
-            format!(
-                "{problem}; write patterns as in .gitignore, such as .github/ or /docs/.env.example"
-            ),
+            problem,
+            "patterns as in .gitignore, such as .github/ or /docs/.env.example",
         ))
     });
     faults.collect()
