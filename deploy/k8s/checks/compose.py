@@ -110,5 +110,31 @@ def same_store(document, world, _):
         yield "Redis has another password"
 
 
-CHECKS = [same_settings, same_walls, same_store]
-VARIABLES = {"CAIRN_REDIS_PASSWORD": "a-password", "CAIRN_WORKSPACE": "/somewhere"}
+def same_token(document, *_):
+    """every service has the token that the variable names, and clients need it"""
+    for name, one in document["services"].items():
+        given = one.get("environment", {}).get("CAIRN_TOKEN")
+        if given != (VARIABLES["CAIRN_TOKEN"] if name in SERVICES else None):
+            yield f"{name} has the token {given}"
+        if "--allow-anonymous" in one["command"]:
+            yield f"{name} admits clients without a token"
+
+
+def health(document, *_):
+    """every service is asked for its health, at its own port, and nothing that grows with the sessions"""
+    for name, one in started(document).items():
+        test = one.get("healthcheck", {}).get("test")
+        if not test:
+            yield f"{name} has no health check"
+            continue
+        listens = [flag.rpartition(":")[2] for flag in one["command"] if flag.startswith(("--listen=", "--internal="))]
+        if test != ["CMD", "/cairn", "doctor", f"--server=http://127.0.0.1:{listens[0]}"]:
+            yield f"{name} is healthy by {test}"
+
+
+CHECKS = [same_settings, same_walls, same_store, same_token, health]
+VARIABLES = {
+    "CAIRN_REDIS_PASSWORD": "a-password",
+    "CAIRN_TOKEN": "a-token-for-the-checks",
+    "CAIRN_WORKSPACE": "/somewhere",
+}

@@ -15,7 +15,7 @@ SERVICES = {
     "orchestrator": (7878, 9485, "cairn.orchestrator.v1.OrchestratorService"),
 }
 # What a user makes by hand, so that no secret is in a repository.
-SECRETS = {"redis", "redis-tls", "model-keys"}
+SECRETS = {"redis", "redis-tls", "model-keys", "token"}
 SETTINGS = "/etc/cairn/cairn.toml"
 # What a process may take after serve.grace: answers on their way, the store, the last spans.
 AFTER_GRACE = 10
@@ -338,8 +338,25 @@ def certificates(world):
         if not mounted or not volume(one, mounted["name"]).get("secret"):
             yield f"{name} is {file}, which is in no Secret"
     for part in pod(one).get("volumes", []):
-        if part.get("secret") and not given:
+        if part.get("secret", {}).get("secretName", "token") != "token" and not given:
             yield f"memory mounts the Secret {part['secret']['secretName']} and is not told of it"
+
+
+def token(world):
+    """every service has the one token, from a Secret that it mounts and nobody else reads"""
+    for name, one in world.services().items():
+        file = tomllib.loads(world.settings(one)).get("serve", {}).get("token_file", "")
+        mounted = mount(one, file.rpartition("/")[0]) or {}
+        secret = volume(one, mounted.get("name")).get("secret", {})
+        if secret.get("secretName") != "token":
+            yield f"{name} has its token in {file or 'no file'}, which is not in the Secret token"
+            continue
+        if not mounted.get("readOnly") or secret.get("defaultMode", 0o644) & 0o007:
+            yield f"the token of {name} can be read or written by others"
+        if not pod(one).get("securityContext", {}).get("fsGroup"):
+            yield f"{name} cannot read its token"
+        if "--allow-anonymous" in container(one)["args"]:
+            yield f"{name} admits clients without a token"
 
 
 def store(world):

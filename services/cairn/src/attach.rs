@@ -8,11 +8,12 @@ mod socket;
 use crate::client;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::node::{self, Node, Parts, StartError};
+use crate::node::{self, Authenticators, Node, Parts, StartError};
 use crate::settings::Addresses;
 use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
 use cairn_orchestrator::TakesUp;
+use crate::tokens::Tokens;
 use cairn_proto::orchestrator::SessionStatus;
 use cairn_rpc::{Address, Link, RpcError, Server};
 use socket::Socket;
@@ -127,7 +128,20 @@ impl Attached {
 ///
 /// # Errors
 /// No store to read; a store that cannot be opened; a store that another process holds without
-/// answering; work of another folder than the one that this command is to work in.
+/// answering; work of another folder than the one that this command is to work in; a token file that
+/// cannot be read.
+    attach_with(context, access, &Authenticators::default()).await
+}
+
+/// The same for a process that serves the public services on a TCP listener, too.
+///
+/// # Errors
+/// See [`attach`].
+pub async fn attach_with(
+    context: &Context,
+    access: Access,
+    authenticators: &Authenticators,
+) -> Result<Attached, CliError> {
 pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliError> {
     let store = context.config().store.path.clone();
     if let Some(server) = &context.config().client.server {
@@ -163,10 +177,14 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
             });
         }
         if access == Access::Read {
-            return read(store).await;
+            return read(store, authenticators).await;
         }
-        let workspace = workspace_for(context, access, &store).await?;
-        match Node::start(parts(context, access, &workspace)?).await {
+        let workspace = workspace_for(context, access, &store, authenticators).await?;
+        let parts = Parts {
+            authenticators: authenticators.clone(),
+            ..parts(context, access, &workspace)?
+        };
+        match Node::start(parts).await {
             Ok(node) => {
                 let path = [&path, &change_path][usize::from(access == Access::Change)];
                 return hold(node, store, path, access, &workspace);
@@ -245,7 +263,7 @@ async fn at_server(
     server: &Addresses,
     store: PathBuf,
 ) -> Result<Attached, CliError> {
-    let link = server.link();
+    let link = server.link(&Tokens::of(context)?);
     let began = Instant::now();
     let mut is_told = false;
     while let Err(error) = is_serving(&link).await {
@@ -274,8 +292,8 @@ or name others with --server",
     })
 }
 
-async fn read(store: PathBuf) -> Result<Attached, CliError> {
-    let server = node::read_only(&store).await;
+async fn read(store: PathBuf, authenticators: &Authenticators) -> Result<Attached, CliError> {
+    let server = node::read_only(&store, authenticators.public.clone()).await;
     let server = server.map_err(|error| start_error(&error, &store))?;
     Ok(Attached {
         link: server.link(),
@@ -292,6 +310,7 @@ async fn workspace_for(
     access: Access,
     store: &Path,
 ) -> Result<PathBuf, CliError> {
+    authenticators: &Authenticators,
     let configured = context.config().workspace.path.clone();
     let Some(noted) = workspace::elsewhere(context, store) else {
         return Ok(configured);
@@ -300,7 +319,7 @@ async fn workspace_for(
         return Ok(if noted.is_dir() { noted } else { configured });
     }
     // Before anything is claimed.
-    let server = match node::read_only(store).await {
+    let server = match node::read_only(store, authenticators.public.clone()).await {
         Ok(server) => server,
         // A note without its store; one that cannot be opened is told when it is.
         Err(StartError::ReadOnly(OpenError::Missing { .. })) => return Ok(configured),

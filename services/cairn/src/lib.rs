@@ -11,6 +11,7 @@
 //! | [`context`] | what every command has at hand |
 //! | [`error`] | what a command says when it fails; exit codes |
 //! | [`runtime`] | the threads of the process |
+//! | [`tokens`] | the bearer tokens of listeners: made, and found by the port |
 //! | [`ui`] | what people see |
 //! | [`workspace`] | which folder the work of a store belongs to |
 
@@ -25,6 +26,7 @@ mod fail;
 pub mod node;
 pub mod runtime;
 pub mod settings;
+pub mod tokens;
 pub mod ui;
 pub mod workspace;
 

@@ -1,8 +1,10 @@
 //! The services of a process: all five, joined by links without a socket, or some of them, with
 //! links to the others.
 
+mod parts;
 mod store;
 
+pub use parts::{Authenticators, Parts, StartError};
 pub use store::{DURABILITY, STORE, read_only};
 
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, Memory, Opened};
@@ -11,8 +13,7 @@ use cairn_orchestrator::Links;
 use cairn_proto::DESCRIPTORS;
 use cairn_proto::memory::session_memory_service_server::SessionMemoryServiceServer;
 use cairn_rpc::{
-    Address, BuildError, DefaultNamespace, Exposure, Forward, Link, RemoteOptions, RpcError,
-    Server, ServerBuilder,
+    Address, Exposure, FindToken, Forward, Link, RemoteOptions, Server, ServerBuilder,
 };
 use cairn_tools::MemoryTime;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +64,8 @@ pub struct Placement {
     pub here: BTreeSet<Service>,
     /// The addresses of the others; only those that are needed count.
     pub elsewhere: BTreeMap<Service, Vec<Address>>,
+    /// The tokens of their listeners.
+    pub tokens: Option<Arc<dyn FindToken>>,
 }
 
 impl Placement {
@@ -71,6 +74,7 @@ impl Placement {
         Self {
             here: Service::ALL.into(),
             elsewhere: BTreeMap::new(),
+            tokens: None,
         }
     }
 
@@ -82,55 +86,10 @@ impl Placement {
     fn link(&self, service: Service, options: RemoteOptions) -> Link {
         let addresses = self.elsewhere.get(&service);
         let addresses = addresses.map(Vec::as_slice).unwrap_or_default();
+        let tokens = self.tokens.clone();
+        let options = RemoteOptions { tokens, ..options };
         Link::to_service(service.name(), addresses, options)
     }
-}
-
-/// What a node is made of, checked.
-#[allow(
-    missing_debug_implementations,
-    reason = "the environment may hold secrets"
-)]
-pub struct Parts {
-    /// Where sessions are stored, and how large they may get.
-    pub memory: MemoryConfig,
-    /// The store's clock. The orchestrator's name is added to the local owners.
-    pub memory_deps: MemoryDeps,
-    /// Files, limits, commands.
-    pub tools: cairn_tools::Config,
-    /// What configured commands are started with.
-    pub programs: cairn_tools::Programs,
-    /// Tools besides the file tools and the configured commands.
-    pub more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
-    /// The models.
-    pub models: Arc<ModelRegistry>,
-    /// Slots and retries.
-    pub executor: cairn_executor::Config,
-    /// Retries.
-    pub planner: cairn_planner::Config,
-    /// Leases and limits.
-    pub orchestrator: cairn_orchestrator::Config,
-}
-
-/// Why a node does not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The store cannot be opened: it is said there which of its parts.
-    #[error(transparent)]
-    Store(#[from] cairn_memory::BuildError),
-    /// The store cannot be read.
-    #[error("the store cannot be read")]
-    ReadOnly(#[from] cairn_memory::sqlite::OpenError),
-    /// The tools cannot be set up.
-    #[error("the tools cannot be set up")]
-    Tools(#[from] cairn_tools::BuildError),
-    /// The services do not fit together.
-    #[error("the services cannot be put together")]
-    Build(#[from] BuildError),
-    /// A service does not answer another.
-    #[error("a service does not answer")]
-    Rpc(#[from] RpcError),
 }
 
 /// The running services.
@@ -164,7 +123,7 @@ impl Node {
             // A store that is opened is made if there is none.
             cairn_tools::check(&parts.tools, &parts.more_tools)?;
         }
-        let mut built = Built::new(placement, parts.models);
+        let mut built = Built::new(placement, parts.models, parts.authenticators);
         let mut memory_deps = parts.memory_deps;
         if placement.has(Service::Orchestrator) && placement.has(Service::Tools) {
             memory_deps
@@ -249,13 +208,17 @@ struct Built<'a> {
 }
 
 impl<'a> Built<'a> {
-    fn new(placement: &'a Placement, models: Arc<ModelRegistry>) -> Self {
+    fn new(
+        placement: &'a Placement,
+        models: Arc<ModelRegistry>,
+        authenticators: Authenticators,
+    ) -> Self {
         Self {
             placement,
             models,
             links: BTreeMap::new(),
-            public: ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace))),
-            internal: ServerBuilder::new(Exposure::Internal),
+            public: ServerBuilder::new(Exposure::Public(authenticators.public)),
+            internal: ServerBuilder::new(Exposure::Services(authenticators.internal)),
             memory: None,
             known: None,
             tools: None,

@@ -31,7 +31,9 @@ mod on_linux {
     use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
     use cairn_proto::memory as pb;
     use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
-    use cairn_rpc::{Exposure, Link, Listener, Namespace, ServerBuilder, with_namespace};
+    use cairn_rpc::{
+        DefaultNamespace, Exposure, Link, Listener, Namespace, ServerBuilder, with_namespace,
+    };
     use cairn_testkit::RedisServer;
     use redis::aio::MultiplexedConnection;
     use std::sync::Arc;
@@ -107,7 +109,8 @@ mod on_linux {
                 store.create(creation(number)).await.unwrap();
             }
             let memory = Memory::over(store);
-            let builder = memory.register_internal(ServerBuilder::new(Exposure::Internal));
+            let open = Exposure::Services(Arc::new(DefaultNamespace));
+            let builder = memory.register_internal(ServerBuilder::new(open));
             let server = builder.build().await.unwrap();
             let listener = Listener::Tcp(tokio::net::TcpListener::from_std(socket).unwrap());
             let never = std::future::pending();

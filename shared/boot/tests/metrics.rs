@@ -4,7 +4,7 @@
 
 use cairn_boot::telemetry::MetricsServer;
 use cairn_rpc::metrics::{self, Kind, counter, gauge, histogram};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -136,26 +136,30 @@ fn what_is_no_question_is_refused() {
     assert!([400, 414, 431].contains(&status), "{status}");
 }
 
+/// Connections that ask nothing, or only begin to ask, keep nobody out: the oldest gives way.
 #[test]
-fn there_are_16_connections_at_a_time() {
+fn half_open_requests_keep_nobody_out() {
     let stand = Stand::start();
-    let mut idle: Vec<TcpStream> = (0..16).map(|_| stand.connect()).collect();
-    let mut one_more = stand.connect();
-    one_more
-        .write_all(b"GET /healthz HTTP/1.1\r\nhost: cairn\r\n\r\n")
-        .unwrap();
-    let moment = Some(Duration::from_millis(100));
-    one_more.set_read_timeout(moment).unwrap();
-    let error = one_more.read(&mut [0; 1]).unwrap_err();
-    assert!(
-        [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()),
-        "{error}"
+    let mut idle: Vec<TcpStream> = (0..40)
+        .map(|number| {
+            let mut stream = stand.connect();
+            if number % 2 == 0 {
+                stream.write_all(b"GET /metrics HTTP/1.1\r\n").unwrap();
+            }
+            stream
+        })
+        .collect();
+    assert_eq!(stand.ask("GET /healthz").2, "ok\n");
+    let text = stand.ask("GET /metrics").2;
+    // They did not wait for the time limit of the others.
+    let closed = line(
+        &text,
+        "cairn_connections_closed_total{why=\"address_limit\"}",
     );
-    idle.pop();
-    one_more
-        .set_read_timeout(Some(Duration::from_secs(4)))
-        .unwrap();
-    assert_eq!(answer(one_more).2, "ok\n");
+    let closed: u32 = closed.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(closed >= 32, "{closed}");
+    let first = idle[0].read(&mut [0; 1]);
+    assert!(matches!(first, Ok(0) | Err(_)), "{first:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use http::Uri;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
@@ -43,6 +44,18 @@ impl Address {
             Place::Unix(_) => None,
             Place::Http(uri) => uri.authority().map(|authority| authority.as_str()),
         }
+    }
+
+    /// The port, if the host is this machine by a loopback address or by the name `localhost`.
+    pub fn loopback_port(&self) -> Option<u16> {
+        let Place::Http(uri) = &self.0 else {
+            return None;
+        };
+        let host = uri.host()?;
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse();
+        let is_loopback = address.is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback());
+        let is_here = is_loopback || host.eq_ignore_ascii_case("localhost");
+        uri.port_u16().filter(|_| is_here)
     }
 }
 
@@ -114,6 +127,31 @@ mod tests {
         assert_eq!(socket, Address::unix("/run/a.sock"));
         let bound = Address::from(std::net::SocketAddr::from(([127, 0, 0, 1], 80)));
         assert_eq!(bound, "http://127.0.0.1:80".parse().unwrap());
+    }
+
+    #[test]
+    fn a_loopback_address_is_of_this_machine() {
+        let port = |text: &str| text.parse::<Address>().unwrap().loopback_port();
+        for here in [
+            "http://127.0.0.1:7",
+            "http://127.1.2.3:7",
+            "http://[::1]:7",
+            "http://[::ffff:127.0.0.1]:7",
+            "http://localhost:7",
+            "http://LocalHost:7",
+        ] {
+            assert_eq!(port(here), Some(7), "{here}");
+        }
+        for elsewhere in [
+            "http://10.0.0.1:7",
+            "http://[fd00::1]:7",
+            "http://0.0.0.0:7",
+            "http://localhost.example:7",
+            "http://memory:7",
+            "unix:/run/s",
+        ] {
+            assert_eq!(port(elsewhere), None, "{elsewhere}");
+        }
     }
 
     #[test]

@@ -1,17 +1,21 @@
-//! What is put around every service: identity, deadline, and a net for panics.
+//! What is put around every service: identity, deadline, the size of headers, and a net for panics.
 //!
 //! It sits on the service and not on the server, so that it holds on a local link as well.
 
 mod body;
 mod transport;
 
+pub(crate) use transport::{MAX_HEADER_LIST_BYTES, header_list_too_large};
+
 use crate::deadline::{Deadline, serving_time, timeout_of};
 use crate::error::{ErrorKind, RpcError};
-use crate::identity::{Identity, NAMESPACE_HEADER, from_header};
+use crate::identity::{Authenticate, Identity, NAMESPACE_HEADER, from_header};
 use crate::metrics::{self, counter};
-use crate::server::Exposure;
+use crate::server::{ConnectionInfo, Exposure, LocalCall, OpenCall, Peer};
 use crate::text::clip;
 use body::GuardedBody;
+use futures::future::{BoxFuture, FutureExt as _};
+use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Request, Response};
 use std::any::Any;
@@ -20,6 +24,7 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::body::Body;
@@ -54,65 +59,136 @@ impl<S: NamedService> NamedService for Guarded<S> {
     const NAME: &'static str = S::NAME;
 }
 
+impl<S> Guarded<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send + 'static,
+{
+    /// A call over a local link. Only an authenticator asks where a call comes from.
+    ///
+    /// Generated services are always ready: they are not asked.
+    pub(crate) fn call_locally(&self, mut request: Request<Body>) -> LocalCall {
+        if matches!(
+            self.exposure,
+            Some(Exposure::Public(_) | Exposure::Services(_))
+        ) {
+            request.extensions_mut().insert(Peer::Local);
+        }
+        self.begin(request, None).boxed()
+    }
+
+    fn begin(&self, request: Request<Body>, open: Option<OpenCall>) -> GuardedFuture<S> {
+        let path = Method(request.uri().path_and_query().cloned());
+        let timeout = timeout_of(request.headers());
+        let sleep = timeout
+            .and_then(|timeout| Instant::now().checked_add(serving_time(timeout)))
+            .map(|end| Box::pin(sleep_until(end)));
+        let decided = transport::check_headers(&request)
+            .and_then(|()| decide(self.exposure.as_ref(), with_deadline(request, timeout)));
+        let state = match decided {
+            Ok(Decision::Admitted(request)) => State::of_call(self.inner.clone(), request, &path),
+            Ok(Decision::Later(decision)) => State::Deciding {
+                decision,
+                service: self.inner.clone(),
+            },
+            Err(error) => State::Refused {
+                status: Some(error.into()),
+            },
+        };
+        GuardedFuture {
+            state,
+            sleep,
+            path,
+            open,
+        }
+    }
+}
+
+/// A call over a socket.
 impl<S> Service<Request<Body>> for Guarded<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send + 'static,
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = GuardedFuture<S::Future>;
+    type Future = GuardedFuture<S>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let path = Method(request.uri().path_and_query().cloned());
-        let timeout = timeout_of(request.headers());
-        let request = match identified(self.exposure.as_ref(), request) {
-            Ok(request) => request,
-            Err(error) => return GuardedFuture::refused(path, error),
-        };
-        let request = with_deadline(request, timeout);
-        let sleep = timeout
-            .and_then(|timeout| Instant::now().checked_add(serving_time(timeout)))
-            .map(|end| Box::pin(sleep_until(end)));
-        match catch_unwind(AssertUnwindSafe(|| self.inner.call(request))) {
-            Ok(inner) => GuardedFuture {
-                state: State::Running { inner },
-                sleep,
-                path,
-            },
-            Err(panic) => GuardedFuture {
-                state: State::Refused {
-                    status: Some(panicked(&path, &*panic)),
-                },
-                sleep: None,
-                path,
-            },
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let extensions = request.extensions_mut();
+        let connection = extensions.remove::<ConnectionInfo>();
+        let open = connection.map(|connection| {
+            extensions.insert(connection.peer);
+            connection.calls.open()
+        });
+        self.begin(request, open)
+    }
+}
+
+/// Whether a call is admitted, with the caller's identity as an extension of the request.
+enum Decision {
+    Admitted(Request<Body>),
+    Later(BoxFuture<'static, Result<Request<Body>, RpcError>>),
+}
+
+/// Leaves nothing of what the caller may have put in the place of an identity.
+fn decide(exposure: Option<&Exposure>, mut request: Request<Body>) -> Result<Decision, RpcError> {
+    request.extensions_mut().remove::<Identity>();
+    match exposure {
+        None => Ok(Decision::Admitted(request)),
+        Some(Exposure::Internal) if is_over_tcp(&request) => Err(RpcError::new(
+            ErrorKind::Unauthenticated,
+            "this listener has no authenticator, so it admits no calls over TCP",
+        )
+        .reason("NO_AUTHENTICATOR")),
+        Some(Exposure::Internal) => namespaced(request).map(Decision::Admitted),
+        Some(Exposure::Public(authenticator)) => {
+            request.headers_mut().remove(NAMESPACE_HEADER);
+            let decision = authenticated(Arc::clone(authenticator), request);
+            let decision = decision.map(|admitted| {
+                let (identity, mut request) = admitted?;
+                request.extensions_mut().insert(identity);
+                Ok(request)
+            });
+            Ok(Decision::Later(decision.boxed()))
+        }
+        Some(Exposure::Services(authenticator)) => {
+            let decision = authenticated(Arc::clone(authenticator), request);
+            // The process is admitted. For whom it calls is in the header.
+            let decision = decision.map(|admitted| namespaced(admitted?.1));
+            Ok(Decision::Later(decision.boxed()))
         }
     }
 }
 
-/// The request with the caller's identity as an extension, and with nothing left of what the
-/// caller may have put in its place.
-fn identified(
-    exposure: Option<&Exposure>,
-    mut request: Request<Body>,
-) -> Result<Request<Body>, RpcError> {
-    request.extensions_mut().remove::<Identity>();
-    let identity = match exposure {
-        None => None,
-        Some(Exposure::Internal) => from_header(request.headers())?,
-        Some(Exposure::Public(authenticate)) => {
-            request.headers_mut().remove(NAMESPACE_HEADER);
-            let (parts, body) = request.into_parts();
-            let identity = authenticate.authenticate(&parts)?;
-            request = Request::from_parts(parts, body);
-            Some(identity)
-        }
-    };
-    if let Some(identity) = identity {
+fn is_over_tcp(request: &Request<Body>) -> bool {
+    matches!(request.extensions().get(), Some(Peer::Tcp(_)))
+}
+
+/// Asks the authenticator, and takes the credential out of the request: it is for nobody else.
+async fn authenticated(
+    authenticator: Arc<dyn Authenticate>,
+    request: Request<Body>,
+) -> Result<(Identity, Request<Body>), RpcError> {
+    let (mut parts, body) = request.into_parts();
+    let identity = authenticator.authenticate(&parts).await?;
+    parts.headers.remove(AUTHORIZATION);
+    Ok((identity, Request::from_parts(parts, body)))
+}
+
+/// The request of a service of Cairn, with the identity in its header, if there is one.
+fn namespaced(mut request: Request<Body>) -> Result<Request<Body>, RpcError> {
+    if let Some(identity) = from_header(request.headers())? {
         request.extensions_mut().insert(identity);
     }
     Ok(request)
@@ -131,37 +207,42 @@ fn with_deadline(
 
 pin_project_lite::pin_project! {
     /// The call of a guarded service.
-    pub(crate) struct GuardedFuture<F> {
+    pub(crate) struct GuardedFuture<S: Service<Request<Body>>> {
         #[pin]
-        state: State<F>,
+        state: State<S>,
         sleep: Option<Pin<Box<Sleep>>>,
         path: Method,
+        // Counts as a call of its connection until the answer has ended.
+        open: Option<OpenCall>,
     }
 }
 
 pin_project_lite::pin_project! {
     #[project = StateProjection]
-    enum State<F> {
-        Running { #[pin] inner: F },
+    enum State<S: Service<Request<Body>>> {
+        Deciding {
+            decision: BoxFuture<'static, Result<Request<Body>, RpcError>>,
+            service: S,
+        },
+        Running { #[pin] inner: S::Future },
         Refused { status: Option<Status> },
     }
 }
 
-impl<F> GuardedFuture<F> {
-    fn refused(path: Method, error: RpcError) -> Self {
-        Self {
-            state: State::Refused {
-                status: Some(error.into()),
+impl<S: Service<Request<Body>>> State<S> {
+    fn of_call(mut service: S, request: Request<Body>, path: &Method) -> Self {
+        match catch_unwind(AssertUnwindSafe(|| service.call(request))) {
+            Ok(inner) => Self::Running { inner },
+            Err(panic) => Self::Refused {
+                status: Some(panicked(path, &*panic)),
             },
-            sleep: None,
-            path,
         }
     }
 }
 
-impl<F> Future for GuardedFuture<F>
+impl<S> Future for GuardedFuture<S>
 where
-    F: Future<Output = Result<Response<Body>, Infallible>>,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
 {
     type Output = Result<Response<Body>, Infallible>;
 
@@ -173,35 +254,71 @@ where
     }
 }
 
-impl<F> GuardedFuture<F>
+impl<S> GuardedFuture<S>
 where
-    F: Future<Output = Result<Response<Body>, Infallible>>,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
 {
     fn poll_answer(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response<Body>> {
-        let this = self.project();
-        let inner = match this.state.project() {
-            StateProjection::Running { inner } => inner,
+        let mut this = self.project();
+        loop {
+            let polled = catch_unwind(AssertUnwindSafe(|| this.state.as_mut().poll(cx)));
+            let status = match polled {
+                Err(panic) => panicked(this.path, &*panic),
+                Ok(Poll::Ready(Step::Call(service, request))) => {
+                    let call = State::of_call(service, request, this.path);
+                    this.state.set(call);
+                    continue;
+                }
+                Ok(Poll::Ready(Step::Refuse(status))) => status,
+                Ok(Poll::Ready(Step::Answer(response))) => {
+                    if let Some(status) = transport::in_own_words(response.headers()) {
+                        return Poll::Ready(status.into_http());
+                    }
+                    let (path, sleep) = (this.path.clone(), this.sleep.take());
+                    let open = this.open.take();
+                    let guarded = |body| Body::new(GuardedBody::new(body, sleep, path, open));
+                    return Poll::Ready(response.map(guarded));
+                }
+                Ok(Poll::Pending) => {
+                    match this.sleep.as_mut().map(|sleep| sleep.as_mut().poll(cx)) {
+                        Some(Poll::Ready(())) => late(),
+                        _ => return Poll::Pending,
+                    }
+                }
+            };
+            return Poll::Ready(status.into_http());
+        }
+    }
+}
+
+/// What a call does next.
+enum Step<S> {
+    Call(S, Request<Body>),
+    Answer(Response<Body>),
+    Refuse(Status),
+}
+
+impl<S> State<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
+{
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Step<S>> {
+        match self.project() {
+            StateProjection::Deciding { decision, service } => {
+                decision.as_mut().poll(cx).map(|decided| match decided {
+                    Ok(request) => Step::Call(service.clone(), request),
+                    Err(error) => Step::Refuse(error.into()),
+                })
+            }
+            StateProjection::Running { inner } => inner.poll(cx).map(|answer| match answer {
+                Ok(response) => Step::Answer(response),
+                Err(never) => match never {},
+            }),
             StateProjection::Refused { status } => {
                 let status = status.take().unwrap_or_else(|| Status::internal(""));
-                return Poll::Ready(status.into_http());
+                Poll::Ready(Step::Refuse(status))
             }
-        };
-        let status = match catch_unwind(AssertUnwindSafe(|| inner.poll(cx))) {
-            Err(panic) => panicked(this.path, &*panic),
-            Ok(Poll::Ready(Ok(response))) => {
-                if let Some(status) = transport::in_own_words(response.headers()) {
-                    return Poll::Ready(status.into_http());
-                }
-                let (path, sleep) = (this.path.clone(), this.sleep.take());
-                let response = response.map(|body| Body::new(GuardedBody::new(body, sleep, path)));
-                return Poll::Ready(response);
-            }
-            Ok(Poll::Pending) => match this.sleep.as_mut().map(|sleep| sleep.as_mut().poll(cx)) {
-                Some(Poll::Ready(())) => late(),
-                _ => return Poll::Pending,
-            },
-        };
-        Poll::Ready(status.into_http())
+        }
     }
 }
 
@@ -215,8 +332,7 @@ fn count_error(headers: &HeaderMap) {
     }
 }
 
-/// The method that was called, for logs: shared with the request, and written out only if somebody
-/// is to read it.
+/// The method that was called, for logs: shared with the request, and formatted only for a log line.
 #[derive(Debug, Clone)]
 struct Method(Option<PathAndQuery>);
 

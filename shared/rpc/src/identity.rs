@@ -1,12 +1,13 @@
 //! Who calls, and in which namespace.
 //!
 //! The server sets the caller's [`Identity`] on each request; no message carries a namespace. On
-//! a public listener it comes from [`Authenticate`], and a `cairn-namespace` header from outside
-//! is thrown away. On an internal listener or link the header carries the namespace from service
-//! to service; a call that needs one and has none is refused.
+//! a public listener it comes from [`Authenticate`], and a client's `cairn-namespace` header is
+//! removed. On an internal listener [`Authenticate`] admits the process, and the header carries the
+//! namespace from service to service. A call that needs a namespace and has none is refused.
 
 use crate::error::{ErrorKind, RpcError};
 use crate::id::{ID_RULE, check_id};
+use async_trait::async_trait;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -74,26 +75,32 @@ impl Identity {
     }
 }
 
-/// Tells who calls on a public listener.
+/// Decides who calls: the one place where a credential is checked.
 ///
-/// It is asked once for each call, before anything of the message is read, and must not block:
-/// what has to be fetched (keys, revocations) is fetched in the background. An error ends the
-/// call; Unauthenticated and PermissionDenied are the kinds to use.
+/// The server asks it once for each call, before a handler reads anything of the message, and the
+/// call's deadline includes the wait. An error ends the call; Unauthenticated and PermissionDenied
+/// are the kinds to use. The server removes the `authorization` header afterwards, so no handler and
+/// no other process sees the credential.
+#[async_trait]
 pub trait Authenticate: Send + Sync + 'static {
-    /// The identity behind a request's headers and extensions. Of the extensions, the transport
-    /// sets [`Peer`](crate::Peer). The namespace header has been removed already.
+    /// The identity behind a request's headers and extensions. Of the extensions, the server sets
+    /// [`Peer`](crate::Peer). Clients cannot set the namespace header: it has been removed.
+    ///
+    /// On a listener for Cairn's services the answer only admits the process. The namespace that
+    /// it calls for travels in [`NAMESPACE_HEADER`].
     ///
     /// # Errors
-    /// Whatever keeps the caller out.
-    fn authenticate(&self, request: &http::request::Parts) -> Result<Identity, RpcError>;
+    /// The reason why the caller is refused.
+    async fn authenticate(&self, request: &http::request::Parts) -> Result<Identity, RpcError>;
 }
 
-/// Everybody is in the namespace `default`: for listeners that only the machine's user reaches.
+/// Admits every caller, and puts it in the namespace `default`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DefaultNamespace;
 
+#[async_trait]
 impl Authenticate for DefaultNamespace {
-    fn authenticate(&self, _request: &http::request::Parts) -> Result<Identity, RpcError> {
+    async fn authenticate(&self, _request: &http::request::Parts) -> Result<Identity, RpcError> {
         Ok(Identity::default())
     }
 }

@@ -13,6 +13,7 @@
 //! | [`address`] | [`Address`]: where a link leads and where a listener waits |
 //! | [`server`] | [`ServerBuilder`], [`Server`], [`serve`]: health, reflection, limits |
 //! | [`mod@identity`] | [`Namespace`], [`Identity`], [`Authenticate`]: who calls |
+//! | [`token`] | [`Token`], [`RequireToken`]: the bearer token of a TCP listener |
 //! | [`id`] | checks of ids and texts from clients |
 //! | [`mod@deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
 //! | [`clock`] | [`Clock`], [`SystemClock`], [`ManualClock`], [`Monotonic`], [`BootClock`]: time as a parameter |
@@ -34,6 +35,7 @@ pub mod link;
 pub mod metrics;
 pub mod server;
 pub mod text;
+pub mod token;
 pub mod trace;
 
 pub use address::{Address, AddressError};
@@ -46,9 +48,10 @@ pub use id::{check_id, check_request_id, check_required_text, check_session_id, 
 pub use identity::{
     Authenticate, DefaultNamespace, Identity, NAMESPACE_HEADER, Namespace, identity, with_namespace,
 };
-pub use link::{Link, RemoteOptions};
+pub use link::{FindToken, Link, RemoteOptions};
 pub use server::{
     BuildError, Exposure, Health, Listener, MAX_MESSAGE_BYTES, Peer, ServeError, Server,
     ServerBuilder, serve,
 };
+pub use token::{RequireToken, TOKEN_RULE, Token, TokenError};
 pub use trace::{TRACE_HEADER, TraceParent};

@@ -5,9 +5,11 @@
 //! made again when it broke. The same client, the same errors and the same streams on both; a
 //! caller cannot tell them apart but by speed.
 
+mod bearer;
 mod pool;
 mod remote;
 
+pub use bearer::FindToken;
 pub use remote::RemoteOptions;
 
 use crate::address::Address;
@@ -16,14 +18,13 @@ use crate::server::{LocalCall, LocalServices};
 use futures::future::BoxFuture;
 use http::{Extensions, Request, Response};
 use pool::Pool;
-use remote::RemoteFuture;
+use remote::{Remote, RemoteFuture};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tonic::Status;
 use tonic::body::Body;
-use tonic::transport::Channel;
 use tower::Service;
 
 /// A way to a service: give it, or a clone of it, to a generated client. Cheap to clone.
@@ -42,7 +43,7 @@ pub struct Link {
 #[derive(Clone)]
 enum Transport {
     Local(LocalServices),
-    Remote(Channel),
+    Remote(Remote),
     Pool(Pool),
 }
 
@@ -64,15 +65,15 @@ impl Link {
     ///
     /// Must be called inside a tokio runtime.
     pub fn remote(address: &Address) -> Self {
-        Self::remote_with(address, RemoteOptions::default())
+        Self::remote_with(address, &RemoteOptions::default())
     }
 
     /// A link to a service elsewhere, with these options. Nothing is connected yet.
     ///
     /// Must be called inside a tokio runtime.
-    pub fn remote_with(address: &Address, options: RemoteOptions) -> Self {
+    pub fn remote_with(address: &Address, options: &RemoteOptions) -> Self {
         Self {
-            transport: Transport::Remote(remote::channel(address, options)),
+            transport: Transport::Remote(Remote::new(address, options)),
             deadlines: None,
         }
     }
@@ -130,7 +131,7 @@ impl Service<Request<Body>> for Link {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         match &mut self.transport {
             Transport::Local(_) | Transport::Pool(_) => Poll::Ready(Ok(())),
-            Transport::Remote(channel) => channel.poll_ready(cx).map_err(|e| remote::status(&e)),
+            Transport::Remote(remote) => remote.poll_ready(cx),
         }
     }
 
@@ -147,7 +148,7 @@ impl Service<Request<Body>> for Link {
                 *request.extensions_mut() = Extensions::new();
                 Inner::Local(services.call(request))
             }
-            Transport::Remote(channel) => Inner::Remote(RemoteFuture::new(channel.call(request))),
+            Transport::Remote(remote) => Inner::Remote(remote.call(request)),
             Transport::Pool(pool) => Inner::Pool(pool.call(request)),
         })
     }

@@ -61,7 +61,10 @@ pub const QUEUE_SESSIONS: &str = "cairn_queue_sessions";
 pub const SESSIONS_ENDED: &str = "cairn_sessions_ended_total";
 /// Clients that watch a session; a gauge.
 pub const WATCHERS: &str = "cairn_watchers";
-/// Errors that somebody was answered with, by `kind`.
+/// Connections that this process refused or closed, by `why`: `address_limit` (too many of one
+/// address), `idle` (no open call), `opening` (HTTP/2 did not begin in time).
+pub const CONNECTIONS_CLOSED: &str = "cairn_connections_closed_total";
+/// Errors that callers were answered with, by `kind`.
 pub const ERRORS: &str = "cairn_errors_total";
 
 /// Names of one kind that labels tell apart; all further ones are [`OTHER`].

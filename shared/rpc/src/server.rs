@@ -4,11 +4,16 @@
 //! was registered. The result is used through a [`Link`], or served on any number of listeners
 //! that the caller has bound.
 
+mod addresses;
+mod calls;
 mod connection;
 mod health;
 mod listener;
 mod local;
+mod reflection;
 
+pub(crate) use calls::OpenCall;
+pub(crate) use connection::ConnectionInfo;
 pub use connection::Peer;
 pub use health::Health;
 pub use listener::{Listener, ServeError, serve};
@@ -44,10 +49,13 @@ const MAX_INTERNAL_STREAMS: u32 = 64 * 1024;
 /// Who reaches the registered services, and so where the caller's identity comes from.
 #[derive(Clone)]
 pub enum Exposure {
-    /// Clients from outside: [`Authenticate`] says who they are, and a namespace header of theirs
-    /// is thrown away.
+    /// Clients: the authenticator names the caller, and a namespace header of a client is removed.
     Public(Arc<dyn Authenticate>),
-    /// Cairn's own services: the namespace header says for whom they call.
+    /// Cairn's own services in other processes: the authenticator admits the process, and the
+    /// namespace header says for whom it calls.
+    Services(Arc<dyn Authenticate>),
+    /// The same without an authenticator, for local links and Unix sockets. Calls over TCP are
+    /// refused, so that a forgotten authenticator opens nothing.
     Internal,
 }
 
@@ -55,6 +63,7 @@ impl fmt::Debug for Exposure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Public(_) => "Public",
+            Self::Services(_) => "Services",
             Self::Internal => "Internal",
         })
     }
@@ -147,12 +156,12 @@ impl ServerBuilder {
             return Err(BuildError::RegisteredTwice(name));
         }
         let (health, health_service) = Health::new(&self.names).await;
-        let v1 = self
-            .reflection("grpc.reflection.v1.ServerReflection")
-            .build_v1();
-        let v1alpha = self
-            .reflection("grpc.reflection.v1alpha.ServerReflection")
-            .build_v1alpha();
+        let reflection =
+            |own_name| reflection::builder(own_name, &self.names, &self.descriptor_sets);
+        let v1 = reflection("grpc.reflection.v1.ServerReflection")
+            .and_then(tonic_reflection::server::Builder::build_v1);
+        let v1alpha = reflection("grpc.reflection.v1alpha.ServerReflection")
+            .and_then(tonic_reflection::server::Builder::build_v1alpha);
         let (v1, v1alpha) = (
             v1.map_err(BuildError::Descriptors)?,
             v1alpha.map_err(BuildError::Descriptors)?,
@@ -163,27 +172,12 @@ impl ServerBuilder {
         Ok(Server {
             max_streams: match self.exposure {
                 Exposure::Public(_) => MAX_PUBLIC_STREAMS,
-                Exposure::Internal => MAX_INTERNAL_STREAMS,
+                Exposure::Services(_) | Exposure::Internal => MAX_INTERNAL_STREAMS,
             },
             routes: self.routes.prepare(),
             local: self.local,
             health,
         })
-    }
-
-    /// Reflection over the registered services alone, even where a descriptor set has more.
-    fn reflection(&self, own_name: &str) -> tonic_reflection::server::Builder<'static> {
-        let mut builder = tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            .with_service_name("grpc.health.v1.Health")
-            .with_service_name(own_name);
-        for set in &self.descriptor_sets {
-            builder = builder.register_encoded_file_descriptor_set(set);
-        }
-        for name in &self.names {
-            builder = builder.with_service_name(*name);
-        }
-        builder
     }
 }
 

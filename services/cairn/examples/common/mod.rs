@@ -4,7 +4,7 @@
 #![allow(unreachable_pub, reason = "a module of each example, not of a library")]
 
 use anyhow::{Context as _, Result};
-use cairn::node::{Node, Parts};
+use cairn::node::{Authenticators, Node, Parts};
 use cairn_model::{Model, ModelRegistry, Recorded};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
@@ -45,6 +45,7 @@ pub fn parts(folder: &Path, model: Arc<dyn Model>, tools: Vec<Arc<dyn Tool>>) ->
         executor: cairn_executor::Config::default(),
         planner: cairn_planner::Config::default(),
         orchestrator: cairn_orchestrator::Config::default(),
+        authenticators: Authenticators::default(),
     })
 }
 

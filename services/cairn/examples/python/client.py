@@ -1,6 +1,7 @@
 """A connection to Cairn that outlives its server.
 
-Two rules make a client that does not notice when the server is killed and started again:
+Each call carries the server's token. Two rules make a client that does not notice when the server is
+killed and started again:
 
 * Every call that changes something carries a `request_id`, made once. Whoever gets no answer
   repeats the call with the same id, and gets the answer to the first.
@@ -21,6 +22,7 @@ from cairn.orchestrator.v1 import orchestrator_pb2 as pb
 from cairn.orchestrator.v1 import orchestrator_pb2_grpc
 
 from errors import CairnError
+from tokens import find_token
 
 Response = TypeVar("Response")
 
@@ -77,6 +79,7 @@ class Client:
     def __init__(self, address: str, patience: float) -> None:
         # `cairn serve` prints its address as a URL; a channel wants host and port.
         target = address.removeprefix("http://").rstrip("/")
+        self._target = target
         self._channel = grpc.insecure_channel(target, options=_CHANNEL_OPTIONS)
         self._patience = patience
         self.orchestrator = orchestrator_pb2_grpc.OrchestratorServiceStub(self._channel)
@@ -93,6 +96,15 @@ class Client:
         """A fresh portion of it."""
         return Patience(self._patience)
 
+    def metadata(self) -> list[tuple[str, str]]:
+        """What each call carries. A server that starts later than this program makes its token then."""
+        token = find_token(self._target)
+        return [("authorization", f"Bearer {token}")] if token else []
+
+    def has_new_token(self, error: CairnError, sent: list[tuple[str, str]]) -> bool:
+        """Whether a call was refused for want of a token that is there by now."""
+        return error.code is grpc.StatusCode.UNAUTHENTICATED and self.metadata() != sent
+
     def call(self, method: Callable[..., Response], request: Any) -> Response:
         """The answer to a request, repeated until there is one or patience ends.
 
@@ -104,10 +116,11 @@ class Client:
             try:
                 # wait_for_ready: with no server there, wait for one instead of failing at once.
                 deadline = min(DEADLINE, patience.left())
-                return method(request, timeout=deadline, wait_for_ready=True)
+                sent = self.metadata()
+                return method(request, timeout=deadline, wait_for_ready=True, metadata=sent)
             except grpc.RpcError as rpc_error:
                 error = CairnError(rpc_error)
-            if not error.may_be_repeated:
+            if not error.may_be_repeated and not self.has_new_token(error, sent):
                 raise error
             patience.wait(error)
             self.repeats += 1
@@ -146,7 +159,7 @@ class Watch:
     def _one_stream(self, deadline: float) -> Iterator[tuple[int, event_pb2.Event]]:
         request = pb.WatchSessionRequest(session=self._session, after_seq=self.cursor)
         stream = self._client.orchestrator.WatchSession(
-            request, timeout=deadline, wait_for_ready=True
+            request, timeout=deadline, wait_for_ready=True, metadata=self._client.metadata()
         )
         came = 0
         try:

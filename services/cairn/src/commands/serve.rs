@@ -1,14 +1,16 @@
 //! `cairn serve`: services of this process, for other programs: all five, or some of them.
 
+mod admission;
 mod metrics;
 mod some;
 
 use super::Flag;
-use crate::attach::{Access, Attached, attach};
+use crate::attach::{Access, Attached, attach_with};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::Service;
 use crate::ui::out;
+use admission::Admission;
 use cairn_boot::Origin;
 use cairn_rpc::Listener;
 use metrics::Metrics;
@@ -45,10 +47,15 @@ pub struct Args {
     /// Refuse a store on Redis whose settings do not keep what was answered
     #[arg(long)]
     pub(super) require_durable: bool,
-    /// Allow an address that other machines reach. There is no TLS and no login: whoever reaches
-    /// the port may start runs, read every session and have every allowed tool called
+    /// Allow an address that other machines reach. There is no TLS: calls, and the token that they
+    /// carry, can be read on their way, so use a network of your own machines only
     #[arg(long)]
     allow_remote: bool,
+    /// Admit clients without a token on the public listener: every client that reaches it may start
+    /// runs, read every session and have every allowed tool called. Cairn's own services still need
+    /// a token on the internal listener
+    #[arg(long)]
+    allow_anonymous: bool,
     /// A collector that traces are sent to, as OTLP over gRPC, such as http://127.0.0.1:4317
     /// [default: none; environment: OTEL_EXPORTER_OTLP_ENDPOINT]
     #[arg(long, value_name = "URL")]
@@ -141,8 +148,12 @@ Examples:
   cairn serve --otlp http://127.0.0.1:4317    traces go to a collector on this machine
   grpcurl -plaintext 127.0.0.1:7878 list
 
-Health and reflection are on. Unfinished sessions go on by themselves. Commands such as cairn watch
-work beside it: with all services here through the socket next to the store, else with --server.
+Calls over TCP need a token, except health and reflection. Commands of the same user on this machine
+find it by themselves; the server's first lines say where it is. For services on several machines, set
+CAIRN_TOKEN or serve.token_file to one token on all of them.
+
+The server continues unfinished sessions by itself. Commands such as cairn watch work beside it: with
+all services here through the socket next to the store, else with --server.
 Ctrl-C stops gracefully, a second one at once.";
 
 /// Serves until it is told to stop.
@@ -159,7 +170,8 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let listener = bind(address, "--listen").await?;
     let address = listener.local_addr()?;
     let metrics = metrics::serve(None, args.allow_remote, context).await?;
-    let attached = attach(context, Access::Hold).await?;
+    let admission = Admission::of(context, Some(&listener), None, args.allow_anonymous)?;
+    let attached = attach_with(context, Access::Hold, &admission.authenticators).await?;
     let Some(server) = attached.public().cloned() else {
         let store = attached.store.display();
         return Err(
@@ -167,7 +179,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
                 .hint("end it first, or use another store with --store"),
         );
     };
-    announce(context, address, metrics.as_ref(), &attached)?;
+    announce(context, address, &admission, metrics.as_ref(), &attached)?;
     let stop = context.stop.clone().cancelled_owned();
     let grace = context.config().serve.grace;
     let listener = Listener::from(listener);
@@ -189,7 +201,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whoever reaches a port may do everything, so it is not opened to others by accident.
+/// What a port sends and takes is not encrypted, so it is not opened to others by accident.
 fn check(
     setting: &str,
     address: SocketAddr,
@@ -204,9 +216,9 @@ fn check(
         origin => format!("{origin}: "),
     };
     Err(CliError::usage(format!(
-        "{origin}{address} can be reached by other machines, and there is no TLS and no login"
+        "{origin}{address} can be reached by other machines, and there is no TLS"
     ))
-    .hint("listen on 127.0.0.1, or say that this is what you want with --allow-remote"))
+    .hint("listen on 127.0.0.1, or accept that with --allow-remote"))
 }
 
 async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, CliError> {
@@ -219,6 +231,7 @@ async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, CliError> 
 fn announce(
     context: &Context,
     address: SocketAddr,
+    admission: &Admission,
     metrics: Option<&Metrics>,
     attached: &Attached,
 ) -> Result<(), CliError> {
@@ -233,9 +246,11 @@ fn announce(
         if let Some(metrics) = metrics {
             line["metrics"] = metrics.url().into();
         }
+        line["token_file"] = admission.token_file().into();
         return out::json(&line);
     }
     out::line(&format!("listening on http://{address} and unix:{socket}"))?;
+    admission.announce()?;
     if let Some(metrics) = metrics {
         out::line(&format!("metrics on {}", metrics.url()))?;
     }

@@ -6,7 +6,7 @@ use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_memory::{BuildError as StoreError, Config, Deps, Memory, Opened};
 use cairn_proto::DESCRIPTORS;
 use cairn_rpc::metrics::{self, gauge};
-use cairn_rpc::{DefaultNamespace, ErrorKind, Exposure, Health, RpcError, Server, ServerBuilder};
+use cairn_rpc::{Authenticate, ErrorKind, Exposure, Health, RpcError, Server, ServerBuilder};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,18 +140,20 @@ fn is_news(told: &mut String, error: &impl ToString) -> bool {
     is_news
 }
 
-/// The public services over a store that somebody else holds, or nobody: for reading only.
+/// The public services over a store that another process holds, or none: for reading only.
 ///
 /// # Errors
 /// See [`StartError`].
-pub async fn read_only(path: &Path) -> Result<Server, StartError> {
+pub async fn read_only(
+    path: &Path,
+    authenticator: Arc<dyn Authenticate>,
+) -> Result<Server, StartError> {
     let store = SqliteStore::open_readonly(path, SqliteOptions::default())?;
     let memory = Memory::over(Arc::new(store));
     let internal = memory.register_internal(ServerBuilder::new(Exposure::Internal));
     let memory_link = internal.build().await?.link();
     let service = cairn_orchestrator::build_reader(&memory_link).await?;
-    let public = ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace)))
-        .register(service, DESCRIPTORS);
+    let public = ServerBuilder::new(Exposure::Public(authenticator)).register(service, DESCRIPTORS);
     Ok(memory.register_public(public).build().await?)
 }
 

@@ -124,7 +124,7 @@ fn libraries_of_the_transport_are_quiet_unless_they_are_named() {
             .with(layer(LogFormat::Text, move || writer.clone()));
         tracing::subscriber::with_default(subscriber, || {
             tracing::debug!(target: "h2::codec::framed_write", "frame");
-            tracing::debug!(target: "hyper_util::client", "connection");
+            tracing::debug!(target: "hyper_util::rt", "connection");
             tracing::trace!(target: "tower::buffer::worker", "worker");
             tracing::warn!(target: "rustls::client", "handshake");
             tracing::debug!(target: "cairn_rpc", "ours");

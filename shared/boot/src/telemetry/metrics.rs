@@ -1,7 +1,7 @@
 //! The table of all metrics: what each means, its labels, its buckets.
 
 use cairn_rpc::metrics::{
-    CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, COST_USD, ERRORS, LEASES_LOST,
+    CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, CONNECTIONS_CLOSED, COST_USD, ERRORS, LEASES_LOST,
     LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_ENDED, SESSIONS_OWNED,
     SESSIONS_SET_ASIDE, STEPS, STORE_WRITABLE, TOKENS, TOOL_TURNS, WATCHERS,
 };
@@ -130,6 +130,11 @@ pub const METRICS: &[Metric] = &[
         "Sessions that were ended because their time was over, and tries that failed.",
     ),
     gauge(WATCHERS, "Clients that watch a session."),
+    counter(
+        CONNECTIONS_CLOSED,
+        &["why"],
+        "Connections that this process refused or closed, by why.",
+    ),
     counter(
         ERRORS,
         &["kind"],

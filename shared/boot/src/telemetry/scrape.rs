@@ -1,23 +1,29 @@
-//! The metrics over HTTP, for Prometheus and for whoever looks.
+//! The metrics over HTTP, for Prometheus and for people.
 
 mod connection;
 
 use super::metrics::{METRICS, MetricKind};
-use metrics::{KeyName, Recorder as _};
+use cairn_rpc::metrics::CONNECTIONS_CLOSED;
+use metrics::{KeyName, Recorder as _, counter};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Connections at a time; further ones wait to be accepted.
-const MAX_CONNECTIONS: usize = 16;
+/// Connections at a time.
+const MAX_CONNECTIONS: usize = 64;
+/// Connections of one address at a time.
+const MAX_OF_ADDRESS: usize = 8;
 /// Times are put into their buckets this often; until then each takes eight bytes.
 const UPKEEP: Duration = Duration::from_secs(5);
+/// A line in the log about too many connections is for this long.
+const LOG_EVERY: Duration = Duration::from_secs(60);
 /// Pause after a failed accept, so that a full table of files is not met with a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -48,39 +54,84 @@ impl MetricsServer {
         self.listener.local_addr()
     }
 
-    /// Answers `GET /metrics` and `GET /healthz` until it is told to stop; what it is answering then
-    /// is cut.
+    /// Answers `GET /metrics` and `GET /healthz` until `stop`; answers on their way are cut then.
+    ///
+    /// Each connection is for one short answer. So where there are too many, the oldest gives way,
+    /// and connections that ask nothing keep nobody out.
     pub async fn serve(self, stop: CancellationToken) {
         let Self { listener, metrics } = self;
-        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut upkeep = tokio::time::interval(UPKEEP);
-        let mut connections = JoinSet::new();
+        let mut connections = Connections::default();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 _ = upkeep.tick() => metrics.0.run_upkeep(),
-                _ = connections.join_next(), if !connections.is_empty() => {}
-                accepted = accept(&listener, &slots) => {
-                    connections.spawn(connection::answer(accepted, metrics.clone()));
+                () = connections.ended() => {}
+                (stream, peer) = accept(&listener) => {
+                    connections.make_room(peer.ip().to_canonical());
+                    let answering = connection::answer(stream, metrics.clone());
+                    connections.add(peer.ip().to_canonical(), answering);
                 }
             }
         }
     }
 }
 
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> connection::Accepted {
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
-        let accepted = async {
-            let slot = Arc::clone(slots).acquire_owned().await;
-            let slot = slot.map_err(io::Error::other)?;
-            Ok::<_, io::Error>((listener.accept().await?, slot))
-        };
-        match accepted.await {
-            Ok(((stream, _), slot)) => return connection::Accepted { stream, slot },
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
             Err(error) => {
                 tracing::warn!(%error, "could not accept a connection for metrics");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
+        }
+    }
+}
+
+/// The open connections.
+#[derive(Default)]
+struct Connections {
+    tasks: JoinSet<()>,
+    /// The oldest first. Those that have ended are taken out when there is another.
+    open: VecDeque<(IpAddr, AbortHandle)>,
+    logged: Option<Instant>,
+}
+
+impl Connections {
+    /// Waits for the end of one.
+    async fn ended(&mut self) {
+        match self.tasks.is_empty() {
+            true => std::future::pending().await,
+            // A connection that was cut is over, too.
+            false => drop(self.tasks.join_next().await),
+        }
+    }
+
+    fn add(&mut self, peer: IpAddr, answering: impl Future<Output = ()> + Send + 'static) {
+        self.open.push_back((peer, self.tasks.spawn(answering)));
+    }
+
+    /// Cuts the oldest connection of an address that has as many as it may have, or the oldest of all.
+    fn make_room(&mut self, peer: IpAddr) {
+        self.open.retain(|(_, task)| !task.is_finished());
+        let of_peer = |(address, _): &(IpAddr, AbortHandle)| *address == peer;
+        let is_peer_full = self.open.iter().filter(|one| of_peer(one)).count() >= MAX_OF_ADDRESS;
+        let oldest = match is_peer_full {
+            true => self.open.iter().position(of_peer),
+            false => (self.open.len() >= MAX_CONNECTIONS).then_some(0),
+        };
+        let Some((peer, task)) = oldest.and_then(|at| self.open.remove(at)) else {
+            return;
+        };
+        task.abort();
+        counter!(CONNECTIONS_CLOSED, "why" => "address_limit").increment(1);
+        if self
+            .logged
+            .is_none_or(|logged| logged.elapsed() >= LOG_EVERY)
+        {
+            self.logged = Some(Instant::now());
+            tracing::warn!(%peer, "too many connections for metrics: the oldest is closed");
         }
     }
 }

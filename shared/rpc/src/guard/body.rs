@@ -1,6 +1,6 @@
 //! The response's body under guard: it ends with a status, whatever happens inside.
 
-use super::{Method, late, panicked};
+use super::{Method, OpenCall, late, panicked};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -17,19 +17,32 @@ pub(super) struct GuardedBody {
     inner: Option<Body>,
     sleep: Option<Pin<Box<Sleep>>>,
     path: Method,
+    /// Gone with the inner body: the connection counts the call as open until then.
+    open: Option<OpenCall>,
 }
 
 impl GuardedBody {
-    pub(super) fn new(inner: Body, sleep: Option<Pin<Box<Sleep>>>, path: Method) -> Self {
+    pub(super) fn new(
+        inner: Body,
+        sleep: Option<Pin<Box<Sleep>>>,
+        path: Method,
+        open: Option<OpenCall>,
+    ) -> Self {
         Self {
             inner: Some(inner),
             sleep,
             path,
+            open,
         }
     }
 
-    fn end_with(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    fn end(&mut self) {
         self.inner = None;
+        self.open = None;
+    }
+
+    fn end_with(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.end();
         let mut trailers = HeaderMap::with_capacity(3);
         match status.add_header(&mut trailers) {
             Ok(()) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
@@ -63,7 +76,7 @@ impl HttpBody for GuardedBody {
                 // A connection drops the body at its end; over a local link the caller may hold
                 // it much longer, and what the handler has in it must not wait for that.
                 if !matches!(&frame, Some(Ok(frame)) if frame.is_data()) {
-                    self.inner = None;
+                    self.end();
                 }
                 Poll::Ready(frame)
             }

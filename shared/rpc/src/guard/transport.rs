@@ -1,9 +1,39 @@
-//! Refusals that the transport makes up before a handler sees the request, in Cairn's own words.
+//! Refusals before a handler sees the request: headers that are too large, and those that the
+//! transport makes up, in Cairn's own words.
 
 use crate::error::{ErrorKind, RpcError};
 use crate::server::MAX_MESSAGE_BYTES;
-use http::HeaderMap;
+use http::{HeaderMap, Request};
 use tonic::{Code, Status};
+
+/// The largest header list of a request, as HTTP/2 counts it: path, names and values, and 32 bytes
+/// for each.
+pub(crate) const MAX_HEADER_LIST_BYTES: usize = 16 * 1024;
+/// What HTTP/2 adds for each entry.
+const ENTRY_BYTES: usize = 32;
+
+/// Refuses a request whose headers are too large.
+///
+/// The HTTP/2 library has a limit of its own, which has to be larger: it answers with the bare status
+/// 431, which gRPC clients show as an unknown error.
+pub(super) fn check_headers<B>(request: &Request<B>) -> Result<(), RpcError> {
+    let entries = request.headers().iter();
+    let entries = entries.map(|(name, value)| name.as_str().len() + value.len() + ENTRY_BYTES);
+    let path = request.uri().path().len() + ENTRY_BYTES;
+    match path + entries.sum::<usize>() {
+        ..=MAX_HEADER_LIST_BYTES => Ok(()),
+        _ => Err(header_list_too_large()),
+    }
+}
+
+/// The answer to such a request.
+pub(crate) fn header_list_too_large() -> RpcError {
+    RpcError::exhausted(format!(
+        "the call's metadata is too large (allowed: at most {MAX_HEADER_LIST_BYTES} bytes, path \
+         included, 32 bytes counted for each entry)"
+    ))
+    .reason("METADATA_TOO_LARGE")
+}
 
 /// The answer to a request that is no message or too large, in place of the transport's own, which
 /// calls the first an internal error and gives neither a reason.

@@ -6,12 +6,13 @@
 //! with the name of the service and the address.
 
 use super::Link;
-use super::remote::{self, RemoteFuture, RemoteOptions};
+use super::remote::{self, Remote, RemoteOptions};
 use crate::address::{Address, Place};
 use crate::error::RpcError;
 use futures::future::{BoxFuture, FutureExt as _};
 use http::{Request, Response};
 use std::collections::BTreeSet;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
@@ -25,7 +26,6 @@ use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
-use tower::{Service as _, ServiceExt as _};
 
 /// How often names are looked up again.
 const RESOLVE_EVERY: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ struct Shared {
 #[derive(Debug)]
 struct Member {
     address: Address,
-    channel: Channel,
+    remote: Remote,
     serves: AtomicBool,
     watching: RwLock<Option<AbortOnDropHandle<()>>>,
 }
@@ -103,12 +103,12 @@ impl Pool {
             let error = RpcError::unavailable(message).reason(Link::NOT_CONNECTED);
             return futures::future::ready(Err(error.into())).boxed();
         };
-        let mut channel = member.channel.clone();
+        let mut remote = member.remote.clone();
         let service = self.0.service;
         async move {
-            let answer = match channel.ready().await {
-                Ok(channel) => RemoteFuture::new(channel.call(request)).await,
-                Err(error) => Err(remote::status(&error)),
+            let answer = match poll_fn(|cx| remote.poll_ready(cx)).await {
+                Ok(()) => remote.call(request).await,
+                Err(status) => Err(status),
             };
             answer.map_err(|status| named(service, &member.address, status))
         }
@@ -161,7 +161,7 @@ impl Shared {
 
     fn member(self: &Arc<Self>, address: Address) -> Arc<Member> {
         let member = Arc::new(Member {
-            channel: remote::channel(&address, self.options),
+            remote: Remote::new(&address, &self.options),
             address,
             serves: AtomicBool::new(false),
             watching: RwLock::default(),
@@ -207,7 +207,7 @@ async fn resolve(pool: Weak<Shared>, plain: BTreeSet<String>, named: Vec<Address
                 }
                 Err(error) if is_time(&mut spoke) => {
                     let Some(pool) = pool.upgrade() else { return };
-                    if !pool.options.is_told {
+                    if !pool.options.is_logged {
                         continue;
                     }
                     tracing::warn!(service = pool.service, %address, %error, "cannot be looked up");
@@ -228,7 +228,7 @@ async fn watch_member(pool: Weak<Shared>, member: Weak<Member>) {
     let mut pause = FIRST_PAUSE;
     let mut spoke = None;
     loop {
-        let Some(channel) = member.upgrade().map(|member| member.channel.clone()) else {
+        let Some(channel) = member.upgrade().map(|member| member.remote.channel()) else {
             return;
         };
         let (served, why) = follow_health(&pool, &member, channel).await;
@@ -238,10 +238,10 @@ async fn watch_member(pool: Weak<Shared>, member: Weak<Member>) {
         member.serves.store(false, Ordering::Relaxed);
         pool.tell();
         let (service, address) = (pool.service, &member.address);
-        let is_told = pool.options.is_told;
-        if served && is_told {
+        let is_logged = pool.options.is_logged;
+        if served && is_logged {
             tracing::warn!(service, %address, "{service} at {address} is gone: {why}");
-        } else if is_told && is_time(&mut spoke) {
+        } else if is_logged && is_time(&mut spoke) {
             tracing::warn!(service, %address, "waiting for {service} at {address}: {why}");
         }
         if served {
@@ -283,7 +283,7 @@ async fn follow_health(
         }
         if !member.serves.swap(true, Ordering::Relaxed) {
             let (service, address) = (pool.service, &member.address);
-            if pool.options.is_told {
+            if pool.options.is_logged {
                 tracing::info!(service, %address, "{service} at {address} answers");
             }
             pool.tell();

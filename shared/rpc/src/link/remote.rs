@@ -1,18 +1,21 @@
 //! The remote side of a link: a lazy connection with explicit limits, and one view of its errors.
 
 use super::Link;
+use super::bearer::{Bearer, FindToken};
 use crate::address::{Address, Place};
 use crate::error::{ErrorKind, RpcError};
+use crate::guard::header_list_too_large;
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
-use http::{HeaderMap, Response, Uri};
+use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper_util::rt::TokioIo;
 use std::error::Error as StdError;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -20,13 +23,14 @@ use tonic::body::Body;
 use tonic::transport::channel::ResponseFuture;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{ConnectError, Status, TimeoutExpired};
-use tower::service_fn;
+use tower::{Service as _, service_fn};
 
 /// The largest header list that a response may have.
 const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
 
-/// How a remote link connects and notices that the other end is gone.
-#[derive(Debug, Clone, Copy)]
+/// How a remote link connects, which token its calls carry, and how it notices that the other end is
+/// gone.
+#[derive(Debug, Clone)]
 pub struct RemoteOptions {
     /// How long connecting may take.
     pub connect_timeout: Duration,
@@ -40,8 +44,11 @@ pub struct RemoteOptions {
     pub stream_window: u32,
     /// The same for all calls together.
     pub connection_window: u32,
-    /// Whether the log tells when the other end comes and goes; not for a second link to it.
-    pub is_told: bool,
+    /// Whether the log says when the other end comes and goes; not for a second link to it.
+    pub is_logged: bool,
+    /// Where the token of a listener is found. Without this, calls carry what their callers put into
+    /// them.
+    pub tokens: Option<Arc<dyn FindToken>>,
 }
 
 impl Default for RemoteOptions {
@@ -55,7 +62,8 @@ impl Default for RemoteOptions {
             ping_while_idle: true,
             stream_window: 256 * 1024,
             connection_window: 1024 * 1024,
-            is_told: true,
+            is_logged: true,
+            tokens: None,
         }
     }
 }
@@ -68,8 +76,17 @@ impl RemoteOptions {
             stream_window: 64 * 1024,
             // The most that HTTP/2 knows.
             connection_window: (1 << 31) - 1,
-            is_told: false,
+            is_logged: false,
             ..Self::default()
+        }
+    }
+
+    /// The same, with tokens from there.
+    #[must_use]
+    pub fn with_tokens(self, tokens: Arc<dyn FindToken>) -> Self {
+        Self {
+            tokens: Some(tokens),
+            ..self
         }
     }
 
@@ -85,7 +102,44 @@ impl RemoteOptions {
     }
 }
 
-pub(super) fn channel(address: &Address, options: RemoteOptions) -> Channel {
+/// A connection to one address, with the token for its calls. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Remote {
+    channel: Channel,
+    bearer: Option<Arc<Bearer>>,
+}
+
+impl Remote {
+    /// Nothing is connected yet. Must be called inside a tokio runtime.
+    pub(super) fn new(address: &Address, options: &RemoteOptions) -> Self {
+        let tokens = options.tokens.as_ref();
+        Self {
+            channel: channel(address, options),
+            bearer: tokens.map(|tokens| Bearer::new(address, tokens)),
+        }
+    }
+
+    /// The bare connection, for what needs no token.
+    pub(super) fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    pub(super) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        self.channel.poll_ready(cx).map_err(|error| status(&error))
+    }
+
+    pub(super) fn call(&mut self, mut request: Request<Body>) -> RemoteFuture {
+        if let Some(bearer) = &self.bearer {
+            bearer.put(request.headers_mut());
+        }
+        RemoteFuture {
+            answer: self.channel.call(request),
+            bearer: self.bearer.clone(),
+        }
+    }
+}
+
+fn channel(address: &Address, options: &RemoteOptions) -> Channel {
     match &address.0 {
         Place::Http(uri) => endpoint(uri.clone(), options).connect_lazy(),
         Place::Unix(path) => {
@@ -101,7 +155,7 @@ pub(super) fn channel(address: &Address, options: RemoteOptions) -> Channel {
     }
 }
 
-fn endpoint(uri: Uri, options: RemoteOptions) -> Endpoint {
+fn endpoint(uri: Uri, options: &RemoteOptions) -> Endpoint {
     Endpoint::from(uri)
         .connect_timeout(options.connect_timeout)
         .http2_keep_alive_interval(options.ping_interval)
@@ -113,29 +167,37 @@ fn endpoint(uri: Uri, options: RemoteOptions) -> Endpoint {
         .tcp_nodelay(true)
 }
 
-pub(super) struct RemoteFuture(ResponseFuture);
-
-impl RemoteFuture {
-    pub(super) fn new(call: ResponseFuture) -> Self {
-        Self(call)
-    }
+pub(super) struct RemoteFuture {
+    answer: ResponseFuture,
+    bearer: Option<Arc<Bearer>>,
 }
 
 impl Future for RemoteFuture {
     type Output = Result<Response<Body>, Status>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map(|result| match result {
-            Ok(mut response) => {
-                drop_broken_details(response.headers_mut());
-                Ok(response.map(|body| Body::new(RemoteBody(body))))
-            }
-            Err(error) => Err(status(&error)),
-        })
+        Pin::new(&mut self.answer)
+            .poll(cx)
+            .map(|result| match result {
+                Ok(response)
+                    if response.status() == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE =>
+                {
+                    // The server's HTTP/2 library answers so before any service sees the request.
+                    Err(header_list_too_large().into())
+                }
+                Ok(mut response) => {
+                    if let Some(bearer) = &self.bearer {
+                        bearer.note_answer(response.headers());
+                    }
+                    drop_broken_details(response.headers_mut());
+                    Ok(response.map(|body| Body::new(RemoteBody(body))))
+                }
+                Err(error) => Err(status(&error)),
+            })
     }
 }
 
-/// A response's body whose errors are told as those of the link.
+/// A response's body whose errors are those of the link.
 struct RemoteBody(Body);
 
 impl HttpBody for RemoteBody {

@@ -1,6 +1,10 @@
-//! Accepted connections: limited in number, made to speak up soon, and cut when told.
+//! Accepted connections: limited in number, in all and for each peer address; ended when they do not
+//! begin or have no call for long; and cut when the server stops.
 
+use super::addresses::{Addresses, Place, Repeated};
+use super::calls::OpenCalls;
 use super::listener::Listener;
+use crate::metrics::{self, counter};
 use futures::Stream;
 use std::future::Future;
 use std::io;
@@ -12,50 +16,131 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
-/// Connections of one listener at a time; further ones wait to be accepted.
-const MAX_CONNECTIONS: usize = 1024;
-/// The opening of HTTP/2 must be there within this time.
-const OPENING_TIME: Duration = Duration::from_secs(10);
 /// Length of `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n`.
 const OPENING_BYTES: usize = 24;
 /// Pause after a failed accept, so that a full table of files is not met with a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The other end of a connection: an extension of each request that came over a socket.
+/// What the connections of one listener may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Connections at a time; further ones wait to be accepted.
+    pub(super) connections: usize,
+    /// Connections of one peer address at a time; further ones are closed at once. A Unix socket has
+    /// no such limit: its file's mode says who may connect.
+    pub(super) of_address: usize,
+    /// The opening of HTTP/2 must be there within this time.
+    pub(super) opening: Duration,
+    /// A connection without an open call ends after this time. Pings do not count: they would keep
+    /// a place for a client that asks nothing.
+    pub(super) idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            of_address: 256,
+            opening: Duration::from_secs(10),
+            idle: Duration::from_secs(5 * 60),
+        }
+    }
+}
+
+/// Where a call comes from: an extension of each request that an authenticator sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
+    /// This process, over a local link.
+    Local,
     /// A TCP client.
     Tcp(SocketAddr),
     /// A process of this machine, over a Unix socket.
     Unix,
 }
 
+/// What the server knows of a connection: an extension of each of its requests.
+#[derive(Debug, Clone)]
+pub(crate) struct ConnectionInfo {
+    pub(crate) peer: Peer,
+    pub(crate) calls: OpenCalls,
+}
+
 /// The connections of a listener, each of which ends when `cut` is cancelled.
 pub(super) fn incoming(
     listener: Listener,
+    limits: Limits,
     cut: CancellationToken,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    futures::stream::unfold((listener, slots, cut), async |(listener, slots, cut)| {
-        // The semaphore is never closed, so this ends the stream only in theory.
-        let slot = Arc::clone(&slots).acquire_owned().await.ok()?;
-        let (io, peer) = accept(&listener).await;
-        let connection = Connection {
+    let accepting = Accepting {
+        listener,
+        limits,
+        cut,
+        slots: Arc::new(Semaphore::new(limits.connections)),
+        addresses: Addresses::new(limits.of_address),
+        full: Repeated::default(),
+    };
+    futures::stream::unfold(accepting, async |mut accepting| {
+        let connection = accepting.next().await?;
+        Some((Ok(connection), accepting))
+    })
+}
+
+struct Accepting {
+    listener: Listener,
+    limits: Limits,
+    cut: CancellationToken,
+    slots: Arc<Semaphore>,
+    addresses: Addresses,
+    full: Repeated,
+}
+
+impl Accepting {
+    async fn next(&mut self) -> Option<Connection> {
+        let slot = self.slot().await?;
+        let (io, peer, place) = loop {
+            let (io, peer) = accept(&self.listener).await;
+            let place = match &peer {
+                Peer::Tcp(address) => self.addresses.admit(address.ip()).map(Some),
+                Peer::Local | Peer::Unix => Some(None),
+            };
+            // A connection without a place is closed here.
+            if let Some(place) = place {
+                break (io, peer, place);
+            }
+        };
+        Some(Connection {
             io,
-            peer,
-            cut: Box::pin(cut.clone().cancelled_owned()),
+            info: ConnectionInfo {
+                peer,
+                calls: OpenCalls::new(),
+            },
+            cut: Box::pin(self.cut.clone().cancelled_owned()),
             opening: Some(Opening {
                 missing: OPENING_BYTES,
-                end: Box::pin(tokio::time::sleep(OPENING_TIME)),
+                end: Box::pin(tokio::time::sleep(self.limits.opening)),
             }),
+            idle: self.limits.idle,
+            idle_end: Box::pin(tokio::time::sleep(self.limits.idle)),
             _slot: slot,
-        };
-        Some((Ok(connection), (listener, slots, cut)))
-    })
+            _place: place,
+        })
+    }
+
+    /// A slot among all connections. The semaphore is never closed, so there is one in the end.
+    async fn slot(&mut self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
+            return Some(slot);
+        }
+        if let Some(times) = self.full.is_logged() {
+            let limit = self.limits.connections;
+            tracing::warn!(limit, times, "connection limit reached: further ones wait");
+        }
+        Arc::clone(&self.slots).acquire_owned().await.ok()
+    }
 }
 
 async fn accept(listener: &Listener) -> (Io, Peer) {
@@ -96,32 +181,51 @@ struct Opening {
 #[derive(Debug)]
 pub(super) struct Connection {
     io: Io,
-    peer: Peer,
+    info: ConnectionInfo,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Until the client has sent the opening of HTTP/2.
     opening: Option<Opening>,
+    idle: Duration,
+    /// Not before then has the connection been idle for too long.
+    idle_end: Pin<Box<Sleep>>,
     _slot: OwnedSemaphorePermit,
+    _place: Option<Place>,
 }
 
 impl Connected for Connection {
-    type ConnectInfo = Peer;
+    type ConnectInfo = ConnectionInfo;
 
-    fn connect_info(&self) -> Peer {
-        self.peer.clone()
+    fn connect_info(&self) -> ConnectionInfo {
+        self.info.clone()
     }
 }
 
 impl Connection {
-    /// Why the connection has to end, if it has to. Registers the task for a later reason, which
-    /// is enough in reading: a connection of HTTP/2 is always reading.
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Result<(), io::Error> {
-        if self.cut.as_mut().poll(cx).is_ready() {
-            return Err(io::ErrorKind::ConnectionAborted.into());
-        }
+    /// Why reading ends although the client sends nothing: an error, or as if the client had closed
+    /// the connection, so that answers on their way still go out. Registers the task for a later
+    /// reason, which is enough in reading: a connection of HTTP/2 is always reading.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let peer = &self.info.peer;
         match self.opening.as_mut().map(|o| o.end.as_mut().poll(cx)) {
-            Some(Poll::Ready(())) => Err(io::ErrorKind::TimedOut.into()),
-            _ => Ok(()),
+            Some(Poll::Ready(())) => {
+                counter!(metrics::CONNECTIONS_CLOSED, "why" => "opening").increment(1);
+                tracing::debug!(?peer, "connection closed: HTTP/2 did not begin in time");
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            Some(Poll::Pending) => return Poll::Pending,
+            None => {}
         }
+        while self.idle_end.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            let end = self.info.calls.idle_since().unwrap_or(now) + self.idle;
+            if end <= now {
+                counter!(metrics::CONNECTIONS_CLOSED, "why" => "idle").increment(1);
+                tracing::debug!(?peer, idle = ?self.idle, "connection closed: no open call");
+                return Poll::Ready(Ok(()));
+            }
+            self.idle_end.as_mut().reset(end);
+        }
+        Poll::Pending
     }
 
     fn note_read(&mut self, bytes: usize) {
@@ -140,14 +244,19 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.poll_end(cx)?;
+        if self.cut.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         let before = buf.filled().len();
         let polled = match &mut self.io {
             Io::Tcp(io) => Pin::new(io).poll_read(cx, buf),
             Io::Unix(io) => Pin::new(io).poll_read(cx, buf),
         };
         self.note_read(buf.filled().len() - before);
-        polled
+        match polled {
+            Poll::Pending => self.poll_end(cx),
+            Poll::Ready(read) => Poll::Ready(read),
+        }
     }
 }
 
@@ -197,50 +306,4 @@ impl AsyncWrite for Connection {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use futures::StreamExt;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::UnixListener;
-
-    /// A connection from both of its ends.
-    async fn pair(cut: CancellationToken) -> (Connection, UnixStream, tempfile::TempDir) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("s");
-        let listener = UnixListener::bind(&path).unwrap();
-        let client = UnixStream::connect(&path).await.unwrap();
-        let mut accepted = Box::pin(incoming(listener.into(), cut));
-        (accepted.next().await.unwrap().unwrap(), client, folder)
-    }
-
-    #[tokio::test]
-    async fn a_client_that_does_not_finish_its_opening_is_cut_off() {
-        let (mut connection, mut client, _folder) = pair(CancellationToken::new()).await;
-        client.write_all(&[b'P'; OPENING_BYTES - 1]).await.unwrap();
-        let mut text = [0; OPENING_BYTES - 1];
-        connection.read_exact(&mut text).await.unwrap();
-        let opening = connection.opening.as_mut().unwrap();
-        opening.end.as_mut().reset(tokio::time::Instant::now());
-        let error = connection.read_u8().await.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    }
-
-    #[tokio::test]
-    async fn a_client_that_has_begun_may_take_its_time() {
-        let (mut connection, mut client, _folder) = pair(CancellationToken::new()).await;
-        client.write_all(&[b'P'; OPENING_BYTES]).await.unwrap();
-        let mut text = [0; OPENING_BYTES];
-        connection.read_exact(&mut text).await.unwrap();
-        assert!(connection.opening.is_none());
-    }
-
-    #[tokio::test]
-    async fn a_cut_connection_stops_reading() {
-        let cut = CancellationToken::new();
-        let (mut connection, _client, _folder) = pair(cut.clone()).await;
-        let reading = tokio::spawn(async move { connection.read_u8().await });
-        cut.cancel();
-        let error = reading.await.unwrap().unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
-    }
-}
+mod tests;

@@ -1,7 +1,8 @@
 //! Serving on a bound listener, with every limit said out loud.
 
-use super::connection;
+use super::connection::{self, Limits};
 use crate::address::Address;
+use crate::guard;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -12,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::Server as Transport;
 
-const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
+/// The HTTP/2 library refuses more with the bare status 431. Below that the guard refuses what is
+/// more than a quarter of it, with a status that gRPC clients understand.
+const MAX_HEADER_LIST_BYTES: u32 = 4 * guard::MAX_HEADER_LIST_BYTES as u32;
 /// Streams that a client may open and reset before they are accepted; more closes the connection.
 const MAX_PENDING_ACCEPT_RESETS: usize = 20;
 /// Streams that may be reset for a client's protocol errors; more closes the connection.
@@ -84,6 +87,19 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send,
     grace: Duration,
 ) -> Result<(), ServeError> {
+    let limits = Limits::default();
+    serve_with(listener, limits, routes, max_streams, shutdown, grace).await
+}
+
+/// The same with other limits on the connections.
+pub(super) async fn serve_with(
+    listener: Listener,
+    limits: Limits,
+    routes: Routes,
+    max_streams: u32,
+    shutdown: impl Future<Output = ()> + Send,
+    grace: Duration,
+) -> Result<(), ServeError> {
     let cut = CancellationToken::new();
     let _cut_on_drop = cut.clone().drop_guard();
     let stopping = CancellationToken::new();
@@ -92,7 +108,7 @@ pub async fn serve(
         shutdown.await;
         stopping.cancel();
     };
-    let incoming = connection::incoming(listener, cut.clone());
+    let incoming = connection::incoming(listener, limits, cut.clone());
     let mut serving = pin!(
         transport(max_streams)
             .add_routes(routes)

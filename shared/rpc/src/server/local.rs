@@ -61,8 +61,7 @@ where
         + 'static,
     S::Future: Send + 'static,
 {
-    /// Generated services are always ready: they are not asked.
     fn call(&self, request: Request<Body>) -> LocalCall {
-        Service::call(&mut self.clone(), request).boxed()
+        self.call_locally(request)
     }
 }

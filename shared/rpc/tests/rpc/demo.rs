@@ -39,17 +39,31 @@ pub(crate) static DESCRIPTORS: LazyLock<Vec<u8>> = LazyLock::new(|| {
         method: vec![method("Echo", false), method("Chat", true)],
         ..Default::default()
     };
-    let file = FileDescriptorProto {
-        name: Some("cairn/test/v1/demo.proto".to_owned()),
-        package: Some("cairn.test.v1".to_owned()),
-        message_type: vec![DescriptorProto {
-            name: Some("Text".to_owned()),
-            ..Default::default()
-        }],
-        service: vec![service("DemoService"), service("NotRegisteredService")],
+    let message = |name: &str| DescriptorProto {
+        name: Some(name.to_owned()),
         ..Default::default()
     };
-    FileDescriptorSet { file: vec![file] }.encode_to_vec()
+    let file = |name: &str, package: &str| FileDescriptorProto {
+        name: Some(name.to_owned()),
+        package: Some(package.to_owned()),
+        ..Default::default()
+    };
+    let imported = FileDescriptorProto {
+        message_type: vec![message("Text")],
+        ..file("cairn/test/v1/text.proto", "cairn.test.v1")
+    };
+    let demo = FileDescriptorProto {
+        dependency: vec!["cairn/test/v1/text.proto".to_owned()],
+        service: vec![service("DemoService"), service("NotRegisteredService")],
+        ..file("cairn/test/v1/demo.proto", "cairn.test.v1")
+    };
+    let other = FileDescriptorProto {
+        message_type: vec![message("Other")],
+        service: vec![service("OtherService")],
+        ..file("cairn/other/v1/other.proto", "cairn.other.v1")
+    };
+    let file = vec![imported, demo, other];
+    FileDescriptorSet { file }.encode_to_vec()
 });
 
 #[derive(Clone, PartialEq, Message)]
@@ -115,6 +129,7 @@ impl Demo {
                 let seen = if header.is_some() { "with" } else { "without" };
                 format!("{} {seen} header", identity(&request)?.namespace())
             }
+            "authorization" => format!("{:?}", request.metadata().get("authorization")),
             "peer" => format!("{:?}", request.extensions().get::<Peer>()),
             "deadline" => remaining(&request),
             "panic" => panic!("no secrets here"),

@@ -1,8 +1,8 @@
 //! How streams, connections and servers end.
 
 use crate::demo::text;
-use crate::stand::{Kind, LONG, Stand, within};
-use cairn_rpc::{ErrorKind, Exposure, Link, RpcError};
+use crate::stand::{Kind, LONG, Stand, services, within};
+use cairn_rpc::{ErrorKind, Link, RpcError};
 use std::time::Duration;
 use tonic::Code;
 
@@ -108,7 +108,7 @@ async fn when_a_server_dies_its_calls_break() {
 #[tokio::test]
 async fn a_stopping_server_lets_running_calls_end() {
     for kind in Kind::SOCKETS {
-        let mut stand = Stand::new(kind, Exposure::Internal, LONG).await;
+        let mut stand = Stand::new(kind, services(), LONG).await;
         let (say, mut heard) = stand.client().chat().await.unwrap();
         say.send(text("before")).await.unwrap();
         assert_eq!(heard.message().await.unwrap().unwrap().text, "before");
@@ -125,7 +125,7 @@ async fn a_stopping_server_lets_running_calls_end() {
 #[tokio::test]
 async fn a_stopping_server_cuts_what_does_not_end() {
     for kind in Kind::SOCKETS {
-        let mut stand = Stand::new(kind, Exposure::Internal, Duration::from_millis(20)).await;
+        let mut stand = Stand::new(kind, services(), Duration::from_millis(20)).await;
         let (say, mut heard) = stand.client().chat().await.unwrap();
         say.send(text("hello")).await.unwrap();
         heard.message().await.unwrap();

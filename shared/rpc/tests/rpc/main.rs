@@ -10,6 +10,7 @@ mod demo;
 mod stand;
 
 mod calls;
+mod connections;
 mod ends;
 mod identities;
 mod pool;

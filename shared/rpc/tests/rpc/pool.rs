@@ -1,7 +1,8 @@
 //! Links to services of several processes, and services that are passed on.
 
 use crate::demo::{Client, DESCRIPTORS, Demo, text};
-use crate::stand::{LONG, within};
+use crate::stand::{LONG, services, within};
+use async_trait::async_trait;
 use cairn_rpc::{
     Address, Authenticate, Exposure, Forward, Identity, Link, Listener, RemoteOptions, RpcError,
     ServerBuilder,
@@ -22,7 +23,7 @@ struct Process {
 impl Process {
     async fn at(place: &str) -> Self {
         let (notices, _) = mpsc::unbounded_channel();
-        let server = ServerBuilder::new(Exposure::Internal)
+        let server = ServerBuilder::new(services())
             .register(Demo { notices }, &DESCRIPTORS)
             .build()
             .await
@@ -133,8 +134,9 @@ async fn a_name_stands_for_the_addresses_behind_it() {
 
 struct Always(&'static str);
 
+#[async_trait]
 impl Authenticate for Always {
-    fn authenticate(&self, _: &http::request::Parts) -> Result<Identity, RpcError> {
+    async fn authenticate(&self, _: &http::request::Parts) -> Result<Identity, RpcError> {
         Ok(Identity::new(self.0.parse()?))
     }
 }

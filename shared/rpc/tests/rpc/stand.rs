@@ -1,7 +1,10 @@
 //! The demo service on each kind of transport.
 
 use crate::demo::{Client, DESCRIPTORS, Demo};
-use cairn_rpc::{Exposure, Link, Listener, RemoteOptions, Server, ServerBuilder};
+use cairn_rpc::{
+    Address, DefaultNamespace, Exposure, Link, Listener, RemoteOptions, Server, ServerBuilder,
+};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
@@ -27,6 +30,8 @@ impl Kind {
 
 pub(crate) struct Stand {
     pub(crate) link: Link,
+    /// Where it listens, if it does.
+    pub(crate) address: Option<Address>,
     pub(crate) notices: mpsc::UnboundedReceiver<&'static str>,
     pub(crate) server: Server,
     pub(crate) shutdown: CancellationToken,
@@ -36,7 +41,7 @@ pub(crate) struct Stand {
 
 impl Stand {
     pub(crate) async fn internal(kind: Kind) -> Self {
-        Self::new(kind, Exposure::Internal, LONG).await
+        Self::new(kind, services(), LONG).await
     }
 
     pub(crate) async fn new(kind: Kind, exposure: Exposure, grace: Duration) -> Self {
@@ -58,6 +63,7 @@ impl Stand {
             }
         };
         let shutdown = CancellationToken::new();
+        let address = listener.as_ref().map(|it| it.address().unwrap());
         let (link, serving) = match listener {
             None => (server.link(), None),
             Some(listener) => {
@@ -74,6 +80,7 @@ impl Stand {
         };
         Self {
             link,
+            address,
             notices,
             server,
             shutdown,
@@ -94,6 +101,11 @@ impl Stand {
     pub(crate) async fn ended(&mut self) {
         within(self.serving.take().unwrap()).await.unwrap();
     }
+}
+
+/// The exposure of an internal listener that admits every process.
+pub(crate) fn services() -> Exposure {
+    Exposure::Services(Arc::new(DefaultNamespace))
 }
 
 /// The outcome of something that must not hang.

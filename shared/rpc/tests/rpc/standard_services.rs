@@ -109,6 +109,51 @@ async fn reflection_shows_what_is_registered_and_nothing_else() {
     }
 }
 
+/// What reflection says of a symbol or a file that no registered service needs.
+macro_rules! ask_once {
+    ($version:ident, $link:expr, $question:ident, $name:expr) => {{
+        use $version::server_reflection_client::ServerReflectionClient;
+        use $version::server_reflection_request::MessageRequest;
+        let question = $version::ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(MessageRequest::$question($name.to_owned())),
+        };
+        let mut client = ServerReflectionClient::new($link);
+        let answers = client
+            .server_reflection_info(tokio_stream::iter([question]))
+            .await;
+        answers.unwrap().into_inner().message().await
+    }};
+}
+
+#[tokio::test]
+async fn reflection_describes_no_other_service() {
+    let stand = Stand::internal(Kind::Local).await;
+    let link = || stand.link.clone();
+    for name in [
+        "cairn.test.v1.NotRegisteredService",
+        "cairn.test.v1.NotRegisteredService.Echo",
+        "cairn.other.v1.OtherService",
+        "cairn.other.v1.Other",
+    ] {
+        let answer = ask_once!(v1, link(), FileContainingSymbol, name);
+        assert_eq!(answer.unwrap_err().code(), Code::NotFound, "{name}");
+        let answer = ask_once!(v1alpha, link(), FileContainingSymbol, name);
+        assert_eq!(answer.unwrap_err().code(), Code::NotFound, "{name}");
+    }
+    let other = "cairn/other/v1/other.proto";
+    let answer = ask_once!(v1, link(), FileByFilename, other);
+    assert_eq!(answer.unwrap_err().code(), Code::NotFound);
+    for file in ["cairn/test/v1/demo.proto", "cairn/test/v1/text.proto"] {
+        assert!(
+            ask_once!(v1, link(), FileByFilename, file).is_ok(),
+            "{file}"
+        );
+    }
+    let needed = ask_once!(v1, link(), FileContainingSymbol, "cairn.test.v1.Text");
+    assert!(needed.is_ok());
+}
+
 #[tokio::test]
 async fn mistakes_in_registration_are_errors() {
     let (notices, _) = mpsc::unbounded_channel();

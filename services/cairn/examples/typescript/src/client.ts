@@ -1,7 +1,8 @@
 /**
  * A connection to Cairn that outlives its server.
  *
- * Two rules make a client that does not notice when the server is killed and started again:
+ * Each call carries the server's token. Two rules make a client that does not notice when the server is
+ * killed and started again:
  *
  * - Every call that changes something carries a `requestId`, made once. Whoever gets no answer
  *   repeats the call with the same id, and gets the answer to the first.
@@ -15,6 +16,7 @@ import * as grpc from "@grpc/grpc-js";
 import { orchestrator } from "./contracts.js";
 import { CairnError, failureOf } from "./errors.js";
 import type { Event__Output } from "./generated/cairn/event/v1/Event.js";
+import { findToken } from "./tokens.js";
 
 /** How long one attempt at a call may take. Short, because an attempt costs nothing to repeat. */
 const DEADLINE = 5_000;
@@ -78,6 +80,7 @@ export class Patience {
 /** The public services at one address. */
 export class Client {
   private readonly channel: grpc.Client;
+  private readonly target: string;
   /** How many attempts at calls came to nothing. */
   repeats = 0;
 
@@ -87,8 +90,8 @@ export class Client {
     private readonly limit: number,
   ) {
     // `cairn serve` prints its address as a URL; a channel wants host and port.
-    const target = address.replace(/^http:\/\//, "").replace(/\/$/, "");
-    this.channel = new grpc.Client(target, grpc.credentials.createInsecure(), CHANNEL_OPTIONS);
+    this.target = address.replace(/^http:\/\//, "").replace(/\/$/, "");
+    this.channel = new grpc.Client(this.target, grpc.credentials.createInsecure(), CHANNEL_OPTIONS);
   }
 
   close(): void {
@@ -112,11 +115,15 @@ export class Client {
   ): Promise<Response> {
     const patience = this.patience();
     for (;;) {
+      const token = findToken(this.target);
       try {
-        return await this.attempt(method, request, Math.min(DEADLINE, patience.left()));
+        return await this.attempt(method, request, token, Math.min(DEADLINE, patience.left()));
       } catch (thrown) {
         const error = failureOf(thrown);
-        if (!error.mayBeRepeated) throw error;
+        // A server that starts later than this program makes its token then.
+        const refused = error.code === grpc.status.UNAUTHENTICATED;
+        const hasNewToken = refused && findToken(this.target) !== token;
+        if (!error.mayBeRepeated && !hasNewToken) throw error;
         await patience.wait(error);
         this.repeats += 1;
       }
@@ -132,20 +139,21 @@ export class Client {
     const { path, requestSerialize, responseDeserialize } = method;
     const options = { deadline: Date.now() + deadline };
     return this.channel.makeServerStreamRequest(
-      path, requestSerialize, responseDeserialize, request, waitForServer(), options,
+      path, requestSerialize, responseDeserialize, request, metadata(findToken(this.target)), options,
     );
   }
 
   private attempt<Request, Response>(
     method: Method<Request, Response>,
     request: Request,
+    token: string | undefined,
     deadline: number,
   ): Promise<Response> {
     const { path, requestSerialize, responseDeserialize } = method;
     const options = { deadline: Date.now() + deadline };
     return new Promise((resolve, reject) => {
       this.channel.makeUnaryRequest(
-        path, requestSerialize, responseDeserialize, request, waitForServer(), options,
+        path, requestSerialize, responseDeserialize, request, metadata(token), options,
         // Without an error there is a response; the type does not know.
         (error, response) => (error ? reject(error) : resolve(response as Response)),
       );
@@ -153,9 +161,11 @@ export class Client {
   }
 }
 
-/** With no server there, wait for one instead of failing at once. */
-function waitForServer(): grpc.Metadata {
-  return new grpc.Metadata({ waitForReady: true });
+/** What each call carries: the token. With no server there, wait for one instead of failing at once. */
+function metadata(token: string | undefined): grpc.Metadata {
+  const carried = new grpc.Metadata({ waitForReady: true });
+  if (token) carried.set("authorization", `Bearer ${token}`);
+  return carried;
 }
 
 /** An event with its number. */

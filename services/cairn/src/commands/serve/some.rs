@@ -2,11 +2,12 @@
 //! processes share.
 
 use super::metrics::{self, Metrics};
+use super::admission::Admission;
 use super::{Args, LONG, MOMENT, bind, check};
 use crate::attach::start_error;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::node::{Node, Placement, Service};
+use crate::node::{Node, Parts, Placement, Service};
 use crate::settings::{self, links::internal_address};
 use crate::ui::out;
 use cairn_rpc::{Listener, Server};
@@ -37,16 +38,28 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<ExitCode, CliE
     let listeners = Listeners::bind(&here, args, context).await?;
     let first = here.first().copied().filter(|_| !args.services.is_empty());
     let metrics = metrics::serve(first, args.allow_remote, context).await?;
-    let placement = context.config().links.placement(here);
+    let Listeners { public, internal } = &listeners;
+    let anonymous = args.allow_anonymous;
+    let admission = Admission::of(context, public.as_ref(), internal.as_ref(), anonymous)?;
+    let placement = context.config().links.placement(here, &admission.tokens);
     let workspace = context.config().workspace.path.clone();
-    let parts = settings::parts(context, &workspace)?;
+    let parts = Parts {
+        authenticators: admission.authenticators.clone(),
+        ..settings::parts(context, &workspace)?
+    };
     let store = context.config().store.path.clone();
     let node = tokio::select! {
         node = Node::start_some(parts, &placement) => node,
         () = context.stop.cancelled() => return Ok(ExitCode::SUCCESS),
     };
     let node = node.map_err(|error| start_error(&error, &store))?;
-    announce(context, &placement, &listeners, metrics.as_ref())?;
+    announce(
+        context,
+        &placement,
+        &listeners,
+        &admission,
+        metrics.as_ref(),
+    )?;
     let stop = CancellationToken::new();
     let mut serving = Vec::new();
     for (listener, server) in [
@@ -122,6 +135,7 @@ fn announce(
     context: &Context,
     placement: &Placement,
     listeners: &Listeners,
+    admission: &Admission,
     metrics: Option<&Metrics>,
 ) -> Result<(), CliError> {
     let names: Vec<&str> = placement
@@ -140,6 +154,7 @@ fn announce(
         line.extend(public.map(|public| ("listen".into(), Value::from(url(public)))));
         line.extend(internal.map(|internal| ("internal".into(), Value::from(url(internal)))));
         line.extend(metrics.map(|metrics| ("metrics".into(), Value::from(metrics.url()))));
+        line.insert("token_file".into(), json!(admission.token_file()));
         return out::json(&Value::Object(line));
     }
     let names = names.join(", ");
@@ -147,6 +162,7 @@ fn announce(
     places.extend(public.map(|public| format!("{} for clients", url(public))));
     places.extend(internal.map(|internal| format!("{} for Cairn's services", url(internal))));
     out::line(&format!("{names}: listening on {}", places.join(" and ")))?;
+    admission.announce()?;
     match metrics {
         Some(metrics) => out::line(&format!("metrics on {}", metrics.url())),
         None => Ok(()),

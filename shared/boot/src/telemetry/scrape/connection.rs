@@ -11,10 +11,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// A request and its answer take no longer than this.
 const LIMIT: Duration = Duration::from_secs(5);
+/// The request line and all headers take no longer than this.
+const HEAD_LIMIT: Duration = Duration::from_secs(2);
 /// The request line and all headers.
 const MAX_HEAD_BYTES: usize = 8 * 1024;
 const MAX_HEADERS: usize = 64;
@@ -23,29 +24,21 @@ const PROMETHEUS_TEXT: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// A connection, with its place among those that there may be.
-pub(super) struct Accepted {
-    pub(super) stream: TcpStream,
-    pub(super) slot: OwnedSemaphorePermit,
-}
-
-pub(super) async fn answer(accepted: Accepted, metrics: Metrics) {
-    let Accepted { stream, slot } = accepted;
+pub(super) async fn answer(stream: TcpStream, metrics: Metrics) {
     let service = service_fn(|request| {
         let response = respond(&request, &metrics);
         async { Ok::<_, Infallible>(response) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(LIMIT)
+        .header_read_timeout(HEAD_LIMIT)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // Whoever is too slow, leaves early or speaks no HTTP has no answer, and nobody else is
-    // concerned.
+    // A client that is too slow, leaves early or speaks no HTTP gets no answer. That concerns no
+    // other client.
     let _ = tokio::time::timeout(LIMIT, served).await;
-    drop(slot);
 }
 
 fn respond<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {

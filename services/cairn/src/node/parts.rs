@@ -1,0 +1,77 @@
+//! What a node is made of, and why it does not start.
+
+use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
+use cairn_model::ModelRegistry;
+use cairn_rpc::{Authenticate, BuildError, RequireToken, RpcError};
+use std::sync::Arc;
+
+/// What a node is made of, checked.
+#[allow(
+    missing_debug_implementations,
+    reason = "the environment may hold secrets"
+)]
+pub struct Parts {
+    /// Where sessions are stored, and how large they may get.
+    pub memory: MemoryConfig,
+    /// The store's clock. The orchestrator's name is added to the local owners.
+    pub memory_deps: MemoryDeps,
+    /// Files, limits, commands.
+    pub tools: cairn_tools::Config,
+    /// What configured commands are started with.
+    pub programs: cairn_tools::Programs,
+    /// Tools besides the file tools and the configured commands.
+    pub more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
+    /// The models.
+    pub models: Arc<ModelRegistry>,
+    /// Slots and retries.
+    pub executor: cairn_executor::Config,
+    /// Retries.
+    pub planner: cairn_planner::Config,
+    /// Leases and limits.
+    pub orchestrator: cairn_orchestrator::Config,
+    /// Who may call the node over a socket.
+    pub authenticators: Authenticators,
+}
+
+/// Who may call a node over a socket: asked once for each call. Calls of this process are
+/// authenticated as well, so an authenticator decides for every caller.
+#[derive(Clone)]
+#[allow(missing_debug_implementations, reason = "they may hold credentials")]
+pub struct Authenticators {
+    /// On listeners for clients; names the caller.
+    pub public: Arc<dyn Authenticate>,
+    /// On the listener for Cairn's services; admits the process that calls.
+    pub internal: Arc<dyn Authenticate>,
+}
+
+impl Default for Authenticators {
+    /// For a node without TCP listeners: admits this process, and others over a Unix socket.
+    fn default() -> Self {
+        let local = Arc::new(RequireToken::without_tcp());
+        Self {
+            public: local.clone(),
+            internal: local,
+        }
+    }
+}
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The store cannot be opened: it is said there which of its parts.
+    #[error(transparent)]
+    Store(#[from] cairn_memory::BuildError),
+    /// The store cannot be read.
+    #[error("the store cannot be read")]
+    ReadOnly(#[from] cairn_memory::sqlite::OpenError),
+    /// The tools cannot be set up.
+    #[error("the tools cannot be set up")]
+    Tools(#[from] cairn_tools::BuildError),
+    /// The services do not fit together.
+    #[error("the services cannot be put together")]
+    Build(#[from] BuildError),
+    /// A service does not answer another.
+    #[error("a service does not answer")]
+    Rpc(#[from] RpcError),
+}

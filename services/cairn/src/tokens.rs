@@ -1,0 +1,147 @@
+//! The bearer tokens of listeners: where a server gets its own, and where links and commands find
+//! those of others.
+//!
+//! | token from | counts for |
+//! |---|---|
+//! | `serve.token`, for short `CAIRN_TOKEN` | every listener and every link of the process |
+//! | the file `serve.token_file` | the same, if there is no `serve.token` |
+//! | `PORT.token` in `$XDG_RUNTIME_DIR/cairn`, or without that folder beside the store | the listener at a port of this machine |
+//!
+//! The first two are for services on several machines, which share one token. Without them a server
+//! makes a random token for each port, in a file that only its user can read, and commands and links
+//! of the same user find it by the port.
+
+mod file;
+
+use crate::context::Context;
+use crate::error::CliError;
+use cairn_rpc::{Address, FindToken, RequireToken, TOKEN_RULE, Token};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the folder of a person's session is, if there is one. It ends with the session.
+const RUNTIME_FOLDER: &str = "XDG_RUNTIME_DIR";
+
+/// The tokens that a process uses. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Tokens(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    given: Option<(Token, Source)>,
+    /// Where files by port are, in the order in which they are looked for; the first is where this
+    /// process makes them.
+    folders: Vec<PathBuf>,
+}
+
+/// Where the token of a listener comes from. Shown, it says how a client gets the token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// `serve.token`.
+    Setting,
+    /// `serve.token_file`.
+    File(PathBuf),
+    /// A file by the port.
+    Port(PathBuf),
+}
+
+impl Tokens {
+    /// The tokens that the settings and the environment name. Reads `serve.token_file`.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that holds no token.
+    pub fn of(context: &Context) -> Result<Self, CliError> {
+        let settings = &context.config().serve;
+        let given = match (&settings.token, &settings.token_file) {
+            // Checked with all settings.
+            (token, _) if token.is_set() => token.expose().parse().ok().zip(Some(Source::Setting)),
+            (_, Some(path)) => Some((given_file(path)?, Source::File(path.clone()))),
+            (_, None) => None,
+        };
+        let runtime = context.environment.get(RUNTIME_FOLDER).map(Path::new);
+        let runtime = runtime.filter(|folder| folder.is_absolute() && folder.is_dir());
+        let beside_store = context.config().store.path.parent();
+        let folders = [
+            runtime.map(|folder| folder.join("cairn")),
+            beside_store.map(|folder| std::path::absolute(folder).unwrap_or_default()),
+        ];
+        Ok(Self(Arc::new(Inner {
+            given,
+            folders: folders.into_iter().flatten().collect(),
+        })))
+    }
+
+    /// The authenticator for a listener at this port, and where its token comes from. Without a
+    /// token in the settings, makes one for the port, or takes the one that an earlier process of
+    /// the same user made.
+    ///
+    /// # Errors
+    /// No file can be made, or the one that is there can be read or written by others.
+    pub fn require(&self, port: u16) -> Result<(RequireToken, Source), CliError> {
+        let (token, source) = match &self.0.given {
+            Some((token, source)) => (token.clone(), source.clone()),
+            None => self.of_port(port)?,
+        };
+        let problem = RequireToken::new(&token, source.to_string());
+        Ok((problem, source))
+    }
+
+    fn of_port(&self, port: u16) -> Result<(Token, Source), CliError> {
+        let folder = self.0.folders.first().cloned().unwrap_or_default();
+        let path = file::path(&folder, port);
+        let token = file::make(&path).map_err(|error| {
+            CliError::new(format!(
+                "the token for port {port} cannot be kept in {}: {error}",
+                path.display()
+            ))
+            .hint("make the file readable and writable by you alone (chmod 600), or remove it\nor give a token in CAIRN_TOKEN or serve.token_file")
+        })?;
+        Ok((token, Source::Port(path)))
+    }
+}
+
+impl FindToken for Tokens {
+    fn find(&self, address: &Address) -> Option<Token> {
+        if address.unix_path().is_some() {
+            return None;
+        }
+        if let Some((token, _)) = &self.0.given {
+            return Some(token.clone());
+        }
+        let port = address.loopback_port()?;
+        let mut folders = self.0.folders.iter();
+        folders.find_map(|folder| file::read(&file::path(folder, port)))
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting => f.write_str("the token is that of the server's serve.token")?,
+            Self::File(path) => {
+                write!(f, "the token is in the server's serve.token_file ")?;
+                write!(f, "{}", path.display())?;
+            }
+            Self::Port(path) => write!(
+                f,
+                "the token is in {} on the server's machine, where its user's commands find it",
+                path.display()
+            )?,
+        }
+        f.write_str("; give it to a client in CAIRN_TOKEN or serve.token_file")
+    }
+}
+
+fn given_file(path: &Path) -> Result<Token, CliError> {
+    let shown = path.display();
+    let text = file::text(path).map_err(|error| {
+        CliError::usage(format!("serve.token_file {shown} cannot be read: {error}"))
+    })?;
+    text.parse().map_err(|_| {
+        CliError::usage(format!(
+            "serve.token_file {shown} holds no token (allowed: {TOKEN_RULE})"
+        ))
+        .hint(format!("make one with: openssl rand -hex 32 > {shown}"))
+    })
+}
