@@ -133,10 +133,10 @@ macro_rules! conformance {
             a_claim_tells_nothing_about_the_dead_by_itself
 
             five_claims_without_progress_set_a_session_aside
-            progress_resets_the_count_of_claims
-            empty_commits_are_no_progress
             claims_whose_answers_are_lost_do_not_count
             a_claim_counts_once_however_often_it_is_renewed
+            progress_resets_the_count_of_claims
+            empty_commits_are_no_progress
             commits_marked_so_are_no_progress
             clean_ends_are_not_counted
             a_session_set_aside_takes_commands_and_is_not_claimed

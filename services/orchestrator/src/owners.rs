@@ -251,7 +251,17 @@ pub(crate) async fn renew(deps: Arc<Deps>, stop: CancellationToken) {
     }
 }
 
-async fn renew_batch(deps: &Arc<Deps>, owned: &[(SessionKey, u64)]) -> Result<(), RpcError> {
+/// What a renewal brought.
+struct Renewal {
+    lost: HashSet<SessionKey>,
+    /// Their leases run on to the end that they had.
+    unanswered: HashSet<SessionKey>,
+    woken: Vec<SessionKey>,
+    /// End of the renewed leases by the store's clock.
+    lease_until: i64,
+}
+
+async fn ask_for_renewal(deps: &Deps, owned: &[(SessionKey, u64)]) -> Result<Renewal, RpcError> {
     let sessions = owned.iter().map(|(key, epoch)| pb::OwnedSession {
         session: Some(key.to_ref()),
         epoch: *epoch,
@@ -267,29 +277,38 @@ async fn renew_batch(deps: &Arc<Deps>, owned: &[(SessionKey, u64)]) -> Result<()
     let answer = deps.store.ownership().renew_leases(request).await?;
     let answer = answer.into_inner();
     deps.store.clock.take(asked, answer.store_time_unix_ms);
-    let lost: Result<HashSet<_>, _> = answer.lost.iter().map(SessionKey::from_ref).collect();
-    let lost = lost?;
+    let lost = answer.lost.iter().map(SessionKey::from_ref);
     let unanswered = answer.unanswered.iter().map(SessionKey::from_ref);
-    let unanswered = unanswered.collect::<Result<HashSet<_>, _>>()?;
-    if !unanswered.is_empty() {
-        let sessions = unanswered.len();
+    let woken = answer.woken.iter().map(SessionKey::from_ref);
+    Ok(Renewal {
+        lost: lost.collect::<Result<_, _>>()?,
+        unanswered: unanswered.collect::<Result<_, _>>()?,
+        woken: woken.collect::<Result<_, _>>()?,
+        lease_until: answer.lease_until_unix_ms,
+    })
+}
+
+async fn renew_batch(deps: &Arc<Deps>, owned: &[(SessionKey, u64)]) -> Result<(), RpcError> {
+    let renewal = ask_for_renewal(deps, owned).await?;
+    if !renewal.unanswered.is_empty() {
+        let sessions = renewal.unanswered.len();
         tracing::warn!(
             sessions,
             "leases could not be renewed: a server of the store is away"
         );
     }
-    // Of those nothing is known: their leases go on to the end that they had.
-    for (key, epoch) in owned.iter().filter(|(key, _)| !unanswered.contains(key)) {
-        let notice = if lost.contains(key) {
+    let answered = owned.iter();
+    let answered = answered.filter(|(key, _)| !renewal.unanswered.contains(key));
+    for (key, epoch) in answered {
+        let notice = if renewal.lost.contains(key) {
             Notice::Lost
         } else {
-            Notice::Renewed(answer.lease_until_unix_ms)
+            Notice::Renewed(renewal.lease_until)
         };
         deps.owners.tell_epoch(key, *epoch, notice);
     }
-    for session in &answer.woken {
-        deps.owners
-            .tell(&SessionKey::from_ref(session)?, Notice::Woken);
+    for key in &renewal.woken {
+        deps.owners.tell(key, Notice::Woken);
     }
     Ok(())
 }

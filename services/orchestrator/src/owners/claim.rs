@@ -1,6 +1,6 @@
 //! Claiming the sessions that this process is to own.
 
-use super::{Slot, back, wanted};
+use super::{Slot, ask_for_renewal, back, wanted};
 use crate::config::TakesUp;
 use crate::deps::Deps;
 use crate::key::SessionKey;
@@ -93,13 +93,13 @@ async fn ask_for_claims(deps: &Arc<Deps>) -> Result<Option<pb::ClaimSessionsResp
 }
 
 /// Takes over what was claimed, and gives back what there is no room for any more: runs may have
-/// been started here while the store was asked. An owner reads its session itself: one that takes
-/// long keeps no other waiting, and its lease is renewed meanwhile.
+/// been started here while the store was asked.
 pub(super) fn take_answer(
     deps: &Arc<Deps>,
     answer: &pb::ClaimSessionsResponse,
 ) -> Result<(), RpcError> {
     counter!(metrics::CLAIMS).increment(answer.claims.len() as u64);
+    let mut claimed = Vec::new();
     for claim in &answer.claims {
         let session = claim.session.as_ref();
         let ownership = Ownership {
@@ -111,13 +111,56 @@ pub(super) fn take_answer(
             },
         };
         match Slot::keep(deps) {
-            Some(_slot) => deps.owners.begin(deps, ownership),
+            Some(slot) => claimed.push((slot, ownership)),
             None => back::give_back(deps, ownership),
         }
+    }
+    if !claimed.is_empty() {
+        // A drain waits for it, so that the sessions are given back.
+        let take_over = take_over(deps.clone(), claimed);
+        deps.owners.tasks.spawn(take_over);
     }
     for session in &answer.woken {
         deps.owners
             .tell(&SessionKey::from_ref(session)?, Notice::Woken);
     }
     Ok(())
+}
+
+/// Confirms the claims and begins to own the sessions. An owner reads its session itself: one that takes
+/// long delays no other, and its lease is renewed meanwhile.
+async fn take_over(deps: Arc<Deps>, claimed: Vec<(Slot, Ownership)>) {
+    for (_slot, ownership) in confirm(&deps, claimed).await {
+        deps.owners.begin(&deps, ownership);
+    }
+}
+
+/// Renews the leases of claimed sessions before anything else is done with them.
+///
+/// The store counts a claim without progress only once its owner writes or renews, because the answer
+/// to a claim may be lost. A session that kills its owner while it is read has to count as well, so the
+/// renewal comes before the reading. If the store does not answer, the first transition or the next
+/// renewal confirms the claim. Sessions that another owner has claimed since are dropped.
+async fn confirm(deps: &Deps, claimed: Vec<(Slot, Ownership)>) -> Vec<(Slot, Ownership)> {
+    let owned = claimed.iter();
+    let owned: Vec<_> = owned.map(|(_, it)| (it.key.clone(), it.epoch)).collect();
+    let renewal = match ask_for_renewal(deps, &owned).await {
+        Ok(renewal) => renewal,
+        Err(error) => {
+            let sessions = owned.len();
+            tracing::info!(sessions, %error, "claims not confirmed");
+            return claimed;
+        }
+    };
+    let mut kept = Vec::with_capacity(claimed.len());
+    for (slot, mut ownership) in claimed {
+        if renewal.lost.contains(&ownership.key) {
+            continue;
+        }
+        if !renewal.unanswered.contains(&ownership.key) {
+            ownership.lease_until = renewal.lease_until;
+        }
+        kept.push((slot, ownership));
+    }
+    kept
 }

@@ -114,10 +114,12 @@ async fn left_alone(world: &World, request: pb::StartRunRequest) -> String {
     started.unwrap().into_inner().session
 }
 
-/// Claims the session five times and lets go each time, as owners that die on it.
+/// Claims the session five times and lets its lease run out each time, as owners that die of it.
 async fn die_on_it(world: &World) {
     for _ in 0..5 {
-        assert_eq!(world.claim("mortal").await.len(), 1);
+        let claims = world.claim("mortal").await;
+        assert_eq!(claims.len(), 1);
+        world.confirm("mortal", claims).await;
         world.pass(Duration::from_secs(16)).await;
     }
 }

@@ -11,6 +11,7 @@
 
 mod admission;
 mod budgets;
+mod claims;
 mod commands;
 mod drain;
 mod executors;

@@ -280,6 +280,21 @@ impl World {
         let claimed = self.ownership.clone().claim_sessions(request).await;
         claimed.expect("an answer").into_inner().claims
     }
+
+    /// Renews what another orchestrator has claimed, which shows that it got the answer.
+    pub(crate) async fn confirm(&self, owner: &str, claims: Vec<memory_pb::Claim>) {
+        let owned = claims.into_iter().map(|claim| memory_pb::OwnedSession {
+            session: claim.session,
+            epoch: claim.epoch,
+        });
+        let request = memory_pb::RenewLeasesRequest {
+            owner: owner.to_owned(),
+            sessions: owned.collect(),
+            lease_ms: 15_000,
+        };
+        let renewed = self.ownership.clone().renew_leases(request).await;
+        assert!(renewed.expect("an answer").into_inner().lost.is_empty());
+    }
 }
 
 async fn memory(clock: Arc<ManualClock>, limits: Limits) -> Link {
