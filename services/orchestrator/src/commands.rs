@@ -271,7 +271,7 @@ async fn wait_for_answer(
             }
         }
         for stored in page.events {
-            let event = deps.store.decode(key, &stored.event).await?;
+            let event = deps.store.decode(key, &stored).await?;
             let answer = event.and_then(|event| answer_of(event.kind, stored.seq, command_seq));
             if let Some(answer) = answer {
                 return answer;

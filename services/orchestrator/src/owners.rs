@@ -131,7 +131,8 @@ impl Owners {
             drop(place);
             match end {
                 End::Stalled(error) => {
-                    tracing::error!(session = %key, %error, "session cannot go on");
+                    let cause = error.causes();
+                    tracing::error!(session = %key, %error, cause, "session cannot continue");
                     // Nobody may be watching.
                     let _ = deps.stalled.send((key, error));
                 }

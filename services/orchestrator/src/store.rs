@@ -13,8 +13,9 @@ use cairn_proto::event::TextDelta;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
-use cairn_rpc::{Link, RpcError, with_namespace};
+use cairn_rpc::{ErrorKind, Link, RpcError, with_namespace};
 use prost::Message as _;
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Request, Streaming};
@@ -24,6 +25,9 @@ pub(crate) const LARGEST_INLINE_EVENT: usize = 64 * 1024;
 
 /// Reason: what is stored can only be read by a newer version of this program.
 pub(crate) const NEWER_VERSION: &str = "NEWER_VERSION";
+
+/// Reason: an event of a journal cannot be read, by this version or any other.
+pub(crate) const EVENT_UNREADABLE: &str = "EVENT_UNREADABLE";
 
 /// Checkpoints and pages of events travel in one message between services.
 const MAX_INTERNAL_MESSAGE: usize = 80 * 1024 * 1024;
@@ -126,14 +130,16 @@ impl Store {
     pub(crate) async fn decode(
         &self,
         key: &SessionKey,
-        bytes: &[u8],
+        stored: &pb::StoredEvent,
     ) -> Result<Option<Event>, RpcError> {
-        match decode_event(bytes).map_err(RpcError::internal)? {
+        let decode =
+            |bytes: &[u8]| decode_event(bytes).map_err(|error| unreadable(key, stored.seq, error));
+        match decode(&stored.event)? {
             Decoded::Event(event) => Ok(Some(event)),
             Decoded::Unknown => Ok(None),
             Decoded::StoredApart { digest, .. } => {
-                let data = self.blob(key, digest).await?;
-                match decode_event(&data).map_err(RpcError::internal)? {
+                let data = self.blob(key, stored.seq, digest).await?;
+                match decode(&data)? {
                     Decoded::Event(event) => Ok(Some(event)),
                     Decoded::Unknown | Decoded::StoredApart { .. } => Ok(None),
                 }
@@ -145,30 +151,35 @@ impl Store {
     pub(crate) async fn public_event(
         &self,
         key: &SessionKey,
-        bytes: Bytes,
+        stored: pb::StoredEvent,
     ) -> Result<cairn_proto::event::Event, RpcError> {
         use cairn_proto::event::{Event as Stored, event::Kind};
-        let event = Stored::decode(bytes).map_err(RpcError::internal)?;
+        let decode = |bytes: Bytes| {
+            Stored::decode(bytes).map_err(|error| unreadable(key, stored.seq, error))
+        };
+        let event = decode(stored.event)?;
         match event.kind {
             Some(Kind::StoredApart(apart)) => {
-                let data = self.blob(key, apart.digest).await?;
-                Stored::decode(data).map_err(RpcError::internal)
+                decode(self.blob(key, stored.seq, apart.digest).await?)
             }
             _ => Ok(event),
         }
     }
 
-    async fn blob(&self, key: &SessionKey, digest: String) -> Result<Bytes, RpcError> {
+    /// The encoded event that is stored apart for `seq`.
+    async fn blob(&self, key: &SessionKey, seq: u64, digest: String) -> Result<Bytes, RpcError> {
         let request = pb::GetBlobRequest {
             session: key.id.to_string(),
             digest,
         };
-        Ok(self
-            .journal()
-            .get_blob(for_session(key, request))
-            .await?
-            .into_inner()
-            .data)
+        let found = self.journal().get_blob(for_session(key, request)).await;
+        match found.map_err(RpcError::from) {
+            Ok(found) => Ok(found.into_inner().data),
+            Err(error) if error.metadata("resource") == Some("blob") => {
+                Err(unreadable(key, seq, error))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Folds a session: the newest checkpoint that can be read, and the events after it. With
@@ -196,7 +207,7 @@ impl Store {
                 folded += stored.event.len();
                 let event = self.event(key, &stored).await?;
                 let folded = session.apply(stored.seq, &event);
-                folded.map_err(RpcError::internal)?;
+                folded.map_err(|error| unreadable(key, stored.seq, error))?;
             }
             if is_last || session.seq >= until {
                 return Ok(Loaded {
@@ -215,11 +226,11 @@ impl Store {
         key: &SessionKey,
         stored: &pb::StoredEvent,
     ) -> Result<Event, RpcError> {
-        let event = self.decode(key, &stored.event).await?;
+        let event = self.decode(key, stored).await?;
         event.ok_or_else(|| {
-            let seq = stored.seq;
-            let message = format!("event {seq} of session {key} was written by a newer version");
-            RpcError::precondition(message).reason(NEWER_VERSION)
+            let (seq, id) = (stored.seq, &key.id);
+            let message = format!("event {seq} of session \"{id}\" was written by a newer version");
+            of_event(RpcError::precondition(message), key, seq).reason(NEWER_VERSION)
         })
     }
 
@@ -273,7 +284,7 @@ impl Store {
             after = last.seq;
             let is_last = after >= page.last_seq;
             for stored in &page.events {
-                if let Some(event) = self.decode(key, &stored.event).await? {
+                if let Some(event) = self.decode(key, stored).await? {
                     events.push((stored.seq, event));
                 }
             }
@@ -328,6 +339,26 @@ pub(crate) fn known(page: &pb::ReadEventsResponse) -> Known {
         accepted_losses: page.accepted_losses,
         version: page.version,
     }
+}
+
+/// The error for an event that cannot be read, or does not fit the events before it. The cause is for
+/// the log: it may quote what is stored.
+pub(crate) fn unreadable(
+    key: &SessionKey,
+    seq: u64,
+    cause: impl Into<Box<dyn StdError + Send + Sync>>,
+) -> RpcError {
+    let message = format!(
+        "event {seq} of session \"{}\" cannot be read, and the server's log has the cause; restore the \
+         store from a copy, or delete the session",
+        key.id
+    );
+    let error = RpcError::new(ErrorKind::DataLoss, message).reason(EVENT_UNREADABLE);
+    of_event(error, key, seq).caused_by(cause)
+}
+
+fn of_event(error: RpcError, key: &SessionKey, seq: u64) -> RpcError {
+    error.meta("session", &key.id).meta("seq", seq.to_string())
 }
 
 /// A request whose answer is waited for no longer than that.

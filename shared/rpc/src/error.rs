@@ -14,7 +14,7 @@ pub use kind::ErrorKind;
 pub(crate) use wire::unlogged;
 pub use wire::{DOMAIN, MAX_STATUS_BYTES};
 
-use crate::text::clip;
+use crate::text::{clip, escape};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -227,6 +227,18 @@ impl RpcError {
     /// When trying again makes sense, if the server said so.
     pub fn retry_delay(&self) -> Option<Duration> {
         self.0.retry_after
+    }
+
+    /// What caused the error, outermost first, on one line; empty without a cause. For logs, never
+    /// sent.
+    pub fn causes(&self) -> String {
+        let mut chain = Vec::new();
+        let mut cause = StdError::source(self);
+        while let Some(source) = cause {
+            chain.push(escape(&source.to_string()).into_owned());
+            cause = source.source();
+        }
+        chain.join(": ")
     }
 
     /// The detail of this name.

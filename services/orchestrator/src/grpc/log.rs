@@ -3,10 +3,10 @@
 use super::{Answer, key_of};
 use crate::deps::Deps;
 use crate::reading::ms;
+use crate::store::unreadable;
 use cairn_engine::event::{CallRef, Event, EventKind};
 use cairn_engine::state::Session;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::RpcError;
 use tonic::{Request, Response};
 
 /// Entries of one answer, unless fewer are asked for.
@@ -46,7 +46,7 @@ pub(super) async fn page(
                 answer.entries.push(entry);
             }
             let folded = session.apply(stored.seq, &event);
-            folded.map_err(RpcError::internal)?;
+            folded.map_err(|error| unreadable(&key, stored.seq, error))?;
         }
         if session.seq >= page.last_seq {
             return Ok(Response::new(answer));

@@ -52,7 +52,7 @@ async fn change_of(
             if at > seq {
                 break;
             }
-            match deps.store.decode(key, &stored.event).await?.map(|e| e.kind) {
+            match deps.store.decode(key, &stored).await?.map(|e| e.kind) {
                 Some(EventKind::PlanApplied { plan: found, .. })
                 | Some(EventKind::PlanProposed { plan: found, .. })
                     if at == seq =>

@@ -137,10 +137,11 @@ async fn watched_page(
     }
     let mut messages = Vec::with_capacity(page.events.len());
     for stored in page.events {
-        let event = deps.store.public_event(key, stored.event).await?;
+        let seq = stored.seq;
+        let event = deps.store.public_event(key, stored).await?;
         replies.note(&event);
         messages.push(WatchSessionResponse {
-            seq: stored.seq,
+            seq,
             event: Some(event),
             delta: None,
         });
@@ -209,7 +210,7 @@ pub(super) async fn export(deps: Arc<Deps>, key: SessionKey) -> Result<Exported,
             {
                 messages.push(Ok(ExportSessionResponse {
                     seq: stored.seq,
-                    event: Some(deps.store.public_event(&key, stored.event).await?),
+                    event: Some(deps.store.public_event(&key, stored).await?),
                 }));
             }
             Ok(Some((stream::iter(messages), last)))

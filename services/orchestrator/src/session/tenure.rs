@@ -238,8 +238,7 @@ fn end_of(error: RpcError) -> End {
     let is_gone = match error.kind() {
         // Any other conflict: what is known here is not what the journal holds.
         ErrorKind::Conflict => error.reason_name() == "FENCED",
-        ErrorKind::NotFound => error.metadata("resource") != Some("blob"),
-        ErrorKind::FailedPrecondition => error.reason_name() == "TERMINAL",
+        ErrorKind::NotFound => true,
         _ => false,
     };
     if is_gone {

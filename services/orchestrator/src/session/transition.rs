@@ -4,7 +4,7 @@ use super::perform::has_intended_call;
 use super::{End, Outstanding, Owner, stalled};
 use crate::observe::{self, trace_of};
 use crate::status::status_of;
-use crate::store::{for_session, within};
+use crate::store::{for_session, unreadable, within};
 use bytes::Bytes;
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::state::Session;
@@ -140,7 +140,8 @@ impl Owner {
             let page = self.tenure.insist(|_| store.read(key, seen)).await?;
             for stored in &page.events {
                 let event = self.read_event(stored).await?;
-                self.session.apply(stored.seq, &event).map_err(stalled)?;
+                let folded = self.session.apply(stored.seq, &event);
+                folded.map_err(|error| End::Stalled(unreadable(&self.key, stored.seq, error)))?;
             }
             if self.session.seq >= page.last_seq {
                 return Ok(());

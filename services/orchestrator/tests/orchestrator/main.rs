@@ -13,6 +13,8 @@ mod admission;
 mod budgets;
 mod claims;
 mod commands;
+mod creation;
+mod damage;
 mod drain;
 mod executors;
 mod forks;

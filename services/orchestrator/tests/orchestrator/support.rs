@@ -8,6 +8,7 @@ mod logged;
 mod planner;
 mod tools;
 mod world;
+mod unreadable;
 
 pub(crate) use author::{Author, Line};
 pub(crate) use executor::{Attempt, reply};
@@ -15,3 +16,5 @@ pub(crate) use faults::Fault;
 pub(crate) use journal::{Kind, count, for_tenant, names};
 pub(crate) use logged::panic_at_error;
 pub(crate) use world::{World, chain, goal, graph, model_step, tool_step};
+pub(crate) use model::{Question, real_executor};
+pub(crate) use unreadable::{put_damaged, put_newer};

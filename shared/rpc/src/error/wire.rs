@@ -4,10 +4,9 @@ use super::{
     ErrorKind, FieldViolation, MAX_FIELD, MAX_MESSAGE, MAX_PROBLEM, MAX_VIOLATIONS, RpcError,
     is_reason,
 };
-use crate::text::{clip, escape};
+use crate::text::clip;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::error::Error as StdError;
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -152,17 +151,8 @@ fn log_cause(error: &RpcError) {
     if !ours {
         return;
     }
-    let mut chain = Vec::new();
-    let mut cause = StdError::source(error);
-    while let Some(source) = cause {
-        chain.push(escape(&source.to_string()).into_owned());
-        cause = source.source();
-    }
-    tracing::error!(
-        reason = error.reason_name(),
-        cause = chain.join(": "),
-        "{error}"
-    );
+    let (reason, cause) = (error.reason_name(), error.causes());
+    tracing::error!(reason, cause, "{error}");
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ struct PanicsAt {
 }
 
 /// Whoever logs an error with this text panics, as long as the guard is there. Errors are kept,
-/// each on a line.
+/// each on a line with its fields.
 pub(crate) fn panic_at_error(text: &'static str) -> (DefaultGuard, Arc<Mutex<String>>) {
     let errors = Arc::default();
     let subscriber = PanicsAt {
@@ -32,8 +32,8 @@ impl Subscriber for PanicsAt {
     fn event(&self, event: &Event<'_>) {
         let mut message = Message::default();
         event.record(&mut message);
-        let Message(message) = message;
-        writeln!(self.errors.lock().unwrap(), "{message}").unwrap();
+        let Message { message, fields } = message;
+        writeln!(self.errors.lock().unwrap(), "{message}{fields}").unwrap();
         assert!(!message.contains(self.text), "a panic of the test");
     }
 
@@ -51,12 +51,16 @@ impl Subscriber for PanicsAt {
 }
 
 #[derive(Default)]
-struct Message(String);
+struct Message {
+    message: String,
+    fields: String,
+}
 
 impl Visit for Message {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name() == "message" {
-            self.0 = format!("{value:?}");
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => write!(self.fields, " {name}={value:?}").unwrap(),
         }
     }
 }
