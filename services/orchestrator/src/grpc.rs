@@ -13,7 +13,7 @@ mod views;
 use crate::commands::{NewSession, create};
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::reading::{pending_messages, run_message, run_of, session_message};
+use crate::reading::{run_message, run_of, session_message};
 use crate::store::for_session;
 use cairn_engine::state::Session;
 use cairn_proto::memory as memory_pb;
@@ -230,17 +230,7 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::ListPendingRequest>,
     ) -> Answer<pb::ListPendingResponse> {
-        let mut pending = Vec::new();
-        if request.get_ref().session.is_empty() {
-            let namespace = identity(&request)?.namespace();
-            for key in listing::waiting(&self.deps, namespace).await? {
-                pending.extend(pending_messages(&key, &self.session(&key).await?));
-            }
-        } else {
-            let key = key_of(&request, &request.get_ref().session)?;
-            pending = pending_messages(&key, &self.session(&key).await?);
-        }
-        Ok(Response::new(pb::ListPendingResponse { pending }))
+        listing::pending(&self.deps, request).await
     }
 
     async fn decide(&self, request: Request<pb::DecideRequest>) -> Answer<pb::DecideResponse> {

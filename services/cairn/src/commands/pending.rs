@@ -5,10 +5,12 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
-use crate::ui::questions::{pending_json, pending_lines};
+use crate::ui::questions::{pending_json, pending_lines, unreadable_json, unreadable_line};
 use crate::ui::style::Style;
 use crate::ui::text::command;
-use cairn_proto::orchestrator::{ListPendingRequest, SessionStatus, SessionSummary};
+use cairn_proto::orchestrator::{
+    ListPendingRequest, ListPendingResponse, SessionStatus, SessionSummary,
+};
 use std::process::ExitCode;
 
 /// What can be said to `cairn pending`.
@@ -17,6 +19,7 @@ use std::process::ExitCode;
 With --json one question a line: session, id, reason (in_doubt, budget, approval, question,
 plan_review), run, step, tool, arguments_json, call_key, settle_after (null for at once), answered,
 question, choices, budget (turns, tokens, cost, time, calls), plan, proposal.
+A session that cannot be read is a line with session, unreadable (the reason) and message.
 
 Examples:
   cairn pending            all sessions that wait
@@ -39,14 +42,20 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     };
     let request = ListPendingRequest { session };
     let answer = client.orchestrator().list_pending(request).await?;
-    let pending = answer.into_inner().pending;
+    let ListPendingResponse {
+        pending,
+        unreadable,
+    } = answer.into_inner();
     if context.json {
         for pending in &pending {
             out::json(&pending_json(pending))?;
         }
+        for session in &unreadable {
+            out::json(&unreadable_json(session))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
-    if pending.is_empty() {
+    if pending.is_empty() && unreadable.is_empty() {
         out::line("nothing waits for a person")?;
         // What a process that died has left is known once somebody takes it up.
         if client.attached().is_reader() && is_interrupted(&client).await? {
@@ -61,6 +70,12 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
             out::line("")?;
         }
         out::line(&pending_lines(context, Style::new(context.color), pending).join("\n"))?;
+    }
+    if !pending.is_empty() && !unreadable.is_empty() {
+        out::line("")?;
+    }
+    for session in &unreadable {
+        out::line(&unreadable_line(session))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -38,6 +38,26 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
 }
 
 /// An open question for people, with the commands that answer it.
+/// A session whose questions cannot be listed, as JSON.
+pub fn unreadable_json(session: &pb::UnreadableSession) -> Value {
+    json!({
+        "session": session.session,
+        "unreadable": session.reason,
+        "message": session.message,
+    })
+}
+
+/// A session whose questions cannot be listed, for people.
+pub fn unreadable_line(session: &pb::UnreadableSession) -> String {
+    let pb::UnreadableSession {
+        session, message, ..
+    } = session;
+    escape(&format!(
+        "! session {session} may have open questions: {message}"
+    ))
+    .into_owned()
+}
+
 pub fn pending_lines(context: &Context, style: Style, pending: &pb::Pending) -> Vec<String> {
     let mut lines = asked_lines(style, pending);
     if pending.answered {
@@ -156,5 +176,22 @@ pub fn answers(pending: &pb::Pending) -> &'static [(&'static str, &'static str)]
             ("skip", "go on without it"),
             ("fail", "the step fails"),
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_cannot_be_read_is_named_with_the_reason() {
+        let session = pb::UnreadableSession {
+            session: "s-1".to_owned(),
+            reason: "NEWER_VERSION".to_owned(),
+            message: "event 3 of session \"s-1\" was written by a newer version".to_owned(),
+        };
+        let line = unreadable_line(&session);
+        assert!(line.contains("s-1") && line.contains("event 3"), "{line}");
+        assert_eq!(unreadable_json(&session)["unreadable"], "NEWER_VERSION");
     }
 }

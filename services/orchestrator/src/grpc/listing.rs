@@ -1,13 +1,15 @@
 //! Lists of sessions.
 
-use super::Answer;
+use super::{Answer, key_of};
 use crate::aside::Aside;
 use crate::deps::Deps;
 use crate::key::SessionKey;
+use crate::reading::pending_messages;
 use crate::status::public_status;
+use crate::store::{EVENT_UNREADABLE, NEWER_VERSION};
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Namespace, RpcError, identity, with_namespace};
+use cairn_rpc::{ErrorKind, Namespace, RpcError, identity, with_namespace};
 use tonic::{Request, Response};
 
 pub(super) async fn sessions(
@@ -27,11 +29,54 @@ pub(super) async fn sessions(
     }))
 }
 
-/// The sessions of a tenant that wait for a person.
-pub(super) async fn waiting(
+/// The open questions of one session, or of all sessions of a tenant.
+pub(super) async fn pending(
     deps: &Deps,
-    namespace: &Namespace,
-) -> Result<Vec<SessionKey>, RpcError> {
+    request: Request<pb::ListPendingRequest>,
+) -> Answer<pb::ListPendingResponse> {
+    let mut answer = pb::ListPendingResponse::default();
+    if !request.get_ref().session.is_empty() {
+        let key = key_of(&request, &request.get_ref().session)?;
+        let session = deps.store.load(&key, None).await?.session;
+        answer.pending = pending_messages(&key, &session);
+        return Ok(Response::new(answer));
+    }
+    for key in waiting(deps, identity(&request)?.namespace()).await? {
+        match deps.store.load(&key, None).await {
+            Ok(loaded) => answer
+                .pending
+                .extend(pending_messages(&key, &loaded.session)),
+            // It was there when the sessions were listed.
+            Err(error) if is_gone(&error) => {}
+            Err(error) if is_unreadable(&error) => answer.unreadable.push(unreadable(&key, &error)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Response::new(answer))
+}
+
+fn is_gone(error: &RpcError) -> bool {
+    error.kind() == ErrorKind::NotFound || error.reason_name() == "TERMINAL"
+}
+
+/// It will be so until another version reads it, or a person repairs the store: the sessions beside
+/// it are listed meanwhile.
+fn is_unreadable(error: &RpcError) -> bool {
+    [NEWER_VERSION, EVENT_UNREADABLE].contains(&error.reason_name())
+}
+
+fn unreadable(key: &SessionKey, error: &RpcError) -> pb::UnreadableSession {
+    let cause = error.causes();
+    tracing::warn!(session = %key, %error, cause, "session cannot be read");
+    pb::UnreadableSession {
+        session: key.id.to_string(),
+        reason: error.reason_name().to_owned(),
+        message: error.to_string(),
+    }
+}
+
+/// The sessions of a tenant that wait for a person.
+async fn waiting(deps: &Deps, namespace: &Namespace) -> Result<Vec<SessionKey>, RpcError> {
     let mut waiting = Vec::new();
     let mut page_token = String::new();
     loop {

@@ -23,6 +23,8 @@ mod limits;
 mod losses;
 mod planning;
 mod revisions;
+mod needs;
+mod pending;
 mod runs;
 mod store_faults;
 mod support;

@@ -1,0 +1,70 @@
+//! What waits for a person, of all sessions together.
+
+use crate::support::{World, chain, model_step, put_damaged, put_newer, reply};
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{ErrorKind, RpcError};
+use std::sync::Arc;
+
+/// A session with an open question.
+async fn waiting(world: &World) -> String {
+    let session = world.start(chain(vec![model_step("ask")])).await;
+    let mut attempt = world.attempt().await;
+    attempt.reply(reply(0, "", &[("ask_person", r#"{"question": "which?"}"#)]));
+    assert!(world.until(attempt.settled()).await);
+    session
+}
+
+async fn pending(world: &World, session: &str) -> Result<pb::ListPendingResponse, RpcError> {
+    let session = session.to_owned();
+    let request = pb::ListPendingRequest { session };
+    let answer = world.client.clone().list_pending(request).await;
+    Ok(answer?.into_inner())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_deleted_meanwhile_is_left_out() {
+    let world = Arc::new(World::new().await);
+    let (gone, stays) = (waiting(&world).await, waiting(&world).await);
+    let mut listed = world.faults.hold_answer("ListSessions");
+    let asking = {
+        let world = world.clone();
+        tokio::spawn(async move { pending(&world, "").await })
+    };
+    listed.reached().await;
+    let session = gone.clone();
+    let deletion = pb::DeleteSessionRequest { session };
+    let deleted = world.client.clone().delete_session(deletion).await;
+    deleted.expect("it is deleted");
+    listed.release();
+    let answer = asking.await.expect("no panic").expect("a list");
+    let sessions: Vec<_> = answer.pending.iter().map(|it| &it.session).collect();
+    assert_eq!(sessions, [&stays]);
+    assert_eq!(answer.unreadable, []);
+    let error = pending(&world, &gone).await.expect_err("it is named");
+    assert_eq!(error.reason_name(), "TERMINAL");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_cannot_be_read_is_reported_beside_the_others() {
+    let world = World::new().await;
+    let session = waiting(&world).await;
+    put_newer(&world, "newer", 0).await;
+    put_damaged(&world, "damaged", 0).await;
+    let answer = pending(&world, "").await.expect("a list");
+    let sessions: Vec<_> = answer.pending.iter().map(|it| &it.session).collect();
+    assert_eq!(sessions, [&session]);
+    let mut unreadable: Vec<_> = answer
+        .unreadable
+        .iter()
+        .map(|it| (it.session.as_str(), it.reason.as_str()))
+        .collect();
+    unreadable.sort_unstable();
+    let expected = [("damaged", "EVENT_UNREADABLE"), ("newer", "NEWER_VERSION")];
+    assert_eq!(unreadable, expected);
+    for it in &answer.unreadable {
+        assert!(it.message.contains("event 1"), "{}", it.message);
+    }
+    let error = pending(&world, "newer").await.expect_err("it is named");
+    assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
+    assert_eq!(error.metadata("seq"), Some("1"));
+}
