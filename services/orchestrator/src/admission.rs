@@ -31,6 +31,13 @@ pub(crate) enum Admission {
     OnlyRepeats(RpcError),
 }
 
+impl Admission {
+    /// Of work that needs no place here.
+    pub(crate) fn without_place() -> Self {
+        Self::Accepted { _place: None }
+    }
+}
+
 /// Why there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
@@ -116,7 +123,7 @@ fn spread(pause: Duration, roll: u64) -> Duration {
 pub(crate) async fn admit(deps: &Arc<Deps>, session: Option<&SessionKey>) -> Admission {
     // One that is owned here has its place, and its owner answers at once.
     if session.is_some_and(|key| deps.owners.has(key)) {
-        return Admission::Accepted { _place: None };
+        return Admission::without_place();
     }
     let full = match Slot::keep(deps) {
         None => Full::Owner {
@@ -139,7 +146,7 @@ pub(crate) async fn admit_idle(deps: &Arc<Deps>) -> Admission {
     let count = deps.backlog.count(&deps.store).await;
     match count.and_then(Count::no_room) {
         Some(full) => Admission::OnlyRepeats(full.error(by_chance())),
-        None => Admission::Accepted { _place: None },
+        None => Admission::without_place(),
     }
 }
 

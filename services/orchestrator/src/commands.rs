@@ -1,21 +1,18 @@
 //! Commands of clients: stored first, then acted upon by the owner, answered from the journal.
 
-use crate::admission::{Admission, admit, is_there};
 mod answer;
+mod create;
 
 pub(crate) use answer::Answer;
+pub(crate) use create::{NewSession, create};
 
-use crate::config::TakesUp;
+use crate::admission::{Admission, admit, is_there};
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
-use crate::owners::Known;
-use crate::session::{Beginning, Checkpointer, Ownership, header};
-use crate::store::{LARGEST_INLINE_EVENT, Loaded, for_session};
+use crate::store::{LARGEST_INLINE_EVENT, for_session};
 use answer::answer_of;
 use cairn_engine::command::Command;
-use cairn_engine::decide::{Facts, Input};
 use cairn_engine::event::{Event, EventKind};
-use cairn_engine::state::Session;
 use cairn_proto::memory as pb;
 use cairn_rpc::{Namespace, RpcError};
 use prost::Message as _;
@@ -36,18 +33,6 @@ const STORED: &str = "this request is stored, and answered";
 /// The answer for a run that a session is made with: its events are SessionCreated,
 /// CommandReceived and RunStarted.
 const FIRST_RUN: Answer = Answer::RunStarted { run: 1, seq: 3 };
-
-/// What a new session is made with.
-#[derive(Debug)]
-pub(crate) struct NewSession {
-    /// Empty to derive it from the request.
-    pub(crate) id: String,
-    pub(crate) request_id: String,
-    pub(crate) title: String,
-    /// 0 for as long as the store keeps sessions.
-    pub(crate) time_to_live_ms: u64,
-    pub(crate) command: Option<Command>,
-}
 
 /// Starts a run in a session of its own. The session's id, and so the answer to a repeat, follows
 /// from the request.
@@ -79,10 +64,10 @@ pub(crate) async fn start_in_new_session(
     };
     if is_small {
         new.command = Some(command);
-        return Ok((create(deps, namespace, new).await?, FIRST_RUN));
+        return Ok((create(deps, namespace, new, admission).await?, FIRST_RUN));
     }
     let request_id = format!("start-{}", derived_session_id(namespace, &new.request_id));
-    let key = create(deps, namespace, new).await?;
+    let key = create(deps, namespace, new, Admission::without_place()).await?;
     let answer = submit_if(admission, deps, &key, &request_id, command).await?;
     Ok((key, answer))
 }
@@ -98,84 +83,6 @@ pub(crate) async fn start_in(
     submit_if(admission, deps, key, request_id, command).await
 }
 
-/// Makes a session and, with a command that starts a run, owns it from the same operation on.
-pub(crate) async fn create(
-    deps: &Arc<Deps>,
-    namespace: &Namespace,
-    new: NewSession,
-) -> Result<SessionKey, RpcError> {
-    let id = match new.id.as_str() {
-        "" => derived_session_id(namespace, &new.request_id),
-        id => id.to_owned(),
-    };
-    let key = SessionKey::new(namespace, &id);
-    let digest = digest_of(&new);
-    let has_command = new.command.is_some();
-    let (request_id, time_to_live_ms) = (new.request_id.clone(), new.time_to_live_ms);
-    let (session, events) = first_events(deps, new)?;
-    let encoded = deps.store.encode(&key, &events).await?;
-    let request = pb::CreateSessionRequest {
-        session: id,
-        request_id,
-        request_digest: digest.into(),
-        events: encoded,
-        last_command_seq: if has_command { 2 } else { 0 },
-        header: Some(header(&session)),
-        owner: if has_command {
-            deps.config.owner.clone()
-        } else {
-            String::new()
-        },
-        lease_ms: deps.config.lease_ms(),
-        operation_id: uuid::Uuid::now_v7().simple().to_string(),
-        time_to_live_ms,
-    };
-    let asked = deps.store.clock.now();
-    let answer = deps
-        .store
-        .journal()
-        .create_session(for_session(&key, request))
-        .await?;
-    let answer = answer.into_inner();
-    deps.store.clock.take(asked, answer.store_time_unix_ms);
-    if has_command && !answer.duplicate {
-        let ownership = Ownership {
-            key: key.clone(),
-            epoch: answer.epoch,
-            lease_until: answer.lease_until_unix_ms,
-            beginning: Beginning::Created(Box::new(Loaded {
-                session,
-                known: Known::default(),
-                aside: None,
-                checkpoints: Checkpointer::default(),
-            })),
-        };
-        deps.owners.begin(deps, ownership);
-    }
-    Ok(key)
-}
-
-fn first_events(deps: &Deps, new: NewSession) -> Result<(Session, Vec<Event>), RpcError> {
-    let catalogue = deps.catalogue();
-    let now = deps.store.clock.now();
-    let mut session = Session::default();
-    let facts = Facts {
-        now,
-        // The lease will begin no earlier than now.
-        not_after: now + u64::from(deps.config.lease_ms()) * 4 / 5,
-        tools: &catalogue.facts,
-        limits: deps.config.limits,
-        starts: !deps.owners.is_draining() && deps.config.takes_up == TakesUp::Any,
-    };
-    let input = Input::Create {
-        title: new.title,
-        time_to_live_ms: new.time_to_live_ms,
-        command: new.command.map(|command| (new.request_id, command)),
-    };
-    let events = session.decide(input, &facts);
-    Ok((session, events.map_err(RpcError::internal)?))
-}
-
 /// Stores a command for an existing session, and waits for the owner's answer.
 pub(crate) async fn submit(
     deps: &Arc<Deps>,
@@ -183,14 +90,7 @@ pub(crate) async fn submit(
     request_id: &str,
     command: Command,
 ) -> Result<Answer, RpcError> {
-    submit_if(
-        Admission::Accepted { _place: None },
-        deps,
-        key,
-        request_id,
-        command,
-    )
-    .await
+    submit_if(Admission::without_place(), deps, key, request_id, command).await
 }
 
 /// The same for a command that may have come too many: then only a repeat is answered.
@@ -288,16 +188,6 @@ fn encoded_command(command: &Command) -> Vec<u8> {
         start.trace_parent.clear();
     }
     cairn_proto::event::Command::from(command).encode_to_vec()
-}
-
-/// By which a repeated creation is told from another one.
-fn digest_of(new: &NewSession) -> Vec<u8> {
-    let command: Vec<u8> = new.command.iter().flat_map(encoded_command).collect();
-    let ttl = new.time_to_live_ms.to_be_bytes();
-    let mut parts = vec![new.title.as_bytes(), &command];
-    // As it was before there were any.
-    parts.extend((new.time_to_live_ms > 0).then_some(ttl.as_slice()));
-    digest(&parts)
 }
 
 pub(crate) fn digest(parts: &[&[u8]]) -> Vec<u8> {

@@ -11,6 +11,7 @@ mod streams;
 mod views;
 
 use crate::commands::{NewSession, create};
+use crate::admission::Admission;
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::{run_message, run_of, session_message};
@@ -72,7 +73,7 @@ impl OrchestratorService for Orchestrator {
             time_to_live_ms: asked.time_to_live_ms,
             command: None,
         };
-        let key = create(&self.deps, &namespace, new).await?;
+        let key = create(&self.deps, &namespace, new, Admission::without_place()).await?;
         Ok(Response::new(pb::CreateSessionResponse {
             session: key.id.to_string(),
         }))

@@ -18,9 +18,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::Request;
+use tracing::Instrument as _;
 use wanted::Wanted;
 
 pub(crate) use claim::claim;
@@ -109,6 +111,14 @@ impl Drop for Slot {
 }
 
 impl Owners {
+    /// Spawns a task that continues when its caller is gone, and that a drain waits for.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.tasks.spawn(task.in_current_span())
+    }
+
     /// Begins to own a session, in a task of its own.
     pub(crate) fn begin(&self, deps: &Arc<Deps>, ownership: Ownership) {
         let (to_owner, notices) = mpsc::unbounded_channel();

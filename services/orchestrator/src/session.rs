@@ -12,8 +12,8 @@ mod transition;
 mod went_back;
 
 pub(crate) use checkpoint::Checkpointer;
-pub(crate) use tenure::Notice;
-pub(crate) use transition::{header, listed_title};
+pub(crate) use tenure::{Notice, may_pass};
+pub(crate) use transition::header;
 
 use crate::catalogue::Catalogue;
 use crate::deps::Deps;

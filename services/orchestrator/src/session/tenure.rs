@@ -228,7 +228,7 @@ impl Tenure {
 }
 
 /// The same call may succeed a little later.
-pub(super) fn may_pass(error: &RpcError) -> bool {
+pub(crate) fn may_pass(error: &RpcError) -> bool {
     use ErrorKind::{Cancelled, DeadlineExceeded, Unavailable};
     matches!(error.kind(), Unavailable | DeadlineExceeded | Cancelled)
 }

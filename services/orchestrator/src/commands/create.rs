@@ -1,0 +1,178 @@
+//! New sessions, made in tasks that no client can interrupt.
+
+use super::{digest, encoded_command};
+use crate::admission::Admission;
+use crate::deps::Deps;
+use crate::key::{SessionKey, derived_session_id};
+use crate::owners::Known;
+use crate::session::{Beginning, Checkpointer, Ownership, header, may_pass};
+use crate::store::{Loaded, for_session, within};
+use cairn_engine::command::Command;
+use cairn_engine::decide::{Facts, Input};
+use cairn_engine::event::Event;
+use cairn_engine::state::Session;
+use cairn_proto::memory as pb;
+use cairn_rpc::{Link, Namespace, RpcError};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// First and longest pause before the store is asked again.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a new session is made with.
+#[derive(Debug)]
+pub(crate) struct NewSession {
+    /// Empty to derive it from the request.
+    pub(crate) id: String,
+    pub(crate) request_id: String,
+    pub(crate) title: String,
+    /// 0 for as long as the store keeps sessions.
+    pub(crate) time_to_live_ms: u64,
+    pub(crate) command: Option<Command>,
+}
+
+/// Makes a session and, with a command that starts a run, owns it from the same operation on.
+///
+/// Between the store's commit and the owner's begin the session is leased and has no owner, so a task
+/// of its own does both: a client that hangs up does not leave the session idle until the lease ends.
+/// The task also keeps the place that admission gave to the session.
+pub(crate) async fn create(
+    deps: &Arc<Deps>,
+    namespace: &Namespace,
+    new: NewSession,
+    admission: Admission,
+) -> Result<SessionKey, RpcError> {
+    let id = match new.id.as_str() {
+        "" => derived_session_id(namespace, &new.request_id),
+        id => id.to_owned(),
+    };
+    let key = SessionKey::new(namespace, &id);
+    let digest = digest_of(&new);
+    let has_command = new.command.is_some();
+    let (request_id, time_to_live_ms) = (new.request_id.clone(), new.time_to_live_ms);
+    let (session, events) = first_events(deps, new)?;
+    let encoded = deps.store.encode(&key, &events).await?;
+    let request = pb::CreateSessionRequest {
+        session: id,
+        request_id,
+        request_digest: digest.into(),
+        events: encoded,
+        last_command_seq: if has_command { 2 } else { 0 },
+        header: Some(header(&session)),
+        owner: if has_command {
+            deps.config.owner.clone()
+        } else {
+            String::new()
+        },
+        lease_ms: deps.config.lease_ms(),
+        operation_id: uuid::Uuid::now_v7().simple().to_string(),
+        time_to_live_ms,
+    };
+    let making = make(deps.clone(), key.clone(), request, session);
+    let task = deps.owners.spawn(async move {
+        let made = making.await;
+        drop(admission);
+        made
+    });
+    task.await.map_err(RpcError::internal)??;
+    Ok(key)
+}
+
+async fn make(
+    deps: Arc<Deps>,
+    key: SessionKey,
+    request: pb::CreateSessionRequest,
+    session: Session,
+) -> Result<(), RpcError> {
+    let answer = insist(&deps, &key, request).await?;
+    // A retry has it as well: the answer to one is a duplicate with the lease.
+    let has_lease = answer.epoch > 0;
+    if has_lease {
+        let ownership = Ownership {
+            key,
+            epoch: answer.epoch,
+            lease_until: answer.lease_until_unix_ms,
+            beginning: Beginning::Created(Box::new(Loaded {
+                session,
+                known: Known::default(),
+                aside: None,
+                checkpoints: Checkpointer::default(),
+            })),
+        };
+        deps.owners.begin(&deps, ownership);
+    }
+    Ok(())
+}
+
+/// Sends the request until its outcome is known. A retry with the same operation id is answered with
+/// the lease that an earlier try took, until that lease ends.
+///
+/// # Errors
+/// The store refuses the request, wrote nothing, or has not answered for the length of a lease.
+async fn insist(
+    deps: &Deps,
+    key: &SessionKey,
+    request: pb::CreateSessionRequest,
+) -> Result<pb::CreateSessionResponse, RpcError> {
+    let lease = deps.config.lease;
+    let (began, mut pause, mut is_unknown) = (Instant::now(), FIRST_PAUSE, false);
+    loop {
+        let left = lease.saturating_sub(began.elapsed());
+        let request = within(left.min(lease / 3), for_session(key, request.clone()));
+        let asked = deps.store.clock.now();
+        let error = match deps.store.journal().create_session(request).await {
+            Ok(answer) => {
+                let answer = answer.into_inner();
+                deps.store.clock.take(asked, answer.store_time_unix_ms);
+                return Ok(answer);
+            }
+            Err(status) => RpcError::from_status(&status),
+        };
+        is_unknown |= may_be_written(&error);
+        if !is_unknown || !may_pass(&error) || left <= pause {
+            return Err(error);
+        }
+        tracing::warn!(session = %key, %error, "session creation is retried");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The session may have been made all the same.
+fn may_be_written(error: &RpcError) -> bool {
+    let nothing_written = ["NOT_WRITTEN", Link::NOT_CONNECTED];
+    may_pass(error) && !nothing_written.contains(&error.reason_name())
+}
+
+fn first_events(deps: &Deps, new: NewSession) -> Result<(Session, Vec<Event>), RpcError> {
+    let catalogue = deps.catalogue();
+    let now = deps.store.clock.now();
+    let mut session = Session::default();
+    let facts = Facts {
+        now,
+        // The lease will begin no earlier than now.
+        not_after: now + u64::from(deps.config.lease_ms()) * 4 / 5,
+        tools: &catalogue.facts,
+        limits: deps.config.limits,
+        starts: !deps.owners.is_draining() && deps.config.carries_out(),
+    };
+    let input = Input::Create {
+        title: new.title,
+        time_to_live_ms: new.time_to_live_ms,
+        command: new.command.map(|command| (new.request_id, command)),
+    };
+    let events = session.decide(input, &facts);
+    Ok((session, events.map_err(RpcError::internal)?))
+}
+
+/// Distinguishes a retried creation from another one.
+fn digest_of(new: &NewSession) -> Vec<u8> {
+    let command: Vec<u8> = new.command.iter().flat_map(encoded_command).collect();
+    let ttl = new.time_to_live_ms.to_be_bytes();
+    let mut parts = vec![new.title.as_bytes(), &command];
+    // As it was before there were any.
+    parts.extend((new.time_to_live_ms > 0).then_some(ttl.as_slice()));
+    digest(&parts)
+}
