@@ -65,6 +65,19 @@ enum Message {
     Tick,
 }
 
+impl Message {
+    /// The work that it comes from; none for a time that is due.
+    fn work(&self) -> Option<Work> {
+        match self {
+            Self::Planned { work, .. } => Some(*work),
+            Self::Report { attempt, .. } | Self::Broken { attempt, .. } => {
+                Some(Work::RunStep(*attempt))
+            }
+            Self::Tick => None,
+        }
+    }
+}
+
 /// Why an owner stops.
 #[derive(Debug)]
 pub(crate) enum End {
@@ -189,7 +202,7 @@ impl Owner {
             self.drop_unwanted(&left);
             self.perform(&left);
             self.acknowledge(&left);
-            self.drop_idle_if_stopping();
+            self.end_idle_if_stopping();
             self.wait(&left).await?;
         }
     }

@@ -25,7 +25,7 @@ pub(super) fn attempt_start(
         tool_turn,
         ..Told::default()
     };
-    let mut open = Vec::new();
+    let (mut open, mut held) = (Vec::new(), Vec::new());
     // A reply comes when the calls of the turn before it are over.
     for (call, index) in calls.iter().zip(0..) {
         let call_name = CallRef {
@@ -38,6 +38,8 @@ pub(super) fn attempt_start(
         } else if may_be_sent(call) {
             told.permitted.insert((index, times_intended(call)));
             open.push(permitted(session, key, call_name, call, not_after));
+        } else {
+            held.push(call_name.into());
         }
     }
     let mut start = AttemptStart {
@@ -55,15 +57,15 @@ pub(super) fn attempt_start(
             .into_iter()
             .map(Into::into)
             .collect();
-        start.open_calls = open;
+        (start.open_calls, start.held_calls) = (open, held);
         start.tools.clone_from(&catalogue.offered);
         start.no_early_calls = counts_calls(session, name);
     }
     Some((start, told))
 }
 
-/// Adds to an acknowledgement what the executor does not know yet: calls that it may send now, and
-/// results of calls that the owner answered.
+/// Adds to an acknowledgement what the executor does not know yet: calls that it may send now, calls
+/// that are held, and results of calls that the owner answered.
 pub(super) fn step_progress(
     session: &Session,
     key: &SessionKey,
@@ -108,8 +110,9 @@ pub(super) fn step_progress(
                 }
             }
             _ if !may_be_sent(call) => {
-                // Held, it may be permitted once more.
+                // It may be permitted once more.
                 told.permitted.retain(|(known, _)| *known != index);
+                ack.held_calls.push(call_name.into());
             }
             // An executor that began a pure call when it was asked for knows this already.
             _ => {

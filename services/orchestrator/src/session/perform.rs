@@ -71,15 +71,15 @@ impl Owner {
         });
     }
 
-    /// An owner that is stopping lets go of what the next one may take up at once. What it has
-    /// heard of that is decided first.
-    pub(super) fn drop_idle_if_stopping(&mut self) {
-        if !self.tenure.is_stopping() || self.tenure.has_messages() {
+    /// An owner that is stopping ends the work that the next owner can continue at once, piece by
+    /// piece: each as soon as everything that arrived from it is decided, whatever arrives from others.
+    pub(super) fn end_idle_if_stopping(&mut self) {
+        if !self.tenure.is_stopping() {
             return;
         }
-        let session = &self.session;
+        let (session, tenure) = (&self.session, &self.tenure);
         self.active
-            .retain(|work, _| has_intended_call(session, *work));
+            .retain(|work, _| has_intended_call(session, *work) || tenure.has_message_of(*work));
     }
 
     pub(super) fn perform(&mut self, left: &Outstanding) {
@@ -225,13 +225,18 @@ impl Owner {
             .collect()
     }
 
-    /// Tells executors what has become durable of what they reported.
+    /// Acknowledges to executors what has become durable of their reports.
     pub(super) fn acknowledge(&mut self, left: &Outstanding) {
         let not_after = self.tenure.not_after();
         for (attempt, through_number) in std::mem::take(&mut self.reported) {
             let work = Work::RunStep(attempt);
             let is_wanted = left.contains(&work);
             let Some(active) = self.active.get_mut(&work) else {
+            // An acknowledgement would let it ask the model again. Without one the attempt comes to
+            // rest, and its stream ends when everything that it reported is durable.
+            if is_wanted && self.tenure.is_stopping() && !has_intended_call(&self.session, work) {
+                continue;
+            }
                 continue;
             };
             let mut ack = Acknowledgement {

@@ -112,6 +112,13 @@ impl Owner {
         stream: u64,
         status: Option<&Status>,
     ) -> Option<Input> {
+        let work = Work::RunStep(attempt);
+        if self.tenure.is_stopping() && !has_intended_call(&self.session, work) {
+            // The next owner continues it, whatever became of this stream.
+            self.active.remove(&work);
+            self.reported.remove(&attempt);
+            return None;
+        }
         if !self.is_from(attempt, stream) {
             return None;
         }
@@ -119,25 +126,24 @@ impl Owner {
             return Some(self.lost(attempt, &"it ended early"));
         };
         // What was permitted may have been sent before the tools went: that is not to be sent again.
-        let is_doubtful = error.reason_name() == "TOOLS_UNREACHABLE"
-            && has_intended_call(&self.session, Work::RunStep(attempt));
+        let is_doubtful =
+            error.reason_name() == "TOOLS_UNREACHABLE" && has_intended_call(&self.session, work);
         if was_not_begun(&error) && !is_doubtful {
             tracing::debug!(session = %self.key, ?attempt, %error, "attempt waits");
-            let work = Work::RunStep(attempt);
             self.active.remove(&work);
             self.reported.remove(&attempt);
             self.failures.entry(work).or_default().refused += 1;
             return None;
         }
         if is_final(&error) {
-            self.active.remove(&Work::RunStep(attempt));
+            self.active.remove(&work);
             return Some(refused(attempt, &error));
         }
         Some(self.lost(attempt, &error))
     }
 
-    /// An executor is lost or of no use. The attempt goes on with another one, unless that has
-    /// happened too often.
+    /// An executor is lost or of no use. Another one continues the attempt, unless that has happened
+    /// too often. A process that stops fails no step: the next owner counts anew.
     pub(super) fn lost(&mut self, attempt: AttemptRef, cause: &dyn Display) -> Input {
         let work = Work::RunStep(attempt);
         self.active.remove(&work);
@@ -145,7 +151,7 @@ impl Owner {
         let failures = self.failures.entry(work).or_default();
         failures.lost += 1;
         tracing::warn!(session = %self.key, ?attempt, %cause, "attempt lost its executor");
-        if failures.lost < MOST_BREAKS {
+        if failures.lost < MOST_BREAKS || self.tenure.is_stopping() {
             return Input::AttemptLost { attempt };
         }
         let times = failures.lost;

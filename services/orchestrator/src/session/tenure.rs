@@ -2,6 +2,7 @@
 
 use super::{End, Message};
 use crate::clock::StoreClock;
+use cairn_engine::outstanding::Work;
 use cairn_rpc::{ErrorKind, RpcError};
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, SelectAll, Stream};
@@ -114,6 +115,13 @@ impl Tenure {
     /// Something has arrived that nobody has looked at.
     pub(super) fn has_messages(&self) -> bool {
         !self.batch.is_empty()
+    }
+
+    /// Something has arrived from this work that nobody has looked at.
+    pub(super) fn has_message_of(&self, work: Work) -> bool {
+        self.batch
+            .iter()
+            .any(|message| message.work() == Some(work))
     }
 
     /// The oldest of them.

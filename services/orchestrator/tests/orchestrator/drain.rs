@@ -4,14 +4,15 @@ use crate::support::tool_step;
 use crate::support::{Attempt, Fault, Kind, World, chain, count, graph, model_step, reply};
 use cairn_engine::command::Command;
 use cairn_proto::orchestrator as pb;
+use cairn_rpc::{ErrorKind, RpcError};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A drain under way.
-struct Draining(tokio::task::JoinHandle<()>);
+pub(crate) struct Draining(tokio::task::JoinHandle<()>);
 
 impl Draining {
-    async fn of(world: &Arc<World>) -> Self {
+    pub(crate) async fn of(world: &Arc<World>) -> Self {
         let drained = world.clone();
         let task = tokio::spawn(async move { drained.running.drain().await });
         world.settle().await;
@@ -22,7 +23,7 @@ impl Draining {
         self.0.is_finished()
     }
 
-    async fn over(self, world: &World) {
+    pub(crate) async fn over(self, world: &World) {
         world.until(self.0).await.expect("it drains");
     }
 }
@@ -256,6 +257,73 @@ async fn a_reply_that_arrived_before_is_kept_and_its_call_does_not_begin() {
     assert_eq!(count(&events, "ReplyReceived"), 3);
     assert_eq!(count(&events, "CallIntended"), 1);
     assert_eq!(world.claim("o-2").await.len(), 1);
+}
+
+/// An attempt gets no acknowledgement with which it could ask the model again, however much arrives
+/// from others meanwhile.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_ends_although_others_keep_reporting() {
+    let world = world().await;
+    let steps = ["act", "first", "second"].map(model_step);
+    let session = world.start(graph(steps.to_vec())).await;
+    let mut acting = world.attempt().await;
+    let (mut first, mut second) = (world.attempt().await, world.attempt().await);
+    acting.reply(reply(0, "", &[("effectful", "{}")]));
+    acting.ack().await;
+    let mut held = world.faults.hold("Commit");
+    first.reply(reply(0, "one", &[]));
+    held.reached().await;
+    second.reply(reply(0, "two", &[]));
+    world.settle().await;
+    let draining = Draining::of(&world).await;
+    let mut next = world.faults.hold("Commit");
+    held.release();
+    world.until(next.reached()).await;
+    let first = tokio::spawn(first.rest());
+    world.settle().await;
+    assert!(first.is_finished(), "it is kept while others report");
+    assert_eq!(first.await.expect("no panic"), []);
+    next.release();
+    assert_eq!(world.until(second.rest()).await, []);
+    acting.report_result(0, 0, "sent");
+    draining.over(&world).await;
+    let events = world.journal.events(&session).await;
+    assert_eq!(count(&events, "ReplyReceived"), 3);
+    assert_eq!(world.claim("o-2").await.len(), 1);
+}
+
+/// Whatever an executor says then, the step does not fail: the next owner continues it.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_refused_while_the_process_ends_does_not_fail() {
+    let refusals = [
+        RpcError::missing("permitted_calls"),
+        RpcError::new(ErrorKind::OutOfRange, "too large"),
+        RpcError::unavailable("the executor is gone"),
+    ];
+    for refusal in refusals {
+        let world = world().await;
+        let session = world
+            .start(graph(vec![model_step("act"), model_step("think")]))
+            .await;
+        let (mut acting, mut thinking) = (world.attempt().await, world.attempt().await);
+        acting.reply(reply(0, "", &[("effectful", "{}")]));
+        acting.ack().await;
+        let mut held = world.faults.hold("Commit");
+        thinking.reply(reply(0, "one", &[]));
+        held.reached().await;
+        thinking.break_with(refusal.clone().into());
+        world.settle().await;
+        let draining = Draining::of(&world).await;
+        held.release();
+        world.settle().await;
+        acting.report_result(0, 0, "sent");
+        draining.over(&world).await;
+        let events = world.journal.events(&session).await;
+        assert_eq!(count(&events, "StepFailed"), 0, "{refusal}");
+        assert_eq!(count(&events, "AttemptContinued"), 0, "{refusal}");
+        assert_eq!(count(&events, "CallFinished"), 1, "{refusal}");
+        assert_eq!(world.claim("o-2").await.len(), 1, "{refusal}");
+    }
 }
 
 /// An owner that begins while the process ends begins nothing.

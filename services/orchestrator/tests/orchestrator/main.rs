@@ -29,4 +29,5 @@ mod runs;
 mod store_faults;
 mod support;
 mod views;
+mod stopping;
 mod watching;

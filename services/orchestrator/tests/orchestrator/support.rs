@@ -5,6 +5,7 @@ mod executor;
 mod faults;
 mod journal;
 mod logged;
+mod model;
 mod planner;
 mod tools;
 mod world;

@@ -59,6 +59,11 @@ impl World {
         Self::with(Limits::default(), config).await
     }
 
+    /// Attempts are carried out by this executor.
+    pub(crate) async fn with_executor(executor: Link) -> Self {
+        Self::build(Limits::default(), Config::default(), Some(executor)).await
+    }
+
     async fn with(limits: Limits, config: Config) -> Self {
         let (still, end) = std_mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || end.recv());
@@ -71,7 +76,7 @@ impl World {
             memory: faulty(memory.clone(), &faults).await,
             journals: faulty(memory.clone(), &faults).await,
             tools: tools().await,
-            executor,
+            executor: real.unwrap_or(executor),
             planner,
         };
         let config = Config {

@@ -1,0 +1,89 @@
+//! A real executor, for which the test plays the model.
+
+use super::tools::tools;
+use cairn_engine::message::{Message, ToolCall, Usage};
+use cairn_executor::{Config, Deps};
+use cairn_model::{
+    ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, ModelRegistry,
+};
+use cairn_rpc::{Exposure, Link, ServerBuilder};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// The model is asked for the next reply of a step.
+pub(crate) struct Question {
+    /// Title of the step.
+    pub(crate) step: String,
+    answer: oneshot::Sender<ChatReply>,
+}
+
+impl Question {
+    /// Answers with text and calls, each a tool and its arguments, unless the question was given up.
+    pub(crate) fn reply(self, text: &str, calls: &[(&str, &str)]) {
+        let calls = calls.iter().enumerate();
+        let calls = calls.map(|(at, (name, arguments))| ToolCall {
+            id: format!("id-{at}"),
+            name: (*name).to_owned(),
+            arguments: (*arguments).to_owned(),
+        });
+        let reply = ChatReply {
+            message: Message::assistant(text, calls.collect()),
+            usage: Usage::default(),
+            finish: FinishReason::Other,
+            model: "played-1".to_owned(),
+        };
+        drop(self.answer.send(reply));
+    }
+
+    /// No executor waits for the answer any more.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.answer.is_closed()
+    }
+}
+
+#[derive(Debug)]
+struct Played(mpsc::UnboundedSender<Question>);
+
+#[tonic::async_trait]
+impl Model for Played {
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
+        let (answer, wait) = oneshot::channel();
+        let texts = request.messages.iter().map(|message| message.text.as_str());
+        let step = texts.filter_map(|text| text.split_once("\nTitle: ")).next();
+        let (_, step) = step.expect("the step is in the question");
+        let step = step.lines().next().unwrap_or_default().to_owned();
+        // The test may be over, and then nobody answers.
+        drop(self.0.send(Question { step, answer }));
+        match wait.await {
+            Ok(reply) => Ok(reply),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn estimate_tokens(&self, _messages: &[Message]) -> u64 {
+        0
+    }
+
+    fn describe(&self) -> ModelInfo {
+        ModelInfo {
+            provider: "test".to_owned(),
+            name: "played".to_owned(),
+            window_tokens: 100_000,
+            prices: None,
+        }
+    }
+}
+
+/// An executor and the questions to its model.
+pub(crate) async fn real_executor() -> (Link, mpsc::UnboundedReceiver<Question>) {
+    let (to_test, questions) = mpsc::unbounded_channel();
+    let mut models = ModelRegistry::new();
+    models.insert("played", Arc::new(Played(to_test)));
+    let deps = Deps {
+        models: Arc::new(models),
+        tools: tools().await,
+    };
+    let (service, _) = cairn_executor::build(Config::default(), deps);
+    let server = ServerBuilder::new(Exposure::Internal).register(service, cairn_proto::DESCRIPTORS);
+    (server.build().await.expect("a server").link(), questions)
+}
