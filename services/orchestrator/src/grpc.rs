@@ -10,8 +10,8 @@ mod revisions;
 mod streams;
 mod views;
 
-use crate::commands::{NewSession, create};
 use crate::admission::Admission;
+use crate::commands::{NewSession, create};
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::{run_message, run_of, session_message};

@@ -37,7 +37,6 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
     })
 }
 
-/// An open question for people, with the commands that answer it.
 /// A session whose questions cannot be listed, as JSON.
 pub fn unreadable_json(session: &pb::UnreadableSession) -> Value {
     json!({
@@ -58,6 +57,7 @@ pub fn unreadable_line(session: &pb::UnreadableSession) -> String {
     .into_owned()
 }
 
+/// An open question for people, with the commands that answer it.
 pub fn pending_lines(context: &Context, style: Style, pending: &pb::Pending) -> Vec<String> {
     let mut lines = asked_lines(style, pending);
     if pending.answered {

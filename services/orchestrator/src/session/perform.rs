@@ -231,12 +231,12 @@ impl Owner {
         for (attempt, through_number) in std::mem::take(&mut self.reported) {
             let work = Work::RunStep(attempt);
             let is_wanted = left.contains(&work);
-            let Some(active) = self.active.get_mut(&work) else {
             // An acknowledgement would let it ask the model again. Without one the attempt comes to
             // rest, and its stream ends when everything that it reported is durable.
             if is_wanted && self.tenure.is_stopping() && !has_intended_call(&self.session, work) {
                 continue;
             }
+            let Some(active) = self.active.get_mut(&work) else {
                 continue;
             };
             let mut ack = Acknowledgement {

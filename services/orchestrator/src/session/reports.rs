@@ -112,14 +112,14 @@ impl Owner {
         stream: u64,
         status: Option<&Status>,
     ) -> Option<Input> {
+        if !self.is_from(attempt, stream) {
+            return None;
+        }
         let work = Work::RunStep(attempt);
         if self.tenure.is_stopping() && !has_intended_call(&self.session, work) {
             // The next owner continues it, whatever became of this stream.
             self.active.remove(&work);
             self.reported.remove(&attempt);
-            return None;
-        }
-        if !self.is_from(attempt, stream) {
             return None;
         }
         let Some(error) = status.map(RpcError::from_status) else {

@@ -8,14 +8,14 @@ mod logged;
 mod model;
 mod planner;
 mod tools;
-mod world;
 mod unreadable;
+mod world;
 
 pub(crate) use author::{Author, Line};
 pub(crate) use executor::{Attempt, reply};
 pub(crate) use faults::Fault;
 pub(crate) use journal::{Kind, count, for_tenant, names};
 pub(crate) use logged::panic_at_error;
-pub(crate) use world::{World, chain, goal, graph, model_step, tool_step};
 pub(crate) use model::{Question, real_executor};
 pub(crate) use unreadable::{put_damaged, put_newer};
+pub(crate) use world::{World, chain, goal, graph, model_step, tool_step};
