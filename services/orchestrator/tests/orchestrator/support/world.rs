@@ -65,6 +65,10 @@ impl World {
     }
 
     async fn with(limits: Limits, config: Config) -> Self {
+        Self::build(limits, config, None).await
+    }
+
+    async fn build(limits: Limits, config: Config, real: Option<Link>) -> Self {
         let (still, end) = std_mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || end.recv());
         let clock = Arc::new(ManualClock::at(1_700_000_000_000));
