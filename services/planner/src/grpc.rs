@@ -55,7 +55,10 @@ impl Planner {
         let span = span(caller, about);
         let asked = async {
             match self.models.get(about.model) {
-                Ok(model) => make_plan(&*model, &*self.parser, &self.config.retry, messages).await,
+                Ok(model) => {
+                    let (parser, retry) = (&*self.parser, &self.config.retry);
+                    make_plan(&*model, parser, retry, messages, about.tools).await
+                }
                 Err(failure) => Planned {
                     outcome: Err(failure),
                     usage: Usage::default(),
@@ -94,6 +97,7 @@ struct About<'a> {
     session: &'a str,
     run: u32,
     model: &'a str,
+    tools: &'a [String],
 }
 
 #[tonic::async_trait]
@@ -113,6 +117,7 @@ impl PlannerService for Planner {
             session: &request.session,
             run: request.run,
             model: &request.model,
+            tools: &request.tools,
         };
         Ok(Response::new(self.ask(caller, about, messages).await))
     }
@@ -144,6 +149,7 @@ impl PlannerService for Planner {
             session: &request.session,
             run: request.run,
             model: &request.model,
+            tools: &request.tools,
         };
         let answer = self.ask(caller, about, messages).await;
         Ok(Response::new(RevisePlanResponse {

@@ -3,7 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`parser`] | reads plans out of texts: [`PlanParser`], and JSON as the reference |
-//! | `plan` | asks the model, and once more if its plan cannot be read |
+//! | `plan` | asks the model, and once more if its plan has a fault |
 //! | `messages` | what the model is told |
 //! | `grpc` | the service |
 

@@ -1,9 +1,10 @@
-//! From a goal to a plan: ask, read, and ask once more if it cannot be read.
+//! From a goal to a plan: ask, read, check, and ask once more if there is a fault.
 
 use crate::messages;
 use crate::parser::{PlanParser, read_plan};
 use cairn_engine::failure::Failure;
 use cairn_engine::message::{Message, Usage};
+use cairn_engine::needs::check_tools;
 use cairn_engine::plan::PlanDraft;
 use cairn_model::{ChatRequest, Model, RetryPolicy, chat_with_retry, prompt, traced};
 use cairn_rpc::metrics::{self, histogram};
@@ -11,7 +12,7 @@ use cairn_rpc::trace::is_content_wanted;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-/// How often a plan that cannot be read is told back to the model.
+/// How often a plan with a fault is returned to the model.
 const MAX_REPAIRS: usize = 1;
 
 /// What came of planning.
@@ -23,12 +24,13 @@ pub(crate) struct Planned {
     pub(crate) usage: Usage,
 }
 
-/// Asks the model for a plan, in this conversation.
+/// Asks the model for a plan, in this conversation. Its steps may use these tools.
 pub(crate) async fn make_plan(
     model: &dyn Model,
     parser: &dyn PlanParser,
     retry: &RetryPolicy,
     messages: Vec<Message>,
+    tools: &[String],
 ) -> Planned {
     let mut usage = Usage::default();
     let mut request = ChatRequest {
@@ -53,7 +55,12 @@ pub(crate) async fn make_plan(
             Err(error) => break Err(error.into()),
         };
         usage.add(&reply.usage);
-        let error = match read_plan(parser, &reply.message.text) {
+        let plan = read_plan(parser, &reply.message.text);
+        let checked = plan.and_then(|plan| {
+            check_tools(&plan, tools)?;
+            Ok(plan)
+        });
+        let error = match checked {
             Ok(plan) => break Ok(plan),
             Err(error) => error,
         };
@@ -61,7 +68,7 @@ pub(crate) async fn make_plan(
             break Err(error.into());
         }
         repairs += 1;
-        tracing::warn!(%error, "the model's plan cannot be read");
+        tracing::warn!(%error, "plan returned to the model");
         match prompt::plan_repair(&error.to_string()) {
             Ok(text) => {
                 messages::ask_for_repair(&mut request.messages, reply.message.text, text);

@@ -18,6 +18,7 @@ pub mod failure;
 pub mod key;
 pub mod limits;
 pub mod message;
+pub mod needs;
 pub mod outstanding;
 pub mod pending;
 pub mod plan;

@@ -1,5 +1,6 @@
 //! Plans: what somebody proposes ([`PlanDraft`]) and what can be carried out ([`Plan`]).
 
+use crate::needs::check_capabilities;
 use crate::text::first_line;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -158,6 +159,28 @@ pub enum PlanError {
         /// Position of the step.
         step: usize,
     },
+    /// A capability that no executor has.
+    #[error(
+        "step {step} needs the capability '{capability}', which is not available; available: {available}"
+    )]
+    UnknownCapability {
+        /// Position of the step.
+        step: usize,
+        /// The capability.
+        capability: String,
+        /// Those that are available.
+        available: String,
+    },
+    /// A tool that no source provides.
+    #[error("step {step} names the tool '{tool}', which does not exist; available: {available}")]
+    UnknownTool {
+        /// Position of the step.
+        step: usize,
+        /// The tool.
+        tool: String,
+        /// Those that are available, or "none".
+        available: String,
+    },
     /// A tool's arguments are no JSON object.
     #[error("the arguments of step {step} are not a JSON object: {problem}")]
     BadArguments {
@@ -185,6 +208,7 @@ impl Plan {
         let positions = positions_by_id(&draft.steps)?;
         let mut steps = Vec::with_capacity(draft.steps.len());
         for (position, step) in draft.steps.iter().enumerate() {
+            check_capabilities(position, step)?;
             steps.push(PlanStep {
                 id: id_of(position, step),
                 title: step.title.clone(),

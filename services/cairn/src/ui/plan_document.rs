@@ -72,7 +72,7 @@ mod tests {
             title: format!("T{id}"),
             description: "Do it.\nWell.".to_owned(),
             depends_on: depends_on.iter().map(|&id| id.to_owned()).collect(),
-            capabilities: vec!["gpu".to_owned()],
+            capabilities: vec!["file_ops".to_owned()],
             ..PlanStep::default()
         }
     }

@@ -130,8 +130,10 @@ impl Owner {
             return;
         };
         let mut layers = self.prompt_layers();
-        layers.extend(Some(self.deps.catalogue().prompt.clone()).filter(|layer| !layer.is_empty()));
-        let question = Question::new(&self.key, state, layers, wish);
+        let catalogue = self.deps.catalogue();
+        layers.extend(Some(catalogue.prompt.clone()).filter(|layer| !layer.is_empty()));
+        let tools = catalogue.facts.keys().cloned().collect();
+        let question = Question::new(&self.key, state, layers, tools, wish);
         let trace = Some(state).filter(|_| is_passed_on());
         let trace = trace.and_then(|run| trace_of(&self.key, run));
         let namespace = self.key.namespace.clone();

@@ -29,6 +29,7 @@ impl Question {
         key: &SessionKey,
         run: &Run,
         prompt_layers: Vec<String>,
+        tools: Vec<String>,
         wish: Option<u64>,
     ) -> Self {
         let session = key.id.to_string();
@@ -40,6 +41,7 @@ impl Question {
                 goal,
                 prompt_layers,
                 model,
+                tools,
             });
         };
         let plan = run.plan.as_ref();
@@ -55,6 +57,7 @@ impl Question {
             plan: draft.map(Into::into),
             results: plan.map(context::results).unwrap_or_default(),
             feedback: wish.feedback.clone(),
+            tools,
         })
     }
 

@@ -62,7 +62,7 @@ fn any_plan() -> impl Strategy<Value = PlanDraft> {
         text(),
         prop::option::of(tool),
         prop::collection::vec(any::<prop::sample::Index>(), 0..3),
-        prop::collection::vec(text(), 0..2),
+        prop::collection::vec(Just("file_ops".to_owned()), 0..2),
     );
     (any::<bool>(), prop::collection::vec(step, 1..8)).prop_map(|(graph, parts)| {
         let mut steps: Vec<StepDraft> = Vec::new();

@@ -8,7 +8,7 @@ use cairn_proto::event::FailureKind;
 use std::sync::Arc;
 
 /// Every fault of a plan: the answer, its reason, and what is said of it.
-const FAULTS: [(&str, &str, &str); 17] = [
+const FAULTS: [(&str, &str, &str); 19] = [
     ("I would rather not.", "BadJson", "no JSON object found"),
     (
         r#"{"steps":[{"description":"a"},]}"#,
@@ -81,6 +81,16 @@ const FAULTS: [(&str, &str, &str); 17] = [
         r#"{"order":"chain","steps":[{"id":"a","description":"a"},{"description":"b","depends_on":["a"]}]}"#,
         "DependsOnInChain",
         "step 1 has 'depends_on' in a plan of order 'chain'",
+    ),
+    (
+        r#"{"steps":[{"description":"a"},{"tool":"fly","arguments":{}}]}"#,
+        "UnknownTool",
+        "step 1 names the tool 'fly', which does not exist; available: s, t",
+    ),
+    (
+        r#"{"steps":[{"description":"a","capabilities":["file_ops","gpu"]}]}"#,
+        "UnknownCapability",
+        "step 0 needs the capability 'gpu', which is not available; available: file_ops",
     ),
 ];
 

@@ -92,6 +92,7 @@ fn request() -> MakePlanRequest {
             "Tools: none".to_owned(),
         ],
         model: String::new(),
+        tools: ["s", "t"].map(str::to_owned).to_vec(),
     }
 }
 
@@ -131,7 +132,7 @@ pub(crate) async fn plan_as(
 
 pub(crate) const GOOD: &str = r#"Sure: {"order":"graph","steps":[
     {"id":"a","title":"A","description":"do a"},
-    {"title":"B","tool":"t","arguments":{"x":1},"depends_on":["a"],"capabilities":["c"]}]}"#;
+    {"title":"B","tool":"t","arguments":{"x":1},"depends_on":["a"],"capabilities":["file_ops"]}]}"#;
 
 #[tokio::test(start_paused = true)]
 async fn a_good_plan_is_returned_with_its_usage_and_duration() {
@@ -141,7 +142,7 @@ async fn a_good_plan_is_returned_with_its_usage_and_duration() {
     assert_eq!(plan.order(), Order::Graph);
     assert_eq!(plan.steps[0].description, "do a");
     assert_eq!(plan.steps[1].depends_on, ["a"]);
-    assert_eq!(plan.steps[1].capabilities, ["c"]);
+    assert_eq!(plan.steps[1].capabilities, ["file_ops"]);
     let tool = plan.steps[1].tool.as_ref().expect("a tool");
     assert_eq!(
         (tool.name.as_str(), tool.arguments_json.as_str()),

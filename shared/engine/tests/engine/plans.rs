@@ -26,8 +26,18 @@ fn every_fault_is_named() {
         description: "  ".to_owned(),
         ..StepDraft::default()
     };
+    let needs = |capabilities: &[&str]| {
+        let mut step = model_step("c");
+        step.capabilities = capabilities.iter().map(|&it| it.to_owned()).collect();
+        chain(vec![model_step("a"), step])
+    };
+    assert!(Plan::new(&needs(&["file_ops"])).is_ok());
     let cases = [
         (chain(vec![]), "a plan needs at least one step"),
+        (
+            needs(&["file_ops", "gpu"]),
+            "step 1 needs the capability 'gpu', which is not available; available: file_ops",
+        ),
         (
             chain(vec![model_step("a"), nothing]),
             "step 1 lacks 'description'",

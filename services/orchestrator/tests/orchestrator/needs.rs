@@ -1,0 +1,91 @@
+//! What steps need: capabilities that there are, and tools that a planner knows.
+
+use crate::support::{World, chain, goal, model_step};
+use cairn_proto::event as wire;
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{ErrorKind, RpcError};
+use tonic::Status;
+
+fn needs(capability: &str) -> wire::PlanStep {
+    wire::PlanStep {
+        capabilities: vec![capability.to_owned()],
+        ..model_step("think")
+    }
+}
+
+fn check_refused<T>(answer: Result<T, Status>) {
+    let Err(status) = answer else {
+        panic!("accepted");
+    };
+    let error = RpcError::from_status(&status);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(error.reason_name(), "BAD_PLAN", "{error}");
+    let text = error.message().into_owned();
+    let expected = "step 0 needs the capability 'gpu', which is not available; available: file_ops";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_with_a_capability_that_there_is_runs_and_any_other_is_refused() {
+    let world = World::new().await;
+    let mut client = world.client.clone();
+    let start = pb::StartRunRequest {
+        request_id: world.request_id(),
+        run: Some(chain(vec![needs("gpu")])),
+        ..pb::StartRunRequest::default()
+    };
+    check_refused(client.start_run(start).await);
+    let session = world.start(chain(vec![needs("file_ops")])).await;
+    let _attempt = world.attempt().await;
+    let plan = chain(vec![needs("gpu")]).plan.unwrap();
+    let propose = pb::ProposePlanRequest {
+        session: session.clone(),
+        request_id: world.request_id(),
+        wish: Some(pb::propose_plan_request::Wish::Plan(plan.clone())),
+        ..pb::ProposePlanRequest::default()
+    };
+    check_refused(client.propose_plan(propose).await);
+    let apply = pb::ApplyPlanRequest {
+        session,
+        request_id: world.request_id(),
+        change: Some(pb::apply_plan_request::Change::Plan(plan)),
+        ..pb::ApplyPlanRequest::default()
+    };
+    check_refused(client.apply_plan(apply).await);
+}
+
+/// A planner returns such a plan to its model; what one lets through is no plan.
+#[tokio::test(start_paused = true)]
+async fn a_plan_of_the_planner_that_needs_what_nobody_has_fails_the_run() {
+    let world = World::new().await;
+    let session = world.start(goal("plan this")).await;
+    let asked = world.asked().await;
+    asked.plan(vec![needs("gpu")], wire::Usage::default());
+    world.ended(&session).await;
+    let failure = world.run(&session).await.failure.unwrap();
+    assert_eq!(failure.reason, "BadPlan");
+    assert!(failure.message.contains("'gpu'"), "{}", failure.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_planner_is_given_the_names_of_the_tools() {
+    let tools = ["approved", "effectful", "idempotent", "pure"];
+    let world = World::new().await;
+    let session = world.start(goal("plan this")).await;
+    let asked = world.asked().await;
+    assert_eq!(asked.request.tools, tools);
+    asked.plan(vec![model_step("think")], wire::Usage::default());
+    let _attempt = world.attempt().await;
+    let feedback = pb::SendFeedbackRequest {
+        session,
+        request_id: world.request_id(),
+        feedback: "another way".to_owned(),
+        ..pb::SendFeedbackRequest::default()
+    };
+    let mut client = world.client.clone();
+    let answer = tokio::spawn(async move { client.send_feedback(feedback).await });
+    let asked = world.asked().await;
+    assert_eq!(asked.wish.as_ref().unwrap().tools, tools);
+    asked.plan(vec![model_step("think")], wire::Usage::default());
+    world.until(answer).await.unwrap().unwrap();
+}

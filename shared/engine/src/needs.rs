@@ -1,0 +1,46 @@
+//! What the steps of a plan need: capabilities and tools.
+
+use crate::plan::{PlanDraft, PlanError, StepDraft};
+
+/// The capabilities that a step may ask for. `file_ops` takes the tools `read_file` and
+/// `write_file`.
+///
+/// Executors are alike: each offers the tools of the one catalogue. So a step that asks for
+/// anything else would never run where it can be done.
+const CAPABILITIES: [&str; 1] = ["file_ops"];
+
+/// `step` is the position of the step in its plan.
+pub(crate) fn check_capabilities(step: usize, draft: &StepDraft) -> Result<(), PlanError> {
+    let mut wanted = draft.capabilities.iter();
+    match wanted.find(|wanted| !CAPABILITIES.contains(&wanted.as_str())) {
+        None => Ok(()),
+        Some(missing) => Err(PlanError::UnknownCapability {
+            step,
+            capability: missing.clone(),
+            available: CAPABILITIES.join(", "),
+        }),
+    }
+}
+
+/// Checks that every tool that a model's plan names is among `tools`, so that the model can be asked
+/// for another plan.
+///
+/// [`Plan::new`](crate::plan::Plan::new) does not: a person may name a tool that comes later.
+///
+/// # Errors
+/// The first tool that is not there, in the order of the steps.
+pub fn check_tools(plan: &PlanDraft, tools: &[String]) -> Result<(), PlanError> {
+    let named = plan.steps.iter().map(|step| step.tool.as_ref());
+    let mut named = (0..).zip(named).filter_map(|(at, tool)| Some((at, tool?)));
+    match named.find(|(_, tool)| !tools.contains(&tool.name)) {
+        None => Ok(()),
+        Some((step, tool)) => Err(PlanError::UnknownTool {
+            step,
+            tool: tool.name.clone(),
+            available: match tools {
+                [] => "none".to_owned(),
+                tools => tools.join(", "),
+            },
+        }),
+    }
+}
