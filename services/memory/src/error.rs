@@ -72,7 +72,7 @@ impl From<StoreError> for RpcError {
                 .meta("stored", stored.to_string()),
             StoreError::WritesLost => Self::precondition(text).reason(WRITES_LOST),
             StoreError::Newer { .. } => Self::precondition(text).reason(NEWER_VERSION),
-            StoreError::Terminal(end) => Self::precondition(text)
+            StoreError::Terminal(end) => Self::new(ErrorKind::NotFound, text)
                 .reason(TERMINAL)
                 .meta(END, end.name()),
             StoreError::NotFound => Self::new(ErrorKind::NotFound, text),

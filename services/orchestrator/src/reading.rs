@@ -2,12 +2,12 @@
 
 use crate::aside::Aside;
 use crate::key::SessionKey;
-use crate::session::listed_title;
 use crate::status::{public_status, status_of};
 use cairn_engine::event::WaitReason;
 use cairn_engine::message::Usage;
 use cairn_engine::pending::{Asked, Pending, pending};
 use cairn_engine::state::{PlanState, Run, RunStatus, Session, Step, StepStatus};
+use cairn_engine::views::title;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
@@ -33,7 +33,7 @@ pub(crate) fn no_such_run(number: u32) -> RpcError {
 pub(crate) fn session_message(id: &str, session: &Session, aside: Option<Aside>) -> pb::Session {
     pb::Session {
         id: id.to_owned(),
-        title: title_of(session),
+        title: title::of_session(session),
         status: public_status(status_of(session), aside).into(),
         created_unix_ms: ms(session.created_at),
         updated_unix_ms: ms(session.updated_at),
@@ -56,14 +56,6 @@ fn usage_of(session: &Session) -> Usage {
         usage.add(&run.usage);
     }
     usage
-}
-
-/// The title that was given, or what the session is listed under.
-fn title_of(session: &Session) -> String {
-    if session.title.is_empty() {
-        return listed_title(session);
-    }
-    session.title.clone()
 }
 
 pub(crate) fn run_message(run: &Run) -> pb::Run {

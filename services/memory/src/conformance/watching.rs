@@ -195,7 +195,7 @@ pub async fn watching_memory_ends_with_the_session(subject: &Subject) {
     subject.store.delete(&session).await.unwrap();
     assert_eq!(watcher.next().await, None);
     for (key, code) in [
-        (session, Code::FailedPrecondition),
+        (session, Code::NotFound),
         (key("unknown"), Code::NotFound),
         (SessionKey::new("elsewhere", "a"), Code::NotFound),
     ] {

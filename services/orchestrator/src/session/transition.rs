@@ -8,12 +8,9 @@ use crate::store::{for_session, unreadable, within};
 use bytes::Bytes;
 use cairn_engine::event::{Event, EventKind};
 use cairn_engine::state::Session;
-use cairn_engine::text::cut;
+use cairn_engine::views::title;
 use cairn_proto::memory as pb;
 use cairn_rpc::trace::is_recording;
-
-/// Longest title in a listing, in characters.
-const LISTED_TITLE: usize = 200;
 
 impl Owner {
     /// Commits the events, folds what others appended before them, and lets the session sleep if
@@ -188,17 +185,8 @@ pub(crate) fn header(session: &Session) -> pb::Header {
     pb::Header {
         status: status_of(session).into(),
         handled_through: session.handled_through,
-        title: listed_title(session),
+        title: title::listed(session),
     }
-}
-
-/// The goal of the first run, or the title; of a fork the title that it was given.
-pub(crate) fn listed_title(session: &Session) -> String {
-    let is_titled = session.forked_from.as_ref().is_some_and(|it| it.is_titled);
-    let goal = session.runs.first().map(|run| run.goal.as_str());
-    let goal = goal.filter(|goal| !goal.is_empty() && !is_titled);
-    // With the mark for what is left out they are 200, and so at most 800 bytes.
-    cut(goal.unwrap_or(&session.title), LISTED_TITLE - 1)
 }
 
 /// A journal at its limits still takes events that settle, pause, cancel or end.

@@ -64,9 +64,13 @@ async fn lost(deps: &Deps, key: &SessionKey) -> Option<RpcError> {
     let read = deps.store.read(key, u64::MAX);
     let stored = match tokio::time::timeout(LOOK, read).await.ok()? {
         Ok(page) => Some(store::known(&page)),
+        // A deletion leaves a mark, and has a reason of its own.
+        Err(error) if error.reason_name() == "TERMINAL" => {
+            deps.owners.unsure.forget(key);
+            return None;
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => {
-            // A deletion leaves a mark, and is told by another error.
             if error.kind() == ErrorKind::FailedPrecondition {
                 deps.owners.unsure.forget(key);
             }

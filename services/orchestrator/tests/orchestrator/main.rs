@@ -18,6 +18,7 @@ mod damage;
 mod drain;
 mod executors;
 mod forks;
+mod gone;
 mod leases;
 mod limits;
 mod losses;

@@ -17,6 +17,8 @@
 //! }
 //! ```
 //!
+//! `title` is the one that the session was given, else the goal of its first run.
+//!
 //! `phase` is `"Idle"` (no run yet), `"Planning"`, `{"Executing": {"step", "running"}}`,
 //! `{"Waiting": {"reason": "InDoubt" | "Budget", "step", "running"}}`,
 //! `{"Paused": {"step", "running"}}`, `"Completed"`,
@@ -31,7 +33,7 @@
 
 use crate::pending::pending;
 use crate::state::{PlanState, Run, RunStatus, Session, Step, StepStatus};
-use crate::views::transcript;
+use crate::views::{title, transcript};
 use serde_json::{Value, json};
 
 /// The state of the newest run, or of a session without one.
@@ -89,7 +91,8 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
 }
 
 fn header(session: &Session) -> Value {
-    json!({"title": session.title, "seq": session.seq, "memory": session.memory})
+    let title = title::of_session(session);
+    json!({"title": title, "seq": session.seq, "memory": session.memory})
 }
 
 fn phase(run: &Run) -> Value {

@@ -5,6 +5,7 @@ use cairn_engine::command::{Command, LimitOverrides, Settlement, StartRun};
 use cairn_engine::decide::Input;
 use cairn_engine::event::EventKind;
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::state::Session;
 use cairn_engine::views::agent_state::{of_run, of_session};
 use serde_json::{Value, json};
 
@@ -47,6 +48,18 @@ fn it_says_where_the_run_stands() {
     );
     assert_eq!(phase(&world), "Completed");
     assert_eq!(of_session(&world.session)["answer"], "sent");
+}
+
+#[test]
+fn a_session_without_a_title_is_called_by_the_goal_of_its_first_run() {
+    let mut world = World::with_plan(chain(vec![model_step("a")]));
+    let title = |world: &World| of_session(&world.session)["session"]["title"].clone();
+    assert_eq!(title(&world), "test");
+    world.session.title.clear();
+    assert_eq!(title(&world), "the goal");
+    world.session.runs[0].goal = "g".repeat(300);
+    assert_eq!(title(&world), format!("{}…", "g".repeat(199)));
+    assert_eq!(of_session(&Session::default())["session"]["title"], "");
 }
 
 #[test]

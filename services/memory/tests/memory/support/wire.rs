@@ -28,7 +28,7 @@ pub(crate) fn refused(status: Status) -> StoreError {
     let error = RpcError::from_status(&status);
     match (status.code(), error.reason_name()) {
         (Code::Aborted, FENCED) => StoreError::Fenced,
-        (Code::FailedPrecondition, TERMINAL) => {
+        (Code::NotFound, TERMINAL) => {
             StoreError::Terminal(End::from_name(error.metadata(END).unwrap()).unwrap())
         }
         (Code::FailedPrecondition, WRITES_LOST) => StoreError::WritesLost,

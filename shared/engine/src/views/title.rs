@@ -1,0 +1,25 @@
+//! What people call a session.
+
+use crate::state::Session;
+use crate::text::cut;
+
+/// Longest title that is made of a goal, in characters.
+const MOST: usize = 200;
+
+/// The title that the session was given, else the goal of its first run.
+pub fn of_session(session: &Session) -> String {
+    match session.title.as_str() {
+        "" => listed(session),
+        title => title.to_owned(),
+    }
+}
+
+/// What the session is listed under: the goal of its first run, else its title; of a fork the title
+/// that it was given.
+pub fn listed(session: &Session) -> String {
+    let is_titled = session.forked_from.as_ref().is_some_and(|it| it.is_titled);
+    let goal = session.runs.first().map(|run| run.goal.as_str());
+    let goal = goal.filter(|goal| !goal.is_empty() && !is_titled);
+    // With the mark for what is left out they are 200 characters, and so at most 800 bytes.
+    cut(goal.unwrap_or(&session.title), MOST - 1)
+}
