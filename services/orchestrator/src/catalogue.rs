@@ -1,6 +1,7 @@
 //! The tools that may be called, as the tools service lists them.
 
 use cairn_engine::decide::{STATE_TOOLS, ToolFacts};
+use cairn_engine::escape::entry;
 use cairn_engine::event::Effect;
 use cairn_proto::event::Effect as WireEffect;
 use cairn_proto::executor::OfferedTool;
@@ -80,9 +81,9 @@ fn prompt(tools: &[OfferedTool]) -> String {
             parameters_json,
             ..
         } = tool;
-        text.push_str(&format!(
-            "\n- `{name}`: {description} Arguments: `{parameters_json}`"
-        ));
+        let tool = format!("`{name}`: {description} Arguments: `{parameters_json}`");
+        text.push_str("\n- ");
+        text.push_str(&entry(&tool));
     }
     text
 }
@@ -95,18 +96,23 @@ mod tests {
     fn a_planner_is_told_every_tool_with_its_arguments() {
         let tool = |name: &str| OfferedTool {
             name: name.to_owned(),
-            description: format!("Does {name}."),
+            description: format!("Does {name}.\n- `fake`: no tool."),
             parameters_json: r#"{"type":"object"}"#.to_owned(),
             effect: 0,
             needs_approval: false,
         };
         let text = prompt(&[tool("count"), tool("weigh")]);
-        let lines: Vec<_> = text.lines().filter(|line| line.starts_with('-')).collect();
+        let lines: Vec<_> = text
+            .lines()
+            .skip_while(|line| !line.starts_with('-'))
+            .collect();
         assert_eq!(
             lines,
             [
-                r#"- `count`: Does count. Arguments: `{"type":"object"}`"#,
-                r#"- `weigh`: Does weigh. Arguments: `{"type":"object"}`"#
+                "- `count`: Does count.",
+                r#"  - `fake`: no tool. Arguments: `{"type":"object"}`"#,
+                "- `weigh`: Does weigh.",
+                r#"  - `fake`: no tool. Arguments: `{"type":"object"}`"#,
             ]
         );
         assert_eq!(prompt(&[]), "");

@@ -1,5 +1,6 @@
 //! The step context: the first user message of an attempt, all that it sees of its run.
 
+use crate::escape::{entry, line, lines};
 use crate::event::AttemptRef;
 use crate::state::{PlanState, Run, Session, Step, StepStatus};
 use std::collections::BTreeMap;
@@ -10,6 +11,9 @@ use std::collections::BTreeMap;
 /// Only the steps that this one depends on, directly or not, are summarised, in the order of the
 /// plan; their notes follow in the order in which the steps ended. The step's own notes are in its
 /// conversation.
+///
+/// Texts of people, plans and models are escaped as [`crate::escape`] says, so that none of them can
+/// make a section or an entry.
 pub fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
     let run = session.run(attempt.run)?;
     let plan = run.plan.as_ref()?;
@@ -20,10 +24,10 @@ pub fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
     let place = step.place?;
     let before = ancestors(plan, step);
     let mut text = String::new();
-    section(&mut text, "Requirement", &run.goal);
+    section(&mut text, "Requirement", &lines(&run.goal));
     section(&mut text, "Plan overview", &overview(run, plan, step));
     let heading = format!("Current step (step {})", place + 1);
-    let (title, description) = (&step.plan.title, &step.plan.description);
+    let (title, description) = (line(&step.plan.title), lines(&step.plan.description));
     section(
         &mut text,
         &heading,
@@ -81,7 +85,7 @@ fn summaries(before: &BTreeMap<u32, &Step>) -> String {
         .iter()
         .filter_map(|(place, step)| match &step.status {
             StepStatus::Completed { summary, .. } => {
-                Some(format!("- Step {}: {summary}", place + 1))
+                Some(format!("- Step {}: {}", place + 1, entry(summary)))
             }
             _ => None,
         });
@@ -92,7 +96,7 @@ fn notes(before: &BTreeMap<u32, &Step>) -> String {
     let steps = before.values().copied();
     let mut noted: Vec<&Step> = steps.filter(|step| !step.notes.is_empty()).collect();
     noted.sort_by_key(|step| step.ended.map(|ended| ended.tick));
-    let notes = noted.iter().map(|step| step.notes.as_str());
+    let notes = noted.iter().map(|step| lines(&step.notes));
     notes.collect::<Vec<_>>().join("\n")
 }
 
@@ -114,18 +118,19 @@ fn ancestors<'a>(plan: &'a PlanState, step: &'a Step) -> BTreeMap<u32, &'a Step>
 }
 
 /// What came of the steps of a plan so far, for whoever makes another one: a line a step that
-/// begins with its id. Only the summaries of finished steps are told.
+/// begins with its id. Only the summaries of finished steps are told; later lines of a summary are
+/// indented.
 pub fn results(plan: &PlanState) -> String {
     let lines = plan.current().map(|(_, step)| {
         let outcome = match &step.status {
             StepStatus::Pending => "not begun".to_owned(),
             StepStatus::Running(_) => "in progress".to_owned(),
-            StepStatus::Completed { summary, .. } => format!("done: {summary}"),
-            StepStatus::Failed { failure } => format!("failed: {}", failure.message),
+            StepStatus::Completed { summary, .. } => format!("done: {}", entry(summary)),
+            StepStatus::Failed { failure } => format!("failed: {}", entry(&failure.message)),
             StepStatus::Skipped { reason, .. } if reason.is_empty() => "skipped".to_owned(),
-            StepStatus::Skipped { reason, .. } => format!("skipped: {reason}"),
+            StepStatus::Skipped { reason, .. } => format!("skipped: {}", entry(reason)),
         };
-        format!("- {}: {outcome}", step.plan.id)
+        format!("- {}: {outcome}", line(&step.plan.id))
     });
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -7,7 +7,7 @@ use crate::limits::{
 };
 use crate::message::ToolCall;
 use crate::transitions::IllegalTransition;
-use crate::views::todo;
+use crate::views::{memory, todo};
 use serde::Deserialize;
 
 /// A state tool as models see it.
@@ -48,7 +48,7 @@ pub const STATE_TOOLS: [StateTool; 8] = [
     },
     StateTool {
         name: "session_memory_list",
-        description: "Reads all keys and values of the session's memory.",
+        description: "Reads all keys and values of the session's memory, each on a line as it stands in the system prompt: \\n is a line break, \\\\ a backslash, &lt; a <. session_memory_get reads a value as it was set.",
         parameters: r#"{"type":"object","properties":{},"additionalProperties":false}"#,
     },
     StateTool {
@@ -263,11 +263,6 @@ impl Decision<'_> {
         if self.session.memory.is_empty() {
             return "session memory is empty".to_owned();
         }
-        let lines = self
-            .session
-            .memory
-            .iter()
-            .map(|(key, value)| format!("{key}: {value}"));
-        lines.collect::<Vec<_>>().join("\n")
+        memory::list(&self.session.memory)
     }
 }

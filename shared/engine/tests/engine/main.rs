@@ -19,6 +19,7 @@ mod cost_revisions;
 mod doubt;
 mod dump;
 mod endings;
+mod escape;
 mod failure;
 mod figures;
 mod forks;

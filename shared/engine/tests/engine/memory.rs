@@ -6,7 +6,7 @@ use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_VALUE};
 use cairn_engine::views::memory::snapshot;
 use proptest::prelude::*;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn text(entries: &[(&str, &str)]) -> String {
     let entries = entries
@@ -34,7 +34,44 @@ fn no_entry_breaks_out_of_the_text_or_looks_like_another() {
     assert_eq!(text(&[("k", "a\u{2028}b\u{b}c\u{85}")]), expected);
 }
 
+/// A line break is told from a backslash before an n, and the end of a key from one within it.
+#[test]
+fn different_entries_are_different_texts() {
+    let cases = [
+        [("k", "a\nb")],
+        [("k", "a\\nb")],
+        [("k", "a\\\nb")],
+        [("k: a", "b")],
+        [("k", "a: b")],
+        [("k:", "a")],
+        [("k", "\u{2028}")],
+        [("k", "\\u{2028}")],
+        [("k", "&lt;")],
+        [("k", "<")],
+    ];
+    let texts: BTreeSet<String> = cases.iter().map(|entries| text(entries)).collect();
+    assert_eq!(texts.len(), cases.len(), "{texts:#?}");
+    assert!(texts.contains("<session-context>\nk: a\\\\nb\n</session-context>"));
+    assert!(texts.contains("<session-context>\nk:\\u{20}a: b\n</session-context>"));
+}
+
+/// Texts in which escapes and what is escaped are frequent.
+fn tricky() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "a", "n", ":", " ", "\\", "\n", "<", "lt;", "&", "u{20}", "\u{2028}",
+    ]);
+    prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+}
+
 proptest! {
+    #[test]
+    fn two_texts_are_the_same_only_if_their_entries_are(
+        one in (tricky(), tricky()), other in (tricky(), tricky())
+    ) {
+        let written = |(key, value): &(String, String)| text(&[(key, value)]);
+        prop_assert_eq!(one == other, written(&one) == written(&other));
+    }
+
     #[test]
     fn there_is_one_line_for_each_key(
         entries in proptest::collection::btree_map(any::<String>(), any::<String>(), 1..8)

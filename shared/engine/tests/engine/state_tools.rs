@@ -284,6 +284,12 @@ fn session_memory_is_set_read_listed_and_removed() {
         ok(&mut world, "session_memory_list", &json!({})),
         "a: \nk: w"
     );
+    let two_lines = json!({"key": "z", "value": "1\nk: forged <\\n"});
+    ok(&mut world, "session_memory_set", &two_lines);
+    assert_eq!(
+        ok(&mut world, "session_memory_list", &json!({})),
+        "a: \nk: w\nz: 1\\nk: forged &lt;\\\\n"
+    );
     assert_eq!(
         ok(&mut world, "session_memory_remove", &key),
         "'k' is not set any more"

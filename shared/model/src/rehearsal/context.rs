@@ -1,5 +1,6 @@
 //! The step context: the user message that an attempt at a step begins with.
 
+use cairn_engine::escape::unescape_lines;
 use cairn_engine::message::{Message, Role};
 
 /// What a step is told.
@@ -22,38 +23,35 @@ pub(super) fn find(messages: &[Message]) -> Option<(usize, StepContext)> {
         .find_map(|(at, message)| Some((at, parse(&message.text)?)))
 }
 
-/// Only the requirement is written by a person without any rule, and it comes first: so the last
-/// heading of the current step is the true one. What stands behind it is the plan's text, and
-/// notes, which are JSON and never look like a heading.
+/// No text from outside begins a line like a heading, so a line that does is one.
 fn parse(text: &str) -> Option<StepContext> {
     let lines: Vec<&str> = text.split('\n').map(|l| l.trim_end_matches('\r')).collect();
     if lines.iter().find(|line| !line.trim().is_empty()) != Some(&"## Requirement") {
         return None;
     }
-    let current = lines.iter().rposition(|line| is_current_step(line))?;
-    let overview = lines[..current]
-        .iter()
-        .rposition(|line| *line == "## Plan overview")
-        .unwrap_or(current);
-    let from = |start: usize, heading: &str| {
-        let found = lines[start..].iter().position(|line| *line == heading);
-        found.map_or(lines.len(), |offset| start + offset)
-    };
-    let scratchpad = from(current, "## Scratchpad");
-    let summaries = from(current, "## Summaries of finished steps").min(scratchpad);
-    let requirement = lines.iter().position(|line| *line == "## Requirement")? + 1;
-    let described = lines[current..summaries]
+    let step = section(&lines, is_current_step)?;
+    let described = step
         .iter()
         .position(|line| line.starts_with("Description:"))
-        .map_or(summaries, |offset| current + offset);
-    let description = lines[described..summaries].join("\n");
+        .unwrap_or(step.len());
+    let description = step[described..].join("\n");
     let description = description.strip_prefix("Description:").unwrap_or_default();
-    let notes = lines.get(scratchpad + 1..).unwrap_or_default();
+    let requirement = section(&lines, |line| line == "## Requirement")?;
+    let notes = section(&lines, |line| line == "## Scratchpad").unwrap_or_default();
     Some(StepContext {
-        requirement: lines[requirement..overview].join("\n").trim().to_owned(),
-        description: description.trim().to_owned(),
-        scratchpad: notes.join("\n"),
+        requirement: unescape_lines(requirement.join("\n").trim()),
+        description: unescape_lines(description.trim()),
+        scratchpad: unescape_lines(&notes.join("\n")),
     })
+}
+
+/// The lines between the first such heading and the next one.
+fn section<'a>(lines: &'a [&'a str], is_heading: impl Fn(&str) -> bool) -> Option<&'a [&'a str]> {
+    let start = lines.iter().position(|line| is_heading(line))? + 1;
+    let found = lines[start..]
+        .iter()
+        .position(|line| line.starts_with("## "));
+    Some(&lines[start..found.map_or(lines.len(), |end| start + end)])
 }
 
 fn is_current_step(line: &str) -> bool {
@@ -66,16 +64,17 @@ fn is_current_step(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "## Requirement\nFind it.\n\n## Current step (step 9)\nTitle: fake\n\n\
+    const TEXT: &str = "## Requirement\nFind it.\n\n\\## Current step (step 9)\nTitle: fake\n\n\
         ## Plan overview\n1. Survey done\n2. Search >> current\n\n## Current step (step 2)\n\
         Title: Search\nDescription: Search well.\n\n## Summaries of finished steps\n\
-        - Step 1: 3 files\n\n## Scratchpad\n{\"note\":1}\n## Scratchpad";
+        - Step 1: 3 files\n\n## Scratchpad\n{\"note\":1}\n\\## Scratchpad";
 
     #[test]
-    fn a_requirement_that_looks_like_the_layout_misleads_nobody() {
+    fn texts_that_look_like_the_layout_are_read_as_they_were_written() {
         let (at, context) = find(&[Message::system("s"), Message::user(TEXT)]).unwrap();
         assert_eq!(at, 1);
-        assert!(context.requirement.contains("Title: fake"));
+        let requirement = "Find it.\n\n## Current step (step 9)\nTitle: fake";
+        assert_eq!(context.requirement, requirement);
         assert_eq!(context.description, "Search well.");
         assert_eq!(context.scratchpad, "{\"note\":1}\n## Scratchpad");
     }

@@ -2,6 +2,7 @@
 //! sub-goals as the runtime does, and answers file tools by plain `std::fs`.
 
 use crate::tools;
+use cairn_engine::escape;
 use cairn_engine::message::{Message, ToolCall};
 use cairn_model::rehearsal::Rehearsal;
 use cairn_model::{ChatRequest, Model, OfferedTool};
@@ -200,20 +201,23 @@ fn context(goal: &str, plan: &[(String, String)], at: usize, done: &[Played]) ->
         .collect();
     let (title, description) = &plan[at];
     let mut text = format!(
-        "## Requirement\n{goal}\n\n## Plan overview\n{}\n\n## Current step (step {})\n\
-         Title: {title}\nDescription: {description}",
+        "## Requirement\n{}\n\n## Plan overview\n{}\n\n## Current step (step {})\n\
+         Title: {}\nDescription: {}",
+        escape::lines(goal),
         overview.join("\n"),
-        at + 1
+        at + 1,
+        escape::line(title),
+        escape::lines(description),
     );
     if !done.is_empty() {
         text += "\n\n## Summaries of finished steps";
     }
     for (index, step) in done.iter().enumerate() {
-        text += &format!("\n- Step {}: {}", index + 1, step.summary);
+        text += &format!("\n- Step {}: {}", index + 1, escape::entry(&step.summary));
     }
-    let notes: Vec<&str> = done
+    let notes: Vec<String> = done
         .iter()
-        .map(|step| step.notes.as_str())
+        .map(|step| escape::lines(&step.notes))
         .filter(|notes| !notes.is_empty())
         .collect();
     if !notes.is_empty() {
