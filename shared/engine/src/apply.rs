@@ -80,6 +80,7 @@ impl Session {
             E::SubGoalAdded { .. }
             | E::SubGoalFocused { .. }
             | E::SubGoalCompleted { .. }
+            | E::SubGoalDropped { .. }
             | E::ScratchpadWritten { .. } => self.apply_to_attempt(&event.kind)?,
             E::ReplyReceived(_)
             | E::CallIntended { .. }

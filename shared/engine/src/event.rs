@@ -274,6 +274,10 @@ pub enum EventKind {
         index: u32,
         summary: String,
     },
+    SubGoalDropped {
+        attempt: AttemptRef,
+        index: u32,
+    },
     ScratchpadWritten {
         attempt: AttemptRef,
         text: String,

@@ -258,6 +258,15 @@ pub struct SubGoal {
     pub text: String,
     /// The model's evaluation, once completed.
     pub summary: Option<String>,
+    /// The model gave it up.
+    pub is_dropped: bool,
+}
+
+impl SubGoal {
+    /// It is neither completed nor dropped.
+    pub fn is_open(&self) -> bool {
+        self.summary.is_none() && !self.is_dropped
+    }
 }
 
 /// A wish for another plan.

@@ -61,6 +61,7 @@ pub fn kind_name(kind: &Kind) -> &'static str {
         Kind::SubGoalAdded(_) => "sub_goal_added",
         Kind::SubGoalFocused(_) => "sub_goal_focused",
         Kind::SubGoalCompleted(_) => "sub_goal_completed",
+        Kind::SubGoalDropped(_) => "sub_goal_dropped",
         Kind::ScratchpadWritten(_) => "scratchpad_written",
         Kind::Decided(_) => "decided",
         Kind::BudgetRaised(_) => "budget_raised",
@@ -109,6 +110,9 @@ fn fields(kind: &Kind) -> Value {
         Kind::SubGoalAdded(e) => sub_goal_added(e),
         Kind::SubGoalFocused(e) => sub_goal_focused(e),
         Kind::SubGoalCompleted(e) => sub_goal_completed(e),
+        Kind::SubGoalDropped(e) => {
+            json!({"attempt": attempt(e.attempt.as_ref()), "index": e.index})
+        }
         Kind::ScratchpadWritten(e) => scratchpad_written(e),
         Kind::Decided(e) => decided(e),
         Kind::BudgetRaised(e) => budget_raised(e),

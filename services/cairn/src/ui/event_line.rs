@@ -123,6 +123,7 @@ impl Narrator {
             Kind::SubGoalAdded(_)
             | Kind::SubGoalFocused(_)
             | Kind::SubGoalCompleted(_)
+            | Kind::SubGoalDropped(_)
             | Kind::ScratchpadWritten(_) => self.part_line(kind),
             Kind::ReplyReceived(e) => reply_line(e),
             Kind::CallIntended(_)
@@ -227,6 +228,10 @@ impl Narrator {
                 let part = self.part(e.attempt.as_ref(), e.index);
                 let text = format!("done: {part}{}", after_colon(&e.summary));
                 (Mark::Good, e.attempt.as_ref(), text)
+            }
+            Kind::SubGoalDropped(e) => {
+                let text = format!("dropped: {}", self.part(e.attempt.as_ref(), e.index));
+                (Mark::Plain, e.attempt.as_ref(), text)
             }
             Kind::ScratchpadWritten(e) => {
                 let text = format!("notes{}", after_colon(&e.text));

@@ -196,6 +196,7 @@ impl Progress {
             Kind::CallFinished(e) => self.wrote_report |= step.has_written_report(e),
             Kind::SubGoalAdded(_) => step.parts.1 += 1,
             Kind::SubGoalCompleted(_) => step.parts.0 += 1,
+            Kind::SubGoalDropped(_) => step.parts.1 = step.parts.1.saturating_sub(1),
             Kind::StepCompleted(e) => {
                 let text = [e.summary.as_str(), e.response.as_str()];
                 let text = text.into_iter().find(|text| !text.is_empty());
@@ -230,6 +231,7 @@ fn step_number(kind: &Kind) -> Option<u32> {
         Kind::ReplyReceived(e) => e.attempt,
         Kind::SubGoalAdded(e) => e.attempt,
         Kind::SubGoalCompleted(e) => e.attempt,
+        Kind::SubGoalDropped(e) => e.attempt,
         Kind::CallFinished(e) => e.call.and_then(|call| call.attempt),
         _ => None,
     };

@@ -80,6 +80,7 @@ impl Session {
                 attempt.sub_goals.push(SubGoal {
                     text: text.clone(),
                     summary: None,
+                    is_dropped: false,
                 });
             }
             E::SubGoalFocused { attempt, index } => {
@@ -94,6 +95,11 @@ impl Session {
             } => {
                 let attempt = self.attempt_mut(*attempt)?;
                 attempt.open_sub_goal(*index)?.summary = Some(summary.clone());
+                attempt.focus = attempt.focus.filter(|focus| focus != index);
+            }
+            E::SubGoalDropped { attempt, index } => {
+                let attempt = self.attempt_mut(*attempt)?;
+                attempt.open_sub_goal(*index)?.is_dropped = true;
                 attempt.focus = attempt.focus.filter(|focus| focus != index);
             }
             E::ScratchpadWritten { attempt, text } => {
@@ -303,7 +309,7 @@ impl Attempt {
     fn open_sub_goal(&mut self, index: u32) -> Result<&mut SubGoal, IllegalTransition> {
         self.sub_goals
             .get_mut(index as usize)
-            .filter(|goal| goal.summary.is_none())
+            .filter(|goal| goal.is_open())
             .ok_or_else(|| IllegalTransition::missing(format_args!("open sub-goal {index}")))
     }
 }

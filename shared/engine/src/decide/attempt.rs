@@ -1,7 +1,8 @@
 //! What follows from the executor's reports.
 
+use super::state_tools::{self, STEP};
 use super::step_tool::{self, Ending};
-use super::{Decision, Reply, state_tools};
+use super::{Decision, Reply};
 use crate::event::{
     AttemptRef, CallFinished, CallRef, Effect, EventKind, ReplyReceived, RequestedCall,
 };
@@ -132,7 +133,7 @@ impl Decision<'_> {
             let failure = Failure::new(FailureKind::LimitExceeded, "max_tool_turns", message);
             return self.emit(EventKind::StepFailed { attempt, failure });
         }
-        self.answer_and_intend(attempt, tool_turn)?;
+        self.answer_and_intend(attempt)?;
         self.finish_turn(attempt)
     }
 
@@ -150,22 +151,16 @@ impl Decision<'_> {
     }
 
     /// State tools and unknown ones are answered at once, effectful calls get their intent. While a
-    /// call of the reply waits for a person, the others wait with it.
-    fn answer_and_intend(
-        &mut self,
-        attempt: AttemptRef,
-        tool_turn: u32,
-    ) -> Result<(), IllegalTransition> {
-        for index in 0.. {
-            let name = CallRef {
-                attempt,
-                tool_turn,
-                index,
-            };
-            let Some(call) = self.session.call(name) else {
-                break;
-            };
-            let (effect, call) = (call.effect, call.call.clone());
+    /// call of the reply waits for a person, the others wait with it. Calls of `step` count before
+    /// all others, so that `read_progress` beside them tells what they have led to.
+    fn answer_and_intend(&mut self, attempt: AttemptRef) -> Result<(), IllegalTransition> {
+        let running = self.session.attempt(attempt).into_iter();
+        let calls = running.flat_map(|running| running.last_calls(attempt));
+        let mut calls: Vec<_> = calls
+            .map(|(name, call)| (name, call.effect, call.call.clone()))
+            .collect();
+        calls.sort_by_key(|(_, _, call)| call.name != STEP);
+        for (name, effect, call) in calls {
             match effect {
                 Effect::State => self.answer_state_call(name, &call)?,
                 Effect::Effectful | Effect::Pure | Effect::Idempotent => {

@@ -21,6 +21,8 @@ pub struct StateTool {
     pub parameters: &'static str,
 }
 
+/// By which the model manages its step.
+pub(super) const STEP: &str = "step";
 /// By which the model asks a person something.
 pub(super) const ASK_PERSON: &str = "ask_person";
 
@@ -62,9 +64,9 @@ pub const STATE_TOOLS: [StateTool; 8] = [
         parameters: r#"{"type":"object","properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"],"additionalProperties":false}"#,
     },
     StateTool {
-        name: "step",
-        description: "Manages this step. plan adds sub-goals, focus turns to one of them by its text, complete ends the sub-goal in focus, or, with none in focus, this step. Give a summary with complete: it is all that later steps see of this one.",
-        parameters: r#"{"type":"object","properties":{"plan":{"type":"array","items":{"type":"string"},"description":"Sub-goals to add."},"focus":{"type":"string","description":"Text of the sub-goal to turn to."},"complete":{"type":"boolean","description":"The sub-goal in focus, or the step, is done."},"summary":{"type":"string","description":"What was found or done; goes with complete."}},"additionalProperties":false}"#,
+        name: STEP,
+        description: "Manages this step. plan adds sub-goals, drop gives up open ones, focus turns to one of them by its text, complete ends the sub-goal in focus, or, with none in focus, this step. A text of plan that is there already, open or completed, is not added again. Give a summary with complete: it is all that later steps see of this one.",
+        parameters: r#"{"type":"object","properties":{"plan":{"type":"array","items":{"type":"string"},"description":"Sub-goals to add, one line each."},"drop":{"type":"array","items":{"type":"string"},"description":"Texts of open sub-goals that are not needed any more."},"focus":{"type":"string","description":"Text of the sub-goal to turn to."},"complete":{"type":"boolean","description":"The sub-goal in focus, or the step, is done."},"summary":{"type":"string","description":"What was found or done; goes with complete."}},"additionalProperties":false}"#,
     },
 ];
 
@@ -129,7 +131,7 @@ impl Decision<'_> {
     ) -> Result<(), IllegalTransition> {
         let attempt = name.attempt;
         let answer = match call.name.as_str() {
-            "step" => self.manage_step(attempt, call)?,
+            STEP => self.manage_step(attempt, call)?,
             "read_progress" => Ok(Some(self.progress(attempt))),
             ASK_PERSON => self.ask_person(name, call)?,
             "scratchpad" => self.write_notes(attempt, call)?,

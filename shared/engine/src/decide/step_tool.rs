@@ -1,19 +1,23 @@
 //! The `step` tool: the parts of a step, and its end.
 
 use super::Decision;
-use super::state_tools::{ASK_PERSON, Answer, Complaint, arguments, complain};
+use super::state_tools::{ASK_PERSON, Answer, Complaint, STEP, arguments, complain};
+use crate::escape::breaks_line;
 use crate::event::{AttemptRef, CallRef, EventKind};
 use crate::limits::MAX_SUB_GOALS;
 use crate::message::ToolCall;
 use crate::state::{Attempt, Call, CallStatus, Turn};
 use crate::transitions::IllegalTransition;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StepArguments {
     #[serde(default)]
     plan: Option<Vec<String>>,
+    #[serde(default)]
+    drop: Option<Vec<String>>,
     #[serde(default)]
     focus: Option<String>,
     #[serde(default)]
@@ -25,6 +29,10 @@ struct StepArguments {
 impl StepArguments {
     fn plan(&self) -> &[String] {
         self.plan.as_deref().unwrap_or_default()
+    }
+
+    fn dropped(&self) -> &[String] {
+        self.drop.as_deref().unwrap_or_default()
     }
 
     fn completes(&self) -> bool {
@@ -50,6 +58,7 @@ impl Decision<'_> {
         }
         let in_focus = running.focus;
         let mut done = Vec::new();
+        self.drop_sub_goals(attempt, request.dropped(), &mut done)?;
         self.add_sub_goals(attempt, request.plan(), &mut done)?;
         if request.completes() {
             let Some(index) = in_focus else {
@@ -62,37 +71,62 @@ impl Decision<'_> {
             })?;
             done.push("sub-goal completed".to_owned());
         }
-        if let Some(focus) = request.focus {
-            let running = self.session.attempt(attempt);
-            let index = running.and_then(|running| open_sub_goal(running, &focus, None));
-            let Some(index) = index else {
-                return Ok(Err(no_such_sub_goal(&focus)));
-            };
+        let focus = request.focus.as_deref().and_then(|focus| {
+            let running = self.session.attempt(attempt)?;
+            Some((focus, open_sub_goal(running, focus, None)?))
+        });
+        if let Some((focus, index)) = focus {
             self.emit(EventKind::SubGoalFocused { attempt, index })?;
             done.push(format!("in focus: {focus}"));
         }
         Ok(Ok(Some(done.join("; "))))
     }
 
+    fn drop_sub_goals(
+        &mut self,
+        attempt: AttemptRef,
+        texts: &[String],
+        done: &mut Vec<String>,
+    ) -> Result<(), IllegalTransition> {
+        for text in texts {
+            let running = self.session.attempt(attempt);
+            // A text that is given twice is dropped once.
+            let index = running.and_then(|running| open_sub_goal(running, text, None));
+            if let Some(index) = index {
+                self.emit(EventKind::SubGoalDropped { attempt, index })?;
+                done.push(format!("dropped: {text}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A plan may be given again, whole or in part: a text that is there already is not added.
     fn add_sub_goals(
         &mut self,
         attempt: AttemptRef,
         plan: &[String],
         done: &mut Vec<String>,
     ) -> Result<(), IllegalTransition> {
-        let before = self
-            .session
-            .attempt(attempt)
-            .map_or(0, |it| it.sub_goals.len() as u32);
-        for (index, text) in (before..).zip(plan) {
+        let mut added = 0;
+        for text in plan {
+            let Some(running) = self.session.attempt(attempt) else {
+                break;
+            };
+            if is_planned(running, text) {
+                continue;
+            }
             self.emit(EventKind::SubGoalAdded {
                 attempt,
-                index,
+                index: running.sub_goals.len() as u32,
                 text: text.clone(),
             })?;
+            added += 1;
         }
         if !plan.is_empty() {
-            done.push(format!("sub-goals added: {}", plan.len()));
+            done.push(format!("sub-goals added: {added}"));
+        }
+        if added < plan.len() {
+            done.push(format!("there already: {}", plan.len() - added));
         }
         Ok(())
     }
@@ -100,30 +134,55 @@ impl Decision<'_> {
 
 /// Everything is refused before anything is done.
 fn check(running: &Attempt, request: &StepArguments) -> Result<(), Complaint> {
-    let plan = request.plan();
-    if plan.is_empty() && request.focus.is_none() && !request.completes() {
-        return Err(complain("nothing asked: give plan, focus or complete"));
+    let (plan, dropped) = (request.plan(), request.dropped());
+    let is_empty = plan.is_empty() && dropped.is_empty() && request.focus.is_none();
+    if is_empty && !request.completes() {
+        return Err(complain(
+            "nothing asked: give plan, drop, focus or complete",
+        ));
     }
-    if plan.iter().any(|text| text.trim().is_empty()) {
-        return Err(complain("a sub-goal must not be empty"));
-    }
-    if plan.iter().any(|text| text.chars().any(char::is_control)) {
-        return Err(complain("a sub-goal is one line of text"));
-    }
-    if running.sub_goals.len() + plan.len() > MAX_SUB_GOALS {
-        let message = format!("a step has at most {MAX_SUB_GOALS} sub-goals");
-        return Err(complain(message));
-    }
+    check_plan(running, plan)?;
     let completed = running.focus.filter(|_| request.completes());
+    for text in dropped {
+        if plan.contains(text) {
+            let message = format!("'{text}' is in plan and in drop: give it in one of them");
+            return Err(complain(message));
+        }
+        if open_sub_goal(running, text, completed).is_none() {
+            return Err(no_such_sub_goal(running, text));
+        }
+    }
     if request.completes() && completed.is_none() {
         check_end(running, request)?;
     }
-    match &request.focus {
-        Some(focus) if plan.contains(focus) => Ok(()),
-        Some(focus) if open_sub_goal(running, focus, completed).is_some() => Ok(()),
-        Some(focus) => Err(no_such_sub_goal(focus)),
-        None => Ok(()),
+    let Some(focus) = &request.focus else {
+        return Ok(());
+    };
+    let is_open = open_sub_goal(running, focus, completed).is_some() && !dropped.contains(focus);
+    let is_new = plan.contains(focus) && !is_planned(running, focus);
+    match is_open || is_new {
+        true => Ok(()),
+        false => Err(no_such_sub_goal(running, focus)),
     }
+}
+
+fn check_plan(running: &Attempt, plan: &[String]) -> Result<(), Complaint> {
+    if plan.iter().any(|text| text.trim().is_empty()) {
+        return Err(complain("a sub-goal must not be empty"));
+    }
+    let is_special = |c: char| c.is_control() || breaks_line(c);
+    if plan.iter().any(|text| text.chars().any(is_special)) {
+        return Err(complain("a sub-goal is one line of text"));
+    }
+    let new: BTreeSet<&String> = plan
+        .iter()
+        .filter(|text| !is_planned(running, text))
+        .collect();
+    if running.sub_goals.len() + new.len() > MAX_SUB_GOALS {
+        let message = format!("a step has at most {MAX_SUB_GOALS} sub-goals");
+        return Err(complain(message));
+    }
+    Ok(())
 }
 
 /// The step itself is to end.
@@ -133,7 +192,10 @@ fn check_end(running: &Attempt, request: &StepArguments) -> Result<(), Complaint
         return Err(complain(message));
     }
     let planned = request.plan().iter().map(String::as_str);
-    let open: Vec<&str> = open_sub_goals(running).chain(planned).collect();
+    let planned = planned.filter(|text| !is_planned(running, text));
+    let is_left = |text: &&str| !request.dropped().iter().any(|dropped| dropped == text);
+    let open = open_sub_goals(running).filter(is_left).chain(planned);
+    let open: Vec<&str> = open.collect();
     if !open.is_empty() {
         return Err(complain(still_open(&open)));
     }
@@ -151,29 +213,38 @@ fn check_end(running: &Attempt, request: &StepArguments) -> Result<(), Complaint
     Ok(())
 }
 
-fn no_such_sub_goal(text: &str) -> Complaint {
-    complain(format!(
-        "there is no open sub-goal '{text}'; read_progress lists them"
-    ))
+fn no_such_sub_goal(running: &Attempt, text: &str) -> Complaint {
+    let mut goals = running.sub_goals.iter();
+    let is_completed = goals.any(|goal| goal.text == text && goal.summary.is_some());
+    complain(match is_completed {
+        true => format!("sub-goal '{text}' is completed; to do it again, plan it in other words"),
+        false => format!("there is no open sub-goal '{text}'; read_progress lists them"),
+    })
 }
 
 fn still_open(open: &[&str]) -> String {
     let names = open.join(", ");
-    format!("not completed, because sub-goals are open: {names}; focus and complete each first")
+    format!(
+        "not completed, because sub-goals are open: {names}; focus and complete, or drop, each first"
+    )
 }
 
 fn open_sub_goals(attempt: &Attempt) -> impl Iterator<Item = &str> {
-    let goals = attempt.sub_goals.iter();
-    let open = goals.filter(|goal| goal.summary.is_none());
+    let open = attempt.sub_goals.iter().filter(|goal| goal.is_open());
     open.map(|goal| goal.text.as_str())
+}
+
+/// A sub-goal of that text is open or completed. One that was dropped can be planned again.
+fn is_planned(attempt: &Attempt, text: &str) -> bool {
+    let mut goals = attempt.sub_goals.iter();
+    goals.any(|goal| !goal.is_dropped && goal.text == text)
 }
 
 /// The first open sub-goal of that text, but for one that is being completed.
 fn open_sub_goal(attempt: &Attempt, text: &str, completed: Option<u32>) -> Option<u32> {
     let mut goals = attempt.sub_goals.iter().zip(0..);
-    let found = goals.find(|(goal, index)| {
-        goal.summary.is_none() && goal.text == text && Some(*index) != completed
-    });
+    let found = goals
+        .find(|(goal, index)| goal.is_open() && goal.text == text && Some(*index) != completed);
     found.map(|(_, index)| index)
 }
 
@@ -198,7 +269,7 @@ pub(super) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
         return Ending::None;
     };
     let is_wish =
-        |call: &Call| call.call.name == "step" && matches!(call.status, CallStatus::Requested);
+        |call: &Call| call.call.name == STEP && matches!(call.status, CallStatus::Requested);
     let Some(index) = turn.calls.iter().position(is_wish) else {
         return Ending::None;
     };

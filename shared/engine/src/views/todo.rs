@@ -29,6 +29,7 @@ fn mark(step: &Step) -> &'static str {
 fn sub_goal_mark(attempt: &Attempt, goal: &SubGoal, index: u32) -> &'static str {
     match &goal.summary {
         Some(_) => "✓",
+        None if goal.is_dropped => "-",
         None if attempt.focus == Some(index) => "→",
         None => " ",
     }

@@ -13,8 +13,9 @@
 //! | evaluation | `step(complete)` | the goal that it completes |
 //! | response | the answer that ends a run | none |
 //!
-//! The goal in progress is the sub-goal in focus, else the goal of the step. A call of `step` makes
-//! an action only if it was refused.
+//! The goal in progress is the sub-goal in focus, else the goal of the step. Calls of `step` count
+//! before the other calls of their reply, whose actions belong to the goal that is in progress after
+//! them. A call of `step` makes an action only if it was refused.
 
 mod describe;
 mod fold;
@@ -129,7 +130,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// All nodes of all runs, parents before children.
+    /// All nodes of all runs, in the order in which they came up.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }

@@ -42,6 +42,7 @@ mod revision_events;
 mod revisions;
 mod safe;
 mod state_tools;
+mod sub_goals;
 mod superseded;
 mod tampering;
 mod transitions;

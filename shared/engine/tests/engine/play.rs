@@ -122,7 +122,7 @@ impl PlanSeed {
 
 /// A call that a model might make.
 pub(crate) fn some_call(seed: u8) -> ToolCall {
-    match seed % 22 {
+    match seed % 23 {
         0 | 1 => look(),
         2 => tool_call("put", &json!({"path": "a", "content": "b"})),
         3 | 4 => send(),
@@ -144,6 +144,7 @@ pub(crate) fn some_call(seed: u8) -> ToolCall {
             &json!({"question": "Which?", "choices": ["a"]}),
         ),
         20 => tool_call("ask_person", &json!({"question": " "})),
+        21 => step_call(&json!({"drop": ["another part"], "plan": ["a third part"]})),
         _ => ToolCall {
             id: String::new(),
             name: "step".to_owned(),

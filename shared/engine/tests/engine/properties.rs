@@ -264,8 +264,12 @@ impl Watcher {
         }
         let ids: BTreeSet<_> = self.tree.nodes().iter().map(|node| &node.id).collect();
         assert_eq!(ids.len(), self.tree.nodes().len(), "node ids are unique");
-        for (node, index) in self.tree.nodes().iter().zip(0..) {
-            assert!(node.parent.is_none_or(|parent| parent < index));
+        let roots = world.session.runs.iter().flat_map(|run| {
+            let root = self.tree.run(run.number).unwrap();
+            root.roots.iter().flat_map(|&root| self.tree.walk(root))
+        });
+        assert_eq!(roots.count(), ids.len(), "each node has one place");
+        for node in self.tree.nodes() {
             assert_eq!(node.summary.is_some(), node.kind == NodeKind::Evaluation);
         }
         let value = agent_state::of_session(&world.session);

@@ -3,32 +3,30 @@
 use crate::world::{World, chain, complete, kinds, look, model_step, step_call, tool_call};
 use cairn_engine::decide::STATE_TOOLS;
 use cairn_engine::event::EventKind;
-use cairn_engine::limits::{
-    MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, MAX_NOTES, MAX_SUB_GOALS,
-};
+use cairn_engine::limits::{MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, MAX_NOTES};
 use cairn_engine::message::ToolCall;
 use serde_json::{Value, json};
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     World::with_plan(chain(vec![model_step("one"), model_step("two")]))
 }
 
 /// What the model is told when it makes this call in step 1.
-fn told(world: &mut World, tool: &str, arguments: &Value) -> (String, bool) {
+pub(crate) fn told(world: &mut World, tool: &str, arguments: &Value) -> (String, bool) {
     let events = world.reply(1, "", &[tool_call(tool, arguments)]);
     let mut told = World::told(&events);
     assert_eq!(told.len(), 1, "{events:?}");
     told.remove(0)
 }
 
-fn ok(world: &mut World, tool: &str, arguments: &Value) -> String {
+pub(crate) fn ok(world: &mut World, tool: &str, arguments: &Value) -> String {
     let (output, is_error) = told(world, tool, arguments);
     assert!(!is_error, "{output}");
     output
 }
 
 /// The complaint; nothing else may have happened.
-fn complaint(world: &mut World, tool: &str, arguments: &Value) -> String {
+pub(crate) fn complaint(world: &mut World, tool: &str, arguments: &Value) -> String {
     let events = world.reply(1, "", &[tool_call(tool, arguments)]);
     assert_eq!(
         kinds(&events),
@@ -48,140 +46,6 @@ fn schemas_are_json_objects_and_names_are_sorted() {
         assert_eq!(schema["additionalProperties"], false, "{}", tool.name);
     }
     assert!(STATE_TOOLS.is_sorted_by_key(|tool| tool.name));
-}
-
-#[test]
-fn sub_goals_are_added_focused_and_completed() {
-    let mut world = world();
-    assert_eq!(
-        ok(&mut world, "step", &json!({"plan": ["A", "B"]})),
-        "sub-goals added: 2"
-    );
-    assert_eq!(
-        ok(&mut world, "step", &json!({"focus": "A"})),
-        "in focus: A"
-    );
-    let both = json!({"complete": true, "summary": "A is good", "focus": "B"});
-    assert_eq!(
-        ok(&mut world, "step", &both),
-        "sub-goal completed; in focus: B"
-    );
-    let progress = ok(&mut world, "read_progress", &json!({}));
-    assert_eq!(progress, "[→] one\n  [✓] A\n  [→] B\n[ ] two");
-    let more = json!({"plan": ["C"], "focus": "C", "complete": true});
-    let told = ok(&mut world, "step", &more);
-    assert_eq!(told, "sub-goals added: 1; sub-goal completed; in focus: C");
-    let attempt = world.session.attempt(world.attempt(1)).unwrap();
-    let summaries: Vec<_> = attempt
-        .sub_goals
-        .iter()
-        .map(|goal| goal.summary.as_deref())
-        .collect();
-    assert_eq!(summaries, [Some("A is good"), Some(""), None]);
-}
-
-#[test]
-fn complaints_of_step_change_nothing() {
-    let mut world = world();
-    world.session.runs[0].limits.max_tool_turns = 100;
-    ok(&mut world, "step", &json!({"plan": ["A"]}));
-    let none = "nothing asked: give plan, focus or complete";
-    let no_such =
-        |text: &str| format!("there is no open sub-goal '{text}'; read_progress lists them");
-    let open = |names: &str| {
-        format!("not completed, because sub-goals are open: {names}; focus and complete each first")
-    };
-    let no_focus =
-        "no sub-goal is in focus, so complete would end the step: leave focus out, or focus first";
-    let cases = [
-        (json!({}), none.to_owned()),
-        (json!({"complete": false}), none.to_owned()),
-        (json!({"plan": []}), none.to_owned()),
-        (
-            json!({"plan": ["B", " "]}),
-            "a sub-goal must not be empty".to_owned(),
-        ),
-        (
-            json!({"plan": ["B\n[✓] C"]}),
-            "a sub-goal is one line of text".to_owned(),
-        ),
-        (json!({"focus": "Z"}), no_such("Z")),
-        (json!({"plan": ["B"], "focus": "Z"}), no_such("Z")),
-        (json!({"complete": true, "summary": "s"}), open("A")),
-        (
-            json!({"complete": true, "summary": "s", "plan": ["B"]}),
-            open("A, B"),
-        ),
-        (
-            json!({"complete": true, "summary": "s", "focus": "A"}),
-            no_focus.to_owned(),
-        ),
-    ];
-    for (arguments, expected) in cases {
-        let before = world
-            .session
-            .attempt(world.attempt(1))
-            .unwrap()
-            .sub_goals
-            .clone();
-        assert_eq!(
-            complaint(&mut world, "step", &arguments),
-            expected,
-            "{arguments}"
-        );
-        let attempt = world.session.attempt(world.attempt(1)).unwrap();
-        assert_eq!(attempt.sub_goals, before, "{arguments}");
-    }
-}
-
-#[test]
-fn a_sub_goal_that_is_completed_is_gone_and_then_the_step_needs_a_summary() {
-    let mut world = world();
-    let no_such = "there is no open sub-goal 'A'; read_progress lists them";
-    ok(&mut world, "step", &json!({"plan": ["A"], "focus": "A"}));
-    let again = json!({"complete": true, "focus": "A"});
-    assert_eq!(complaint(&mut world, "step", &again), no_such);
-    ok(&mut world, "step", &json!({"complete": true}));
-    let expected = "complete needs a summary: later steps see only that";
-    for arguments in [
-        json!({"complete": true}),
-        json!({"complete": true, "summary": " \n"}),
-    ] {
-        assert_eq!(complaint(&mut world, "step", &arguments), expected);
-    }
-    assert_eq!(
-        complaint(&mut world, "step", &json!({"focus": "A"})),
-        no_such
-    );
-}
-
-#[test]
-fn two_sub_goals_of_one_name_are_taken_one_after_the_other() {
-    let mut world = world();
-    ok(
-        &mut world,
-        "step",
-        &json!({"plan": ["A", "A"], "focus": "A"}),
-    );
-    let next = json!({"complete": true, "focus": "A"});
-    assert_eq!(
-        ok(&mut world, "step", &next),
-        "sub-goal completed; in focus: A"
-    );
-    let attempt = world.session.attempt(world.attempt(1)).unwrap();
-    assert_eq!(attempt.focus, Some(1));
-}
-
-#[test]
-fn sub_goals_are_limited() {
-    let mut world = world();
-    let many: Vec<String> = (0..MAX_SUB_GOALS).map(|n| n.to_string()).collect();
-    ok(&mut world, "step", &json!({ "plan": many }));
-    let expected = format!("a step has at most {MAX_SUB_GOALS} sub-goals");
-    assert_eq!(
-        complaint(&mut world, "step", &json!({"plan": ["more"]})),
-        expected
-    );
 }
 
 #[test]

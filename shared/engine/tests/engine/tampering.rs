@@ -47,6 +47,7 @@ fn attempt_of(kind: &mut EventKind) -> Option<&mut AttemptRef> {
         | EventKind::SubGoalAdded { attempt, .. }
         | EventKind::SubGoalFocused { attempt, .. }
         | EventKind::SubGoalCompleted { attempt, .. }
+        | EventKind::SubGoalDropped { attempt, .. }
         | EventKind::ScratchpadWritten { attempt, .. } => Some(attempt),
         EventKind::ReplyReceived(reply) => Some(&mut reply.attempt),
         other => call_of(other).map(|call| &mut call.attempt),
@@ -82,6 +83,7 @@ fn happens_once(kind: &EventKind) -> bool {
             | EventKind::StepSkipped { .. }
             | EventKind::SubGoalAdded { .. }
             | EventKind::SubGoalCompleted { .. }
+            | EventKind::SubGoalDropped { .. }
             | EventKind::ReplyReceived(_)
             | EventKind::CallFinished(_)
             | EventKind::CallInDoubt { .. }

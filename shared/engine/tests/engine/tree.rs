@@ -179,6 +179,40 @@ fn goals_out_of_focus_are_planned_again_and_skipped_at_the_end() {
     assert_eq!(find(&tree, "one").datum("error"), Some("no more"));
 }
 
+/// Calls of `step` count first, wherever they stand in the reply.
+#[test]
+fn calls_beside_step_belong_to_the_goal_in_focus_after_it() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    let plan = json!({"plan": ["A", "B", "C"], "focus": "A"});
+    world.reply(1, "", &[look(), step_call(&plan)]);
+    world.result(1, 0, "seen");
+    let read = || tool_call("read_progress", &json!({}));
+    let next = json!({"complete": true, "summary": "A is done", "focus": "B"});
+    let events = world.reply(1, "Now B.", &[read(), step_call(&next), read()]);
+    let progress = "[→] one\n  [✓] A\n  [→] B\n  [ ] C";
+    let told = World::told(&events);
+    assert_eq!(
+        (told[1].0.as_str(), told[2].0.as_str()),
+        (progress, progress)
+    );
+    world.reply(1, "", &[look(), step_call(&json!({"drop": ["B"]}))]);
+    let expected = "\
+[→] goal: one
+  [✓] goal: A
+    [✓] action: look(notes.md)
+      [✓] result: seen
+    [✓] thought: Now B.
+    [✓] evaluation: A is done
+  [-] goal: B
+    [✓] action: read_progress
+      [✓] result: [→] one
+    [✓] action: read_progress
+      [✓] result: [→] one
+  [ ] goal: C
+  [→] action: look(notes.md)";
+    assert_eq!(outline(&tree(&world)), expected);
+}
+
 #[test]
 fn a_call_in_doubt_is_in_progress_until_somebody_says_what_became_of_it() {
     let settled = |settlement: Settlement| {

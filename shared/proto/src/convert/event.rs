@@ -93,6 +93,7 @@ kinds! {
         sub_goal_added: SubGoalAdded { attempt, index, text }
         sub_goal_focused: SubGoalFocused { attempt, index }
         sub_goal_completed: SubGoalCompleted { attempt, index, summary }
+        sub_goal_dropped: SubGoalDropped { attempt, index }
         scratchpad_written: ScratchpadWritten { attempt, text }
         approval_requested: ApprovalRequested { call, digest }
         question_asked: QuestionAsked { call, question, choices }

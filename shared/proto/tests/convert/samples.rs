@@ -319,6 +319,7 @@ fn steps() -> Kinds {
         "sub_goal_completed": SubGoalCompleted {
             attempt: ATTEMPT, index: 1, summary: "two of five matter".into()
         }
+        "sub_goal_dropped": SubGoalDropped { attempt: ATTEMPT, index: 1 }
         "scratchpad_written": ScratchpadWritten {
             attempt: ATTEMPT, text: "docs/memory.md:14".into()
         }

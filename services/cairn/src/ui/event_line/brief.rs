@@ -51,6 +51,7 @@ impl Narrator {
             | Kind::SubGoalAdded(_)
             | Kind::SubGoalFocused(_)
             | Kind::SubGoalCompleted(_)
+            | Kind::SubGoalDropped(_)
             | Kind::ScratchpadWritten(_)
             | Kind::MemorySet(_)
             | Kind::MemoryRemoved(_)
@@ -139,6 +140,7 @@ mod tests {
         let notes = wire::ScratchpadWritten {
             attempt: Some(AT),
             text: "notes".into(),
+            replaces: false,
         };
         assert_eq!(told(event(Kind::ScratchpadWritten(notes))), None);
         assert_eq!(

@@ -55,6 +55,7 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
         | E::SubGoalAdded { attempt, .. }
         | E::SubGoalFocused { attempt, .. }
         | E::SubGoalCompleted { attempt, .. }
+        | E::SubGoalDropped { attempt, .. }
         | E::ScratchpadWritten { attempt, .. } => Some(attempt.run),
         E::ReplyReceived(reply) => Some(reply.attempt.run),
         E::CallFinished(finished) => Some(finished.call.attempt.run),

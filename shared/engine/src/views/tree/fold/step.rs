@@ -42,6 +42,7 @@ impl Tree {
                 index,
                 summary,
             } => self.complete_sub_goal(*attempt, *index, summary, origin),
+            E::SubGoalDropped { attempt, index } => self.drop_sub_goal(*attempt, *index, origin),
             other => self.apply_to_call(other, origin),
         }
     }
@@ -136,6 +137,24 @@ impl Tree {
             self.nodes[before].status = NodeStatus::Planned;
         }
         self.nodes[sub_goal].begin(origin);
+        self.move_actions(attempt);
+    }
+
+    /// Calls of `step` count before the other calls of their reply: those belong to the goal that is
+    /// in progress after them.
+    fn move_actions(&mut self, attempt: AttemptRef) {
+        let Some(working) = self.working_on(attempt) else {
+            return;
+        };
+        let goal = working.goal_in_progress();
+        let actions = working.calls.iter().filter_map(|call| call.action);
+        for action in actions.collect::<Vec<_>>() {
+            let before = self.nodes[action].parent.replace(goal);
+            if let Some(before) = before {
+                self.nodes[before].children.retain(|child| *child != action);
+            }
+            self.nodes[goal].children.push(action);
+        }
     }
 
     fn complete_sub_goal(
@@ -155,6 +174,19 @@ impl Tree {
             self.nodes[sub_goal].end(NodeStatus::Completed, origin);
         }
         self.working.insert(key, working);
+        self.move_actions(attempt);
+    }
+
+    fn drop_sub_goal(&mut self, attempt: AttemptRef, index: u32, origin: Origin) {
+        let Some(working) = self.working_on(attempt) else {
+            return;
+        };
+        let Some(&sub_goal) = working.sub_goals.get(index as usize) else {
+            return;
+        };
+        working.focus = working.focus.filter(|&focus| focus != sub_goal);
+        self.nodes[sub_goal].end(NodeStatus::Skipped, origin);
+        self.move_actions(attempt);
     }
 
     fn add_evaluation(
