@@ -182,12 +182,14 @@ fn pending_message(key: &SessionKey, session: &Session, open: Pending) -> pb::Pe
             budget,
             used,
             allowed,
+            waiting,
         } => pb::Pending {
             reason: reason(WaitReason::Budget),
             run,
             budget: wire::Budget::from(budget).into(),
             used,
             allowed,
+            waiting,
             ..message
         },
         Asked::Plan {

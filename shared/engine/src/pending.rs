@@ -88,6 +88,8 @@ pub enum Asked {
         used: u64,
         /// What the run may use, in the same unit.
         allowed: u64,
+        /// Calls that wait to be made; 0 for the other budgets.
+        waiting: u32,
     },
     /// Whether a plan is to be put into force.
     Plan {
@@ -196,12 +198,15 @@ pub fn pending(session: &Session) -> Vec<Pending> {
     let budget = run.asked_budget.filter(|_| is_asked);
     open.extend(budget.map(|budget| {
         let (used, allowed) = run.figures(budget, session.updated_at);
-        let run_number = run.number;
         let asked = Asked::Budget {
-            run: run_number,
+            run: run.number,
             budget,
             used,
             allowed,
+            waiting: match budget {
+                Budget::Calls => run.calls_waiting(),
+                _ => 0,
+            },
         };
         new(asked, budget_question(run).time)
     }));

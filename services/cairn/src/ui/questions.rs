@@ -32,6 +32,7 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
         "budget": is_budget.then(|| budget(pending.budget)),
         "used": is_budget.then_some(pending.used),
         "allowed": is_budget.then_some(pending.allowed),
+        "waiting": is_budget.then_some(pending.waiting),
         "plan": plan(pending.plan.as_ref()),
         "proposal": pending.proposal,
     })
@@ -129,7 +130,10 @@ fn used(pending: &pb::Pending) -> String {
         Budget::Cost => format!("${} of ${}", dollars(used), dollars(allowed)),
         Budget::Time => format!("{} of {}", span(used), span(allowed)),
         Budget::Tokens => format!("{used} of {allowed} tokens"),
-        Budget::Calls => format!("{used} of {allowed} tool calls; those beyond have not been made"),
+        Budget::Calls => format!(
+            "{used} of {allowed} tool calls made; {} more asked for",
+            pending.waiting
+        ),
         Budget::Turns | Budget::Unspecified => format!("{used} of {allowed} tool turns"),
     }
 }

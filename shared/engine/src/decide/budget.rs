@@ -149,11 +149,11 @@ fn used_up(run: &Run, reason: &str) -> Failure {
     let (name, what) = match run.asked_budget {
         Some(Budget::Tokens) => {
             let most = allowed.tokens.unwrap_or_default();
-            ("max_tokens", format!("{most} tokens"))
+            ("max_tokens", counted(most, "token"))
         }
         Some(Budget::Cost) => {
             let dollars = allowed.cost_nano_usd.unwrap_or_default() as f64 / 1e9;
-            ("max_cost", format!("budget of ${dollars}"))
+            ("max_cost", format!("${dollars}"))
         }
         Some(Budget::Time) => {
             let seconds = allowed.active_ms.unwrap_or_default() as f64 / 1e3;
@@ -161,13 +161,23 @@ fn used_up(run: &Run, reason: &str) -> Failure {
         }
         Some(Budget::Calls) => {
             let most = allowed.calls.unwrap_or_default();
-            ("max_calls", format!("{most} tool calls"))
+            ("max_calls", counted(most.into(), "tool call"))
         }
-        Some(Budget::Turns) | None => ("max_turns", format!("{} tool turns", allowed.turns)),
+        Some(Budget::Turns) | None => {
+            let most = allowed.turns.into();
+            ("max_turns", counted(most, "tool turn"))
+        }
     };
-    let mut message = format!("the run's {what} are used up");
+    let mut message = format!("the run's budget of {what} is used up");
     if !reason.is_empty() {
         message = format!("{message}; {reason}");
     }
     Failure::new(FailureKind::LimitExceeded, name, message)
+}
+
+fn counted(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
 }

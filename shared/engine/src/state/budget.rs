@@ -1,8 +1,8 @@
 //! What a run may use up, and what follows when it has.
 
-use super::{Run, RunStatus};
+use super::{Call, CallStatus, Run, RunStatus};
 use crate::command::RunLimits;
-use crate::event::{Budget, WaitReason};
+use crate::event::{Budget, Effect, WaitReason};
 use serde::{Deserialize, Serialize};
 
 /// What a run may use before it asks.
@@ -115,7 +115,23 @@ impl Run {
         self.active_ms.saturating_add(since)
     }
 
-    /// What was used of a budget at that time, and what is allowed, in its unit.
+    /// Calls that a model asked for, or a tool step is, and that are not made yet: they wait for a
+    /// person, a budget or the end of a pause.
+    pub(crate) fn calls_waiting(&self) -> u32 {
+        let calls = self.running_attempts();
+        let calls = calls.flat_map(|(name, _, attempt)| attempt.last_calls(name));
+        let waits = |call: &Call| match call.status {
+            _ if call.effect == Effect::State => false,
+            // One without side effects may be under way otherwise.
+            CallStatus::Requested => self.begins_nothing(),
+            CallStatus::Asking { .. } => true,
+            _ => false,
+        };
+        calls.filter(|(_, call)| waits(call)).count() as u32
+    }
+
+    /// What was used of a budget at that time, and what is allowed, in its unit. Calls that were not
+    /// made are not used.
     pub(crate) fn figures(&self, budget: Budget, at: u64) -> (u64, u64) {
         let allowed = self.allowance;
         let any = Option::unwrap_or_default;
@@ -124,7 +140,10 @@ impl Run {
             Budget::Tokens => (self.usage.tokens(), any(allowed.tokens)),
             Budget::Cost => (self.usage.cost_nano_usd, any(allowed.cost_nano_usd)),
             Budget::Time => (self.active_ms_at(at), any(allowed.active_ms)),
-            Budget::Calls => (self.calls.into(), allowed.calls.unwrap_or_default().into()),
+            Budget::Calls => {
+                let made = self.calls.saturating_sub(self.calls_waiting());
+                (made.into(), allowed.calls.unwrap_or_default().into())
+            }
         }
     }
 

@@ -83,7 +83,7 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
             "model_calls": usage.model_calls,
             "tool_turns": run.tool_turns,
             "tool_turns_allowed": run.allowance.turns,
-            "tool_calls": run.calls,
+            "tool_calls": run.calls.saturating_sub(run.calls_waiting()),
             "allowed": run.allowance,
         },
         "answer": (run.status == RunStatus::Completed).then_some(&run.answer),

@@ -11,6 +11,7 @@ use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Asked, pending};
 use cairn_engine::plan::PlanDraft;
 use cairn_engine::state::RunStatus;
+use cairn_engine::views::agent_state;
 
 pub(crate) const WAITING: RunStatus = RunStatus::Waiting(WaitReason::Budget);
 
@@ -82,6 +83,31 @@ fn no_model_is_asked_once_tokens_or_money_are_used_up() {
     }
 }
 
+/// What a person reads when a run ends because of its budget.
+#[test]
+fn a_run_that_ends_by_its_budget_says_which_in_a_sentence() {
+    let cost = LimitOverrides {
+        max_cost_nano_usd: 2_390_000,
+        ..LimitOverrides::default()
+    };
+    let turns = LimitOverrides {
+        max_turns: 1,
+        ..LimitOverrides::default()
+    };
+    for (limits, budget) in [
+        (tokens(100), "100 tokens"),
+        (cost, "$0.00239"),
+        (turns, "1 tool turn"),
+    ] {
+        let mut world = world(chain(vec![model_step("a")]), limits);
+        world.reply(1, "hm", &[]);
+        world.answer("budget-1", fail());
+        let failure = world.run().failure.clone().unwrap();
+        let expected = format!("the run's budget of {budget} is used up; enough");
+        assert_eq!(failure.message, expected);
+    }
+}
+
 #[test]
 fn planning_counts() {
     let mut world = World::new();
@@ -116,6 +142,17 @@ fn calls_beyond_the_budget_are_not_made() {
     let waits = ["ReplyReceived", "BudgetExhausted", "RunWaiting"];
     assert_eq!(kinds(&events), waits, "none of them is intended");
     assert_eq!(asked_for(&world), Some(Budget::Calls));
+    let made = pending(&world.session).remove(0).asked;
+    let expected = Asked::Budget {
+        run: 1,
+        budget: Budget::Calls,
+        used: 2,
+        allowed: 3,
+        waiting: 2,
+    };
+    assert_eq!(made, expected, "what was not made is not used");
+    let state = agent_state::of_session(&world.session);
+    assert_eq!(state["usage"]["tool_calls"], 2);
     assert!(world.outstanding().is_empty());
     let events = world.answer("budget-1", Settlement::Retry);
     let goes_on = ["BudgetRaised", "CallIntended", "CallIntended", "RunResumed"];
@@ -145,7 +182,7 @@ fn tool_steps_count_as_calls_and_wait_for_them() {
     let failure = world.run().failure.clone().unwrap();
     assert_eq!(failure.kind, FailureKind::LimitExceeded);
     assert!(
-        failure.message.contains("1 tool calls"),
+        failure.message.contains("budget of 1 tool call is used up"),
         "{}",
         failure.message
     );
@@ -191,7 +228,10 @@ fn a_run_that_may_use_no_more_begins_nothing_whatever_its_policy() {
         let ends = ["CallFinished", "StepCompleted", "RunFailed"];
         assert_eq!(kinds(&events), ends, "{on_failure:?}");
         let failure = world.run().failure.clone().unwrap();
-        assert_eq!(failure.message, "the run's 100 tokens are used up; enough");
+        assert_eq!(
+            failure.message,
+            "the run's budget of 100 tokens is used up; enough"
+        );
     }
 }
 
