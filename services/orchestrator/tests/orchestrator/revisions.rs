@@ -71,7 +71,7 @@ async fn a_plan_by_hand_keeps_what_was_done_and_what_is_under_way() {
         .await
         .unwrap();
     assert_eq!(answer.revision, 2);
-    let expected = [(1, Reused), (2, GoesOn), (0, Added), (0, Repeated)];
+    let expected = [(1, Reused), (2, GoesOn), (0, Added), (0, Waiting)];
     assert_eq!(fates(&answer.diff), expected);
     world.settle().await;
     assert!(second.is_held(), "it goes on undisturbed");

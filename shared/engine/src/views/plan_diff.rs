@@ -51,17 +51,18 @@ pub enum Fate {
     Reused,
     /// It is running and goes on undisturbed.
     GoesOn,
-    /// It has not begun, and stays as it is.
+    /// It has not begun. With a number it stays as it is; without one, what it depends on has changed,
+    /// so it is a new step of the same words.
     Waiting,
     /// Somebody wished to go on without it, and that holds.
     Skipped,
-    /// It says what a step of the plan in force says, whose result does not count any more, or
-    /// which has none: it is done from the start.
+    /// A step of the same words had begun, and what came of it does not count any more: the work is done
+    /// again from the start.
     Repeated {
         /// Number of the step that it repeats.
         number: u32,
     },
-    /// It is not in the plan in force.
+    /// No step of the same words is in the plan in force, or one that was skipped before it began.
     Added,
 }
 
@@ -74,8 +75,8 @@ pub struct Dropped {
     pub label: String,
     /// How it stands.
     pub status: StepPhase,
-    /// Position, from 0, of the step of the new plan that repeats it; none if its words are not in
-    /// the new plan.
+    /// Position, from 0, of the step of the new plan that has its words and stands in its place; none
+    /// if its words are not in the new plan.
     pub repeated_as: Option<u32>,
 }
 
@@ -110,9 +111,11 @@ pub fn diff(run: &Run, draft: &PlanDraft) -> Result<PlanDiff, PlanError> {
     let mut steps = Vec::with_capacity(plan.steps.len());
     for (position, planned) in plan.steps.iter().enumerate() {
         let kept = step_of(numbers[position]);
-        let fate = match (kept, repeated[position]) {
+        let before = repeated[position].and_then(|number| Some((number, step_of(number)?)));
+        let fate = match (kept, before) {
             (Some(kept), _) => fate_of_kept(kept),
-            (None, Some(number)) => Fate::Repeated { number },
+            (None, Some((number, before))) if before.attempts > 0 => Fate::Repeated { number },
+            (None, Some(_)) => Fate::Waiting,
             (None, None) => Fate::Added,
         };
         if let Some(reused) = kept.filter(|_| fate == Fate::Reused) {
@@ -156,11 +159,12 @@ fn gone<'a>(old: Option<&'a PlanState>, numbers: &[u32]) -> Vec<(u32, &'a Step)>
         .collect()
 }
 
-/// For each new step with the words of a step that is gone, the number of that; each is repeated
-/// once, equal ones in order.
+/// For each new step with the words of a step that is gone, the number of that; each counts once,
+/// equal ones in order. What was skipped before it began is not looked for: the skip is lost.
 fn repeated(plan: &Plan, numbers: &[u32], all: &[Step], gone: &[(u32, &Step)]) -> Vec<Option<u32>> {
     let mut known: HashMap<Words<'_>, Vec<u32>> = HashMap::new();
-    for (number, step) in gone.iter().rev() {
+    let counts = |step: &Step| step.attempts > 0 || step.status == StepStatus::Pending;
+    for (number, step) in gone.iter().rev().filter(|(_, step)| counts(step)) {
         known.entry(words(&step.plan)).or_default().push(*number);
     }
     let steps = plan.steps.iter().zip(numbers);

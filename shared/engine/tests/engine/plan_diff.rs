@@ -1,8 +1,8 @@
 //! What people are told of another plan before they apply it.
 //!
-//! Notation: `=1` is reused, `>2` goes on, `.3` waits, `-2` stays skipped, `2again` repeats step 2,
-//! `new` is added; `!` has moved. After `|` what is dropped, with its status and where it is repeated
-//! (from 1).
+//! Notation: `=1` is reused, `>2` goes on, `.3` waits, `.0` waits as a new step of the same words, `-2`
+//! stays skipped, `2again` repeats step 2, `new` is added; `!` has moved. After `|` what is dropped, with
+//! its status and where it stands now (from 1).
 
 use crate::world::notation::plan;
 use crate::world::{World, send};
@@ -27,8 +27,11 @@ fn told(diff: &PlanDiff) -> String {
             Fate::Repeated { number } => format!("{number}again"),
             Fate::Added => "new".to_owned(),
         };
-        let has_number = !matches!(step.fate, Fate::Repeated { .. } | Fate::Added);
-        assert_eq!(step.number.is_some(), has_number);
+        match step.fate {
+            Fate::Waiting => {}
+            Fate::Repeated { .. } | Fate::Added => assert_eq!(step.number, None),
+            _ => assert!(step.number.is_some()),
+        }
         format!("{fate}{}", if step.moved { "!" } else { "" })
     };
     let steps: Vec<String> = diff.steps.iter().map(step).collect();
@@ -65,10 +68,10 @@ fn changes_of_a_chain() {
         ("a b c d e", "=1 >2 .3 .4 new"),
         (
             "a x b c d",
-            "=1 new 2again 3again 4again | 2Running@3 3Pending@4 4Pending@5",
+            "=1 new 2again .0 .0 | 2Running@3 3Pending@4 4Pending@5",
         ),
-        ("a b c~ d", "=1 >2 new 4again | 3Pending 4Pending@4"),
-        ("a b d c", "=1 >2 4again 3again | 3Pending@4 4Pending@3"),
+        ("a b c~ d", "=1 >2 new .0 | 3Pending 4Pending@4"),
+        ("a b d c", "=1 >2 .0 .0 | 3Pending@4 4Pending@3"),
         ("a b", "=1 >2 | 3Pending 4Pending"),
         (
             "a*1 b",
@@ -90,11 +93,8 @@ fn changes_of_a_graph() {
         ("g: d<b,c c<a b a", ".4! >3! >2! =1"),
         ("g: c<a a b d<b,c", ">3! =1 >2 .4"),
         ("g: b c<a d<b,c a", ">2 >3 .4 =1!"),
-        (
-            "g: a b c~<a d<b,c",
-            "=1 >2 new 4again | 3Running 4Pending@4",
-        ),
-        ("g: a b d<b x:a", "=1 >2 4again new | 3Running 4Pending@3"),
+        ("g: a b c~<a d<b,c", "=1 >2 new .0 | 3Running 4Pending@4"),
+        ("g: a b d<b x:a", "=1 >2 .0 new | 3Running 4Pending@3"),
     ];
     for (text, expected) in cases {
         assert_eq!(told(&of(&world, text)), expected, "{text}");
@@ -114,6 +114,38 @@ fn what_failed_is_repeated_and_what_was_skipped_stays_skipped() {
     assert_eq!(told(&diff), "1again -2 >3 >4 | 1Failed@1");
     assert!(diff.stopped.is_empty());
     assert_eq!(diff.saved, Saved::default(), "a skipped step saves nothing");
+}
+
+/// Only work that had begun is done again: step 3 ran when it was skipped, step 2 did not.
+#[test]
+fn a_step_that_had_not_begun_waits_and_one_whose_skip_is_lost_is_new() {
+    let mut world = World::with_plan(plan("a b c d"));
+    for step in [2, 3] {
+        if step == 3 {
+            world.end(1);
+        }
+        world.command(Command::SkipStep {
+            run: 1,
+            step,
+            reason: String::new(),
+        });
+    }
+    world.fail(4, Failure::new(FailureKind::Llm, "Refused", "no"));
+    assert_eq!(
+        told(&of(&world, "a*1 b c d")),
+        "1again new 3again 4again | 1Completed@1 2Skipped 3Skipped@3 4Failed@4"
+    );
+    let mut world = World::with_plan(plan("a b c d"));
+    world.command(Command::SkipStep {
+        run: 1,
+        step: 2,
+        reason: String::new(),
+    });
+    world.end(1);
+    assert_eq!(
+        told(&of(&world, "a*1 b c d")),
+        "1again new 3again .0 | 1Completed@1 2Skipped 3Running@3 4Pending@4"
+    );
 }
 
 #[test]
