@@ -120,7 +120,7 @@ fn planned_step(step: &Step, number: u32, ids: &[&str]) -> pb::PlannedStep {
         usage: Some(step.usage.into()),
         started_unix_ms: step.started.map_or(0, |moment| ms(moment.at)),
         ended_unix_ms: step.ended.map_or(0, |moment| ms(moment.at)),
-        notes: step.notes.clone(),
+        notes: step.notes(),
         ..pb::PlannedStep::default()
     };
     let status = match &step.status {

@@ -2,7 +2,7 @@
 
 use crate::escape::{entry, line, lines};
 use crate::event::AttemptRef;
-use crate::state::{PlanState, Run, Session, Step, StepStatus};
+use crate::state::{PlanState, Run, Session, Step, StepStatus, in_journal_order};
 use std::collections::BTreeMap;
 
 /// Renders the step context of an attempt, byte for byte the same whenever it is asked for: the
@@ -93,10 +93,8 @@ fn summaries(before: &BTreeMap<u32, &Step>) -> String {
 }
 
 fn notes(before: &BTreeMap<u32, &Step>) -> String {
-    let steps = before.values().copied();
-    let mut noted: Vec<&Step> = steps.filter(|step| !step.notes.is_empty()).collect();
-    noted.sort_by_key(|step| step.ended.map(|ended| ended.tick));
-    let notes = noted.iter().map(|step| lines(&step.notes));
+    let notes = in_journal_order(before.values().copied());
+    let notes = notes.into_iter().map(lines);
     notes.collect::<Vec<_>>().join("\n")
 }
 

@@ -281,6 +281,7 @@ pub enum EventKind {
     ScratchpadWritten {
         attempt: AttemptRef,
         text: String,
+        replaces: bool,
     },
     ForkedFrom {
         session: String,

@@ -14,7 +14,7 @@ mod plan;
 
 pub use budget::Allowance;
 pub(crate) use budget::Raise;
-pub use plan::{EffectfulCall, Moment, PlanState, Step, StepStatus};
+pub use plan::{EffectfulCall, Moment, Note, PlanState, Step, StepStatus, in_journal_order};
 
 /// A session as its journal makes it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -137,7 +137,7 @@ pub struct Run {
     pub proposed: u32,
     /// Revisions that the run asked for by itself since somebody last changed the plan.
     pub own_revisions: u32,
-    /// Counts starts and ends of steps, to tell what was so when a step began.
+    /// Counts starts and ends of steps and their notes, to tell what came before what.
     pub ticks: u64,
     /// When it began.
     pub started_at: u64,

@@ -309,7 +309,7 @@ fn sub_goal_completed(e: &wire::SubGoalCompleted) -> Value {
 }
 
 fn scratchpad_written(e: &wire::ScratchpadWritten) -> Value {
-    json!({"attempt": attempt(e.attempt.as_ref()), "text": e.text})
+    json!({"attempt": attempt(e.attempt.as_ref()), "text": e.text, "replaces": e.replaces})
 }
 
 fn decided(e: &wire::Decided) -> Value {

@@ -3,8 +3,8 @@
 use crate::event::{AttemptRef, Effect, EventKind};
 use crate::message::ToolCall;
 use crate::state::{
-    Ask, Attempt, Call, CallStatus, Moment, PlanState, Run, Session, Step, StepStatus, SubGoal,
-    Turn,
+    Ask, Attempt, Call, CallStatus, Moment, Note, PlanState, Run, Session, Step, StepStatus,
+    SubGoal, Turn,
 };
 use crate::transitions::{IllegalTransition, StepPhase, step_may};
 
@@ -102,15 +102,37 @@ impl Session {
                 attempt.open_sub_goal(*index)?.is_dropped = true;
                 attempt.focus = attempt.focus.filter(|focus| focus != index);
             }
-            E::ScratchpadWritten { attempt, text } => {
-                self.attempt_mut(*attempt)?;
-                self.step_mut(*attempt)?.notes.clone_from(text);
-            }
+            E::ScratchpadWritten {
+                attempt,
+                text,
+                replaces,
+            } => self.write_notes(*attempt, text, *replaces)?,
             other => {
                 return Err(IllegalTransition::missing(format!(
                     "attempt event {other:?}"
                 )));
             }
+        }
+        Ok(())
+    }
+
+    fn write_notes(
+        &mut self,
+        attempt: AttemptRef,
+        text: &str,
+        replaces: bool,
+    ) -> Result<(), IllegalTransition> {
+        self.attempt_mut(attempt)?;
+        let run = self.run_mut(attempt.run)?;
+        run.ticks += 1;
+        let tick = run.ticks;
+        let notes = &mut self.step_mut(attempt)?.notes;
+        if replaces {
+            notes.clear();
+        }
+        if !(text.is_empty() && notes.is_empty()) {
+            let text = text.to_owned();
+            notes.push(Note { tick, text });
         }
         Ok(())
     }
@@ -232,6 +254,9 @@ impl Run {
         let plan = self.plan_mut()?;
         let step = plan.step_mut(number)?;
         let left = step.running().map(Unanswered::of).unwrap_or_default();
+        if let StepStatus::Running(attempt) = &mut step.status {
+            step.ended_sub_goals = std::mem::take(&mut attempt.sub_goals);
+        }
         step.enter(number, end)?;
         step.ended = Some(Moment { tick, at });
         let freed = if step.is_met() {

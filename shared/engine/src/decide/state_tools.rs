@@ -6,6 +6,7 @@ use crate::limits::{
     MAX_MEMORY_BYTES, MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, MAX_NOTES,
 };
 use crate::message::ToolCall;
+use crate::state::Step;
 use crate::transitions::IllegalTransition;
 use crate::views::{memory, todo};
 use serde::Deserialize;
@@ -35,7 +36,7 @@ pub const STATE_TOOLS: [StateTool; 8] = [
     },
     StateTool {
         name: "read_progress",
-        description: "Reads the to-do list: the plan's steps and the sub-goals of this step.",
+        description: "Reads the to-do list: the plan's steps with their sub-goals.",
         parameters: r#"{"type":"object","properties":{},"additionalProperties":false}"#,
     },
     StateTool {
@@ -185,33 +186,32 @@ impl Decision<'_> {
             Ok(request) => request,
             Err(complaint) => return Ok(Err(complaint)),
         };
-        let old = self
-            .session
-            .step(attempt)
-            .map(|step| step.notes.as_str())
-            .unwrap_or_default();
-        let text = match request.mode.as_deref() {
-            None | Some("append") if old.is_empty() => request.text,
-            None | Some("append") => format!("{old}\n{}", request.text),
-            Some("replace") => request.text,
+        let replaces = match request.mode.as_deref() {
+            None | Some("append") => false,
+            Some("replace") => true,
             Some(other) => {
                 let message = format!("mode '{other}' is unknown; use append or replace");
                 return Ok(Err(complain(message)));
             }
         };
-        if text.len() > MAX_NOTES {
+        let before = self.session.step(attempt).map(Step::notes);
+        let before = before.filter(|notes| !replaces && !notes.is_empty());
+        let bytes = before.map_or(0, |notes| notes.len() + 1) + request.text.len();
+        if bytes > MAX_NOTES {
             let message = format!(
-                "the notes would have {} bytes; at most {MAX_NOTES} are allowed: replace them with shorter ones",
-                text.len()
+                "the notes would have {bytes} bytes; at most {MAX_NOTES} are allowed: replace them with shorter ones"
             );
             return Ok(Err(Complaint {
                 reason: "TooLarge",
                 message,
             }));
         }
-        let told = format!("notes: {} bytes", text.len());
-        self.emit(EventKind::ScratchpadWritten { attempt, text })?;
-        Ok(Ok(Some(told)))
+        self.emit(EventKind::ScratchpadWritten {
+            attempt,
+            text: request.text,
+            replaces,
+        })?;
+        Ok(Ok(Some(format!("notes: {bytes} bytes"))))
     }
 
     fn set_memory(&mut self, call: &ToolCall) -> Result<Answer, IllegalTransition> {

@@ -1,6 +1,6 @@
 //! The plan of a run, with the states of its steps.
 
-use super::Attempt;
+use super::{Attempt, SubGoal};
 use crate::event::CallRef;
 use crate::failure::Failure;
 use crate::key::StepKey;
@@ -46,8 +46,10 @@ pub struct Step {
     pub status: StepStatus,
     /// Attempts begun.
     pub attempts: u32,
-    /// The model's notes, for itself and for the steps that depend on it.
-    pub notes: String,
+    /// The model's notes, for itself and for the steps that depend on it, oldest first.
+    pub notes: Vec<Note>,
+    /// The sub-goals of its last attempt, once that has ended.
+    pub ended_sub_goals: Vec<SubGoal>,
     /// What its model calls used up.
     pub usage: Usage,
     /// Tool turns of all its attempts.
@@ -61,6 +63,15 @@ pub struct Step {
 }
 
 /// A call with side effects that was carried out, or may have been.
+/// A note of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The run's tick at which it was written.
+    pub tick: u64,
+    /// In the model's words.
+    pub text: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectfulCall {
     /// Which call.
@@ -136,7 +147,8 @@ impl Step {
             unmet: 0,
             status: StepStatus::Pending,
             attempts: 0,
-            notes: String::new(),
+            notes: Vec::new(),
+            ended_sub_goals: Vec::new(),
             usage: Usage::default(),
             tool_turns: 0,
             started: None,
@@ -151,6 +163,20 @@ impl Step {
     }
 
     /// The attempt under way.
+    /// Its notes, a line or more for each.
+    pub fn notes(&self) -> String {
+        let notes = self.notes.iter().map(|note| note.text.as_str());
+        notes.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The parts that the model split it into.
+    pub fn sub_goals(&self) -> &[SubGoal] {
+        match self.running() {
+            Some(attempt) => &attempt.sub_goals,
+            None => &self.ended_sub_goals,
+        }
+    }
+
     pub fn running(&self) -> Option<&Attempt> {
         match &self.status {
             StepStatus::Running(attempt) => Some(attempt),
@@ -165,4 +191,11 @@ impl Step {
             StepStatus::Completed { .. } | StepStatus::Skipped { .. }
         )
     }
+}
+
+/// The notes of some steps of a run in the order in which they were written.
+pub fn in_journal_order<'a>(steps: impl Iterator<Item = &'a Step>) -> Vec<&'a str> {
+    let mut notes: Vec<&Note> = steps.flat_map(|step| &step.notes).collect();
+    notes.sort_by_key(|note| note.tick);
+    notes.into_iter().map(|note| note.text.as_str()).collect()
 }

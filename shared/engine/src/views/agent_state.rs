@@ -29,10 +29,10 @@
 //!
 //! `status` of a step is `Pending`, `Running`, `Completed`, `Failed` or `Skipped`. The chat history
 //! holds the attempts under way, so it is empty between two steps; the scratchpad holds the notes
-//! of all steps in the order of the plan.
+//! of all steps of the plan in force, in the order of the journal.
 
 use crate::pending::pending;
-use crate::state::{PlanState, Run, RunStatus, Session, Step, StepStatus};
+use crate::state::{PlanState, Run, RunStatus, Session, Step, StepStatus, in_journal_order};
 use crate::views::{title, transcript};
 use serde_json::{Value, json};
 
@@ -63,8 +63,7 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
         pending(session)
     };
     let pending: Vec<String> = open.iter().map(|open| open.id().to_string()).collect();
-    let notes = steps().map(|(_, step)| step.notes.as_str());
-    let notes: Vec<&str> = notes.filter(|notes| !notes.is_empty()).collect();
+    let notes = in_journal_order(steps().map(|(_, step)| step));
     let usage = run.usage;
     json!({
         "session": header(session),

@@ -1,17 +1,16 @@
 //! The to-do list: goals with their state, nothing else.
 
-use crate::state::{Attempt, PlanState, Run, Step, StepStatus, SubGoal};
+use crate::state::{PlanState, Run, Step, StepStatus, SubGoal};
 
-/// The plan's steps and, indented, the sub-goals of running steps. Empty without a plan.
+/// The plan's steps and, indented, their sub-goals, whatever the steps are doing. Empty without a plan.
 pub fn of_run(run: &Run) -> String {
     let mut lines = Vec::new();
     for (_, step) in run.plan.iter().flat_map(PlanState::current) {
         lines.push(format!("[{}] {}", mark(step), step.plan.label()));
-        if let Some(attempt) = step.running() {
-            lines.extend(attempt.sub_goals.iter().zip(0..).map(|(goal, index)| {
-                format!("  [{}] {}", sub_goal_mark(attempt, goal, index), goal.text)
-            }));
-        }
+        let sub_goals = step.sub_goals().iter().zip(0..);
+        lines.extend(sub_goals.map(|(goal, index)| {
+            format!("  [{}] {}", sub_goal_mark(step, goal, index), goal.text)
+        }));
     }
     lines.join("\n")
 }
@@ -26,11 +25,13 @@ fn mark(step: &Step) -> &'static str {
     }
 }
 
-fn sub_goal_mark(attempt: &Attempt, goal: &SubGoal, index: u32) -> &'static str {
-    match &goal.summary {
-        Some(_) => "✓",
-        None if goal.is_dropped => "-",
-        None if attempt.focus == Some(index) => "→",
-        None => " ",
+/// What is open when its step ends ends with it, as in the tree.
+fn sub_goal_mark(step: &Step, goal: &SubGoal, index: u32) -> &'static str {
+    match (&goal.summary, step.running()) {
+        (Some(_), _) => "✓",
+        (None, None) => "-",
+        (None, Some(_)) if goal.is_dropped => "-",
+        (None, Some(attempt)) if attempt.focus == Some(index) => "→",
+        (None, Some(_)) => " ",
     }
 }

@@ -2,12 +2,13 @@
 //! of the state that is another is another version, with a file of its own; of older versions nothing
 //! is read, and the journal is folded instead.
 
-use crate::world::{World, graph, look, model_step, send, tool_step};
+use crate::world::{World, graph, look, model_step, send, step_call, tool_call, tool_step};
 use cairn_engine::decide::Input;
 use cairn_engine::state::Session;
+use serde_json::json;
 use std::fmt::Write as _;
 
-const GOLDEN: &str = include_str!("checkpoint-6.hex");
+const GOLDEN: &str = include_str!("checkpoint-7.hex");
 
 /// A run with something of all that a state has: steps that have ended, run and wait, and a call in
 /// doubt.
@@ -22,6 +23,12 @@ fn world() -> World {
     world.reply(1, "I look.", &[look()]);
     world.result(1, 0, "15 files");
     world.complete(1, "All seen.");
+    let parts = step_call(&json!({"plan": ["A", "B"], "drop": [], "focus": "A"}));
+    world.reply(
+        4,
+        "",
+        &[parts, tool_call("scratchpad", &json!({"text": "a note"}))],
+    );
     world.reply(4, "I send.", &[look(), send()]);
     world.decide(Input::TakenOver { holder_dead: false });
     world

@@ -137,17 +137,36 @@ fn a_step_of_a_graph_sees_only_what_it_depends_on() {
 #[test]
 fn notes_come_in_the_order_of_the_journal() {
     let noted = |text: &str| tool_call("scratchpad", &json!({ "text": text }));
+    let replaced = |text: &str| {
+        let arguments = json!({ "text": text, "mode": "replace" });
+        tool_call("scratchpad", &arguments)
+    };
     let mut world = World::with_plan(graph(vec![
         model_step("a"),
         model_step("b"),
-        after(model_step("c"), &["1", "2"]),
+        model_step("other"),
+        after(model_step("d"), &["1", "2"]),
     ]));
-    world.reply(2, "", &[noted("of b"), complete("b is done")]);
-    world.reply(1, "", &[noted("of a"), complete("a is done")]);
-    let text = context(&world, 3);
-    assert!(
-        text.ends_with("- Step 1: a is done\n- Step 2: b is done\n\n## Scratchpad\nof b\nof a")
-    );
+    world.reply(2, "", &[noted("b says"), noted("something")]);
+    world.reply(1, "", &[noted("a notes")]);
+    world.reply(3, "", &[noted("not seen by d")]);
+    world.reply(2, "", &[noted("b adds")]);
+    world.complete(1, "a is done");
+    world.reply(2, "", &[noted("and ends"), complete("b is done")]);
+    let expected = "- Step 1: a is done\n- Step 2: b is done\n\n\
+                    ## Scratchpad\nb says\nsomething\na notes\nb adds\nand ends";
+    assert!(context(&world, 4).ends_with(expected));
+    let state = cairn_engine::views::agent_state::of_session(&world.session);
+    let all = "b says\nsomething\na notes\nnot seen by d\nb adds\nand ends";
+    assert_eq!(state["scratchpad"], all);
+
+    // Notes that replace those of a step are its newest.
+    let mut world = World::with_plan(graph(vec![model_step("a"), model_step("b")]));
+    world.reply(1, "", &[noted("a draft")]);
+    world.reply(2, "", &[noted("b says")]);
+    world.reply(1, "", &[replaced("a says")]);
+    let state = cairn_engine::views::agent_state::of_session(&world.session);
+    assert_eq!(state["scratchpad"], "b says\na says");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The history for a model whose window is full, in its literal layout; the to-do list beside it.
 
 use crate::world::{
-    World, chain, explored, look, model_step, send, step_call, tool_call, tool_step, tree,
+    World, chain, complete, explored, look, model_step, send, step_call, tool_call, tool_step, tree,
 };
+use cairn_engine::command::Command;
 use cairn_engine::decide::Input;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::views::{history, todo};
@@ -117,6 +118,48 @@ fn the_to_do_list_has_a_mark_for_every_status() {
 [ ] planned";
     assert_eq!(todo::of_run(world.run()), expected);
     world.fail(3, Failure::new(FailureKind::Llm, "Refused", "no"));
-    let text = todo::of_run(world.run());
-    assert_eq!(text, "[✓] done\n[-] skipped\n[✗] in progress\n[ ] planned");
+    let expected = "\
+[✓] done
+[-] skipped
+[✗] in progress
+  [✓] A
+  [-] B
+  [-] C
+[ ] planned";
+    assert_eq!(todo::of_run(world.run()), expected);
+}
+
+#[test]
+fn the_to_do_list_keeps_the_parts_of_steps_that_have_ended() {
+    let mut world = World::with_plan(chain(vec![
+        model_step("divided"),
+        model_step("skipped"),
+        model_step("later"),
+    ]));
+    let parts = step_call(&json!({"plan": ["A", "B"], "focus": "A"}));
+    let next = step_call(&json!({"complete": true, "focus": "B"}));
+    let last = step_call(&json!({"complete": true}));
+    world.reply(1, "", &[parts]);
+    world.reply(1, "", &[next]);
+    world.reply(1, "", &[last, complete("both parts")]);
+    world.reply(2, "", &[step_call(&json!({"plan": ["C"]}))]);
+    world.command(Command::SkipStep {
+        run: 1,
+        step: 2,
+        reason: String::new(),
+    });
+    let own = step_call(&json!({"plan": ["D"], "focus": "D"}));
+    world.reply(3, "", &[own]);
+    let expected = "\
+[✓] divided
+  [✓] A
+  [✓] B
+[-] skipped
+  [-] C
+[→] later
+  [→] D";
+    assert_eq!(todo::of_run(world.run()), expected);
+    let progress = world.reply(3, "", &[tool_call("read_progress", &json!({}))]);
+    assert_eq!(World::told(&progress), [(expected.to_owned(), false)]);
+    assert_eq!(world.folded(), world.session);
 }

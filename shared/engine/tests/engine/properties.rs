@@ -283,11 +283,10 @@ impl Watcher {
 /// The tree says of every goal what the to-do list says.
 fn check_marks(tree: &Tree, run: &Run) {
     let mut lines = Vec::new();
-    for (number, step) in run.plan.iter().flat_map(PlanState::current) {
+    for (number, _) in run.plan.iter().flat_map(PlanState::current) {
         let top = tree.step(run.number, number).unwrap();
         for (depth, node) in tree.walk(top) {
-            let is_listed = depth == 0 || step.running().is_some();
-            if node.kind == NodeKind::Goal && is_listed {
+            if node.kind == NodeKind::Goal {
                 let (indent, mark) = ("  ".repeat(depth), node.status.mark());
                 lines.push(format!("{indent}[{mark}] {}", node.description));
             }

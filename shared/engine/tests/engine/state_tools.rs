@@ -95,7 +95,7 @@ fn wrong_arguments_are_refused_with_the_reason() {
 fn notes_are_appended_replaced_and_limited() {
     let mut world = world();
     world.session.runs[0].limits.max_tool_turns = 100;
-    let notes = |world: &World| world.session.step(world.attempt(1)).unwrap().notes.clone();
+    let notes = |world: &World| world.session.step(world.attempt(1)).unwrap().notes();
     assert_eq!(
         ok(&mut world, "scratchpad", &json!({"text": "a"})),
         "notes: 1 bytes"
@@ -233,6 +233,6 @@ fn notes_and_sub_goals_belong_to_one_step() {
     world.reply(1, "", &[step_call(&json!({"complete": true}))]);
     world.reply(1, "", &[complete("done")]);
     let second = world.session.step(world.attempt(2)).unwrap();
-    assert_eq!(second.notes, "");
+    assert_eq!(second.notes(), "");
     assert!(second.running().unwrap().sub_goals.is_empty());
 }

@@ -94,7 +94,7 @@ kinds! {
         sub_goal_focused: SubGoalFocused { attempt, index }
         sub_goal_completed: SubGoalCompleted { attempt, index, summary }
         sub_goal_dropped: SubGoalDropped { attempt, index }
-        scratchpad_written: ScratchpadWritten { attempt, text }
+        scratchpad_written: ScratchpadWritten { attempt, text, replaces }
         approval_requested: ApprovalRequested { call, digest }
         question_asked: QuestionAsked { call, question, choices }
         budget_exhausted: BudgetExhausted { run, budget }

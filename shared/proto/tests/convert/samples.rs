@@ -321,7 +321,10 @@ fn steps() -> Kinds {
         }
         "sub_goal_dropped": SubGoalDropped { attempt: ATTEMPT, index: 1 }
         "scratchpad_written": ScratchpadWritten {
-            attempt: ATTEMPT, text: "docs/memory.md:14".into()
+            attempt: ATTEMPT, text: "docs/memory.md:14".into(), replaces: false
+        }
+        "scratchpad_written.replaces": ScratchpadWritten {
+            attempt: ATTEMPT, text: "docs/memory.md:15".into(), replaces: true
         }
     }
 }

@@ -382,5 +382,7 @@ kinds! {
     sub_goal_focused: SubGoalFocused { attempt: attempt(), index: number() }
     sub_goal_completed: SubGoalCompleted { attempt: attempt(), index: number(), summary: text() }
     sub_goal_dropped: SubGoalDropped { attempt: attempt(), index: number() }
-    scratchpad_written: ScratchpadWritten { attempt: attempt(), text: text() }
+    scratchpad_written: ScratchpadWritten {
+        attempt: attempt(), text: text(), replaces: any::<bool>()
+    }
 }

@@ -57,7 +57,12 @@ pub(crate) const SECOND: [Row; 7] = [
 ];
 
 /// The to-do list and the history of the first run.
-pub(crate) const TODO: &str = "[✓] Survey\n[✓] Find\n[✓] Tell";
+pub(crate) const TODO: &str = "\
+[✓] Survey
+  [✓] List the files
+  [✓] Read the first
+[✓] Find
+[✓] Tell";
 pub(crate) const HISTORY: &str = "\
 [done] Survey
   [done] List the files
