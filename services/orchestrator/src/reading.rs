@@ -83,7 +83,7 @@ pub(crate) fn run_message(run: &Run) -> pb::Run {
         usage: Some(run.usage.into()),
         tool_turns: run.tool_turns,
         steps: steps.clone().count() as u32,
-        steps_done: steps.filter(|(_, step)| step.is_met()).count() as u32,
+        steps_done: steps.filter(|(_, step)| step.is_done()).count() as u32,
         cancel_reason: run.cancel_reason.clone(),
     }
 }

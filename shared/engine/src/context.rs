@@ -1,5 +1,6 @@
 //! The step context: the first user message of an attempt, all that it sees of its run.
 
+use crate::dependencies::seen_by;
 use crate::escape::{entry, line, lines};
 use crate::event::AttemptRef;
 use crate::state::{PlanState, Run, Session, Step, StepStatus, in_journal_order};
@@ -8,9 +9,9 @@ use std::collections::BTreeMap;
 /// Renders the step context of an attempt, byte for byte the same whenever it is asked for: the
 /// overview is as it was when the step began. If the plan was changed since, it is the text of then.
 ///
-/// Only the steps that this one depends on, directly or not, are summarised, in the order of the
-/// plan; their notes follow in the order in which the steps ended. The step's own notes are in its
-/// conversation.
+/// It has the summaries of the completed steps that this one depends on, directly or not, in the order
+/// of the plan, and their notes in the order of the journal. A skipped step on the way adds neither,
+/// and what lies before it is there all the same. The step's own notes are in its conversation.
 ///
 /// Texts of people, plans and models are escaped as [`crate::escape`] says, so that none of them can
 /// make a section or an entry.
@@ -22,7 +23,7 @@ pub fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
         return Some(told.clone());
     }
     let place = step.place?;
-    let before = ancestors(plan, step);
+    let before = seen_by(plan, step);
     let mut text = String::new();
     section(&mut text, "Requirement", &lines(&run.goal));
     section(&mut text, "Plan overview", &overview(run, plan, step));
@@ -96,23 +97,6 @@ fn notes(before: &BTreeMap<u32, &Step>) -> String {
     let notes = in_journal_order(before.values().copied());
     let notes = notes.into_iter().map(lines);
     notes.collect::<Vec<_>>().join("\n")
-}
-
-/// The steps that this one depends on, directly or not, by their places.
-fn ancestors<'a>(plan: &'a PlanState, step: &'a Step) -> BTreeMap<u32, &'a Step> {
-    let mut found = BTreeMap::new();
-    let mut stack = vec![step];
-    while let Some(here) = stack.pop() {
-        for &dependency in &here.plan.depends_on {
-            if let Some(before) = plan.steps.get(dependency as usize)
-                && let Some(place) = before.place
-                && found.insert(place, before).is_none()
-            {
-                stack.push(before);
-            }
-        }
-    }
-    found
 }
 
 /// What came of the steps of a plan so far, for whoever makes another one: a line a step that

@@ -1,5 +1,6 @@
 //! Digests that say whether two things are the same: step keys and call keys.
 
+use crate::dependencies::{Named, keys_of};
 use crate::event::CallRef;
 use crate::plan::PlanStep;
 use crate::state::Session;
@@ -8,30 +9,42 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 
 /// Goes into every step key, so that a change of the rule invalidates all of them at once.
-const STEP_KEY_VERSION: u32 = 1;
+const STEP_KEY_VERSION: u32 = 2;
 
 /// Says whether a step's result still counts: equal keys, equal step.
 ///
 /// It covers the step's title, description, tool and canonical arguments, its redo counter and the
-/// keys of the steps that it depends on, so a change runs on through everything that depends on
-/// it. It does not cover capabilities, the run's requirement, session memory or the workspace.
+/// keys of its effective dependencies (see [`crate::dependencies`]), so a change reaches everything
+/// that depends on it. A skipped step is not among them: the steps after it have the keys that they
+/// would have without it. The key does not cover capabilities, the run's requirement, session memory
+/// or the workspace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StepKey([u8; 32]);
 
+/// Digest of the keys of a step's effective dependencies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeySet([u8; 32]);
+
 impl StepKey {
-    /// The key of `step`, given the keys of its dependencies. Their order does not count: steps of
-    /// a graph may change places without anything being done again.
-    pub fn of(step: &PlanStep, dependencies: impl IntoIterator<Item = Self>) -> Self {
+    pub(crate) fn of(step: &PlanStep, dependencies: KeySet) -> Self {
         let mut digest = Fields::new("cairn.step", STEP_KEY_VERSION);
         digest.text(&step.title).text(&step.description);
         match &step.tool {
             Some(tool) => digest.number(1).text(&tool.name).text(&tool.arguments),
             None => digest.number(0),
         };
-        digest.number(step.redo.into());
-        let mut dependencies: Vec<Self> = dependencies.into_iter().collect();
-        dependencies.sort_unstable();
-        for key in dependencies {
+        digest.number(step.redo.into()).bytes(&dependencies.0);
+        Self(digest.finish())
+    }
+}
+
+impl KeySet {
+    /// The order of the keys does not count: steps of a graph may change places without anything
+    /// being done again.
+    pub(crate) fn of(mut keys: Vec<StepKey>) -> Self {
+        keys.sort_unstable();
+        let mut digest = Fields::new("cairn.step.dependencies", STEP_KEY_VERSION);
+        for key in keys {
             digest.bytes(&key.0);
         }
         Self(digest.finish())
@@ -50,27 +63,11 @@ impl fmt::Debug for StepKey {
     }
 }
 
-/// The keys of all steps of a plan, in its order. Dependencies may point forward, so the steps are
-/// visited in an order in which each comes after those that it depends on.
-pub fn step_keys(steps: &[PlanStep]) -> Vec<StepKey> {
-    let mut keys: Vec<Option<StepKey>> = vec![None; steps.len()];
-    let mut stack: Vec<usize> = (0..steps.len()).rev().collect();
-    while let Some(&position) = stack.last() {
-        if keys[position].is_some() {
-            stack.pop();
-            continue;
-        }
-        let before = stack.len();
-        let missing = steps[position].depends_on.iter().map(|&d| d as usize);
-        stack.extend(missing.filter(|&d| keys[d].is_none()));
-        if stack.len() == before {
-            let known = steps[position].depends_on.iter();
-            let known = known.filter_map(|&d| keys[d as usize]);
-            keys[position] = Some(StepKey::of(&steps[position], known));
-            stack.pop();
-        }
-    }
-    keys.into_iter().flatten().collect()
+/// The keys of all steps of a plan, in its order, with the steps skipped whose positions
+/// `is_skipped` names. Proportional to the steps and their effective dependencies.
+pub fn step_keys(steps: &[PlanStep], is_skipped: impl Fn(usize) -> bool) -> Vec<StepKey> {
+    let named: Vec<Named<'_>> = steps.iter().map(Named::of).collect();
+    keys_of(&named, |position, key| (key, is_skipped(position)))
 }
 
 /// The key that goes with every repeat of one call, and with no other call of any session.

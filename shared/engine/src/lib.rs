@@ -13,6 +13,7 @@ pub mod checkpoint;
 pub mod command;
 pub mod context;
 pub mod decide;
+pub mod dependencies;
 pub mod escape;
 pub mod event;
 pub mod failure;

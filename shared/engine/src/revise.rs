@@ -1,53 +1,86 @@
 //! Another plan for a run that has one: which of its steps are steps that there are already.
 //!
-//! A step of the new plan *is* a step of the run if their keys are equal, for then it would be told
-//! to do the same after the same. What was completed is taken first, then what is running, then
-//! what somebody wished to go on without, then what has not begun; what failed, or was dropped
-//! while it ran, is never taken. Equal steps are taken in the order of their numbers.
+//! A step of the new plan *is* a step of the run if their keys are equal, for then it would be shown
+//! the same and asked to do the same. A completed step is taken first, then a running one, then one
+//! that was skipped by a decision, then one that has not begun; what failed, or was dropped while it
+//! ran, is never taken. Equal steps are taken in the order of their numbers.
+//!
+//! A step that is taken and is skipped hands its dependencies on (see [`crate::dependencies`]), so the
+//! keys of the new plan follow from what is taken. A skipped step may be left out of the plan or put
+//! back without a change for the steps after it.
 
-use crate::key::{StepKey, step_keys};
+use crate::dependencies::{Named, keys_of};
+use crate::key::StepKey;
 use crate::plan::{Order, Plan, PlanDraft, PlanError, PlanStep, StepDraft, ToolInvocation};
 use crate::state::{PlanState, Step, StepStatus};
 use std::collections::HashMap;
 
 /// The number of each step of the new plan: that of a step of `old`, or the next that is free.
 ///
-/// Proportional to the steps of the run and of the plan.
+/// Proportional to the steps of the run and of the plan, sorting aside.
 pub fn numbers(old: Option<&PlanState>, plan: &Plan) -> Vec<u32> {
     let steps = old.map_or(&[][..], |old| &old.steps);
-    let keys = step_keys(&plan.steps);
-    let mut chosen = choose(steps, &keys);
+    // How many steps of a key there will be is known once those before them are taken; steps of the
+    // same words are the most that there can be.
+    let mut of_words: HashMap<(Words<'_>, u32), usize> = HashMap::with_capacity(plan.steps.len());
+    for step in &plan.steps {
+        *of_words.entry((words(step), step.redo)).or_default() += 1;
+    }
+    let most = |step: &Step| of_words.get(&(words(&step.plan), step.plan.redo)).copied();
+    let (_, keys) = take(steps, plan, |step| most(step).unwrap_or_default());
+    let mut of_key: HashMap<StepKey, usize> = HashMap::with_capacity(keys.len());
+    for key in keys {
+        *of_key.entry(key).or_default() += 1;
+    }
+    let expected = |step: &Step| of_key.get(&step.key).copied();
+    let (taken, _) = take(steps, plan, |step| expected(step).unwrap_or_default());
     let mut next = steps.len() as u32;
-    let number = |key| {
-        let kept: Option<u32> = chosen.get_mut(key).and_then(Vec::pop);
-        kept.unwrap_or_else(|| {
+    let numbers = taken.into_iter().map(|number| {
+        number.unwrap_or_else(|| {
             next += 1;
             next
         })
-    };
-    keys.iter().map(number).collect()
+    });
+    numbers.collect()
 }
 
-/// For each key, the numbers of the steps to be taken; the first comes last.
-fn choose<'a>(steps: &[Step], keys: &'a [StepKey]) -> HashMap<&'a StepKey, Vec<u32>> {
-    let mut wanted: HashMap<&StepKey, usize> = HashMap::with_capacity(keys.len());
-    for key in keys {
-        *wanted.entry(key).or_default() += 1;
-    }
-    let mut found: HashMap<&StepKey, Vec<(u8, u32)>> = HashMap::new();
+/// The step that each step of the plan takes, by its number, and the keys that follow. `expected` says
+/// how many steps of the plan may take one with the key of this step.
+fn take(
+    steps: &[Step],
+    plan: &Plan,
+    expected: impl Fn(&Step) -> usize,
+) -> (Vec<Option<u32>>, Vec<StepKey>) {
+    let mut candidates = candidates(steps, expected);
+    let mut taken = vec![None; plan.steps.len()];
+    let named: Vec<Named<'_>> = plan.steps.iter().map(Named::of).collect();
+    let keys = keys_of(&named, |place, key| {
+        let number = candidates.get_mut(&key).and_then(Vec::pop);
+        taken[place] = number;
+        let step = number.and_then(|number| steps.get(number as usize - 1));
+        (key, step.is_some_and(Step::is_handing_on))
+    });
+    (taken, keys)
+}
+
+/// For each key, the numbers of the steps that can be taken; the first comes last. As many as are
+/// expected are taken by number, and before those that are left over.
+fn candidates(steps: &[Step], expected: impl Fn(&Step) -> usize) -> HashMap<StepKey, Vec<u32>> {
+    let mut found: HashMap<StepKey, (usize, Vec<(u8, u32)>)> = HashMap::new();
     for (step, number) in steps.iter().zip(1..) {
-        if let Some((key, _)) = wanted.get_key_value(&step.key)
-            && let Some(rank) = rank(step)
-        {
-            found.entry(key).or_default().push((rank, number));
+        if let Some(rank) = rank(step) {
+            let of_key = found.entry(step.key);
+            let (_, of_key) = of_key.or_insert_with(|| (expected(step), Vec::new()));
+            of_key.push((rank, number));
         }
     }
-    let taken = found.into_iter().map(|(key, mut candidates)| {
-        candidates.sort_unstable();
-        candidates.truncate(wanted[key]);
-        let mut numbers: Vec<u32> = candidates.into_iter().map(|(_, number)| number).collect();
-        numbers.sort_unstable_by(|one, other| other.cmp(one));
-        (key, numbers)
+    let taken = found.into_iter().map(|(key, (expected, mut of_key))| {
+        of_key.sort_unstable();
+        let expected = expected.min(of_key.len());
+        let (first, left_over) = of_key.split_at_mut(expected);
+        first.sort_unstable_by_key(|(_, number)| *number);
+        let order = first.iter().chain(left_over.iter()).rev();
+        (key, order.map(|(_, number)| *number).collect())
     });
     taken.collect()
 }
@@ -55,11 +88,13 @@ fn choose<'a>(steps: &[Step], keys: &'a [StepKey]) -> HashMap<&'a StepKey, Vec<u
 /// What is taken first has the lowest; none if it is never taken.
 fn rank(step: &Step) -> Option<u8> {
     match &step.status {
-        StepStatus::Completed { .. } => Some(0),
-        StepStatus::Running(_) => Some(1),
-        StepStatus::Skipped { is_wish: true, .. } => Some(2),
+        StepStatus::Completed { .. } if step.place.is_some() => Some(0),
+        // What an earlier plan did.
+        StepStatus::Completed { .. } => Some(1),
+        StepStatus::Running(_) => Some(2),
+        StepStatus::Skipped { .. } if step.is_handing_on() => Some(3),
         // One that was dropped before it began is nothing that could be kept.
-        StepStatus::Pending => step.place.map(|_| 3),
+        StepStatus::Pending => step.place.map(|_| 4),
         StepStatus::Failed { .. } | StepStatus::Skipped { .. } => None,
     }
 }

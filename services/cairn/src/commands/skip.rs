@@ -14,8 +14,9 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(allow_missing_positional = true)]
 #[command(after_help = "\
-What depends on the step goes on as if it had been done. A step that is running is stopped; one that
-has ended cannot be skipped. cairn plan show has the numbers of the steps.
+A skipped step hands its dependencies on: the steps after it wait for the steps that it waited for, and
+see their results. A running step is stopped; a step that has ended cannot be skipped. cairn plan show
+lists the numbers of the steps.
 
 With --json one object: session, run, step.
 
@@ -29,7 +30,7 @@ pub struct Args {
     /// Number of the step
     #[arg(value_name = "STEP", required = true)]
     step: u32,
-    /// Why, for the journal and the steps that depend on it
+    /// Why, for the journal
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
 }

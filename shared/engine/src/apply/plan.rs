@@ -204,8 +204,11 @@ impl PlanState {
             step.dependents.clear();
             step.unmet = 0;
         }
-        let keys = step_keys(&plan.steps);
-        let places = positions(numbers, keys.len())?;
+        let places = positions(numbers, plan.steps.len())?;
+        let keys = step_keys(&plan.steps, |place| {
+            let kept = steps.get(places[place] as usize);
+            kept.is_some_and(Step::is_handing_on)
+        });
         for ((planned, key), place) in plan.steps.into_iter().zip(keys).zip(0..) {
             let position = places[place as usize] as usize;
             let may_be_kept = may_be_kept.get(position).is_some_and(|&may| may);
@@ -226,18 +229,25 @@ impl PlanState {
             return Err(malformed("a step that is running is not in the plan"));
         }
         join(&mut steps, &places);
-        let is_ready = |step: &Step| step.status == StepStatus::Pending && step.unmet == 0;
-        let here = || places.iter().map(|&position| &steps[position as usize]);
-        let ready = (0..).zip(here()).filter(|(_, step)| is_ready(step));
-        let is_open = |step: &&Step| !step.has_ended();
-        Ok(Self {
+        let mut plan = Self {
             revision,
             order: plan.order,
-            ready: ready.map(|(place, _)| place).collect(),
-            open: here().filter(is_open).count() as u32,
-            running,
-            places,
             steps,
+            places,
+            ready: BTreeSet::new(),
+            running,
+            open: 0,
+        };
+        plan.count_unmet();
+        let is_ready = |step: &Step| step.status == StepStatus::Pending && step.unmet == 0;
+        let here = || plan.current().map(|(_, step)| step);
+        let ready = (0..).zip(here()).filter(|(_, step)| is_ready(step));
+        let ready = ready.map(|(place, _)| place).collect();
+        let open = here().filter(|step| !step.has_ended()).count() as u32;
+        Ok(Self {
+            ready,
+            open,
+            ..plan
         })
     }
 }
@@ -269,15 +279,12 @@ fn put(steps: &mut Vec<Step>, places: &[u32], place: u32, mut planned: PlanStep,
     }
 }
 
-/// Who waits for whom.
+/// Which steps wait for which.
 fn join(steps: &mut [Step], places: &[u32]) {
     for &position in places {
         let dependencies = steps[position as usize].plan.depends_on.clone();
         for dependency in dependencies {
-            let before = &mut steps[dependency as usize];
-            before.dependents.push(position);
-            let is_unmet = !before.is_met();
-            steps[position as usize].unmet += u32::from(is_unmet);
+            steps[dependency as usize].dependents.push(position);
         }
     }
 }

@@ -259,24 +259,16 @@ impl Run {
         }
         step.enter(number, end)?;
         step.ended = Some(Moment { tick, at });
-        let freed = if step.is_met() {
-            step.dependents.clone()
-        } else {
-            Vec::new()
-        };
+        let is_handing_on = step.is_handing_on();
         let place = step.place.ok_or_else(|| {
             IllegalTransition::missing(format_args!("step {number} in the plan in force"))
         })?;
         plan.running.remove(&(number - 1));
         plan.ready.remove(&place);
         plan.open -= 1;
-        for position in freed {
-            let dependent = plan.step_mut(position + 1)?;
-            dependent.unmet -= 1;
-            if dependent.unmet == 0 && dependent.status == StepStatus::Pending {
-                let place = dependent.place;
-                plan.ready.extend(place);
-            }
+        plan.release(number - 1)?;
+        if is_handing_on {
+            plan.rekey();
         }
         self.in_doubt -= left.in_doubt;
         self.approvals -= left.approvals;
@@ -311,6 +303,32 @@ impl Unanswered {
 }
 
 impl PlanState {
+    /// Makes ready what a step that has ended held back, also through steps that ended before it.
+    fn release(&mut self, position: u32) -> Result<(), IllegalTransition> {
+        let mut ended = vec![position];
+        while let Some(position) = ended.pop() {
+            let step = self.step_mut(position + 1)?;
+            if !step.is_met() {
+                continue;
+            }
+            for position in step.dependents.clone() {
+                let dependent = self.step_mut(position + 1)?;
+                dependent.unmet -= 1;
+                if dependent.unmet > 0 {
+                    continue;
+                }
+                match dependent.status {
+                    StepStatus::Pending => {
+                        let place = dependent.place;
+                        self.ready.extend(place);
+                    }
+                    _ => ended.push(position),
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn step_mut(&mut self, number: u32) -> Result<&mut Step, IllegalTransition> {
         self.steps
             .get_mut(number.wrapping_sub(1) as usize)

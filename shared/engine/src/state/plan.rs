@@ -21,7 +21,7 @@ pub struct PlanState {
     pub steps: Vec<Step>,
     /// The plan in force: positions in `steps`, in its order.
     pub places: Vec<u32>,
-    /// Places of pending steps whose dependencies have all ended well.
+    /// Places of pending steps whose dependencies are all met, see [`Step::is_met`].
     pub ready: BTreeSet<u32>,
     /// Positions of running steps.
     pub running: BTreeSet<u32>,
@@ -36,11 +36,12 @@ pub struct Step {
     pub plan: PlanStep,
     /// Its place in the plan in force, from 0; none once a revision dropped it.
     pub place: Option<u32>,
-    /// Says whether a result still counts.
+    /// Says whether a result still counts. It covers the effective dependencies, so it changes when a
+    /// step before it is skipped; from the start of an attempt it stays.
     pub key: StepKey,
-    /// Positions of the steps that wait for it.
+    /// Positions of the steps whose plan names it.
     pub dependents: Vec<u32>,
-    /// Dependencies that have not ended well.
+    /// Dependencies that are not met, see [`Step::is_met`].
     pub unmet: u32,
     /// What it is doing, or how it ended.
     pub status: StepStatus,
@@ -62,7 +63,6 @@ pub struct Step {
     pub effects: Vec<EffectfulCall>,
 }
 
-/// A call with side effects that was carried out, or may have been.
 /// A note of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
@@ -72,6 +72,7 @@ pub struct Note {
     pub text: String,
 }
 
+/// A call with side effects that was carried out, or may have been.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectfulCall {
     /// Which call.
@@ -162,7 +163,6 @@ impl Step {
         !matches!(self.status, StepStatus::Pending | StepStatus::Running(_))
     }
 
-    /// The attempt under way.
     /// Its notes, a line or more for each.
     pub fn notes(&self) -> String {
         let notes = self.notes.iter().map(|note| note.text.as_str());
@@ -177,6 +177,7 @@ impl Step {
         }
     }
 
+    /// The attempt under way.
     pub fn running(&self) -> Option<&Attempt> {
         match &self.status {
             StepStatus::Running(attempt) => Some(attempt),
@@ -184,8 +185,8 @@ impl Step {
         }
     }
 
-    /// It has been done, or somebody decided to go on without it.
-    pub fn is_met(&self) -> bool {
+    /// It ended well, or was skipped for whatever reason.
+    pub fn is_done(&self) -> bool {
         matches!(
             self.status,
             StepStatus::Completed { .. } | StepStatus::Skipped { .. }

@@ -222,11 +222,17 @@ fn check_paused(session: &Session, work: &[Work]) {
 }
 
 /// A step is kept exactly if its key is that of a step that can be, results first; what is not kept
-/// is the next new one, in the order of the plan.
+/// is the next new one, in the order of the plan. Where a skipped step is, the keys of others follow
+/// from who takes it: then nothing is new that can be kept.
 pub(crate) fn check_reuse(old: Option<&PlanState>, draft: &PlanDraft, numbers: &[u32]) {
     let steps = old.map_or(&[][..], |old| &old.steps);
-    let keys = step_keys(&Plan::new(draft).unwrap().steps);
     let numbers = numbers_of(draft, numbers);
+    let is_wish = |step: &Step| matches!(step.status, StepStatus::Skipped { is_wish: true, .. });
+    let keys = step_keys(&Plan::new(draft).unwrap().steps, |place| {
+        let kept = steps.get(numbers[place] as usize - 1);
+        kept.is_some_and(is_wish)
+    });
+    let has_skipped = steps.iter().any(is_wish);
     let mut wanted: BTreeMap<StepKey, usize> = BTreeMap::new();
     keys.iter()
         .for_each(|key| *wanted.entry(*key).or_default() += 1);
@@ -245,7 +251,6 @@ pub(crate) fn check_reuse(old: Option<&PlanState>, draft: &PlanDraft, numbers: &
         }
     }
     use StepPhase::{Completed, Failed, Pending, Running, Skipped};
-    let is_wish = |step: &Step| matches!(step.status, StepStatus::Skipped { is_wish: true, .. });
     for (key, mut wanted) in wanted {
         let there = |phase: StepPhase| {
             let of_key = steps.iter().filter(|step| step.key == key);
@@ -257,7 +262,13 @@ pub(crate) fn check_reuse(old: Option<&PlanState>, draft: &PlanDraft, numbers: &
             });
             can_be.count()
         };
-        for phase in [Completed, Running, Skipped, Pending] {
+        let phases = [Completed, Running, Skipped, Pending];
+        if has_skipped {
+            let all: usize = phases.iter().map(|phase| there(*phase)).sum();
+            let found = phases.iter().filter_map(|phase| kept.get(&(key, *phase)));
+            assert_eq!(found.sum::<usize>(), all.min(wanted));
+        }
+        for phase in phases.into_iter().filter(|_| !has_skipped) {
             let expected = there(phase).min(wanted);
             wanted -= expected;
             let found = kept.get(&(key, phase)).copied().unwrap_or(0);

@@ -7,7 +7,7 @@ use cairn_engine::plan::{Plan, PlanDraft};
 use std::collections::BTreeSet;
 
 fn keys(draft: &PlanDraft) -> Vec<StepKey> {
-    step_keys(&Plan::new(draft).unwrap().steps)
+    step_keys(&Plan::new(draft).unwrap().steps, |_| false)
 }
 
 /// The positions at which the keys of two plans differ.
@@ -104,8 +104,8 @@ fn a_redo_changes_the_key_and_those_behind_it() {
     let plan = Plan::new(&four_in_a_graph()).unwrap();
     let mut again = plan.clone();
     again.steps[1].redo = 1;
-    let redone = step_keys(&again.steps);
-    let before = step_keys(&plan.steps);
+    let redone = step_keys(&again.steps, |_| false);
+    let before = step_keys(&plan.steps, |_| false);
     let changed: Vec<usize> = (0..4).filter(|&at| before[at] != redone[at]).collect();
     assert_eq!(changed, [1, 3]);
 }
@@ -155,4 +155,36 @@ fn a_call_key_names_one_call() {
     keys.insert(call_key("ns", "", call));
     assert_eq!(keys.len(), 9);
     assert_eq!(call_key("n", "s", call), call_key("n", "s", call));
+}
+
+/// Every graph with steps left out has the keys of the graph that never had them.
+#[test]
+fn a_skipped_step_is_not_in_the_keys_of_those_after_it() {
+    let graph = |steps: &[(&str, &[&str])]| {
+        let step = |(title, depends_on): &(&str, &[&str])| {
+            let mut step = after(model_step(title), depends_on);
+            step.id = (*title).to_owned();
+            step
+        };
+        Plan::new(&graph(steps.iter().map(step).collect())).unwrap()
+    };
+    let with = graph(&[
+        ("f", &["c", "e"]),
+        ("a", &[]),
+        ("b", &["a"]),
+        ("c", &["b", "a", "d"]),
+        ("d", &["b", "e"]),
+        ("e", &[]),
+    ]);
+    let skipped = |place: usize| matches!(place, 2 | 4);
+    let keys = step_keys(&with.steps, skipped);
+    let without = graph(&[
+        ("f", &["c", "e"]),
+        ("a", &[]),
+        ("c", &["a", "e"]),
+        ("e", &[]),
+    ]);
+    let left = step_keys(&without.steps, |_| false);
+    assert_eq!([keys[0], keys[1], keys[3], keys[5]], left[..]);
+    assert_ne!(keys, step_keys(&with.steps, |_| false));
 }

@@ -5,6 +5,7 @@ use cairn_engine::canonical::to_canonical_json;
 use cairn_engine::key::step_keys;
 use cairn_engine::plan::{MAX_STEPS, Plan, PlanDraft, StepDraft};
 use serde_json::json;
+use std::cmp::Ordering;
 
 fn fault(draft: &PlanDraft) -> String {
     Plan::new(draft).unwrap_err().to_string()
@@ -116,7 +117,7 @@ fn a_circle_is_named_along_its_dependencies_and_nothing_else_is() {
 fn long_chains_and_dense_graphs_take_proportionate_time() {
     let long = chain((0..MAX_STEPS).map(|n| model_step(&n.to_string())).collect());
     let plan = Plan::new(&long).unwrap();
-    assert_eq!(step_keys(&plan.steps).len(), MAX_STEPS);
+    assert_eq!(step_keys(&plan.steps, |_| false).len(), MAX_STEPS);
 
     // Every step depends on all before it; and the same with the steps in reverse.
     let ids: Vec<String> = (1..=600).map(|n: u32| n.to_string()).collect();
@@ -126,7 +127,7 @@ fn long_chains_and_dense_graphs_take_proportionate_time() {
     });
     let dense = graph(dense.collect());
     assert_eq!(
-        step_keys(&Plan::new(&dense).unwrap().steps).len(),
+        step_keys(&Plan::new(&dense).unwrap().steps, |_| false).len(),
         ids.len()
     );
     let mut reverse = dense;
@@ -135,9 +136,25 @@ fn long_chains_and_dense_graphs_take_proportionate_time() {
         step.id.clone_from(id);
     }
     assert_eq!(
-        step_keys(&Plan::new(&reverse).unwrap().steps).len(),
+        step_keys(&Plan::new(&reverse).unwrap().steps, |_| false).len(),
         ids.len()
     );
+
+    // Very many steps after a skipped one that waits for very many.
+    let hub = MAX_STEPS / 2;
+    let before: Vec<String> = (1..=hub).map(|n| n.to_string()).collect();
+    let star = (0..MAX_STEPS).map(|at| StepDraft {
+        depends_on: match at.cmp(&hub) {
+            Ordering::Less => Vec::new(),
+            Ordering::Equal => before.clone(),
+            Ordering::Greater => vec![(hub + 1).to_string()],
+        },
+        ..model_step("star")
+    });
+    let star = Plan::new(&graph(star.collect())).unwrap();
+    assert_eq!(step_keys(&star.steps, |at| at == hub).len(), MAX_STEPS);
+    let all_skipped = step_keys(&plan.steps, |_| true);
+    assert_eq!(all_skipped.len(), MAX_STEPS);
 }
 
 #[test]
