@@ -92,13 +92,19 @@ pub(crate) fn calls() -> Answer {
         ("stumble", nothing()),
         ("use", nothing()),
     ];
-    reply("calls", "I look.", &calls)
+    reply("calls", &format!("I look. {}", echoed()), &calls)
 }
 
 /// The end of the step.
 pub(crate) fn end() -> Answer {
-    let end = json!({"complete": true, "summary": "Looked."});
+    let end = json!({"complete": true, "summary": format!("Looked. {}", echoed())});
     reply("end", "", &[("step", end)])
+}
+
+/// The key and the header that the server was sent, in a reply's text or in the arguments of a call.
+fn echoed() -> String {
+    let header = canary("header of a model in the file");
+    format!("Key {}, header {header}.", canary("OPENAI_API_KEY"))
 }
 
 /// The site and the server.
