@@ -6,7 +6,7 @@ use super::planning::{planning_ended, read_plan};
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, CallFinished};
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::limits::MAX_CALLS;
+use cairn_engine::limits::{LARGEST_REPLY, MAX_CALLS};
 use cairn_engine::message::Usage;
 use cairn_engine::outstanding::Work;
 use cairn_proto::convert::ConvertError;
@@ -31,9 +31,6 @@ const MOST_PLANNING_TRIES: u32 = 6;
 
 /// An attempt whose executor is lost this often in a row fails.
 const MOST_BREAKS: u32 = 8;
-
-/// Most bytes of one reply, its calls included: more is not a reply, and no journal takes it.
-const LARGEST_REPLY: usize = 1024 * 1024;
 
 /// How often a piece of work could not be done, in a row.
 #[derive(Debug, Clone, Copy, Default)]

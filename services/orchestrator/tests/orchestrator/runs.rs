@@ -1,6 +1,7 @@
 //! Runs from their start to their end.
 
 use crate::support::{Kind, World, chain, count, goal, graph, model_step, names, reply, tool_step};
+use cairn_engine::limits::LARGEST_REPLY;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 
@@ -171,13 +172,31 @@ async fn a_step_that_fails_ends_the_run_and_what_waits_for_it() {
     assert!(world.other_attempts().await.is_empty());
 }
 
+/// The journal keeps the largest reply that the settings may allow.
+#[tokio::test(start_paused = true)]
+async fn the_largest_reply_is_kept() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("talk")])).await;
+    let mut attempt = world.attempt().await;
+    let text = "x".repeat(LARGEST_REPLY - "step".len() - STEP_DONE.len());
+    attempt.reply(reply(0, &text, &[("step", STEP_DONE)]));
+    assert!(attempt.settled().await);
+    let events = world.ended(&session).await;
+    let is_kept = |kind: &Kind| match kind {
+        Kind::ReplyReceived(reply) => reply.text == text,
+        _ => false,
+    };
+    assert!(events.iter().any(|event| is_kept(&event.kind)));
+    assert_eq!(names(&events[events.len() - 1..]), ["RunCompleted"]);
+}
+
 /// A reply that no journal takes fails its step; what it cost is kept.
 #[tokio::test(start_paused = true)]
 async fn an_oversized_reply_fails_the_step_and_is_paid_for() {
     let world = World::new().await;
     let session = world.start(chain(vec![model_step("talk")])).await;
     let mut attempt = world.attempt().await;
-    attempt.reply(reply(0, &"x".repeat(1024 * 1024 + 1), &[]));
+    attempt.reply(reply(0, &"x".repeat(LARGEST_REPLY + 1), &[]));
     assert!(attempt.settled().await);
     let events = world.ended(&session).await;
     let Some(Kind::RunFailed { failure, .. }) = events.last().map(|event| &event.kind) else {
