@@ -14,7 +14,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
-use std::hash::{DefaultHasher as _, Hasher as _};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex};
@@ -31,6 +31,8 @@ const TURNS: usize = 4;
 /// time.
 const MOST_QUESTIONS: u64 = 12;
 const MOMENT_US: u64 = 60_000;
+/// Runs that are about to end may ask nothing more.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How long the model takes to answer, at most.
 const ANSWER_MS: u64 = 40;
 /// No call takes so long, and nothing else keeps a process that stops.
@@ -105,14 +107,14 @@ impl Asked {
         self.more.notify_all();
     }
 
+    /// Waits for more questions, or until the last ones of all runs may have been asked.
     fn wait_for_more(&self, more: u64) {
         let count = self.count.lock().expect("a count");
         let enough = *count + more;
         let waited = self
             .more
-            .wait_timeout_while(count, PATIENCE, |count| *count < enough);
-        let (_, timeout) = waited.expect("a count");
-        assert!(!timeout.timed_out(), "the model is not asked any more");
+            .wait_timeout_while(count, LONGEST_PAUSE, |count| *count < enough);
+        drop(waited.expect("a count"));
     }
 }
 
