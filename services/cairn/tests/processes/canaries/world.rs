@@ -1,8 +1,8 @@
 //! A site full of secrets, and a model's server that is told some of them.
 
-pub(crate) use crate::support::CAIRN;
 use super::places::Places;
 use super::{canary, in_order, key};
+pub(crate) use crate::support::CAIRN;
 use cairn_testkit::model_server::{Answer, Asked, reply};
 use cairn_testkit::{Collector, ModelServer, Output, Site, TraceSpan};
 use serde_json::json;
@@ -11,7 +11,6 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-
 
 /// The level of logs that shows all there is, also of libraries that are quiet unless they are named.
 pub(crate) const EVERYTHING: &str = "trace,h2=trace,hyper=trace,hyper_util=trace,tower=trace,\
