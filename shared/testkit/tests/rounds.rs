@@ -8,7 +8,7 @@
 )]
 #![cfg(debug_assertions)]
 
-#[path = "../../../services/cairn/tests/support/mod.rs"]
+#[path = "../../../services/cairn/tests/support/node.rs"]
 mod support;
 
 use cairn_model::ModelRegistry;

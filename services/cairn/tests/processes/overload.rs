@@ -12,8 +12,6 @@ use support::{Client, chain, check_completed, connect, tool_step, watch_to_end};
 
 /// Nothing here takes so long.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at what another process prints.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A tool that lasts until the test says so, and one that writes down when it begins and ends.
 const TOOLS: &str = r#"

@@ -181,9 +181,20 @@ fn nothing_is_left_for_later_in_silence() {
 
 /// A line of code without what stands between quotes; a comment is kept whole.
 fn without_strings(line: &str) -> String {
-    let (code, comment) = line.split_once("//").unwrap_or((line, ""));
-    let code: String = code.replace("\\\"", "").split('"').step_by(2).collect();
-    format!("{code}//{comment}")
+    let (mut plain, mut rest, mut is_string) = (String::new(), line, false);
+    while let Some(c) = rest.chars().next() {
+        let escaped = if is_string && c == '\\' { 2 } else { 1 };
+        if !is_string && rest.starts_with("//") {
+            return plain + rest;
+        }
+        is_string ^= c == '"';
+        if !is_string && c != '"' {
+            plain.push(c);
+        }
+        let next = rest.char_indices().nth(escaped);
+        rest = next.map_or("", |(at, _)| &rest[at..]);
+    }
+    plain
 }
 
 #[test]

@@ -12,10 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
-/// Between two looks at the files of a process.
-const LOOK: Duration = Duration::from_millis(5);
 /// How tools says that it refused a call.
 const REFUSED: &str = "a call is not let through";
 /// What names the call, in its bytes.

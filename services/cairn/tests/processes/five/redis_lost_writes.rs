@@ -10,11 +10,8 @@ use cairn_rpc::{ErrorKind, RpcError};
 use cairn_testkit::{Cluster, Output, Site, TestStore, eventually};
 use serde_json::{Value, json};
 use std::process::{Child, Stdio};
-use std::time::Duration;
 use tonic::Streaming;
 
-/// Between two looks at the files of a tool.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// A tool that says that it began, and ends when it is let.
 const GATE: &str = r#"

@@ -17,12 +17,8 @@ printf '%s %s\n' "$CAIRN_CALL_KEY" "$arguments" >>"$LEDGER"
 sleep 0.1
 echo "recorded $arguments"
 "#;
-/// Between two looks at the ledger.
-const LOOK: Duration = Duration::from_millis(20);
 /// So many calls are made before the next process is told to stop.
 const CALLS: usize = 3;
-/// They do not take so long.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Far less than a cluster gives a process that is to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
