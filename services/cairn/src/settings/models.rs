@@ -144,7 +144,6 @@ impl ProviderSettings {
             prices: self.prices().or_else(|| listed(&model)),
             allow_insecure_http: self.allow_insecure_http,
             model,
-            ..own
         }
     }
 
