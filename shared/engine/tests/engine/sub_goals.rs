@@ -1,9 +1,9 @@
 //! Sub-goals: planned, planned again, focused, completed and dropped, with every complaint.
 
 use crate::state_tools::{complaint, ok, world};
-use crate::world::{kinds, step_call};
+use crate::world::{World, kinds, step_call};
 use cairn_engine::limits::MAX_SUB_GOALS;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn sub_goals_are_added_focused_and_completed() {
@@ -86,20 +86,17 @@ fn complaints_of_step_change_nothing() {
         ),
     ];
     for (arguments, expected) in cases {
-        let before = world
-            .session
-            .attempt(world.attempt(1))
-            .unwrap()
-            .sub_goals
-            .clone();
-        assert_eq!(
-            complaint(&mut world, "step", &arguments),
-            expected,
-            "{arguments}"
-        );
-        let attempt = world.session.attempt(world.attempt(1)).unwrap();
-        assert_eq!(attempt.sub_goals, before, "{arguments}");
+        check_complaint(&mut world, &arguments, &expected);
     }
+}
+
+/// The call is refused, and no sub-goal has changed.
+fn check_complaint(world: &mut World, arguments: &Value, expected: &str) {
+    let attempt = world.attempt(1);
+    let before = world.session.attempt(attempt).unwrap().sub_goals.clone();
+    assert_eq!(complaint(world, "step", arguments), expected, "{arguments}");
+    let after = &world.session.attempt(attempt).unwrap().sub_goals;
+    assert_eq!(*after, before, "{arguments}");
 }
 
 #[test]
