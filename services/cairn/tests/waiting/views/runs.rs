@@ -21,36 +21,31 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The digest of the keys of a step's effective dependencies, in the order of the keys.
+fn dependencies(mut keys: Vec<&[u8]>) -> Vec<u8> {
+    keys.sort_unstable();
+    let version = 2_u64.to_be_bytes();
+    let mut fields: Vec<&[u8]> = vec![b"cairn.step.dependencies", &version];
+    fields.extend(keys);
+    digest(&fields)
+}
+
 /// The keys of steps, and the one that the tool was given.
 pub(crate) async fn check_keys(scene: &mut Scene) {
     let number = |n: u64| n.to_be_bytes();
     let (zero, one, version) = (number(0), number(1), number(1));
-    let step: &[u8] = b"cairn.step";
-    let survey = digest(&[step, &version, b"Survey", b"Look at docs.", &zero, &zero]);
+    let step = |fields: &[&[u8]], before: Vec<&[u8]>| {
+        let version = number(2);
+        let before = dependencies(before);
+        digest(&[&[b"cairn.step", &version[..]], fields, &[&zero, &before]].concat())
+    };
+    let survey = step(&[b"Survey", b"Look at docs.", &zero], vec![]);
     let arguments = br#"{"path":"docs","pattern":"Redis"}"#;
-    let find: [&[u8]; 9] = [
-        step,
-        &version,
-        b"Find",
-        b"",
-        &one,
-        b"search_files",
-        arguments,
-        &zero,
-        &survey,
-    ];
-    let find = digest(&find);
-    let tell: [&[u8]; 8] = [
-        step,
-        &version,
-        b"Tell",
-        b"Say what was found.",
-        &zero,
-        &zero,
-        &survey,
-        &find,
-    ];
-    let keys = [hex(&survey), hex(&find), hex(&digest(&tell))];
+    let find = [b"Find", &b""[..], &one, b"search_files", arguments];
+    let find = step(&find, vec![&survey]);
+    let tell = [b"Tell", &b"Say what was found."[..], &zero];
+    let tell = step(&tell, vec![&survey, &find]);
+    let keys = [hex(&survey), hex(&find), hex(&tell)];
     let plan = scene.plan(1).await;
     let shown: Vec<_> = plan.steps.iter().map(|step| &step.key).collect();
     assert_eq!(shown, keys.each_ref());
