@@ -35,7 +35,7 @@ struct Inner {
     folders: Vec<PathBuf>,
 }
 
-/// Where the token of a listener comes from. Shown, it says how a client gets the token.
+/// Where the token of a listener comes from. Displayed, it says how a client gets the token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// `serve.token`.
@@ -83,8 +83,8 @@ impl Tokens {
             Some((token, source)) => (token.clone(), source.clone()),
             None => self.of_port(port)?,
         };
-        let problem = RequireToken::new(&token, source.to_string());
-        Ok((problem, source))
+        let required = RequireToken::new(&token, source.to_string());
+        Ok((required, source))
     }
 
     fn of_port(&self, port: u16) -> Result<(Token, Source), CliError> {
@@ -95,7 +95,10 @@ impl Tokens {
                 "the token for port {port} cannot be kept in {}: {error}",
                 path.display()
             ))
-            .hint("make the file readable and writable by you alone (chmod 600), or remove it\nor give a token in CAIRN_TOKEN or serve.token_file")
+            .hint(
+                "make the file readable and writable by you alone (chmod 600), or remove it\n\
+                 or give a token in CAIRN_TOKEN or serve.token_file",
+            )
         })?;
         Ok((token, Source::Port(path)))
     }
@@ -115,18 +118,25 @@ impl FindToken for Tokens {
     }
 }
 
+impl Source {
+    /// The setting or the file that holds the token.
+    pub fn place(&self) -> String {
+        match self {
+            Self::Setting => "serve.token (CAIRN_TOKEN)".to_owned(),
+            Self::File(path) | Self::Port(path) => path.display().to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = self.place();
         match self {
-            Self::Setting => f.write_str("the token is that of the server's serve.token")?,
-            Self::File(path) => {
-                write!(f, "the token is in the server's serve.token_file ")?;
-                write!(f, "{}", path.display())?;
-            }
-            Self::Port(path) => write!(
+            Self::Setting => write!(f, "the token is in the server's {place}")?,
+            Self::File(_) => write!(f, "the token is in the server's serve.token_file {place}")?,
+            Self::Port(_) => write!(
                 f,
-                "the token is in {} on the server's machine, where its user's commands find it",
-                path.display()
+                "the token is in {place} on the server's machine, where its user's commands find it"
             )?,
         }
         f.write_str("; give it to a client in CAIRN_TOKEN or serve.token_file")

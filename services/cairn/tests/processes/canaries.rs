@@ -175,7 +175,7 @@ const WRONG: [Wrong<'_>; 15] = [
     (&["check-config"], &[], "client.server = \"<URL>\""),
     (&["serve", "tools", "--link", "memory=<URL>"], &[], ""),
     (&["check-config"], &[], "links.memory = \"<URL>\""),
-    (&["check-config"], &[], "serve.token = \"canary\""),
+    (&["check-config"], &[("CAIRN_TOKEN", "canary")], ""),
     (&["check-config"], &[("CAIRN_TOKEN", "canary with spaces")], ""),
     (&["check-config"], &[], "models.m.api_keys = \"sk-canary\""),
     (&["check-config"], &[], "models.m.api_key = [\"sk-canary\"]"),

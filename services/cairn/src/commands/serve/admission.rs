@@ -99,7 +99,7 @@ impl Admission {
     pub(super) fn announce(&self) -> Result<(), CliError> {
         for (callers, admitted) in &self.listeners {
             let line = match admitted {
-                Admitted::With(source) => format!("{callers} need a token: {source}"),
+                Admitted::With(source) => format!("{callers} need the token in {}", source.place()),
                 Admitted::All => format!("{callers} need no token (--allow-anonymous)"),
             };
             out::line(&cairn_rpc::text::escape(&line))?;
