@@ -130,6 +130,9 @@ impl Task {
 /// before anything else.
 pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let task = Task::of(arguments)?;
+    // What the service decided about its own memory is not for its programs, which inherit it.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(false);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -105,6 +105,7 @@ fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
     let mut private = vec![context.file.clone()];
     private.extend(settings.store.retention.archive.clone());
     private.extend(redis.key_file.clone());
+    private.extend(settings.serve.token_file.clone());
     let folder = match store.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

@@ -11,6 +11,9 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+/// Folders below one another that a path may lead through: each holds a file descriptor.
+const MOST_LEVELS: usize = 256;
+
 /// What is at a place.
 #[derive(Debug)]
 pub(super) enum Located<'a> {
@@ -191,6 +194,11 @@ impl<'a> Way<'a> {
 
     fn down(&mut self, name: &OsStr) -> Result<Down, ToolError> {
         let (place, here) = (self.place, &mut self.here);
+        if self.above.len() == MOST_LEVELS {
+            return Err(ToolError::InvalidArguments(format!(
+                "the path leads through more than {MOST_LEVELS} folders"
+            )));
+        }
         let path = here.path.join(name);
         if path == Path::new(OUTPUT) {
             return Err(ToolError::InvalidArguments(format!(

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::os::unix::fs::symlink;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
@@ -71,8 +72,11 @@ struct World {
     collector: Collector,
 }
 
-/// Calls of every reading tool for every path, and for all that there is.
-fn calls() -> Answer {
+/// Most calls that one reply may ask for.
+const MOST_CALLS: usize = 64;
+
+/// Replies with calls of every reading tool for every path, and for all that there is.
+fn calls() -> Vec<Answer> {
     let of_path = |path: &&str| {
         [
             ("read_file", json!({"path": path})),
@@ -89,7 +93,10 @@ fn calls() -> Answer {
             json!({"pattern": ".*nary.*", "regex": true, "path": "docs/.."}),
         ),
     ]);
-    reply("calls", "I look everywhere.", &calls)
+    let replies = calls.chunks(MOST_CALLS).enumerate();
+    let replies =
+        replies.map(|(number, calls)| reply(&format!("calls-{number}"), "I look.", calls));
+    replies.collect()
 }
 
 impl World {
@@ -98,8 +105,10 @@ impl World {
         let outside = tempfile::tempdir().expect("a folder");
         fs::write(outside.path().join("x"), LINKED).expect("a file");
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let server =
-            ModelServer::seeing(in_order(vec![plan(), calls(), end()], Arc::clone(&asked)));
+        let mut answers = vec![plan()];
+        answers.extend(calls());
+        answers.push(end());
+        let server = ModelServer::seeing(in_order(answers, Arc::clone(&asked)));
         let (_, key) = FILES[0];
         site.append(
             "cairn.toml",
@@ -111,6 +120,7 @@ impl World {
             site.write(path, &format!("# {value}\n"));
         }
         site.write("docs/shown.md", SHOWN);
+        site.write("cairn-out/earlier.md", "written before");
         let link = |target: &str, name: &str| {
             symlink(target, site.path().join(name)).expect("a link");
         };
@@ -185,8 +195,12 @@ impl World {
 
     /// Lets the session end by its age, and reads what is kept of it.
     fn archive(&self) -> String {
+        let logs = File::create(self.site.path().join("serve.logs")).expect("a file");
         let mut command = self.site.command(&["serve", "--listen", "127.0.0.1:0"]);
         command
+            .stdout(Stdio::null())
+            .stderr(logs)
+            .args(["--log", EVERYTHING])
             .args(["--metrics", "off"])
             .envs(self.variables())
             .env("CAIRN_STORE__RETENTION__AFTER", "1s")
