@@ -120,8 +120,8 @@ pub fn filter(level: &str) -> Result<EnvFilter, LogError> {
     // The text itself first: what is added must not hide a fault.
     EnvFilter::builder().parse(level).map_err(|_| invalid())?;
     let directives = || level.split(',').map(str::trim);
-    let general = directives().filter_map(|text| text.parse::<LevelFilter>().ok());
-    if general.last() <= Some(LevelFilter::INFO) {
+    let mut general = directives().filter_map(|text| text.parse::<LevelFilter>().ok());
+    if general.next_back() <= Some(LevelFilter::INFO) {
         return EnvFilter::builder().parse(level).map_err(|_| invalid());
     }
     let is_named = |library: &str| {

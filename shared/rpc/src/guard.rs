@@ -136,6 +136,10 @@ where
 }
 
 /// Whether a call is admitted, with the caller's identity as an extension of the request.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and a box would cost every local call"
+)]
 enum Decision {
     Admitted(Request<Body>),
     Later(BoxFuture<'static, Result<Request<Body>, RpcError>>),

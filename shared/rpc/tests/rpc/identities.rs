@@ -160,7 +160,7 @@ async fn links_carry_the_token_and_handlers_do_not_see_it() {
             let token: Token = text.parse().unwrap();
             let options = RemoteOptions::default().with_tokens(Arc::new(token));
             match kind {
-                Kind::Service => Link::to_service("demo", &[address.clone()], options),
+                Kind::Service => Link::to_service("demo", std::slice::from_ref(&address), options),
                 _ => Link::remote_with(&address, &options),
             }
         };
