@@ -24,6 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".cairn.memory.v1.CreateSessionRequest")
         .bytes(".cairn.memory.v1.CopyEventsRequest")
         .bytes(".cairn.memory.v1.CopyCompletion")
+        .bytes(".cairn.memory.v1.TranscriptEvent")
+        .bytes(".cairn.orchestrator.v1.ArchivedEvent")
         .bytes(".cairn.memory.v1.CommitRequest")
         .bytes(".cairn.memory.v1.StoredEvent")
         .bytes(".cairn.memory.v1.AppendCommandRequest")

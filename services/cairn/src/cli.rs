@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    approve, cancel, check_config, completions, decide, doctor, export, feedback, fork, log,
-    memory, pause, pending, plan, redo, report, resume, run, serve, sessions, show, skip, state,
+    approve, cancel, check_config, completions, decide, doctor, export, feedback, fork,
+    import, log, memory, pause, pending, plan, redo, report, resume, run, serve, sessions, show, skip, state,
     tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
@@ -130,6 +130,8 @@ pub enum Command {
     Fork(fork::Args),
     /// Write the whole journal of a session
     Export(export::Args),
+    /// Restore a session from the archive of old sessions
+    Import(import::Args),
     /// Serve the gRPC API: all services in this process, or some of them
     Serve(serve::Args),
     /// Show every setting with its origin, or all that is wrong with them

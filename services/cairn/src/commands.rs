@@ -12,6 +12,7 @@ pub mod feedback;
 mod follow;
 pub mod fork;
 mod hint;
+pub mod import;
 pub mod log;
 pub mod memory;
 pub mod pause;
@@ -74,8 +75,8 @@ pub fn context(
     };
     Ok(Context {
         settings,
-        environment,
         file: settings::file(&cli.global),
+        environment,
         json: cli.global.json,
         color: color && !cli.global.json,
         live: is_terminal && !is_dumb && !cli.global.json,
@@ -151,6 +152,7 @@ pub fn dispatch(command: Command, context: &Context) -> Running<'_> {
         Command::Cancel(args) => Box::pin(cancel::run(args, context)),
         Command::Fork(args) => Box::pin(fork::run(args, context)),
         Command::Export(args) => Box::pin(export::run(args, context)),
+        Command::Import(args) => Box::pin(import::run(args, context)),
         Command::Serve(args) => Box::pin(serve::run(args, context)),
         Command::CheckConfig(args) => Box::pin(check_config::run(args, context)),
         Command::Doctor(args) => Box::pin(doctor::run(args, context)),

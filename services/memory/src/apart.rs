@@ -1,9 +1,11 @@
 //! Events that are stored apart: the journal has a reference, and a blob of the session the event.
 
-use crate::port::{SessionKey, Store, StoreResult};
+use crate::port::{SessionKey, Store, StoreError, StoreResult};
 use bytes::Bytes;
 use cairn_proto::event::StoredApart;
 use prost::Message;
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// The part of a `cairn.event.v1.Event` that matters here; whatever else it says is skipped.
@@ -17,6 +19,23 @@ struct Reference {
 pub(crate) fn blob_of(event: &Bytes) -> Option<String> {
     let reference = Reference::decode(event.clone()).unwrap_or_default();
     reference.apart.map(|apart| apart.digest)
+}
+
+/// The error for a journal with a reference to nothing.
+pub(crate) fn lacks_blob(seq: u64) -> StoreError {
+    StoreError::unavailable(format!(
+        "event {seq} names a blob that the store does not have"
+    ))
+}
+
+/// The digest by which blobs are stored: SHA-256 in hexadecimal.
+pub(crate) fn digest_of(data: &[u8]) -> String {
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(data) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// The event itself, if this is a reference to it. Events are opaque to the store: what is no

@@ -32,6 +32,7 @@ mod quarantine;
 mod reading;
 mod sizes;
 mod support;
+mod transcripts;
 mod watching;
 
 pub use checkpoints::*;
@@ -50,6 +51,7 @@ pub use quarantine::*;
 pub use reading::*;
 pub use sizes::*;
 pub use support::{Subject, limits};
+pub use transcripts::*;
 pub use watching::*;
 
 /// A test for each case of the suite. The argument is the path of an async function without
@@ -248,6 +250,14 @@ macro_rules! conformance {
             a_session_set_aside_is_copied_and_its_child_is_well
             a_copy_that_is_given_up_is_removed
             a_full_journal_can_be_copied
+
+            a_session_made_from_a_transcript_is_the_same
+            a_long_journal_is_read_in_pages
+            a_time_to_live_comes_with_the_transcript
+            an_archived_session_is_made_again_from_its_transcript
+            a_session_that_was_deleted_is_not_made_again
+            pages_of_a_transcript_may_be_repeated
+            a_transcript_holds_to_the_limits
         }
     };
     (@ together $subject:path; $($case:ident)+) => {

@@ -44,9 +44,6 @@ pub enum BuildError {
     /// The archive cannot be opened.
     #[error("the archive of store.retention cannot be written")]
     Archive(#[from] ArchiveError),
-    /// There is an archive, and nobody says how events are written to it.
-    #[error("nobody says how events are written to the archive")]
-    NoArchiveLine,
     /// A limit makes no sense.
     #[error("limits.{field} is {value}; allowed: {allowed}")]
     Limits {

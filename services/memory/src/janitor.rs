@@ -6,7 +6,7 @@
 
 mod archive;
 
-pub use archive::{Archive, ArchiveError, ArchiveLine};
+pub use archive::{Archive, ArchiveError};
 
 use crate::port::{End, IdleSession, Store, StoreError, StoreResult};
 use cairn_rpc::metrics::{self, counter};

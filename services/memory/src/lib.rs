@@ -10,6 +10,7 @@
 //! | [`redis`] | the shared backend: one server, with sentinels, or a cluster |
 //! | `hub` | hints inside the process: followers, long polls |
 //! | [`janitor`] | the end of sessions whose time has come: archived, deleted |
+//! | [`archive`] | a session as a file: the format of the archive, and its reader |
 //! | `turns` | whose turn it is among the sessions that are due |
 //! | [`grpc`] | the services: convert, call, convert |
 //! | [`config`], [`error`] | what can be configured; how results become errors |
@@ -18,6 +19,7 @@
 //! | `conformance` | the tests that every backend passes (feature `conformance`) |
 
 mod apart;
+pub mod archive;
 mod aside;
 pub mod config;
 #[cfg(any(test, feature = "conformance"))]
@@ -44,7 +46,6 @@ pub use open::{Opened, build, open};
 pub use redis::Durability;
 
 use cairn_rpc::{Clock, SystemClock};
-use janitor::ArchiveLine;
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,8 +56,6 @@ pub struct Deps {
     pub clock: Arc<dyn Clock>,
     /// Owners that run in this process together with their tools, and die with it.
     pub local_owners: Vec<String>,
-    /// How events are written to an archive; needed for one.
-    pub archive_line: Option<ArchiveLine>,
     /// A fail point around commits.
     #[cfg(debug_assertions)]
     pub commit_hook: Option<fail_point::CommitHook>,
@@ -70,7 +69,6 @@ impl Default for Deps {
         Self {
             clock: Arc::new(SystemClock),
             local_owners: Vec::new(),
-            archive_line: None,
             #[cfg(debug_assertions)]
             commit_hook: None,
             #[cfg(debug_assertions)]

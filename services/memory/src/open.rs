@@ -43,11 +43,7 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
     let (limits, store) = (config.limits.clone(), config.store.clone());
     let retain = config.retain;
     // Before the store, which is made if there is none.
-    let archive = match (config.archive, deps.archive_line) {
-        (None, _) => None,
-        (Some(folder), Some(line)) => Some(Archive::open(folder, line)?),
-        (Some(_), None) => return Err(BuildError::NoArchiveLine),
-    };
+    let archive = config.archive.map(Archive::open).transpose()?;
     let embedded = || SqliteOptions {
         limits: config.limits,
         clock: deps.clock,

@@ -67,7 +67,9 @@ mod read;
 mod write;
 
 pub(crate) use copy::{COPY_BYTES, UNFINISHED_MS};
-pub use copy::{Completion, Copied, CopyEvents};
+pub use copy::{
+    Completion, Copied, CopyEvents, Source, Transcript, TranscriptEvent, TranscriptPage,
+};
 pub use error::{End, Limit, StoreError, StoreResult};
 pub use limits::Limits;
 pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS, Room, at_most};
@@ -127,12 +129,23 @@ pub trait Store: Send + Sync + 'static {
     /// live of its source, counted anew. It knows the request that made it and none of its source's,
     /// and none of the copied commands wakes anybody. Whether the source is set aside plays no part.
     ///
+    /// The source may be a transcript. Each call then brings the next page, and the copy is the whole
+    /// journal with the transcript's time to live. A session that ended as archived may be made again
+    /// from a transcript. Epoch and version continue from the mark, so late owners stay fenced.
+    ///
     /// # Errors
     /// `RequestMismatch` if the child is there, or is being made, by another request or with another
     /// digest; `Terminal` if it is no more. Unless it is complete: `NotFound` and `Terminal` of the
     /// source; `WentBack` if the source has not come so far; `Conflict` for a completion while
     /// events are missing; `Limit`.
     async fn copy_events(&self, copy: CopyEvents) -> StoreResult<Copied>;
+
+    /// Reads events after a cursor with all that a copy of the session in another store needs: about
+    /// 1 MiB of events and blobs, and at least one event unless the cursor is at the end.
+    ///
+    /// # Errors
+    /// `Unavailable` also if the store lacks a blob that an event names.
+    async fn transcript(&self, key: &SessionKey, after_seq: u64) -> StoreResult<Transcript>;
 
     /// Removes what [`copy_events`](Self::copy_events) has begun and nobody has gone on with for an
     /// hour, at most `max` of them; answers how many.

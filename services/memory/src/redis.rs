@@ -69,7 +69,7 @@ use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
     CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, Fill, IdleSession,
     MemoryList, MemoryWrite, PageToken, ReleaseRequest, RenewRequest, Renewed, SessionKey,
-    SessionPage, Store, StoreResult,
+    SessionPage, Store, StoreResult, Transcript,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -258,6 +258,10 @@ impl Store for RedisStore {
 
     async fn copy_events(&self, copy: CopyEvents) -> StoreResult<Copied> {
         self.inner.copy_events(copy).await
+    }
+
+    async fn transcript(&self, key: &SessionKey, after_seq: u64) -> StoreResult<Transcript> {
+        self.inner.transcript(key, after_seq).await
     }
 
     async fn drop_unfinished(&self, max: usize) -> StoreResult<usize> {

@@ -39,12 +39,13 @@ pub use options::SqliteOptions;
 #[cfg(any(test, feature = "conformance"))]
 pub use raw_probe::RawProbe;
 
+use crate::apart::digest_of;
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
     CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList,
     MemoryWrite, PageToken, ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store,
-    StoreError, StoreResult,
+    StoreError, StoreResult, Transcript,
 };
 use crate::turns::Turns;
 use async_trait::async_trait;
@@ -231,10 +232,14 @@ impl Store for SqliteStore {
     }
 
     async fn copy_events(&self, copy: CopyEvents) -> StoreResult<Copied> {
-        if let Some(completion) = &copy.completion {
-            self.shared.limits.check_completion(completion)?;
-        }
+        self.shared.limits.check_copy(&copy)?;
         self.write(copy::CopyOp::new(copy)).await
+    }
+
+    async fn transcript(&self, key: &SessionKey, after_seq: u64) -> StoreResult<Transcript> {
+        let key = key.clone();
+        let read = move |conn: &_| copy::read_transcript(conn, &key, after_seq);
+        self.readers.read(read).await
     }
 
     async fn drop_unfinished(&self, max: usize) -> StoreResult<usize> {
@@ -316,7 +321,7 @@ impl Store for SqliteStore {
     async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String> {
         self.shared.limits.check_blob(&data)?;
         let content = data.clone();
-        let digest = tokio::task::spawn_blocking(move || blob::digest_of(&content));
+        let digest = tokio::task::spawn_blocking(move || digest_of(&content));
         let digest = digest.await.map_err(StoreError::unavailable)?;
         let key = key.clone();
         self.write(blob::PutBlobOp { key, digest, data }).await

@@ -32,6 +32,9 @@ pub struct Config {
 pub enum TakesUp {
     /// Whichever need an owner.
     Any,
+    /// Those that were started, resumed or sent a command through it, again and again until it ends.
+    /// The others are left as they are.
+    Requested,
     /// Those that it has stored a command for, and to answer that: whoever comes to change something
     /// carries out no step of any session.
     Commanded,
@@ -60,6 +63,11 @@ impl Config {
         return self.trusts_leases;
         #[cfg(not(debug_assertions))]
         false
+    }
+
+    /// Whether owners carry out steps, and do not only answer commands.
+    pub(crate) fn carries_out(&self) -> bool {
+        self.takes_up != TakesUp::Commanded
     }
 
     pub(crate) fn lease_ms(&self) -> u32 {

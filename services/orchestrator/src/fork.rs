@@ -11,6 +11,7 @@ use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
 use crate::session::header;
 use crate::store::for_session;
+use bytes::Bytes;
 use cairn_engine::command::Command;
 use cairn_engine::decide::{Facts, Fork, Input};
 use cairn_engine::state::Session;
@@ -120,6 +121,7 @@ fn request(asked: &Asked, child: &SessionKey) -> pb::CopyEventsRequest {
         request_digest: digest(&parts).into(),
         at_seq: asked.at_seq,
         completion: None,
+        transcript: None,
     }
 }
 
@@ -170,6 +172,22 @@ async fn completion(
 ) -> Result<pb::CopyCompletion, RpcError> {
     let loaded = deps.store.load(&asked.parent, Some(copied.cut_seq)).await?;
     let mut session = loaded.session;
+    let fork = Fork {
+        session: asked.parent.id.to_string(),
+        request_id: asked.request_id.clone(),
+        title: asked.title.clone(),
+        goes_on: asked.goes_on,
+    };
+    decided(deps, &mut session, fork, copied.store_time_unix_ms)
+}
+
+/// What makes a session of its own out of the fold of another one, by the store's time.
+pub(crate) fn decided(
+    deps: &Deps,
+    session: &mut Session,
+    fork: Fork,
+    now_unix_ms: i64,
+) -> Result<pb::CopyCompletion, RpcError> {
     let catalogue = deps.catalogue();
     let facts = Facts {
         now: deps.store.clock.now(),
@@ -179,12 +197,6 @@ async fn completion(
         // Whoever owns it begins.
         starts: false,
     };
-    let fork = Fork {
-        session: asked.parent.id.to_string(),
-        request_id: asked.request_id.clone(),
-        title: asked.title.clone(),
-        goes_on: asked.goes_on,
-    };
     let decided = session.decide(Input::Forked(fork), &facts);
     let decided = decided.map_err(RpcError::internal)?;
     // All of them are small.
@@ -193,17 +205,24 @@ async fn completion(
         encode_event(event, &mut bytes);
         bytes.into()
     });
-    let needs_owner = session.needs_owner();
-    Ok(pb::CopyCompletion {
-        events: events.collect(),
-        memory: memory(&session),
-        header: Some(header(&session)),
-        due_unix_ms: if needs_owner {
-            copied.store_time_unix_ms
-        } else {
-            0
+    Ok(completed(session, events.collect(), now_unix_ms))
+}
+
+/// What completes a copy with these events, by its fold with them.
+pub(crate) fn completed(
+    session: &Session,
+    events: Vec<Bytes>,
+    now_unix_ms: i64,
+) -> pb::CopyCompletion {
+    pb::CopyCompletion {
+        events,
+        memory: memory(session),
+        header: Some(header(session)),
+        due_unix_ms: match session.needs_owner() {
+            true => now_unix_ms,
+            false => 0,
         },
-    })
+    }
 }
 
 fn memory(session: &Session) -> Vec<Set> {

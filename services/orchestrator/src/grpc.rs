@@ -3,6 +3,7 @@
 mod commands;
 mod control;
 mod fork;
+mod import;
 mod listing;
 mod log;
 mod plan_diff;
@@ -22,7 +23,7 @@ use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorService;
 use cairn_rpc::{RpcError, check_request_id, check_session_id, check_text, identity};
 use std::sync::Arc;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 /// Most bytes of a session's title.
 const MAX_TITLE: usize = 256;
@@ -62,7 +63,7 @@ impl OrchestratorService for Orchestrator {
         let asked = request.into_inner();
         check_request_id("request_id", &asked.request_id)?;
         check_text("title", &asked.title, MAX_TITLE)?;
-        commands::check_time_to_live(asked.time_to_live_ms)?;
+        commands::check_time_to_live("time_to_live_ms", asked.time_to_live_ms)?;
         if !asked.session.is_empty() {
             check_session_id("session", &asked.session)?;
         }
@@ -125,6 +126,13 @@ impl OrchestratorService for Orchestrator {
         request: Request<pb::ForkSessionRequest>,
     ) -> Answer<pb::ForkSessionResponse> {
         fork::session(&self.deps, request).await
+    }
+
+    async fn import_session(
+        &self,
+        request: Request<Streaming<pb::ImportSessionRequest>>,
+    ) -> Answer<pb::ImportSessionResponse> {
+        import::session(&self.deps, request).await
     }
 
     type ExportSessionStream = streams::Exported;
@@ -251,6 +259,7 @@ impl OrchestratorService for Orchestrator {
         ownership
             .release_quarantine(for_session(&key, release))
             .await?;
+        self.deps.owners.requested(&self.deps, &key);
         Ok(Response::new(pb::ReleaseQuarantineResponse {}))
     }
 

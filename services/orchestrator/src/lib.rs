@@ -23,6 +23,7 @@ mod config;
 mod deps;
 mod fork;
 mod grpc;
+mod import;
 mod key;
 mod observe;
 mod owners;

@@ -123,6 +123,8 @@ impl Owners {
     pub(crate) fn begin(&self, deps: &Arc<Deps>, ownership: Ownership) {
         let (to_owner, notices) = mpsc::unbounded_channel();
         let (key, epoch) = (ownership.key.clone(), ownership.epoch);
+        // It may park until a time, and is then to be claimed again.
+        self.requested(deps, &key);
         let running = Running { epoch, to_owner };
         self.insert(key.clone(), running);
         let deps = deps.clone();
@@ -184,7 +186,15 @@ impl Owners {
         // The store wakes the owner wherever it is; this only saves the way there and back.
         self.tell(key, Notice::Woken);
         // An owner that is here may have let go of the session just before.
-        if deps.config.takes_up == TakesUp::Commanded {
+        if deps.config.takes_up != TakesUp::Any {
+            self.wanted.add(key);
+        }
+    }
+
+    /// A client of this process wants the session to be worked on. A process that takes up any session
+    /// finds it by itself.
+    pub(crate) fn requested(&self, deps: &Deps, key: &SessionKey) {
+        if deps.config.takes_up == TakesUp::Requested {
             self.wanted.add(key);
         }
     }

@@ -3,11 +3,12 @@
 use crate::config::Config;
 use crate::deps::Deps;
 use crate::grpc::Orchestrator;
+use crate::key::SessionKey;
 use crate::{admission, catalogue, owners, store};
 use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
-use cairn_rpc::{Deadlines, Link, MAX_MESSAGE_BYTES, RpcError};
+use cairn_rpc::{Deadlines, Link, MAX_MESSAGE_BYTES, Namespace, RpcError};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use tokio::sync::broadcast;
@@ -136,6 +137,12 @@ async fn deps(
 }
 
 impl Running {
+    /// Works on a session from now on, if this process takes up those that were asked for alone.
+    pub fn take_up(&self, namespace: &Namespace, session: &str) {
+        let key = SessionKey::new(namespace, session);
+        self.deps.owners.requested(&self.deps, &key);
+    }
+
     /// Takes no new sessions, lets calls with side effects end, and gives all sessions back, so
     /// that another orchestrator goes on at once. Bound it by a deadline: a call may take long.
     /// Nothing is renewed any more when it ends, nor when it is given up.

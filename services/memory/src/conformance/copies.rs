@@ -1,14 +1,16 @@
 //! Sessions that begin as copies of others.
 
 use super::support::*;
-use crate::port::{Completion, Copied, CopyEvents, Header, SessionKey, StoreError, StoreResult};
+use crate::port::{
+    Completion, Copied, CopyEvents, Header, SessionKey, Source, StoreError, StoreResult,
+};
 use bytes::Bytes;
 use cairn_proto::event::{Event, StoredApart, event::Kind};
 use prost::Message as _;
 
 pub(super) fn copy(source: &SessionKey, child: &SessionKey, at_seq: u64) -> CopyEvents {
     CopyEvents {
-        source: source.clone(),
+        source: Source::Session(source.clone()),
         child: child.clone(),
         request: request("copy"),
         at_seq: Some(at_seq).filter(|&at| at > 0),
@@ -181,7 +183,7 @@ pub async fn another_request_makes_no_copy_of_the_same_name(subject: &Subject) {
     let mut other_digest = first.clone();
     other_digest.request.digest = bytes("another");
     let other_source = CopyEvents {
-        source: subject.parked("other-source").await,
+        source: Source::Session(subject.parked("other-source").await),
         ..first.clone()
     };
     subject.copy_all(&first).await.unwrap();

@@ -2,8 +2,12 @@
 
 use super::convert;
 use super::journal::check_events;
+use crate::apart::{blob_of, digest_of};
 use crate::error::{about, about_cursor};
-use crate::port::{Completion, CopyEvents, MemoryEntry, SessionKey, Store, StoreError};
+use crate::port::{
+    Completion, CopyEvents, MemoryEntry, SessionKey, Source, Store, StoreError, Transcript,
+    TranscriptEvent, TranscriptPage,
+};
 use cairn_proto::memory as pb;
 use cairn_rpc::{RpcError, check_session_id};
 use std::collections::BTreeSet;
@@ -15,20 +19,24 @@ pub(super) async fn events(
     request: Request<pb::CopyEventsRequest>,
 ) -> Result<Response<pb::CopyEventsResponse>, Status> {
     let copy = copy(request)?;
-    let (source, child) = (copy.source.clone(), copy.child.clone());
-    let copied = match store.copy_events(copy).await {
-        Ok(copied) => copied,
+    let source = match &copy.source {
+        Source::Session(key) => Some(key.clone()),
+        Source::Transcript(_) => None,
+    };
+    let child = copy.child.clone();
+    let copied = match (store.copy_events(copy).await, source) {
+        (Ok(copied), _) => copied,
         // What is not there, or not so long, is the source; what ended may be either.
-        Err(error @ (StoreError::NotFound | StoreError::WentBack { .. })) => {
+        (Err(error @ (StoreError::NotFound | StoreError::WentBack { .. })), Some(source)) => {
             return Err(about_cursor(&source)(error).into());
         }
-        Err(error @ StoreError::Terminal(_)) => {
+        (Err(error @ StoreError::Terminal(_)), Some(source)) => {
             let read = store.read(&source, u64::MAX, 1).await;
             let is_source = matches!(read, Err(StoreError::Terminal(_)));
             let ended = if is_source { &source } else { &child };
             return Err(about(ended)(error).into());
         }
-        Err(error) => return Err(about(&child)(error).into()),
+        (Err(error), _) => return Err(about(&child)(error).into()),
     };
     Ok(Response::new(pb::CopyEventsResponse {
         cut_seq: copied.cut_seq,
@@ -41,18 +49,79 @@ pub(super) async fn events(
 fn copy(request: Request<pb::CopyEventsRequest>) -> Result<CopyEvents, RpcError> {
     let child = convert::session_key(&request, &request.get_ref().session)?;
     let request = request.into_inner();
-    check_session_id("source", &request.source)?;
-    if request.source == request.session {
-        let error = RpcError::invalid("source", "is the session that is to be made");
-        return Err(error.allowed("another session"));
-    }
+    let source = match request.transcript {
+        Some(page) => Source::Transcript(transcript(&request.source, page)?),
+        None => Source::Session(source(&child, request.source)?),
+    };
     let completion = request.completion.map(completion).transpose()?;
     Ok(CopyEvents {
-        source: SessionKey::new(child.namespace(), request.source),
+        source,
         child,
         request: convert::request_id(request.request_id, request.request_digest)?,
         at_seq: Some(request.at_seq).filter(|&at| at > 0),
         completion,
+    })
+}
+
+fn source(child: &SessionKey, id: String) -> Result<SessionKey, RpcError> {
+    check_session_id("source", &id)?;
+    if id == child.session() {
+        let error = RpcError::invalid("source", "is the session that is to be made");
+        return Err(error.allowed("another session"));
+    }
+    Ok(SessionKey::new(child.namespace(), id))
+}
+
+fn transcript(source: &str, page: pb::TranscriptPage) -> Result<TranscriptPage, RpcError> {
+    if !source.is_empty() {
+        let error = RpcError::invalid("source", "is there beside a transcript");
+        return Err(error.allowed("empty, or no transcript"));
+    }
+    if page.last_seq == 0 {
+        return Err(RpcError::missing("transcript.last_seq"));
+    }
+    let count = u64::try_from(page.events.len()).unwrap_or(u64::MAX);
+    let after = page.after_seq.saturating_add(count);
+    convert::at_most(
+        "transcript.events",
+        after,
+        page.last_seq,
+        "transcript.last_seq",
+    )?;
+    let last = page.events.last();
+    if after == page.last_seq && last.is_some_and(|last| !last.ends) {
+        let field = format!("transcript.events[{}].ends", count - 1);
+        let error = RpcError::invalid(field, "is false for the last event");
+        return Err(error.allowed("true: a journal ends with a transition"));
+    }
+    let events = page.events.into_iter().enumerate();
+    let events = events.map(|(index, event)| transcript_event(index, event));
+    Ok(TranscriptPage {
+        transcript: Transcript {
+            last_seq: page.last_seq,
+            time_to_live_ms: convert::time_to_live(page.time_to_live_ms)?,
+            events: events.collect::<Result<_, _>>()?,
+        },
+        after_seq: page.after_seq,
+        continues: page.continues,
+    })
+}
+
+fn transcript_event(index: usize, event: pb::TranscriptEvent) -> Result<TranscriptEvent, RpcError> {
+    let field = |name| format!("transcript.events[{index}].{name}");
+    if event.event.is_empty() {
+        return Err(RpcError::invalid(field("event"), "is empty"));
+    }
+    let blob = Some(event.blob).filter(|blob| !blob.is_empty());
+    let digest = blob.as_ref().map(|blob| digest_of(blob));
+    if digest != blob_of(&event.event) {
+        let error = RpcError::invalid(field("blob"), "is not the blob that the event names");
+        return Err(error.allowed("the data of that digest, or nothing if the event names none"));
+    }
+    Ok(TranscriptEvent {
+        event: event.event,
+        blob,
+        ends: event.ends,
     })
 }
 

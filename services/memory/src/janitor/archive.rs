@@ -1,32 +1,24 @@
-//! Journals as files: `NAMESPACE/SESSION.jsonl`, one event a line.
+//! Sessions as files: `NAMESPACE/SESSION.jsonl`, in the format of [`crate::archive`].
 //!
 //! Whoever writes in a namespace's folder has the lock there, until the session is deleted: a file
 //! is never replaced by an earlier state of its session.
 
-use crate::apart::whole;
-use crate::port::{IdleSession, Store, StoreError, StoredEvent};
-use std::fmt;
+use crate::archive::{Header, Lines};
+use crate::port::{IdleSession, Store, StoreError};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufReader, Read as _, Seek as _, Write as _};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Makes the line of an event, without its end: from its number and the event itself, encoded and
-/// whole, however it was stored.
-pub type ArchiveLine = Arc<dyn Fn(u64, &[u8]) -> String + Send + Sync>;
-
-/// Events that are read at once.
-const PAGE: usize = 1000;
-/// Bytes that are gathered before they are written.
-const CHUNK: usize = 1 << 20;
+/// More bytes than the last line of a file has.
+const TAIL: u64 = 256;
 /// Sessions of one name in an archive, as come of deleting a session and beginning anew.
 const MOST_OF_A_NAME: u32 = 10_000;
 
 /// A folder that journals are written to before their sessions are deleted.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Archive {
     folder: PathBuf,
-    line: ArchiveLine,
 }
 
 /// Why a session is not in the archive.
@@ -71,13 +63,13 @@ impl Archive {
     ///
     /// # Errors
     /// It cannot be made, or nothing can be written there.
-    pub fn open(folder: impl Into<PathBuf>, line: ArchiveLine) -> Result<Self, ArchiveError> {
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, ArchiveError> {
         let folder = folder.into();
         make_folder(&folder)?;
         // Known at the start rather than when the first session is due.
         let probe = folder.join(".lock");
         lock_file(&probe).map_err(at(&probe))?;
-        Ok(Self { folder, line })
+        Ok(Self { folder })
     }
 
     /// Writes the journal of a session as it was found. `None` if it has changed since, or is gone,
@@ -92,9 +84,9 @@ impl Archive {
             return Ok(None);
         };
         let last = session.last_seq;
-        let (mut cursor, mut text) = (0, String::new());
+        let (mut lines, mut cursor) = (Lines::default(), 0);
         while cursor < last {
-            let page = match store.read(&session.key, cursor, PAGE).await {
+            let page = match store.transcript(&session.key, cursor).await {
                 Err(StoreError::Terminal(_) | StoreError::NotFound) => return Ok(None),
                 page => page?,
             };
@@ -107,25 +99,20 @@ impl Archive {
                     last,
                 });
             }
-            for StoredEvent { seq, event } in page.events {
-                let event = whole(store, &session.key, event).await?;
-                text.push_str(&(self.line)(seq, &event));
-                text.push('\n');
-                cursor = seq;
-                if text.len() >= CHUNK {
-                    partial = partial.append(std::mem::take(&mut text)).await?;
-                }
+            let mut text = String::new();
+            if cursor == 0 {
+                let (namespace, id) = (session.key.namespace(), session.key.session());
+                text = lines.header(&Header::new(namespace, id, page.time_to_live_ms));
             }
+            for event in &page.events {
+                cursor += 1;
+                text.push_str(&lines.event(cursor, event));
+            }
+            partial = partial.append(text).await?;
         }
-        partial = partial.append(text).await?;
+        partial = partial.append(lines.end(last)).await?;
         let name = session.key.session().to_owned();
         blocking(move || partial.finish(&name)).await.map(Some)
-    }
-}
-
-impl fmt::Debug for Archive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Archive").field(&self.folder).finish()
     }
 }
 
@@ -180,8 +167,9 @@ impl Partial {
         })
     }
 
-    /// The first name that is free, or whose file is a beginning of this one: that was written
-    /// before, and the session was not deleted then. Others were sessions of the same name.
+    /// The first name that is free, or whose file has the beginning of this journal: that was written
+    /// before, and the session was not deleted then, or came back. Others were sessions of the same
+    /// name.
     fn place(&mut self, session: &str) -> Result<PathBuf, ArchiveError> {
         for number in 1..MOST_OF_A_NAME {
             let path = self.folder.join(match number {
@@ -191,9 +179,10 @@ impl Partial {
             match File::open(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path),
                 Err(error) => return Err(at(&path)(error)),
-                Ok(before) => {
+                Ok(mut before) => {
+                    let length = without_end(&mut before).map_err(at(&path))?;
                     self.file.rewind().map_err(at(&self.path))?;
-                    if begins_with(&self.file, &before).map_err(at(&path))? {
+                    if begins_with(&self.file, &before, length).map_err(at(&path))? {
                         return Ok(path);
                     }
                 }
@@ -204,12 +193,29 @@ impl Partial {
     }
 }
 
-/// Whether a file begins with all of another.
-fn begins_with(whole: &File, beginning: &File) -> io::Result<bool> {
-    if beginning.metadata()?.len() > whole.metadata()?.len() {
+/// How long a file is without its last line, which says where the journal ends. The file is then at
+/// its beginning.
+fn without_end(file: &mut File) -> io::Result<u64> {
+    let length = file.metadata()?.len();
+    let start = length.saturating_sub(TAIL);
+    let mut tail = Vec::new();
+    file.seek(SeekFrom::Start(start))?;
+    file.read_to_end(&mut tail)?;
+    file.rewind()?;
+    tail.pop();
+    let end = tail.iter().rposition(|&byte| byte == b'\n');
+    Ok(end.map_or(length, |end| start + end as u64 + 1))
+}
+
+/// Whether a file begins with so many bytes of another.
+fn begins_with(whole: &File, beginning: &File, length: u64) -> io::Result<bool> {
+    if length > whole.metadata()?.len() {
         return Ok(false);
     }
-    let (whole, beginning) = (BufReader::new(whole), BufReader::new(beginning));
+    let (whole, beginning) = (
+        BufReader::new(whole),
+        BufReader::new(beginning.take(length)),
+    );
     let mut whole = whole.bytes();
     for byte in beginning.bytes() {
         let byte = byte?;

@@ -1,7 +1,8 @@
 //! The limits of a session, and the checks that need nothing but the request.
 
 use super::{
-    AppendCommand, Commit, Completion, Create, Limit, MemoryWrite, StoreError, StoreResult,
+    AppendCommand, Commit, Completion, CopyEvents, Create, Limit, MemoryWrite, Source, StoreError,
+    StoreResult, TranscriptEvent,
 };
 use bytes::Bytes;
 use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEYS, MAX_TRANSITION};
@@ -119,7 +120,21 @@ impl Limits {
         at_most(checkpoint, self.checkpoint_bytes, Limit::CheckpointBytes)
     }
 
-    pub(crate) fn check_completion(&self, completion: &Completion) -> StoreResult<()> {
+    /// What a copy brings: a page of a transcript, what completes it.
+    pub(crate) fn check_copy(&self, copy: &CopyEvents) -> StoreResult<()> {
+        if let Source::Transcript(page) = &copy.source {
+            let transcript = &page.transcript;
+            for TranscriptEvent { event, blob, .. } in &transcript.events {
+                at_most(size(event), self.event_bytes, Limit::EventBytes)?;
+                blob.iter().try_for_each(|blob| self.check_blob(blob))?;
+            }
+            self.check_journal(transcript.last_seq, 0, Room::Reserve)?;
+        }
+        let mut completion = copy.completion.iter();
+        completion.try_for_each(|completion| self.check_completion(completion))
+    }
+
+    fn check_completion(&self, completion: &Completion) -> StoreResult<()> {
         self.check_events(&completion.events)?;
         let (mut keys, mut bytes) = (0, 0);
         for entry in &completion.memory {

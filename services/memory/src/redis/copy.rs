@@ -2,7 +2,10 @@
 //!
 //! Source and child may be on different servers, so one script reads and another writes. What is not
 //! complete has keys of its own beside those that the child will have, in the same partition;
-//! completing it renames them.
+//! completing it renames them. The events of a transcript come with the call in place of a script's
+//! answer.
+
+mod transcript;
 
 use super::answer::Status;
 use super::ask::VERY_LATE;
@@ -15,7 +18,8 @@ use super::witness::Mark;
 use crate::apart::blob_of;
 use crate::fingerprint::Fingerprint;
 use crate::port::{
-    COPY_BYTES, Completion, Copied, CopyEvents, Room, SessionKey, StoreResult, UNFINISHED_MS,
+    COPY_BYTES, Completion, Copied, CopyEvents, Room, SessionKey, Source, StoreResult,
+    UNFINISHED_MS,
 };
 use bytes::Bytes;
 
@@ -47,6 +51,7 @@ struct Names {
 impl Inner {
     /// See [`Store::copy_events`](crate::port::Store::copy_events).
     pub(super) async fn copy_events(&self, copy: CopyEvents) -> StoreResult<Copied> {
+        self.limits.check_copy(&copy)?;
         let child = self.names.session(&copy.child);
         let names = Names {
             copy: child.partition.copy(&child.member),
@@ -55,11 +60,11 @@ impl Inner {
         let begun = self.copy_begun(&copy, &names, None).await?;
         match (&begun, &copy.completion) {
             (Some(copied), _) if copied.is_complete => Ok(*copied),
-            (_, Some(completion)) => {
-                self.limits.check_completion(completion)?;
-                self.complete_copy(&copy, &names, begun, completion).await
-            }
-            (_, None) => self.copy_on(&copy, &names, begun).await,
+            (_, Some(completion)) => self.complete_copy(&copy, &names, begun, completion).await,
+            (_, None) => match &copy.source {
+                Source::Session(source) => self.copy_on(&copy, source, &names, begun).await,
+                Source::Transcript(page) => self.take_page(&copy, page, &names, begun).await,
+            },
         }
     }
 
@@ -78,18 +83,20 @@ impl Inner {
         ];
         let cut = cut.map(|cut| cut.to_string()).unwrap_or_default();
         let call = copy_call(&self.scripts.copy_begin, &keys, copy, names).arg(cut);
-        self.run_copy(names, call).await
+        let begun = self.run_copy(names, call).await?;
+        Ok(begun.map(|(copied, _)| copied))
     }
 
     async fn copy_on(
         &self,
         copy: &CopyEvents,
+        source: &SessionKey,
         names: &Names,
         begun: Option<Copied>,
     ) -> StoreResult<Copied> {
         let through = begun.map_or(0, |begun| begun.copied_through);
         let at = begun.map(|begun| begun.cut_seq).or(copy.at_seq);
-        let mut page = self.source_page(&copy.source, through, at, BATCH).await?;
+        let mut page = self.source_page(source, through, at, BATCH).await?;
         let begun = match begun {
             Some(begun) => begun,
             None => {
@@ -101,21 +108,35 @@ impl Inner {
         if (begun.cut_seq, begun.copied_through) != (page.cut, through) {
             return Ok(begun);
         }
-        self.copy_blobs(copy, names, &mut page).await?;
+        self.copy_blobs(copy, source, names, &mut page).await?;
+        self.append_copied(copy, names, through, &page.fields, &page.events)
+            .await
+    }
+
+    /// Appends to a copy that has come so far. `fields` has the name of each event's field.
+    async fn append_copied(
+        &self,
+        copy: &CopyEvents,
+        names: &Names,
+        through: u64,
+        fields: &str,
+        events: &[Bytes],
+    ) -> StoreResult<Copied> {
         let keys = [
             names.copy.hash(),
             names.copy.journal(),
             names.child.partition.copies(),
         ];
-        let bytes: usize = page.events.iter().map(Bytes::len).sum();
+        let bytes: usize = events.iter().map(Bytes::len).sum();
         let call = copy_call(&self.scripts.copy_append, &keys, copy, names)
             .arg(through)
-            .arg(&page.fields)
+            .arg(fields)
             .arg(bytes)
-            .arg(page.events.len())
-            .all(&page.events);
+            .arg(events.len())
+            .all(events);
         let copied = self.run_copy(names, call).await?;
-        copied.ok_or_else(|| odd(Effect::Writes, Odd))
+        let (copied, _) = copied.ok_or_else(|| odd(Effect::Writes, Odd))?;
+        Ok(copied)
     }
 
     /// Copies the blobs that events name before the events. Those that would be too much for once
@@ -123,15 +144,11 @@ impl Inner {
     async fn copy_blobs(
         &self,
         copy: &CopyEvents,
+        source: &SessionKey,
         names: &Names,
         page: &mut Page,
     ) -> StoreResult<()> {
-        let keys = [
-            names.copy.hash(),
-            names.copy.blobs(),
-            names.child.partition.copies(),
-        ];
-        let source = self.names.session(&copy.source).blobs();
+        let blobs = self.names.session(source).blobs();
         let mut bytes = 0;
         for place in 0..page.events.len() {
             let Some(digest) = blob_of(&page.events[place]) else {
@@ -143,16 +160,33 @@ impl Inner {
                 return Ok(());
             }
             // A blob that is not there was none for the source's readers either.
-            if let Some(data) = self.get(&copy.source, source.clone(), &digest).await? {
+            if let Some(data) = self.get(source, blobs.clone(), &digest).await? {
                 bytes += data.len();
-                let call = copy_call(&self.scripts.copy_blob, &keys, copy, names);
-                let call = call.arg(&digest).arg(&data[..]);
-                let partition = names.child.partition.number;
-                self.run(partition, call, Effect::Writes, |_, _| Ok(()))
-                    .await?;
+                self.put_copied(copy, names, &digest, &data).await?;
             }
         }
         Ok(())
+    }
+
+    async fn put_copied(
+        &self,
+        copy: &CopyEvents,
+        names: &Names,
+        digest: &str,
+        data: &Bytes,
+    ) -> StoreResult<()> {
+        let keys = [
+            names.copy.hash(),
+            names.copy.blobs(),
+            names.child.partition.copies(),
+        ];
+        let call = copy_call(&self.scripts.copy_blob, &keys, copy, names)
+            .arg(digest)
+            .arg(&data[..])
+            .arg(self.limits.session_blob_bytes);
+        let partition = names.child.partition.number;
+        self.run(partition, call, Effect::Writes, |_, _| Ok(()))
+            .await
     }
 
     async fn complete_copy(
@@ -163,7 +197,10 @@ impl Inner {
         completion: &Completion,
     ) -> StoreResult<Copied> {
         let at = begun.map(|begun| begun.cut_seq).or(copy.at_seq);
-        let source = self.source_page(&copy.source, 0, at, 0).await?;
+        let time_to_live = match &copy.source {
+            Source::Session(source) => self.source_page(source, 0, at, 0).await?.time_to_live,
+            Source::Transcript(page) => time_to_live(page.transcript.time_to_live_ms),
+        };
         let keys = completion_keys(names, copy.child.namespace());
         let (most_events, most_bytes) = self.limits.journal_room(Room::Reserve);
         let bytes: usize = completion.events.iter().map(Bytes::len).sum();
@@ -176,7 +213,7 @@ impl Inner {
             .arg(completion.header.handled_through)
             .arg(&completion.header.title)
             .arg(due.unwrap_or_default())
-            .arg(&source.time_to_live)
+            .arg(&time_to_live)
             .arg(bytes)
             .arg(most_events)
             .arg(most_bytes)
@@ -187,7 +224,7 @@ impl Inner {
         let entries = completion.memory.iter();
         let call = entries.fold(call, |call, entry| call.arg(&entry.key).arg(&entry.value));
         let copied = self.run_copy(names, call).await?;
-        let copied = copied.ok_or_else(|| odd(Effect::Writes, Odd))?;
+        let (copied, made_unix_ms) = copied.ok_or_else(|| odd(Effect::Writes, Odd))?;
         if copied.is_complete {
             return Ok(copied);
         }
@@ -196,6 +233,8 @@ impl Inner {
         let mark = Mark {
             seq,
             event: last.map(|event| Fingerprint::of(seq, event)),
+            // There may have been another session of this name.
+            made_unix_ms: Some(made_unix_ms),
             ..Mark::default()
         };
         let (partition, member) = (names.child.partition.number, &names.child.member);
@@ -210,8 +249,9 @@ impl Inner {
         })
     }
 
-    /// Runs a script that answers how far the copy has come; `None` if nothing is begun.
-    async fn run_copy(&self, names: &Names, call: Call<'_>) -> StoreResult<Option<Copied>> {
+    /// Runs a script that answers how far the copy has come, and when, by the server; `None` if nothing
+    /// is begun.
+    async fn run_copy(&self, names: &Names, call: Call<'_>) -> StoreResult<Option<(Copied, i64)>> {
         let partition = names.child.partition.number;
         self.run(partition, call, Effect::Writes, |status, reply| {
             let (now, cut, through) = (reply.int()?, reply.int()?, reply.number()?);
@@ -221,7 +261,7 @@ impl Inner {
                 is_complete: status == Status::Duplicate,
                 now_unix_ms: self.servers.time.tell(now),
             };
-            Ok(u64::try_from(cut).ok().map(copied))
+            Ok(u64::try_from(cut).ok().map(|cut| (copied(cut), now)))
         })
         .await
     }
@@ -311,7 +351,12 @@ fn copy_call<'a>(
         .arg(&names.child.member)
         .arg(&copy.request.id)
         .arg(&copy.request.digest[..])
-        .arg(copy.source.session())
+        .arg(copy.source.id())
+}
+
+/// As scripts take it.
+fn time_to_live(ms: Option<u64>) -> String {
+    ms.map(|ms| ms.to_string()).unwrap_or_default()
 }
 
 fn completion_keys(names: &Names, namespace: &str) -> [String; 14] {

@@ -6,13 +6,12 @@ use super::inner::Inner;
 use super::keys::Session;
 use super::script::{Odd, Reply};
 use super::unchanged::Moment;
+use crate::apart::digest_of;
 use crate::port::{
     Checkpoint, EventPage, Header, MemoryEntry, MemoryList, Quarantine, SessionKey, SessionStatus,
     StoreError, StoreResult, StoredEvent,
 };
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 
 /// About where a page of events stops.
 const PAGE_BYTES: usize = 1 << 20;
@@ -261,14 +260,4 @@ fn entries(mut pairs: Reply) -> Result<Vec<MemoryEntry>, Odd> {
         });
     }
     Ok(entries)
-}
-
-/// SHA-256 in hexadecimal.
-fn digest_of(data: &[u8]) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(data) {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }

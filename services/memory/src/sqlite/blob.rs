@@ -6,8 +6,6 @@ use super::schema::to_i64;
 use crate::port::{Limit, SessionKey, StoreError, at_most};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
-use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 
 /// See [`Store::put_blob`](crate::port::Store::put_blob).
 pub(super) struct PutBlobOp {
@@ -42,16 +40,6 @@ impl Operation for PutBlobOp {
             .execute(params![session.sid, to_i64(bytes)])?;
         Ok(self.digest.clone())
     }
-}
-
-/// SHA-256 in hexadecimal.
-pub(super) fn digest_of(data: &[u8]) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(data) {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// See [`Store::get_blob`](crate::port::Store::get_blob).

@@ -20,6 +20,19 @@ pub(super) fn append(
     Ok(())
 }
 
+/// Where the row lies that holds an event: it may begin earlier.
+pub(super) fn row_of(conn: &Connection, sid: i64, seq: u64) -> rusqlite::Result<i64> {
+    let row = conn
+        .prepare_cached(
+            "SELECT pos FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos DESC LIMIT 1",
+        )?
+        .query_row(params![position(sid, 0), position(sid, seq)], |row| {
+            row.get(0)
+        })
+        .optional()?;
+    Ok(row.unwrap_or_else(|| position(sid, seq)))
+}
+
 /// Reads events from one number to another, both included, until there are `max_events`, or
 /// `max_bytes` are reached.
 pub(super) fn read(
@@ -33,16 +46,7 @@ pub(super) fn read(
     if from > to || max_events == 0 {
         return Ok(events);
     }
-    // The row that holds `from` may begin earlier.
-    let start = conn
-        .prepare_cached(
-            "SELECT pos FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos DESC LIMIT 1",
-        )?
-        .query_row(params![position(sid, 0), position(sid, from)], |row| {
-            row.get(0)
-        })
-        .optional()?
-        .unwrap_or_else(|| position(sid, from));
+    let start = row_of(conn, sid, from)?;
     let mut select = conn.prepare_cached(
         "SELECT pos, events FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos",
     )?;

@@ -36,6 +36,16 @@ impl Packed {
         packed
     }
 
+    /// The same for events that belong to the operation of the row before.
+    pub(super) fn continuing(events: &[Bytes]) -> Self {
+        let mut packed = Self::new(events);
+        let first = packed.rows.first_mut();
+        if let Some(flag) = first.and_then(|(_, row)| row.first_mut()) {
+            *flag = CONTINUES;
+        }
+        packed
+    }
+
     /// Whether a row is the first of its operation.
     pub(super) fn starts(row: &[u8]) -> bool {
         row.first() != Some(&CONTINUES)

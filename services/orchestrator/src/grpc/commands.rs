@@ -36,7 +36,7 @@ pub(super) async fn start_run(
     let run = asked.run.ok_or_else(|| RpcError::missing("run"))?;
     let mut run = StartRun::try_from(run).map_err(|error| invalid("run", &error))?;
     check_run(&run)?;
-    check_time_to_live(asked.time_to_live_ms)?;
+    check_time_to_live("time_to_live_ms", asked.time_to_live_ms)?;
     if named && asked.time_to_live_ms > 0 {
         let problem = "is set, and session names one that is there";
         let error = RpcError::invalid("time_to_live_ms", problem);
@@ -67,12 +67,12 @@ pub(super) async fn start_run(
 }
 
 /// Whether a session may be made to stay so long.
-pub(super) fn check_time_to_live(ms: u64) -> Result<(), RpcError> {
+pub(super) fn check_time_to_live(field: &str, ms: u64) -> Result<(), RpcError> {
     // A second to ten years.
     if ms == 0 || (1000..=315_360_000_000).contains(&ms) {
         return Ok(());
     }
-    let error = RpcError::invalid("time_to_live_ms", format!("is {ms}"));
+    let error = RpcError::invalid(field, format!("is {ms}"));
     Err(error.allowed("0, or 1000 to 315360000000"))
 }
 

@@ -28,7 +28,11 @@ pub(super) async fn session(
         goes_on: asked.go_on,
         accepts_loss: asked.accept_loss,
     };
+    let goes_on = asked.goes_on;
     let (child, seq) = fork(deps, asked).await?;
+    if goes_on {
+        deps.owners.requested(deps, &child);
+    }
     Ok(Response::new(pb::ForkSessionResponse {
         session: child.id.to_string(),
         seq,

@@ -23,12 +23,12 @@ pub(super) const CLAIM_BATCH: u32 = 32;
 /// Pause after a question that failed.
 pub(super) const CLAIM_PAUSE: Duration = Duration::from_millis(500);
 
-/// Claims sessions that need an owner, until stopped: whichever there are, or those that this process
-/// has stored a command for.
+/// Claims sessions that need an owner, until stopped: whichever there are, or those that clients of this
+/// process asked for.
 pub(crate) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
     match deps.config.takes_up {
         TakesUp::Any => claim_any(deps, stop).await,
-        TakesUp::Commanded => wanted::claim(deps, stop).await,
+        TakesUp::Requested | TakesUp::Commanded => wanted::claim(deps, stop).await,
     }
 }
 

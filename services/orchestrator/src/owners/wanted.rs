@@ -1,4 +1,5 @@
-//! Sessions that are taken up because somebody has sent a command for them to this process.
+//! Sessions that are taken up because a client of this process started or resumed them, or sent a
+//! command for them.
 
 use super::claim::{CLAIM_PAUSE, CLAIM_TIME, take_answer, wait_ms};
 use crate::deps::Deps;
@@ -62,16 +63,21 @@ pub(super) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
     }
 }
 
-/// Asks for the session until it has been claimed, or is owned here and needs no claim. One that cannot
-/// be claimed, because it is set aside for example, is asked for as long as this process lives: somebody
-/// may release it.
+/// Asks for the session until it has been claimed, or is owned here and needs no claim; where steps are
+/// carried out, again and again, because the session may park until a time. One that cannot be claimed,
+/// because it is quarantined for example, is asked for as long as this process lives: a person may
+/// release it.
 async fn claim_one(deps: Arc<Deps>, key: SessionKey) -> SessionKey {
     let (mut waits_ms, mut is_told) = (0, false);
     loop {
         match try_one(&deps, &key, waits_ms).await {
-            Ok(true) => return key,
-            Ok(false) if deps.owners.has(&key) => return key,
-            Ok(false) => waits_ms = wait_ms(&deps),
+            Ok(is_claimed) => {
+                let is_here = is_claimed || deps.owners.has(&key);
+                if is_here && !deps.config.carries_out() {
+                    return key;
+                }
+                waits_ms = wait_ms(&deps);
+            }
             Err(error) => {
                 if !std::mem::replace(&mut is_told, true) {
                     tracing::warn!(%error, session = %key, "the session cannot be claimed");

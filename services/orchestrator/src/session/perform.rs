@@ -3,7 +3,6 @@
 use super::attempt::{attempt_start, last_turn, step_progress};
 use super::planning::Question;
 use super::{Message, Outstanding, Owner};
-use crate::config::TakesUp;
 use crate::key::SessionKey;
 use crate::observe::trace_of;
 use crate::store::Store;
@@ -121,7 +120,7 @@ impl Owner {
     /// An owner for the sake of commands answers them, with the planner if they ask for a plan, and
     /// leaves steps to the next.
     pub(super) fn carries_out(&self) -> bool {
-        self.deps.config.takes_up == TakesUp::Any
+        self.deps.config.carries_out()
     }
 
     /// Asks for a plan, or for another one because of a wish.

@@ -1,9 +1,15 @@
--- Copies that are to become sessions. ARGV begins with 1 member, 2 request id, 3 digest, 4 source.
+-- Copies that are to become sessions. ARGV begins with 1 member, 2 request id, 3 digest, 4 source
+-- ('' for a transcript).
+
+-- Whether a session that ended so may be made again: from a transcript, if it is in the archive.
+local function revives(format, deleted)
+  return ARGV[4] == '' and format == FORMAT and deleted and string.sub(deleted, -9) == ' archived'
+end
 
 -- What is answered if the child is there already; nil if it is not.
 local function there(child, requests, now)
   local s = redis.call('HMGET', child, 'f', 'del')
-  if not s[1] then return end
+  if not s[1] or revives(s[1], s[2]) then return end
   local bad = refused(s[1], s[2])
   if bad then return bad end
   local known = redis.call('HGET', requests, ARGV[2])

@@ -21,17 +21,24 @@ local rank = t[1] * 1000000 + t[2]
 local newest = redis.call('ZRANGE', KEYS[11], -1, -1, 'WITHSCORES')[2]
 if newest and tonumber(newest) >= rank then rank = tonumber(newest) + 1 end
 local has_blobs = redis.call('EXISTS', KEYS[6]) == 1
+-- What the mark of an earlier session of this name has. Late owners of that one stay fenced, and are
+-- not told that their transitions are lost.
+local mark = redis.call('HMGET', KEYS[1], 'ep', 'ver', 'al')
+local epoch, version = mark[1] or 0, mark[2] or 0
 
+-- The mark has a time at which it is forgotten, and the session has none.
+redis.call('DEL', KEYS[1])
 redis.call('RENAME', KEYS[5], KEYS[7])
 if has_blobs then redis.call('RENAME', KEYS[6], KEYS[8]) end
 for i = 1, count do append(KEYS[7], copy.cut + i, ARGV[16 + i], i < count and 'm' or 'e') end
 for i = 17 + count, 15 + count + 2 * entries, 2 do
   redis.call('HSET', KEYS[9], ARGV[i], ARGV[i + 1])
 end
-redis.call('HSET', KEYS[1], 'f', FORMAT, 'cr', now, 'up', now, 'st', ARGV[6], 'ver', 0,
+redis.call('HSET', KEYS[1], 'f', FORMAT, 'cr', now, 'up', now, 'st', ARGV[6], 'ver', version,
   'seq', last, 'jb', bytes, 'hnd', ARGV[7], 'cmd', 0, 'flo', last, 'uns', 0, 'op', '', 'of', 1,
-  'ep', 0, 'ow', '', 'le', 0, 'cl', 0, 'q', 0, 'mk', entries, 'mb', ARGV[14], 'bb', copy.blobs,
+  'ep', epoch, 'ow', '', 'le', 0, 'cl', 0, 'q', 0, 'mk', entries, 'mb', ARGV[14], 'bb', copy.blobs,
   'ti', ARGV[8])
+if mark[3] then redis.call('HSET', KEYS[1], 'al', mark[3]) end
 redis.call('HSET', KEYS[2], ARGV[2], copy.cut .. ' ' .. ARGV[3])
 redis.call('DEL', KEYS[3])
 redis.call('ZREM', KEYS[4], ARGV[1])

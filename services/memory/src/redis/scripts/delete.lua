@@ -3,7 +3,7 @@
 -- ARGV: 1 member, 2 process, 3 how long the mark stays in ms, 4 how it ends,
 --       5 the last number of a session that must be idle and unchanged, '' for any
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ep', 'seq', 'st', 'ow', 'q', 'cmd', 'hnd',
-  'al')
+  'al', 'ver')
 local losses = accepted(s[10])
 if s[2] and s[1] == FORMAT then return {'ok', 0, losses} end
 local bad = refused(s[1], s[2])
@@ -15,7 +15,8 @@ if ARGV[5] ~= '' then
 end
 redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7])
 for i = 8, 13 do redis.call('ZREM', KEYS[i], ARGV[1]) end
-redis.call('HSET', KEYS[1], 'f', FORMAT, 'del', text(clock()) .. ' ' .. ARGV[4], 'ep', s[3] + 1)
+redis.call('HSET', KEYS[1], 'f', FORMAT, 'del', text(clock()) .. ' ' .. ARGV[4], 'ep', s[3] + 1,
+  'ver', s[11])
 if s[10] then redis.call('HSET', KEYS[1], 'al', s[10]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 hint(KEYS[14], ARGV[2] .. ' end')

@@ -65,7 +65,7 @@ impl Gate {
 
 fn fork(completion: Option<Completion>) -> CopyEvents {
     CopyEvents {
-        source: key("a"),
+        source: Source::Session(key("a")),
         child: key("fork"),
         request: RequestId {
             id: "fork".to_owned(),

@@ -74,6 +74,10 @@ impl Store for RemoteStore {
         copy::copy(self.journal.clone(), copy).await
     }
 
+    async fn transcript(&self, key: &SessionKey, after_seq: u64) -> StoreResult<Transcript> {
+        self.behind.transcript(key, after_seq).await
+    }
+
     async fn drop_unfinished(&self, max: usize) -> StoreResult<usize> {
         self.behind.drop_unfinished(max).await
     }

@@ -176,7 +176,7 @@ async fn transitions_without_events_and_forks_are_held_against_what_is_stored() 
     };
     assert_eq!(store.commit(silent).await.unwrap().others.len(), 1);
     let copy = |completion| CopyEvents {
-        source: key("a"),
+        source: Source::Session(key("a")),
         child: key("fork"),
         request: RequestId {
             id: "fork".to_owned(),

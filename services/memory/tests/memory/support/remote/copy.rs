@@ -1,7 +1,9 @@
 //! Copies over the generated client.
 
 use super::super::wire::{about, header, refused, session};
-use cairn_memory::port::{Completion, Copied, CopyEvents, StoreResult};
+use cairn_memory::port::{
+    Completion, Copied, CopyEvents, Source, StoreResult, TranscriptEvent, TranscriptPage,
+};
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_rpc::Link;
@@ -10,13 +12,18 @@ pub(super) async fn copy(
     mut journal: JournalServiceClient<Link>,
     copy: CopyEvents,
 ) -> StoreResult<Copied> {
+    let (source, transcript) = match copy.source {
+        Source::Session(key) => (session(&key), None),
+        Source::Transcript(page) => (String::new(), Some(transcript(page))),
+    };
     let message = pb::CopyEventsRequest {
         session: session(&copy.child),
-        source: session(&copy.source),
+        source,
         request_id: copy.request.id,
         request_digest: copy.request.digest,
         at_seq: copy.at_seq.unwrap_or(0),
         completion: copy.completion.map(completion),
+        transcript,
     };
     let answer = journal.copy_events(about(&copy.child, message)).await;
     let answer = answer.map_err(refused)?.into_inner();
@@ -26,6 +33,21 @@ pub(super) async fn copy(
         is_complete: answer.complete,
         now_unix_ms: answer.store_time_unix_ms,
     })
+}
+
+fn transcript(page: TranscriptPage) -> pb::TranscriptPage {
+    let event = |event: TranscriptEvent| pb::TranscriptEvent {
+        event: event.event,
+        blob: event.blob.unwrap_or_default(),
+        ends: event.ends,
+    };
+    pb::TranscriptPage {
+        last_seq: page.transcript.last_seq,
+        time_to_live_ms: page.transcript.time_to_live_ms.unwrap_or(0),
+        after_seq: page.after_seq,
+        continues: page.continues,
+        events: page.transcript.events.into_iter().map(event).collect(),
+    }
 }
 
 fn completion(completion: Completion) -> pb::CopyCompletion {

@@ -1,0 +1,90 @@
+//! Journals that leave for an archive or come from one.
+
+use super::{BATCH, Names};
+use crate::apart::{blob_of, lacks_blob};
+use crate::port::{
+    COPY_BYTES, Copied, CopyEvents, SessionKey, StoreError, StoreResult, Transcript,
+    TranscriptEvent, TranscriptPage,
+};
+use crate::redis::failure::{Effect, odd};
+use crate::redis::inner::Inner;
+use crate::redis::script::Odd;
+use bytes::Bytes;
+
+/// The names of events' fields: more of the transition follow, or none.
+const MORE: char = 'm';
+const END: char = 'e';
+
+impl Inner {
+    /// See [`Store::transcript`](crate::port::Store::transcript).
+    pub(in crate::redis) async fn transcript(
+        &self,
+        key: &SessionKey,
+        after_seq: u64,
+    ) -> StoreResult<Transcript> {
+        let page = self.source_page(key, after_seq, None, BATCH).await?;
+        let mut transcript = Transcript {
+            last_seq: page.cut,
+            time_to_live_ms: page.time_to_live.parse().ok(),
+            events: Vec::with_capacity(page.events.len()),
+        };
+        let blobs = self.names.session(key).blobs();
+        let (mut seq, mut bytes) = (after_seq, 0);
+        for (event, field) in page.events.into_iter().zip(page.fields.chars()) {
+            if bytes >= COPY_BYTES {
+                break;
+            }
+            seq += 1;
+            let blob = match blob_of(&event) {
+                None => None,
+                Some(digest) => {
+                    let blob = self.get(key, blobs.clone(), &digest).await?;
+                    Some(blob.ok_or_else(|| lacks_blob(seq))?)
+                }
+            };
+            bytes += event.len() + blob.as_ref().map_or(0, Bytes::len);
+            let ends = field == END;
+            transcript
+                .events
+                .push(TranscriptEvent { event, blob, ends });
+        }
+        Ok(transcript)
+    }
+
+    /// Copies a page of a transcript, if it is the next one.
+    pub(super) async fn take_page(
+        &self,
+        copy: &CopyEvents,
+        page: &TranscriptPage,
+        names: &Names,
+        begun: Option<Copied>,
+    ) -> StoreResult<Copied> {
+        let last = page.transcript.last_seq;
+        let begun = match begun {
+            Some(begun) => begun,
+            None => {
+                let begun = self.copy_begun(copy, names, Some(last)).await?;
+                begun.ok_or_else(|| odd(Effect::Writes, Odd))?
+            }
+        };
+        if begun.cut_seq != last {
+            return Err(StoreError::RequestMismatch);
+        }
+        if begun.copied_through != page.after_seq {
+            return Ok(begun);
+        }
+        let events = &page.transcript.events;
+        for event in events {
+            if let (Some(digest), Some(data)) = (blob_of(&event.event), &event.blob) {
+                self.put_copied(copy, names, &digest, data).await?;
+            }
+        }
+        let ends = events
+            .iter()
+            .map(|event| if event.ends { END } else { MORE });
+        let fields: String = ends.collect();
+        let events: Vec<_> = events.iter().map(|event| event.event.clone()).collect();
+        self.append_copied(copy, names, page.after_seq, &fields, &events)
+            .await
+    }
+}

@@ -1,0 +1,135 @@
+//! The beginning of a session, as the source of a copy.
+
+use super::super::operation::Stop;
+use super::super::pack::{Packed, unpack};
+use super::super::row::Session;
+use super::super::schema::{position, seq_of, to_u64};
+use super::Staged;
+use crate::apart::blob_of;
+use crate::port::{COPY_BYTES, StoreError};
+use rusqlite::{Connection, OptionalExtension, params};
+
+/// A row of the source's journal, as far as it is copied.
+struct Row {
+    first_seq: u64,
+    row: Vec<u8>,
+    events: u64,
+    bytes: u64,
+}
+
+/// What one call copies.
+#[derive(Default)]
+pub(super) struct Batch {
+    rows: Vec<Row>,
+    /// The blobs that the events name.
+    blobs: Vec<String>,
+}
+
+/// Where the last transition ends that ends at or before `at`.
+pub(super) fn cut(conn: &Connection, source: &Session, at: Option<u64>) -> Result<u64, Stop> {
+    let at = at.unwrap_or(source.last_seq);
+    if at > source.last_seq {
+        return Err(StoreError::WentBack {
+            known: at,
+            stored: source.last_seq,
+        }
+        .into());
+    }
+    if at == source.last_seq {
+        return Ok(at);
+    }
+    // Each row but the last ends where the next begins.
+    let mut select = conn.prepare_cached(
+        "SELECT pos, substr(events, 1, 1) FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos DESC",
+    )?;
+    let sid = source.sid;
+    let mut rows = select.query(params![position(sid, 0), position(sid, at + 1)])?;
+    while let Some(row) = rows.next()? {
+        let flag: Vec<u8> = row.get(1)?;
+        if Packed::starts(&flag) {
+            let before = seq_of(row.get(0)?).saturating_sub(1);
+            // What a session was made with is no transition.
+            return Ok(if before == 0 { at } else { before });
+        }
+    }
+    Ok(at)
+}
+
+/// Reads what one call copies.
+pub(super) fn read(conn: &Connection, sid: i64, staged: &Staged) -> Result<Batch, Stop> {
+    let mut select = conn.prepare_cached(
+        "SELECT pos, events FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos",
+    )?;
+    let wanted = params![position(sid, staged.through + 1), position(sid, staged.cut)];
+    let mut rows = select.query(wanted)?;
+    let (mut batch, mut bytes) = (Batch::default(), 0_u64);
+    while bytes < COPY_BYTES as u64
+        && let Some(row) = rows.next()?
+    {
+        let (first_seq, row): (_, Vec<u8>) = (seq_of(row.get(0)?), row.get(1)?);
+        let events = unpack(first_seq, row.clone()).map_err(StoreError::unavailable)?;
+        let events = events
+            .into_iter()
+            .take_while(|event| event.seq <= staged.cut);
+        let mut copied = Row {
+            first_seq,
+            row,
+            events: 0,
+            bytes: 0,
+        };
+        for event in events {
+            copied.events += 1;
+            copied.bytes += event.event.len() as u64;
+            if let Some(digest) = blob_of(&event.event) {
+                bytes += blob_length(conn, sid, &digest)?.unwrap_or(0);
+                batch.blobs.push(digest);
+            }
+        }
+        copied
+            .row
+            .truncate(Packed::length(copied.events, copied.bytes));
+        bytes += copied.row.len() as u64;
+        batch.rows.push(copied);
+    }
+    Ok(batch)
+}
+
+/// Writes what was read of the source.
+pub(super) fn append(
+    conn: &Connection,
+    from: i64,
+    to: i64,
+    batch: &Batch,
+    staged: &mut Staged,
+) -> rusqlite::Result<()> {
+    let mut insert = conn.prepare_cached("INSERT INTO journal (pos, events) VALUES (?1, ?2)")?;
+    for row in &batch.rows {
+        insert.execute(params![position(to, row.first_seq), row.row])?;
+        staged.through += row.events;
+        staged.journal_bytes += row.bytes;
+    }
+    for digest in &batch.blobs {
+        staged.blob_bytes += copy_blob(conn, from, to, digest)?;
+    }
+    Ok(())
+}
+
+fn blob_length(conn: &Connection, sid: i64, digest: &str) -> rusqlite::Result<Option<u64>> {
+    conn.prepare_cached("SELECT octet_length(data) FROM blob WHERE sid = ?1 AND digest = ?2")?
+        .query_row(params![sid, digest], |row| row.get(0).map(to_u64))
+        .optional()
+}
+
+/// Answers by how many bytes the child's blobs grow.
+fn copy_blob(conn: &Connection, from: i64, to: i64, digest: &str) -> rusqlite::Result<u64> {
+    let copied = conn
+        .prepare_cached(
+            "INSERT OR IGNORE INTO blob (sid, digest, data) \
+             SELECT ?2, digest, data FROM blob WHERE sid = ?1 AND digest = ?3",
+        )?
+        .execute(params![from, to, digest])?;
+    if copied == 0 {
+        return Ok(0);
+    }
+    Ok(blob_length(conn, to, digest)?.unwrap_or(0))
+}

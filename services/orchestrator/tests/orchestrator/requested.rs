@@ -1,0 +1,130 @@
+//! A process that works on the sessions that were asked for there, and on no other.
+
+use crate::support::{World, chain, count, for_tenant, model_step};
+use cairn_orchestrator::{Config, TakesUp};
+use cairn_proto::event as wire;
+use cairn_proto::memory as memory_pb;
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::Namespace;
+use prost::Message as _;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
+
+async fn world() -> World {
+    let config = Config {
+        takes_up: TakesUp::Requested,
+        ..Config::default()
+    };
+    World::with_config(config).await
+}
+
+fn run() -> wire::StartRun {
+    chain(vec![model_step("think")])
+}
+
+/// Another process stores the start of a run, and ends: whoever claims the session works on it.
+async fn start_elsewhere(world: &World, session: &str) {
+    use wire::command::Kind;
+    let command = wire::Command {
+        kind: Some(Kind::StartRun(run())),
+    };
+    let received = wire::CommandReceived {
+        request_id: "elsewhere".to_owned(),
+        command: Some(command),
+    };
+    let event = wire::Event {
+        at_unix_ms: world.now(),
+        kind: Some(wire::event::Kind::CommandReceived(received)),
+    };
+    let request = memory_pb::AppendCommandRequest {
+        session: session.to_owned(),
+        request_id: "elsewhere".to_owned(),
+        request_digest: vec![1; 32].into(),
+        event: event.encode_to_vec().into(),
+        repeat_only: false,
+    };
+    let mut journal = world.journal.0.clone();
+    let stored = journal.append_command(for_tenant(request)).await;
+    assert!(!stored.unwrap().into_inner().duplicate);
+}
+
+/// A session in which a run is to start, by another process.
+async fn unfinished(world: &World, session: &str) {
+    let request = pb::CreateSessionRequest {
+        session: session.to_owned(),
+        request_id: world.request_id(),
+        ..pb::CreateSessionRequest::default()
+    };
+    world.client.clone().create_session(request).await.unwrap();
+    start_elsewhere(world, session).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_session_that_is_started_here_is_worked_on() {
+    let world = world().await;
+    unfinished(&world, "theirs").await;
+    let own = world.start(run()).await;
+    let mut attempt = world.attempt().await;
+    assert_eq!(attempt.start.session, own);
+    attempt.complete(0);
+    world.ended(&own).await;
+    world.pass(LONG).await;
+    assert!(world.other_attempts().await.is_empty());
+    let theirs = world.journal.events("theirs").await;
+    assert_eq!(count(&theirs, "RunStarted"), 0);
+    // Its own session stays its own, whoever gives it work.
+    start_elsewhere(&world, &own).await;
+    assert_eq!(world.attempt().await.start.session, own);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_worked_on_once_that_is_asked_for() {
+    for ask in ["take up", "release", "command"] {
+        let world = world().await;
+        unfinished(&world, "theirs").await;
+        world.pass(LONG).await;
+        assert!(world.other_attempts().await.is_empty(), "{ask}");
+        let session = "theirs".to_owned();
+        match ask {
+            "take up" => world.running.take_up(&Namespace::default(), &session),
+            "release" => {
+                let release = pb::ReleaseQuarantineRequest {
+                    session,
+                    ..pb::ReleaseQuarantineRequest::default()
+                };
+                let released = world.client.clone().release_quarantine(release).await;
+                released.unwrap();
+            }
+            _ => {
+                let pause = pb::PauseRunRequest {
+                    session,
+                    run: 1,
+                    reason: String::new(),
+                    request_id: world.request_id(),
+                };
+                let mut client = world.client.clone();
+                world.until(client.pause_run(pause)).await.unwrap();
+                continue;
+            }
+        }
+        assert_eq!(world.attempt().await.start.session, "theirs", "{ask}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_that_continues_is_worked_on() {
+    let world = world().await;
+    let parent = world.start(run()).await;
+    let _theirs = world.attempt().await;
+    let fork = pb::ForkSessionRequest {
+        session: parent,
+        request_id: world.request_id(),
+        go_on: true,
+        ..pb::ForkSessionRequest::default()
+    };
+    let mut client = world.client.clone();
+    let forked = world.until(client.fork_session(fork)).await.unwrap();
+    let attempt = world.attempt().await;
+    assert_eq!(attempt.start.session, forked.into_inner().session);
+}
