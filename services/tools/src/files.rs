@@ -3,6 +3,7 @@
 //! says.
 
 mod expression;
+mod lines;
 mod list;
 mod locate;
 mod name;

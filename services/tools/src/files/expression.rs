@@ -17,8 +17,10 @@ use regex_automata::util::syntax;
 const COMPILED_BYTES: usize = 256 << 10;
 /// Most bytes of the automaton's states. When they are used up, it forgets them all and continues.
 const STATE_BYTES: usize = 1 << 20;
-/// The longest text, in bytes, that [`Expression::is_match`] searches in one go.
+/// The longest text, in bytes, that is searched in one go.
 pub(super) const SHORT: usize = 1024;
+/// An expression of this many states at most searches a short text in some milliseconds.
+const QUICK_STATES: usize = 512;
 
 /// A compiled expression and the state of one search with it.
 #[derive(Debug)]
@@ -139,15 +141,18 @@ impl Expression {
         }
     }
 
+    /// Whether it searches a short text so fast that it need not be stopped.
+    pub(super) fn is_quick(&self) -> bool {
+        self.automaton.get_nfa().states().len() <= QUICK_STATES
+    }
+
     /// Searches one short text, such as a line of at most [`SHORT`] bytes or a path. This also knows
     /// Unicode word boundaries, and cannot be stopped.
     pub(super) fn is_match(&mut self, text: &[u8]) -> bool {
-        self.begin();
-        self.feed(text);
-        match self.end() {
-            Verdict::Match => true,
-            Verdict::NoMatch => false,
-            Verdict::Unknown => self.is_match_at_once(text),
+        let input = Input::new(text).earliest(true);
+        match self.automaton.try_search_fwd(&mut self.cache, &input) {
+            Ok(end) => end.is_some(),
+            Err(_) => self.is_match_at_once(text),
         }
     }
 

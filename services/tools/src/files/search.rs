@@ -1,10 +1,10 @@
 //! `search_files`: the lines that match.
 //!
 //! A search reads files in pieces and never holds more than one of them, its expression and the
-//! beginning of a line: about 2 MiB, whatever it searches. It looks at the stop signal after each
-//! [`STEP`] bytes.
+//! beginning of a line: about 2 MiB, whatever it searches.
 
-use super::expression::{Expression, SHORT, Verdict};
+use super::expression::{Expression, SHORT};
+use super::lines::{Line, Lines};
 use super::root::{Place, Roots};
 use super::walk::{Found, walk};
 use super::{Arguments, Folders, Stop, blocking};
@@ -23,8 +23,6 @@ const DEFAULT_MAX: usize = 200;
 const LINE_SHOWN: usize = 240;
 /// Bytes of a file that are read at a time.
 const PIECE: usize = 32 * 1024;
-/// Bytes searched between two looks at the stop signal: some milliseconds of the slowest expression.
-const STEP: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct SearchFiles {
@@ -122,11 +120,8 @@ impl Request {
 
 struct Search<'a> {
     stop: &'a Stop,
-    expression: Expression,
-    line: Line,
+    lines: Lines<'a>,
     found: Matches,
-    /// Bytes searched since the last look at the stop signal.
-    unchecked: usize,
     file_limit: u64,
     budget: u64,
     searched: u64,
@@ -146,17 +141,16 @@ struct Matches {
     unknown: u64,
 }
 
-/// The line that is being read.
-#[derive(Default)]
-struct Line {
-    /// From 1.
-    number: u64,
-    /// Its first [`SHORT`] bytes.
-    head: Vec<u8>,
-    bytes: usize,
-    /// A carriage return was read that belongs to the line only if it does not end there.
-    is_held: bool,
-    has_begun: bool,
+impl Matches {
+    fn take(&mut self, path: &str, line: Line<'_>) {
+        let Line::Matching(number, text) = line else {
+            self.unknown += 1;
+            return;
+        };
+        self.lines += 1;
+        self.listing
+            .offer(|| format!("{path}:{number}:\t{}", excerpt(text)));
+    }
 }
 
 impl<'a> Search<'a> {
@@ -164,14 +158,12 @@ impl<'a> Search<'a> {
         let limits = &folders.limits;
         let mut search = Self {
             stop,
-            expression: request.expression()?,
-            line: Line::default(),
+            lines: Lines::new(request.expression()?, stop),
             found: Matches {
                 listing: Listing::new(request.max, request.most_bytes),
                 lines: 0,
                 unknown: 0,
             },
-            unchecked: 0,
             file_limit: limits.file_bytes,
             budget: limits.total_bytes,
             searched: 0,
@@ -246,115 +238,25 @@ impl<'a> Search<'a> {
 
     fn content(&mut self, mut file: impl Read, found: &Found<'_>) -> Result<Content, ToolError> {
         let shown = OnceCell::new();
-        let path = || shown.get_or_init(|| found.shown()).as_str();
-        self.line = Line::default();
-        let mut piece = std::mem::take(&mut self.piece);
-        let content = loop {
+        let matches = &mut self.found;
+        let mut take = |line: Line<'_>| matches.take(shown.get_or_init(|| found.shown()), line);
+        self.lines.begin();
+        loop {
             self.stop.check()?;
-            let Ok(read) = file.read(&mut piece) else {
-                break Content::Unreadable;
+            let Ok(read) = file.read(&mut self.piece) else {
+                return Ok(Content::Unreadable);
             };
             if read == 0 {
-                break Content::Text;
+                self.lines.end(&mut take)?;
+                return Ok(Content::Text);
             }
             self.budget = self.budget.saturating_sub(read as u64);
-            if piece[..read].contains(&0) {
-                break Content::Binary;
+            let piece = &self.piece[..read];
+            if piece.contains(&0) {
+                return Ok(Content::Binary);
             }
-            let mut lines = piece[..read].split(|byte| *byte == b'\n');
-            // What follows the last line end is the beginning of a line.
-            let last = lines.next_back().unwrap_or_default();
-            for part in lines {
-                self.part(part)?;
-                self.line_end(&path)?;
-            }
-            self.part(last)?;
-        };
-        if matches!(content, Content::Text) && self.line.has_begun {
-            self.line_end(&path)?;
+            self.lines.piece(piece, &mut take)?;
         }
-        self.piece = piece;
-        Ok(content)
-    }
-
-    /// Takes a part of a line.
-    fn part(&mut self, part: &[u8]) -> Result<(), ToolError> {
-        if part.is_empty() {
-            return Ok(());
-        }
-        if std::mem::take(&mut self.line.is_held) {
-            self.take(b"\r")?;
-        }
-        self.begin_line();
-        match part.split_last() {
-            Some((b'\r', part)) => {
-                self.line.is_held = true;
-                self.take(part)
-            }
-            _ => self.take(part),
-        }
-    }
-
-    fn begin_line(&mut self) {
-        if !self.line.has_begun {
-            self.line.has_begun = true;
-            self.line.number += 1;
-            self.expression.begin();
-        }
-    }
-
-    fn take(&mut self, part: &[u8]) -> Result<(), ToolError> {
-        let room = SHORT - self.line.head.len();
-        self.line
-            .head
-            .extend_from_slice(&part[..part.len().min(room)]);
-        self.line.bytes += part.len();
-        for step in part.chunks(STEP) {
-            self.count(step.len())?;
-            if !self.expression.feed(step) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn line_end<'p>(&mut self, path: &impl Fn() -> &'p str) -> Result<(), ToolError> {
-        self.begin_line();
-        self.count(1)?;
-        let is_match = match self.expression.end() {
-            Verdict::Match => true,
-            Verdict::NoMatch => false,
-            Verdict::Unknown if self.line.bytes <= SHORT => {
-                self.count(STEP)?;
-                self.expression.is_match(&self.line.head)
-            }
-            Verdict::Unknown => {
-                self.found.unknown += 1;
-                false
-            }
-        };
-        if is_match {
-            self.found.lines += 1;
-            let line = &self.line;
-            self.found
-                .listing
-                .offer(|| format!("{}:{}:\t{}", path(), line.number, excerpt(&line.head)));
-        }
-        self.line.head.clear();
-        self.line.bytes = 0;
-        self.line.is_held = false;
-        self.line.has_begun = false;
-        Ok(())
-    }
-
-    /// Looks at the stop signal once enough was searched.
-    fn count(&mut self, bytes: usize) -> Result<(), ToolError> {
-        self.unchecked += bytes;
-        if self.unchecked >= STEP {
-            self.unchecked = 0;
-            self.stop.check()?;
-        }
-        Ok(())
     }
 
     fn total(&self) -> String {

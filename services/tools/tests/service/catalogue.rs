@@ -79,7 +79,7 @@ async fn a_list_that_names_no_tool_is_refused() {
             panic!("accepted");
         };
         assert!(
-            faults[0].problem.contains("no tool 'wrte_file'"),
+            faults[0].problem.contains("'wrte_file', which is no tool"),
             "{faults:?}"
         );
     }
