@@ -180,10 +180,7 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
             return read(store, authenticators).await;
         }
         let workspace = workspace_for(context, access, &store, authenticators).await?;
-        let parts = Parts {
-            authenticators: authenticators.clone(),
-            ..parts(context, access, &workspace)?
-        };
+        let parts = parts(context, access, &workspace, authenticators)?;
         match Node::start(parts).await {
             Ok(node) => {
                 let path = [&path, &change_path][usize::from(access == Access::Change)];
@@ -207,8 +204,14 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
 }
 
 /// What a holder is made of. One that comes for a change carries out nothing.
-fn parts(context: &Context, access: Access, workspace: &Path) -> Result<Parts, CliError> {
+fn parts(
+    context: &Context,
+    access: Access,
+    workspace: &Path,
+    authenticators: &Authenticators,
+) -> Result<Parts, CliError> {
     let mut parts = settings::parts(context, workspace)?;
+    parts.authenticators = authenticators.clone();
     if access == Access::Change {
         parts.orchestrator.takes_up = TakesUp::Commanded;
     }

@@ -83,11 +83,10 @@ impl Placement {
     }
 
     /// A link to the processes of a service.
-    fn link(&self, service: Service, options: RemoteOptions) -> Link {
+    fn link(&self, service: Service, mut options: RemoteOptions) -> Link {
         let addresses = self.elsewhere.get(&service);
         let addresses = addresses.map(Vec::as_slice).unwrap_or_default();
-        let tokens = self.tokens.clone();
-        let options = RemoteOptions { tokens, ..options };
+        options.tokens = self.tokens.clone();
         Link::to_service(service.name(), addresses, options)
     }
 }
