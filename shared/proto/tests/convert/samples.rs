@@ -9,6 +9,7 @@ mod macros {
     }
 }
 mod asked;
+mod attempt;
 
 use cairn_engine::command::{
     Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
@@ -61,6 +62,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         runs(),
         plans(),
         steps(),
+        attempt::parts(),
         calls(),
         asked::settled(),
         asked::asked(),
@@ -311,20 +313,6 @@ fn steps() -> Kinds {
         }
         "step_skipped.wish": StepSkipped {
             run: 2, step: 3, reason: "not needed".into(), is_wish: true, command_seq: 304
-        }
-        "sub_goal_added": SubGoalAdded {
-            attempt: ATTEMPT, index: 1, text: "Read the matches".into()
-        }
-        "sub_goal_focused": SubGoalFocused { attempt: ATTEMPT, index: 1 }
-        "sub_goal_completed": SubGoalCompleted {
-            attempt: ATTEMPT, index: 1, summary: "two of five matter".into()
-        }
-        "sub_goal_dropped": SubGoalDropped { attempt: ATTEMPT, index: 1 }
-        "scratchpad_written": ScratchpadWritten {
-            attempt: ATTEMPT, text: "docs/memory.md:14".into(), replaces: false
-        }
-        "scratchpad_written.replaces": ScratchpadWritten {
-            attempt: ATTEMPT, text: "docs/memory.md:15".into(), replaces: true
         }
     }
 }
