@@ -191,7 +191,8 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 /// What an error says of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// There was no connection: for certain, nothing was done.
+    /// There was no connection, or the tools service refused the token: for certain, nothing was
+    /// done, and a retry may succeed.
     NotSent,
     /// The tools service says that it did not begin, as when it is too late: certain as well, and
     /// the owner may give another time.
@@ -208,7 +209,7 @@ impl Fault {
     fn of(status: &Status) -> Self {
         let error = RpcError::from_status(status);
         match status.code() {
-            Code::Unavailable if error.reason_name() == Link::NOT_CONNECTED => Self::NotSent,
+            _ if Link::did_not_begin(&error) => Self::NotSent,
             Code::FailedPrecondition if error.reason_name() == NOT_BEGUN => Self::NotBegun,
             Code::InvalidArgument
             | Code::NotFound

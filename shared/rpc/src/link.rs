@@ -14,7 +14,9 @@ pub use remote::RemoteOptions;
 
 use crate::address::Address;
 use crate::deadline::{Deadlines, TIMEOUT_HEADER};
+use crate::error::{ErrorKind, RpcError};
 use crate::server::{LocalCall, LocalServices};
+use crate::token::RequireToken;
 use futures::future::BoxFuture;
 use http::{Extensions, Request, Response};
 use pool::Pool;
@@ -34,6 +36,8 @@ use tower::Service;
 /// - Unavailable with the reason [`BROKEN`](Self::BROKEN): the connection broke, or its other end
 ///   no longer answers pings, and the call may have been carried out;
 /// - DeadlineExceeded: time ran out, and the call may have been carried out.
+///
+/// [`did_not_begin`](Self::did_not_begin) finds the errors after which nothing was carried out.
 #[derive(Clone)]
 pub struct Link {
     transport: Transport,
@@ -52,6 +56,20 @@ impl Link {
     pub const NOT_CONNECTED: &'static str = "LINK_NOT_CONNECTED";
     /// Reason of an error: the connection broke, and the call may have been carried out.
     pub const BROKEN: &'static str = "LINK_BROKEN";
+
+    /// Whether a call with this error certainly did not begin, and may begin when it is retried: there
+    /// was no connection, or the other end refused the token before it read the call.
+    ///
+    /// The link looks for a token again after a refusal, so a retry carries the token of that time.
+    pub fn did_not_begin(error: &RpcError) -> bool {
+        match error.kind() {
+            ErrorKind::Unavailable => error.reason_name() == Self::NOT_CONNECTED,
+            ErrorKind::Unauthenticated => {
+                [RequireToken::MISSING, RequireToken::WRONG].contains(&error.reason_name())
+            }
+            _ => false,
+        }
+    }
 
     /// A link to a server's services in this process.
     pub(crate) fn local(services: LocalServices) -> Self {

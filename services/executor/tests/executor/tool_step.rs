@@ -7,7 +7,7 @@ use cairn_model::ModelRegistry;
 use cairn_proto::event::Effect;
 use cairn_proto::executor::AttemptStart;
 use cairn_proto::tools::InvokeToolResponse;
-use cairn_rpc::{Address, ErrorKind, Link, RpcError};
+use cairn_rpc::{Address, ErrorKind, Link, RequireToken, RpcError};
 use std::time::Duration;
 use tonic::{Code, Status};
 
@@ -166,6 +166,37 @@ async fn a_call_that_was_not_begun_may_be_permitted_anew() {
         bench.called().await.output("done");
         assert_eq!(outputs(&owner.report().await), [(0, "done")]);
         owner.end(2).await;
+    }
+}
+
+/// The tools service does not read a call with a wrong token, so the call did not begin.
+#[tokio::test(start_paused = true)]
+async fn a_call_with_a_wrong_token_is_sent_again_and_never_denied() {
+    let refusal = |reason| {
+        let error = RpcError::new(ErrorKind::Unauthenticated, "a token of yesterday");
+        Err(Status::from(error.reason(reason)))
+    };
+    for reason in [RequireToken::WRONG, RequireToken::MISSING] {
+        for effect in [Effect::Effectful, Effect::Idempotent] {
+            let mut bench = Bench::new().await;
+            let mut owner = bench.start(tool_step(effect)).await;
+            bench.called().await.answer(refusal(reason));
+            bench.called().await.output("done");
+            assert_eq!(outputs(&owner.report().await), [(0, "done")], "{effect:?}");
+            owner.end(1).await;
+        }
+        let mut bench = Bench::new().await;
+        let mut owner = bench.start(tool_step(Effect::Effectful)).await;
+        for _ in 0..4 {
+            bench.called().await.answer(refusal(reason));
+        }
+        assert_eq!(owner.report().await.results[0].reason, "NotSent");
+        let mut bench = Bench::new().await;
+        let mut owner = bench.start(tool_step(Effect::Idempotent)).await;
+        for _ in 0..4 {
+            bench.called().await.answer(refusal(reason));
+        }
+        assert_eq!(owner.error().await.reason_name(), "TOOLS_UNREACHABLE");
     }
 }
 

@@ -142,8 +142,8 @@ async fn insist(
 
 /// The session may have been made all the same.
 fn may_be_written(error: &RpcError) -> bool {
-    let nothing_written = ["NOT_WRITTEN", Link::NOT_CONNECTED];
-    may_pass(error) && !nothing_written.contains(&error.reason_name())
+    let nothing_written = error.reason_name() == "NOT_WRITTEN" || Link::did_not_begin(error);
+    may_pass(error) && !nothing_written
 }
 
 fn first_events(deps: &Deps, new: NewSession) -> Result<(Session, Vec<Event>), RpcError> {

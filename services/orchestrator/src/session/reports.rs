@@ -166,8 +166,8 @@ impl Owner {
 /// Nobody has room now, or nobody is there: the executor or the planner, or the tools that it needs
 /// to go on. That may last, as while a machine is replaced, and is nobody's failure.
 fn was_not_begun(error: &RpcError) -> bool {
-    let waits = ["NO_FREE_SLOT", "TOOLS_UNREACHABLE", Link::NOT_CONNECTED];
-    waits.contains(&error.reason_name())
+    let waits = ["NO_FREE_SLOT", "TOOLS_UNREACHABLE"];
+    waits.contains(&error.reason_name()) || Link::did_not_begin(error)
 }
 
 /// What does not fit into a message, or is wrong in itself, will be so the next time.

@@ -3,7 +3,7 @@
 use super::{End, Message};
 use crate::clock::StoreClock;
 use cairn_engine::outstanding::Work;
-use cairn_rpc::{ErrorKind, RpcError};
+use cairn_rpc::{ErrorKind, Link, RpcError};
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, SelectAll, Stream};
 use std::collections::VecDeque;
@@ -238,7 +238,7 @@ impl Tenure {
 /// The same call may succeed a little later.
 pub(crate) fn may_pass(error: &RpcError) -> bool {
     use ErrorKind::{Cancelled, DeadlineExceeded, Unavailable};
-    matches!(error.kind(), Unavailable | DeadlineExceeded | Cancelled)
+    matches!(error.kind(), Unavailable | DeadlineExceeded | Cancelled) || Link::did_not_begin(error)
 }
 
 /// What an answer of the store that will not change means for the owner.

@@ -3,7 +3,7 @@
 use crate::support::{Attempt, Kind, World, chain, count, model_step, names, reply};
 use cairn_engine::event::Event;
 use cairn_engine::failure::FailureKind;
-use cairn_rpc::RpcError;
+use cairn_rpc::{ErrorKind, RequireToken, RpcError};
 use std::time::Duration;
 
 fn failure_of(events: &[Event]) -> &str {
@@ -97,6 +97,25 @@ async fn an_executor_that_is_not_there_is_waited_for() {
     let events = world.ended(&session).await;
     assert_eq!(count(&events, "RunCompleted"), 1);
     assert_eq!(count(&events, "AttemptContinued"), 1);
+}
+
+/// An executor does not read a call with a wrong token: the attempt did not begin, and nothing was
+/// lost.
+#[tokio::test(start_paused = true)]
+async fn an_executor_that_refuses_the_token_is_waited_for() {
+    for reason in [RequireToken::WRONG, RequireToken::MISSING] {
+        let (world, session) = begun().await;
+        drop(world.attempt().await);
+        let refusal = RpcError::new(ErrorKind::Unauthenticated, "a token of yesterday");
+        world.slots.fail(30, refusal.reason(reason));
+        let mut attempt = world.attempt().await;
+        assert_eq!(world.slots.refused(), 30);
+        attempt.complete(0);
+        assert!(attempt.settled().await);
+        let events = world.ended(&session).await;
+        assert_eq!(count(&events, "RunCompleted"), 1);
+        assert_eq!(count(&events, "AttemptContinued"), 1);
+    }
 }
 
 /// The reply skips a turn.

@@ -192,6 +192,21 @@ async fn a_plan_survives_a_store_that_is_away_for_a_moment() {
     assert!(!world.is_asked().await);
 }
 
+/// The store is retried with the token that it has now.
+#[tokio::test(start_paused = true)]
+async fn a_plan_survives_a_store_that_refuses_the_token_for_a_moment() {
+    let world = World::new().await;
+    let session = world.start(goal("plan this")).await;
+    let asked = world.asked().await;
+    world.faults.next("Commit", Fault::RefuseToken, 3);
+    asked.plan(vec![model_step("think")], wire::Usage::default());
+    let mut attempt = world.attempt().await;
+    attempt.complete(0);
+    assert!(attempt.settled().await);
+    world.ended(&session).await;
+    assert!(!world.is_asked().await);
+}
+
 /// A machine may take its time to come back: that nobody is there is nobody's failure.
 #[tokio::test(start_paused = true)]
 async fn a_planner_that_is_not_there_is_waited_for() {

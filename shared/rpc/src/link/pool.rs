@@ -10,19 +10,19 @@ use super::remote::{self, Remote, RemoteOptions};
 use crate::address::{Address, Place};
 use crate::error::RpcError;
 use futures::future::{BoxFuture, FutureExt as _};
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
-use tonic::Status;
 use tonic::body::Body;
 use tonic::transport::Channel;
+use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -56,6 +56,29 @@ struct Member {
     remote: Remote,
     serves: AtomicBool,
     watching: RwLock<Option<AbortOnDropHandle<()>>>,
+    /// When the log last named a refused token.
+    spoke_of_token: Mutex<Option<Instant>>,
+    is_logged: bool,
+}
+
+impl Member {
+    /// Logs a refused token: callers retry such a call, perhaps for as long as a person takes to give
+    /// both ends the same token.
+    fn note_answer(&self, service: &str, headers: &HeaderMap) {
+        let Some(status) = Status::from_header_map(headers).filter(|_| self.is_logged) else {
+            return;
+        };
+        let error = RpcError::from_status(&status);
+        if status.code() != Code::Unauthenticated || !Link::did_not_begin(&error) {
+            return;
+        }
+        let spoke = self.spoke_of_token.lock();
+        let mut spoke = spoke.unwrap_or_else(PoisonError::into_inner);
+        if is_time(&mut spoke) {
+            let address = &self.address;
+            tracing::warn!(service, %address, %error, "{service} at {address} refuses the token");
+        }
+    }
 }
 
 impl Pool {
@@ -110,6 +133,9 @@ impl Pool {
                 Ok(()) => remote.call(request).await,
                 Err(status) => Err(status),
             };
+            if let Ok(answer) = &answer {
+                member.note_answer(service, answer.headers());
+            }
             answer.map_err(|status| named(service, &member.address, status))
         }
         .boxed()
@@ -165,6 +191,8 @@ impl Shared {
             address,
             serves: AtomicBool::new(false),
             watching: RwLock::default(),
+            spoke_of_token: Mutex::default(),
+            is_logged: self.options.is_logged,
         });
         let watching = watch_member(Arc::downgrade(self), Arc::downgrade(&member));
         let task = AbortOnDropHandle::new(tokio::spawn(watching));

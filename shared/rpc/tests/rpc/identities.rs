@@ -4,10 +4,10 @@ use crate::demo::{Client, ECHO, forged, text};
 use crate::stand::{Kind, LONG, Stand};
 use async_trait::async_trait;
 use cairn_rpc::{
-    Authenticate, DefaultNamespace, ErrorKind, Exposure, Identity, Link, NAMESPACE_HEADER, Peer,
-    RemoteOptions, RequireToken, RpcError, Token, with_namespace,
+    Address, Authenticate, DefaultNamespace, ErrorKind, Exposure, FindToken, Identity, Link,
+    NAMESPACE_HEADER, Peer, RemoteOptions, RequireToken, RpcError, Token, with_namespace,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tonic::Request;
 
@@ -175,6 +175,48 @@ async fn links_carry_the_token_and_handlers_do_not_see_it() {
         assert_eq!(error.reason_name(), RequireToken::WRONG, "{kind:?}");
         assert!(!error.to_string().contains("canary"), "{error}");
     }
+}
+
+/// The token file of a process that starts anew, and then has another token.
+#[derive(Debug)]
+struct Renewed(Mutex<Vec<&'static str>>);
+
+impl FindToken for Renewed {
+    fn find(&self, _: &Address) -> Option<Token> {
+        let next = self.0.lock().unwrap().pop()?;
+        Some(next.parse().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_call_with_the_token_of_yesterday_did_not_begin_and_its_retry_succeeds() {
+    for kind in [Kind::Tcp, Kind::Service] {
+        let stand = Stand::new(kind, Exposure::Services(required()), LONG).await;
+        let address = stand.address.clone().unwrap();
+        let tokens = Renewed(Mutex::new(vec![TOKEN, "canary-9876543210"]));
+        let options = RemoteOptions::default().with_tokens(Arc::new(tokens));
+        let link = match kind {
+            Kind::Service => Link::to_service("demo", &[address], options),
+            _ => Link::remote_with(&address, &options),
+        };
+        let call = || {
+            let request = with_namespace(whoami(), &team());
+            let mut client = Client::new(link.clone());
+            async move { client.call(ECHO, request).await }
+        };
+        let error = RpcError::from(call().await.unwrap_err());
+        assert_eq!(error.reason_name(), RequireToken::WRONG, "{kind:?}");
+        assert!(Link::did_not_begin(&error), "{kind:?}");
+        call().await.unwrap();
+    }
+}
+
+#[test]
+fn a_refusal_by_another_authenticator_is_final() {
+    let other = RpcError::new(ErrorKind::Unauthenticated, "no such person");
+    assert!(!Link::did_not_begin(&other));
+    let broken = RpcError::unavailable("gone").reason(Link::BROKEN);
+    assert!(!Link::did_not_begin(&broken));
 }
 
 #[tokio::test]

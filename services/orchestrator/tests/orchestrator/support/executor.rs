@@ -183,7 +183,7 @@ pub(crate) struct Slots(Arc<Mutex<Refusals>>);
 
 #[derive(Debug, Default)]
 struct Refusals {
-    is_absent: bool,
+    absence: Option<RpcError>,
     to_come: usize,
     told: usize,
 }
@@ -196,8 +196,14 @@ impl Slots {
 
     /// So many attempts find no executor at all.
     pub(crate) fn be_absent(&self, times: usize) {
+        let absent = RpcError::unavailable("nobody listens");
+        self.fail(times, absent.reason(Link::NOT_CONNECTED));
+    }
+
+    /// So many attempts end with this error before they begin.
+    pub(crate) fn fail(&self, times: usize, error: RpcError) {
         let mut refusals = self.0.lock().unwrap();
-        (refusals.to_come, refusals.is_absent) = (times, true);
+        (refusals.to_come, refusals.absence) = (times, Some(error));
     }
 
     /// A slot is free from now on.
@@ -217,9 +223,8 @@ impl Slots {
         }
         refusals.to_come -= 1;
         refusals.told += 1;
-        if refusals.is_absent {
-            let absent = RpcError::unavailable("nobody listens");
-            return Err(absent.reason(Link::NOT_CONNECTED).into());
+        if let Some(error) = &refusals.absence {
+            return Err(error.clone().into());
         }
         Err(RpcError::exhausted("all slots are taken")
             .reason("NO_FREE_SLOT")

@@ -2,7 +2,7 @@
 
 use cairn_proto::memory::journal_service_server::JournalServiceServer;
 use cairn_proto::memory::ownership_service_server::OwnershipServiceServer;
-use cairn_rpc::{ErrorKind, Exposure, Link, RpcError, ServerBuilder};
+use cairn_rpc::{ErrorKind, Exposure, Link, RequireToken, RpcError, ServerBuilder};
 use futures::future::BoxFuture;
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     GoBack,
     /// It is refused: the store has nothing of the session.
     Forget,
+    /// It is refused: the caller has another token than the store.
+    RefuseToken,
 }
 
 /// The faults of all methods, by their names.
@@ -184,6 +186,7 @@ impl<N> Service<http::Request<Body>> for Faulty<N> {
                 Some(Order::Do(Fault::Hang)) => std::future::pending().await,
                 Some(Order::Do(Fault::GoBack)) => lost().into_http(),
                 Some(Order::Do(Fault::Forget)) => forgotten().into_http(),
+                Some(Order::Do(Fault::RefuseToken)) => token_refused().into_http(),
                 Some(Order::Do(Fault::LoseAnswer)) => {
                     call().await;
                     unavailable("OUTCOME_UNKNOWN").into_http()
@@ -220,4 +223,10 @@ fn lost() -> Status {
 
 fn forgotten() -> Status {
     RpcError::new(ErrorKind::NotFound, "a loss of the test").into()
+}
+
+fn token_refused() -> Status {
+    RpcError::new(ErrorKind::Unauthenticated, "a token of yesterday")
+        .reason(RequireToken::WRONG)
+        .into()
 }
