@@ -42,8 +42,9 @@ pub struct Config {
     /// What file tools show of the workspace although it is hidden, ignored by git or called
     /// `cairn.toml`: patterns as in a `.gitignore`.
     pub show: Vec<String>,
-    /// Files and folders that file tools never show, whatever `show` says: the settings in use, and
-    /// the store.
+    /// Files and folders that file tools never show, whatever `show` says: the settings in use, the
+    /// store and the tokens beside it. A last name that begins with `*` stands for every name in its
+    /// folder that ends with the rest, also of files that appear later.
     pub private: Vec<PathBuf>,
     /// The one folder that `write_file` writes to, shown to tools as `cairn-out/`. Made when it is
     /// first written to.

@@ -122,7 +122,8 @@ fn private(context: &Context, workspace: &Path) -> Vec<PathBuf> {
     private
 }
 
-/// The files that a store in a file consists of, and those beside it.
+/// The files that a store in a file consists of, and those beside it. The token of a listener is
+/// there if `XDG_RUNTIME_DIR` is not set, under the listener's port.
 fn store_files(store: &Path) -> impl Iterator<Item = PathBuf> {
     let beside = |end: &str| {
         let mut name = store.as_os_str().to_owned();
@@ -130,8 +131,10 @@ fn store_files(store: &Path) -> impl Iterator<Item = PathBuf> {
         PathBuf::from(name)
     };
     let files = ["", "-wal", "-shm", "-journal", ".lock", ".workspace"].map(beside);
-    let sockets = ["cairn.sock", "cairn.change.sock"].map(|name| store.with_file_name(name));
-    files.into_iter().chain(sockets)
+    let others = ["cairn.sock", "cairn.change.sock", "*.token"];
+    files
+        .into_iter()
+        .chain(others.map(|name| store.with_file_name(name)))
 }
 
 /// Where the work happens, for every system prompt.

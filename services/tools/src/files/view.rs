@@ -140,11 +140,12 @@ impl<'a> Trail<'a> {
             private: Vec::new(),
         };
         if area == Area::Workspace {
-            let identity = |path: &PathBuf| {
+            let identity = |path: PathBuf| {
                 let metadata = std::fs::metadata(path).ok()?;
                 Some((metadata.dev(), metadata.ino()))
             };
-            trail.private = view.private.iter().filter_map(identity).collect();
+            let private = view.private.iter().flat_map(|path| named_by(path));
+            trail.private = private.filter_map(identity).collect();
             trail.learn_from_above(view);
         }
         trail
@@ -242,6 +243,19 @@ impl<'a> Trail<'a> {
     pub(super) fn is_private(&self, metadata: &Metadata) -> bool {
         self.private.contains(&(metadata.dev(), metadata.ino()))
     }
+}
+
+/// What a private path names. A last name that begins with `*` stands for every name in its folder
+/// that ends with the rest.
+fn named_by(path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().map(OsStr::as_bytes);
+    let (Some(end), Some(folder)) = (name.and_then(|it| it.strip_prefix(b"*")), path.parent())
+    else {
+        return vec![path.to_owned()];
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().as_bytes().ends_with(end));
+    named.map(|entry| entry.path()).collect()
 }
 
 fn is_settings(name: &OsStr) -> bool {

@@ -175,6 +175,37 @@ async fn walks_meet_nothing_that_is_not_shown() {
     }
 }
 
+/// The names of such files are not known in advance: a file may appear after the service began.
+#[tokio::test]
+async fn a_file_that_matches_a_private_pattern_is_not_shown() {
+    let show = vec!["/**/*.token".to_owned()];
+    let world = secretive(|config, _| {
+        config.private.push(config.workspace.join("*.token"));
+        config.show = show;
+    });
+    world.put("7878.token", CANARY);
+    fs::hard_link(world.path("7878.token"), world.path("third-name")).unwrap();
+    for path in [
+        "7878.token",
+        "./7878.token",
+        "docs/../7878.token",
+        "third-name",
+    ] {
+        let error = world.error("read_file", json!({"path": path})).await;
+        assert!(
+            error.message().contains("belongs to Cairn itself"),
+            "{path}: {error}"
+        );
+    }
+    let found = world.text("search_files", json!({"pattern": CANARY})).await;
+    assert!(found.contains("total: 0 matching lines"), "{found}");
+    // The pattern is for one folder.
+    world.put("docs/a.token", "shown");
+    world
+        .text("read_file", json!({"path": "docs/a.token"}))
+        .await;
+}
+
 #[tokio::test]
 async fn the_output_folder_is_shown_whatever_git_says_about_it() {
     let world = World::with(|config, _| config.output = config.workspace.join("cairn-out"));

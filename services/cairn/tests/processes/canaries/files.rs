@@ -31,7 +31,7 @@ const LINKED: &str = "canary-linked-8b";
 const SHOWN: &str = "canary-shown-9c";
 
 /// Paths to these files, their folders and links to them.
-const PATHS: [&str; 30] = [
+const PATHS: [&str; 32] = [
     "cairn.toml",
     "./cairn.toml",
     "docs/../cairn.toml",
@@ -62,10 +62,17 @@ const PATHS: [&str; 30] = [
     "outside-file",
     "outside-folder/x",
     "cairn-out/../.env",
+    "7878.token",
+    "docs/../7878.token",
 ];
+
+/// The token of a listener, where `XDG_RUNTIME_DIR` is not set and the store lies in the workspace's
+/// own folder.
+const TOKEN_FILE: (&str, &str) = ("7878.token", "canary-token-0d");
 
 struct World {
     site: Site,
+    store: &'static str,
     _outside: TempDir,
     server: ModelServer,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -133,6 +140,7 @@ impl World {
         link(&outside.path().to_string_lossy(), "outside-folder");
         Self {
             site,
+            store: "data/cairn.db",
             _outside: outside,
             server,
             asked,
@@ -143,7 +151,7 @@ impl World {
     fn variables(&self) -> Vec<(&'static str, String)> {
         let owned = |(name, value): (&'static str, &str)| (name, value.to_owned());
         let fixed = [
-            ("CAIRN_STORE", "data/cairn.db"),
+            ("CAIRN_STORE", self.store),
             ("CAIRN_TELEMETRY__CONTENT", "true"),
             ("OPENAI_API_KEY", "sk-none"),
         ];
@@ -188,7 +196,7 @@ impl World {
         let inputs = FILES.map(|(path, _)| path);
         places.add_files_but(
             self.site.path(),
-            &[&inputs[..], &["docs/shown.md"]].concat(),
+            &[&inputs[..], &["docs/shown.md", TOKEN_FILE.0]].concat(),
         );
         places
     }
@@ -271,6 +279,19 @@ fn what_file_tools_do_not_show_is_nowhere() {
         let refusals = places.with(words);
         assert!(refusals.contains(&"requests to the model"), "{words}");
     }
+}
+
+/// Without `XDG_RUNTIME_DIR` the token of a listener is beside the store.
+#[test]
+fn the_tokens_beside_a_store_in_the_workspace_are_nowhere() {
+    let mut world = World::new("[workspace]\nshow = [\"*.token\"]\n");
+    world.store = "cairn.db";
+    let (path, value) = TOKEN_FILE;
+    world.site.write(path, value);
+    let places = world.everything();
+    let found = places.with(value);
+    assert!(found.is_empty(), "{path} is in {found:?}");
+    world.check(&places, &["data/beside.txt", "data/archive/other.jsonl"]);
 }
 
 /// What the operator opens is shown: the test above would find it.
