@@ -56,7 +56,7 @@ pub(super) async fn pending(
 }
 
 fn is_gone(error: &RpcError) -> bool {
-    error.kind() == ErrorKind::NotFound || error.reason_name() == "TERMINAL"
+    error.kind() == ErrorKind::NotFound
 }
 
 /// It will be so until another version reads it, or a person repairs the store: the sessions beside

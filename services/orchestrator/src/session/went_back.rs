@@ -70,12 +70,7 @@ async fn lost(deps: &Deps, key: &SessionKey) -> Option<RpcError> {
             return None;
         }
         Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => {
-            if error.kind() == ErrorKind::FailedPrecondition {
-                deps.owners.unsure.forget(key);
-            }
-            return None;
-        }
+        Err(_) => return None,
     };
     behind(deps, key, stored)
 }
@@ -141,12 +136,13 @@ async fn set_aside(deps: &Deps, key: &SessionKey, known: Known) -> Found {
             Ok(_) => return Found::Aside,
             Err(status) => RpcError::from_status(&status),
         };
-        if matches!(
-            error.kind(),
-            ErrorKind::NotFound | ErrorKind::FailedPrecondition
-        ) {
-            // Nothing is left that somebody could go on with.
-            return Found::Aside;
+        match error.kind() {
+            // Nothing is left that an owner could continue.
+            ErrorKind::NotFound => return Found::Aside,
+            // A newer version wrote the session, and this one cannot quarantine it. What was last
+            // acknowledged stays known.
+            ErrorKind::FailedPrecondition => return Found::Nothing,
+            _ => {}
         }
         tracing::warn!(session = %key, %error, "a session is not set aside yet");
         tokio::time::sleep(PAUSE).await;
