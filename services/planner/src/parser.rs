@@ -38,7 +38,7 @@ pub trait PlanParser: Send + Sync + fmt::Debug {
 /// What is wrong with the text, or with the dependencies of the steps in it.
 pub fn read_plan(parser: &dyn PlanParser, text: &str) -> Result<PlanDraft, PlanParseError> {
     let draft = parser.parse(text)?;
-    Plan::new(&draft)?;
+    Plan::accept(&draft)?;
     Ok(draft)
 }
 

@@ -254,7 +254,7 @@ impl Decision<'_> {
             return Ok(());
         };
         let (is_reviewed, proposal) = (known.limits.review_plan, known.proposed + 1);
-        let checked = outcome.and_then(|plan| match Plan::new(&plan) {
+        let checked = outcome.and_then(|plan| match Plan::accept(&plan) {
             Ok(_) => Ok(plan),
             Err(fault) => {
                 let message = fault.to_string();

@@ -1,6 +1,6 @@
 //! What the steps of a plan need: capabilities and tools.
 
-use crate::plan::{PlanDraft, PlanError, StepDraft};
+use crate::plan::{PlanDraft, PlanError};
 
 /// The capabilities that a step may ask for. `file_ops` takes the tools `read_file` and
 /// `write_file`.
@@ -9,12 +9,13 @@ use crate::plan::{PlanDraft, PlanError, StepDraft};
 /// anything else would never run where it can be done.
 const CAPABILITIES: [&str; 1] = ["file_ops"];
 
-/// `step` is the position of the step in its plan.
-pub(crate) fn check_capabilities(step: usize, draft: &StepDraft) -> Result<(), PlanError> {
-    let mut wanted = draft.capabilities.iter();
-    match wanted.find(|wanted| !CAPABILITIES.contains(&wanted.as_str())) {
+/// Checks that every capability in a plan is available.
+pub(crate) fn check_capabilities(plan: &PlanDraft) -> Result<(), PlanError> {
+    let needed = plan.steps.iter().enumerate();
+    let mut needed = needed.flat_map(|(at, step)| step.capabilities.iter().map(move |it| (at, it)));
+    match needed.find(|(_, capability)| !CAPABILITIES.contains(&capability.as_str())) {
         None => Ok(()),
-        Some(missing) => Err(PlanError::UnknownCapability {
+        Some((step, missing)) => Err(PlanError::UnknownCapability {
             step,
             capability: missing.clone(),
             available: CAPABILITIES.join(", "),
@@ -25,7 +26,7 @@ pub(crate) fn check_capabilities(step: usize, draft: &StepDraft) -> Result<(), P
 /// Checks that every tool that a model's plan names is among `tools`, so that the model can be asked
 /// for another plan.
 ///
-/// [`Plan::new`](crate::plan::Plan::new) does not: a person may name a tool that comes later.
+/// [`Plan::accept`](crate::plan::Plan::accept) does not: a person may name a tool that comes later.
 ///
 /// # Errors
 /// The first tool that is not there, in the order of the steps.

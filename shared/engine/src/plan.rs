@@ -192,6 +192,20 @@ pub enum PlanError {
 }
 
 impl Plan {
+    /// Checks a draft that is to be accepted: as [`Plan::new`] does, and that the capabilities of its
+    /// steps are available.
+    ///
+    /// A journal holds plans that were accepted before. They are read with [`Plan::new`], because the
+    /// available capabilities may change between versions.
+    ///
+    /// # Errors
+    /// The first fault of the draft, and else the first step with another capability.
+    pub fn accept(draft: &PlanDraft) -> Result<Self, PlanError> {
+        let plan = Self::new(draft)?;
+        check_capabilities(draft)?;
+        Ok(plan)
+    }
+
     /// Checks a draft and resolves its dependencies, in time proportional to its size.
     ///
     /// # Errors
@@ -208,7 +222,6 @@ impl Plan {
         let positions = positions_by_id(&draft.steps)?;
         let mut steps = Vec::with_capacity(draft.steps.len());
         for (position, step) in draft.steps.iter().enumerate() {
-            check_capabilities(position, step)?;
             steps.push(PlanStep {
                 id: id_of(position, step),
                 title: step.title.clone(),

@@ -87,7 +87,7 @@ fn check_run(run: &StartRun) -> Result<(), RpcError> {
     match &run.plan {
         Some(plan) => {
             check_text("run.goal", &run.goal, MAX_GOAL)?;
-            let checked = Plan::new(plan);
+            let checked = Plan::accept(plan);
             checked.map_err(|e| RpcError::invalid("run.plan", e.to_string()).reason("BAD_PLAN"))?;
             check_steps("run.plan", plan)?;
         }

@@ -149,7 +149,7 @@ async fn put_into_force(
 
 fn checked_plan(plan: wire::Plan) -> Result<PlanDraft, RpcError> {
     let plan = PlanDraft::try_from(plan).map_err(|error| invalid("plan", &error))?;
-    let checked = Plan::new(&plan);
+    let checked = Plan::accept(&plan);
     checked.map_err(|e| RpcError::invalid("plan", e.to_string()).reason("BAD_PLAN"))?;
     check_steps("plan", &plan)?;
     Ok(plan)

@@ -86,7 +86,7 @@ impl Decision<'_> {
         if let Some(fault) = fault_of_goal(&start) {
             return Ok(refuse("BAD_GOAL", fault));
         }
-        if let Some(Err(error)) = start.plan.as_ref().map(Plan::new) {
+        if let Some(Err(error)) = start.plan.as_ref().map(Plan::accept) {
             return Ok(refuse("BAD_PLAN", error.to_string()));
         }
         let run = self.session.runs.len() as u32 + 1;

@@ -49,7 +49,7 @@ impl Decision<'_> {
             self.reconcile_status(number)?;
             return Ok(None);
         };
-        if let Err(fault) = Plan::new(&plan) {
+        if let Err(fault) = Plan::accept(&plan) {
             return Ok(refuse("BAD_PLAN", fault.to_string()));
         }
         let change = Change {
@@ -145,7 +145,7 @@ impl Decision<'_> {
         // The first plan of a run that has them reviewed is reviewed, however it came about.
         let apply = wish.apply && !(known.limits.review_plan && known.plan.is_none());
         let is_current = wish.base_revision == known.revision();
-        let checked = outcome.and_then(|plan| match Plan::new(&plan) {
+        let checked = outcome.and_then(|plan| match Plan::accept(&plan) {
             Err(fault) => Err(Failure::new(
                 FailureKind::PlanParse,
                 "BadPlan",

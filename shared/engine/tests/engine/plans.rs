@@ -1,14 +1,15 @@
 //! What makes a plan, and how each fault is named.
 
-use crate::world::{after, chain, graph, model_step, tool_step};
+use crate::world::{World, after, chain, fold, graph, model_step, tool_step};
 use cairn_engine::canonical::to_canonical_json;
+use cairn_engine::event::EventKind;
 use cairn_engine::key::step_keys;
 use cairn_engine::plan::{MAX_STEPS, Plan, PlanDraft, StepDraft};
 use serde_json::json;
 use std::cmp::Ordering;
 
 fn fault(draft: &PlanDraft) -> String {
-    Plan::new(draft).unwrap_err().to_string()
+    Plan::accept(draft).unwrap_err().to_string()
 }
 
 #[test]
@@ -18,11 +19,30 @@ fn a_capability_that_is_not_available_is_named() {
         step.capabilities = capabilities.iter().map(|&it| it.to_owned()).collect();
         chain(vec![model_step("a"), step])
     };
-    assert!(Plan::new(&needs(&["file_ops"])).is_ok());
+    assert!(Plan::accept(&needs(&["file_ops"])).is_ok());
     assert_eq!(
         fault(&needs(&["file_ops", "gpu"])),
         "step 1 needs the capability 'gpu', which is not available; available: file_ops"
     );
+}
+
+/// The list of capabilities may change between versions: a journal that an earlier version accepted
+/// stays readable.
+#[test]
+fn a_journal_with_a_capability_that_is_no_longer_available_is_read() {
+    let mut journal = World::with_plan(chain(vec![model_step("a")])).journal;
+    let plans = journal
+        .iter_mut()
+        .filter_map(|event| match &mut event.kind {
+            EventKind::PlanApplied { plan, .. } => Some(plan),
+            _ => None,
+        });
+    for plan in plans {
+        plan.steps[0].capabilities = vec!["gpu".to_owned()];
+    }
+    let session = fold(&journal);
+    let plan = session.runs[0].plan.as_ref().unwrap();
+    assert_eq!(plan.steps[0].plan.capabilities, ["gpu"]);
 }
 
 #[test]
