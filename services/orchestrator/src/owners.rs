@@ -199,6 +199,11 @@ impl Owners {
         }
     }
 
+    /// Whether this process may own one more session.
+    fn has_room(&self, deps: &Deps) -> bool {
+        self.lock().room(deps.config.max_sessions) > 0
+    }
+
     /// Whether the owner of a session is here.
     pub(crate) fn has(&self, key: &SessionKey) -> bool {
         self.lock().running.contains_key(key)

@@ -70,6 +70,10 @@ pub(super) async fn claim(deps: Arc<Deps>, stop: CancellationToken) {
 async fn claim_one(deps: Arc<Deps>, key: SessionKey) -> SessionKey {
     let (mut waits_ms, mut is_told) = (0, false);
     loop {
+        // Claimed now, it would be given back at once, over and over.
+        while !deps.owners.has(&key) && !deps.owners.has_room(&deps) {
+            tokio::time::sleep(CLAIM_PAUSE).await;
+        }
         match try_one(&deps, &key, waits_ms).await {
             Ok(is_claimed) => {
                 let is_here = is_claimed || deps.owners.has(&key);

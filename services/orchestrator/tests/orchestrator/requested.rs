@@ -128,3 +128,24 @@ async fn a_fork_that_continues_is_worked_on() {
     let attempt = world.attempt().await;
     assert_eq!(attempt.start.session, forked.into_inner().session);
 }
+
+/// Another process may have room for it meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_not_claimed_where_there_is_no_room_for_it() {
+    let config = Config {
+        takes_up: TakesUp::Requested,
+        max_sessions: 1,
+        ..Config::default()
+    };
+    let world = World::with_config(config).await;
+    unfinished(&world, "theirs").await;
+    let own = world.start(run()).await;
+    let mut attempt = world.attempt().await;
+    assert_eq!(attempt.start.session, own);
+    let before = world.faults.calls("ReleaseSession");
+    world.running.take_up(&Namespace::default(), "theirs");
+    world.pass(LONG).await;
+    assert_eq!(world.faults.calls("ReleaseSession"), before);
+    attempt.complete(0);
+    assert_eq!(world.attempt().await.start.session, "theirs");
+}
