@@ -1,7 +1,8 @@
 //! Fail points, for tests of crashes: debug builds only.
 //!
 //! `CAIRN_FAIL_COMMIT=before:7` or `after:7` kills this process around the seventh commit of the
-//! store, as `kill -9` would; `count:/path/file` appends a line to a file for each.
+//! store, as `kill -9` would; `count:/path/file` appends a line to a file for each; `slow:20` makes each
+//! take 20 ms longer, as a busy disk would.
 //!
 //! `CAIRN_SABOTAGE=fencing,duplicates,leases,gate` takes checks out, one or several: the store takes
 //! transitions of anybody; it makes those again that are sent again; owners do not look at the end of
@@ -17,6 +18,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 const VARIABLE: &str = "CAIRN_FAIL_COMMIT";
 
@@ -59,13 +61,14 @@ pub(crate) fn hook(environment: &Environment) -> Result<Option<CommitHook>, CliE
     };
     let wrong = || {
         CliError::usage(format!("{VARIABLE} is {text:?}"))
-            .hint("allowed: before:<n>, after:<n>, count:<file>")
+            .hint("allowed: before:<n>, after:<n>, count:<file>, slow:<ms>")
     };
     let (what, value) = text.split_once(':').ok_or_else(wrong)?;
     let hook = match what {
         "before" => kill_at(When::Before, value.parse().map_err(|_| wrong())?),
         "after" => kill_at(When::After, value.parse().map_err(|_| wrong())?),
         "count" => count(PathBuf::from(value)),
+        "slow" => slow(value.parse().map_err(|_| wrong())?),
         _ => return Err(wrong()),
     };
     Ok(Some(hook))
@@ -76,6 +79,15 @@ fn kill_at(side: When, number: u64) -> CommitHook {
         if commit == number && when == side {
             // It cannot fail for the process itself, and does not return when it works.
             let _ = kill_process(getpid(), Signal::KILL);
+        }
+    })
+}
+
+fn slow(ms: u64) -> CommitHook {
+    Arc::new(move |_, when| {
+        if when == When::Before {
+            // The store commits in a thread of its own.
+            std::thread::sleep(Duration::from_millis(ms));
         }
     })
 }

@@ -24,17 +24,19 @@ use tokio::runtime::{Builder, Runtime};
 /// Sessions with an active run at the same time.
 const SESSIONS: usize = 2;
 /// Model steps of each run, all parallel.
-const STEPS: usize = 6;
-/// Replies of each step that ask for calls.
-const TURNS: usize = 4;
+const STEPS: usize = 8;
+/// Replies of each step before the one that ends it.
+const TURNS: usize = 8;
 /// A stop comes after this many questions to the model, at most, and then at any moment within this
 /// time.
-const MOST_QUESTIONS: u64 = 12;
+const MOST_QUESTIONS: u64 = 24;
 const MOMENT_US: u64 = 60_000;
+/// Commits take this long, as on a busy disk: what arrives meanwhile is decided together.
+const SLOW: (&str, &str) = ("CAIRN_FAIL_COMMIT", "slow:10");
 /// Runs that are about to end may ask nothing more.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How long the model takes to answer, at most.
-const ANSWER_MS: u64 = 40;
+const ANSWER_MS: u64 = 20;
 /// No call takes so long, and nothing else keeps a process that stops.
 const STOPS_WITHIN: Duration = Duration::from_secs(8);
 /// Between two looks at runs that are to end.
@@ -44,9 +46,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const RECORD: &str = r#"
 set -eu
 arguments=$(cat)
-sleep 0.02
+sleep 0.01
 printf '%s %s\n' "$CAIRN_CALL_KEY" "$arguments" >>"$LEDGER"
-sleep 0.02
+sleep 0.01
 echo "recorded $arguments"
 "#;
 
@@ -111,9 +113,8 @@ impl Asked {
     fn wait_for_more(&self, more: u64) {
         let count = self.count.lock().expect("a count");
         let enough = *count + more;
-        let waited = self
-            .more
-            .wait_timeout_while(count, LONGEST_PAUSE, |count| *count < enough);
+        let is_early = |count: &mut u64| *count < enough;
+        let waited = self.more.wait_timeout_while(count, LONGEST_PAUSE, is_early);
         drop(waited.expect("a count"));
     }
 }
@@ -125,9 +126,10 @@ fn hash(values: &impl std::hash::Hash) -> u64 {
     hasher.finish()
 }
 
-/// How many calls a reply asks for.
+/// How many calls a reply asks for. Half of the replies are text alone, and the next question comes at
+/// once.
 fn calls_of(step: &str, turn: usize) -> usize {
-    1 + (hash(&(step, turn, "calls")) % 3) as usize
+    (hash(&(step, turn, "calls")) % 6).saturating_sub(2) as usize
 }
 
 /// The model's reply. It takes a while, so that replies and commits overlap in every way.
@@ -175,6 +177,7 @@ impl World {
         let settings = settings.replace(r#"lease = "1s""#, r#"lease = "10s""#);
         let settings = settings.replace("time_limit_ms = 1000", "time_limit_ms = 30000");
         site.write("cairn.toml", &settings);
+        site.append("cairn.toml", "\n[run]\nmax_turns = 1000\n");
         site.write("record.sh", RECORD);
         let asked = asked.clone();
         let model = ModelServer::start(move |body| {
@@ -189,7 +192,7 @@ impl World {
         let runtime = runtime.expect("a runtime");
         let client = runtime.block_on(async { served::client(&site) });
         Self {
-            process: site.start(&served::SERVE, &[]),
+            process: site.start(&served::SERVE, &[SLOW]),
             client,
             runtime,
             active: Vec::new(),
@@ -242,7 +245,7 @@ impl World {
         );
         let stopped = began.elapsed();
         assert!(stopped < STOPS_WITHIN, "it took {stopped:?} to stop");
-        self.process = self.site.start(&served::SERVE, &[]);
+        self.process = self.site.start(&served::SERVE, &[SLOW]);
         stopped
     }
 
