@@ -23,7 +23,6 @@ mod world;
 
 use std::time::Duration;
 
-
 fn main() {
     let wanted: Vec<String> = std::env::args()
         .skip(1)

@@ -4,7 +4,6 @@
 //! The model's server lets each part go when the test says, so what is seen is seen before the rest
 //! was ever sent.
 
-
 mod follow;
 
 use crate::support::{self, CAIRN};

@@ -5,7 +5,6 @@
 //!
 //! How long it takes is measured by `cargo bench -p cairn --bench feedback -- elsewhere`.
 
-
 mod world;
 
 use cairn_testkit::TestStore;

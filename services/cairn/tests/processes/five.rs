@@ -2,7 +2,6 @@
 //! killed, and so may the servers of their store. A failover goes unnoticed, or if it has lost something
 //! is told.
 
-
 mod redis_failover;
 mod redis_late_call;
 mod redis_lost_writes;

@@ -1,7 +1,6 @@
 //! Steps that do not depend on each other run at the same time: calls end only when so many of them
 //! are under way together, so that a run which makes them one after the other does not end.
 
-
 use crate::support;
 use cairn_engine::message::{Message, Role, ToolCall, Usage};
 use cairn_model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo};

@@ -1,7 +1,6 @@
 //! A system that is full: what is new is refused and told when to come back, and what was accepted
 //! goes on.
 
-
 use crate::support::{self, CAIRN};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;

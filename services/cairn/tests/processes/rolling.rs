@@ -4,7 +4,6 @@
 //!
 //! Clients, and what they check, are those of the crash loop.
 
-
 #[path = "../proofs/crash/acts.rs"]
 mod acts;
 #[allow(dead_code, reason = "the crash loop uses all of it")]

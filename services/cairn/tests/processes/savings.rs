@@ -1,7 +1,6 @@
 //! What a change of a plan costs: the model is asked for what has changed and for what depends on it,
 //! and for nothing else. The model counts what it is asked, outside of Cairn.
 
-
 use crate::support::{self, CAIRN, served};
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator as pb;

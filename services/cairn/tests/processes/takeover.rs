@@ -8,7 +8,6 @@
 //!     cargo nextest run -p cairn --test takeover --no-capture
 //! ```
 
-
 use crate::support::{self, CAIRN};
 use cairn_boot::Environment;
 use cairn_proto::event::event::Kind;

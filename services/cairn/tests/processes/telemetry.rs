@@ -6,7 +6,6 @@ use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
-
 fn get(url: &str) -> String {
     let rest = url.strip_prefix("http://").expect("a URL");
     let (address, path) = rest.split_once('/').expect("a path");

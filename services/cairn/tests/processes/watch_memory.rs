@@ -1,6 +1,5 @@
 //! Watching session memory over several processes, and from the command line.
 
-
 use crate::support::{self, CAIRN};
 use cairn_proto::event as wire;
 use cairn_proto::memory as pb;
@@ -13,7 +12,6 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use support::{chain, connect, link, model_step, start, watch_to_end};
 use tonic::{Request, Streaming};
-
 
 /// A model that sets and removes keys, one in each of its tool turns.
 fn played() -> String {

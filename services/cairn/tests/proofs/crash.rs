@@ -4,7 +4,6 @@
 //!
 //! `deploy/prove crash` runs it for as long as you like; the suite runs a short form.
 
-
 mod acts;
 mod chaos;
 mod load;

@@ -10,7 +10,6 @@ use cairn_testkit::Site;
 use clap::{Arg, Command, CommandFactory as _};
 use std::collections::BTreeSet;
 
-
 /// Stands for a text that is longer than any flag takes.
 const LONG: &str = "<long>";
 
@@ -18,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 64] = [
+const CASES: [Case; 65] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--server", &[("sessions --server nowhere", 2, "--server"), ("sessions --server=", 2, "--server")]),
     ("--config", &[("sessions --config none.toml", 2, "none.toml"), ("sessions --config docs", 2, "docs")]),
@@ -85,6 +84,8 @@ const CASES: [Case; 64] = [
         ("fork s --new-session <long>", 2, "new_session")]),
     ("fork --request-id", &[("fork s --request-id=", 2, "request_id"), ("fork s --request-id ü", 2, "request_id"),
         ("fork s --request-id <long>", 2, "request_id")]),
+    ("import --new-session", &[("import none.jsonl --new-session ../up", 2, "new_session"),
+        ("import none.jsonl --new-session <long>", 2, "new_session")]),
     ("export --output", &[("export s --output=", 2, "--output"), ("export s --output plan.json/x", 1, "plan.json/x"),
         ("export s --output docs", 1, "docs")]),
     ("serve --listen", &[("serve --listen here", 2, "--listen"), ("serve --listen 127.0.0.1", 2, "--listen")]),

@@ -3,7 +3,6 @@
 //! The faults are made from the descriptors, so a new field or method is covered as soon as it is
 //! there; a method without a valid request to begin with fails the test.
 
-
 mod faults;
 pub(crate) mod raw;
 mod rules;
@@ -80,7 +79,8 @@ impl Tally {
                 .push(format!("{} with {name}: {fault}", method.full_name()));
         }
         if let Answer::Message(Some(bytes)) = answer
-            && ["CreateSession", "ForkSession", "ImportSession", "StartRun"].contains(&method.name())
+            && ["CreateSession", "ForkSession", "ImportSession", "StartRun"]
+                .contains(&method.name())
             && let Ok(answer) = pb::CreateSessionResponse::decode(bytes.clone())
         {
             self.accepted.insert(answer.session);

@@ -14,7 +14,6 @@ use folder::Folder;
 use report::{Found, check};
 use std::collections::BTreeSet;
 
-
 /// A file's path and bytes.
 type File = (&'static str, &'static [u8]);
 

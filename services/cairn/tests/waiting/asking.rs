@@ -2,7 +2,6 @@
 //! a cluster. Each command is a process of its own, or comes to a server of its own, so every question
 //! outlives the process that asked it.
 
-
 use crate::support::place;
 use cairn_testkit::model_server::{Answer, reply};
 use cairn_testkit::{Journal, ModelServer, TestStore};

@@ -1,7 +1,6 @@
 //! Requests to a session with an open question, a call whose outcome nobody knows: in a file, on Redis
 //! and on a cluster.
 
-
 mod world;
 
 use crate::support;

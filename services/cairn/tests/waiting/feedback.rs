@@ -1,7 +1,6 @@
 //! Changing the plan of a run through the command line: feedback, editing, doing again, pausing and
 //! skipping; in a file and on Redis. Each command is a process of its own, or comes to a server of its own.
 
-
 use crate::support::place;
 use cairn_testkit::{Journal, Output, Site, TestStore};
 use place::Place;

@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 
-
 const GATE: &str = r#"
 [[tools.commands]]
 name = "gate"

@@ -3,7 +3,6 @@
 //! before, nothing that was answered is asked again, and what was approved happens once. In a file, on
 //! Redis and on a cluster.
 
-
 mod person;
 
 use crate::support::{self, commits, place, served};

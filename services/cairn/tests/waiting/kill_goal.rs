@@ -2,8 +2,6 @@
 //! it is asked in each tool turn, and while a tool is being called. The model and the tools are
 //! outside of Cairn and count what they were asked. In a file, on Redis and on a cluster.
 
-
-
 use crate::support::{self, place, watcher};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
@@ -20,7 +18,6 @@ use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 use tonic::Status;
 use watcher::Watcher;
-
 
 /// What the model is asked for, and how many results the journal has by then.
 const TURNS: [(&str, usize); 5] = [

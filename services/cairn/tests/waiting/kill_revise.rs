@@ -2,7 +2,6 @@
 //! of a step of that plan. Afterwards one of the two plans is in force, whole, and a client that asks
 //! again gets the answer that it got, or would have got. In a file, on Redis and on a cluster.
 
-
 mod reviser;
 mod stage;
 

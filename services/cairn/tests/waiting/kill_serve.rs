@@ -1,8 +1,6 @@
 //! Kill -9 of `cairn serve` before and after every commit of a run, of tools alone and of a goal, under
 //! a client that watches and asks again: over a file, over Redis, and over a cluster.
 
-
-
 use crate::support::{self, commits, place, watcher};
 use cairn_proto::event as wire;
 use cairn_testkit::{Journal, TestStore};

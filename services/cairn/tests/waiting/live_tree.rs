@@ -2,8 +2,6 @@
 //! and meanwhile the files say how far the run has got. In a file, and on Redis and on a cluster, where
 //! commands come to a server.
 
-
-
 use crate::support::{CAIRN, place};
 use cairn_testkit::{Change, Changes, Site, TestStore};
 use place::Place;

@@ -3,7 +3,6 @@
 //! more, a paused one begins nothing, also when its server is killed and started again, and a step that
 //! is skipped is left where it was. In a file, on Redis and on a cluster.
 
-
 mod world;
 
 use crate::support::{self, place, served};

@@ -2,7 +2,6 @@
 //! run in every status gets another plan of every kind, what becomes of each step is read back, and
 //! then exactly those steps are carried out whose results do not count.
 
-
 mod case;
 #[path = "../../../../shared/engine/tests/engine/world/notation/plan.rs"]
 mod plan;

@@ -2,7 +2,6 @@
 //! is in doubt, and the run goes on later. In a file the command itself carries the run out, on Redis
 //! and on a cluster the server that it comes to.
 
-
 use crate::support::place;
 use cairn::ui::time::utc;
 use cairn_rpc::{Clock as _, SystemClock};

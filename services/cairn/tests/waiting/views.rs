@@ -2,7 +2,6 @@
 //! line: written by hand, or made anew from the journal by code of this test. In a file, on Redis and
 //! on a cluster.
 
-
 mod commands;
 mod expected;
 mod refold;
@@ -22,7 +21,6 @@ use expected::Row;
 use scene::Scene;
 use serde_json::Value;
 use std::collections::BTreeSet;
-
 
 /// One scene for all: it is played once, by one server.
 async fn every_view_says_what_happened(store: TestStore) {

@@ -1,7 +1,6 @@
 //! Watching and asking again: nothing missed, nothing twice, nothing started twice. In a file, on Redis
 //! and on a cluster.
 
-
 use crate::support;
 use cairn_model::ModelRegistry;
 use cairn_proto::event as wire;

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use std::process::{Child, Stdio};
 use tonic::Streaming;
 
-
 /// A tool that says that it began, and ends when it is let.
 const GATE: &str = r#"
 [[tools.commands]]

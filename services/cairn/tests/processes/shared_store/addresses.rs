@@ -3,7 +3,6 @@
 use crate::support::CAIRN;
 use cairn_testkit::Site;
 
-
 /// Sessions would go to a file that nobody looks for, with a password in its name.
 #[test]
 fn an_address_that_is_none_of_redis_makes_no_file() {

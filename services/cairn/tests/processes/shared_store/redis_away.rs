@@ -1,7 +1,7 @@
 //! Servers of the store that are away for a while: who asks is told, and who comes meanwhile waits.
 
-use cairn_testkit::eventually;
 use super::*;
+use cairn_testkit::eventually;
 
 #[test]
 fn a_store_that_is_away_is_told_of_and_waited_for() {
@@ -36,7 +36,9 @@ fn a_store_that_is_away_is_told_of_and_waited_for() {
 
     server.start_again();
     assert!(patient.wait().success(), "{}", site.tail("patient.log", 9));
-    eventually("doctor finds nothing", || (doctor().code == Some(0)).then_some(()));
+    eventually("doctor finds nothing", || {
+        (doctor().code == Some(0)).then_some(())
+    });
 }
 
 /// Whoever names a session needs no server but its own; a list needs all.

@@ -1,7 +1,7 @@
 //! Servers whose settings are changed while the services are there.
 
-use cairn_testkit::eventually;
 use super::*;
+use cairn_testkit::eventually;
 
 /// Makes clients connect anew, to a server that looks like another.
 fn changes(server: &RedisServer, setting: &str, value: &str) {

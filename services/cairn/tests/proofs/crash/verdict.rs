@@ -2,9 +2,9 @@
 
 use super::load::Driven;
 use super::oracle::{self, Watched};
-use crate::support::{Client, connect};
 use super::words::{self, Outside};
 use super::world::World;
+use crate::support::{Client, connect};
 use cairn::ui::event_json::event_json;
 use cairn_proto::orchestrator as pb;
 use cairn_testkit::Site;

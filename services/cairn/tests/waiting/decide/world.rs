@@ -12,7 +12,6 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-
 const TOOL: &str = r#"
 [[tools.commands]]
 name = "pay"

@@ -2,8 +2,8 @@
 
 use super::plan::plan;
 use super::script::{Outcome, Script};
-use crate::support::Client;
 use super::table::{Row, Stage};
+use crate::support::Client;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::settlement::{Outcome as Settled, Retry};
