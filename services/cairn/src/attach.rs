@@ -3,17 +3,20 @@
 //! Only the lock on the store makes a holder. Whoever has it serves the public services on
 //! `cairn.sock` beside the store, so that other commands work at the same time.
 
+mod access;
 mod socket;
+
+pub use access::Access;
 
 use crate::client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{self, Authenticators, Node, Parts, StartError};
 use crate::settings::Addresses;
+use crate::tokens::Tokens;
 use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
 use cairn_orchestrator::TakesUp;
-use crate::tokens::Tokens;
 use cairn_proto::orchestrator::SessionStatus;
 use cairn_rpc::{Address, Link, RpcError, Server};
 use socket::Socket;
@@ -35,17 +38,6 @@ const ANSWER: Duration = Duration::from_secs(3);
 pub const GRACE: Duration = Duration::from_secs(10);
 /// How long the store may take to close.
 const CLOSE: Duration = Duration::from_secs(5);
-
-/// What a command wants to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Look only; never takes the lock.
-    Read,
-    /// Change something of a session and leave. Nothing is carried out meanwhile, of no session.
-    Change,
-    /// Work on sessions for as long as it takes.
-    Hold,
-}
 
 /// A way to the public services.
 #[derive(Debug)]
@@ -99,6 +91,13 @@ impl Attached {
         }
     }
 
+    /// Has this process work on the session, if it holds the store.
+    pub fn take_up(&self, session: &str) {
+        if let Way::Holder(holder) = &self.way {
+            holder.node.take_up(session);
+        }
+    }
+
     /// Lets running calls end, gives all sessions back and removes the socket. What does not end
     /// within [`GRACE`] is left behind: it is durable, and whoever comes next goes on with it.
     pub async fn finish(self) {
@@ -130,6 +129,7 @@ impl Attached {
 /// No store to read; a store that cannot be opened; a store that another process holds without
 /// answering; work of another folder than the one that this command is to work in; a token file that
 /// cannot be read.
+pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliError> {
     attach_with(context, access, &Authenticators::default()).await
 }
 
@@ -142,7 +142,6 @@ pub async fn attach_with(
     access: Access,
     authenticators: &Authenticators,
 ) -> Result<Attached, CliError> {
-pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliError> {
     let store = context.config().store.path.clone();
     if let Some(server) = &context.config().client.server {
         return at_server(context, server, store).await;
@@ -160,13 +159,13 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
             && let Some(changes) = answering(&change_path).await
         {
             match access {
-                Access::Hold => alone_since = Instant::now(),
+                Access::Own | Access::Hold => alone_since = Instant::now(),
                 Access::Read | Access::Change => link = Some(changes),
             }
         }
         if let Some(link) = link {
             let workspace = workspace::noted(&store);
-            if access == Access::Hold {
+            if access.works() {
                 workspace::check_holder(context, workspace.as_deref())?;
             }
             return Ok(Attached {
@@ -212,9 +211,11 @@ fn parts(
 ) -> Result<Parts, CliError> {
     let mut parts = settings::parts(context, workspace)?;
     parts.authenticators = authenticators.clone();
-    if access == Access::Change {
-        parts.orchestrator.takes_up = TakesUp::Commanded;
-    }
+    parts.orchestrator.takes_up = match access {
+        Access::Read | Access::Change => TakesUp::Commanded,
+        Access::Own => TakesUp::Requested,
+        Access::Hold => TakesUp::Any,
+    };
     Ok(parts)
 }
 
@@ -312,13 +313,13 @@ async fn workspace_for(
     context: &Context,
     access: Access,
     store: &Path,
-) -> Result<PathBuf, CliError> {
     authenticators: &Authenticators,
+) -> Result<PathBuf, CliError> {
     let configured = context.config().workspace.path.clone();
     let Some(noted) = workspace::elsewhere(context, store) else {
         return Ok(configured);
     };
-    if access != Access::Hold {
+    if !access.works() {
         return Ok(if noted.is_dir() { noted } else { configured });
     }
     // Before anything is claimed.
@@ -346,7 +347,7 @@ fn hold(
     let noted = workspace::noted(&store);
     // One change does not make its folder that of the work. Before the socket, so that whoever
     // comes through it finds the note.
-    if access == Access::Hold || noted.is_none() {
+    if access.works() || noted.is_none() {
         workspace::note(&store, &std::fs::canonicalize(workspace)?)?;
     }
     let socket = Socket::serve(path, node.public().clone())?;

@@ -24,6 +24,8 @@ pub struct Client<'a> {
     context: &'a Context,
     access: Access,
     attached: Attached,
+    /// The session that this command works on, if it holds the store.
+    own: Option<String>,
 }
 
 impl<'a> Client<'a> {
@@ -37,7 +39,14 @@ impl<'a> Client<'a> {
             context,
             access,
             attached,
+            own: None,
         })
+    }
+
+    /// Works on this session from now on, also after another process that held the store has gone.
+    pub fn work_on(&mut self, session: &str) {
+        self.attached.take_up(session);
+        self.own = Some(session.to_owned());
     }
 
     /// What holds for the command.
@@ -56,6 +65,9 @@ impl<'a> Client<'a> {
     /// See [`attach`].
     pub async fn reattach(&mut self) -> Result<(), CliError> {
         self.attached = attach(self.context, self.access).await?;
+        if let Some(session) = &self.own {
+            self.attached.take_up(session);
+        }
         Ok(())
     }
 

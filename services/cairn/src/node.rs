@@ -1,6 +1,7 @@
 //! The services of a process: all five, joined by links without a socket, or some of them, with
 //! links to the others.
 
+mod git_ignore;
 mod parts;
 mod store;
 
@@ -13,7 +14,7 @@ use cairn_orchestrator::Links;
 use cairn_proto::DESCRIPTORS;
 use cairn_proto::memory::session_memory_service_server::SessionMemoryServiceServer;
 use cairn_rpc::{
-    Address, Exposure, FindToken, Forward, Link, RemoteOptions, Server, ServerBuilder,
+    Address, Exposure, FindToken, Forward, Link, Namespace, RemoteOptions, Server, ServerBuilder,
 };
 use cairn_tools::MemoryTime;
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,6 +167,13 @@ impl Node {
     /// A client's link, without a socket.
     pub fn link(&self) -> Link {
         self.public.link()
+    }
+
+    /// Has the orchestrator, if it is here, work on a session.
+    pub fn take_up(&self, session: &str) {
+        if let Some(orchestrator) = &self.orchestrator {
+            orchestrator.take_up(&Namespace::default(), session);
+        }
     }
 
     /// Lets attempts and calls with side effects end and gives all sessions back. Bound it by a

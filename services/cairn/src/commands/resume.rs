@@ -56,9 +56,9 @@ Examples:
   cairn resume s-7f3k        go on with this one
 
 A run that is paused goes on, and a session that was set aside is worked on again: only with
---accept-loss if the store has lost acknowledged writes of it. Whatever else is unfinished in the
-store goes on too, for as long as this command runs, unless it is paused. Finished steps are kept and
-not done again.";
+--accept-loss if the store has lost acknowledged writes of it. Every other unfinished session of the
+store continues too, for as long as this command runs, unless it is paused. A cairn run that holds the
+store continues this session alone. Finished steps are kept and not done again.";
 
 /// Goes on with a session and follows its latest run.
 ///

@@ -7,12 +7,17 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::settings::{millis, nano_usd};
+use crate::ui::out;
+use crate::ui::style::Style;
 use crate::ui::text::command;
 use crate::workspace::resume_command;
 use cairn_boot::config::duration;
 use cairn_proto::event as wire;
 use cairn_proto::event::{LimitOverrides, StartRun};
-use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, StartRunResponse};
+use cairn_proto::orchestrator::{
+    CreateSessionRequest, SessionStatus, StartRunRequest, StartRunResponse,
+};
+use cairn_rpc::text::escape;
 use clap::ValueEnum;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -96,6 +101,9 @@ pub struct Args {
     deltas: bool,
 }
 
+/// Other unfinished sessions that are named.
+const MOST_OTHERS: usize = 3;
+
 /// What a run does when a step fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OnFailure {
@@ -125,6 +133,8 @@ Examples:
   echo '{\"steps\": [{\"tool\": \"list_files\", \"arguments\": {}}]}' | cairn run --plan -
 
 Once it has begun, a run survives Ctrl-C, kill -9 and power cuts: cairn resume goes on with it.
+This command works on its own session alone. It names the other unfinished sessions of the store and
+leaves them as they are; cairn resume continues them.
 With --json, each event of the run is one line, as in cairn export.
 Exit codes: 0 completed, 1 failed or cancelled, 3 it waits for a person, 130 interrupted.";
 
@@ -157,7 +167,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         }),
         time_to_live_ms: args.keep.map_or(0, millis),
     };
-    let mut client = Client::attach(context, Access::Hold).await?;
+    let mut client = Client::attach(context, Access::Own).await?;
     let followed = start_and_follow(&mut client, request, args).await;
     client.finish().await;
     followed
@@ -193,6 +203,8 @@ async fn start_and_follow(
     args: Args,
 ) -> Result<ExitCode, CliError> {
     let started = start(client, request).await?;
+    client.work_on(&started.session);
+    name_others(client, &started.session).await?;
     let what = Following {
         session: started.session,
         run: started.run,
@@ -203,6 +215,33 @@ async fn start_and_follow(
         deltas: args.deltas,
     };
     follow::follow(client, &what).await
+}
+
+/// Names the unfinished sessions that this command does not work on.
+async fn name_others(client: &Client<'_>, own: &str) -> Result<(), CliError> {
+    let context = client.context();
+    // Another process that holds the store decides what is worked on.
+    if context.json || !client.attached().is_holder() {
+        return Ok(());
+    }
+    let sessions = client.sessions().await?;
+    let others = sessions
+        .iter()
+        .filter(|it| it.id != own && it.status() != SessionStatus::Idle);
+    let others: Vec<_> = others.map(|it| it.id.as_str()).collect();
+    let Some(latest) = others.first() else {
+        return Ok(());
+    };
+    let (count, shown) = (others.len(), &others[..others.len().min(MOST_OTHERS)]);
+    let more = if count > shown.len() { ", …" } else { "" };
+    let names = format!("{}{more}", shown.join(", "));
+    let what = match count {
+        1 => format!("another session is unfinished and stays as it is: {names}"),
+        _ => format!("{count} other sessions are unfinished and stay as they are: {names}"),
+    };
+    let style = Style::new(context.color);
+    out::line(&style.dim(&escape(&what)))?;
+    out::line(&style.dim(&format!("next   {}", resume_command(context, latest))))
 }
 
 async fn start(

@@ -1,6 +1,7 @@
 //! The store of a node: opened, waited for, and what is told of it.
 
 use super::StartError;
+use super::git_ignore::Folder;
 use cairn_memory::redis::{Durability, OpenError};
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_memory::{BuildError as StoreError, Config, Deps, Memory, Opened};
@@ -96,6 +97,7 @@ pub(super) fn look_after(
 /// Opens the store. Servers that do not answer are waited for: they may be starting, too.
 pub(super) async fn open(config: Config, deps: Deps) -> Result<Opened, StartError> {
     let mut told = String::new();
+    let folder = Folder::of(&config.store);
     loop {
         let (config, deps) = (config.clone(), deps.clone());
         let opened = tokio::task::spawn_blocking(move || cairn_memory::open(config, deps)).await;
@@ -107,7 +109,11 @@ pub(super) async fn open(config: Config, deps: Deps) -> Result<Opened, StartErro
                 }
                 tokio::time::sleep(PAUSE).await;
             }
-            opened => return Ok(opened?),
+            opened => {
+                let opened = opened?;
+                folder.iter().for_each(Folder::ignore);
+                return Ok(opened);
+            }
         }
     }
 }
