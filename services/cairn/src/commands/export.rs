@@ -5,10 +5,9 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::event_json::event_json;
-use crate::ui::{file, out, text};
+use crate::ui::file::{self, Readers, Replacement};
+use crate::ui::{out, text};
 use cairn_proto::orchestrator::ExportSessionRequest;
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,7 +15,8 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 One event a line as a JSON object: seq, at, kind, and the fields of cairn.event.v1 by their names
-there. Enum values are in lower case without the name of their enum.
+there. Enum values are in lower case without the name of their enum. cairn import reads the archive of
+old sessions (store.retention.archive), and not this form.
 
 Examples:
   cairn export > journal.jsonl
@@ -26,7 +26,8 @@ pub struct Args {
     /// The session: its id or a unique beginning of it [default: the latest]
     #[arg(value_name = "SESSION")]
     session: Option<String>,
-    /// Where to write it [default: standard output]
+    /// Write the journal to this file, which only you may read; an existing file is replaced once all
+    /// events are there [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -44,27 +45,21 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         .export_session(request)
         .await?
         .into_inner();
-    let mut target = match &args.output {
-        Some(path) => {
-            let file = File::create(path).map_err(|error| file::not_written(path, &error))?;
-            Some((BufWriter::new(file), path))
-        }
-        None => None,
-    };
+    let target = args.output.as_deref();
+    let mut target = target
+        .map(|path| Replacement::begin(path, Readers::User))
+        .transpose()?;
     let mut number = 0_u64;
     while let Some(message) = events.message().await? {
         let line = text::json(&event_json(message.seq, &message.event.unwrap_or_default()));
         number += 1;
         match &mut target {
-            Some((to, path)) => {
-                writeln!(to, "{line}").map_err(|error| file::not_written(path, &error))?;
-            }
+            Some(file) => file.line(&line)?,
             None => out::line(&line)?,
         }
     }
-    if let Some((mut to, path)) = target {
-        to.flush()
-            .map_err(|error| file::not_written(path, &error))?;
+    if let (Some(file), Some(path)) = (target, &args.output) {
+        file.finish()?;
         file::written(context, path, &format!("{number} events"))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -10,6 +10,7 @@ use cairn_memory::archive::{ReadError, Reader};
 use cairn_proto::orchestrator::{
     ArchivedEvent, ImportSessionRequest, ImportSessionResponse, ImportStart,
 };
+use cairn_rpc::check_session_id;
 use cairn_rpc::text::escape;
 use serde_json::json;
 use std::fs::File;
@@ -61,6 +62,9 @@ struct Whole {
 /// # Errors
 /// A file that is no whole archive; a session of this id that came from elsewhere.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    if !args.new_session.is_empty() {
+        check_session_id("new_session", &args.new_session)?;
+    }
     let whole = read(&args.file)?;
     let mut client = Client::attach(context, Access::Change).await?;
     let imported = import(&mut client, &args, &whole).await;

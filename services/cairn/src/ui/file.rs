@@ -5,9 +5,10 @@ use crate::context::Context;
 use crate::error::CliError;
 use cairn_rpc::text::escape;
 use serde_json::json;
-use std::fs;
-use std::io::{Error, Write as _};
-use std::path::Path;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Error, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 /// Writes a text and says so. A last line end is added if there is none.
 ///
@@ -25,28 +26,102 @@ pub fn write(context: &Context, path: &Path, text: &str) -> Result<(), CliError>
 /// # Errors
 /// The file cannot be written.
 pub fn replace(path: &Path, text: &str) -> Result<(), CliError> {
-    let failed = |error: Error| not_written(path, &error);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failed)?;
+    let mut file = Replacement::begin(path, Readers::Usual)?;
+    file.line(text.trim_end())?;
+    file.finish()
+}
+
+/// Who may read a file that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readers {
+    /// As the process is set up (umask).
+    Usual,
+    /// The user alone, as with the store.
+    User,
+}
+
+/// A file that takes the place of another one once it is whole. Dropped before that, it leaves the
+/// other file as it is.
+#[derive(Debug)]
+pub struct Replacement {
+    path: PathBuf,
+    readers: Readers,
+    /// The file that is written; `None` for a device or a pipe, which cannot be replaced.
+    part: Option<PathBuf>,
+    to: BufWriter<File>,
+}
+
+impl Replacement {
+    /// Begins a file beside the one at `path`. Makes the folder if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn begin(path: &Path, readers: Readers) -> Result<Self, CliError> {
+        let failed = |error: Error| not_written(path, &error);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let mut options = OpenOptions::new();
+        options.write(true);
+        let mut part = None;
+        if !fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            let mut name = path.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".{}.part", std::process::id()));
+            part = Some(path.with_file_name(name));
+            options.create(true).truncate(true);
+            if readers == Readers::User {
+                options.mode(0o600);
+            }
+        }
+        let to = options.open(part.as_deref().unwrap_or(path));
+        Ok(Self {
+            path: path.to_owned(),
+            readers,
+            part,
+            to: BufWriter::new(to.map_err(failed)?),
+        })
     }
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        // A device or a pipe cannot be replaced; it takes what is written.
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .open(path)
-            .map_err(failed)?;
-        return writeln!(file, "{}", text.trim_end()).map_err(failed);
+
+    /// Appends a text and a line end.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn line(&mut self, text: &str) -> Result<(), CliError> {
+        let written = writeln!(self.to, "{text}");
+        written.map_err(|error| not_written(&self.path, &error))
     }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let moved =
-        fs::write(&part, format!("{}\n", text.trim_end())).and_then(|()| fs::rename(&part, path));
-    moved.map_err(|error| {
-        // Nothing is lost if it stays.
-        let _ = fs::remove_file(&part);
-        failed(error)
-    })
+
+    /// Puts the file into its place.
+    ///
+    /// # Errors
+    /// The file cannot be written, or cannot be moved there.
+    pub fn finish(mut self) -> Result<(), CliError> {
+        let finished = self.put();
+        finished.map_err(|error| not_written(&self.path, &error))
+    }
+
+    fn put(&mut self) -> io::Result<()> {
+        self.to.flush()?;
+        let Some(part) = &self.part else {
+            return Ok(());
+        };
+        if self.readers == Readers::User {
+            // A crash of the machine must not leave an empty file where a whole one was.
+            self.to.get_ref().sync_all()?;
+        }
+        fs::rename(part, &self.path)?;
+        self.part = None;
+        Ok(())
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        if let Some(part) = &self.part {
+            // Nothing is lost if it stays.
+            let _ = fs::remove_file(part);
+        }
+    }
 }
 
 /// Says what was written where.
@@ -69,6 +144,7 @@ pub fn not_written(path: &Path, error: &Error) -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
@@ -79,6 +155,31 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "two\n");
         let left = fs::read_dir(path.parent().unwrap()).unwrap().count();
         assert_eq!(left, 1);
+    }
+
+    #[test]
+    fn a_file_that_is_not_finished_leaves_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        fs::write(&path, "old\n").unwrap();
+        let mut file = Replacement::begin(&path, Readers::User).unwrap();
+        file.line("new").unwrap();
+        drop(file);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old\n");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_for_the_user_alone_is_nobody_elses_whatever_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        fs::write(&path, "old\n").unwrap();
+        let mut file = Replacement::begin(&path, Readers::User).unwrap();
+        file.line("new").unwrap();
+        file.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn views(place: &Place, session: &str) -> Vec<String> {
         &["tree", session],
         &["report", session],
         &["state", session],
-        &["show", session],
+        &["show", session, "--json"],
         &["plan", "show", session],
         &["memory", "list", "--session", session],
     ];

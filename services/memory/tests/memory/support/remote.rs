@@ -53,11 +53,8 @@ impl Store for RemoteStore {
     async fn create(&self, create: Create) -> StoreResult<Created> {
         let key = create.key.clone();
         let message = create_request(create);
-        let answer = self
-            .journal
-            .clone()
-            .create_session(about(&key, message))
-            .await;
+        let mut journal = self.journal.clone();
+        let answer = journal.create_session(about(&key, message)).await;
         let answer = answer.map_err(refused)?.into_inner();
         let lease = Lease {
             epoch: answer.epoch,
@@ -86,11 +83,8 @@ impl Store for RemoteStore {
         let message = pb::DeleteSessionRequest {
             session: session(key),
         };
-        let answer = self
-            .journal
-            .clone()
-            .delete_session(about(key, message))
-            .await;
+        let mut journal = self.journal.clone();
+        let answer = journal.delete_session(about(key, message)).await;
         Ok(answer.map_err(refused)?.into_inner().deleted)
     }
 
