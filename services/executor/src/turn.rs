@@ -162,7 +162,7 @@ impl Turn {
     pub(crate) fn permit(&mut self, permitted: Vec<PermittedCall>) -> Result<Vec<Call>, RpcError> {
         let mut calls = Vec::with_capacity(permitted.len());
         for permit in permitted {
-            let index = self.index_of(permit.call, "permitted_calls")?;
+            let index = self.index_of(permit.call, "permitted_calls.call")?;
             let slot = &mut self.slots[index];
             let may_start = match &slot.state {
                 State::Waiting | State::Held => true,
@@ -206,14 +206,13 @@ impl Turn {
     }
 
     fn take_result(&mut self, result: &CallResult) -> Result<(), RpcError> {
-        let index = self.index_of(result.call, "results")?;
+        let index = self.index_of(result.call, "results.call")?;
         self.slots[index].state = State::Answered(Answer::of(result));
         Ok(())
     }
 
     fn index_of(&self, call: Option<event::CallRef>, field: &str) -> Result<usize, RpcError> {
-        let field = format!("{field}.call");
-        let call: CallRef = required(&field, call).map_err(|error| invalid(&error))?;
+        let call: CallRef = required(field, call).map_err(|error| invalid(&error))?;
         let index = usize::try_from(call.index).unwrap_or(usize::MAX);
         if call != self.call_ref(index) || index >= self.slots.len() {
             let problem = format!(

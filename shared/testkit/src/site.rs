@@ -22,7 +22,7 @@ name = "record"
 description = "Writes a line into the ledger."
 argv = ["sh", "record.sh"]
 effect = "effectful"
-time_limit_ms = 1000
+time_limit_ms = 2000
 env = ["LEDGER"]
 parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
 
@@ -31,7 +31,7 @@ name = "look"
 description = "Looks around, and writes down that it did."
 argv = ["sh", "-c", "LEDGER=$LOOKS VERB=looked . ./record.sh"]
 effect = "pure"
-time_limit_ms = 1000
+time_limit_ms = 10000
 env = ["LOOKS"]
 parameters = { type = "object", properties = { what = { type = "string" } }, required = ["what"], additionalProperties = false }
 "#;

@@ -211,6 +211,7 @@ fn what_lies_at_the_place_of_the_socket_does_not_matter() {
     assert_eq!(
         names(&site, ".cairn"),
         [
+            ".gitignore",
             "cairn.db",
             "cairn.db.lock",
             "cairn.db.workspace",

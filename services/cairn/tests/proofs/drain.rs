@@ -175,7 +175,7 @@ impl World {
         let site = Site::new(CAIRN);
         let settings = site.read("cairn.toml").expect("settings");
         let settings = settings.replace(r#"lease = "1s""#, r#"lease = "10s""#);
-        let settings = settings.replace("time_limit_ms = 1000", "time_limit_ms = 30000");
+        let settings = settings.replace("time_limit_ms = 2000", "time_limit_ms = 30000");
         site.write("cairn.toml", &settings);
         site.append("cairn.toml", "\n[run]\nmax_turns = 1000\n");
         site.write("record.sh", RECORD);

@@ -42,7 +42,7 @@ pub(crate) fn site() -> Site {
     let site = Site::new(CAIRN);
     let settings = site.read("cairn.toml").expect("settings");
     let settings = settings.replace(r#"lease = "1s""#, r#"lease = "5s""#);
-    let settings = settings.replace("time_limit_ms = 1000", "time_limit_ms = 6000");
+    let settings = settings.replace("time_limit_ms = 2000", "time_limit_ms = 6000");
     site.write("cairn.toml", &settings);
     site.write("record.sh", RECORD);
     site

@@ -39,7 +39,7 @@ name = "spend"
 description = "Writes a line into the ledger that somebody has allowed."
 argv = ["sh", "record.sh"]
 effect = "effectful"
-time_limit_ms = 1000
+time_limit_ms = 2000
 env = ["LEDGER"]
 parameters = { type = "object" }
 "#;
@@ -95,7 +95,7 @@ pub(crate) fn site(settings: &Options) -> Site {
     let settings = settings.replace(r#"lease = "1s""#, &lease);
     let settings = settings + SPEND;
     let settings = settings.replacen("[[", "[tools]\nask = [\"spend\"]\n\n[[", 1);
-    let settings = settings.replace("time_limit_ms = 1000", "time_limit_ms = 6000");
+    let settings = settings.replace("time_limit_ms = 2000", "time_limit_ms = 6000");
     site.write("cairn.toml", &settings);
     site.write("record.sh", RECORD);
     site
