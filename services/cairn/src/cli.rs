@@ -33,7 +33,8 @@ pub struct Global {
     )]
     pub store: Option<PathBuf>,
     /// Talk to the cairn serve at this address instead of working on a store, such as
-    /// http://127.0.0.1:7878; or to whichever answers of several, with commas between them
+    /// http://127.0.0.1:7878, or to one that answers of several with commas between them. Its token
+    /// is found by the port on this machine, and comes from CAIRN_TOKEN or serve.token_file elsewhere
     /// [environment: CAIRN_SERVER]
     #[arg(
         long,

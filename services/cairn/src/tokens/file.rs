@@ -2,7 +2,7 @@
 
 use cairn_rpc::Token;
 use rustix::fs::OFlags;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -31,10 +31,7 @@ pub(super) fn read(path: &Path) -> Option<Token> {
 /// The system's; a file of another user, one that others may read or write, or one without a token.
 pub(super) fn make(path: &Path) -> io::Result<Token> {
     if let Some(folder) = path.parent().filter(|folder| !folder.is_dir()) {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+        make_folder(folder)?;
     }
     let mut file = OpenOptions::new()
         .read(true)
@@ -56,6 +53,15 @@ pub(super) fn make(path: &Path) -> io::Result<Token> {
     file.rewind()?;
     file.write_all(format!("{}\n", token.expose()).as_bytes())?;
     Ok(token)
+}
+
+/// A folder for tokens, in which `git add .` finds nothing: it may lie in a project.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    fs::write(folder.join(".gitignore"), "*\n")
 }
 
 /// Refuses a file whose token others may know, or choose.
@@ -80,7 +86,7 @@ fn read_text(file: &File) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, Permissions};
+    use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     fn mode(path: &Path) -> u32 {
@@ -95,6 +101,8 @@ mod tests {
         let made = make(&path).unwrap();
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o700);
+        let ignored = fs::read_to_string(path.with_file_name(".gitignore"));
+        assert_eq!(ignored.unwrap(), "*\n");
         assert_eq!(make(&path).unwrap().expose(), made.expose());
         assert_eq!(read(&path).unwrap().expose(), made.expose());
     }
