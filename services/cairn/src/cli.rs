@@ -1,9 +1,9 @@
 //! The command line.
 
 use crate::commands::{
-    approve, cancel, check_config, completions, decide, doctor, export, feedback, fork,
-    import, log, memory, pause, pending, plan, redo, report, resume, run, serve, sessions, show, skip, state,
-    tree, watch,
+    approve, cancel, check_config, completions, decide, doctor, export, feedback, fork, import,
+    log, memory, pause, pending, plan, redo, report, resume, run, serve, sessions, show, skip,
+    state, tree, watch,
 };
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;

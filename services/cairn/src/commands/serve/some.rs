@@ -1,8 +1,8 @@
 //! Some of the services in this process, the others elsewhere; or all of them, over a store that other
 //! processes share.
 
-use super::metrics::{self, Metrics};
 use super::admission::Admission;
+use super::metrics::{self, Metrics};
 use super::{Args, LONG, MOMENT, bind, check};
 use crate::attach::start_error;
 use crate::context::Context;
