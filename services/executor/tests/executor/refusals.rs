@@ -146,7 +146,7 @@ async fn an_acknowledgement_that_makes_no_sense_is_refused() {
         ("results.call", |owner| {
             owner.ack_with(1, Vec::new(), vec![owners_result(call_ref(1, 0), "")]);
         }),
-        ("held_calls.call", |owner| {
+        ("held_calls", |owner| {
             owner.hold(1, vec![call_ref(0, 1)]);
         }),
         ("permitted_calls.tool_call", |owner| {
