@@ -7,6 +7,10 @@
     clippy::print_stdout,
     reason = "a test that cannot set up its world is over"
 )]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "the rolling restart has the clients of the crash loop, and a world of its own"
+)]
 
 #[path = "../proofs/mod.rs"]
 mod proofs;

@@ -17,7 +17,7 @@ fn site() -> Site {
     site
 }
 
-fn run<'a>(session: &'a str) -> [&'a str; 5] {
+fn run(session: &str) -> [&str; 5] {
     ["run", "--session", session, "--plan", "plan.json"]
 }
 

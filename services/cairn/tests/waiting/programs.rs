@@ -8,8 +8,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::fs::File;
 
-/// Nothing here takes so long.
-
 /// Programs that hold a lock, they and what they have started, for as long as they live, which is
 /// long; and one that ends by itself. One can be waited for, and the other cannot be.
 const TOOLS: &str = r#"
