@@ -4,13 +4,13 @@
 //! that its plan names for it; in place of a skipped one stand the effective dependencies of that
 //! one. Everything that a plan's order decides follows them:
 //!
-//! - **Keys** cover the keys of the effective dependencies ([`keys_of`]), and with them what another
+//! - **Keys** cover the keys of the effective dependencies (`keys_of`), and with them what another
 //!   plan keeps ([`crate::revise`]) and what its diff says.
 //! - **Readiness.** A step is met once it is completed, or skipped by a decision, and all that it
 //!   depends on is met ([`Step::is_met`]). A pending step is ready once all that it depends on is met,
 //!   so it never begins after a failed step, however many skipped ones lie between.
 //! - **What a step may see**, summaries and notes, is what the completed steps among its effective
-//!   dependencies, theirs and so on, left behind ([`seen_by`]). A skipped step leaves nothing.
+//!   dependencies, theirs and so on, left behind (`seen_by`). A skipped step leaves nothing.
 //!
 //! Readiness and sight need no list of the effective dependencies: both pass through all steps before,
 //! so they pass through skipped ones.

@@ -8,8 +8,8 @@
 //!
 //! | form | for | line breaks | escaped |
 //! |---|---|---|---|
-//! | [`line`] | a field of one line | `\n`, `\r`, `\u{…}` | every backslash |
-//! | [`markup`] | a field of one line between tags | as [`line`] | also `&`, `<` and `>`, as `&amp;`, `&lt;` and `&gt;` |
+//! | [`line()`] | a field of one line | `\n`, `\r`, `\u{…}` | every backslash |
+//! | [`markup`] | a field of one line between tags | as [`line()`] | also `&`, `<` and `>`, as `&amp;`, `&lt;` and `&gt;` |
 //! | [`lines`] | a section | stay | a `#` or a backslash that begins a line, spaces aside |
 //! | [`entry`] | an entry of a list | stay, and the next line is indented by two spaces | as [`lines`] |
 
