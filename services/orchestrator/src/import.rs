@@ -1,8 +1,8 @@
 //! Sessions that come from an archive.
 //!
 //! The caller sends a journal, event by event. Each event is folded here before the store gets it, so
-//! that what cannot be a session never becomes one. The store keeps the events as bytes and nobody
-//! sees the session before the whole journal is there. A caller that ends in between leaves something
+//! that what cannot be a session never becomes one. The store keeps the events as bytes, and
+//! no client sees the session before the whole journal is there. A caller that ends in between leaves something
 //! that the same request continues, or that the store removes.
 
 use crate::admission::{Admission, admit_idle, is_there};
@@ -172,7 +172,7 @@ impl<'a> Transfer<'a> {
     ) -> Result<(), RpcError> {
         let last = self.asked.last_seq;
         if seq > last {
-            let error = RpcError::invalid("events", format!("go on after event {last}"));
+            let error = RpcError::invalid("events", format!("continue after event {last}"));
             return Err(error.allowed("as many as start.last_seq says"));
         }
         if seq == last && !event.ends {

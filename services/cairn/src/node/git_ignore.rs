@@ -73,7 +73,7 @@ impl Folder {
     }
 }
 
-/// Writes the file unless it is there, whoever made it.
+/// Writes the file unless it is there already.
 fn write_new(path: &Path) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     let mut file = options.write(true).create_new(true).open(path)?;

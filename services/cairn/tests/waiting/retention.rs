@@ -107,13 +107,13 @@ async fn an_archived_session_can_be_restored(store: TestStore) {
     assert!(place.sessions().is_empty());
 
     let archive = "archive/default/s.jsonl";
-    let told = place.with_code(0, &["import", archive]).out;
+    let output = place.with_code(0, &["import", archive]).out;
     assert!(
-        told.starts_with(&format!(
+        output.starts_with(&format!(
             "session s  imported: {} events\n",
             count(&journal)
         )),
-        "{told}"
+        "{output}"
     );
     assert_eq!(views(&place, "s"), was);
     let again = place.with_code(0, &["import", archive, "--json"]).out;

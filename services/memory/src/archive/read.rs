@@ -294,8 +294,8 @@ mod tests {
             assert_eq!(seq, whole.saturating_sub(1) as u64);
         }
         let length = text.rfind("{\"end\"").unwrap();
-        let told = refused(&text.as_bytes()[..length]);
-        assert_eq!(told, "the file is cut off in line 5, after event 3");
+        let message = refused(&text.as_bytes()[..length]);
+        assert_eq!(message, "the file is cut off in line 5, after event 3");
     }
 
     #[test]
@@ -305,10 +305,10 @@ mod tests {
             let mut bytes = text.clone().into_bytes();
             bytes[place] ^= 1;
             let line = 1 + bytes[..place].iter().filter(|&&byte| byte == b'\n').count();
-            let told = refused(&bytes);
-            // A line that has lost its end goes on in the next one.
-            let is_named = told.contains(&format!("line {line}")) || line == 1;
-            assert!(is_named, "{place}: {told}");
+            let message = refused(&bytes);
+            // A line that has lost its end continues in the next one.
+            let is_named = message.contains(&format!("line {line}")) || line == 1;
+            assert!(is_named, "{place}: {message}");
         }
     }
 
@@ -316,7 +316,7 @@ mod tests {
     fn lines_have_their_order() {
         let text = written();
         let lines: Vec<_> = text.split_inclusive('\n').collect();
-        for (changed, told) in [
+        for (changed, message) in [
             (
                 [0, 1, 3, 2, 4].as_slice(),
                 "line 3 is damaged: its sum is wrong",
@@ -329,7 +329,7 @@ mod tests {
             ),
         ] {
             let changed: String = changed.iter().map(|&line| lines[line]).collect();
-            assert_eq!(refused(changed.as_bytes()), told);
+            assert_eq!(refused(changed.as_bytes()), message);
         }
     }
 
@@ -345,7 +345,7 @@ mod tests {
             assert_eq!(refused(text.as_bytes()), foreign);
         }
         let newer = "{\"cairn_archive\":2,\"other\":true}\n";
-        let told = "the archive has format 2, and this program reads formats up to 1";
-        assert_eq!(refused(newer.as_bytes()), told);
+        let message = "the archive has format 2, and this program reads formats up to 1";
+        assert_eq!(refused(newer.as_bytes()), message);
     }
 }

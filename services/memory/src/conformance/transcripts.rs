@@ -67,7 +67,7 @@ impl Subject {
         child
     }
 
-    /// A session with everything that a journal can have, and nobody at work on it.
+    /// A session with everything that a journal can have, and no owner.
     async fn storied(&self) -> SessionKey {
         let mut owner = source(self).await;
         let data = Bytes::from(vec![7; 100_000]);
@@ -164,7 +164,7 @@ pub async fn an_archived_session_is_made_again_from_its_transcript(subject: &Sub
     let listed = subject.store.list(SPACE, None, 10).await.unwrap().sessions;
     let listed: Vec<_> = listed.iter().map(|entry| &entry.session[..]).collect();
     assert_eq!(listed, ["source", "other"]);
-    // Whoever owned the earlier session stays without rights.
+    // The owner of the earlier session stays without rights.
     assert_eq!(late.error(late.next("late")).await, StoreError::Fenced);
     subject.append(&made, "again").await;
     let mut owner = subject.claim_one("two").await;

@@ -23,7 +23,7 @@ fn run() -> wire::StartRun {
     chain(vec![model_step("think")])
 }
 
-/// Another process stores the start of a run, and ends: whoever claims the session works on it.
+/// Another process stores the start of a run, and ends. The next owner of the session works on it.
 async fn start_elsewhere(world: &World, session: &str) {
     use wire::command::Kind;
     let command = wire::Command {
@@ -73,7 +73,7 @@ async fn only_the_session_that_is_started_here_is_worked_on() {
     assert!(world.other_attempts().await.is_empty());
     let theirs = world.journal.events("theirs").await;
     assert_eq!(count(&theirs, "RunStarted"), 0);
-    // Its own session stays its own, whoever gives it work.
+    // Its own session stays its own, also if another process gives it work.
     start_elsewhere(&world, &own).await;
     assert_eq!(world.attempt().await.start.session, own);
 }
