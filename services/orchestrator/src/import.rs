@@ -1,8 +1,8 @@
 //! Sessions that come from an archive.
 //!
 //! The caller sends a journal, event by event. Each event is folded here before the store gets it, so
-//! that what cannot be a session never becomes one. The store keeps the events as bytes, and
-//! no client sees the session before the whole journal is there. A caller that ends in between leaves something
+//! that what cannot be a session never becomes one. The store keeps the events as bytes, and no client
+//! sees the session before the whole journal is there. A caller that ends in between leaves something
 //! that the same request continues, or that the store removes.
 
 use crate::admission::{Admission, admit_idle, is_there};

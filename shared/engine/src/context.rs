@@ -100,7 +100,7 @@ fn notes(before: &BTreeMap<u32, &Step>) -> String {
 }
 
 /// What came of the steps of a plan so far, for whoever makes another one: a line a step that
-/// begins with its id. Only the summaries of finished steps are told; later lines of a summary are
+/// begins with its id. It has the summaries of finished steps only; later lines of a summary are
 /// indented.
 pub fn results(plan: &PlanState) -> String {
     let lines = plan.current().map(|(_, step)| {

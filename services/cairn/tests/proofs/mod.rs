@@ -34,6 +34,14 @@ pub(crate) enum Proof {
     Drain(drain::Options),
 }
 
+/// A value of a process's `/proc/PID/status` in KiB, such as `VmHWM`, its peak in memory.
+pub(crate) fn kib(process: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a status");
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.and_then(|kib| kib.parse().ok()).expect("KiB")
+}
+
 impl Proof {
     /// Runs the proof.
     pub(crate) fn run(&self) {

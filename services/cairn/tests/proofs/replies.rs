@@ -69,14 +69,14 @@ pub(crate) fn prove(options: &Options) {
     let site = site(&server);
     let cluster = Cluster::start(&site, &[]);
     let executor = cluster.process_id("executor").expect("an executor");
-    let idle = resident_kib(executor, "VmRSS");
+    let idle = super::kib(executor, "VmRSS");
     println!("executor without a reply: {:>5} MiB", idle / 1024);
     let mut findings = Vec::new();
     for shape in [Shape::Pieces, Shape::OneEvent, Shape::Body] {
         for size in &options.sizes {
             reset_peak(executor);
             let done = run(&site, &cluster, &next, shape, *size);
-            let peak = resident_kib(executor, "VmHWM");
+            let peak = super::kib(executor, "VmHWM");
             println!(
                 "{size:>4} MiB {shape:<28} exit {:?}, executor at its peak: {:>5} MiB",
                 done.code,
@@ -158,14 +158,6 @@ fn check(done: &Output, bytes: usize) -> Option<String> {
         let end = &done.out[done.out.len().saturating_sub(500)..];
         format!("{bytes} bytes: no {missing:?} in {end} {}", done.err)
     })
-}
-
-/// A line of the process's status in KiB.
-fn resident_kib(process: u32, name: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("a status");
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1));
-    kib.and_then(|kib| kib.parse().ok()).expect("KiB")
 }
 
 /// From now on the peak counts anew.

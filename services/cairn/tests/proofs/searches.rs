@@ -26,7 +26,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(5);
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks at what the process does.
 const LOOK: Duration = Duration::from_millis(10);
-/// A process that does nothing for so long has ended its work.
+/// A process that does nothing for this long has ended its work.
 const QUIET: Duration = Duration::from_millis(500);
 /// Clock ticks a second, as `/proc` counts.
 const TICKS: u64 = 100;
@@ -180,10 +180,7 @@ struct Process(u32);
 impl Process {
     /// A line of its status.
     fn kib(&self, name: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0)).expect("a status");
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let kib = line.and_then(|line| line.split_whitespace().nth(1));
-        kib.and_then(|kib| kib.parse().ok()).expect("KiB")
+        super::kib(self.0, name)
     }
 
     /// The processor time of all its threads.

@@ -44,7 +44,7 @@ async fn a_held_call_may_get_its_result_from_the_owner() {
     assert_eq!(bench.asked().await.said().len(), 3);
 }
 
-/// Its result is not what the model is told.
+/// Its result does not reach the model.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_not_sent_may_be_held() {
     let (mut bench, mut owner) = replied(1).await;

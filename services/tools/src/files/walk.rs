@@ -1,7 +1,7 @@
 //! Goes through a folder and what is below it, in the order of paths, within limits.
 //!
 //! Left out: what the file tools do not show ([`super::view`]), the output folder (unless the walk
-//! starts in it), links, and whatever is neither file nor folder. Links are never followed, so there
+//! starts in it), links, and anything that is neither file nor folder. Links are never followed, so there
 //! are no loops and nothing comes twice.
 
 use super::locate::{Entry as File, Folder, Located, open};
