@@ -217,14 +217,17 @@ async fn start_and_follow(
     follow::follow(client, &what).await
 }
 
-/// Names the unfinished sessions that this command does not work on.
+/// Names the unfinished sessions that this command does not work on. The run does not need them: a
+/// list that cannot be had is left out.
 async fn name_others(client: &Client<'_>, own: &str) -> Result<(), CliError> {
     let context = client.context();
     // Another process that holds the store decides what is worked on.
     if context.json || !client.attached().is_holder() {
         return Ok(());
     }
-    let sessions = client.sessions().await?;
+    let Ok(sessions) = client.sessions().await else {
+        return Ok(());
+    };
     let others = sessions
         .iter()
         .filter(|it| it.id != own && it.status() != SessionStatus::Idle);

@@ -171,7 +171,7 @@ impl ProviderSettings {
             allowed: allowed.to_owned(),
         };
         let refused = |failure: cairn_engine::failure::Failure| {
-            let (setting, allowed) = faulty(&failure.message);
+            let (setting, allowed) = faulty(&failure.reason);
             fault(setting, format!("is wrong: {}", failure.message), allowed)
         };
         match self.provider(name) {
@@ -248,23 +248,18 @@ impl ProviderSettings {
     }
 }
 
-/// The setting that a refusal of the model speaks of, and what is allowed there; without one, the
-/// model as a whole.
-fn faulty(message: &str) -> (&'static str, &'static str) {
-    let speaks_of = |words: &[&str]| words.iter().any(|word| message.contains(word));
-    if speaks_of(&["URL", "plain HTTP"]) {
-        (
+/// The setting that a failure names in its reason, and what is allowed there; without one, the model
+/// as a whole.
+fn faulty(reason: &str) -> (&'static str, &'static str) {
+    match reason {
+        "base_url" => (
             ".base_url",
             "an address that begins with https:// or http://",
-        )
-    } else if speaks_of(&["header"]) && !speaks_of(&["model's key"]) {
-        (".headers", "names and values that HTTP allows")
-    } else if speaks_of(&["model's key", "model key"]) {
-        (".api_key", "a key in printable ASCII characters")
-    } else if speaks_of(&["model name"]) {
-        (".model", "a name that the server knows")
-    } else {
-        ("", "settings that the provider accepts")
+        ),
+        "headers" => (".headers", "names and values that HTTP allows"),
+        "api_key" => (".api_key", "a key in printable ASCII characters"),
+        "model" => (".model", "a name that the server knows"),
+        _ => ("", "settings that the provider accepts"),
     }
 }
 

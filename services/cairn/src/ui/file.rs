@@ -65,10 +65,12 @@ impl Replacement {
         options.write(true);
         let mut part = None;
         if !fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            // A name that nobody can guess, and a file that is new: others who may write in the folder
+            // cannot place a link there.
             let mut name = path.file_name().unwrap_or_default().to_owned();
-            name.push(format!(".{}.part", std::process::id()));
+            name.push(format!(".{}.part", uuid::Uuid::now_v7().simple()));
             part = Some(path.with_file_name(name));
-            options.create(true).truncate(true);
+            options.create_new(true);
             if readers == Readers::User {
                 options.mode(0o600);
             }

@@ -177,6 +177,20 @@ async fn an_import_continues_where_it_was() {
     assert_eq!(archived(&world, &session).await, events);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_a_broken_import_brought_is_not_sent_to_the_store_again() {
+    let (_old, session, events) = finished().await;
+    let world = World::new().await;
+    let whole = messages(&start(&session, &events), &events, 1);
+    let brought = whole.len() - 2;
+    send(&world, whole[..brought].to_vec()).await.unwrap_err();
+    let before = world.faults.calls("CopyEvents");
+    send(&world, whole).await.unwrap();
+    // It asks how far the copy is, brings two events, and completes it.
+    assert_eq!(world.faults.calls("CopyEvents") - before, 4);
+    assert_eq!(archived(&world, &session).await, events);
+}
+
 /// All or nothing, and the error names the place.
 #[tokio::test(start_paused = true)]
 async fn what_is_no_journal_never_becomes_a_session() {

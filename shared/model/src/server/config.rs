@@ -45,6 +45,10 @@ pub struct ServerConfig {
     pub allow_insecure_http: bool,
 }
 
+const BASE_URL: &str = "base_url";
+const KEY: &str = "api_key";
+const HEADERS: &str = "headers";
+
 impl ServerConfig {
     /// Settings for `model` at `base_url`: no key, a window of 128,000 tokens, prices as listed,
     /// 10 s to connect, 5 minutes to the first piece, 2 minutes of silence, 10 minutes for a reply,
@@ -73,7 +77,7 @@ impl ServerConfig {
 
     pub(super) fn check(&self, dialect: &Dialect) -> Result<Endpoint, Failure> {
         if self.model.trim().is_empty() {
-            return Err(Failure::missing("model name"));
+            return Err(invalid("model", "missing model name"));
         }
         let url = self.check_url()?;
         let headers = self.headers(dialect)?;
@@ -93,18 +97,23 @@ impl ServerConfig {
 
     fn check_url(&self) -> Result<Url, Failure> {
         if self.base_url.trim().is_empty() {
-            return Err(Failure::missing("model base URL"));
+            return Err(invalid(BASE_URL, "missing model base URL"));
         }
         // The URL itself is in no message: a password in it is one of the things refused.
-        let url = Url::parse(self.base_url.trim())
-            .map_err(|error| invalid(format!("the model's base URL cannot be read: {error}")))?;
+        let url = Url::parse(self.base_url.trim()).map_err(|error| {
+            invalid(
+                BASE_URL,
+                format!("the model's base URL cannot be read: {error}"),
+            )
+        })?;
         if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
             return Err(invalid(
+                BASE_URL,
                 "the model's base URL must have no user, password or query: use the key or a header",
             ));
         }
         let local = match url.host_str().map(|host| host.trim_matches(['[', ']'])) {
-            None => return Err(invalid("the model's base URL must name a host")),
+            None => return Err(invalid(BASE_URL, "the model's base URL must name a host")),
             Some("localhost") => true,
             Some(host) => host
                 .parse::<std::net::IpAddr>()
@@ -116,13 +125,13 @@ impl ServerConfig {
             "http" if local || !secret || self.allow_insecure_http => {}
             "http" => {
                 return Err(invalid(
+                    BASE_URL,
                     "the model's key would travel over plain HTTP: use https, or allow insecure HTTP",
                 ));
             }
             other => {
-                return Err(invalid(format!(
-                    "the model's base URL must be https or http, not {other}"
-                )));
+                let message = format!("the model's base URL must be https or http, not {other}");
+                return Err(invalid(BASE_URL, message));
             }
         }
         Ok(url)
@@ -132,15 +141,15 @@ impl ServerConfig {
         let mut headers = HeaderMap::new();
         if let Some(key) = self.key() {
             if key.is_empty() {
-                return Err(Failure::missing("model key"));
+                return Err(invalid(KEY, "missing model key"));
             }
             let (name, value) = (dialect.key_header)(key);
-            headers.insert(name, sensitive("key", &value)?);
+            headers.insert(name, sensitive(KEY, "key", &value)?);
         }
         for (name, value) in &self.extra_headers {
-            let value = sensitive(name, value.expose_secret())?;
+            let value = sensitive(HEADERS, name, value.expose_secret())?;
             let name = HeaderName::try_from(name.as_str())
-                .map_err(|_| invalid(format!("{name:?} is no name of a header")))?;
+                .map_err(|_| invalid(HEADERS, format!("{name:?} is no name of a header")))?;
             headers.insert(name, value);
         }
         Ok(headers)
@@ -155,19 +164,19 @@ pub(super) struct Endpoint {
     pub(super) cleaner: Cleaner,
 }
 
-fn sensitive(name: &str, value: &str) -> Result<HeaderValue, Failure> {
+fn sensitive(setting: &str, name: &str, value: &str) -> Result<HeaderValue, Failure> {
     let value = HeaderValue::try_from(value);
     let mut value = value.map_err(|_| {
-        invalid(format!(
-            "the model's {name} has characters that no header may have"
-        ))
+        let message = format!("the model's {name} has characters that no header may have");
+        invalid(setting, message)
     })?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-fn invalid(message: impl Into<String>) -> Failure {
-    Failure::new(FailureKind::Config, "invalid", message)
+/// The reason names the setting, for those who show where it is.
+fn invalid(setting: &str, message: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::Config, setting, message)
 }
 
 #[cfg(test)]

@@ -87,6 +87,9 @@ pub(super) fn check(limits: &Limits, page: &TranscriptPage, staged: &Staged) -> 
     if page.transcript.last_seq != staged.cut {
         return Err(StoreError::RequestMismatch.into());
     }
+    if staged.through != page.after_seq {
+        return Ok(());
+    }
     let events = &page.transcript.events;
     let bytes: usize = events.iter().map(|event| event.event.len()).sum();
     let blobs: usize = events
