@@ -8,7 +8,7 @@ use crate::session::Checkpointer;
 use bytes::Bytes;
 use cairn_engine::event::Event;
 use cairn_engine::state::Session;
-use cairn_proto::convert::{Decoded, decode_event, encode_event};
+use cairn_proto::convert::{Decoded, decode_event, encode_event, encode_stored_apart};
 use cairn_proto::event::TextDelta;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
@@ -106,7 +106,6 @@ impl Store {
         at: u64,
         bytes: Vec<u8>,
     ) -> Result<Vec<u8>, RpcError> {
-        use cairn_proto::event::{Event as Stored, StoredApart, event::Kind};
         let size = bytes.len() as u64;
         let request = pb::PutBlobRequest {
             session: key.id.to_string(),
@@ -118,11 +117,9 @@ impl Store {
             .await?
             .into_inner()
             .digest;
-        let reference = Stored {
-            at_unix_ms: i64::try_from(at).unwrap_or(i64::MAX),
-            kind: Some(Kind::StoredApart(StoredApart { digest, size })),
-        };
-        Ok(reference.encode_to_vec())
+        let mut reference = Vec::new();
+        encode_stored_apart(at, digest, size, &mut reference);
+        Ok(reference)
     }
 
     /// Decodes a stored event, fetching it if it was stored apart. `None` for a kind that this

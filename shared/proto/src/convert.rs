@@ -57,6 +57,7 @@ pub fn encode_stored_apart(at: u64, digest: String, size: u64, out: &mut Vec<u8>
     let event = proto::Event {
         at_unix_ms: at.to_wire(),
         kind: Some(Kind::StoredApart(proto::StoredApart { digest, size })),
+        ..Default::default()
     };
     append(&event, out);
 }

@@ -235,6 +235,7 @@ mod tests {
         let apart = Event {
             at_unix_ms: 1,
             kind: Some(Kind::StoredApart(apart)),
+            ..Default::default()
         };
         let event = |event: Bytes, blob, ends| TranscriptEvent { event, blob, ends };
         vec![

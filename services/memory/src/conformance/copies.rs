@@ -292,6 +292,7 @@ pub async fn blobs_come_with_the_events_that_name_them(subject: &Subject) {
         let event = Event {
             at_unix_ms: 1,
             kind: Some(Kind::StoredApart(StoredApart { digest, size })),
+            ..Default::default()
         };
         let mut commit = owner.next("");
         commit.events = vec![event.encode_to_vec().into()];

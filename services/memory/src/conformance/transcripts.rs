@@ -76,6 +76,7 @@ impl Subject {
         let event = Event {
             at_unix_ms,
             kind: Some(Kind::StoredApart(StoredApart { digest, size })),
+            ..Default::default()
         };
         let mut commit = owner.next("before after");
         commit.events.insert(1, event.encode_to_vec().into());
@@ -274,7 +275,14 @@ pub async fn a_transcript_holds_to_the_limits(subject: &Subject) {
             size: data.len() as u64,
         };
         let (at_unix_ms, kind) = (1, Some(Kind::StoredApart(apart)));
-        Bytes::from(Event { at_unix_ms, kind }.encode_to_vec())
+        Bytes::from(
+            Event {
+                at_unix_ms,
+                kind,
+                ..Default::default()
+            }
+            .encode_to_vec(),
+        )
     };
     let too_large = vec![1; (256 << 10) + 1];
     let cases = [
@@ -306,4 +314,9 @@ pub async fn a_transcript_holds_to_the_limits(subject: &Subject) {
     };
     let refused = subject.refused(page(&key("child"), &whole, 0, 3)).await;
     assert!(matches!(refused, StoreError::Limit { .. }), "{refused}");
+    // A page that is there already adds nothing, also if it fills more than half of the room.
+    for _ in 0..2 {
+        let copied = subject.store.copy_events(page(&key("half"), &whole, 0, 2));
+        assert_eq!(copied.await.unwrap().copied_through, 2);
+    }
 }

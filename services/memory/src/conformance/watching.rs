@@ -99,6 +99,7 @@ fn event(kind: Kind) -> Bytes {
     let event = Event {
         at_unix_ms: 1,
         kind: Some(kind),
+        ..Default::default()
     };
     event.encode_to_vec().into()
 }

@@ -137,6 +137,7 @@ mod tests {
             let event = Event {
                 at_unix_ms: 1_800_000_000_000,
                 kind: Some(kind),
+                ..Default::default()
             };
             MemoryChange::of(event.encode_to_vec().into())
         };

@@ -137,6 +137,7 @@ fn untimed_event(change: &MemoryWrite) -> Vec<u8> {
     let event = Event {
         at_unix_ms: 0,
         kind: Some(kind),
+        ..Default::default()
     };
     event.encode_to_vec()
 }

@@ -75,6 +75,7 @@ fn event_of(change: &MemoryWrite, at_unix_ms: i64) -> Bytes {
     let event = Event {
         at_unix_ms,
         kind: Some(kind),
+        ..Default::default()
     };
     event.encode_to_vec().into()
 }

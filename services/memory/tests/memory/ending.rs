@@ -189,6 +189,7 @@ async fn a_journal_is_archived_whole_before_its_session_goes() {
     let apart = Event {
         at_unix_ms: 1,
         kind: Some(Kind::StoredApart(StoredApart { digest, size: 11 })),
+        ..Default::default()
     };
     let command = AppendCommand {
         repeat_only: false,

@@ -36,6 +36,7 @@ async fn start_elsewhere(world: &World, session: &str) {
     let event = wire::Event {
         at_unix_ms: world.now(),
         kind: Some(wire::event::Kind::CommandReceived(received)),
+        ..Default::default()
     };
     let request = memory_pb::AppendCommandRequest {
         session: session.to_owned(),
@@ -80,7 +81,7 @@ async fn only_the_session_that_is_started_here_is_worked_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_worked_on_once_that_is_asked_for() {
-    for ask in ["take up", "release", "command"] {
+    for ask in ["take up", "release", "resume"] {
         let world = world().await;
         unfinished(&world, "theirs").await;
         world.pass(LONG).await;
@@ -96,16 +97,23 @@ async fn a_session_is_worked_on_once_that_is_asked_for() {
                 let released = world.client.clone().release_quarantine(release).await;
                 released.unwrap();
             }
+            // The run that was started elsewhere is paused here, and goes on here.
             _ => {
+                let (run, reason) = (1, String::new());
                 let pause = pb::PauseRunRequest {
-                    session,
-                    run: 1,
-                    reason: String::new(),
+                    session: session.clone(),
+                    run,
+                    reason,
                     request_id: world.request_id(),
                 };
                 let mut client = world.client.clone();
                 world.until(client.pause_run(pause)).await.unwrap();
-                continue;
+                let resume = pb::ResumeRunRequest {
+                    session,
+                    run,
+                    request_id: world.request_id(),
+                };
+                world.until(client.resume_run(resume)).await.unwrap();
             }
         }
         assert_eq!(world.attempt().await.start.session, "theirs", "{ask}");

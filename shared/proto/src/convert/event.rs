@@ -144,6 +144,7 @@ impl From<Event> for proto::Event {
         Self {
             at_unix_ms: event.at.to_wire(),
             kind: Some(event.kind.into()),
+            ..Self::default()
         }
     }
 }

@@ -95,6 +95,7 @@ fn engine(kind: Kind) -> Result<EventKind, ConvertError> {
     let event = proto::Event {
         at_unix_ms: 1,
         kind: Some(kind),
+        ..Default::default()
     };
     match event.try_into()? {
         Decoded::Event(Event { kind, .. }) => Ok(kind),

@@ -73,6 +73,7 @@ fn times_before_1970_are_named() {
             not_after_unix_ms,
             ..Default::default()
         })),
+        ..Default::default()
     };
     for (event, field) in [
         (event(-1, 1), "at_unix_ms"),
@@ -99,6 +100,7 @@ fn a_fault_deep_in_a_list_is_named_by_position() {
     let event = proto::Event {
         at_unix_ms: 1,
         kind: Some(Kind::ReplyReceived(reply)),
+        ..Default::default()
     };
     let error = decode_event(&event.encode_to_vec()).expect_err("a call is missing");
     assert_eq!(error.field, "reply_received.calls[1].call");

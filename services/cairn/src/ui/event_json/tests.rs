@@ -83,6 +83,7 @@ fn an_event_of_a_newer_version_is_shown_as_unknown() {
     let event = wire::Event {
         at_unix_ms: 0,
         kind: None,
+        ..Default::default()
     };
     let json = event_json(3, &event).to_string();
     assert_eq!(

@@ -91,6 +91,7 @@ mod tests {
         wire::Event {
             at_unix_ms: 0,
             kind: Some(kind),
+            ..Default::default()
         }
     }
 

@@ -6,6 +6,7 @@ fn event(kind: Kind) -> wire::Event {
     wire::Event {
         at_unix_ms: 0,
         kind: Some(kind),
+        ..Default::default()
     }
 }
 

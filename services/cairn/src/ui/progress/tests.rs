@@ -22,6 +22,7 @@ fn planning_that_failed_was_paid_for() {
         let event = wire::Event {
             at_unix_ms: 0,
             kind: Some(kind),
+            ..Default::default()
         };
         assert!(progress.apply(1, &event));
     }
@@ -32,6 +33,7 @@ fn event(kind: Kind) -> wire::Event {
     wire::Event {
         at_unix_ms: 0,
         kind: Some(kind),
+        ..Default::default()
     }
 }
 

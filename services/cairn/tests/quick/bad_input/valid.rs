@@ -58,6 +58,7 @@ fn import(n: usize) -> Vec<Vec<u8>> {
         kind: Some(wire::event::Kind::SessionCreated(
             wire::SessionCreated::default(),
         )),
+        ..Default::default()
     };
     one(&pb::ImportSessionRequest {
         start: Some(pb::ImportStart {

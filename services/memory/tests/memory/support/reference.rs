@@ -370,9 +370,15 @@ impl Reference {
             MemoryWrite::Remove { key } => Kind::MemoryRemoved(MemoryRemoved { key }),
             MemoryWrite::Clear => Kind::MemoryCleared(MemoryCleared {}),
         });
-        session
-            .events
-            .push(Event { at_unix_ms, kind }.encode_to_vec().into());
+        session.events.push(
+            Event {
+                at_unix_ms,
+                kind,
+                ..Default::default()
+            }
+            .encode_to_vec()
+            .into(),
+        );
         session.updated_at = at_unix_ms;
         Ok(session.last())
     }
