@@ -30,10 +30,9 @@ const _: () = assert!(LARGEST_REPLY + MAX_HELD_BYTES + AROUND_REPORT <= MAX_MESS
 
 /// The session's owner, as an attempt sees it.
 ///
-/// The end of the owner's lease, which it sends along, is not read: it is a time of the store's
-/// clock, and the executor has no reading of that clock. Two others see to it: the owner closes
-/// the stream before its lease ends, which stops everything here at once, and the tools service
-/// takes no call after its `not_after`.
+/// The executor has no reading of the store's clock, so it knows of no lease. The owner closes the stream
+/// before its lease ends, which stops everything here at once, and the tools service takes no call
+/// after its `not_after`.
 #[derive(Debug)]
 pub(crate) struct Owner {
     inbound: Streaming<RunStepRequest>,

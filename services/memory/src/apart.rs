@@ -2,10 +2,10 @@
 
 use crate::port::{SessionKey, Store, StoreError, StoreResult};
 use bytes::Bytes;
+use cairn_engine::key::hex;
 use cairn_proto::event::StoredApart;
 use prost::Message;
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// The part of a `cairn.event.v1.Event` that matters here; whatever else it says is skipped.
@@ -30,12 +30,7 @@ pub(crate) fn lacks_blob(seq: u64) -> StoreError {
 
 /// The digest by which blobs are stored: SHA-256 in hexadecimal.
 pub(crate) fn digest_of(data: &[u8]) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(data) {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex(&Sha256::digest(data))
 }
 
 /// The event itself, if this is a reference to it. Events are opaque to the store: what is no

@@ -33,9 +33,9 @@ pub use read::{ReadError, Reader};
 use crate::port::TranscriptEvent;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cairn_engine::key::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 
 /// The format that this program writes, and the newest that it reads.
 const FORMAT: u32 = 1;
@@ -109,12 +109,7 @@ impl Chain {
     }
 
     fn hex(&self) -> String {
-        let mut text = String::new();
-        for byte in self.0.iter().flatten() {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text
+        hex(self.0.as_ref().map_or(&[][..], |sum| &sum[..]))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The tools that may be called, as the tools service lists them.
 
-use cairn_engine::decide::{STATE_TOOLS, ToolFacts};
+use cairn_engine::decide::{STATE_TOOLS, ToolFacts, ToolList};
 use cairn_engine::escape::entry;
 use cairn_engine::event::Effect;
 use cairn_proto::event::Effect as WireEffect;
@@ -8,13 +8,13 @@ use cairn_proto::executor::OfferedTool;
 use cairn_proto::tools::ListToolsRequest;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_rpc::{Link, RpcError};
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A reading of the catalogue.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     /// What decisions need to know.
-    pub(crate) facts: BTreeMap<String, ToolFacts>,
+    pub(crate) facts: Arc<ToolList>,
     /// What models are offered, state tools included, sorted by name so that prompt caches hit.
     pub(crate) offered: Vec<OfferedTool>,
     /// A layer of the planner's prompt: the tools that steps may name.
@@ -27,6 +27,7 @@ impl Catalogue {
             .list_tools(ListToolsRequest {})
             .await?;
         let mut catalogue = Self::default();
+        let mut tools = ToolList::new();
         for tool in listed.into_inner().tools {
             let effect = match tool.effect() {
                 WireEffect::Pure => Effect::Pure,
@@ -41,7 +42,7 @@ impl Catalogue {
                 in_process: tool.in_process,
                 needs_approval: tool.needs_approval,
             };
-            catalogue.facts.insert(tool.name.clone(), facts);
+            tools.insert(tool.name.clone(), facts);
             catalogue.offered.push(OfferedTool {
                 effect: tool.effect,
                 needs_approval: tool.needs_approval,
@@ -50,6 +51,7 @@ impl Catalogue {
                 parameters_json: tool.parameters_json,
             });
         }
+        catalogue.facts = Arc::new(tools);
         catalogue.offered.sort_by(|a, b| a.name.cmp(&b.name));
         catalogue.prompt = prompt(&catalogue.offered);
         catalogue

@@ -12,11 +12,11 @@ use crate::key::{SessionKey, derived_session_id};
 use crate::store::{LARGEST_INLINE_EVENT, for_session};
 use answer::answer_of;
 use cairn_engine::command::Command;
-use cairn_engine::event::{Event, EventKind};
+use cairn_engine::event::{CommandReceived, Event};
+use cairn_engine::key::digest;
 use cairn_proto::memory as pb;
 use cairn_rpc::{Namespace, RpcError};
 use prost::Message as _;
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -29,10 +29,6 @@ const LATER_LOOKS: Duration = Duration::from_secs(5);
 
 /// What becomes of a request to a session that is set aside.
 const STORED: &str = "this request is stored, and answered";
-
-/// The answer for a run that a session is made with: its events are SessionCreated,
-/// CommandReceived and RunStarted.
-const FIRST_RUN: Answer = Answer::RunStarted { run: 1, seq: 3 };
 
 /// Starts a run in a session of its own. The session's id, and so the answer to a repeat, follows
 /// from the request.
@@ -64,10 +60,12 @@ pub(crate) async fn start_in_new_session(
     };
     if is_small {
         new.command = Some(command);
-        return Ok((create(deps, namespace, new, admission).await?, FIRST_RUN));
+        let (key, answer) = create(deps, namespace, new, admission).await?;
+        let answer = answer.ok_or_else(|| RpcError::internal("the command has no answer"))?;
+        return Ok((key, answer?));
     }
     let request_id = format!("start-{}", derived_session_id(namespace, &new.request_id));
-    let key = create(deps, namespace, new, Admission::without_place()).await?;
+    let (key, _) = create(deps, namespace, new, Admission::without_place()).await?;
     let answer = submit_if(admission, deps, &key, &request_id, command).await?;
     Ok((key, answer))
 }
@@ -104,16 +102,19 @@ async fn submit_if(
     let digest = digest(&[&encoded_command(&command)]);
     let event = Event {
         at: deps.store.clock.now(),
-        kind: EventKind::CommandReceived {
+        answers: 0,
+        principal: None,
+        kind: CommandReceived {
             request_id: request_id.to_owned(),
             command,
-        },
+        }
+        .into(),
     };
     let encoded = deps.store.encode(key, &[event]).await?;
     let request = pb::AppendCommandRequest {
         session: key.id.to_string(),
         request_id: request_id.to_owned(),
-        request_digest: digest.into(),
+        request_digest: digest.to_vec().into(),
         event: encoded.into_iter().next().unwrap_or_default(),
         repeat_only: matches!(admission, Admission::OnlyRepeats(_)),
     };
@@ -172,7 +173,7 @@ async fn wait_for_answer(
         }
         for stored in page.events {
             let event = deps.store.decode(key, &stored).await?;
-            let answer = event.and_then(|event| answer_of(event.kind, stored.seq, command_seq));
+            let answer = event.and_then(|event| answer_of(event, stored.seq, command_seq));
             if let Some(answer) = answer {
                 return answer;
             }
@@ -188,13 +189,4 @@ fn encoded_command(command: &Command) -> Vec<u8> {
         start.trace_parent.clear();
     }
     cairn_proto::event::Command::from(command).encode_to_vec()
-}
-
-pub(crate) fn digest(parts: &[&[u8]]) -> Vec<u8> {
-    let mut digest = Sha256::new();
-    for part in parts {
-        digest.update((part.len() as u64).to_be_bytes());
-        digest.update(part);
-    }
-    digest.finalize().to_vec()
 }

@@ -1,7 +1,7 @@
 //! What can be set.
 
-use crate::commands::digest;
 use cairn_engine::command::RunLimits;
+use cairn_engine::key::{digest, hex};
 use std::time::Duration;
 
 /// The orchestrator's settings, checked.
@@ -77,11 +77,7 @@ impl Config {
     /// Tells this process's transitions from others', in few bytes whatever its name is.
     pub(crate) fn owner_mark(&self) -> String {
         const LENGTH: usize = 8;
-        let digest = digest(&[self.owner.as_bytes()]);
-        digest[..LENGTH]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hex(&digest(&[self.owner.as_bytes()])[..LENGTH])
     }
 }
 

@@ -6,7 +6,6 @@
 
 use crate::admission::{Admission, admit, admit_idle, is_there};
 use crate::aside::Aside;
-use crate::commands::digest;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
 use crate::session::header;
@@ -14,11 +13,13 @@ use crate::store::for_session;
 use bytes::Bytes;
 use cairn_engine::command::Command;
 use cairn_engine::decide::{Facts, Fork, Input};
-use cairn_engine::state::Session;
+use cairn_engine::key::digest;
+use cairn_engine::session::{Received, Session};
 use cairn_proto::convert::encode_event;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::memory_write::Set;
 use cairn_rpc::RpcError;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is asked for.
@@ -31,7 +32,7 @@ pub(crate) struct Asked {
     /// Of the session to be; empty to derive it from the request.
     pub(crate) id: String,
     pub(crate) title: String,
-    pub(crate) goes_on: bool,
+    pub(crate) continues: bool,
     /// Whatever the store has lost of the parent may be done again.
     pub(crate) accepts_loss: bool,
 }
@@ -49,7 +50,7 @@ pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, 
         let error = RpcError::invalid("new_session", "is the session to be copied");
         return Err(error.allowed("another id, or nothing"));
     }
-    let admission = match asked.goes_on {
+    let admission = match asked.continues {
         true => admit(deps, None).await,
         false => admit_idle(deps).await,
     };
@@ -97,7 +98,7 @@ async fn whole(deps: &Deps, asked: &Asked) -> Result<u64, RpcError> {
         return Ok(asked.at_seq);
     }
     let before = deps.store.load(&asked.parent, Some(FIRST_RUN - 1)).await?;
-    let brings_plan = |command: &Command| match command {
+    let brings_plan = |received: &Received| match &received.command {
         Command::StartRun(start) => start.plan.is_some(),
         _ => false,
     };
@@ -106,19 +107,19 @@ async fn whole(deps: &Deps, asked: &Asked) -> Result<u64, RpcError> {
 }
 
 fn request(asked: &Asked, child: &SessionKey) -> pb::CopyEventsRequest {
-    let (at, goes_on) = (asked.at_seq.to_be_bytes(), [u8::from(asked.goes_on)]);
+    let (at, continues) = (asked.at_seq.to_be_bytes(), [u8::from(asked.continues)]);
     let parts = [
         b"fork".as_slice(),
         asked.parent.id.as_bytes(),
         &at[..],
         asked.title.as_bytes(),
-        &goes_on[..],
+        &continues[..],
     ];
     pb::CopyEventsRequest {
         session: child.id.to_string(),
         source: asked.parent.id.to_string(),
         request_id: asked.request_id.clone(),
-        request_digest: digest(&parts).into(),
+        request_digest: digest(&parts).to_vec().into(),
         at_seq: asked.at_seq,
         completion: None,
         transcript: None,
@@ -175,8 +176,9 @@ async fn completion(
     let fork = Fork {
         session: asked.parent.id.to_string(),
         request_id: asked.request_id.clone(),
+        principal: None,
         title: asked.title.clone(),
-        goes_on: asked.goes_on,
+        continues: asked.continues,
     };
     decided(deps, &mut session, fork, copied.store_time_unix_ms)
 }
@@ -193,8 +195,9 @@ pub(crate) fn decided(
         now: deps.store.clock.now(),
         not_after: 0,
         tools: &catalogue.facts,
+        offered: &BTreeMap::new(),
         limits: deps.config.limits,
-        // Whoever owns it begins.
+        // The owner begins.
         starts: false,
     };
     let decided = session.decide(Input::Forked(fork), &facts);

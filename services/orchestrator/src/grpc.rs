@@ -1,13 +1,13 @@
 //! The public service: convert, call, convert.
 
 mod commands;
-mod control;
 mod fork;
 mod import;
 mod listing;
 mod log;
 mod plan_diff;
 mod revisions;
+mod start_run;
 mod streams;
 mod views;
 
@@ -17,7 +17,7 @@ use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::{run_message, run_of, session_message};
 use crate::store::for_session;
-use cairn_engine::state::Session;
+use cairn_engine::session::Session;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorService;
@@ -63,7 +63,7 @@ impl OrchestratorService for Orchestrator {
         let asked = request.into_inner();
         check_request_id("request_id", &asked.request_id)?;
         check_text("title", &asked.title, MAX_TITLE)?;
-        commands::check_time_to_live("time_to_live_ms", asked.time_to_live_ms)?;
+        start_run::check_time_to_live("time_to_live_ms", asked.time_to_live_ms)?;
         if !asked.session.is_empty() {
             check_session_id("session", &asked.session)?;
         }
@@ -74,7 +74,7 @@ impl OrchestratorService for Orchestrator {
             time_to_live_ms: asked.time_to_live_ms,
             command: None,
         };
-        let key = create(&self.deps, &namespace, new, Admission::without_place()).await?;
+        let (key, _) = create(&self.deps, &namespace, new, Admission::without_place()).await?;
         Ok(Response::new(pb::CreateSessionResponse {
             session: key.id.to_string(),
         }))
@@ -151,7 +151,7 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::StartRunRequest>,
     ) -> Answer<pb::StartRunResponse> {
-        commands::start_run(&self.deps, request).await
+        start_run::start_run(&self.deps, request).await
     }
 
     async fn get_run(&self, request: Request<pb::GetRunRequest>) -> Answer<pb::GetRunResponse> {
@@ -178,7 +178,7 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::CancelRunRequest>,
     ) -> Answer<pb::CancelRunResponse> {
-        control::cancel_run(&self.deps, request).await
+        commands::answered(&self.deps, request).await
     }
 
     async fn propose_plan(
@@ -206,21 +206,21 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::PauseRunRequest>,
     ) -> Answer<pb::PauseRunResponse> {
-        control::pause_run(&self.deps, request).await
+        commands::answered(&self.deps, request).await
     }
 
     async fn resume_run(
         &self,
         request: Request<pb::ResumeRunRequest>,
     ) -> Answer<pb::ResumeRunResponse> {
-        control::resume_run(&self.deps, request).await
+        commands::answered(&self.deps, request).await
     }
 
     async fn skip_step(
         &self,
         request: Request<pb::SkipStepRequest>,
     ) -> Answer<pb::SkipStepResponse> {
-        control::skip_step(&self.deps, request).await
+        commands::answered(&self.deps, request).await
     }
 
     type WatchSessionStream = streams::Watched;
@@ -243,7 +243,7 @@ impl OrchestratorService for Orchestrator {
     }
 
     async fn decide(&self, request: Request<pb::DecideRequest>) -> Answer<pb::DecideResponse> {
-        commands::decide(&self.deps, request).await
+        commands::answered(&self.deps, request).await
     }
 
     async fn release_quarantine(

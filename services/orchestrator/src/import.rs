@@ -6,14 +6,14 @@
 //! that the same request continues, or that the store removes.
 
 use crate::admission::{Admission, admit_idle, is_there};
-use crate::commands::digest;
 use crate::deps::Deps;
 use crate::fork;
 use crate::key::SessionKey;
 use crate::store::{NEWER_VERSION, for_session};
 use cairn_engine::decide::Fork;
 use cairn_engine::event::Event;
-use cairn_engine::state::Session;
+use cairn_engine::key::{digest, hex};
+use cairn_engine::session::Session;
 use cairn_proto::convert::{Decoded, decode_event};
 use cairn_proto::memory as pb;
 use cairn_rpc::RpcError;
@@ -56,7 +56,7 @@ impl Asked {
         pb::CopyEventsRequest {
             session: child.id.to_string(),
             request_id: self.request_id.clone(),
-            request_digest: digest(&parts).into(),
+            request_digest: digest(&parts).to_vec().into(),
             ..pb::CopyEventsRequest::default()
         }
     }
@@ -204,8 +204,9 @@ impl<'a> Transfer<'a> {
                 let fork = Fork {
                     session: self.asked.source.id.to_string(),
                     request_id: self.asked.request_id.clone(),
+                    principal: None,
                     title: String::new(),
-                    goes_on: false,
+                    continues: false,
                 };
                 fork::decided(self.deps, &mut self.session, fork, self.now_unix_ms)?
             }
@@ -258,7 +259,7 @@ fn decoded(index: usize, seq: u64, event: &pb::TranscriptEvent) -> Result<Event,
         decoded => (decoded, None),
     };
     let has_blob = !event.blob.is_empty();
-    if named != has_blob.then(|| sha256(&event.blob)) {
+    if named != has_blob.then(|| hex(&Sha256::digest(&event.blob))) {
         let error = RpcError::invalid(field(index, "blob"), "is not the data that the event names");
         return Err(error.allowed("the data of that digest, or nothing if the event names none"));
     }
@@ -272,12 +273,6 @@ fn decoded(index: usize, seq: u64, event: &pb::TranscriptEvent) -> Result<Event,
         }
         Decoded::StoredApart { .. } => Err(unfit(index, seq, "it is stored apart twice")),
     }
-}
-
-/// In hexadecimal, as blobs are named.
-fn sha256(data: &[u8]) -> String {
-    let digest = Sha256::digest(data);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The error for an event that cannot stand where it stands.

@@ -1,8 +1,8 @@
 //! Names of sessions among all tenants.
 
+use cairn_engine::key::digest;
 use cairn_proto::memory::SessionRef;
 use cairn_rpc::{Namespace, RpcError, TraceParent};
-use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
@@ -43,11 +43,7 @@ impl fmt::Display for SessionKey {
 /// repeat finds the session, and 50 bits apart from others.
 pub(crate) fn derived_session_id(namespace: &Namespace, request_id: &str) -> String {
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let mut digest = Sha256::new();
-    digest.update((namespace.as_str().len() as u64).to_be_bytes());
-    digest.update(namespace.as_str());
-    digest.update(request_id);
-    let digest = digest.finalize();
+    let digest = digest(&[namespace.as_str().as_bytes(), request_id.as_bytes()]);
     let mut id = String::from("s-");
     id.extend(
         digest
@@ -60,15 +56,9 @@ pub(crate) fn derived_session_id(namespace: &Namespace, request_id: &str) -> Str
 
 /// The trace of a run whose caller told of none: the same for a repeated request.
 pub(crate) fn derived_trace(namespace: &Namespace, session: &str, request_id: &str) -> TraceParent {
-    let mut digest = Sha256::new();
-    for part in ["trace", namespace.as_str(), session] {
-        digest.update((part.len() as u64).to_be_bytes());
-        digest.update(part);
-    }
-    digest.update(request_id);
-    let digest = digest.finalize();
-    let (trace_id, _) = digest.split_at(16);
-    let trace_id = trace_id
+    let parts = ["trace", namespace.as_str(), session, request_id];
+    let digest = digest(&parts.map(str::as_bytes));
+    let trace_id = digest[..16]
         .iter()
         .fold(0, |id, byte| id << 8 | u128::from(*byte));
     TraceParent {

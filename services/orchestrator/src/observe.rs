@@ -4,9 +4,9 @@
 //! them: once, whatever is killed, but for what died with a process before it was exported.
 
 use crate::key::SessionKey;
-use cairn_engine::event::{Event, EventKind};
+use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::message::Usage;
-use cairn_engine::state::{Run, Session, Step, StepStatus};
+use cairn_engine::session::{Run, Session, Step, StepStatus};
 use cairn_rpc::TraceParent;
 use cairn_rpc::metrics::{self, counter, gauge};
 use cairn_rpc::trace::{PastEvent, PastSpan, SpanKind, Value, is_content_wanted, is_recording};
@@ -54,22 +54,26 @@ pub(crate) fn committed(key: &SessionKey, session: &Session, events: &[Event]) {
     }
     for event in events {
         match &event.kind {
-            EventKind::StepCompleted { .. } => count(metrics::STEPS, "completed"),
-            EventKind::StepFailed { .. } => count(metrics::STEPS, "failed"),
-            EventKind::StepSkipped { .. } => count(metrics::STEPS, "skipped"),
+            EventKind::StepCompleted(_) => count(metrics::STEPS, "completed"),
+            EventKind::StepFailed(_) => count(metrics::STEPS, "failed"),
+            EventKind::StepSkipped(_) => count(metrics::STEPS, "skipped"),
             EventKind::ReplyReceived(reply) => {
                 let model = metrics::label(metrics::Kind::Model, &reply.model);
                 counter!(metrics::TOOL_TURNS, "model" => model).increment(1);
                 spend(&reply.model, &reply.usage);
             }
-            EventKind::PlanApplied { run, usage, .. }
-            | EventKind::PlanProposed { run, usage, .. }
-            | EventKind::RevisionFailed { run, usage, .. } => {
+            EventKind::PlanApplied(event::PlanApplied { run, usage, .. })
+            | EventKind::PlanProposed(event::PlanProposed { run, usage, .. })
+            | EventKind::RevisionFailed(event::RevisionFailed { run, usage, .. }) => {
                 spend(model_of(session, *run), usage);
             }
-            EventKind::RunCompleted { run, .. } => end(key, session, *run, "completed"),
-            EventKind::RunCancelled { run, .. } => end(key, session, *run, "cancelled"),
-            EventKind::RunFailed { run, usage, .. } => {
+            EventKind::RunCompleted(event::RunCompleted { run, .. }) => {
+                end(key, session, *run, "completed")
+            }
+            EventKind::RunCancelled(event::RunCancelled { run, .. }) => {
+                end(key, session, *run, "cancelled")
+            }
+            EventKind::RunFailed(event::RunFailed { run, usage, .. }) => {
                 if let Some(usage) = usage {
                     spend(model_of(session, *run), usage);
                 }
@@ -125,23 +129,26 @@ fn run_span(key: &SessionKey, run: &Run, status: &'static str) -> Option<PastSpa
         ("gen_ai.operation.name", text("invoke_workflow")),
         ("gen_ai.workflow.name", text("cairn")),
         ("gen_ai.conversation.id", text(&key.id)),
-        ("gen_ai.usage.input_tokens", number(run.usage.input_tokens)),
+        (
+            "gen_ai.usage.input_tokens",
+            number(run.spent.usage.input_tokens),
+        ),
         (
             "gen_ai.usage.output_tokens",
-            number(run.usage.output_tokens),
+            number(run.spent.usage.output_tokens),
         ),
         ("cairn.namespace", text(key.namespace.as_str())),
         ("cairn.run", number(run.number.into())),
         ("cairn.run.status", text(status)),
-        ("cairn.tool_turns", number(run.tool_turns.into())),
-        ("cairn.cost_nano_usd", number(run.usage.cost_nano_usd)),
+        ("cairn.tool_turns", number(run.spent.tool_turns.into())),
+        ("cairn.cost_nano_usd", number(run.spent.usage.cost_nano_usd)),
     ];
-    if let Some(failure) = &run.failure {
+    if let Some(failure) = &run.end.failure {
         attributes.push(("error.type", text(&failure.reason)));
     }
     if is_content_wanted() {
         attributes.push(("cairn.goal", text(&run.goal)));
-        attributes.push(("cairn.answer", text(&run.answer)));
+        attributes.push(("cairn.answer", text(&run.end.answer)));
     }
     Some(PastSpan {
         name: "invoke_workflow cairn".into(),
@@ -149,11 +156,15 @@ fn run_span(key: &SessionKey, run: &Run, status: &'static str) -> Option<PastSpa
         span_id: trace_of(key, run)?.span_id,
         kind: SpanKind::Internal,
         start_ms: run.started_at,
-        end_ms: run.ended_at.unwrap_or(run.started_at),
+        end_ms: run.end.at.unwrap_or(run.started_at),
         attributes,
         events: hook_points(run),
         links: Vec::new(),
-        error: run.failure.as_ref().map(|failure| failure.reason.clone()),
+        error: run
+            .end
+            .failure
+            .as_ref()
+            .map(|failure| failure.reason.clone()),
     })
 }
 
@@ -185,7 +196,7 @@ fn hook_points(run: &Run) -> Vec<PastEvent> {
             points.extend(ended);
         }
     }
-    points.extend(run.ended_at.map(|at| point("OnRunEnd", at, None)));
+    points.extend(run.end.at.map(|at| point("OnRunEnd", at, None)));
     points.sort_by_key(|point| point.at_ms);
     points
 }

@@ -6,7 +6,7 @@ use crate::status::{public_status, status_of};
 use cairn_engine::event::WaitReason;
 use cairn_engine::message::Usage;
 use cairn_engine::pending::{Asked, Pending, pending};
-use cairn_engine::state::{PlanState, Run, RunStatus, Session, Step, StepStatus};
+use cairn_engine::session::{PlanState, Run, RunStatus, Session, Step, StepStatus};
 use cairn_engine::views::title;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
@@ -53,7 +53,7 @@ pub(crate) fn session_message(id: &str, session: &Session, aside: Option<Aside>)
 fn usage_of(session: &Session) -> Usage {
     let mut usage = Usage::default();
     for run in &session.runs {
-        usage.add(&run.usage);
+        usage.add(&run.spent.usage);
     }
     usage
 }
@@ -77,14 +77,14 @@ pub(crate) fn run_message(run: &Run) -> pb::Run {
             .map_or(wire::WaitReason::Unspecified, Into::into)
             .into(),
         started_unix_ms: ms(run.started_at),
-        ended_unix_ms: run.ended_at.map_or(0, ms),
-        answer: run.answer.clone(),
-        failure: run.failure.clone().map(Into::into),
-        usage: Some(run.usage.into()),
-        tool_turns: run.tool_turns,
+        ended_unix_ms: run.end.at.map_or(0, ms),
+        answer: run.end.answer.clone(),
+        failure: run.end.failure.clone().map(Into::into),
+        usage: Some(run.spent.usage.into()),
+        tool_turns: run.spent.tool_turns,
         steps: steps.clone().count() as u32,
         steps_done: steps.filter(|(_, step)| step.is_done()).count() as u32,
-        cancel_reason: run.cancel_reason.clone(),
+        cancel_reason: run.end.cancel_reason.clone(),
     }
 }
 

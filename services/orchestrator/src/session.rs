@@ -21,12 +21,12 @@ use crate::key::SessionKey;
 use crate::observe::ActiveRun;
 use crate::owners::Known;
 use crate::store::Loaded;
-use cairn_engine::decide::{Facts, Input};
+use cairn_engine::decide::{Facts, Input, ToolList};
 use cairn_engine::event::{AttemptRef, Event};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::FULL_TRANSITION;
 use cairn_engine::outstanding::Work;
-use cairn_engine::state::Session;
+use cairn_engine::session::Session;
 use cairn_engine::transitions::IllegalTransition;
 use cairn_proto::executor::RunStepResponse;
 use cairn_proto::planner::MakePlanResponse;
@@ -34,7 +34,7 @@ use cairn_rpc::RpcError;
 use outstanding::Outstanding;
 use perform::Active;
 use reports::Failures;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tenure::Tenure;
@@ -210,7 +210,8 @@ impl Owner {
     /// Decides what follows from all that has arrived, as far as it fits into a transition.
     fn decide_all(&mut self, first: Option<Input>) -> Result<Vec<Event>, IllegalTransition> {
         let catalogue = self.deps.catalogue();
-        let facts = self.facts(&catalogue);
+        let offered = self.offered();
+        let facts = self.facts(&catalogue, &offered);
         let mut events = Vec::new();
         let mut inputs = Vec::from_iter(first);
         loop {
@@ -230,11 +231,16 @@ impl Owner {
         }
     }
 
-    fn facts<'a>(&self, catalogue: &'a Catalogue) -> Facts<'a> {
+    fn facts<'a>(
+        &self,
+        catalogue: &'a Catalogue,
+        offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
+    ) -> Facts<'a> {
         Facts {
             now: self.deps.store.clock.now(),
             not_after: u64::try_from(self.tenure.not_after()).unwrap_or(0),
             tools: &catalogue.facts,
+            offered,
             limits: self.deps.config.limits,
             starts: !self.tenure.is_stopping() && self.carries_out(),
         }
@@ -282,7 +288,8 @@ impl Owner {
         let message = format!("the session cannot grow any more: {error}");
         let failure = Failure::new(FailureKind::LimitExceeded, limit, message);
         let catalogue = self.deps.catalogue();
-        let facts = self.facts(&catalogue);
+        let offered = self.offered();
+        let facts = self.facts(&catalogue, &offered);
         let input = Input::LimitReached { failure };
         let events = self.session.decide(input, &facts).map_err(stalled)?;
         if events.is_empty() {

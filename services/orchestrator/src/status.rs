@@ -1,7 +1,7 @@
 //! What a session is doing, in one word.
 
 use crate::aside::Aside;
-use cairn_engine::state::{Run, RunStatus, Session};
+use cairn_engine::session::{Run, RunStatus, Session};
 use cairn_proto::memory::SessionStatus as Noted;
 use cairn_proto::orchestrator::SessionStatus;
 

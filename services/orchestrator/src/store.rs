@@ -7,7 +7,7 @@ use crate::owners::Known;
 use crate::session::Checkpointer;
 use bytes::Bytes;
 use cairn_engine::event::Event;
-use cairn_engine::state::Session;
+use cairn_engine::session::Session;
 use cairn_proto::convert::{Decoded, decode_event, encode_event, encode_stored_apart};
 use cairn_proto::event::TextDelta;
 use cairn_proto::memory as pb;

@@ -1,10 +1,10 @@
 //! Checkpoints: the fold of a journal as bytes, so that a resume need not start at the beginning.
 
-use crate::state::Session;
+use crate::session::Session;
 
 /// Changes with every change of [`Session`]: another version is not read, and the journal is folded
 /// from its start instead.
-const VERSION: u8 = 7;
+const VERSION: u8 = 8;
 
 impl Session {
     /// This state as bytes.

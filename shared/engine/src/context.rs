@@ -3,7 +3,7 @@
 use crate::dependencies::seen_by;
 use crate::escape::{entry, line, lines};
 use crate::event::AttemptRef;
-use crate::state::{PlanState, Run, Session, Step, StepStatus, in_journal_order};
+use crate::session::{PlanState, Run, Session, Step, StepStatus, in_journal_order};
 use std::collections::BTreeMap;
 
 /// Renders the step context of an attempt, byte for byte the same whenever it is asked for: the
@@ -99,7 +99,7 @@ fn notes(before: &BTreeMap<u32, &Step>) -> String {
     notes.collect::<Vec<_>>().join("\n")
 }
 
-/// What came of the steps of a plan so far, for whoever makes another one: a line a step that
+/// What came of the steps of a plan so far, for the planner that makes another one: a line a step that
 /// begins with its id. It has the summaries of finished steps only; later lines of a summary are
 /// indented.
 pub fn results(plan: &PlanState) -> String {

@@ -5,28 +5,34 @@
 //! them; an owner whose transition is not accepted throws its state away and folds the journal.
 
 mod advance;
-mod attempt;
-mod budget;
-mod command;
-mod control;
-mod doubt;
+mod calls;
+mod commands;
 mod fork;
-mod person;
-mod revise;
-mod state_tools;
-mod step_tool;
-
-use crate::command::{Command, RunLimits};
-use crate::event::{AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
-use crate::failure::{Failure, FailureKind};
-use crate::message::{ToolCall, Usage};
-use crate::plan::{Plan, PlanDraft};
-use crate::state::{Run, Session};
-use crate::transitions::IllegalTransition;
-use std::collections::BTreeMap;
+mod plans;
+mod rejection;
+mod report;
+mod takeover;
+mod tools;
 
 pub use fork::Fork;
-pub use state_tools::{STATE_TOOLS, StateTool};
+pub use tools::{STATE_TOOLS, StateTool};
+
+pub(crate) use commands::Ended;
+pub(crate) use plans::{Change, moved_on};
+pub(crate) use rejection::Rejection;
+
+use crate::command::{Command, RunLimits};
+use crate::event::{
+    AttemptRef, CallFinished, CommandReceived, Effect, Event, EventKind, SessionCreated,
+};
+use crate::failure::Failure;
+use crate::message::{ToolCall, Usage};
+use crate::plan::PlanDraft;
+use crate::principal::Principal;
+use crate::session::Session;
+use crate::transitions::{Applied, IllegalTransition};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Something that happened to a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +43,8 @@ pub enum Input {
         title: String,
         /// How long it stays without any change; 0 for as long as the store keeps sessions.
         time_to_live_ms: u64,
+        /// Who makes it.
+        principal: Option<Principal>,
         /// The request that it was made by and what that asks for.
         command: Option<(String, Command)>,
     },
@@ -51,19 +59,9 @@ pub enum Input {
     Planned {
         /// The run that the plan is for.
         run: u32,
-        /// The plan, or why there is none.
-        outcome: Result<PlanDraft, Failure>,
-        /// What planning used up.
-        usage: Usage,
-        /// How long it took.
-        duration_ms: u64,
-    },
-    /// The planner answered a wish for another plan.
-    Revised {
-        /// The run whose plan it is.
-        run: u32,
-        /// The command that wished it; 0 for the run itself.
-        request_seq: u64,
+        /// The request for another plan that it answers: 0 for that of the run itself. `None` for the
+        /// first plan of the run.
+        request: Option<u64>,
         /// The plan, or why there is none.
         outcome: Result<PlanDraft, Failure>,
         /// What planning used up.
@@ -124,9 +122,12 @@ pub struct ToolFacts {
     pub time_limit_ms: u64,
     /// It dies with the tools process.
     pub in_process: bool,
-    /// Each call needs a person's word.
+    /// Each call needs the approval of a person.
     pub needs_approval: bool,
 }
+
+/// Tools by name.
+pub type ToolList = BTreeMap<String, ToolFacts>;
 
 /// What the outside knows at the time of a decision.
 #[derive(Debug, Clone, Copy)]
@@ -135,13 +136,28 @@ pub struct Facts<'a> {
     pub now: u64,
     /// No call with side effects may be sent after this.
     pub not_after: u64,
-    /// The tools that may be called, by name. State tools are not among them.
-    pub tools: &'a BTreeMap<String, ToolFacts>,
+    /// The tools that may be called now, by name. State tools are not among them.
+    pub tools: &'a ToolList,
+    /// The tools that the start of each attempt under way offered. An attempt that is not here starts
+    /// with what there is now.
+    pub offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
     /// Limits of a run that names none.
     pub limits: RunLimits,
     /// Steps and calls with side effects may begin. An owner that is about to let go leaves them to
     /// the next.
     pub starts: bool,
+}
+
+impl<'a> Facts<'a> {
+    /// What the list of an attempt says of a tool: what was offered is what its calls are decided by.
+    /// A tool that was revoked since is taken out at once.
+    pub fn tool(&self, attempt: AttemptRef, name: &str) -> Option<&'a ToolFacts> {
+        let now = self.tools.get(name)?;
+        match self.offered.get(&attempt) {
+            Some(offered) => offered.get(name),
+            None => Some(now),
+        }
+    }
 }
 
 impl Session {
@@ -151,8 +167,7 @@ impl Session {
     /// events.
     ///
     /// # Errors
-    /// The input contradicts the state: a fault of whoever sent it. Nothing has been applied then,
-    /// unless the error comes from this crate's own fault.
+    /// The input contradicts the state: a fault of its sender. Nothing has been applied then.
     pub fn decide(
         &mut self,
         input: Input,
@@ -162,6 +177,7 @@ impl Session {
             session: self,
             facts: *facts,
             events: Vec::new(),
+            command: None,
         };
         decision.take(input)?;
         Ok(decision.events)
@@ -169,35 +185,35 @@ impl Session {
 }
 
 /// A transition in the making.
-struct Decision<'a> {
-    session: &'a mut Session,
-    facts: Facts<'a>,
+pub(crate) struct Decision<'a> {
+    pub(crate) session: &'a mut Session,
+    pub(crate) facts: Facts<'a>,
     events: Vec<Event>,
+    /// The command that is being handled: its seq, and who asks.
+    command: Option<(u64, Option<Principal>)>,
 }
 
 impl Decision<'_> {
-    fn take(&mut self, input: Input) -> Result<(), IllegalTransition> {
+    fn take(&mut self, input: Input) -> Applied {
         match input {
             Input::Create {
                 title,
                 time_to_live_ms,
+                principal,
                 command,
-            } => self.create(title, time_to_live_ms, command),
+            } => self.create(title, time_to_live_ms, principal, command),
             Input::TakenOver { holder_dead } => self.take_over(holder_dead),
             Input::HandleCommand => self.handle_command(),
             Input::Planned {
                 run,
+                request,
                 outcome,
                 usage,
                 duration_ms,
-            } => self.planned(run, outcome, usage, duration_ms),
-            Input::Revised {
-                run,
-                request_seq,
-                outcome,
-                usage,
-                duration_ms,
-            } => self.revised(run, request_seq, outcome, usage, duration_ms),
+            } => match request {
+                None => self.planned(run, outcome, usage, duration_ms),
+                Some(request) => self.revised(run, request, outcome, usage, duration_ms),
+            },
             Input::Report {
                 attempt,
                 results,
@@ -211,9 +227,27 @@ impl Decision<'_> {
         }
     }
 
-    fn emit(&mut self, kind: EventKind) -> Result<(), IllegalTransition> {
+    /// Applies an event of the owner, and keeps it for the journal.
+    pub(crate) fn emit(&mut self, kind: impl Into<EventKind>) -> Applied {
+        self.emit_with(kind.into(), 0, None)
+    }
+
+    /// The same for the event that answers the command that is being handled.
+    pub(crate) fn answer(&mut self, kind: impl Into<EventKind>) -> Result<(), Rejection> {
+        let (seq, principal) = self.command.clone().unwrap_or_default();
+        Ok(self.emit_with(kind.into(), seq, principal)?)
+    }
+
+    fn emit_with(
+        &mut self,
+        kind: EventKind,
+        answers: u64,
+        principal: Option<Principal>,
+    ) -> Applied {
         let event = Event {
             at: self.facts.now,
+            answers,
+            principal,
             kind,
         };
         self.session.apply(self.session.seq + 1, &event)?;
@@ -221,94 +255,43 @@ impl Decision<'_> {
         Ok(())
     }
 
+    /// The same for an event that takes the command up and leaves its answer to a later one.
+    pub(crate) fn take_up(&mut self, kind: impl Into<EventKind>) -> Result<(), Rejection> {
+        let principal = self.command.clone().and_then(|(_, principal)| principal);
+        Ok(self.emit_with(kind.into(), 0, principal)?)
+    }
+
+    /// The seq of the command that is being handled; 0 if none is.
+    pub(crate) fn command_seq(&self) -> u64 {
+        self.command.as_ref().map_or(0, |(seq, _)| *seq)
+    }
+
     fn create(
         &mut self,
         title: String,
         time_to_live_ms: u64,
+        principal: Option<Principal>,
         command: Option<(String, Command)>,
-    ) -> Result<(), IllegalTransition> {
-        self.emit(EventKind::SessionCreated {
+    ) -> Applied {
+        let created = SessionCreated {
             title,
             time_to_live_ms,
-        })?;
+        };
+        self.emit_with(created.into(), 0, principal.clone())?;
         let Some((request_id, command)) = command else {
             return Ok(());
         };
-        self.emit(EventKind::CommandReceived {
+        let received = CommandReceived {
             request_id,
             command,
-        })?;
+        };
+        self.emit_with(received.into(), 0, principal)?;
         self.handle_command()
     }
 
-    fn planned(
-        &mut self,
-        run: u32,
-        outcome: Result<PlanDraft, Failure>,
-        usage: Usage,
-        duration_ms: u64,
-    ) -> Result<(), IllegalTransition> {
-        let is_planning =
-            |r: &&Run| r.plan.is_none() && r.review.is_none() && !r.status.is_terminal();
-        let Some(known) = self.session.run(run).filter(is_planning) else {
-            return Ok(());
-        };
-        let (is_reviewed, proposal) = (known.limits.review_plan, known.proposed + 1);
-        let checked = outcome.and_then(|plan| match Plan::accept(&plan) {
-            Ok(_) => Ok(plan),
-            Err(fault) => {
-                let message = fault.to_string();
-                Err(Failure::new(FailureKind::PlanParse, "BadPlan", message))
-            }
-        });
-        match checked {
-            Ok(plan) if is_reviewed => {
-                self.emit(EventKind::PlanProposed {
-                    run,
-                    proposal,
-                    base_revision: 0,
-                    plan,
-                    request_seq: 0,
-                    usage,
-                    duration_ms,
-                })?;
-                self.reconcile_status(run)
-            }
-            Ok(plan) => {
-                self.emit(EventKind::PlanApplied {
-                    run,
-                    revision: 1,
-                    plan,
-                    numbers: Vec::new(),
-                    command_seq: 0,
-                    usage,
-                    duration_ms,
-                })?;
-                self.advance(run)
-            }
-            Err(failure) => self.emit(EventKind::RunFailed {
-                run,
-                failure,
-                usage: Some(usage),
-                duration_ms,
-            }),
-        }
-    }
-
     /// Steps and calls with side effects of this run may begin.
-    fn may_begin(&self, run: u32) -> bool {
+    pub(crate) fn may_begin(&self, run: u32) -> bool {
         let run = self.session.run(run);
-        self.facts.starts && run.is_some_and(|run| !run.begins_nothing())
-    }
-
-    /// May a call be sent, and how? Effectful ones only once this is durable.
-    fn intend(&mut self, call: CallRef, tool: &str) -> Result<(), IllegalTransition> {
-        let tool = self.facts.tools.get(tool);
-        self.emit(EventKind::CallIntended {
-            call,
-            not_after: self.facts.not_after,
-            time_limit_ms: tool.map_or(0, |tool| tool.time_limit_ms),
-            in_process: tool.is_some_and(|tool| tool.in_process),
-        })
+        self.facts.starts && run.is_some_and(|run| !run.is_held())
     }
 }

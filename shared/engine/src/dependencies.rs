@@ -17,7 +17,7 @@
 
 use crate::key::{KeySet, StepKey};
 use crate::plan::PlanStep;
-use crate::state::{PlanState, Step, StepStatus};
+use crate::session::{PlanState, Step, StepStatus};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
@@ -176,7 +176,13 @@ impl Step {
     /// It was skipped by a decision: the steps after it depend on what it depends on. A step that its
     /// run or another plan ended is not in force where anything could begin after it.
     pub(crate) fn is_handing_on(&self) -> bool {
-        matches!(self.status, StepStatus::Skipped { is_wish: true, .. })
+        matches!(
+            self.status,
+            StepStatus::Skipped {
+                by_person: true,
+                ..
+            }
+        )
     }
 
     /// Nothing that depends on it has to wait: it is completed, or skipped by a decision, and all that

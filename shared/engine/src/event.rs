@@ -1,9 +1,21 @@
 //! The journal's events: facts, in the past tense, written once.
 
-use crate::command::{Command, RunLimits, Settlement};
-use crate::failure::Failure;
-use crate::message::{ToolCall, Usage};
-use crate::plan::PlanDraft;
+mod call;
+mod plan;
+mod run;
+mod session;
+mod step;
+
+pub use call::*;
+pub use plan::*;
+pub use run::*;
+pub use session::*;
+pub use step::*;
+
+use crate::message::ToolCall;
+use crate::principal::Principal;
+use crate::session::{Apply, Envelope, Session};
+use crate::transitions::Applied;
 use serde::{Deserialize, Serialize};
 
 /// One fact about a session.
@@ -11,6 +23,10 @@ use serde::{Deserialize, Serialize};
 pub struct Event {
     /// When its transition was decided: milliseconds since 1970 by the store's clock.
     pub at: u64,
+    /// The seq of the command that it answers; 0 for none.
+    pub answers: u64,
+    /// Who asked for it or decided it; none where the owner acts by itself.
+    pub principal: Option<Principal>,
     /// What happened.
     pub kind: EventKind,
 }
@@ -89,245 +105,87 @@ pub enum Budget {
     Calls,
 }
 
-/// What happened.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
-pub enum EventKind {
-    SessionCreated {
-        title: String,
-        time_to_live_ms: u64,
-    },
-    CommandReceived {
-        request_id: String,
-        command: Command,
-    },
-    CommandRefused {
-        command_seq: u64,
-        reason: String,
-        message: String,
-    },
-    MemorySet {
-        key: String,
-        value: String,
-    },
-    MemoryRemoved {
-        key: String,
-    },
-    MemoryCleared,
-    RunStarted {
-        run: u32,
-        goal: String,
-        limits: RunLimits,
-        model: String,
-        command_seq: u64,
-        trace_parent: String,
-    },
-    RevisionRequested {
-        run: u32,
-        feedback: String,
-        apply: bool,
-        command_seq: u64,
-        denied: u32,
-    },
-    PlanProposed {
-        run: u32,
-        proposal: u32,
-        base_revision: u32,
-        plan: PlanDraft,
-        request_seq: u64,
-        usage: Usage,
-        duration_ms: u64,
-    },
-    RevisionFailed {
-        run: u32,
-        request_seq: u64,
-        failure: Failure,
-        usage: Usage,
-        duration_ms: u64,
-    },
-    PlanApplied {
-        run: u32,
-        revision: u32,
-        plan: PlanDraft,
-        numbers: Vec<u32>,
-        command_seq: u64,
-        usage: Usage,
-        duration_ms: u64,
-    },
-    RunPaused {
-        run: u32,
-        reason: String,
-        command_seq: u64,
-    },
-    RunWaiting {
-        run: u32,
-        reason: WaitReason,
-    },
-    RunResumed {
-        run: u32,
-        command_seq: u64,
-    },
-    RunTakenOver {
-        run: u32,
-    },
-    BudgetExhausted {
-        run: u32,
-        budget: Budget,
-    },
-    BudgetRaised {
-        run: u32,
-        turns: u32,
-        command_seq: u64,
-        tokens: u64,
-        cost_nano_usd: u64,
-        active_ms: u64,
-        calls: u32,
-    },
-    BudgetRefused {
-        run: u32,
-        command_seq: u64,
-        failure: Failure,
-    },
-    RunCompleted {
-        run: u32,
-        answer: String,
-    },
-    RunFailed {
-        run: u32,
-        failure: Failure,
-        usage: Option<Usage>,
-        duration_ms: u64,
-    },
-    RunCancelled {
-        run: u32,
-        reason: String,
-        command_seq: u64,
-    },
-    StepStarted {
-        attempt: AttemptRef,
-        tool_effect: Option<Effect>,
-    },
-    AttemptContinued {
-        attempt: AttemptRef,
-    },
-    StepCompleted {
-        attempt: AttemptRef,
-        response: String,
-        summary: String,
-    },
-    StepFailed {
-        attempt: AttemptRef,
-        failure: Failure,
-    },
-    StepSkipped {
-        run: u32,
-        step: u32,
-        reason: String,
-        is_wish: bool,
-        command_seq: u64,
-    },
-    ReplyReceived(ReplyReceived),
-    CallIntended {
-        call: CallRef,
-        not_after: u64,
-        time_limit_ms: u64,
-        in_process: bool,
-    },
-    CallHeld {
-        call: CallRef,
-    },
-    CallFinished(CallFinished),
-    CallInDoubt {
-        call: CallRef,
-        settle_after: u64,
-    },
-    ApprovalRequested {
-        call: CallRef,
-        digest: String,
-    },
-    QuestionAsked {
-        call: CallRef,
-        question: String,
-        choices: Vec<String>,
-    },
-    Decided {
-        command_seq: u64,
-        call: CallRef,
-        settlement: Settlement,
-        settle_after: u64,
-    },
-    CallSettled {
-        call: CallRef,
-        settlement: Settlement,
-    },
-    SubGoalAdded {
-        attempt: AttemptRef,
-        index: u32,
-        text: String,
-    },
-    SubGoalFocused {
-        attempt: AttemptRef,
-        index: u32,
-    },
-    SubGoalCompleted {
-        attempt: AttemptRef,
-        index: u32,
-        summary: String,
-    },
-    SubGoalDropped {
-        attempt: AttemptRef,
-        index: u32,
-    },
-    ScratchpadWritten {
-        attempt: AttemptRef,
-        text: String,
-        replaces: bool,
-    },
-    ForkedFrom {
-        session: String,
-        at_seq: u64,
-        request_id: String,
-        title: String,
-    },
+impl Budget {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Turns,
+        Self::Tokens,
+        Self::Cost,
+        Self::Time,
+        Self::Calls,
+    ];
 }
 
-/// The model replied.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReplyReceived {
-    /// The attempt that it belongs to.
-    pub attempt: AttemptRef,
-    /// From 0 within the attempt.
-    pub tool_turn: u32,
-    /// The text beside the calls; may be empty.
-    pub text: String,
-    /// The calls asked for, in order.
-    pub calls: Vec<RequestedCall>,
-    /// What the reply cost.
-    pub usage: Usage,
-    /// The model that answered.
-    pub model: String,
-    /// From question to answer.
-    pub duration_ms: u64,
+/// Makes [`EventKind`] of its payloads, and folds each by its own [`Apply`].
+macro_rules! kinds {
+    ($($kind:ident)*) => {
+        /// What happened.
+        #[derive(Debug, Clone, PartialEq)]
+        #[allow(missing_docs)] // Each payload says what it is.
+        pub enum EventKind {
+            $($kind($kind),)*
+        }
+
+        $(impl From<$kind> for EventKind {
+            fn from(payload: $kind) -> Self {
+                Self::$kind(payload)
+            }
+        })*
+
+        impl EventKind {
+            pub(crate) fn apply(
+                &self,
+                session: &mut Session,
+                envelope: Envelope,
+            ) -> Applied {
+                match self {
+                    $(Self::$kind(payload) => payload.apply(session, envelope),)*
+                }
+            }
+        }
+    };
 }
 
-/// A call's result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallFinished {
-    /// Which call.
-    pub call: CallRef,
-    /// What the model is told.
-    pub output: String,
-    /// The output tells of a failure.
-    pub is_error: bool,
-    /// Stable name of the failure; empty without one.
-    pub reason: String,
-    /// From sending to result.
-    pub duration_ms: u64,
-}
-
-impl CallFinished {
-    /// The reason that says for certain that nothing was done, so that the call may be sent again.
-    pub const NOT_SENT: &str = "NotSent";
-    /// The reason of a call that a person, or the tools' settings, did not allow.
-    pub const DENIED: &str = "Denied";
+kinds! {
+    SessionCreated
+    CommandReceived
+    CommandRefused
+    MemorySet
+    MemoryRemoved
+    MemoryCleared
+    ForkedFrom
+    RunStarted
+    RunPaused
+    RunWaiting
+    RunResumed
+    RunTakenOver
+    BudgetExhausted
+    BudgetRaised
+    BudgetRefused
+    RunCompleted
+    RunFailed
+    RunCancelled
+    RevisionRequested
+    PlanProposed
+    RevisionFailed
+    PlanApplied
+    StepStarted
+    AttemptContinued
+    StepCompleted
+    StepFailed
+    StepSkipped
+    SubGoalAdded
+    SubGoalFocused
+    SubGoalCompleted
+    SubGoalDropped
+    ScratchpadWritten
+    ReplyReceived
+    CallIntended
+    CallHeld
+    CallFinished
+    CallInDoubt
+    ApprovalRequested
+    QuestionAsked
+    Decided
+    CallSettled
 }

@@ -3,7 +3,7 @@
 use crate::dependencies::{Named, keys_of};
 use crate::event::CallRef;
 use crate::plan::PlanStep;
-use crate::state::Session;
+use crate::session::Session;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -138,7 +138,17 @@ impl Fields {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// SHA-256 over parts with their lengths, so that no two lists of parts look alike.
+pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
+    let mut fields = Fields(Sha256::new());
+    for part in parts {
+        fields.bytes(part);
+    }
+    fields.finish()
+}
+
+/// Bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {

@@ -1,13 +1,12 @@
 //! The vocabulary and the pure core.
 //!
-//! A session is its journal. [`Session::decide`](state::Session::decide) says what follows from
-//! something that happened, as events; [`Session::apply`](state::Session::apply) folds events into
-//! a state; [`Session::outstanding`](state::Session::outstanding) says what the state leaves to be
+//! A session is its journal. [`Session::decide`](session::Session::decide) says what follows from
+//! something that happened, as events; [`Session::apply`](session::Session::apply) folds events into
+//! a state; [`Session::outstanding`](session::Session::outstanding) says what the state leaves to be
 //! done. There is no clock here, no I/O, no randomness and no tokio.
 //!
-//! Start with [`state`], then [`transitions`] (what may follow what), [`decide`] and [`apply`].
+//! Start with [`session`], then [`transitions`] (what may follow what), [`decide`] and [`command`].
 
-pub mod apply;
 pub mod canonical;
 pub mod checkpoint;
 pub mod command;
@@ -24,8 +23,9 @@ pub mod needs;
 pub mod outstanding;
 pub mod pending;
 pub mod plan;
+pub mod principal;
 pub mod revise;
-pub mod state;
+pub mod session;
 pub mod text;
 pub mod transitions;
 pub mod views;

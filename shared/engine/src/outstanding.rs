@@ -1,9 +1,9 @@
 //! `outstanding(state) → effects`: what the committed state leaves to be done.
 
 use crate::event::AttemptRef;
-use crate::state::{Attempt, CallStatus, Run, RunStatus, Session, Step};
+use crate::session::{Attempt, Call, CallStatus, Run, RunStatus, Session, Step};
 
-/// Something to be done. The same state always asks for the same; whoever does it already goes on.
+/// Something to be done. The same state always asks for the same work; work under way continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Work {
     /// Answer the oldest command.
@@ -12,13 +12,9 @@ pub enum Work {
     Plan {
         /// The run.
         run: u32,
-    },
-    /// Ask the planner for another plan.
-    Revise {
-        /// The run.
-        run: u32,
-        /// The command that wished it; 0 for the run itself.
-        request_seq: u64,
+        /// The request for another plan that the planner answers: 0 for that of the run itself. `None`
+        /// for the first plan of the run.
+        request: Option<u64>,
     },
     /// Have an executor run the attempt.
     RunStep(AttemptRef),
@@ -30,14 +26,14 @@ pub enum Work {
 }
 
 impl Session {
-    /// An owner would find something to do: what is outstanding, or steps that nobody has begun yet.
+    /// An owner would find something to do: what is outstanding, or steps that have not begun.
     pub fn needs_owner(&self) -> bool {
-        let goes_on = |run: &Run| match run.status {
+        let continues = |run: &Run| match run.status {
             RunStatus::Paused => false,
             RunStatus::Waiting(_) => run.has_more_to_begin(),
             _ => true,
         };
-        self.active_run().is_some_and(goes_on) || !self.outstanding().is_empty()
+        self.active_run().is_some_and(continues) || !self.outstanding().is_empty()
     }
 
     /// What is to be done, in time proportional to what is running.
@@ -45,7 +41,7 @@ impl Session {
         self.outstanding_beside(|_| false)
     }
 
-    /// What is to be done by somebody who has begun some attempts. If their models may be being asked
+    /// What is to be done by an owner that has begun some attempts. If their models may be being asked
     /// right now, they keep what is reserved for that, and are to end it also when a budget is used
     /// up: the answer is paid for.
     pub fn outstanding_beside(&self, has_begun: impl Fn(AttemptRef) -> bool) -> Vec<Work> {
@@ -53,14 +49,17 @@ impl Session {
         if !self.commands.is_empty() {
             work.push(Work::HandleCommand);
         }
-        work.extend(self.runs.last().and_then(Run::asks_planner));
+        work.extend(self.runs.last().and_then(Run::planner_work));
         let Some(run) = self.active_run() else {
             return work;
         };
-        if run.status == RunStatus::Planning && run.ending.is_none() {
-            work.push(Work::Plan { run: run.number });
+        if run.status == RunStatus::Planning && run.refused_budget.is_none() {
+            work.push(Work::Plan {
+                run: run.number,
+                request: None,
+            });
         }
-        let mut wake = run.deadline();
+        let mut wake = run.spent.deadline();
         for (name, _, attempt) in run.running_attempts() {
             let times = attempt
                 .last_calls(name)
@@ -80,66 +79,85 @@ impl Session {
 }
 
 impl Run {
-    /// The attempts that somebody is to carry out, of which some have begun. Those that wait for a
-    /// person do not go on; of those that are held by a pause, or by a budget that forbids calls, only
-    /// what has side effects and was begun is to end.
+    /// The attempts that are to be carried out, of which some have begun. Those that wait for a person
+    /// do not continue; of those that are held by a pause, or by a budget that forbids calls, only what
+    /// has side effects and was begun is to end. Questions to models that are under way come before new
+    /// ones, as far as the budgets reach.
     pub(crate) fn attempts_to_run(
         &self,
         has_begun: impl Fn(AttemptRef) -> bool,
     ) -> impl Iterator<Item = AttemptRef> {
-        let begins_nothing = self.begins_nothing();
-        let asks = move |name: AttemptRef, step: &Step, attempt: &Attempt| {
-            let is_free = || attempt.last_calls(name).all(|(_, call)| call.is_finished());
-            !begins_nothing && step.plan.tool.is_none() && has_begun(name) && is_free()
-        };
-        let attempts = self.running_attempts();
-        let asking = attempts.filter(|(name, step, attempt)| asks(*name, step, attempt));
-        let mut questions = asking.count() as u32;
-        self.running_attempts()
+        let lanes = self
+            .running_attempts()
             .filter_map(move |(name, step, attempt)| {
-                if attempt.waits_for_person() {
+                let lane = self.lane_of(step, attempt, has_begun(name))?;
+                Some((name, lane))
+            });
+        let lanes: Vec<_> = lanes.collect();
+        let under_way = lanes.iter().filter(|(_, lane)| *lane == Lane::Asks);
+        let mut questions = under_way.count() as u32;
+        lanes.into_iter().filter_map(move |(name, lane)| {
+            if lane == Lane::NeedsTurn {
+                if !self.may_ask_model(questions) {
                     return None;
                 }
-                if begins_nothing {
-                    return attempt.has_intended_call().then_some(name);
-                }
-                let needs_turn = step.plan.tool.is_none() && attempt.needs_turn();
-                if needs_turn && !asks(name, step, attempt) {
-                    if !self.may_ask_model(questions) {
-                        return None;
-                    }
-                    questions += 1;
-                }
-                Some(name)
-            })
-    }
-
-    /// Neither steps nor calls with side effects may begin.
-    pub(crate) fn begins_nothing(&self) -> bool {
-        self.status == RunStatus::Paused
-            || self.status.is_terminal()
-            || self.no_calls().is_some()
-            || self.ending.is_some()
-    }
-
-    /// The wish for another plan that the planner is asked about: one after the other, because an
-    /// answer that takes effect makes the next one void. While the first plan is made there is
-    /// nothing to be changed yet. A run that is paused, or has used up a budget, asks nothing by
-    /// itself, but somebody may want another plan before it goes on.
-    fn asks_planner(&self) -> Option<Work> {
-        let is_planning = self.plan.is_none() && self.review.is_none();
-        let is_planning = is_planning && !self.status.is_terminal();
-        let is_held = self.status == RunStatus::Paused
-            || self.no_questions().is_some()
-            || self.ending.is_some();
-        let mut wishes = self.revising.keys().copied();
-        let request_seq = wishes.find(|&request_seq| request_seq > 0 || !is_held)?;
-        if is_planning && self.status != RunStatus::Paused {
-            return None;
-        }
-        Some(Work::Revise {
-            run: self.number,
-            request_seq,
+                questions += 1;
+            }
+            Some(name)
         })
     }
+
+    /// What an attempt is to do; none if it is to do nothing now.
+    fn lane_of(&self, step: &Step, attempt: &Attempt, has_begun: bool) -> Option<Lane> {
+        if attempt.waits_for_person() {
+            return None;
+        }
+        if self.is_held() {
+            return attempt.has_intended_call().then_some(Lane::HasWork);
+        }
+        if step.plan.tool.is_some() || !attempt.needs_turn() {
+            return Some(Lane::HasWork);
+        }
+        let last = attempt.turns.last();
+        let mut calls = last.into_iter().flat_map(|turn| &turn.calls);
+        Some(match has_begun && calls.all(Call::is_finished) {
+            true => Lane::Asks,
+            false => Lane::NeedsTurn,
+        })
+    }
+
+    /// The planner is asked for the first plan, or is to be.
+    pub(crate) fn is_planning(&self) -> bool {
+        self.plan.is_none() && self.revisions.review.is_none() && !self.status.is_terminal()
+    }
+
+    /// The request for another plan that the planner is asked about: one after the other, because an
+    /// answer that takes effect makes the next one void. While the first plan is made there is
+    /// nothing to be changed yet. A run that is paused, or has used up a budget, requests nothing by
+    /// itself, but a person may want another plan before it continues.
+    fn planner_work(&self) -> Option<Work> {
+        let is_held = self.status == RunStatus::Paused
+            || self.no_questions().is_some()
+            || self.refused_budget.is_some();
+        let mut requests = self.revisions.requests.keys().copied();
+        let request = requests.find(|&request| request > 0 || !is_held)?;
+        if self.is_planning() && self.status != RunStatus::Paused {
+            return None;
+        }
+        Some(Work::Plan {
+            run: self.number,
+            request: Some(request),
+        })
+    }
+}
+
+/// What an attempt is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    /// Its model may be being asked right now.
+    Asks,
+    /// Its model is to be asked.
+    NeedsTurn,
+    /// A call is to be carried out, or to end.
+    HasWork,
 }

@@ -3,7 +3,7 @@
 use crate::event::{AttemptRef, Budget, CallRef, WaitReason};
 use crate::message::ToolCall;
 use crate::plan::PlanDraft;
-use crate::state::{Ask, Call, CallStatus, Run, RunStatus, Session};
+use crate::session::{Ask, Call, CallStatus, Run, RunStatus, Session};
 use std::fmt;
 
 /// The name of a question. What is asked again is another question: an answer to the first, sent
@@ -118,6 +118,24 @@ impl Pending {
 }
 
 impl PendingId {
+    /// The call that it is about, if it is about one.
+    pub fn call(&self) -> Option<CallRef> {
+        match self.subject {
+            Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => Some(call),
+            Subject::Budget { .. } | Subject::Plan { .. } => None,
+        }
+    }
+
+    /// Number of the run that it is about.
+    pub fn run(&self) -> u32 {
+        match self.subject {
+            Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => {
+                call.attempt.run
+            }
+            Subject::Budget { run } | Subject::Plan { run, .. } => run,
+        }
+    }
+
     /// Reads a name back.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once('-')?;
@@ -193,9 +211,13 @@ pub fn pending(session: &Session) -> Vec<Pending> {
         let calls = attempt.last_calls(attempt_name);
         open.extend(calls.filter_map(|(name, call)| question_of(name, call)));
     }
-    open.extend(run.review.and_then(|proposal| review_of(run, proposal)));
+    open.extend(
+        run.revisions
+            .review
+            .and_then(|proposal| review_of(run, proposal)),
+    );
     let is_asked = run.status == RunStatus::Waiting(WaitReason::Budget);
-    let budget = run.asked_budget.filter(|_| is_asked);
+    let budget = run.spent.asked.filter(|_| is_asked);
     open.extend(budget.map(|budget| {
         let (used, allowed) = run.figures(budget, session.updated_at);
         let asked = Asked::Budget {
@@ -222,14 +244,14 @@ fn new(asked: Asked, time: u32) -> Pending {
 }
 
 fn review_of(run: &Run, proposal: u32) -> Option<Pending> {
-    let plan = run.proposals.get(&proposal)?.plan.clone();
+    let plan = run.revisions.proposals.get(&proposal)?.plan.clone();
     let asked = Asked::Plan {
         run: run.number,
         proposal,
         plan,
     };
     Some(Pending {
-        is_answered: run.is_denied(proposal),
+        is_answered: run.revisions.is_denied(proposal),
         ..new(asked, plan_question(run, proposal).time)
     })
 }
@@ -278,31 +300,27 @@ fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
 pub(crate) fn budget_question(run: &Run) -> PendingId {
     PendingId {
         subject: Subject::Budget { run: run.number },
-        time: run.budget_questions,
+        time: run.spent.times_asked,
     }
 }
 
 /// The question whether that plan is to be put into force. A plan that was denied is asked about
 /// anew if there is no other one.
 pub(crate) fn plan_question(run: &Run, proposal: u32) -> PendingId {
-    let denials = run.proposals.get(&proposal).map_or(0, |it| it.denials);
+    let denials = run
+        .revisions
+        .proposals
+        .get(&proposal)
+        .map_or(0, |it| it.denials);
     PendingId {
         subject: Subject::Plan {
             run: run.number,
             proposal,
         },
-        time: match run.is_denied(proposal) {
+        time: match run.revisions.is_denied(proposal) {
             true => denials,
             false => denials + 1,
         },
-    }
-}
-
-impl Run {
-    /// A person said no to this plan, and another one is being made.
-    pub(crate) fn is_denied(&self, proposal: u32) -> bool {
-        let mut wishes = self.revising.values();
-        wishes.any(|wish| wish.denied == proposal)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Plans: what somebody proposes ([`PlanDraft`]) and what can be carried out ([`Plan`]).
+//! Plans: what a person or a planner proposes ([`PlanDraft`]) and what can be carried out ([`Plan`]).
 
 use crate::needs::check_capabilities;
 use crate::text::first_line;
@@ -43,7 +43,7 @@ pub struct StepDraft {
     pub depends_on: Vec<String>,
     /// What the executor must be able to do.
     pub capabilities: Vec<String>,
-    /// How often somebody wanted it done again though nothing had changed.
+    /// How often it was to be done again though nothing had changed.
     pub redo: u32,
 }
 
@@ -71,7 +71,7 @@ pub struct PlanStep {
     pub depends_on: Vec<u32>,
     /// What the executor must be able to do.
     pub capabilities: Vec<String>,
-    /// How often somebody wanted it done again though nothing had changed.
+    /// How often it was to be done again though nothing had changed.
     pub redo: u32,
 }
 

@@ -12,7 +12,7 @@
 use crate::dependencies::{Named, keys_of};
 use crate::key::StepKey;
 use crate::plan::{Order, Plan, PlanDraft, PlanError, PlanStep, StepDraft, ToolInvocation};
-use crate::state::{PlanState, Step, StepStatus};
+use crate::session::{PlanState, Step, StepStatus};
 use std::collections::HashMap;
 
 /// The number of each step of the new plan: that of a step of `old`, or the next that is free.
@@ -22,11 +22,18 @@ pub fn numbers(old: Option<&PlanState>, plan: &Plan) -> Vec<u32> {
     let steps = old.map_or(&[][..], |old| &old.steps);
     // How many steps of a key there will be is known once those before them are taken; steps of the
     // same words are the most that there can be.
-    let mut of_words: HashMap<(Words<'_>, u32), usize> = HashMap::with_capacity(plan.steps.len());
+    let mut of_identity: HashMap<(IdentityText<'_>, u32), usize> =
+        HashMap::with_capacity(plan.steps.len());
     for step in &plan.steps {
-        *of_words.entry((words(step), step.redo)).or_default() += 1;
+        *of_identity
+            .entry((identity_text(step), step.redo))
+            .or_default() += 1;
     }
-    let most = |step: &Step| of_words.get(&(words(&step.plan), step.plan.redo)).copied();
+    let most = |step: &Step| {
+        of_identity
+            .get(&(identity_text(&step.plan), step.plan.redo))
+            .copied()
+    };
     let (_, keys) = take(steps, plan, |step| most(step).unwrap_or_default());
     let mut of_key: HashMap<StepKey, usize> = HashMap::with_capacity(keys.len());
     for key in keys {
@@ -104,7 +111,7 @@ pub(crate) fn may_be_kept(step: &Step) -> bool {
     rank(step).is_some()
 }
 
-/// The plan in force as somebody could have proposed it.
+/// The plan in force as a proposal.
 pub fn draft_of(plan: &PlanState) -> PlanDraft {
     let id = |position: &u32| {
         plan.steps
@@ -137,18 +144,18 @@ pub fn draft_of(plan: &PlanState) -> PlanDraft {
 /// The draft is no plan.
 pub fn inherit_redo(draft: &mut PlanDraft, old: Option<&PlanState>) -> Result<Plan, PlanError> {
     let mut plan = Plan::new(draft)?;
-    let mut known: HashMap<Words<'_>, Redone> = HashMap::new();
+    let mut known: HashMap<IdentityText<'_>, Redone> = HashMap::new();
     for step in old.into_iter().flat_map(|old| &old.steps) {
-        let redone = known.entry(words(&step.plan)).or_default();
+        let redone = known.entry(identity_text(&step.plan)).or_default();
         redone.most = redone.most.max(step.plan.redo);
     }
     let current: Vec<_> = old.into_iter().flat_map(PlanState::current).collect();
     for (_, step) in current.into_iter().rev() {
-        let redone = known.entry(words(&step.plan)).or_default();
+        let redone = known.entry(identity_text(&step.plan)).or_default();
         redone.current.push(step.plan.redo);
     }
     let before = plan.steps.iter().map(|step| {
-        let redone = known.get_mut(&words(step));
+        let redone = known.get_mut(&identity_text(step));
         redone.map_or(0, |redone| redone.current.pop().unwrap_or(redone.most))
     });
     let before: Vec<u32> = before.collect();
@@ -169,8 +176,8 @@ struct Redone {
 }
 
 /// What people recognise a step by.
-pub(crate) type Words<'a> = (&'a str, &'a str, Option<&'a ToolInvocation>);
+pub(crate) type IdentityText<'a> = (&'a str, &'a str, Option<&'a ToolInvocation>);
 
-pub(crate) fn words(step: &PlanStep) -> Words<'_> {
+pub(crate) fn identity_text(step: &PlanStep) -> IdentityText<'_> {
     (&step.title, &step.description, step.tool.as_ref())
 }

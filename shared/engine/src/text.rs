@@ -10,7 +10,7 @@ pub fn brief(text: &str, limit: usize) -> String {
 
 /// What an output is about, on one line: the first line that says something, cut to `limit`
 /// characters, and how many more lines say something.
-pub fn gist(output: &str, limit: usize) -> String {
+pub fn headline(output: &str, limit: usize) -> String {
     let mut lines = output.lines().filter(|line| !line.trim().is_empty());
     let Some(first) = lines.next() else {
         return "no output".to_owned();
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gist_says_how_much_it_leaves_out() {
+    fn the_headline_says_how_much_it_leaves_out() {
         for (output, expected) in [
             ("", "no output"),
             (" \n\t\n", "no output"),
@@ -95,7 +95,7 @@ mod tests {
             ("123456789\nmore", "12345678… (+1 line)"),
             ("äöüäöüäöü", "äöüäöüäö…"),
         ] {
-            assert_eq!(gist(output, 8), expected);
+            assert_eq!(headline(output, 8), expected);
         }
     }
 

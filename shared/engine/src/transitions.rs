@@ -1,7 +1,7 @@
 //! Which transitions there are. Everything that is not listed here is refused, with its name.
 
 use crate::event::WaitReason;
-use crate::state::{CallStatus, RunStatus, StepStatus};
+use crate::session::{CallStatus, RunStatus, StepStatus};
 use std::fmt;
 
 /// The states of a step, without what belongs to them.
@@ -94,6 +94,9 @@ pub enum IllegalTransition {
         what: String,
     },
 }
+
+/// Whether an event fitted.
+pub type Applied = Result<(), IllegalTransition>;
 
 impl IllegalTransition {
     pub(crate) fn not_allowed(

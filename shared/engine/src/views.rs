@@ -7,10 +7,10 @@
 //! From the events, folded one by one in the order of the journal and in time proportional to
 //! them: [`tree`] (what was done, as a tree) with its renderings [`history`] (for a model whose
 //! window is full) and [`dump`] (for people and programs who debug); [`log`] (every call and every
-//! text) with its rendering [`report`]; [`usage`] (tokens and money).
+//! text) with its rendering [`report`].
 //!
 //! What models, tools and people wrote is untrusted. [`dump`] and [`report`] neutralise it with
-//! [`safe`]; the other views hand it on as it is, and whoever shows it has to do the same.
+//! [`safe`]; the other views pass it on as it is, and their callers must do the same.
 
 pub mod agent_state;
 pub mod dump;
@@ -25,4 +25,3 @@ pub mod title;
 pub mod todo;
 pub mod transcript;
 pub mod tree;
-pub mod usage;

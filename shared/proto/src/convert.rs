@@ -27,6 +27,10 @@ use prost::Message as _;
 use wire::OnWire as _;
 
 /// An event as it was read from a journal.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are events, and a box would cost each of them"
+)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decoded {
     /// One that the engine knows.

@@ -4,6 +4,7 @@
 
 pub mod codec;
 pub mod convert;
+pub mod json;
 
 /// Generated code, one module a package.
 #[allow(

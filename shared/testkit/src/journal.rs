@@ -78,8 +78,9 @@ impl Journal {
                 "at",
                 "duration_ms",
                 "not_after_unix_ms",
-                "command_seq",
-                "request_seq",
+                "answers",
+                "principal",
+                "request",
             ] {
                 fields.remove(field);
             }

@@ -139,31 +139,28 @@ struct Asked {
 
 impl Asked {
     fn take(&mut self, seq: u64, event: &Event) {
-        let answered = match &event.kind {
+        self.open.remove(&event.answers);
+        match &event.kind {
             Some(Kind::CommandReceived(_)) => {
                 self.open.insert(seq);
-                return;
             }
-            // What nobody had answered by then is the other session's alone.
-            Some(Kind::ForkedFrom(_)) => {
-                self.open.clear();
-                return;
+            // Commands without an answer are the other session's alone.
+            Some(Kind::ForkedFrom(_)) => self.open.clear(),
+            // The denial of a plan is answered, and another plan is on its way.
+            Some(Kind::RevisionRequested(requested)) => {
+                self.open.insert(requested.request);
             }
-            Some(Kind::CommandRefused(refused)) => refused.command_seq,
-            Some(Kind::RunStarted(started)) => started.command_seq,
-            Some(Kind::RunCancelled(cancelled)) => cancelled.command_seq,
-            Some(Kind::Decided(decided)) => decided.command_seq,
-            Some(Kind::BudgetRaised(raised)) => raised.command_seq,
-            Some(Kind::BudgetRefused(refused)) => refused.command_seq,
-            Some(Kind::PlanApplied(applied)) => applied.command_seq,
-            Some(Kind::PlanProposed(proposed)) => proposed.request_seq,
-            Some(Kind::RevisionFailed(failed)) => failed.request_seq,
-            Some(Kind::RunPaused(paused)) => paused.command_seq,
-            Some(Kind::RunResumed(resumed)) => resumed.command_seq,
-            Some(Kind::StepSkipped(skipped)) => skipped.command_seq,
-            _ => return,
-        };
-        self.open.remove(&answered);
+            Some(Kind::PlanApplied(applied)) => {
+                self.open.remove(&applied.request);
+            }
+            Some(Kind::PlanProposed(proposed)) => {
+                self.open.remove(&proposed.request);
+            }
+            Some(Kind::RevisionFailed(failed)) => {
+                self.open.remove(&failed.request);
+            }
+            _ => {}
+        }
     }
 
     /// Whether the journal was read to its end, and everything in it was answered.

@@ -3,6 +3,8 @@
 use cairn_boot::Checks;
 use cairn_boot::config::duration;
 use cairn_engine::command::{self, RunLimits};
+use cairn_engine::event::Budget;
+use cairn_engine::session::PerBudget;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -53,7 +55,7 @@ impl Default for RunSettings {
         let limits = RunLimits::default();
         Self {
             max_tool_turns: limits.max_tool_turns,
-            max_turns: limits.max_turns,
+            max_turns: limits.budgets[Budget::Turns] as u32,
             max_parallel_steps: limits.max_parallel_steps,
             max_own_revisions: limits.max_own_revisions,
             on_failure: OnFailure::Stop,
@@ -102,7 +104,6 @@ impl RunSettings {
     pub(super) fn limits(&self) -> RunLimits {
         RunLimits {
             max_tool_turns: self.max_tool_turns,
-            max_turns: self.max_turns,
             max_parallel_steps: self.max_parallel_steps,
             max_own_revisions: self.max_own_revisions,
             on_failure: match self.on_failure {
@@ -111,10 +112,13 @@ impl RunSettings {
                 OnFailure::Revise => command::OnFailure::Revise,
             },
             review_plan: self.review_plan,
-            max_tokens: self.max_tokens.unwrap_or(0),
-            max_cost_nano_usd: self.max_cost.and_then(nano_usd).unwrap_or(0),
-            max_active_ms: self.max_time.map_or(0, millis),
-            max_calls: self.max_calls.unwrap_or(0),
+            budgets: PerBudget::of(|budget| match budget {
+                Budget::Turns => self.max_turns.into(),
+                Budget::Tokens => self.max_tokens.unwrap_or(0),
+                Budget::Cost => self.max_cost.and_then(nano_usd).unwrap_or(0),
+                Budget::Time => self.max_time.map_or(0, millis),
+                Budget::Calls => self.max_calls.unwrap_or(0).into(),
+            }),
         }
     }
 }

@@ -8,6 +8,7 @@ pub use words::{failure_text, step_facts, step_name, used_up, waits_for};
 
 use super::plans::numbered;
 use super::time::clock;
+use cairn_engine::pending::PendingId;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_rpc::text::clip;
@@ -132,8 +133,8 @@ impl Narrator {
             | Kind::CallInDoubt(_)
             | Kind::CallSettled(_)
             | Kind::ApprovalRequested(_)
-            | Kind::QuestionAsked(_)
-            | Kind::Decided(_) => self.call_line(kind),
+            | Kind::QuestionAsked(_) => self.call_line(kind),
+            Kind::Decided(e) => self.decided_line(e),
         }
     }
 
@@ -275,15 +276,24 @@ impl Narrator {
                 let text = format!("asks{}", after_colon(&e.question));
                 (Mark::Asks, e.call.as_ref(), text)
             }
-            Kind::Decided(e) => {
-                let text = format!("answered: {}", settlement_text(e.settlement.as_ref()));
-                (Mark::Plain, e.call.as_ref(), text)
-            }
             _ => (Mark::Plain, None, String::new()),
         };
         let call = call.copied().unwrap_or_default();
         let number = step_of(call.attempt.as_ref());
         line(mark, format!("step {number}: {} {text}", self.call(&call)))
+    }
+
+    fn decided_line(&self, e: &wire::Decided) -> EventLine {
+        let decision = settlement_text(e.settlement.as_ref());
+        let call = PendingId::parse(&e.pending_id).and_then(|id| id.call());
+        let subject = match call.map(wire::CallRef::from) {
+            Some(call) => {
+                let number = step_of(call.attempt.as_ref());
+                format!("step {number}: {}", self.call(&call))
+            }
+            None => clip(&e.pending_id, PIECE),
+        };
+        line(Mark::Plain, format!("{subject} answered: {decision}"))
     }
 
     fn step(&self, run: u32, step: u32) -> String {

@@ -111,10 +111,10 @@ impl Progress {
         match kind {
             Kind::PlanApplied(e) => self.plan(e),
             Kind::RevisionRequested(e) => {
-                self.revising.insert(e.command_seq);
+                self.revising.insert(e.request);
             }
-            Kind::PlanProposed(e) => self.planned(e.request_seq, e.usage.as_ref()),
-            Kind::RevisionFailed(e) => self.planned(e.request_seq, e.usage.as_ref()),
+            Kind::PlanProposed(e) => self.planned(e.request, e.usage.as_ref()),
+            Kind::RevisionFailed(e) => self.planned(e.request, e.usage.as_ref()),
             Kind::RunWaiting(e) => self.waits = Some(e.reason),
             Kind::RunPaused(e) => {
                 self.waits = None;
@@ -139,8 +139,8 @@ impl Progress {
     }
 
     /// The planner has answered.
-    fn planned(&mut self, request_seq: u64, usage: Option<&wire::Usage>) {
-        self.revising.remove(&request_seq);
+    fn planned(&mut self, request: u64, usage: Option<&wire::Usage>) {
+        self.revising.remove(&request);
         self.spend(usage);
     }
 
@@ -150,7 +150,7 @@ impl Progress {
         self.spend(event.usage.as_ref());
         // What the run wished for itself was another plan than the one before this.
         self.revising.remove(&0);
-        self.revising.remove(&event.command_seq);
+        self.revising.remove(&event.request);
         if self.end.take().is_some() {
             (self.waits, self.paused) = (None, None);
         }

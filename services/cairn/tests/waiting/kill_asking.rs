@@ -127,7 +127,7 @@ impl Left {
     fn on_their_way(&self) -> BTreeSet<String> {
         let answered = |seq: &Value| {
             let mut events = self.journal.0.iter();
-            events.any(|event| event["command_seq"] == *seq)
+            events.any(|event| event["answers"] == *seq)
         };
         let received = self.journal.of_kind("command_received").into_iter();
         let open = received.filter(|event| !answered(&event["seq"]));

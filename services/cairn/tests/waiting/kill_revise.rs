@@ -152,7 +152,7 @@ impl Left {
         // Nobody but its client resumes a run that is paused.
         let was_paused = journal.of_kind("run_paused").len();
         let resumed = journal.of_kind("run_resumed").into_iter();
-        let resumed = resumed.filter(|it| it["command_seq"].as_u64() > Some(0));
+        let resumed = resumed.filter(|it| it["answers"].is_u64());
         if was_paused > resumed.count() {
             let shown = place.with_code(0, &["show", SESSION, "--json"]).out;
             let shown: Value = serde_json::from_str(&shown).expect("a session");

@@ -73,7 +73,6 @@ impl Owner {
             through_number,
             permitted_calls,
             results,
-            lease_until_unix_ms: 15_000,
             ..Acknowledgement::default()
         }));
     }
@@ -174,7 +173,6 @@ pub(crate) fn model_step() -> AttemptStart {
             tool("step", Effect::State),
         ],
         max_tool_turns: 5,
-        lease_until_unix_ms: 15_000,
         ..AttemptStart::default()
     }
 }

@@ -1,113 +1,27 @@
 //! Which event answers a command, and how.
 
-use cairn_engine::event::EventKind;
+use cairn_engine::event::{Event, EventKind};
 use cairn_engine::failure::Failure;
 use cairn_rpc::{ErrorKind, RpcError};
 
-/// The event that answers a command.
+/// The event that answers a command, with its seq.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Answer {
-    /// A run began.
-    RunStarted {
-        run: u32,
-        /// Its event.
-        seq: u64,
-    },
-    /// A run ended by this wish.
-    RunCancelled { run: u32 },
-    /// Another plan was proposed.
-    PlanProposed {
-        run: u32,
-        proposal: u32,
-        /// Its event.
-        seq: u64,
-    },
-    /// Another plan is in force.
-    PlanApplied {
-        run: u32,
-        revision: u32,
-        /// Its event.
-        seq: u64,
-    },
-    /// A run stands still.
-    RunPaused { run: u32 },
-    /// A run goes on.
-    RunResumed { run: u32 },
-    /// A step will not be done.
-    StepSkipped { run: u32, step: u32 },
-    /// A decision was taken.
-    Decided {
-        /// It takes effect from then on; 0 for at once.
-        settle_after: u64,
-    },
+pub(crate) struct Answer {
+    pub(crate) seq: u64,
+    pub(crate) event: EventKind,
 }
 
-/// Whether the event answers the command, and how.
+/// Whether the event answers the command numbered `command_seq`, and how.
 pub(super) fn answer_of(
-    event: EventKind,
+    event: Event,
     seq: u64,
-    asked: u64,
+    command_seq: u64,
 ) -> Option<Result<Answer, RpcError>> {
-    match event {
-        EventKind::RunStarted {
-            run, command_seq, ..
-        } if command_seq == asked => Some(Ok(Answer::RunStarted { run, seq })),
-        EventKind::RunCancelled {
-            run, command_seq, ..
-        } if command_seq == asked => Some(Ok(Answer::RunCancelled { run })),
-        EventKind::Decided {
-            command_seq,
-            settle_after,
-            ..
-        } if command_seq == asked => Some(Ok(Answer::Decided { settle_after })),
-        EventKind::BudgetRaised { command_seq, .. }
-        | EventKind::BudgetRefused { command_seq, .. }
-            if command_seq == asked =>
-        {
-            Some(Ok(Answer::Decided { settle_after: 0 }))
-        }
-        EventKind::CommandRefused {
-            command_seq,
-            reason,
-            message,
-        } if command_seq == asked => Some(Err(refusal(&reason, &message))),
-        other => answer_about_plan(other, seq, asked),
-    }
-}
-
-fn answer_about_plan(event: EventKind, seq: u64, asked: u64) -> Option<Result<Answer, RpcError>> {
-    match event {
-        EventKind::PlanProposed {
-            run,
-            proposal,
-            request_seq,
-            ..
-        } if request_seq == asked => Some(Ok(Answer::PlanProposed { run, proposal, seq })),
-        EventKind::PlanApplied {
-            run,
-            revision,
-            command_seq,
-            ..
-        } if command_seq == asked => Some(Ok(Answer::PlanApplied { run, revision, seq })),
-        EventKind::RevisionFailed {
-            request_seq,
-            failure,
-            ..
-        } if request_seq == asked => Some(Err(no_revision(&failure))),
-        EventKind::RunPaused {
-            run, command_seq, ..
-        } if command_seq == asked => Some(Ok(Answer::RunPaused { run })),
-        EventKind::RunResumed { run, command_seq } if command_seq == asked => {
-            Some(Ok(Answer::RunResumed { run }))
-        }
-        EventKind::StepSkipped {
-            run,
-            step,
-            command_seq,
-            ..
-        } if command_seq == asked => Some(Ok(Answer::StepSkipped { run, step })),
-        _ => None,
-    }
+    (event.answers == command_seq).then(|| match event.kind {
+        EventKind::CommandRefused(refused) => Err(refusal(&refused.reason, &refused.message)),
+        EventKind::RevisionFailed(failed) => Err(no_revision(&failed.failure)),
+        event => Ok(Answer { seq, event }),
+    })
 }
 
 /// The planner's failure, or what became of the plan that it was asked about.
@@ -142,6 +56,9 @@ fn refusal(reason: &str, message: &str) -> RpcError {
     ];
     if reason == "NO_SUCH_RUN" {
         return RpcError::new(ErrorKind::NotFound, message).reason("NO_SUCH_RUN");
+    }
+    if reason == "INTERNAL" {
+        return RpcError::internal(message);
     }
     let reason = known
         .into_iter()

@@ -1,6 +1,7 @@
 //! New sessions, made in tasks that no client can interrupt.
 
-use super::{digest, encoded_command};
+use super::answer::{Answer, answer_of};
+use super::encoded_command;
 use crate::admission::Admission;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id};
@@ -10,9 +11,11 @@ use crate::store::{Loaded, for_session, within};
 use cairn_engine::command::Command;
 use cairn_engine::decide::{Facts, Input};
 use cairn_engine::event::Event;
-use cairn_engine::state::Session;
+use cairn_engine::key::digest;
+use cairn_engine::session::Session;
 use cairn_proto::memory as pb;
 use cairn_rpc::{Link, Namespace, RpcError};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -20,6 +23,9 @@ use tokio::time::Instant;
 /// First and longest pause before the store is asked again.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The command that a session is made with is its second event.
+const COMMAND_SEQ: u64 = 2;
 
 /// What a new session is made with.
 #[derive(Debug)]
@@ -37,13 +43,14 @@ pub(crate) struct NewSession {
 ///
 /// Between the store's commit and the owner's begin the session is leased and has no owner, so a task
 /// of its own does both: a client that hangs up does not leave the session idle until the lease ends.
-/// The task also keeps the place that admission gave to the session.
+/// The task also keeps the place that admission gave to the session. The answer to the command, if there
+/// is one, follows from the request alone, so a retry gets the same.
 pub(crate) async fn create(
     deps: &Arc<Deps>,
     namespace: &Namespace,
     new: NewSession,
     admission: Admission,
-) -> Result<SessionKey, RpcError> {
+) -> Result<(SessionKey, Option<Result<Answer, RpcError>>), RpcError> {
     let id = match new.id.as_str() {
         "" => derived_session_id(namespace, &new.request_id),
         id => id.to_owned(),
@@ -54,12 +61,15 @@ pub(crate) async fn create(
     let (request_id, time_to_live_ms) = (new.request_id.clone(), new.time_to_live_ms);
     let (session, events) = first_events(deps, new)?;
     let encoded = deps.store.encode(&key, &events).await?;
+    let command_seq = if has_command { COMMAND_SEQ } else { 0 };
+    let mut numbered = (1..).zip(events).skip(2);
+    let answer = numbered.find_map(|(seq, event)| answer_of(event, seq, COMMAND_SEQ));
     let request = pb::CreateSessionRequest {
         session: id,
         request_id,
-        request_digest: digest.into(),
+        request_digest: digest.to_vec().into(),
         events: encoded,
-        last_command_seq: if has_command { 2 } else { 0 },
+        last_command_seq: command_seq,
         header: Some(header(&session)),
         owner: if has_command {
             deps.config.owner.clone()
@@ -77,7 +87,7 @@ pub(crate) async fn create(
         made
     });
     task.await.map_err(RpcError::internal)??;
-    Ok(key)
+    Ok((key, answer))
 }
 
 async fn make(
@@ -86,7 +96,7 @@ async fn make(
     request: pb::CreateSessionRequest,
     session: Session,
 ) -> Result<(), RpcError> {
-    let answer = insist(&deps, &key, request).await?;
+    let answer = create_until_lease_ends(&deps, &key, request).await?;
     // A retry has it as well: the answer to one is a duplicate with the lease.
     let has_lease = answer.epoch > 0;
     if has_lease {
@@ -111,7 +121,7 @@ async fn make(
 ///
 /// # Errors
 /// The store refuses the request, wrote nothing, or has not answered for the length of a lease.
-async fn insist(
+async fn create_until_lease_ends(
     deps: &Deps,
     key: &SessionKey,
     request: pb::CreateSessionRequest,
@@ -155,12 +165,14 @@ fn first_events(deps: &Deps, new: NewSession) -> Result<(Session, Vec<Event>), R
         // The lease will begin no earlier than now.
         not_after: now + u64::from(deps.config.lease_ms()) * 4 / 5,
         tools: &catalogue.facts,
+        offered: &BTreeMap::new(),
         limits: deps.config.limits,
         starts: !deps.owners.is_draining() && deps.config.carries_out(),
     };
     let input = Input::Create {
         title: new.title,
         time_to_live_ms: new.time_to_live_ms,
+        principal: None,
         command: new.command.map(|command| (new.request_id, command)),
     };
     let events = session.decide(input, &facts);
@@ -168,7 +180,7 @@ fn first_events(deps: &Deps, new: NewSession) -> Result<(Session, Vec<Event>), R
 }
 
 /// Distinguishes a retried creation from another one.
-fn digest_of(new: &NewSession) -> Vec<u8> {
+fn digest_of(new: &NewSession) -> [u8; 32] {
     let command: Vec<u8> = new.command.iter().flat_map(encoded_command).collect();
     let ttl = new.time_to_live_ms.to_be_bytes();
     let mut parts = vec![new.title.as_bytes(), &command];

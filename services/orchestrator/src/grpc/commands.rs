@@ -1,164 +1,156 @@
-//! Requests that change a session.
+//! Requests that become a command of a session: one function for all, and one row for each.
 
 use super::{Answer, key_of};
-use crate::commands::{Answer as Outcome, start_in, start_in_new_session, submit};
+use crate::commands::{Answer as Answered, submit};
 use crate::deps::Deps;
-use crate::key::derived_trace;
+use crate::key::SessionKey;
 use crate::reading::ms;
-use cairn_engine::command::{Command, Settlement, StartRun};
-use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
-use cairn_engine::plan::{Plan, PlanDraft};
+use cairn_engine::command::{
+    CancelRun, Command, Decide, PauseRun, ResumeRun, Settlement, SkipStep,
+};
+use cairn_engine::event::EventKind;
 use cairn_proto::convert::ConvertError;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{
-    RpcError, TraceParent, check_request_id, check_required_text, check_text, identity,
-};
+use cairn_rpc::{RpcError, check_request_id, check_required_text, check_text};
 use std::sync::Arc;
 use tonic::{Request, Response};
 
 /// Most bytes of a reason or of a result that a person gives.
-pub(super) const MAX_REASON: usize = 1024;
+const MAX_REASON: usize = 1024;
 const MAX_OUTPUT: usize = 48 * 1024;
-const MAX_MODEL_NAME: usize = 128;
 
-pub(super) async fn start_run(
+/// A request that becomes a command.
+pub(super) trait CommandRequest: Sized {
+    /// The id of its session.
+    fn session(&self) -> &str;
+
+    /// Names the request for retries.
+    fn request_id(&self) -> &str;
+
+    /// # Errors
+    /// A field is wrong.
+    fn into_command(self) -> Result<Command, RpcError>;
+}
+
+/// A command whose response follows from the event that answers it.
+pub(super) trait AnsweredRequest: CommandRequest {
+    /// What the client gets.
+    type Response;
+
+    /// `None` if the event answers another kind of command.
+    fn response(answer: EventKind) -> Option<Self::Response>;
+}
+
+/// Stores the command of a request, and waits for the event that answers it.
+pub(super) async fn submitted<R: CommandRequest>(
     deps: &Arc<Deps>,
-    request: Request<pb::StartRunRequest>,
-) -> Answer<pb::StartRunResponse> {
-    let namespace = identity(&request)?.namespace().clone();
-    let named = !request.get_ref().session.is_empty();
-    let key = named
-        .then(|| key_of(&request, &request.get_ref().session))
-        .transpose()?;
-    let callers_trace = TraceParent::of(&request);
+    request: Request<R>,
+) -> Result<(SessionKey, Answered), RpcError> {
+    let key = key_of(&request, request.get_ref().session())?;
     let asked = request.into_inner();
-    check_request_id("request_id", &asked.request_id)?;
-    let run = asked.run.ok_or_else(|| RpcError::missing("run"))?;
-    let mut run = StartRun::try_from(run).map_err(|error| invalid("run", &error))?;
-    check_run(&run)?;
-    check_time_to_live("time_to_live_ms", asked.time_to_live_ms)?;
-    if named && asked.time_to_live_ms > 0 {
-        let problem = "is set, and session names one that is there";
-        let error = RpcError::invalid("time_to_live_ms", problem);
-        return Err(error.allowed("0, or a new session").into());
-    }
-    let own_trace = || derived_trace(&namespace, &asked.session, &asked.request_id);
-    let trace = named_trace(&run)?.or(callers_trace);
-    run.trace_parent = trace.unwrap_or_else(own_trace).to_string();
-    let command = Command::StartRun(run);
-    let (key, outcome) = match key {
-        Some(key) => {
-            let outcome = start_in(deps, &key, &asked.request_id, command).await?;
-            (key, outcome)
+    check_request_id("request_id", asked.request_id())?;
+    let request_id = asked.request_id().to_owned();
+    let answer = submit(deps, &key, &request_id, asked.into_command()?).await?;
+    Ok((key, answer))
+}
+
+/// Carries a request out whose answer is one event.
+pub(super) async fn answered<R: AnsweredRequest>(
+    deps: &Arc<Deps>,
+    request: Request<R>,
+) -> Answer<R::Response> {
+    let (_, answer) = submitted(deps, request).await?;
+    let response = R::response(answer.event).ok_or_else(contradiction)?;
+    Ok(Response::new(response))
+}
+
+/// Takes the fields that all requests have, the command, and the response.
+macro_rules! requests {
+    ($($request:ident($asked:ident) -> $response:ident {
+        command: $command:expr,
+        response: $event:pat => $answer:expr $(,)?
+    })*) => {$(
+        super::commands::command_request!($request($asked) $command);
+
+        impl AnsweredRequest for pb::$request {
+            type Response = pb::$response;
+
+            fn response(answer: EventKind) -> Option<Self::Response> {
+                match answer {
+                    $event => Some($answer),
+                    _ => None,
+                }
+            }
         }
-        None => {
-            let (id, ttl) = (asked.request_id, asked.time_to_live_ms);
-            start_in_new_session(deps, &namespace, id, ttl, command).await?
+    )*};
+}
+
+/// The same without a response.
+macro_rules! command_request {
+    ($request:ident($asked:ident) $command:expr) => {
+        impl $crate::grpc::commands::CommandRequest for cairn_proto::orchestrator::$request {
+            fn session(&self) -> &str {
+                &self.session
+            }
+
+            fn request_id(&self) -> &str {
+                &self.request_id
+            }
+
+            fn into_command(self) -> Result<cairn_engine::command::Command, cairn_rpc::RpcError> {
+                let $asked = self;
+                Ok($command.into())
+            }
         }
     };
-    let Outcome::RunStarted { run, seq } = outcome else {
-        return Err(contradiction(&outcome).into());
-    };
-    Ok(Response::new(pb::StartRunResponse {
-        session: key.id.to_string(),
-        run,
-        seq,
-    }))
 }
+pub(super) use command_request;
 
-/// Whether a session may be made to stay so long.
-pub(super) fn check_time_to_live(field: &str, ms: u64) -> Result<(), RpcError> {
-    // A second to ten years.
-    if ms == 0 || (1000..=315_360_000_000).contains(&ms) {
-        return Ok(());
+requests! {
+    CancelRunRequest(asked) -> CancelRunResponse {
+        command: CancelRun { run: asked.run, reason: reason(asked.reason)? },
+        response: EventKind::RunCancelled(event) => pb::CancelRunResponse { run: event.run },
     }
-    let error = RpcError::invalid(field, format!("is {ms}"));
-    Err(error.allowed("0, or 1000 to 315360000000"))
-}
-
-/// The trace that the request itself names.
-fn named_trace(run: &StartRun) -> Result<Option<TraceParent>, RpcError> {
-    let named = Some(&run.trace_parent).filter(|named| !named.is_empty());
-    let named = named.map(|named| named.parse::<TraceParent>()).transpose();
-    named.map_err(|error| RpcError::invalid("run.trace_parent", error.to_string()))
-}
-
-fn check_run(run: &StartRun) -> Result<(), RpcError> {
-    match &run.plan {
-        Some(plan) => {
-            check_text("run.goal", &run.goal, MAX_GOAL)?;
-            let checked = Plan::accept(plan);
-            checked.map_err(|e| RpcError::invalid("run.plan", e.to_string()).reason("BAD_PLAN"))?;
-            check_steps("run.plan", plan)?;
-        }
-        None => check_required_text("run.goal", &run.goal, MAX_GOAL)?,
+    PauseRunRequest(asked) -> PauseRunResponse {
+        command: PauseRun { run: asked.run, reason: reason(asked.reason)? },
+        response: EventKind::RunPaused(event) => pb::PauseRunResponse { run: event.run },
     }
-    check_text("run.model", &run.model, MAX_MODEL_NAME)?;
-    let limits = run.limits;
-    at_most("run.limits.max_tool_turns", limits.max_tool_turns, 1_000)?;
-    at_most("run.limits.max_turns", limits.max_turns, 100_000)?;
-    at_most(
-        "run.limits.max_parallel_steps",
-        limits.max_parallel_steps,
-        MAX_PARALLEL_STEPS.into(),
-    )?;
-    at_most(
-        "run.limits.max_own_revisions",
-        limits.max_own_revisions,
-        100,
-    )?;
-    at_most("run.limits.max_calls", limits.max_calls, 1_000_000)?;
-    let budgets = [
-        ("max_tokens", limits.max_tokens, 1_000_000_000_000),
-        // A million dollars.
-        (
-            "max_cost_nano_usd",
-            limits.max_cost_nano_usd,
-            1_000_000_000_000_000,
-        ),
-        // A year.
-        ("max_active_ms", limits.max_active_ms, 31_536_000_000),
-    ];
-    for (name, value, limit) in budgets {
-        at_most(&format!("run.limits.{name}"), value, limit)?;
+    ResumeRunRequest(asked) -> ResumeRunResponse {
+        command: ResumeRun { run: asked.run },
+        response: EventKind::RunResumed(event) => pb::ResumeRunResponse { run: event.run },
     }
-    Ok(())
+    SkipStepRequest(asked) -> SkipStepResponse {
+        command: skip_step(asked)?,
+        response: EventKind::StepSkipped(event) => pb::SkipStepResponse {
+            run: event.run,
+            step: event.step,
+        },
+    }
+    DecideRequest(asked) -> DecideResponse {
+        command: decide(asked)?,
+        response: EventKind::Decided(event) => pb::DecideResponse {
+            settle_after_unix_ms: ms(event.settle_after),
+        },
+    }
 }
 
-/// `at` is the path of the plan in its request.
-pub(super) fn check_steps(at: &str, plan: &PlanDraft) -> Result<(), RpcError> {
-    for (i, step) in plan.steps.iter().enumerate() {
-        let field = |name: &str| format!("{at}.steps[{i}].{name}");
-        check_text(&field("id"), &step.id, 128)?;
-        check_text(&field("title"), &step.title, 1024)?;
-        check_text(&field("description"), &step.description, MAX_GOAL)?;
-        for (j, capability) in step.capabilities.iter().enumerate() {
-            check_text(&field(&format!("capabilities[{j}]")), capability, 128)?;
-        }
-        if let Some(tool) = &step.tool {
-            check_required_text(&field("tool.name"), &tool.name, 64)?;
-            check_text(&field("tool.arguments_json"), &tool.arguments, 256 * 1024)?;
-        }
-    }
-    Ok(())
+fn reason(reason: String) -> Result<String, RpcError> {
+    check_text("reason", &reason, MAX_REASON)?;
+    Ok(reason)
 }
 
-fn at_most(field: &str, value: impl Into<u64>, limit: u64) -> Result<(), RpcError> {
-    let value = value.into();
-    if value <= limit {
-        return Ok(());
+fn skip_step(asked: pb::SkipStepRequest) -> Result<SkipStep, RpcError> {
+    if asked.step == 0 {
+        return Err(RpcError::invalid("step", "is 0").allowed("a step's number, from 1"));
     }
-    let allowed = format!("0 (the default) to {limit}");
-    Err(RpcError::invalid(field, format!("is {value}")).allowed(allowed))
+    Ok(SkipStep {
+        run: asked.run,
+        step: asked.step,
+        reason: reason(asked.reason)?,
+    })
 }
 
-pub(super) async fn decide(
-    deps: &Arc<Deps>,
-    request: Request<pb::DecideRequest>,
-) -> Answer<pb::DecideResponse> {
-    let key = key_of(&request, &request.get_ref().session)?;
-    let asked = request.into_inner();
-    check_request_id("request_id", &asked.request_id)?;
+fn decide(asked: pb::DecideRequest) -> Result<Decide, RpcError> {
     check_required_text("pending_id", &asked.pending_id, 128)?;
     let settlement = asked
         .settlement
@@ -174,20 +166,10 @@ pub(super) async fn decide(
         }
         Settlement::Retry | Settlement::Approve => {}
     }
-    let command = Command::Decide {
+    Ok(Decide {
         pending_id: asked.pending_id,
         settlement,
-    };
-    match submit(deps, &key, &asked.request_id, command).await? {
-        Outcome::Decided { settle_after } => Ok(Response::new(pb::DecideResponse {
-            settle_after_unix_ms: ms(settle_after),
-        })),
-        // A plan that was agreed to, or another in its stead.
-        Outcome::PlanApplied { .. } | Outcome::PlanProposed { .. } => {
-            Ok(Response::new(pb::DecideResponse::default()))
-        }
-        other => Err(contradiction(&other).into()),
-    }
+    })
 }
 
 pub(super) fn invalid(field: &str, error: &ConvertError) -> RpcError {
@@ -199,10 +181,8 @@ pub(super) fn invalid(field: &str, error: &ConvertError) -> RpcError {
     RpcError::invalid(path, &error.problem)
 }
 
-/// A repeated request_id brought the answer to another kind of request.
-pub(super) fn contradiction(outcome: &Outcome) -> RpcError {
-    RpcError::precondition(format!(
-        "the request_id belongs to another request: {outcome:?}"
-    ))
-    .reason("REQUEST_MISMATCH")
+/// A retry with this request_id brought the answer to another kind of request.
+pub(super) fn contradiction() -> RpcError {
+    RpcError::precondition("the request_id belongs to another request; choose a new one")
+        .reason("REQUEST_MISMATCH")
 }

@@ -25,12 +25,12 @@ pub(super) async fn session(
         request_id: asked.request_id,
         id: asked.new_session,
         title: asked.title,
-        goes_on: asked.go_on,
+        continues: asked.go_on,
         accepts_loss: asked.accept_loss,
     };
-    let goes_on = asked.goes_on;
+    let continues = asked.continues;
     let (child, seq) = fork(deps, asked).await?;
-    if goes_on {
+    if continues {
         deps.owners.requested(deps, &child);
     }
     Ok(Response::new(pb::ForkSessionResponse {

@@ -1,6 +1,6 @@
 //! Sessions that come from an archive.
 
-use super::{Answer, commands};
+use super::{Answer, start_run};
 use crate::deps::Deps;
 use crate::import::{Asked, import};
 use crate::key::SessionKey;
@@ -45,7 +45,7 @@ fn asked(namespace: &Namespace, start: pb::ImportStart) -> Result<Asked, RpcErro
     if start.last_seq == 0 {
         return Err(RpcError::missing("start.last_seq"));
     }
-    commands::check_time_to_live("start.time_to_live_ms", start.time_to_live_ms)?;
+    start_run::check_time_to_live("start.time_to_live_ms", start.time_to_live_ms)?;
     if !start.new_session.is_empty() {
         check_session_id("start.new_session", &start.new_session)?;
         if start.new_session == start.session {

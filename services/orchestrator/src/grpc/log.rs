@@ -4,8 +4,8 @@ use super::{Answer, key_of};
 use crate::deps::Deps;
 use crate::reading::ms;
 use crate::store::unreadable;
-use cairn_engine::event::{CallRef, Event, EventKind};
-use cairn_engine::state::Session;
+use cairn_engine::event::{self, CallRef, Event, EventKind};
+use cairn_engine::session::Session;
 use cairn_proto::orchestrator as pb;
 use tonic::{Request, Response};
 
@@ -71,13 +71,13 @@ fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
             duration_ms: finished.duration_ms,
             ..of_call(before, finished.call)
         },
-        EventKind::CallInDoubt { call, .. } => pb::LogEntry {
+        EventKind::CallInDoubt(event::CallInDoubt { call, .. }) => pb::LogEntry {
             output: "in doubt: it had begun, and nobody knows how it ended".to_owned(),
             is_error: true,
             ..of_call(before, *call)
         },
         // Unless the call is sent again, a person's word is its result.
-        EventKind::CallSettled { call, settlement } => {
+        EventKind::CallSettled(event::CallSettled { call, settlement }) => {
             let (output, is_error) = settlement.result()?;
             pb::LogEntry {
                 output,

@@ -2,7 +2,7 @@
 
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use cairn_engine::event::EventKind;
+use cairn_engine::event::{self, EventKind};
 use cairn_engine::key::call_key;
 use cairn_engine::plan::PlanDraft;
 use cairn_engine::transitions::StepPhase;
@@ -53,8 +53,8 @@ async fn change_of(
                 break;
             }
             match deps.store.decode(key, &stored).await?.map(|e| e.kind) {
-                Some(EventKind::PlanApplied { plan: found, .. })
-                | Some(EventKind::PlanProposed { plan: found, .. })
+                Some(EventKind::PlanApplied(event::PlanApplied { plan: found, .. }))
+                | Some(EventKind::PlanProposed(event::PlanProposed { plan: found, .. }))
                     if at == seq =>
                 {
                     plan = Some(found);
@@ -71,8 +71,8 @@ async fn change_of(
 
 fn is_stop(kind: &EventKind) -> bool {
     match kind {
-        EventKind::StepSkipped { reason, .. } => reason == "superseded",
-        EventKind::CallInDoubt { .. } => true,
+        EventKind::StepSkipped(event::StepSkipped { reason, .. }) => reason == "superseded",
+        EventKind::CallInDoubt(_) => true,
         _ => false,
     }
 }

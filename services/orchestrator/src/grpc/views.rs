@@ -5,7 +5,7 @@ use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::{ms, no_such_run, plan_message, run_of};
 use cairn_engine::event::Event;
-use cairn_engine::state::Session;
+use cairn_engine::session::Session;
 use cairn_engine::views::log::Log;
 use cairn_engine::views::tree::{Node, NodeKind, NodeStatus, Tree};
 use cairn_engine::views::{agent_state, dump, history, report as report_view, todo};

@@ -1,11 +1,11 @@
-//! What an executor is told: pure functions of the state.
+//! What an executor knows: pure functions of the state.
 
-use super::perform::Told;
+use super::perform::ExecutorView;
 use crate::catalogue::Catalogue;
 use crate::key::SessionKey;
 use cairn_engine::context::step_context;
-use cairn_engine::event::{AttemptRef, CallRef, Effect};
-use cairn_engine::state::{Attempt, Call, CallStatus, Session};
+use cairn_engine::event::{AttemptRef, Budget, CallRef, Effect};
+use cairn_engine::session::{Attempt, Call, CallStatus, Session};
 use cairn_engine::views::transcript;
 use cairn_proto::event as wire;
 use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
@@ -17,13 +17,14 @@ pub(super) fn attempt_start(
     name: AttemptRef,
     catalogue: &Catalogue,
     not_after: i64,
-) -> Option<(AttemptStart, Told)> {
+) -> Option<(AttemptStart, ExecutorView)> {
     let (run, step) = (session.run(name.run)?, session.step(name)?);
     let attempt = session.attempt(name)?;
     let (tool_turn, calls) = last_turn(attempt);
-    let mut told = Told {
+    let mut view = ExecutorView {
+        tools: catalogue.facts.clone(),
         tool_turn,
-        ..Told::default()
+        ..ExecutorView::default()
     };
     let (mut open, mut held) = (Vec::new(), Vec::new());
     // A reply comes when the calls of the turn before it are over.
@@ -34,9 +35,9 @@ pub(super) fn attempt_start(
             index,
         };
         if call.is_finished() {
-            told.results.insert(index);
+            view.results.insert(index);
         } else if may_be_sent(call) {
-            told.permitted.insert((index, times_intended(call)));
+            view.permitted.insert((index, times_intended(call)));
             open.push(permitted(session, key, call_name, call, not_after));
         } else {
             held.push(call_name.into());
@@ -61,27 +62,28 @@ pub(super) fn attempt_start(
         start.tools.clone_from(&catalogue.offered);
         start.no_early_calls = counts_calls(session, name);
     }
-    Some((start, told))
+    Some((start, view))
 }
 
 /// Adds to an acknowledgement what the executor does not know yet: calls that it may send now, calls
 /// that are held, and results of calls that the owner answered.
-pub(super) fn step_progress(
+pub(super) fn news_for_executor(
     session: &Session,
     key: &SessionKey,
     name: AttemptRef,
     not_after: i64,
-    told: &mut Told,
+    view: &mut ExecutorView,
     ack: &mut Acknowledgement,
 ) {
     let Some(attempt) = session.attempt(name) else {
         return;
     };
     let (tool_turn, calls) = last_turn(attempt);
-    if told.tool_turn != tool_turn {
-        *told = Told {
+    if view.tool_turn != tool_turn {
+        *view = ExecutorView {
             tool_turn,
-            ..Told::default()
+            tools: std::mem::take(&mut view.tools),
+            ..ExecutorView::default()
         };
     }
     for (call, index) in calls.iter().zip(0..) {
@@ -99,7 +101,7 @@ pub(super) fn step_progress(
                 },
                 effect,
             ) => {
-                if told.results.insert(index) && effect == Effect::State {
+                if view.results.insert(index) && effect == Effect::State {
                     ack.results.push(CallResult {
                         call: Some(call_name.into()),
                         output: output.clone(),
@@ -111,12 +113,12 @@ pub(super) fn step_progress(
             }
             _ if !may_be_sent(call) => {
                 // It may be permitted once more.
-                told.permitted.retain(|(known, _)| *known != index);
+                view.permitted.retain(|(known, _)| *known != index);
                 ack.held_calls.push(call_name.into());
             }
             // An executor that began a pure call when it was asked for knows this already.
             _ => {
-                if told.permitted.insert((index, times_intended(call))) {
+                if view.permitted.insert((index, times_intended(call))) {
                     ack.permitted_calls
                         .push(permitted(session, key, call_name, call, not_after));
                 }
@@ -128,7 +130,7 @@ pub(super) fn step_progress(
 /// The run may make only so many calls: none begins before it is counted.
 fn counts_calls(session: &Session, name: AttemptRef) -> bool {
     let run = session.run(name.run);
-    run.is_some_and(|run| run.allowance.calls.is_some())
+    run.is_some_and(|run| run.spent.allowed[Budget::Calls].is_some())
 }
 
 /// The last tool turn with its calls.

@@ -1,7 +1,7 @@
 //! When a checkpoint is due.
 
 use bytes::Bytes;
-use cairn_engine::state::Session;
+use cairn_engine::session::Session;
 use cairn_proto::memory::Checkpoint;
 
 /// Below this many bytes of events, folding them again is cheaper than keeping their fold.

@@ -1,7 +1,7 @@
 //! What a state leaves to be done, computed once for each transition.
 
 use cairn_engine::outstanding::Work;
-use cairn_engine::state::Session;
+use cairn_engine::session::Session;
 use std::collections::BTreeSet;
 
 /// What is to be done next.

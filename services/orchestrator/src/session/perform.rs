@@ -1,14 +1,15 @@
 //! Does what the committed state leaves outstanding, and what is done already goes on.
 
-use super::attempt::{attempt_start, last_turn, step_progress};
+use super::attempt::{attempt_start, last_turn, news_for_executor};
 use super::planning::Question;
 use super::{Message, Outstanding, Owner};
 use crate::key::SessionKey;
 use crate::observe::trace_of;
 use crate::store::Store;
+use cairn_engine::decide::ToolList;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
-use cairn_engine::state::{CallStatus, Session};
+use cairn_engine::session::{CallStatus, Session};
 use cairn_proto::event::TextDelta;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest, RunStepResponse};
@@ -17,7 +18,8 @@ use cairn_rpc::with_namespace;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::future::{AbortHandle, FutureExt as _};
 use futures::stream::{self, StreamExt as _};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tonic::Request;
@@ -30,12 +32,15 @@ pub(super) struct Active {
     /// To the executor; none for other work.
     to_executor: Option<UnboundedSender<RunStepRequest>>,
     /// What the executor has been told of its calls.
-    pub(super) told: Told,
+    pub(super) view: ExecutorView,
 }
 
-/// What an executor has been told of the calls of its last tool turn; those before it are over.
+/// What an executor knows: the tools of its attempt, and the calls of its last tool turn; those before it
+/// are over.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ExecutorView {
+    /// The tools that its start offered.
+    pub(super) tools: Arc<ToolList>,
     /// The turn that the rest is about.
     pub(super) tool_turn: u32,
     /// Calls that it may send: index, how often intended.
@@ -60,6 +65,16 @@ impl Owner {
         self.active.contains_key(work) && !has_reported
     }
 
+    /// The tools that the start of each attempt under way offered.
+    pub(super) fn offered(&self) -> BTreeMap<AttemptRef, Arc<ToolList>> {
+        let active = self.active.iter();
+        let offered = active.filter_map(|(work, active)| match work {
+            Work::RunStep(attempt) => Some((*attempt, active.view.tools.clone())),
+            _ => None,
+        });
+        offered.collect()
+    }
+
     /// Ends what the state no longer asks for.
     pub(super) fn drop_unwanted(&mut self, left: &Outstanding) {
         let reported = &self.reported;
@@ -78,7 +93,7 @@ impl Owner {
         }
         let (session, tenure) = (&self.session, &self.tenure);
         self.active
-            .retain(|work, _| has_intended_call(session, *work) || tenure.has_message_of(*work));
+            .retain(|work, _| has_open_intent(session, *work) || tenure.has_message_of(*work));
     }
 
     pub(super) fn perform(&mut self, left: &Outstanding) {
@@ -90,10 +105,7 @@ impl Owner {
             let pause = failures.map(|failures| failures.pause());
             match work {
                 Work::HandleCommand => {}
-                Work::Plan { run } => self.ask_planner(work, run, pause, None),
-                Work::Revise { run, request_seq } => {
-                    self.ask_planner(work, run, pause, Some(request_seq));
-                }
+                Work::Plan { run, request } => self.ask_planner(work, run, pause, request),
                 Work::RunStep(name) => self.start_attempt(work, name, pause),
                 Work::Wake { at } => {
                     let wait = at.saturating_sub(self.deps.store.clock.now());
@@ -102,7 +114,7 @@ impl Owner {
                         tokio::time::sleep(wait).await;
                         Message::Tick
                     };
-                    self.begin_work(work, stream::once(tick), None, Told::default());
+                    self.begin_work(work, stream::once(tick), None, ExecutorView::default());
                 }
             }
         }
@@ -114,7 +126,7 @@ impl Owner {
         if !self.carries_out() {
             return !matches!(work, Work::RunStep(_));
         }
-        !self.tenure.is_stopping() || has_intended_call(&self.session, work)
+        !self.tenure.is_stopping() || has_open_intent(&self.session, work)
     }
 
     /// An owner for the sake of commands answers them, with the planner if they ask for a plan, and
@@ -123,8 +135,8 @@ impl Owner {
         self.deps.config.carries_out()
     }
 
-    /// Asks for a plan, or for another one because of a wish.
-    fn ask_planner(&mut self, work: Work, run: u32, pause: Option<Duration>, wish: Option<u64>) {
+    /// Asks for a plan, or for another one because of a request.
+    fn ask_planner(&mut self, work: Work, run: u32, pause: Option<Duration>, request: Option<u64>) {
         let Some(state) = self.session.run(run) else {
             return;
         };
@@ -132,7 +144,7 @@ impl Owner {
         let catalogue = self.deps.catalogue();
         layers.extend(Some(catalogue.prompt.clone()).filter(|layer| !layer.is_empty()));
         let tools = catalogue.facts.keys().cloned().collect();
-        let question = Question::new(&self.key, state, layers, tools, wish);
+        let question = Question::new(&self.key, state, layers, tools, request);
         let trace = Some(state).filter(|_| is_passed_on());
         let trace = trace.and_then(|run| trace_of(&self.key, run));
         let namespace = self.key.namespace.clone();
@@ -144,13 +156,13 @@ impl Owner {
             let outcome = Box::new(question.ask(planner, &namespace, trace).await);
             Message::Planned { work, outcome }
         };
-        self.begin_work(work, stream::once(ask), None, Told::default());
+        self.begin_work(work, stream::once(ask), None, ExecutorView::default());
     }
 
     fn start_attempt(&mut self, work: Work, attempt: AttemptRef, pause: Option<Duration>) {
         let catalogue = self.deps.catalogue();
         let not_after = self.tenure.not_after();
-        let Some((mut start, told)) =
+        let Some((mut start, view)) =
             attempt_start(&self.session, &self.key, attempt, &catalogue, not_after)
         else {
             return;
@@ -158,7 +170,6 @@ impl Owner {
         if start.tool_step.is_none() {
             start.prompt_layers = self.prompt_layers();
         }
-        start.lease_until_unix_ms = self.tenure.until();
         // A channel for a few messages: one that makes room for many at once costs a tool step more
         // than its messages do.
         let (to_executor, from_owner) = unbounded();
@@ -193,7 +204,7 @@ impl Owner {
                 }
             }
         };
-        self.begin_work(work, reports.flatten_stream(), Some(to_executor), told);
+        self.begin_work(work, reports.flatten_stream(), Some(to_executor), view);
     }
 
     fn begin_work(
@@ -201,7 +212,7 @@ impl Owner {
         work: Work,
         messages: impl stream::Stream<Item = Message> + Send + 'static,
         to_executor: Option<UnboundedSender<RunStepRequest>>,
-        told: Told,
+        view: ExecutorView,
     ) {
         let (messages, abort) = stream::abortable(messages);
         let stream = self.next_stream;
@@ -211,7 +222,7 @@ impl Owner {
             stream,
             abort,
             to_executor,
-            told,
+            view,
         };
         self.active.insert(work, active);
     }
@@ -234,7 +245,7 @@ impl Owner {
             let is_wanted = left.contains(&work);
             // An acknowledgement would let it ask the model again. Without one the attempt comes to
             // rest, and its stream ends when everything that it reported is durable.
-            if is_wanted && self.tenure.is_stopping() && !has_intended_call(&self.session, work) {
+            if is_wanted && self.tenure.is_stopping() && !has_open_intent(&self.session, work) {
                 continue;
             }
             let Some(active) = self.active.get_mut(&work) else {
@@ -243,16 +254,15 @@ impl Owner {
             let mut ack = Acknowledgement {
                 through_number,
                 ended: !is_wanted,
-                lease_until_unix_ms: self.tenure.until(),
                 ..Acknowledgement::default()
             };
             if is_wanted {
-                step_progress(
+                news_for_executor(
                     &self.session,
                     &self.key,
                     attempt,
                     not_after,
-                    &mut active.told,
+                    &mut active.view,
                     &mut ack,
                 );
             }
@@ -269,7 +279,7 @@ impl Owner {
 }
 
 /// The work is an attempt with a call that is durable as intended, and to be sent or under way.
-pub(super) fn has_intended_call(session: &Session, work: Work) -> bool {
+pub(super) fn has_open_intent(session: &Session, work: Work) -> bool {
     let Work::RunStep(name) = work else {
         return false;
     };

@@ -8,7 +8,7 @@ use cairn_engine::message::Usage;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
 use cairn_engine::revise::draft_of;
-use cairn_engine::state::Run;
+use cairn_engine::session::Run;
 use cairn_proto::event as wire;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
 use cairn_proto::planner::{MakePlanRequest, MakePlanResponse, RevisePlanRequest};
@@ -30,11 +30,12 @@ impl Question {
         run: &Run,
         prompt_layers: Vec<String>,
         tools: Vec<String>,
-        wish: Option<u64>,
+        request: Option<u64>,
     ) -> Self {
         let session = key.id.to_string();
         let (goal, model) = (run.goal.clone(), run.model.clone());
-        let Some(wish) = wish.and_then(|request_seq| run.revising.get(&request_seq)) else {
+        let requests = &run.revisions.requests;
+        let Some(request) = request.and_then(|request| requests.get(&request)) else {
             return Self::Make(MakePlanRequest {
                 session,
                 run: run.number,
@@ -45,8 +46,13 @@ impl Question {
             });
         };
         let plan = run.plan.as_ref();
-        // One that a person did not agree to is what the next is made of.
-        let reviewed = || run.proposals.get(&run.review?).map(|it| it.plan.clone());
+        // One that a person denied is what the next is made of.
+        let proposals = &run.revisions.proposals;
+        let reviewed = || {
+            proposals
+                .get(&run.revisions.review?)
+                .map(|it| it.plan.clone())
+        };
         let draft = plan.map(draft_of).or_else(reviewed);
         Self::Revise(RevisePlanRequest {
             session,
@@ -56,7 +62,7 @@ impl Question {
             model,
             plan: draft.map(Into::into),
             results: plan.map(context::results).unwrap_or_default(),
-            feedback: wish.feedback.clone(),
+            feedback: request.feedback.clone(),
             tools,
         })
     }
@@ -117,15 +123,9 @@ pub(super) fn planning_ended(
     duration_ms: u64,
 ) -> Option<Input> {
     match work {
-        Work::Plan { run } => Some(Input::Planned {
+        Work::Plan { run, request } => Some(Input::Planned {
             run,
-            outcome,
-            usage,
-            duration_ms,
-        }),
-        Work::Revise { run, request_seq } => Some(Input::Revised {
-            run,
-            request_seq,
+            request,
             outcome,
             usage,
             duration_ms,

@@ -1,7 +1,7 @@
 //! What planners and executors answer, in the words of the engine.
 
 use super::Owner;
-use super::perform::has_intended_call;
+use super::perform::has_open_intent;
 use super::planning::{planning_ended, read_plan};
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, CallFinished};
@@ -113,7 +113,7 @@ impl Owner {
             return None;
         }
         let work = Work::RunStep(attempt);
-        if self.tenure.is_stopping() && !has_intended_call(&self.session, work) {
+        if self.tenure.is_stopping() && !has_open_intent(&self.session, work) {
             // The next owner continues it, whatever became of this stream.
             self.active.remove(&work);
             self.reported.remove(&attempt);
@@ -124,7 +124,7 @@ impl Owner {
         };
         // What was permitted may have been sent before the tools went: that is not to be sent again.
         let is_doubtful =
-            error.reason_name() == "TOOLS_UNREACHABLE" && has_intended_call(&self.session, work);
+            error.reason_name() == "TOOLS_UNREACHABLE" && has_open_intent(&self.session, work);
         if was_not_begun(&error) && !is_doubtful {
             tracing::debug!(session = %self.key, ?attempt, %error, "attempt waits");
             self.active.remove(&work);

@@ -76,11 +76,6 @@ impl Tenure {
         self
     }
 
-    /// End of the lease by the store's clock.
-    pub(super) fn until(&self) -> i64 {
-        self.until
-    }
-
     pub(super) fn renewed(&mut self, until: i64) {
         self.until = self.until.max(until);
     }

@@ -1,13 +1,13 @@
 //! Makes what was decided durable.
 
-use super::perform::has_intended_call;
+use super::perform::has_open_intent;
 use super::{End, Outstanding, Owner, stalled};
 use crate::observe::{self, trace_of};
 use crate::status::status_of;
 use crate::store::{for_session, unreadable, within};
 use bytes::Bytes;
-use cairn_engine::event::{Event, EventKind};
-use cairn_engine::state::Session;
+use cairn_engine::event::{self, Event, EventKind};
+use cairn_engine::session::Session;
 use cairn_engine::views::title;
 use cairn_proto::memory as pb;
 use cairn_rpc::trace::is_recording;
@@ -157,7 +157,7 @@ impl Owner {
         if !self.tenure.is_stopping() || self.tenure.has_messages() {
             return Ok(());
         }
-        let is_under_way = |work| has_intended_call(&self.session, work);
+        let is_under_way = |work| has_open_intent(&self.session, work);
         if self.carries_out() && left.iter().any(is_under_way) {
             return Ok(());
         }
@@ -194,43 +194,43 @@ fn only_ends(event: &EventKind) -> bool {
     use EventKind as E;
     matches!(
         event,
-        E::CommandRefused { .. }
-            | E::AttemptContinued { .. }
-            | E::RunWaiting { .. }
-            | E::RunPaused { .. }
-            | E::RunResumed { .. }
-            | E::RunTakenOver { .. }
-            | E::BudgetRefused { .. }
-            | E::CallHeld { .. }
-            | E::RevisionFailed { .. }
-            | E::RunCompleted { .. }
-            | E::RunFailed { .. }
-            | E::RunCancelled { .. }
-            | E::StepCompleted { .. }
-            | E::StepFailed { .. }
-            | E::StepSkipped { .. }
+        E::CommandRefused(_)
+            | E::AttemptContinued(_)
+            | E::RunWaiting(_)
+            | E::RunPaused(_)
+            | E::RunResumed(_)
+            | E::RunTakenOver(_)
+            | E::BudgetRefused(_)
+            | E::CallHeld(_)
+            | E::RevisionFailed(_)
+            | E::RunCompleted(_)
+            | E::RunFailed(_)
+            | E::RunCancelled(_)
+            | E::StepCompleted(_)
+            | E::StepFailed(_)
+            | E::StepSkipped(_)
             | E::CallFinished(_)
-            | E::CallInDoubt { .. }
-            | E::CallSettled { .. }
-            | E::Decided { .. }
+            | E::CallInDoubt(_)
+            | E::CallSettled(_)
+            | E::Decided(_)
     )
 }
 
 /// A session whose owners die one after the other, and only take it up again, is set aside.
 fn is_no_progress(event: &EventKind) -> bool {
     use EventKind as E;
-    matches!(event, E::AttemptContinued { .. } | E::RunTakenOver { .. })
+    matches!(event, E::AttemptContinued(_) | E::RunTakenOver(_))
 }
 
 fn memory_writes(events: &[Event]) -> Vec<pb::MemoryWrite> {
     use pb::memory_write::{Change, Set};
     let changes = events.iter().filter_map(|event| match &event.kind {
-        EventKind::MemorySet { key, value } => Some(Change::Set(Set {
+        EventKind::MemorySet(event::MemorySet { key, value }) => Some(Change::Set(Set {
             key: key.clone(),
             value: value.clone(),
         })),
-        EventKind::MemoryRemoved { key } => Some(Change::Remove(key.clone())),
-        EventKind::MemoryCleared => Some(Change::Clear(true)),
+        EventKind::MemoryRemoved(event::MemoryRemoved { key }) => Some(Change::Remove(key.clone())),
+        EventKind::MemoryCleared(event::MemoryCleared {}) => Some(Change::Clear(true)),
         _ => None,
     });
     changes

@@ -1,8 +1,8 @@
 //! What is refused where there is as much work as there may be, and what is not.
 
 use crate::support::{Fault, World, chain, count, for_tenant, model_step};
-use cairn_engine::command::Command;
-use cairn_engine::event::{Event, EventKind};
+use cairn_engine::command::{self, Command};
+use cairn_engine::event::{self, Event, EventKind};
 use cairn_orchestrator::Config;
 use cairn_proto::convert::encode_event;
 use cairn_proto::memory as memory_pb;
@@ -179,18 +179,23 @@ async fn a_full_orchestrator_leaves_sessions_to_others_and_hears_of_its_own() {
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].epoch, 1, "nobody had claimed it before");
 
-    // A wish that another orchestrator has stored.
-    let cancel = Command::CancelRun {
+    // A request that another orchestrator has stored.
+    let cancel = Command::CancelRun(command::CancelRun {
         run: 1,
         reason: "no more".to_owned(),
-    };
-    let kind = EventKind::CommandReceived {
+    });
+    let kind = EventKind::CommandReceived(event::CommandReceived {
         request_id: "elsewhere".to_owned(),
         command: cancel,
+    });
+    let cancel = Event {
+        at: u64::try_from(world.now()).unwrap(),
+        answers: 0,
+        principal: None,
+        kind,
     };
-    let at = u64::try_from(world.now()).unwrap();
     let mut event = Vec::new();
-    encode_event(&Event { at, kind }, &mut event);
+    encode_event(&cancel, &mut event);
     let request = memory_pb::AppendCommandRequest {
         session: session.clone(),
         request_id: "elsewhere".to_owned(),

@@ -264,10 +264,10 @@ async fn a_session_that_lost_writes_says_so_and_goes_on_when_that_is_accepted() 
 }
 
 fn is_cancellation(kind: &Kind) -> bool {
-    let Kind::CommandReceived { command, .. } = kind else {
+    let Kind::CommandReceived(received) = kind else {
         return false;
     };
-    matches!(command, Command::CancelRun { .. })
+    matches!(received.command, Command::CancelRun(_))
 }
 
 /// What was answered before is still known.

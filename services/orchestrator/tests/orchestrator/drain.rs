@@ -119,13 +119,13 @@ async fn a_command_waits_for_the_next_owner_while_a_call_ends() {
     let cancellation = world.cancellation(&session);
     let mut client = world.client.clone();
     let cancelling = tokio::spawn(async move { client.cancel_run(cancellation).await });
-    let is_wish = |kind: &Kind| {
-        let Kind::CommandReceived { command, .. } = kind else {
+    let is_request = |kind: &Kind| {
+        let Kind::CommandReceived(received) = kind else {
             return false;
         };
-        matches!(command, Command::CancelRun { .. })
+        matches!(received.command, Command::CancelRun(_))
     };
-    world.seen(&session, is_wish).await;
+    world.seen(&session, is_request).await;
     world.settle().await;
     attempt.report_result(0, 0, "sent");
     draining.over(&world).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 fn failure_of(events: &[Event]) -> &str {
     match events.last().map(|event| &event.kind) {
-        Some(Kind::RunFailed { failure, .. }) => &failure.reason,
+        Some(Kind::RunFailed(failed)) => &failed.failure.reason,
         _ => panic!("{:?}", names(events)),
     }
 }
@@ -199,9 +199,10 @@ async fn an_executor_that_refuses_the_step_is_quoted() {
     attempt.break_with(RpcError::missing("start.model").into());
     let events = world.ended(&session).await;
     assert_eq!(failure_of(&events), "FIELD_MISSING");
-    let Some(Kind::RunFailed { failure, .. }) = events.last().map(|event| &event.kind) else {
+    let Some(Kind::RunFailed(failed)) = events.last().map(|event| &event.kind) else {
         panic!("{:?}", names(&events));
     };
+    let failure = &failed.failure;
     assert_eq!(failure.kind, FailureKind::Other);
     assert!(failure.message.contains("start.model"), "{failure}");
 }

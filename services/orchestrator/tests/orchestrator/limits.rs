@@ -11,7 +11,7 @@ use cairn_rpc::RpcError;
 
 fn failure_of(events: &[Event]) -> &Failure {
     match events.last().map(|event| &event.kind) {
-        Some(Kind::RunFailed { failure, .. }) => failure,
+        Some(Kind::RunFailed(failed)) => &failed.failure,
         _ => panic!("{:?}", names(events)),
     }
 }

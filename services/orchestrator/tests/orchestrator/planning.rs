@@ -156,11 +156,10 @@ async fn planning_that_fails_fails_the_run() {
     }));
     let events = world.ended(&session).await;
     match events.last().map(|event| &event.kind) {
-        Some(Kind::RunFailed {
-            failure,
-            duration_ms,
-            ..
-        }) => assert_eq!((&*failure.message, *duration_ms), ("no plan", 9)),
+        Some(Kind::RunFailed(failed)) => {
+            let message = &*failed.failure.message;
+            assert_eq!((message, failed.duration_ms), ("no plan", 9));
+        }
         _ => panic!("{:?}", names(&events)),
     }
     assert_eq!(world.run(&session).await.usage, Some(USAGE));

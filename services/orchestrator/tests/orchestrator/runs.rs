@@ -199,10 +199,10 @@ async fn an_oversized_reply_fails_the_step_and_is_paid_for() {
     attempt.reply(reply(0, &"x".repeat(LARGEST_REPLY + 1), &[]));
     assert!(attempt.settled().await);
     let events = world.ended(&session).await;
-    let Some(Kind::RunFailed { failure, .. }) = events.last().map(|event| &event.kind) else {
+    let Some(Kind::RunFailed(failed)) = events.last().map(|event| &event.kind) else {
         panic!("{:?}", names(&events));
     };
-    assert_eq!(failure.reason, "reply_too_large");
+    assert_eq!(failed.failure.reason, "reply_too_large");
     let run = world.run(&session).await;
     assert_eq!(run.usage.unwrap().model_calls, 1);
 }
@@ -216,10 +216,10 @@ async fn a_report_larger_than_a_message_is_not_asked_for_again() {
     attempt.reply(reply(0, &"x".repeat(5 * 1024 * 1024), &[]));
     attempt.dropped().await;
     let events = world.ended(&session).await;
-    let Some(Kind::RunFailed { failure, .. }) = events.last().map(|event| &event.kind) else {
+    let Some(Kind::RunFailed(failed)) = events.last().map(|event| &event.kind) else {
         panic!("{:?}", names(&events));
     };
-    assert_eq!(failure.reason, "message_too_large");
+    assert_eq!(failed.failure.reason, "message_too_large");
     assert!(world.other_attempts().await.is_empty());
 }
 

@@ -1,11 +1,12 @@
 //! Views of journals, page by page.
 
 use crate::support::{Author, Line, World};
-use cairn_engine::command::{Command, LimitOverrides, Settlement, StartRun};
+use cairn_engine::command::{self, Command, LimitOverrides, Settlement, StartRun};
 use cairn_engine::decide::{Input, Reply};
-use cairn_engine::event::{AttemptRef, CallFinished, CallRef};
+use cairn_engine::event::{AttemptRef, Budget, CallFinished, CallRef};
 use cairn_engine::message::{ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
+use cairn_engine::session::PerBudget;
 use cairn_engine::views::log::{EntryKind, Log};
 use cairn_proto::orchestrator as pb;
 
@@ -31,8 +32,7 @@ fn start(steps: Vec<StepDraft>) -> Input {
         }),
         limits: LimitOverrides {
             max_tool_turns: 1000,
-            max_turns: 100_000,
-            max_parallel_steps: 0,
+            budgets: PerBudget::from([(Budget::Turns, 100_000)]),
             ..LimitOverrides::default()
         },
         ..StartRun::default()
@@ -40,6 +40,7 @@ fn start(steps: Vec<StepDraft>) -> Input {
     Input::Create {
         title: "long".to_owned(),
         time_to_live_ms: 0,
+        principal: None,
         command: Some(("r-1".to_owned(), Command::StartRun(start))),
     }
 }
@@ -103,12 +104,12 @@ fn report(
 /// A little of everything that the log shows.
 fn varied() -> Vec<Line> {
     let (tool, model) = (attempt(1), attempt(2));
-    let decision = Command::Decide {
+    let decision = Command::Decide(command::Decide {
         pending_id: "call-1.2.1.1.1".to_owned(),
         settlement: Settlement::Done {
             output: "a person saw it".to_owned(),
         },
-    };
+    });
     vec![
         start(vec![step("call", Some("pure")), step("think", None)]).into(),
         Input::Report {

@@ -76,11 +76,11 @@ async fn trace_of(world: &World, request: Request<pb::StartRunRequest>) -> Strin
     let started = world.client.clone().start_run(request).await;
     let session = started.expect("a run").into_inner().session;
     let is_start = |kind: &cairn_engine::event::EventKind| {
-        matches!(kind, cairn_engine::event::EventKind::RunStarted { .. })
+        matches!(kind, cairn_engine::event::EventKind::RunStarted(_))
     };
     let events = world.seen(&session, is_start).await;
     let told = events.into_iter().find_map(|event| match event.kind {
-        cairn_engine::event::EventKind::RunStarted { trace_parent, .. } => Some(trace_parent),
+        cairn_engine::event::EventKind::RunStarted(started) => Some(started.trace_parent),
         _ => None,
     });
     let request = pb::GetTreeRequest {

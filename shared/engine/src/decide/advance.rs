@@ -2,18 +2,22 @@
 
 use super::Decision;
 use crate::command::OnFailure;
-use crate::event::{AttemptRef, Budget, CallRef, Effect, EventKind, WaitReason};
+use crate::event::{
+    AttemptRef, Budget, BudgetExhausted, CallRef, Effect, RunCompleted, RunFailed, RunResumed,
+    RunWaiting, StepStarted, WaitReason,
+};
 use crate::failure::Failure;
 use crate::limits::MAX_PARALLEL_STEPS;
-use crate::state::{Run, RunStatus, StepStatus};
-use crate::transitions::IllegalTransition;
+use crate::session::{Attempt, Run, RunStatus, StepStatus};
+use crate::transitions::{Applied, IllegalTransition};
 
 impl Decision<'_> {
-    /// Starts what is ready, ends the run if nothing is left, and says whether it waits.
-    pub(super) fn advance(&mut self, number: u32) -> Result<(), IllegalTransition> {
+    /// Starts what is ready, ends the run if nothing is left, and notes whether it waits.
+    pub(crate) fn advance(&mut self, number: u32) -> Applied {
         self.note_time(number)?;
-        if let Some(failure) = self.session.run(number).and_then(|run| run.ending.clone()) {
-            return self.end_as_told(number, failure);
+        let run = self.session.run(number);
+        if let Some(failure) = run.and_then(|run| run.refused_budget.clone()) {
+            return self.end_refused(number, failure);
         }
         while let Some(step) = self.next_step(number) {
             self.start_step(number, step)?;
@@ -28,15 +32,15 @@ impl Decision<'_> {
         if run.status != RunStatus::Running || !plan.running.is_empty() {
             return Ok(());
         }
-        if let Some(failure) = run.failing.clone() {
-            return self.go_on_after(number, failure);
+        if let Some(failure) = run.first_failure.clone() {
+            return self.continue_after(number, failure);
         }
         if plan.open == 0 {
             let answer = match plan.current().last().map(|(_, step)| &step.status) {
                 Some(StepStatus::Completed { summary, .. }) => summary.clone(),
                 _ => String::new(),
             };
-            return self.emit(EventKind::RunCompleted {
+            return self.emit(RunCompleted {
                 run: number,
                 answer,
             });
@@ -45,37 +49,33 @@ impl Decision<'_> {
     }
 
     /// A step has failed, and nothing is running.
-    fn go_on_after(&mut self, number: u32, failure: Failure) -> Result<(), IllegalTransition> {
+    fn continue_after(&mut self, number: u32, failure: Failure) -> Applied {
         let Some(run) = self.session.run(number) else {
             return Ok(());
         };
         let is_ready = run.plan.as_ref().is_some_and(|plan| !plan.ready.is_empty());
         match run.limits.on_failure {
-            // This owner is about to let go: the next one goes on.
+            // This owner is about to release the session: the next one continues.
             OnFailure::GoOn if is_ready => return Ok(()),
-            OnFailure::Revise if run.revising.contains_key(&0) || run.review.is_some() => {
+            OnFailure::Revise
+                if run.revisions.requests.contains_key(&0) || run.revisions.review.is_some() =>
+            {
                 return Ok(());
             }
-            OnFailure::Revise if run.own_revisions < run.limits.max_own_revisions => {
-                self.ask_for_revision(number, &failure)?;
+            OnFailure::Revise if run.revisions.own < run.limits.max_own_revisions => {
+                self.request_own_revision(number, &failure)?;
                 return self.reconcile_status(number);
             }
             OnFailure::Stop | OnFailure::GoOn | OnFailure::Revise => {}
         }
-        self.emit(EventKind::RunFailed {
-            run: number,
-            failure,
-            usage: None,
-            duration_ms: 0,
-        })
+        self.emit(RunFailed::because(number, failure))
     }
 
     /// The next step to start, if the run may start one. After a failure nothing new begins, unless
     /// the run is to go on all the same.
     fn next_step(&self, number: u32) -> Option<u32> {
         let run = self.session.run(number)?;
-        let is_stopped = run.failing.is_some() && run.limits.on_failure != OnFailure::GoOn;
-        if !self.may_begin(number) || is_stopped {
+        if !self.may_begin(number) || run.is_stopped() {
             return None;
         }
         let plan = run.plan.as_ref()?;
@@ -87,7 +87,7 @@ impl Decision<'_> {
         plan.places.get(place as usize).map(|position| position + 1)
     }
 
-    fn start_step(&mut self, run: u32, number: u32) -> Result<(), IllegalTransition> {
+    fn start_step(&mut self, run: u32, number: u32) -> Applied {
         let mut attempt = AttemptRef {
             run,
             step: number,
@@ -99,31 +99,27 @@ impl Decision<'_> {
         let tool = step.plan.tool.as_ref().map(|tool| tool.name.clone());
         // A tool that is not in the catalogue cannot have effects: tools will say so.
         let effect = |name: &String| {
-            self.facts
-                .tools
-                .get(name)
-                .map_or(Effect::Pure, |t| t.effect)
+            let known = self.facts.tool(attempt, name);
+            known.map_or(Effect::Pure, |tool| tool.effect)
         };
         let tool_effect = tool.as_ref().map(effect);
-        self.emit(EventKind::StepStarted {
+        self.emit(StepStarted {
             attempt,
             tool_effect,
         })?;
-        match tool {
-            Some(tool) => {
-                let call = CallRef {
-                    attempt,
-                    tool_turn: 0,
-                    index: 0,
-                };
-                self.ask_approval(call, &tool)?;
-                self.intend_requested_calls(attempt)
-            }
-            None => Ok(()),
+        if tool.is_none() {
+            return Ok(());
         }
+        let call = CallRef {
+            attempt,
+            tool_turn: 0,
+            index: 0,
+        };
+        self.ask_approval(call)?;
+        self.intend_requested_calls(attempt)
     }
 
-    pub(super) fn reconcile_status(&mut self, number: u32) -> Result<(), IllegalTransition> {
+    pub(crate) fn reconcile_status(&mut self, number: u32) -> Applied {
         self.note_time(number)?;
         let Some(run) = self.session.run(number) else {
             return Ok(());
@@ -133,26 +129,64 @@ impl Decision<'_> {
             return Ok(());
         }
         if matches!(is, RunStatus::Waiting(_)) {
-            self.emit(EventKind::RunResumed {
-                run: number,
-                command_seq: 0,
-            })?;
+            self.emit(RunResumed { run: number })?;
         }
         let RunStatus::Waiting(reason) = due else {
             return Ok(());
         };
         // That time is used up was noted when it was.
-        let lacks = self.session.run(number).and_then(Run::lacks);
+        let blocking = self.session.run(number).and_then(Run::blocking_budget);
         let noted = |budget: &Budget| reason != WaitReason::Budget || *budget == Budget::Time;
-        if let Some(budget) = lacks.filter(|budget| !noted(budget)) {
-            self.emit(EventKind::BudgetExhausted {
+        if let Some(budget) = blocking.filter(|budget| !noted(budget)) {
+            self.emit(BudgetExhausted {
                 run: number,
                 budget,
             })?;
         }
-        self.emit(EventKind::RunWaiting {
+        self.emit(RunWaiting {
             run: number,
             reason,
         })
+    }
+
+    /// Notes that the active time of the run is used up, once it is.
+    fn note_time(&mut self, number: u32) -> Applied {
+        let run = self.session.run(number);
+        let deadline = run.and_then(|run| run.spent.deadline());
+        if deadline.is_none_or(|deadline| self.facts.now < deadline) {
+            return Ok(());
+        }
+        self.emit(BudgetExhausted {
+            run: number,
+            budget: Budget::Time,
+        })
+    }
+
+    /// What was held continues.
+    pub(crate) fn begin_again(&mut self, number: u32) -> Applied {
+        for attempt in self.running(number) {
+            self.intend_requested_calls(attempt)?;
+        }
+        self.settle_due()
+    }
+
+    /// A person refused the run more of a budget: nothing begins, calls with side effects that are
+    /// under way end, and the run with them.
+    fn end_refused(&mut self, number: u32, failure: Failure) -> Applied {
+        let run = self.session.run(number);
+        if run.is_none_or(|run| run.status == RunStatus::Paused || run.status.is_terminal()) {
+            return Ok(());
+        }
+        for attempt in self.running(number) {
+            let running = self.session.attempt(attempt);
+            if !running.is_some_and(Attempt::has_intended_call) {
+                self.fail_step(attempt, failure.clone())?;
+            }
+        }
+        self.reconcile_status(number)?;
+        if !self.running(number).is_empty() {
+            return Ok(());
+        }
+        self.emit(RunFailed::because(number, failure))
     }
 }

@@ -31,8 +31,9 @@
 //! holds the attempts under way, so it is empty between two steps; the scratchpad holds the notes
 //! of all steps of the plan in force, in the order of the journal.
 
+use crate::event::Budget;
 use crate::pending::pending;
-use crate::state::{PlanState, Run, RunStatus, Session, Step, StepStatus, in_journal_order};
+use crate::session::{PlanState, Run, RunStatus, Session, Step, StepStatus, in_journal_order};
 use crate::views::{title, transcript};
 use serde_json::{Value, json};
 
@@ -64,7 +65,8 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
     };
     let pending: Vec<String> = open.iter().map(|open| open.id().to_string()).collect();
     let notes = in_journal_order(steps().map(|(_, step)| step));
-    let usage = run.usage;
+    let spent = &run.spent;
+    let usage = spent.usage;
     json!({
         "session": header(session),
         "run": run.number,
@@ -80,12 +82,24 @@ pub fn of_run(session: &Session, run: &Run) -> Value {
             "output_tokens": usage.output_tokens,
             "cost_nano_usd": usage.cost_nano_usd,
             "model_calls": usage.model_calls,
-            "tool_turns": run.tool_turns,
-            "tool_turns_allowed": run.allowance.turns,
-            "tool_calls": run.calls.saturating_sub(run.calls_waiting()),
-            "allowed": run.allowance,
+            "tool_turns": spent.tool_turns,
+            "tool_turns_allowed": spent.allowed[Budget::Turns],
+            "tool_calls": run.figures(Budget::Calls, session.updated_at).0,
+            "allowed": allowed(run),
         },
-        "answer": (run.status == RunStatus::Completed).then_some(&run.answer),
+        "answer": (run.status == RunStatus::Completed).then_some(&run.end.answer),
+    })
+}
+
+/// Null for any number.
+fn allowed(run: &Run) -> Value {
+    let allowed = &run.spent.allowed;
+    json!({
+        "turns": allowed[Budget::Turns],
+        "tokens": allowed[Budget::Tokens],
+        "cost_nano_usd": allowed[Budget::Cost],
+        "active_ms": allowed[Budget::Time],
+        "calls": allowed[Budget::Calls],
     })
 }
 
@@ -106,8 +120,8 @@ fn phase(run: &Run) -> Value {
         }
         RunStatus::Paused => json!({"Paused": {"step": step, "running": running}}),
         RunStatus::Completed => json!("Completed"),
-        RunStatus::Failed => json!({"Failed": run.failure}),
-        RunStatus::Cancelled => json!({"Cancelled": {"reason": run.cancel_reason}}),
+        RunStatus::Failed => json!({"Failed": run.end.failure}),
+        RunStatus::Cancelled => json!({"Cancelled": {"reason": run.end.cancel_reason}}),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Times, durations and prices as people read them. All times are UTC.
 
 use crate::event::WaitReason;
-use crate::state::RunStatus;
+use crate::session::RunStatus;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 

@@ -10,7 +10,7 @@ use crate::command::Settlement;
 use crate::event::{Budget, CallRef, Effect, WaitReason};
 use crate::message::Usage;
 use crate::plan::ToolInvocation;
-use crate::state::RunStatus;
+use crate::session::RunStatus;
 use crate::transitions::StepPhase;
 use std::collections::{BTreeMap, HashMap};
 
@@ -77,14 +77,8 @@ pub enum EntryKind {
     RunResumed,
     /// A budget is used up.
     BudgetExhausted { budget: Budget },
-    /// The run may use so much more of each budget.
-    BudgetRaised {
-        turns: u32,
-        tokens: u64,
-        cost_nano_usd: u64,
-        active_ms: u64,
-        calls: u32,
-    },
+    /// The run may use this much more of a budget, in its unit.
+    BudgetRaised { budget: Budget, more: u64 },
     /// The run ended. The text is its answer, its failure or why it was cancelled; the usage and
     /// the duration are those of planning that failed.
     RunEnded {

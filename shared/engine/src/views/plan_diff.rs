@@ -7,8 +7,8 @@
 use crate::event::{AttemptRef, Effect};
 use crate::message::Usage;
 use crate::plan::{Plan, PlanDraft, PlanError};
-use crate::revise::{Words, inherit_redo, numbers, words};
-use crate::state::{CallStatus, EffectfulCall, PlanState, Run, Step, StepStatus};
+use crate::revise::{IdentityText, identity_text, inherit_redo, numbers};
+use crate::session::{CallStatus, EffectfulCall, PlanState, Run, Step, StepStatus};
 use crate::transitions::StepPhase;
 use std::collections::HashMap;
 
@@ -162,15 +162,20 @@ fn gone<'a>(old: Option<&'a PlanState>, numbers: &[u32]) -> Vec<(u32, &'a Step)>
 /// For each new step with the words of a step that is gone, the number of that; each counts once,
 /// equal ones in order. What was skipped before it began is not looked for: the skip is lost.
 fn repeated(plan: &Plan, numbers: &[u32], all: &[Step], gone: &[(u32, &Step)]) -> Vec<Option<u32>> {
-    let mut known: HashMap<Words<'_>, Vec<u32>> = HashMap::new();
+    let mut known: HashMap<IdentityText<'_>, Vec<u32>> = HashMap::new();
     let counts = |step: &Step| step.attempts > 0 || step.status == StepStatus::Pending;
     for (number, step) in gone.iter().rev().filter(|(_, step)| counts(step)) {
-        known.entry(words(&step.plan)).or_default().push(*number);
+        known
+            .entry(identity_text(&step.plan))
+            .or_default()
+            .push(*number);
     }
     let steps = plan.steps.iter().zip(numbers);
     let old = steps.map(|(step, &number)| {
         let is_new = number as usize > all.len();
-        is_new.then(|| known.get_mut(&words(step))?.pop()).flatten()
+        is_new
+            .then(|| known.get_mut(&identity_text(step))?.pop())
+            .flatten()
     });
     old.collect()
 }

@@ -1,6 +1,6 @@
 //! What people call a session.
 
-use crate::state::Session;
+use crate::session::Session;
 use crate::text::cut;
 
 /// Longest title that is made of a goal, in characters.

@@ -1,6 +1,6 @@
 //! The to-do list: goals with their state, nothing else.
 
-use crate::state::{PlanState, Run, Step, StepStatus, SubGoal};
+use crate::session::{PlanState, Run, Step, StepStatus, SubGoal};
 
 /// The plan's steps and, indented, their sub-goals, whatever the steps are doing. Empty without a plan.
 pub fn of_run(run: &Run) -> String {

@@ -1,7 +1,7 @@
 //! An attempt as the messages that its model was sent after the step context.
 
 use crate::message::Message;
-use crate::state::{Attempt, CallStatus};
+use crate::session::{Attempt, CallStatus};
 
 /// Replies and results in order. A call that has no result yet has no message.
 pub fn messages(attempt: &Attempt) -> Vec<Message> {

@@ -22,7 +22,7 @@ mod fold;
 mod infer;
 
 use crate::message::Usage;
-use crate::state::RunStatus;
+use crate::session::RunStatus;
 use fold::Working;
 use std::collections::BTreeMap;
 

@@ -1,11 +1,13 @@
 //! The agent state as JSON.
 
 use crate::world::{World, chain, complete, explored, graph, look, model_step, send, tool_step};
-use cairn_engine::command::{Command, LimitOverrides, Settlement, StartRun};
+use cairn_engine::command::{self, Command, LimitOverrides, Settlement, StartRun};
 use cairn_engine::decide::Input;
-use cairn_engine::event::EventKind;
+use cairn_engine::event::Budget;
+use cairn_engine::event::{self, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::state::Session;
+use cairn_engine::session::PerBudget;
+use cairn_engine::session::Session;
 use cairn_engine::views::agent_state::{of_run, of_session};
 use serde_json::{Value, json};
 
@@ -76,7 +78,7 @@ fn it_says_how_a_run_ended() {
 
     let mut cancelled = World::with_plan(chain(vec![model_step("a")]));
     let reason = "changed".to_owned();
-    cancelled.command(Command::CancelRun { run: 1, reason });
+    cancelled.command(Command::CancelRun(command::CancelRun { run: 1, reason }));
     assert_eq!(
         phase(&cancelled),
         json!({"Cancelled": {"reason": "changed"}})
@@ -90,7 +92,7 @@ fn it_says_how_a_run_ended() {
 
     let mut budget = World::new();
     let limits = LimitOverrides {
-        max_turns: 1,
+        budgets: PerBudget::from([(Budget::Turns, 1)]),
         ..LimitOverrides::default()
     };
     budget.start_with(chain(vec![model_step("a")]), limits);
@@ -102,10 +104,10 @@ fn it_says_how_a_run_ended() {
 #[test]
 fn it_holds_steps_history_and_notes() {
     let mut world = explored();
-    world.foreign(EventKind::MemorySet {
+    world.foreign(EventKind::MemorySet(event::MemorySet {
         key: "k".to_owned(),
         value: "v".to_owned(),
-    });
+    }));
     let notes = crate::world::tool_call("scratchpad", &json!({"text": "a note"}));
     world.result(3, 0, "text");
     world.reply(3, "", &[notes, send()]);

@@ -4,18 +4,20 @@ use crate::world::{
     World, after, chain, finished, graph, kinds, look, model_step, send, tool_step,
 };
 use cairn_engine::command::{LimitOverrides, RunLimits, Settlement};
-use cairn_engine::event::{EventKind, WaitReason};
+use cairn_engine::event::Budget;
+use cairn_engine::event::{self, EventKind, WaitReason};
 use cairn_engine::failure::FailureKind;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::state::{RunStatus, StepStatus};
+use cairn_engine::session::PerBudget;
+use cairn_engine::session::{RunStatus, StepStatus};
 
 const WAITING: RunStatus = RunStatus::Waiting(WaitReason::Budget);
 
 fn with_turns(plan: PlanDraft, max_turns: u32) -> World {
     let mut world = World::new();
     let limits = LimitOverrides {
-        max_turns,
+        budgets: PerBudget::from([(Budget::Turns, max_turns.into())]),
         ..LimitOverrides::default()
     };
     world.start_with(plan, limits);
@@ -32,7 +34,10 @@ fn fail() -> Settlement {
 fn the_defaults_are_ten_and_fifty() {
     let world = World::with_plan(chain(vec![model_step("a")]));
     let limits = world.run().limits;
-    assert_eq!((limits.max_tool_turns, limits.max_turns), (10, 50));
+    assert_eq!(
+        (limits.max_tool_turns, limits.budgets[Budget::Turns]),
+        (10, 50)
+    );
     assert_eq!(limits, RunLimits::default());
 }
 
@@ -63,7 +68,7 @@ fn the_reply_over_the_limit_is_paid_for_too() {
     for _ in 0..11 {
         world.reply(1, "hm", &[]);
     }
-    assert_eq!(world.run().usage.model_calls, 11);
+    assert_eq!(world.run().spent.usage.model_calls, 11);
 }
 
 #[test]
@@ -79,7 +84,7 @@ fn a_run_without_tool_turns_left_waits_and_goes_on_when_it_gets_more() {
     assert_eq!(world.run().status, WAITING);
     assert!(world.outstanding().is_empty());
     let events = world.answer("budget-1", Settlement::Retry);
-    assert_eq!(kinds(&events), ["BudgetRaised", "RunResumed"]);
+    assert_eq!(kinds(&events), ["Decided", "BudgetRaised", "RunResumed"]);
     assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
     world.reply(1, "hm", &[]);
     world.reply(1, "hm", &[]);
@@ -90,7 +95,7 @@ fn a_run_without_tool_turns_left_waits_and_goes_on_when_it_gets_more() {
         ["CommandRefused"]
     );
     let events = world.answer("budget-1-2", Settlement::Retry);
-    assert_eq!(kinds(&events), ["BudgetRaised", "RunResumed"]);
+    assert_eq!(kinds(&events), ["Decided", "BudgetRaised", "RunResumed"]);
 }
 
 #[test]
@@ -157,7 +162,7 @@ fn a_person_may_end_the_run_instead() {
     world.answer("budget-1", fail());
     let run = world.run();
     assert_eq!(run.status, RunStatus::Failed);
-    let failure = run.failure.as_ref().unwrap();
+    let failure = run.end.failure.as_ref().unwrap();
     assert_eq!(
         (failure.kind, failure.reason.as_str()),
         (FailureKind::LimitExceeded, "max_turns")
@@ -184,7 +189,10 @@ fn ending_the_run_hears_the_calls_that_are_under_way() {
     world.result(2, 0, "sent");
     assert!(matches!(world.status(2), StepStatus::Completed { .. }));
     assert_eq!(world.run().status, RunStatus::Failed);
-    assert_eq!(world.run().failure.as_ref().unwrap().reason, "max_turns");
+    assert_eq!(
+        world.run().end.failure.as_ref().unwrap().reason,
+        "max_turns"
+    );
 }
 
 #[test]
@@ -199,7 +207,8 @@ fn other_answers_are_refused() {
     };
     for answer in [done, skip] {
         let events = world.answer("budget-1", answer);
-        let EventKind::CommandRefused { reason, .. } = &events[0].kind else {
+        let EventKind::CommandRefused(event::CommandRefused { reason, .. }) = &events[0].kind
+        else {
             panic!("{events:?}");
         };
         assert_eq!(reason, "BAD_SETTLEMENT");
@@ -207,7 +216,7 @@ fn other_answers_are_refused() {
     assert_eq!(world.run().status, WAITING);
     world.answer("budget-1", Settlement::Retry);
     let events = world.answer("budget-1", Settlement::Retry);
-    let EventKind::CommandRefused { reason, .. } = &events[0].kind else {
+    let EventKind::CommandRefused(event::CommandRefused { reason, .. }) = &events[0].kind else {
         panic!("{events:?}");
     };
     assert_eq!(reason, "NOT_PENDING");

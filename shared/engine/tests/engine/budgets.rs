@@ -3,14 +3,17 @@
 use crate::world::{
     World, after, chain, complete, graph, kinds, look, model_step, send, tool_step, with_goal,
 };
-use cairn_engine::command::{Command, LimitOverrides, OnFailure, RevisePlan, Settlement, StartRun};
+use cairn_engine::command::{
+    self, Command, LimitOverrides, OnFailure, RevisePlan, Settlement, StartRun,
+};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{Budget, EventKind, WaitReason};
 use cairn_engine::failure::FailureKind;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Asked, pending};
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::state::RunStatus;
+use cairn_engine::session::PerBudget;
+use cairn_engine::session::RunStatus;
 use cairn_engine::views::agent_state;
 
 pub(crate) const WAITING: RunStatus = RunStatus::Waiting(WaitReason::Budget);
@@ -23,21 +26,21 @@ pub(crate) fn world(plan: PlanDraft, limits: LimitOverrides) -> World {
 
 fn tokens(max_tokens: u64) -> LimitOverrides {
     LimitOverrides {
-        max_tokens,
+        budgets: PerBudget::from([(Budget::Tokens, max_tokens)]),
         ..LimitOverrides::default()
     }
 }
 
 fn calls(max_calls: u32) -> LimitOverrides {
     LimitOverrides {
-        max_calls,
+        budgets: PerBudget::from([(Budget::Calls, max_calls.into())]),
         ..LimitOverrides::default()
     }
 }
 
 pub(crate) fn time(max_active_ms: u64) -> LimitOverrides {
     LimitOverrides {
-        max_active_ms,
+        budgets: PerBudget::from([(Budget::Time, max_active_ms)]),
         ..LimitOverrides::default()
     }
 }
@@ -60,7 +63,7 @@ pub(crate) fn fail() -> Settlement {
 #[test]
 fn no_model_is_asked_once_tokens_or_money_are_used_up() {
     let cost = LimitOverrides {
-        max_cost_nano_usd: 5_000_000,
+        budgets: PerBudget::from([(Budget::Cost, 5_000_000)]),
         ..LimitOverrides::default()
     };
     for (limits, budget) in [(tokens(220), Budget::Tokens), (cost, Budget::Cost)] {
@@ -87,11 +90,11 @@ fn no_model_is_asked_once_tokens_or_money_are_used_up() {
 #[test]
 fn a_run_that_ends_by_its_budget_says_which_in_a_sentence() {
     let cost = LimitOverrides {
-        max_cost_nano_usd: 2_390_000,
+        budgets: PerBudget::from([(Budget::Cost, 2_390_000)]),
         ..LimitOverrides::default()
     };
     let turns = LimitOverrides {
-        max_turns: 1,
+        budgets: PerBudget::from([(Budget::Turns, 1)]),
         ..LimitOverrides::default()
     };
     for (limits, budget) in [
@@ -102,7 +105,7 @@ fn a_run_that_ends_by_its_budget_says_which_in_a_sentence() {
         let mut world = world(chain(vec![model_step("a")]), limits);
         world.reply(1, "hm", &[]);
         world.answer("budget-1", fail());
-        let failure = world.run().failure.clone().unwrap();
+        let failure = world.run().end.failure.clone().unwrap();
         let expected = format!("the run's budget of {budget} is used up; enough");
         assert_eq!(failure.message, expected);
     }
@@ -128,7 +131,7 @@ fn what_was_used_beyond_the_budget_is_not_taken_from_the_next() {
     world.reply(1, "hm", &[]);
     assert_eq!(world.run().status, WAITING, "110 of 100");
     world.answer("budget-1", Settlement::Retry);
-    assert_eq!(world.run().allowance.tokens, Some(210));
+    assert_eq!(world.run().spent.allowed[Budget::Tokens], Some(210));
 }
 
 #[test]
@@ -155,7 +158,13 @@ fn calls_beyond_the_budget_are_not_made() {
     assert_eq!(state["usage"]["tool_calls"], 2);
     assert!(world.outstanding().is_empty());
     let events = world.answer("budget-1", Settlement::Retry);
-    let goes_on = ["BudgetRaised", "CallIntended", "CallIntended", "RunResumed"];
+    let goes_on = [
+        "Decided",
+        "BudgetRaised",
+        "CallIntended",
+        "CallIntended",
+        "RunResumed",
+    ];
     assert_eq!(kinds(&events), goes_on);
     assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
 }
@@ -177,9 +186,15 @@ fn tool_steps_count_as_calls_and_wait_for_them() {
     let events = world.answer("budget-1", fail());
     assert_eq!(
         kinds(&events),
-        ["BudgetRefused", "StepFailed", "RunResumed", "RunFailed"]
+        [
+            "Decided",
+            "BudgetRefused",
+            "StepFailed",
+            "RunResumed",
+            "RunFailed"
+        ]
     );
-    let failure = world.run().failure.clone().unwrap();
+    let failure = world.run().end.failure.clone().unwrap();
     assert_eq!(failure.kind, FailureKind::LimitExceeded);
     assert!(
         failure.message.contains("budget of 1 tool call is used up"),
@@ -194,7 +209,7 @@ fn the_last_turn_may_end_its_step_whatever_it_cost() {
     let events = world.reply(1, "", &[complete("done")]);
     assert!(matches!(
         events.last().unwrap().kind,
-        EventKind::RunCompleted { .. }
+        EventKind::RunCompleted(_)
     ));
 }
 
@@ -220,14 +235,14 @@ fn a_run_that_may_use_no_more_begins_nothing_whatever_its_policy() {
         assert_eq!(world.run().status, WAITING, "110 of 100");
         let events = world.answer("budget-1", fail());
         // The call that is under way ends.
-        let stops = ["BudgetRefused", "StepFailed", "RunResumed"];
+        let stops = ["Decided", "BudgetRefused", "StepFailed", "RunResumed"];
         assert_eq!(kinds(&events), stops, "{on_failure:?}");
         assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(2))]);
         assert!(pending(&world.session).is_empty(), "it is not asked again");
         let events = world.result(2, 0, "sent");
         let ends = ["CallFinished", "StepCompleted", "RunFailed"];
         assert_eq!(kinds(&events), ends, "{on_failure:?}");
-        let failure = world.run().failure.clone().unwrap();
+        let failure = world.run().end.failure.clone().unwrap();
         assert_eq!(
             failure.message,
             "the run's budget of 100 tokens is used up; enough"
@@ -247,10 +262,10 @@ fn a_run_that_is_to_end_ends_when_its_last_call_is_lost_or_the_run_goes_on() {
     assert_eq!(lost.run().status, RunStatus::Failed);
 
     let (run, reason) = (1, String::new());
-    paused.command(Command::PauseRun { run, reason });
+    paused.command(Command::PauseRun(command::PauseRun { run, reason }));
     paused.result(2, 0, "sent");
     assert_eq!(paused.run().status, RunStatus::Paused);
-    paused.command(Command::ResumeRun { run });
+    paused.command(Command::ResumeRun(command::ResumeRun { run }));
     assert_eq!(paused.run().status, RunStatus::Failed);
 }
 
@@ -268,7 +283,7 @@ fn feedback_gives_a_run_that_was_to_end_another_plan() {
         apply: true,
         ..RevisePlan::default()
     }));
-    assert_eq!(world.run().ending, None);
+    assert_eq!(world.run().refused_budget, None);
     world.result(3, 0, "text");
     assert_eq!(world.run().status, RunStatus::Completed);
 }
@@ -277,18 +292,18 @@ fn feedback_gives_a_run_that_was_to_end_another_plan() {
 #[test]
 fn each_budget_is_asked_about_by_itself() {
     let limits = LimitOverrides {
-        max_cost_nano_usd: 2_000_000,
-        ..tokens(100)
+        budgets: PerBudget::from([(Budget::Tokens, 100), (Budget::Cost, 2_000_000)]),
+        ..LimitOverrides::default()
     };
     let mut world = world(chain(vec![model_step("a")]), limits);
     world.reply(1, "hm", &[]);
     assert_eq!(asked_for(&world), Some(Budget::Tokens));
     world.answer("budget-1", Settlement::Retry);
-    assert_eq!(world.run().allowance.cost_nano_usd, Some(2_000_000));
+    assert_eq!(world.run().spent.allowed[Budget::Cost], Some(2_000_000));
     assert_eq!(asked_for(&world), Some(Budget::Cost));
     world.answer("budget-1-2", Settlement::Retry);
     assert_eq!(world.run().status, RunStatus::Running);
-    assert_eq!(world.run().allowance.tokens, Some(210));
+    assert_eq!(world.run().spent.allowed[Budget::Tokens], Some(210));
 }
 
 /// Replies that are under way are reckoned to take what replies took so far.
@@ -302,7 +317,7 @@ fn parallel_steps_reserve_what_they_may_use() {
     ]);
     let asked = |world: &World| world.outstanding();
     let turns = LimitOverrides {
-        max_turns: 2,
+        budgets: PerBudget::from([(Budget::Turns, 2)]),
         ..LimitOverrides::default()
     };
     let world = world(plan.clone(), turns);
@@ -343,6 +358,7 @@ fn an_older_wish_does_not_let_a_run_live_that_is_to_end() {
     world.reply(1, "hm", &[]);
     let events = world.answer("budget-1", fail());
     let ends = [
+        "Decided",
         "BudgetRefused",
         "RevisionFailed",
         "StepFailed",
@@ -356,8 +372,8 @@ fn an_older_wish_does_not_let_a_run_live_that_is_to_end() {
 #[test]
 fn an_answer_is_for_the_budget_that_was_asked_about() {
     let limits = LimitOverrides {
-        max_active_ms: 60_000,
-        ..tokens(100)
+        budgets: PerBudget::from([(Budget::Tokens, 100), (Budget::Time, 60_000)]),
+        ..LimitOverrides::default()
     };
     let plan = graph(vec![model_step("a"), tool_step("b", "send")]);
     let mut world = world(plan, limits);
@@ -369,7 +385,7 @@ fn an_answer_is_for_the_budget_that_was_asked_about() {
     let late = world.answer("budget-1", Settlement::Retry);
     assert_eq!(kinds(&late), ["CommandRefused"]);
     world.answer("budget-1-2", Settlement::Retry);
-    assert_eq!(world.run().allowance.tokens, Some(100));
+    assert_eq!(world.run().spent.allowed[Budget::Tokens], Some(100));
     assert_eq!(asked_for(&world), Some(Budget::Tokens));
     world.answer("budget-1-3", Settlement::Retry);
     assert_eq!(world.run().status, RunStatus::Running);

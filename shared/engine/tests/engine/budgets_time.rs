@@ -2,11 +2,11 @@
 
 use crate::budgets::{WAITING, asked_for, fail, time, world};
 use crate::world::{World, after, chain, graph, kinds, model_step, tool_step};
-use cairn_engine::command::{Command, Settlement};
+use cairn_engine::command::{self, Command, Settlement};
 use cairn_engine::decide::Input;
-use cairn_engine::event::{Budget, CallFinished, EventKind, WaitReason};
+use cairn_engine::event::{self, Budget, CallFinished, EventKind, WaitReason};
 use cairn_engine::outstanding::Work;
-use cairn_engine::state::{CallStatus, RunStatus, StepStatus};
+use cairn_engine::session::{CallStatus, RunStatus, StepStatus};
 
 #[test]
 fn time_is_up_when_it_is_and_a_wake_says_when_to_look() {
@@ -39,9 +39,9 @@ fn time_that_a_run_waits_or_is_paused_does_not_count() {
     let mut world = world(chain(vec![model_step("a")]), time(60_000));
     world.now += 20_000;
     let (run, reason) = (1, String::new());
-    world.command(Command::PauseRun { run, reason });
+    world.command(Command::PauseRun(command::PauseRun { run, reason }));
     world.now += 1_000_000;
-    world.command(Command::ResumeRun { run });
+    world.command(Command::ResumeRun(command::ResumeRun { run }));
     let deadline = world.now + 40_000;
     assert_eq!(
         world.outstanding().last(),
@@ -121,10 +121,10 @@ fn time_counts_while_one_step_waits_for_a_person_and_another_runs() {
     world.result(2, 0, "sent");
     assert_eq!(world.running(), [1], "nothing begins without time");
     // Alone, what waits for a person takes no time.
-    let before = world.run().active_ms;
+    let before = world.run().spent.active_ms;
     world.now += 1_000_000;
     world.answer("approval-1.1.1.0.0", Settlement::Approve);
-    assert_eq!(world.run().active_ms, before);
+    assert_eq!(world.run().spent.active_ms, before);
     assert_eq!(
         world.run().status,
         WAITING,
@@ -155,10 +155,10 @@ fn time_without_an_owner_does_not_count() {
     world.reply(1, "hm", &[]);
     // The process dies, and what others write meanwhile is no work.
     world.now += 1_000_000;
-    world.foreign(EventKind::MemorySet {
+    world.foreign(EventKind::MemorySet(event::MemorySet {
         key: "key".to_owned(),
         value: "value".to_owned(),
-    });
+    }));
     world.session = world.folded();
     let events = world.decide(Input::TakenOver { holder_dead: true });
     assert_eq!(kinds(&events), ["RunTakenOver", "AttemptContinued"]);
@@ -175,7 +175,7 @@ fn time_without_an_owner_does_not_count() {
 fn a_call_that_was_not_sent_is_not_sent_while_the_run_is_held() {
     let mut world = world(chain(vec![tool_step("a", "send")]), time(60_000));
     let (run, reason) = (1, String::new());
-    world.command(Command::PauseRun { run, reason });
+    world.command(Command::PauseRun(command::PauseRun { run, reason }));
     let events = world.error(1, 0, CallFinished::NOT_SENT);
     assert_eq!(kinds(&events), ["CallHeld"]);
     let call = world.session.call(world.call(1, 0)).unwrap();
@@ -183,7 +183,7 @@ fn a_call_that_was_not_sent_is_not_sent_while_the_run_is_held() {
     assert!(world.outstanding().is_empty());
     world.decide(Input::TakenOver { holder_dead: false });
     assert_eq!(world.session, world.folded());
-    let events = world.command(Command::ResumeRun { run });
+    let events = world.command(Command::ResumeRun(command::ResumeRun { run }));
     assert_eq!(kinds(&events), ["RunResumed", "CallIntended"]);
     world.result(1, 0, "sent");
     assert_eq!(world.run().status, RunStatus::Completed);
@@ -195,7 +195,7 @@ fn more_time_is_more_than_what_was_used_when_a_person_says_so() {
     let mut world = world_with_a_call_under_way();
     world.now += 600_000;
     let events = world.answer("budget-1", Settlement::Retry);
-    assert_eq!(kinds(&events)[..1], ["BudgetRaised"]);
+    assert_eq!(kinds(&events)[..2], ["Decided", "BudgetRaised"]);
     let deadline = world.now + 60_000;
     assert_eq!(
         world.outstanding().last(),

@@ -4,11 +4,11 @@
 
 use crate::world::{World, graph, look, model_step, send, step_call, tool_call, tool_step};
 use cairn_engine::decide::Input;
-use cairn_engine::state::Session;
+use cairn_engine::session::Session;
 use serde_json::json;
 use std::fmt::Write as _;
 
-const GOLDEN: &str = include_str!("checkpoint-7.hex");
+const GOLDEN: &str = include_str!("checkpoint-8.hex");
 
 /// A run with something of all that a state has: steps that have ended, run and wait, and a call in
 /// doubt.

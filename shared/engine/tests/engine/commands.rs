@@ -1,32 +1,34 @@
 //! Commands: each is answered once, by the event that accepts or refuses it.
 
 use crate::world::{World, chain, graph, kinds, look, model_step, send, tool_step, with_goal};
-use cairn_engine::command::{Command, LimitOverrides, Settlement, StartRun};
+use cairn_engine::command::{self, Command, LimitOverrides, Settlement, StartRun};
 use cairn_engine::decide::Input;
-use cairn_engine::event::{Event, EventKind, WaitReason};
+use cairn_engine::event::Budget;
+use cairn_engine::event::{self, Event, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::MAX_GOAL;
 use cairn_engine::outstanding::Work;
-use cairn_engine::state::{RunStatus, StepStatus};
+use cairn_engine::session::PerBudget;
+use cairn_engine::session::{RunStatus, StepStatus};
 
 fn refusal(events: &[Event]) -> (&str, &str) {
     match events.iter().map(|event| &event.kind).next_back() {
-        Some(EventKind::CommandRefused {
+        Some(EventKind::CommandRefused(event::CommandRefused {
             reason, message, ..
-        }) => (reason, message),
+        })) => (reason, message),
         other => panic!("not refused: {other:?}"),
     }
 }
 
 fn cancel(world: &mut World, run: u32) -> Vec<Event> {
     let reason = "no longer needed".to_owned();
-    world.command(Command::CancelRun { run, reason })
+    world.command(Command::CancelRun(command::CancelRun { run, reason }))
 }
 
 #[test]
 fn a_session_may_be_made_with_its_first_command() {
     let mut world = World::new();
-    world.session = cairn_engine::state::Session::default();
+    world.session = cairn_engine::session::Session::default();
     world.journal.clear();
     let command = Some(("request".to_owned(), with_goal("a goal")));
     let title = "a title".to_owned();
@@ -34,6 +36,7 @@ fn a_session_may_be_made_with_its_first_command() {
     let events = world.decide(Input::Create {
         title,
         time_to_live_ms,
+        principal: None,
         command,
     });
     assert_eq!(
@@ -42,12 +45,19 @@ fn a_session_may_be_made_with_its_first_command() {
     );
     assert_eq!(world.session.title, "a title");
     assert_eq!(world.session.handled_through, 2);
-    assert_eq!(world.outstanding(), [Work::Plan { run: 1 }]);
+    assert_eq!(
+        world.outstanding(),
+        [Work::Plan {
+            run: 1,
+            request: None,
+        }]
+    );
     assert!(
         world
             .try_decide(Input::Create {
                 title: String::new(),
                 time_to_live_ms: 0,
+                principal: None,
                 command: None
             })
             .is_err()
@@ -61,7 +71,7 @@ fn a_goal_is_planned_first() {
     assert_eq!(world.run().status, RunStatus::Planning);
     world.planned(Ok(chain(vec![model_step("a")])));
     assert_eq!(world.run().status, RunStatus::Running);
-    assert_eq!(world.run().usage.input_tokens, 50);
+    assert_eq!(world.run().spent.usage.input_tokens, 50);
     assert_eq!(world.running(), [1]);
     let before = world.session.clone();
     world.planned(Ok(chain(vec![model_step("late")])));
@@ -78,8 +88,12 @@ fn a_run_without_a_plan_fails_with_the_planners_reason() {
         "no JSON",
     )));
     assert_eq!(world.run().status, RunStatus::Failed);
-    assert_eq!(world.run().failure.as_ref().unwrap().reason, "BadJson");
-    assert_eq!(world.run().usage.input_tokens, 50, "planning was paid for");
+    assert_eq!(world.run().end.failure.as_ref().unwrap().reason, "BadJson");
+    assert_eq!(
+        world.run().spent.usage.input_tokens,
+        50,
+        "planning was paid for"
+    );
 }
 
 #[test]
@@ -87,11 +101,15 @@ fn a_plan_that_cannot_be_carried_out_fails_the_run() {
     let mut world = World::new();
     world.command(with_goal("a goal"));
     world.planned(Ok(chain(vec![])));
-    let failure = world.run().failure.as_ref().unwrap();
+    let failure = world.run().end.failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::PlanParse);
     assert_eq!(failure.message, "a plan needs at least one step");
     assert_eq!(world.run().status, RunStatus::Failed);
-    assert_eq!(world.run().usage.input_tokens, 50, "planning was paid for");
+    assert_eq!(
+        world.run().spent.usage.input_tokens,
+        50,
+        "planning was paid for"
+    );
 }
 
 #[test]
@@ -138,7 +156,7 @@ fn a_run_that_makes_no_sense_is_refused() {
 fn limits_that_are_not_given_are_the_defaults() {
     let mut world = World::new();
     let limits = LimitOverrides {
-        max_turns: 3,
+        budgets: PerBudget::from([(Budget::Turns, 3)]),
         ..LimitOverrides::default()
     };
     world.start_with(chain(vec![model_step("a")]), limits);
@@ -146,7 +164,7 @@ fn limits_that_are_not_given_are_the_defaults() {
     assert_eq!(
         (
             limits.max_tool_turns,
-            limits.max_turns,
+            limits.budgets[Budget::Turns],
             limits.max_parallel_steps
         ),
         (10, 3, 8)
@@ -157,10 +175,10 @@ fn limits_that_are_not_given_are_the_defaults() {
 fn commands_are_answered_in_order() {
     let mut world = World::new();
     for (n, command) in [with_goal("a"), with_goal("b")].into_iter().enumerate() {
-        world.foreign(EventKind::CommandReceived {
+        world.foreign(EventKind::CommandReceived(event::CommandReceived {
             request_id: n.to_string(),
             command,
-        });
+        }));
     }
     assert_eq!(world.outstanding(), [Work::HandleCommand]);
     let events = world.decide(Input::HandleCommand);
@@ -179,7 +197,7 @@ fn a_run_can_be_cancelled_while_it_is_planned() {
     world.command(with_goal("a goal"));
     let events = cancel(&mut world, 1);
     assert_eq!(kinds(&events), ["RunCancelled"]);
-    assert_eq!(world.run().cancel_reason, "no longer needed");
+    assert_eq!(world.run().end.cancel_reason, "no longer needed");
     assert!(world.outstanding().is_empty());
 }
 
@@ -202,11 +220,11 @@ fn cancelling_skips_what_runs_and_puts_what_may_have_happened_in_doubt() {
     ];
     assert_eq!(kinds(&events), expected);
     assert_eq!(world.run().status, RunStatus::Cancelled);
-    assert_eq!(world.run().in_doubt, 0);
+    assert_eq!(world.in_doubt(), 0);
     let StepStatus::Skipped { reason, .. } = world.status(1) else {
         panic!("{:?}", world.status(1));
     };
-    let told = "cancelled; a call had been sent, and nobody knows how it ended";
+    let told = "cancelled; a call had been sent, and its outcome is not known";
     assert_eq!(reason, told);
     assert!(world.outstanding().is_empty());
 }
@@ -219,7 +237,7 @@ fn a_run_can_be_cancelled_while_it_waits() {
     answered.answer("call-1.1.1.0.0", Settlement::Retry);
     let mut budget = World::new();
     let limits = LimitOverrides {
-        max_turns: 1,
+        budgets: PerBudget::from([(Budget::Turns, 1)]),
         ..LimitOverrides::default()
     };
     budget.start_with(chain(vec![model_step("a")]), limits);
@@ -229,7 +247,7 @@ fn a_run_can_be_cancelled_while_it_waits() {
         assert!(matches!(world.run().status, RunStatus::Waiting(_)));
         cancel(&mut world, 1);
         assert_eq!(world.run().status, RunStatus::Cancelled);
-        assert_eq!(world.run().in_doubt, 0);
+        assert_eq!(world.in_doubt(), 0);
         world.now += 1_000_000;
         assert!(world.decide(Input::Tick).is_empty());
         assert!(

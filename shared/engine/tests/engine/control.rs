@@ -2,43 +2,45 @@
 
 use crate::world::notation::plan;
 use crate::world::{World, fold, look, send, with_goal};
-use cairn_engine::command::{Command, LimitOverrides, StartRun};
+use cairn_engine::command::{self, Command, LimitOverrides, StartRun};
 use cairn_engine::decide::Input;
-use cairn_engine::event::{Event, EventKind, WaitReason};
+use cairn_engine::event::Budget;
+use cairn_engine::event::{self, Event, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
-use cairn_engine::state::RunStatus;
+use cairn_engine::session::PerBudget;
+use cairn_engine::session::RunStatus;
 
 pub(crate) fn pause() -> Command {
-    Command::PauseRun {
+    Command::PauseRun(command::PauseRun {
         run: 1,
         reason: "lunch".to_owned(),
-    }
+    })
 }
 
 pub(crate) fn resume() -> Command {
-    Command::ResumeRun { run: 1 }
+    Command::ResumeRun(command::ResumeRun { run: 1 })
 }
 
 pub(crate) fn cancel() -> Command {
-    Command::CancelRun {
+    Command::CancelRun(command::CancelRun {
         run: 1,
         reason: String::new(),
-    }
+    })
 }
 
 pub(crate) fn skip(step: u32) -> Command {
-    Command::SkipStep {
+    Command::SkipStep(command::SkipStep {
         run: 1,
         step,
         reason: "not needed".to_owned(),
-    }
+    })
 }
 
 /// The reason of the refusal; empty if it was accepted.
 pub(crate) fn answer(events: &[Event]) -> &str {
     let refused = events.iter().find_map(|event| match &event.kind {
-        EventKind::CommandRefused { reason, .. } => Some(reason.as_str()),
+        EventKind::CommandRefused(event::CommandRefused { reason, .. }) => Some(reason.as_str()),
         _ => None,
     });
     refused.unwrap_or("")
@@ -69,7 +71,7 @@ pub(crate) fn doubtful() -> World {
 fn out_of_turns() -> World {
     let mut world = World::new();
     let limits = LimitOverrides {
-        max_turns: 2,
+        budgets: PerBudget::from([(Budget::Turns, 2)]),
         ..LimitOverrides::default()
     };
     world.start_with(plan("a b c d"), limits);
@@ -155,13 +157,15 @@ fn every_command_in_every_status() {
 #[test]
 fn commands_about_what_is_not_there_are_refused() {
     let mut world = running();
-    let of_run = |run| Command::PauseRun {
-        run,
-        reason: String::new(),
+    let of_run = |run| {
+        Command::PauseRun(command::PauseRun {
+            run,
+            reason: String::new(),
+        })
     };
     assert_eq!(answer(&world.command(of_run(2))), "NO_SUCH_RUN");
     assert_eq!(
-        answer(&world.command(Command::ResumeRun { run: 2 })),
+        answer(&world.command(Command::ResumeRun(command::ResumeRun { run: 2 }))),
         "NO_SUCH_RUN"
     );
     assert_eq!(answer(&world.command(skip(0))), "NO_SUCH_STEP");
@@ -177,7 +181,7 @@ fn a_step_that_has_not_begun_may_be_skipped_and_so_may_the_last() {
     assert_eq!(world.running(), [2]);
     world.end(2);
     assert_eq!(world.run().status, RunStatus::Completed);
-    assert_eq!(world.run().answer, "", "the last step says nothing");
+    assert_eq!(world.run().end.answer, "", "the last step says nothing");
 }
 
 #[test]
@@ -198,7 +202,13 @@ fn a_run_that_is_paused_while_it_is_planned_takes_its_plan_and_begins_with_the_r
     assert_eq!(world.run().status, RunStatus::Failed);
 
     let mut world = after(after(planning(), pause()), resume());
-    assert_eq!(world.outstanding(), [Work::Plan { run: 1 }]);
+    assert_eq!(
+        world.outstanding(),
+        [Work::Plan {
+            run: 1,
+            request: None,
+        }]
+    );
     world.planned(Ok(plan("a b")));
     assert_eq!(world.running(), [1]);
 }
@@ -212,15 +222,15 @@ fn a_command_for_the_newest_run_is_for_what_was_stored_before_it() {
             plan: Some(plan("a b")),
             ..StartRun::default()
         }),
-        Command::CancelRun {
+        Command::CancelRun(command::CancelRun {
             run: 0,
             reason: String::new(),
-        },
+        }),
     ] {
-        world.foreign(EventKind::CommandReceived {
+        world.foreign(EventKind::CommandReceived(event::CommandReceived {
             request_id: format!("request-{}", world.session.seq),
             command,
-        });
+        }));
     }
     world.decide(Input::TakenOver { holder_dead: true });
     assert_eq!(world.run().status, RunStatus::Cancelled);

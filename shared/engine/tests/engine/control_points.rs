@@ -7,7 +7,7 @@ use cairn_engine::decide::Input;
 use cairn_engine::event::{Event, EventKind, WaitReason};
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
-use cairn_engine::state::{RunStatus, StepStatus};
+use cairn_engine::session::{RunStatus, StepStatus};
 use serde_json::json;
 
 /// A point at which a step may be, made by what happens to step 2 of a running world.
@@ -66,7 +66,7 @@ pub(crate) fn is_begun(events: &[Event]) -> bool {
     events.iter().any(|event| {
         matches!(
             event.kind,
-            EventKind::StepStarted { .. } | EventKind::CallIntended { .. }
+            EventKind::StepStarted(_) | EventKind::CallIntended(_)
         )
     })
 }
@@ -129,7 +129,7 @@ fn answers_take_effect_while_paused_and_what_they_allow_waits() {
         world.now += 1_000_000;
         let events = world.answer("call-1.2.1.0.0", settlement.clone());
         assert!(!is_begun(&events), "{settlement:?}");
-        assert_eq!(world.run().in_doubt, 0);
+        assert_eq!(world.in_doubt(), 0);
         assert_eq!(world.outstanding(), []);
         let events = world.command(resume());
         let is_sent = settlement == Settlement::Retry;
@@ -149,8 +149,8 @@ fn a_pause_lasts_over_a_change_of_owner() {
         assert!(!is_begun(&events), "{name}");
         assert_eq!(world.run().status, RunStatus::Paused, "{name}");
         let intended = ["in an effectful call", "in one of two"];
-        let doubts = u32::from(intended.contains(&name) || name.starts_with("in doubt"));
-        assert_eq!(world.run().in_doubt, doubts, "{name}");
+        let doubts = usize::from(intended.contains(&name) || name.starts_with("in doubt"));
+        assert_eq!(world.in_doubt(), doubts, "{name}");
         world.command(resume());
         let status = match doubts {
             0 => RunStatus::Running,
@@ -174,10 +174,7 @@ fn a_cancelled_run_calls_no_tool_any_more() {
             assert!(!is_begun(&events), "{name}");
             assert_eq!(world.run().status, RunStatus::Cancelled, "{name}");
             assert_eq!(world.outstanding(), [], "{name}");
-            assert_eq!(
-                (pending(&world.session).len(), world.run().in_doubt),
-                (0, 0)
-            );
+            assert_eq!((pending(&world.session).len(), world.in_doubt()), (0, 0));
             check_effects(name, &world);
             let late = crate::world::report_reply(attempt, 0, "late", &[send()]);
             assert!(world.decide(late).is_empty(), "{name}");
@@ -202,8 +199,14 @@ fn a_running_step_is_skipped_at_once() {
                 world.command(pause());
             }
             world.command(skip(2));
-            let is_wish = matches!(world.status(2), StepStatus::Skipped { is_wish: true, .. });
-            assert!(is_wish, "{name}");
+            let by_person = matches!(
+                world.status(2),
+                StepStatus::Skipped {
+                    by_person: true,
+                    ..
+                }
+            );
+            assert!(by_person, "{name}");
             check_effects(name, &world);
             let running: &[u32] = if is_paused { &[] } else { &[3] };
             assert_eq!(world.running(), running, "{name}");

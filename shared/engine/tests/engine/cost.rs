@@ -2,9 +2,11 @@
 
 use crate::world::{World, chain, graph, look, model_step, tool_step};
 use cairn_engine::command::LimitOverrides;
+use cairn_engine::event::Budget;
 use cairn_engine::event::Event;
 use cairn_engine::limits::MAX_PARALLEL_STEPS;
-use cairn_engine::state::RunStatus;
+use cairn_engine::session::PerBudget;
+use cairn_engine::session::RunStatus;
 use cairn_engine::views::log::Log;
 use cairn_engine::views::tree::Tree;
 use std::time::{Duration, Instant};
@@ -79,7 +81,7 @@ fn the_tool_turns_of_an_attempt_cost_in_proportion_to_them() {
         let mut world = World::new();
         let limits = LimitOverrides {
             max_tool_turns: turns + 1,
-            max_turns: turns + 1,
+            budgets: PerBudget::from([(Budget::Turns, u64::from(turns) + 1)]),
             ..LimitOverrides::default()
         };
         world.start_with(chain(vec![model_step("long")]), limits);

@@ -3,9 +3,9 @@
 use crate::cost::check_growth;
 use crate::world::{World, after, graph, tool_step};
 use cairn_engine::command::{Command, LimitOverrides, RevisePlan};
-use cairn_engine::event::EventKind;
+use cairn_engine::event::{self, EventKind};
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::state::RunStatus;
+use cairn_engine::session::RunStatus;
 use cairn_engine::views::plan_diff::diff;
 
 /// Each step waits for up to eight of those before it.
@@ -62,14 +62,16 @@ fn a_graph_of_a_thousand_steps_and_eight_times_as_many_edges_is_carried_out_in_o
     let mut begun = [false; 1_001];
     for event in &world.journal {
         match &event.kind {
-            EventKind::StepStarted { attempt, .. } => {
+            EventKind::StepStarted(event::StepStarted { attempt, .. }) => {
                 let number = attempt.step;
                 let steps = &world.run().plan.as_ref().unwrap().steps;
                 let before = &steps[number as usize - 1].plan.depends_on;
                 assert!(before.iter().all(|&at| done[at as usize + 1]), "{number}");
                 assert!(!std::mem::replace(&mut begun[number as usize], true));
             }
-            EventKind::StepCompleted { attempt, .. } => done[attempt.step as usize] = true,
+            EventKind::StepCompleted(event::StepCompleted { attempt, .. }) => {
+                done[attempt.step as usize] = true
+            }
             _ => {}
         }
     }

@@ -6,11 +6,11 @@ use crate::world::{
 };
 use cairn_engine::command::Settlement;
 use cairn_engine::decide::Input;
-use cairn_engine::event::{EventKind, WaitReason};
+use cairn_engine::event::{self, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Asked, Pending, pending};
-use cairn_engine::state::{CallStatus, RunStatus, StepStatus};
+use cairn_engine::session::{CallStatus, RunStatus, StepStatus};
 use serde_json::json;
 
 const WAITING: RunStatus = RunStatus::Waiting(WaitReason::InDoubt);
@@ -77,7 +77,7 @@ fn only_effectful_calls_come_into_doubt() {
         ("send", r#"{"to":"somebody"}"#)
     );
     assert!(!open[0].is_answered);
-    assert_eq!(world.run().in_doubt, 1);
+    assert_eq!(world.in_doubt(), 1);
     assert!(
         world.outstanding().is_empty(),
         "somebody has to say something"
@@ -113,7 +113,7 @@ fn done_gives_a_model_step_the_output() {
         panic!("{call:?}");
     };
     assert_eq!((output.as_str(), *is_error), ("it was sent", false));
-    assert_eq!(world.run().in_doubt, 0);
+    assert_eq!(world.in_doubt(), 0);
     assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
 }
 
@@ -146,14 +146,14 @@ fn retry_intends_the_call_again() {
         let events = world.answer(&open, Settlement::Retry);
         let expected = ["Decided", "CallSettled", "CallIntended", "RunResumed"];
         assert_eq!(kinds(&events), expected);
-        let EventKind::CallIntended { not_after, .. } = events[2].kind else {
+        let EventKind::CallIntended(event::CallIntended { not_after, .. }) = events[2].kind else {
             panic!("{events:?}");
         };
         assert_eq!(not_after, world.now + LEASE);
         assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
         lose(&mut world, 1);
         assert_eq!(world.run().status, WAITING, "it may come into doubt again");
-        assert_eq!(world.run().in_doubt, 1);
+        assert_eq!(world.in_doubt(), 1);
     }
 }
 
@@ -197,7 +197,7 @@ fn fail_fails_the_step() {
         };
         assert!(failure.message.contains("no use"), "{}", failure.message);
         assert_eq!(world.run().status, RunStatus::Failed);
-        assert_eq!(world.run().in_doubt, 0);
+        assert_eq!(world.in_doubt(), 0);
     }
 }
 
@@ -214,7 +214,7 @@ fn an_early_answer_takes_effect_only_when_the_call_can_no_longer_be_running() {
     world.now = settle_after - 1;
     assert!(world.decide(Input::Tick).is_empty());
     let again = world.answer(TOOL_STEP, skip());
-    let EventKind::CommandRefused { reason, .. } = &again[0].kind else {
+    let EventKind::CommandRefused(event::CommandRefused { reason, .. }) = &again[0].kind else {
         panic!("{again:?}");
     };
     assert_eq!(reason, "ALREADY_DECIDED");
@@ -257,7 +257,7 @@ fn each_doubt_of_a_reply_is_a_question_of_its_own() {
     let mut world = World::with_plan(chain(vec![model_step("one")]));
     world.reply(1, "", &[send(), send()]);
     lose(&mut world, 1);
-    assert_eq!(world.run().in_doubt, 2);
+    assert_eq!(world.in_doubt(), 2);
     let ids: Vec<_> = pending(&world.session)
         .iter()
         .map(|open| open.id().to_string())
@@ -283,7 +283,7 @@ fn an_answer_that_fails_the_step_settles_its_other_doubts_too() {
         kinds(&events),
         ["CallSettled", "StepFailed", "RunResumed", "RunFailed"]
     );
-    assert_eq!(world.run().in_doubt, 0);
+    assert_eq!(world.in_doubt(), 0);
     assert!(pending(&world.session).is_empty());
 }
 
@@ -311,7 +311,8 @@ fn a_question_that_is_not_open_cannot_be_answered() {
         "budget-",
     ] {
         let events = world.answer(id, done());
-        let EventKind::CommandRefused { reason, .. } = &events[0].kind else {
+        let EventKind::CommandRefused(event::CommandRefused { reason, .. }) = &events[0].kind
+        else {
             panic!("{events:?}");
         };
         assert_eq!(reason, "NOT_PENDING", "{id}");
@@ -370,7 +371,7 @@ fn an_answer_says_when_it_takes_effect() {
     let settle_after = |world: &mut World| {
         let events = world.answer(TOOL_STEP, done());
         events.iter().find_map(|event| match event.kind {
-            EventKind::Decided { settle_after, .. } => Some(settle_after),
+            EventKind::Decided(event::Decided { settle_after, .. }) => Some(settle_after),
             _ => None,
         })
     };

@@ -6,7 +6,7 @@ use crate::world::{
 };
 use cairn_engine::decide::Input;
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::state::{RunStatus, StepStatus};
+use cairn_engine::session::{RunStatus, StepStatus};
 use serde_json::json;
 
 fn world() -> World {
@@ -51,7 +51,7 @@ fn completing_ends_the_step_and_starts_the_next() {
     }
     world.complete(2, "the answer");
     assert_eq!(world.run().status, RunStatus::Completed);
-    assert_eq!(world.run().answer, "the answer");
+    assert_eq!(world.run().end.answer, "the answer");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_tool_step_fails_with_its_call() {
     world.error(1, 0, "ExecutionFailed");
     let run = world.run();
     assert_eq!(run.status, RunStatus::Failed);
-    let failure = run.failure.as_ref().unwrap();
+    let failure = run.end.failure.as_ref().unwrap();
     assert_eq!(
         (failure.kind, failure.reason.as_str()),
         (FailureKind::Tool, "ExecutionFailed")
@@ -194,7 +194,7 @@ fn after_a_failure_nothing_new_begins_and_what_runs_is_heard() {
     assert_eq!(world.run().status, RunStatus::Running);
     world.complete(2, "b is done");
     assert_eq!(world.run().status, RunStatus::Failed);
-    assert_eq!(world.run().failure.as_ref().unwrap().message, "no");
+    assert_eq!(world.run().end.failure.as_ref().unwrap().message, "no");
     assert_eq!(*world.status(3), StepStatus::Pending);
 }
 

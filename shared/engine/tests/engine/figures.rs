@@ -1,7 +1,7 @@
 //! Times, durations and prices.
 
 use cairn_engine::event::WaitReason;
-use cairn_engine::state::RunStatus;
+use cairn_engine::session::RunStatus;
 use cairn_engine::views::figures::{clock, date_time, dollars, duration, rfc3339, run_status};
 
 #[test]

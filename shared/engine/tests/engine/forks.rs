@@ -4,33 +4,36 @@ use crate::doubt::takes_effect;
 use crate::play::{Op, ops};
 use crate::world::{LEASE, TIME_LIMIT, World, chain, fold, graph, kinds, look, model_step, send};
 use crate::world::{tool_call, tool_step};
-use cairn_engine::command::{Command, LimitOverrides, RevisePlan, Settlement};
+use cairn_engine::command::{self, Command, LimitOverrides, RevisePlan, Settlement};
 use cairn_engine::decide::{Fork, Input};
-use cairn_engine::event::{CallRef, Effect, EventKind, WaitReason};
+use cairn_engine::event::Budget;
+use cairn_engine::event::{self, CallRef, Effect, EventKind, WaitReason};
 use cairn_engine::key::call_key;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
-use cairn_engine::state::{Call, CallStatus, RunStatus, Session};
+use cairn_engine::session::PerBudget;
+use cairn_engine::session::{Call, CallStatus, RunStatus, Session};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-fn fork(goes_on: bool) -> Input {
+fn fork(continues: bool) -> Input {
     Input::Forked(Fork {
         session: "parent".to_owned(),
         request_id: "request".to_owned(),
+        principal: None,
         title: String::new(),
-        goes_on,
+        continues,
     })
 }
 
 impl World {
     /// A copy of the session as it is now, which has just become one of its own.
-    fn forked(&self, goes_on: bool) -> Self {
+    fn forked(&self, continues: bool) -> Self {
         let mut child = self.clone();
         child.session = fold(&self.journal);
         assert_eq!(child.session, self.session);
-        child.decide(fork(goes_on));
+        child.decide(fork(continues));
         child
     }
 
@@ -57,7 +60,7 @@ fn may_be_made_again(call: &Call) -> bool {
 }
 
 /// What the child's state is by the parent's at the cut, but for the calls that came into doubt.
-fn check_child(parent: &Session, child: &Session, goes_on: bool) {
+fn check_child(parent: &Session, child: &Session, continues: bool) {
     assert!(child.commands.is_empty());
     assert_eq!(
         child.handled_through,
@@ -74,14 +77,17 @@ fn check_child(parent: &Session, child: &Session, goes_on: bool) {
     );
     assert_eq!(child.runs.len(), parent.runs.len());
     for (mine, was) in child.runs.iter().zip(&parent.runs) {
-        assert_eq!((mine.usage, mine.tool_turns), (was.usage, was.tool_turns));
-        assert_eq!(mine.allowance, was.allowance);
+        assert_eq!(
+            (mine.spent.usage, mine.spent.tool_turns),
+            (was.spent.usage, was.spent.tool_turns)
+        );
+        assert_eq!(mine.spent.allowed, was.spent.allowed);
         assert_eq!(mine.status.is_terminal(), was.status.is_terminal());
         let own_wishes = |seq: &&u64| **seq == 0;
-        let kept: Vec<_> = was.revising.keys().filter(own_wishes).collect();
+        let kept: Vec<_> = was.revisions.requests.keys().filter(own_wishes).collect();
         let is_last = was.number as usize == parent.runs.len();
-        assert!(!is_last || mine.revising.keys().eq(kept));
-        let steps = |run: &cairn_engine::state::Run| {
+        assert!(!is_last || mine.revisions.requests.keys().eq(kept));
+        let steps = |run: &cairn_engine::session::Run| {
             let plan = run.plan.iter().flat_map(|plan| plan.steps.clone());
             plan.map(|step| (step.key, step.status.phase(), step.attempts, step.notes))
                 .collect::<Vec<_>>()
@@ -89,7 +95,7 @@ fn check_child(parent: &Session, child: &Session, goes_on: bool) {
         assert_eq!(steps(mine), steps(was));
     }
     if let (Some(mine), Some(was)) = (child.active_run(), parent.active_run()) {
-        let paused = !goes_on || was.status == RunStatus::Paused;
+        let paused = !continues || was.status == RunStatus::Paused;
         assert_eq!(mine.status == RunStatus::Paused, paused, "{:?}", was.status);
     }
     check_calls(parent, child);
@@ -142,14 +148,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_child_is_what_its_parent_was(ops in ops(), goes_on in any::<bool>()) {
+    fn a_child_is_what_its_parent_was(ops in ops(), continues in any::<bool>()) {
         let mut world = World::new();
         for op in &ops {
             world.play(op);
-            let child = world.forked(goes_on);
-            check_child(&world.session, &child.session, goes_on);
+            let child = world.forked(continues);
+            check_child(&world.session, &child.session, continues);
             prop_assert_eq!(&child.folded(), &child.session);
-            let grandchild = child.forked(goes_on);
+            let grandchild = child.forked(continues);
             prop_assert_eq!(&grandchild.folded(), &grandchild.session);
             prop_assert_eq!(pending(&grandchild.session), pending(&child.session));
         }
@@ -157,27 +163,27 @@ proptest! {
 
     #[test]
     fn no_call_of_the_parent_is_made_again_without_a_word(
-        before in ops(), after in ops(), goes_on in any::<bool>(),
+        before in ops(), after in ops(), continues in any::<bool>(),
     ) {
         let mut world = World::new();
         before.iter().for_each(|op| world.play(op));
-        let mut child = world.forked(goes_on);
+        let mut child = world.forked(continues);
         // Forks of forks are no different.
         let mut open = calls(&world.session);
         open.retain(|_, call| call.effect == Effect::Effectful);
         for (op, count) in after.iter().zip(1..) {
             child.play(op);
             if count == 20 {
-                child = child.forked(goes_on);
+                child = child.forked(continues);
             }
         }
         let mut allowed: BTreeSet<CallRef> = BTreeSet::new();
         for event in &child.journal[world.journal.len()..] {
             match &event.kind {
-                EventKind::CallSettled { call, settlement: Settlement::Retry } => {
+                EventKind::CallSettled(event::CallSettled { call, settlement: Settlement::Retry }) => {
                     allowed.insert(*call);
                 }
-                EventKind::CallIntended { call, .. } => {
+                EventKind::CallIntended(event::CallIntended { call, .. }) => {
                     let was = open.get(call).map(|call| &call.status);
                     // One that a person had not allowed is made when one allows it here.
                     let is_new = matches!(
@@ -210,7 +216,7 @@ fn a_run_is_paused_unless_it_is_to_go_on() {
     assert_eq!(ended.since(&child), ["ForkedFrom"]);
     let mut paused = world;
     let reason = String::new();
-    paused.command(Command::PauseRun { run: 1, reason });
+    paused.command(Command::PauseRun(command::PauseRun { run: 1, reason }));
     assert_eq!(paused.forked(true).since(&paused), ["ForkedFrom"]);
 }
 
@@ -271,10 +277,10 @@ fn what_nobody_has_answered_is_not_asked_of_the_child() {
         ..RevisePlan::default()
     }));
     let reason = String::new();
-    world.foreign(EventKind::CommandReceived {
+    world.foreign(EventKind::CommandReceived(event::CommandReceived {
         request_id: "late".to_owned(),
-        command: Command::CancelRun { run: 1, reason },
-    });
+        command: Command::CancelRun(command::CancelRun { run: 1, reason }),
+    }));
     let child = world.forked(true);
     assert_eq!(child.since(&world), ["ForkedFrom", "RevisionFailed"]);
     assert_eq!(child.outstanding(), [Work::RunStep(child.attempt(1))]);
@@ -287,8 +293,9 @@ fn a_title_of_its_own_is_kept() {
     child.decide(Input::Forked(Fork {
         session: "parent".to_owned(),
         request_id: "request".to_owned(),
+        principal: None,
         title: "another course".to_owned(),
-        goes_on: false,
+        continues: false,
     }));
     assert_eq!(child.session.title, "another course");
     assert!(child.session.forked_from.as_ref().unwrap().is_titled);
@@ -307,7 +314,7 @@ fn a_call_that_was_in_doubt_keeps_its_key_when_it_is_made_again() {
     let attempt = world.attempt(1);
     world.decide(Input::AttemptLost { attempt });
     let reason = String::new();
-    world.command(Command::PauseRun { run: 1, reason });
+    world.command(Command::PauseRun(command::PauseRun { run: 1, reason }));
     world.now += LEASE + TIME_LIMIT;
     world.answer("call-1.1.1.0.0", Settlement::Retry);
     let name = world.call(1, 0);
@@ -322,10 +329,10 @@ fn a_call_that_was_in_doubt_keeps_its_key_when_it_is_made_again() {
 
 /// What a person said of the parent's budget is not said of the child's.
 #[test]
-fn a_run_that_was_to_end_goes_on_in_a_fork() {
+fn a_run_that_was_to_end_continues_in_a_fork() {
     let mut world = World::new();
     let limits = LimitOverrides {
-        max_tokens: 100,
+        budgets: PerBudget::from([(Budget::Tokens, 100)]),
         ..LimitOverrides::default()
     };
     world.start_with(
@@ -335,8 +342,8 @@ fn a_run_that_was_to_end_goes_on_in_a_fork() {
     world.reply(1, "hm", &[]);
     let reason = "enough".to_owned();
     world.answer("budget-1", Settlement::Fail { reason });
-    assert!(world.run().ending.is_some());
-    assert_eq!(world.forked(false).run().ending, None);
+    assert!(world.run().refused_budget.is_some());
+    assert_eq!(world.forked(false).run().refused_budget, None);
 }
 
 /// A copy that was cut between the start of a step and its question.
@@ -344,7 +351,7 @@ fn a_run_that_was_to_end_goes_on_in_a_fork() {
 fn a_call_that_needs_approval_is_asked_about_wherever_a_copy_was_cut() {
     let world = World::with_plan(chain(vec![tool_step("one", "pay")]));
     let is_start =
-        |event: &cairn_engine::event::Event| matches!(event.kind, EventKind::StepStarted { .. });
+        |event: &cairn_engine::event::Event| matches!(event.kind, EventKind::StepStarted(_));
     let cut = world.journal.iter().position(is_start).unwrap() + 1;
     let mut early = world;
     early.journal.truncate(cut);

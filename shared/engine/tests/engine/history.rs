@@ -3,7 +3,7 @@
 use crate::world::{
     World, chain, complete, explored, look, model_step, send, step_call, tool_call, tool_step, tree,
 };
-use cairn_engine::command::Command;
+use cairn_engine::command::{self, Command};
 use cairn_engine::decide::Input;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::views::{history, todo};
@@ -143,11 +143,11 @@ fn the_to_do_list_keeps_the_parts_of_steps_that_have_ended() {
     world.reply(1, "", &[next]);
     world.reply(1, "", &[last, complete("both parts")]);
     world.reply(2, "", &[step_call(&json!({"plan": ["C"]}))]);
-    world.command(Command::SkipStep {
+    world.command(Command::SkipStep(command::SkipStep {
         run: 1,
         step: 2,
         reason: String::new(),
-    });
+    }));
     let own = step_call(&json!({"plan": ["D"], "focus": "D"}));
     world.reply(3, "", &[own]);
     let expected = "\

@@ -5,14 +5,20 @@ use crate::world::{
 };
 use cairn_engine::command::Settlement;
 use cairn_engine::decide::Input;
-use cairn_engine::event::{AttemptRef, CallRef, Effect, Event, EventKind};
+use cairn_engine::event::{self, AttemptRef, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::pending::{PendingId, Subject};
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::state::Session;
+use cairn_engine::session::Session;
 
 /// The refusal of an event in a state.
 pub(crate) fn refusal(session: &Session, kind: EventKind) -> String {
-    let event = Event { at: 1, kind };
+    let event = Event {
+        at: 1,
+        answers: 0,
+        principal: None,
+        kind,
+    };
     let mut session = session.clone();
     match session.apply(session.seq + 1, &event) {
         Ok(()) => panic!("taken: {event:?}"),
@@ -37,18 +43,18 @@ fn call(step: u32, tool_turn: u32, index: u32) -> CallRef {
 }
 
 fn completed(attempt: AttemptRef) -> EventKind {
-    EventKind::StepCompleted {
+    EventKind::StepCompleted(event::StepCompleted {
         attempt,
         response: String::new(),
         summary: String::new(),
-    }
+    })
 }
 
 fn started(attempt: AttemptRef) -> EventKind {
-    EventKind::StepStarted {
+    EventKind::StepStarted(event::StepStarted {
         attempt,
         tool_effect: None,
-    }
+    })
 }
 
 fn result(call: CallRef) -> EventKind {
@@ -100,27 +106,23 @@ fn events_about_the_wrong_step_or_attempt_are_refused() {
             "illegal event: step 0 does not exist",
         ),
         (
-            EventKind::StepSkipped {
+            EventKind::StepSkipped(event::StepSkipped {
                 run: 1,
                 step: 9,
                 reason: String::new(),
-                is_wish: false,
-                command_seq: 0,
-            },
+                by_person: false,
+            }),
             "illegal event: step 9 does not exist",
         ),
         (
-            EventKind::RunResumed {
-                run: 2,
-                command_seq: 0,
-            },
+            EventKind::RunResumed(event::RunResumed { run: 2 }),
             "illegal event: run 2 does not exist",
         ),
         (
-            EventKind::SubGoalFocused {
+            EventKind::SubGoalFocused(event::SubGoalFocused {
                 attempt: attempt(1, 1),
                 index: 0,
-            },
+            }),
             "illegal event: open sub-goal 0 does not exist",
         ),
     ];
@@ -139,26 +141,26 @@ fn a_step_starts_with_the_next_attempt_and_as_what_it_is() {
     let last = journal.pop().unwrap();
     assert_eq!(
         last.kind,
-        EventKind::StepStarted {
+        EventKind::StepStarted(event::StepStarted {
             attempt: attempt(3, 1),
             tool_effect: Some(Effect::Pure)
-        }
+        })
     );
     let session = fold(&journal);
-    let wrong_attempt = EventKind::StepStarted {
+    let wrong_attempt = EventKind::StepStarted(event::StepStarted {
         attempt: attempt(3, 2),
         tool_effect: Some(Effect::Pure),
-    };
+    });
     let text = refusal(&session, wrong_attempt);
     assert!(text.contains("attempt 2 of step 3"), "{text}");
     let text = refusal(&session, started(attempt(3, 1)));
     assert!(text.contains("step 3") && text.contains("tool"), "{text}");
     let mut first = journal;
     first.truncate(4);
-    let of_a_tool = EventKind::StepStarted {
+    let of_a_tool = EventKind::StepStarted(event::StepStarted {
         attempt: attempt(1, 1),
         tool_effect: Some(Effect::Pure),
-    };
+    });
     let text = refusal(&fold(&first), of_a_tool);
     assert!(text.contains("step 1") && text.contains("tool"), "{text}");
 }
@@ -179,29 +181,31 @@ fn events_about_the_wrong_call_are_refused() {
         twice,
         "illegal transition of call 'id-look': Finished → Finished"
     );
-    let settled = EventKind::CallSettled {
+    let settled = EventKind::CallSettled(event::CallSettled {
         call: call(1, 0, 1),
         settlement: Settlement::Retry,
-    };
+    });
     let text = refusal(&session, settled);
     assert!(
         text.starts_with("illegal transition of call 'id-send': Intended"),
         "{text}"
     );
-    let doubt = EventKind::CallInDoubt {
+    let doubt = EventKind::CallInDoubt(event::CallInDoubt {
         call: call(1, 0, 0),
         settle_after: 0,
-    };
+    });
     assert_eq!(
         refusal(&session, doubt),
         "illegal transition of call 'id-look': Finished → InDoubt"
     );
-    let decided = EventKind::Decided {
-        command_seq: 1,
-        call: call(1, 0, 1),
+    let decided = EventKind::Decided(event::Decided {
+        pending: PendingId {
+            subject: Subject::Call(call(1, 0, 1)),
+            time: 1,
+        },
         settlement: Settlement::Retry,
         settle_after: 0,
-    };
+    });
     assert!(refusal(&session, decided).starts_with("illegal transition of call"));
 }
 
@@ -214,19 +218,19 @@ fn a_call_in_doubt_is_finished_by_a_persons_word_only() {
         text,
         "illegal transition of call 'id-send': InDoubt → Finished"
     );
-    assert_eq!(world.session.runs[0].in_doubt, 1);
+    assert_eq!(world.in_doubt(), 1);
 }
 
 #[test]
 fn a_call_that_is_not_in_doubt_cannot_be_settled() {
     let mut world = World::with_plan(chain(vec![model_step("one")]));
     world.reply(1, "", &[look()]);
-    let settled = EventKind::CallSettled {
+    let settled = EventKind::CallSettled(event::CallSettled {
         call: call(1, 0, 0),
         settlement: Settlement::Done {
             output: String::new(),
         },
-    };
+    });
     let text = refusal(&world.session, settled);
     assert_eq!(
         text,
@@ -234,20 +238,39 @@ fn a_call_that_is_not_in_doubt_cannot_be_settled() {
     );
 }
 
+/// It is refused or skipped before it is sent, and so it has no effect. An executor that reports more of
+/// it contradicts the state.
 #[test]
-fn an_effectful_call_is_not_finished_before_it_is_intended() {
+fn an_effectful_call_may_be_refused_before_it_is_intended() {
     let mut world = World::with_plan(chain(vec![model_step("one")]));
     world.reply(1, "", &[send()]);
-    let mut journal = world.journal;
+    let mut journal = world.journal.clone();
     assert!(matches!(
         journal.pop().unwrap().kind,
-        EventKind::CallIntended { .. }
+        EventKind::CallIntended(_)
     ));
-    let text = refusal(&fold(&journal), result(call(1, 0, 0)));
-    assert_eq!(
-        text,
-        "illegal transition of call 'id-send': Requested → Finished"
-    );
+    let before = fold(&journal);
+    let event = Event {
+        at: 1,
+        answers: 0,
+        principal: None,
+        kind: result(call(1, 0, 0)),
+    };
+    let mut refused = before.clone();
+    refused.apply(before.seq + 1, &event).unwrap();
+    assert!(refused.step(attempt(1, 1)).unwrap().effects.is_empty());
+    world.session = before.clone();
+    let EventKind::CallFinished(sent) = result(call(1, 0, 0)) else {
+        unreachable!("a result");
+    };
+    let report = Input::Report {
+        attempt: attempt(1, 1),
+        results: vec![sent],
+        reply: None,
+        failure: None,
+    };
+    assert!(world.try_decide(report).is_err());
+    assert_eq!(world.session, before);
 }
 
 #[test]
@@ -281,27 +304,26 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
     let again = world
         .journal
         .iter()
-        .find(|event| matches!(event.kind, EventKind::RunStarted { .. }));
+        .find(|event| matches!(event.kind, EventKind::RunStarted(_)));
     let again = again.unwrap().kind.clone();
     let text = refusal(&world.session, again);
     assert!(text.starts_with("illegal transition of run 1"), "{text}");
     let failure = Failure::new(FailureKind::Other, "x", "x");
     let ends = [
-        EventKind::RunCompleted {
+        EventKind::RunCompleted(event::RunCompleted {
             run: 1,
             answer: String::new(),
-        },
-        EventKind::RunFailed {
+        }),
+        EventKind::RunFailed(event::RunFailed {
             run: 1,
             failure,
             usage: None,
             duration_ms: 0,
-        },
-        EventKind::RunCancelled {
+        }),
+        EventKind::RunCancelled(event::RunCancelled {
             run: 1,
             reason: String::new(),
-            command_seq: 0,
-        },
+        }),
     ];
     for end in &ends {
         let text = refusal(&world.session, end.clone());
@@ -326,10 +348,7 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
             "{text}"
         );
     }
-    let resumed = EventKind::RunResumed {
-        run: 1,
-        command_seq: 0,
-    };
+    let resumed = EventKind::RunResumed(event::RunResumed { run: 1 });
     assert_eq!(
         refusal(&world.session, resumed),
         "illegal transition of run 1: Completed → \"resumed\""
@@ -362,15 +381,15 @@ fn a_plan_that_is_none_is_refused_with_its_fault() {
             ..Default::default()
         },
     ));
-    let plan = EventKind::PlanApplied {
+    let plan = EventKind::PlanApplied(event::PlanApplied {
         run: 1,
         revision: 1,
         plan: PlanDraft::default(),
         numbers: Vec::new(),
-        command_seq: 0,
+        request: 0,
         usage: Default::default(),
         duration_ms: 0,
-    };
+    });
     let text = refusal(&world.session, plan);
     assert_eq!(text, "illegal event: a plan needs at least one step");
 }

@@ -4,12 +4,12 @@ use crate::world::World;
 use cairn_engine::command::RunLimits;
 use cairn_engine::context::step_context;
 use cairn_engine::decide::{Facts, Input};
-use cairn_engine::event::{AttemptRef, Effect, Event, EventKind, WaitReason};
+use cairn_engine::event::{self, AttemptRef, Effect, Event, EventKind, WaitReason};
 use cairn_engine::key::{StepKey, step_keys};
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
 use cairn_engine::plan::{Plan, PlanDraft, numbers_of};
-use cairn_engine::state::{
+use cairn_engine::session::{
     Ask, Call, CallStatus, PlanState, Run, RunStatus, Session, Step, StepStatus,
 };
 use cairn_engine::transitions::StepPhase;
@@ -27,7 +27,16 @@ pub(crate) fn check_session(session: &Session) {
     assert_eq!(again, session.outstanding());
     check_moves(session, &again);
     let Some(run) = session.active_run() else {
-        let is_about_plan = |work: &Work| matches!(work, Work::HandleCommand | Work::Revise { .. });
+        let is_about_plan = |work: &Work| {
+            matches!(
+                work,
+                Work::HandleCommand
+                    | Work::Plan {
+                        request: Some(_),
+                        ..
+                    }
+            )
+        };
         assert!(again.iter().all(is_about_plan), "{again:?}");
         return;
     };
@@ -45,7 +54,10 @@ pub(crate) fn check_session(session: &Session) {
     }
     match run.status {
         RunStatus::Waiting(_) => check_waiting(run, &again),
-        RunStatus::Planning => assert!(again.contains(&Work::Plan { run: run.number })),
+        RunStatus::Planning => assert!(again.contains(&Work::Plan {
+            run: run.number,
+            request: None
+        })),
         RunStatus::Paused => check_paused(session, &again),
         _ => assert!(!again.is_empty(), "nothing to do in {run:#?}"),
     }
@@ -64,10 +76,11 @@ fn check_moves(session: &Session, work: &[Work]) {
         check_sleeps(session);
     }
     let wishes = session.runs.last().into_iter();
-    let mut wishes = wishes.flat_map(|run| run.revising.keys().map(move |seq| (run, *seq)));
+    let mut wishes =
+        wishes.flat_map(|run| run.revisions.requests.keys().map(move |seq| (run, *seq)));
     // The run's own wait for it to go on; those for a plan that is being made, for that plan.
     let is_answered = |(run, request_seq): (&Run, u64)| {
-        let by_planner = |work: &Work| matches!(work, Work::Plan { .. } | Work::Revise { .. });
+        let by_planner = |work: &Work| matches!(work, Work::Plan { .. });
         work.iter().any(by_planner) || asked || (request_seq == 0 && is_paused(run))
     };
     assert!(wishes.all(is_answered), "nobody answers a wish: {work:?}");
@@ -80,6 +93,7 @@ fn check_sleeps(session: &Session) {
         now: session.updated_at,
         not_after: session.updated_at + 1,
         tools: &tools,
+        offered: &std::collections::BTreeMap::new(),
         limits: RunLimits::default(),
         starts: true,
     };
@@ -89,7 +103,7 @@ fn check_sleeps(session: &Session) {
     let begins = |event: &Event| {
         matches!(
             event.kind,
-            EventKind::StepStarted { .. } | EventKind::CallIntended { .. }
+            EventKind::StepStarted(_) | EventKind::CallIntended(_)
         )
     };
     let events = events.unwrap();
@@ -112,19 +126,19 @@ fn check_waiting(run: &Run, work: &[Work]) {
     }
     match run.status {
         RunStatus::Waiting(WaitReason::Budget) => assert!(run.no_questions().is_some()),
-        RunStatus::Waiting(WaitReason::Approval) => assert!(run.approvals > 0),
-        RunStatus::Waiting(WaitReason::Question) => assert!(run.questions > 0),
+        RunStatus::Waiting(WaitReason::Approval) => assert!(asked(run, true) > 0),
+        RunStatus::Waiting(WaitReason::Question) => assert!(asked(run, false) > 0),
         RunStatus::Waiting(WaitReason::PlanReview) => {
-            let review = run.review.expect("a proposal to look at");
-            assert!(run.proposals.contains_key(&review), "it is there");
+            let review = run.revisions.review.expect("a proposal to look at");
+            assert!(run.revisions.proposals.contains_key(&review), "it is there");
         }
-        _ => assert!(run.in_doubt > 0),
+        _ => assert!(!doubts(run).is_empty()),
     }
     let answers = doubts(run).iter().filter(|answered| **answered).count();
     let wakes = work.iter().filter(|it| matches!(it, Work::Wake { .. }));
     assert_eq!(
         wakes.count(),
-        usize::from(answers > 0 || run.deadline().is_some())
+        usize::from(answers > 0 || run.spent.deadline().is_some())
     );
 }
 
@@ -145,17 +159,17 @@ fn check_asked(run: &Run, work: &[Work]) {
             );
         }
     }
-    let asked = |is_approval: bool| {
-        let attempts = run.running_attempts();
-        let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
-        let asked = calls.filter(|(_, call)| match &call.status {
-            CallStatus::Asking { ask, .. } => matches!(ask, Ask::Approval { .. }) == is_approval,
-            _ => false,
-        });
-        asked.count()
-    };
-    assert_eq!(run.approvals as usize, asked(true), "counter of approvals");
-    assert_eq!(run.questions as usize, asked(false), "counter of questions");
+}
+
+/// Calls that wait for an approval, or for an answer.
+fn asked(run: &Run, is_approval: bool) -> usize {
+    let attempts = run.running_attempts();
+    let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
+    let asked = calls.filter(|(_, call)| match &call.status {
+        CallStatus::Asking { ask, .. } => matches!(ask, Ask::Approval { .. }) == is_approval,
+        _ => false,
+    });
+    asked.count()
 }
 
 /// One for each call in doubt: whether it has an answer.
@@ -170,13 +184,8 @@ fn doubts(run: &Run) -> Vec<bool> {
 }
 
 fn check_plan(run: &Run, plan: &PlanState) {
-    assert_eq!(
-        run.in_doubt as usize,
-        doubts(run).len(),
-        "the counter of calls in doubt"
-    );
     let mut open = 0;
-    assert!(run.own_revisions <= run.limits.max_own_revisions);
+    assert!(run.revisions.own <= run.limits.max_own_revisions);
     for (number, step) in plan.current() {
         let position = number - 1;
         let unmet = step.plan.depends_on.iter();
@@ -215,7 +224,9 @@ fn check_paused(session: &Session, work: &[Work]) {
             }
             Work::Wake { .. } | Work::HandleCommand => {}
             // What somebody wished, and nothing that it wishes itself.
-            Work::Revise { request_seq, .. } if *request_seq > 0 => {}
+            Work::Plan {
+                request: Some(1..), ..
+            } => {}
             other => panic!("{other:?} while paused"),
         }
     }
@@ -227,12 +238,20 @@ fn check_paused(session: &Session, work: &[Work]) {
 pub(crate) fn check_reuse(old: Option<&PlanState>, draft: &PlanDraft, numbers: &[u32]) {
     let steps = old.map_or(&[][..], |old| &old.steps);
     let numbers = numbers_of(draft, numbers);
-    let is_wish = |step: &Step| matches!(step.status, StepStatus::Skipped { is_wish: true, .. });
+    let by_person = |step: &Step| {
+        matches!(
+            step.status,
+            StepStatus::Skipped {
+                by_person: true,
+                ..
+            }
+        )
+    };
     let keys = step_keys(&Plan::new(draft).unwrap().steps, |place| {
         let kept = steps.get(numbers[place] as usize - 1);
-        kept.is_some_and(is_wish)
+        kept.is_some_and(by_person)
     });
-    let has_skipped = steps.iter().any(is_wish);
+    let has_skipped = steps.iter().any(by_person);
     let mut wanted: BTreeMap<StepKey, usize> = BTreeMap::new();
     keys.iter()
         .for_each(|key| *wanted.entry(*key).or_default() += 1);
@@ -257,7 +276,7 @@ pub(crate) fn check_reuse(old: Option<&PlanState>, draft: &PlanDraft, numbers: &
             let of_phase = of_key.filter(|step| step.status.phase() == phase);
             let can_be = of_phase.filter(|step| match phase {
                 Pending => step.place.is_some(),
-                Skipped => is_wish(step),
+                Skipped => by_person(step),
                 _ => true,
             });
             can_be.count()
@@ -280,7 +299,7 @@ pub(crate) fn check_reuse(old: Option<&PlanState>, draft: &PlanDraft, numbers: &
 
 /// What running steps were told, if the event puts another plan into force.
 pub(crate) fn told(session: &Session, event: &Event) -> Vec<(AttemptRef, Option<String>)> {
-    let EventKind::PlanApplied { run, .. } = event.kind else {
+    let EventKind::PlanApplied(event::PlanApplied { run, .. }) = event.kind else {
         return Vec::new();
     };
     let running = session.run(run).into_iter().flat_map(Run::running_attempts);

@@ -6,7 +6,7 @@ use crate::world::{
 use cairn_engine::command::Settlement;
 use cairn_engine::decide::Input;
 use cairn_engine::event::CallFinished;
-use cairn_engine::state::CallStatus;
+use cairn_engine::session::CallStatus;
 use serde_json::json;
 
 /// Two steps, the first of them in the midst of a call with side effects.

@@ -2,14 +2,14 @@
 
 use crate::world::{LEASE, TIME_LIMIT, World, complete, graph, kinds, model_step, send, step_call};
 use crate::world::{chain, with_goal};
-use cairn_engine::command::{Command, LimitOverrides, Settlement};
+use cairn_engine::command::{self, Command, LimitOverrides, Settlement};
 use cairn_engine::decide::Input;
-use cairn_engine::event::EventKind;
+use cairn_engine::event::{self, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::{MAX_CALLS, MAX_EVENTS_OF_ATTEMPT, MAX_PARALLEL_STEPS, MAX_SUB_GOALS};
 use cairn_engine::message::ToolCall;
 use cairn_engine::pending::pending;
-use cairn_engine::state::RunStatus;
+use cairn_engine::session::RunStatus;
 use serde_json::json;
 
 const STEPS: u32 = 8;
@@ -69,7 +69,7 @@ fn a_takeover_is_as_large_as_the_store_allows_for() {
 fn a_cancelled_run_is_as_large_as_the_store_allows_for() {
     let mut world = sending();
     let reason = String::new();
-    let events = world.command(Command::CancelRun { run: 1, reason });
+    let events = world.command(Command::CancelRun(command::CancelRun { run: 1, reason }));
     check_size(events.len(), STEPS as usize * MAX_CALLS);
 }
 
@@ -117,16 +117,16 @@ fn at_a_limit_the_run_ends_and_commands_are_refused() {
     world.reply(1, "", &[send()]);
     for command in [
         with_goal("another"),
-        Command::CancelRun {
+        Command::CancelRun(command::CancelRun {
             run: 1,
             reason: String::new(),
-        },
+        }),
     ] {
         let request_id = "late".to_owned();
-        world.foreign(EventKind::CommandReceived {
+        world.foreign(EventKind::CommandReceived(event::CommandReceived {
             request_id,
             command,
-        });
+        }));
     }
     let events = world.decide(Input::LimitReached { failure: full() });
     let expected = [
@@ -139,7 +139,7 @@ fn at_a_limit_the_run_ends_and_commands_are_refused() {
     ];
     assert_eq!(kinds(&events), expected);
     assert_eq!(world.run().status, RunStatus::Failed);
-    assert_eq!(world.run().failure, Some(full()));
+    assert_eq!(world.run().end.failure, Some(full()));
     assert!(world.outstanding().is_empty());
 }
 

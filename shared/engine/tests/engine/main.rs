@@ -6,6 +6,7 @@ mod world;
 
 mod agent_state;
 mod asking;
+mod atomic;
 mod budget;
 mod budgets;
 mod budgets_time;
@@ -31,6 +32,7 @@ mod leaving;
 mod limits;
 mod log;
 mod memory;
+mod offered;
 mod order;
 mod plan_diff;
 mod plans;

@@ -1,7 +1,7 @@
 //! Session memory: as the text of a system prompt, and when it is full.
 
 use crate::world::{World, chain, model_step, tool_call};
-use cairn_engine::event::{Event, EventKind};
+use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_VALUE};
 use cairn_engine::views::memory::snapshot;
 use proptest::prelude::*;
@@ -92,7 +92,7 @@ fn memory_that_clients_have_filled_is_an_error_result_and_no_event() {
     let rest = MAX_MEMORY_BYTES - whole * (MAX_MEMORY_VALUE + 4);
     let mut client = |key: String, value: &str| {
         let value = value.to_owned();
-        world.foreign(EventKind::MemorySet { key, value });
+        world.foreign(EventKind::MemorySet(event::MemorySet { key, value }));
     };
     for n in 0..whole {
         client(format!("k-{n:02}"), &value);
@@ -121,6 +121,6 @@ fn memory_that_clients_have_filled_is_an_error_result_and_no_event() {
             (full.as_str(), true)
         ]
     );
-    let is_set = |event: &&Event| matches!(event.kind, EventKind::MemorySet { .. });
+    let is_set = |event: &&Event| matches!(event.kind, EventKind::MemorySet(_));
     assert_eq!(events.iter().filter(is_set).count(), 1);
 }

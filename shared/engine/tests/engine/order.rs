@@ -13,7 +13,7 @@ use cairn_engine::command::{Command, LimitOverrides, OnFailure, RevisePlan};
 use cairn_engine::decide::Input;
 use cairn_engine::plan::{Plan, StepDraft};
 use cairn_engine::revise::draft_of;
-use cairn_engine::state::Session;
+use cairn_engine::session::Session;
 use oracle::Oracle;
 use proptest::prelude::*;
 use serde_json::json;

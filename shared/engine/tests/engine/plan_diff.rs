@@ -6,7 +6,7 @@
 
 use crate::world::notation::plan;
 use crate::world::{World, send};
-use cairn_engine::command::{Command, RevisePlan};
+use cairn_engine::command::{self, Command, RevisePlan};
 use cairn_engine::decide::Input;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::plan::PlanError;
@@ -104,11 +104,11 @@ fn changes_of_a_graph() {
 #[test]
 fn what_failed_is_repeated_and_what_was_skipped_stays_skipped() {
     let mut world = World::with_plan(plan("g: a b c<b d"));
-    world.command(Command::SkipStep {
+    world.command(Command::SkipStep(command::SkipStep {
         run: 1,
         step: 2,
         reason: String::new(),
-    });
+    }));
     world.fail(1, Failure::new(FailureKind::Llm, "Refused", "no"));
     let diff = of(&world, "g: a b c<b d");
     assert_eq!(told(&diff), "1again -2 >3 >4 | 1Failed@1");
@@ -124,11 +124,11 @@ fn a_step_that_had_not_begun_waits_and_one_whose_skip_is_lost_is_new() {
         if step == 3 {
             world.end(1);
         }
-        world.command(Command::SkipStep {
+        world.command(Command::SkipStep(command::SkipStep {
             run: 1,
             step,
             reason: String::new(),
-        });
+        }));
     }
     world.fail(4, Failure::new(FailureKind::Llm, "Refused", "no"));
     assert_eq!(
@@ -136,11 +136,11 @@ fn a_step_that_had_not_begun_waits_and_one_whose_skip_is_lost_is_new() {
         "1again new 3again 4again | 1Completed@1 2Skipped 3Skipped@3 4Failed@4"
     );
     let mut world = World::with_plan(plan("a b c d"));
-    world.command(Command::SkipStep {
+    world.command(Command::SkipStep(command::SkipStep {
         run: 1,
         step: 2,
         reason: String::new(),
-    });
+    }));
     world.end(1);
     assert_eq!(
         told(&of(&world, "a*1 b c d")),

@@ -2,7 +2,7 @@
 
 use crate::world::{World, after, chain, fold, graph, model_step, tool_step};
 use cairn_engine::canonical::to_canonical_json;
-use cairn_engine::event::EventKind;
+use cairn_engine::event::{self, EventKind};
 use cairn_engine::key::step_keys;
 use cairn_engine::plan::{MAX_STEPS, Plan, PlanDraft, StepDraft};
 use serde_json::json;
@@ -34,7 +34,7 @@ fn a_journal_with_a_capability_that_is_no_longer_available_is_read() {
     let plans = journal
         .iter_mut()
         .filter_map(|event| match &mut event.kind {
-            EventKind::PlanApplied { plan, .. } => Some(plan),
+            EventKind::PlanApplied(event::PlanApplied { plan, .. }) => Some(plan),
             _ => None,
         });
     for plan in plans {

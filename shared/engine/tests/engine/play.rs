@@ -8,14 +8,16 @@ use crate::world::{
     World, chain, complete, finished, graph, look, model_step, report_reply, send, step_call,
     tool_call, tool_step,
 };
-use cairn_engine::command::{Command, LimitOverrides, OnFailure, Settlement, StartRun};
+use cairn_engine::command::{self, Command, LimitOverrides, OnFailure, Settlement, StartRun};
 use cairn_engine::decide::Input;
-use cairn_engine::event::{AttemptRef, CallRef, Effect, EventKind};
+use cairn_engine::event::Budget;
+use cairn_engine::event::{self, AttemptRef, CallRef, Effect, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{ToolCall, Usage};
 use cairn_engine::pending::pending;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft};
-use cairn_engine::state::{Attempt, CallStatus, Session};
+use cairn_engine::session::PerBudget;
+use cairn_engine::session::{Attempt, CallStatus, Session};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -218,16 +220,16 @@ impl World {
             Op::Cancel => {
                 let run = self.session.runs.len() as u32;
                 let reason = "changed my mind".to_owned();
-                self.command(Command::CancelRun { run, reason });
+                self.command(Command::CancelRun(command::CancelRun { run, reason }));
             }
             Op::Decide { question, how } => self.play_decide(*question, *how),
             Op::Remember { key, clear } => self.foreign(if *clear {
-                EventKind::MemoryCleared
+                EventKind::MemoryCleared(event::MemoryCleared {})
             } else {
-                EventKind::MemorySet {
+                EventKind::MemorySet(event::MemorySet {
                     key: format!("key-{}", key % 3),
                     value: "from a client".to_owned(),
-                }
+                })
             }),
             Op::Late { step } => self.play_late(*step),
             Op::Change(change) => self.play_change(change),
@@ -240,7 +242,6 @@ impl World {
             plan: (!seed.by_planner).then(|| seed.draft()),
             limits: LimitOverrides {
                 max_tool_turns: 8,
-                max_turns: seed.max_turns,
                 max_parallel_steps: seed.max_turns % 4,
                 max_own_revisions: 2,
                 on_failure: match seed.steps.len() % 3 {
@@ -249,9 +250,12 @@ impl World {
                     _ => None,
                 },
                 review_plan: seed.max_turns % 3 == 1,
-                max_tokens: u64::from(seed.max_turns / 3 * 110),
-                max_active_ms: u64::from(seed.max_turns % 5 * 40_000),
-                max_calls: seed.max_turns % 4 * 3,
+                budgets: PerBudget::from([
+                    (Budget::Turns, seed.max_turns.into()),
+                    (Budget::Tokens, u64::from(seed.max_turns / 3 * 110)),
+                    (Budget::Time, u64::from(seed.max_turns % 5 * 40_000)),
+                    (Budget::Calls, u64::from(seed.max_turns % 4 * 3)),
+                ]),
                 ..LimitOverrides::default()
             },
             model: String::new(),
@@ -261,6 +265,7 @@ impl World {
 
     pub(crate) fn planned(&mut self, outcome: Result<PlanDraft, Failure>) {
         self.decide(Input::Planned {
+            request: None,
             run: self.session.runs.len() as u32,
             outcome,
             usage: Usage {

@@ -4,10 +4,10 @@ use crate::control::{answer, pause, refused, resume};
 use crate::world::notation::plan;
 use crate::world::{World, fold, kinds};
 use cairn_engine::command::{Command, LimitOverrides, OnFailure, RevisePlan};
-use cairn_engine::event::EventKind;
+use cairn_engine::event::{self, EventKind};
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::state::{PlanState, RunStatus, StepStatus};
+use cairn_engine::session::{PlanState, RunStatus, StepStatus};
 use std::collections::BTreeMap;
 
 /// b fails; c waits for a, d for b, e for nothing but a free place.
@@ -26,9 +26,9 @@ fn world(on_failure: OnFailure, text: &str) -> World {
 }
 
 fn own_revision() -> Work {
-    Work::Revise {
+    Work::Plan {
         run: 1,
-        request_seq: 0,
+        request: Some(0),
     }
 }
 
@@ -53,7 +53,7 @@ fn stop_begins_nothing_more_and_lets_end_what_runs() {
     world.end(1);
     assert_eq!(world.fates(5), "1d 2f 3p 4p 5p");
     assert_eq!(world.run().status, RunStatus::Failed);
-    assert_eq!(world.run().failure, Some(refused()));
+    assert_eq!(world.run().end.failure, Some(refused()));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn going_on_leaves_out_what_depends_on_the_failure_and_fails_in_the_end() {
     }
     assert_eq!(world.fates(5), "1d 2f 3d 4p 5d");
     assert_eq!(world.run().status, RunStatus::Failed);
-    assert_eq!(world.run().failure, Some(refused()), "the first one");
+    assert_eq!(world.run().end.failure, Some(refused()), "the first one");
 }
 
 #[test]
@@ -80,11 +80,11 @@ fn a_new_plan_is_asked_for_once_nothing_runs() {
         ["StepCompleted", "RevisionRequested"][..]
     );
     assert_eq!(world.outstanding(), [own_revision()]);
-    let wish = &world.run().revising[&0];
+    let wish = &world.run().revisions.requests[&0];
     assert!(wish.apply && wish.feedback.contains("no"), "{wish:?}");
     world.revised(Ok(plan("g: a x c<a d<x e")));
     assert_eq!(world.fates(5), "1d 6n 3r 7n 5p | 2f 4p");
-    assert_eq!(world.run().own_revisions, 1);
+    assert_eq!(world.run().revisions.own, 1);
     world.finish();
     assert_eq!(world.run().status, RunStatus::Completed);
 }
@@ -98,7 +98,7 @@ fn a_run_asks_so_often_and_no_more() {
         world.fail(step, refused());
         assert_eq!(world.run().status, RunStatus::Running);
         world.revised(Ok(plan(&format!("again{revision} b"))));
-        assert_eq!(world.run().own_revisions, revision);
+        assert_eq!(world.run().revisions.own, revision);
     }
     let mut anew = world.clone();
     let step = world.running()[0];
@@ -108,7 +108,7 @@ fn a_run_asks_so_often_and_no_more() {
 
     for mut world in [anew.clone(), world] {
         world.command(edit("x y"));
-        assert_eq!(world.run().own_revisions, 0);
+        assert_eq!(world.run().revisions.own, 0);
         let step = world.running()[0];
         world.fail(step, refused());
         assert_eq!(world.outstanding(), [own_revision()]);
@@ -139,7 +139,7 @@ fn a_run_whose_planner_knows_no_way_fails_for_what_failed() {
         world.fail(1, refused());
         let events = world.revised(outcome);
         assert_eq!(kinds(&events), ["RevisionFailed", "RunFailed"]);
-        assert_eq!(world.run().failure, Some(refused()));
+        assert_eq!(world.run().end.failure, Some(refused()));
     }
 }
 
@@ -234,7 +234,7 @@ fn the_order_of_outcomes_does_not_matter() {
             let f = &world.run().plan.as_ref().unwrap().steps[5];
             assert_eq!(f.status, StepStatus::Pending, "it depends on the failure");
             let begun = world.journal.iter().filter(|event| {
-                matches!(&event.kind, EventKind::StepStarted { attempt, .. } if attempt.step == 6)
+                matches!(&event.kind, EventKind::StepStarted(event::StepStarted { attempt, .. }) if attempt.step == 6)
             });
             assert_eq!(begun.count(), 0);
         }

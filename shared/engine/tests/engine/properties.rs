@@ -2,14 +2,14 @@
 
 use crate::invariants::{check_reuse, check_session, told};
 use crate::play::{Op, People, open_calls, ops, plan_seeds, play_to_the_end};
+use crate::usage::UsageView;
 use crate::world::{World, fold, run_of};
-use cairn_engine::command::{Command, StartRun};
-use cairn_engine::event::{Effect, Event, EventKind};
-use cairn_engine::state::{CallStatus, PlanState, Run, RunStatus, Session};
+use cairn_engine::command::{self, Command, StartRun};
+use cairn_engine::event::{self, Effect, Event, EventKind};
+use cairn_engine::session::{CallStatus, PlanState, Run, RunStatus, Session};
 use cairn_engine::transitions::{StepPhase, step_may};
 use cairn_engine::views::log::Log;
 use cairn_engine::views::tree::{NodeKind, Tree};
-use cairn_engine::views::usage::UsageView;
 use cairn_engine::views::{agent_state, dump, history, report, todo};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,31 +115,33 @@ proptest! {
 /// What clients write without being the owner.
 fn foreign_events(seeds: &[u8], after: u64, at: u64) -> Vec<(u64, Event)> {
     let kind = |seed: &u8| match seed {
-        0 => EventKind::MemoryCleared,
-        1 => EventKind::MemoryRemoved {
+        0 => EventKind::MemoryCleared(event::MemoryCleared {}),
+        1 => EventKind::MemoryRemoved(event::MemoryRemoved {
             key: "k".to_owned(),
-        },
-        2 => EventKind::MemorySet {
+        }),
+        2 => EventKind::MemorySet(event::MemorySet {
             key: "k".to_owned(),
             value: "of a client".to_owned(),
-        },
-        3 => EventKind::MemorySet {
+        }),
+        3 => EventKind::MemorySet(event::MemorySet {
             key: "other".to_owned(),
             value: "of a client".to_owned(),
-        },
-        4 => EventKind::CommandReceived {
+        }),
+        4 => EventKind::CommandReceived(event::CommandReceived {
             request_id: "cancel".to_owned(),
-            command: Command::CancelRun {
+            command: Command::CancelRun(command::CancelRun {
                 run: 1,
                 reason: String::new(),
-            },
-        },
-        _ => EventKind::CommandReceived {
+            }),
+        }),
+        _ => EventKind::CommandReceived(event::CommandReceived {
             request_id: "start".to_owned(),
             command: Command::StartRun(StartRun::default()),
-        },
+        }),
     };
     let events = seeds.iter().map(|seed| Event {
+        answers: 0,
+        principal: None,
         at,
         kind: kind(seed),
     });
@@ -180,33 +182,33 @@ impl Watcher {
         let run = run_of(event);
         let is_of_plan = matches!(
             event.kind,
-            EventKind::RevisionRequested { .. }
-                | EventKind::PlanProposed { .. }
-                | EventKind::RevisionFailed { .. }
-                | EventKind::PlanApplied { .. }
+            EventKind::RevisionRequested(_)
+                | EventKind::PlanProposed(_)
+                | EventKind::RevisionFailed(_)
+                | EventKind::PlanApplied(_)
         );
         if let Some(run) = run.filter(|_| !is_of_plan) {
             assert!(!self.ended_runs.contains(&run), "after the end: {event:?}");
         }
         match &event.kind {
-            EventKind::RunStarted { .. } => assert!(self.shadow.active_run().is_none()),
-            EventKind::RunCompleted { run, .. }
-            | EventKind::RunFailed { run, .. }
-            | EventKind::RunCancelled { run, .. } => {
+            EventKind::RunStarted(_) => assert!(self.shadow.active_run().is_none()),
+            EventKind::RunCompleted(event::RunCompleted { run, .. })
+            | EventKind::RunFailed(event::RunFailed { run, .. })
+            | EventKind::RunCancelled(event::RunCancelled { run, .. }) => {
                 self.ended_runs.insert(*run);
             }
-            EventKind::PlanApplied {
+            EventKind::PlanApplied(event::PlanApplied {
                 run, plan, numbers, ..
-            } => {
+            }) => {
                 self.ended_runs.remove(run);
                 let run = self.shadow.run(*run).unwrap();
                 check_reuse(run.plan.as_ref(), plan, numbers);
             }
-            EventKind::CallIntended { call, .. } => {
+            EventKind::CallIntended(event::CallIntended { call, .. }) => {
                 let run = self.shadow.run(call.attempt.run).unwrap();
                 assert!(!run_is_held(run), "{event:?}");
             }
-            EventKind::StepStarted { attempt, .. } => {
+            EventKind::StepStarted(event::StepStarted { attempt, .. }) => {
                 let run = self.shadow.run(attempt.run).unwrap();
                 assert!(!run_is_held(run), "{event:?}");
                 let plan = self.shadow.run(attempt.run).unwrap().plan.as_ref().unwrap();
@@ -249,10 +251,10 @@ impl Watcher {
     fn check_views(&self, world: &World) {
         for run in &world.session.runs {
             let root = self.tree.run(run.number).unwrap();
-            assert_eq!((root.status, root.usage), (run.status, run.usage));
+            assert_eq!((root.status, root.usage), (run.status, run.spent.usage));
             let usage = self.usage.run(run.number).unwrap();
-            assert_eq!(usage.total, run.usage);
-            assert_eq!(usage.tool_turns(), run.tool_turns as usize);
+            assert_eq!(usage.total, run.spent.usage);
+            assert_eq!(usage.tool_turns(), run.spent.tool_turns as usize);
             check_marks(&self.tree, run);
             assert!(dump::text(&self.tree, run.number, world.now).is_some());
             assert!(dump::json(&self.tree, run.number, world.now).is_some());
@@ -309,5 +311,5 @@ fn a_journal_folds_to_the_same_state_twice() {
 /// Nothing may begin in it: it is paused, has no time or calls left, or is to end because a person
 /// allowed it no more.
 fn run_is_held(run: &Run) -> bool {
-    run.status == RunStatus::Paused || run.no_calls().is_some() || run.ending.is_some()
+    run.status == RunStatus::Paused || run.no_calls().is_some() || run.refused_budget.is_some()
 }

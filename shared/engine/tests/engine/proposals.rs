@@ -4,7 +4,7 @@ use crate::control::{answer, cancel};
 use crate::wishes::{apply, feedback, propose, revise, running, take, wish};
 use crate::world::kinds;
 use crate::world::notation::plan;
-use cairn_engine::command::{Command, RevisePlan};
+use cairn_engine::command::{self, Command, RevisePlan};
 use cairn_engine::plan::PlanDraft;
 
 #[test]
@@ -37,7 +37,7 @@ fn a_proposal_for_another_plan_is_stale_and_one_that_never_was_is_unknown() {
     assert_eq!(world.run().plan, revision);
     // Numbers are not used again.
     world.command(propose("a b z"));
-    assert!(world.run().proposals.contains_key(&3));
+    assert!(world.run().revisions.proposals.contains_key(&3));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn only_so_many_proposals_are_kept() {
     for _ in 0..9 {
         world.command(propose("a b x"));
     }
-    assert_eq!(world.run().proposals.len(), 8);
+    assert_eq!(world.run().revisions.proposals.len(), 8);
     assert_eq!(answer(&world.command(take(1))), "PLAN_MOVED_ON");
     assert_eq!(answer(&world.command(take(2))), "");
 }
@@ -101,13 +101,13 @@ fn what_is_no_revision_is_refused() {
             "NO_SUCH_RUN"
         );
         assert_eq!(
-            answer(&world.command(Command::RedoStep { run, step: 1 })),
+            answer(&world.command(Command::RedoStep(command::RedoStep { run, step: 1 }))),
             "NO_SUCH_RUN"
         );
-        let take = Command::ApplyProposal { run, proposal: 1 };
+        let take = Command::ApplyProposal(command::ApplyProposal { run, proposal: 1 });
         assert_eq!(answer(&world.command(take)), "NO_SUCH_RUN");
     }
-    let redo = |step| Command::RedoStep { run: 1, step };
+    let redo = |step| Command::RedoStep(command::RedoStep { run: 1, step });
     assert_eq!(answer(&world.command(redo(2))), "STEP_NOT_ENDED");
     assert_eq!(answer(&world.command(redo(4))), "NO_SUCH_STEP");
 }
@@ -121,7 +121,7 @@ fn only_the_newest_run_is_revised() {
         apply("a b"),
         wish(true),
         take(1),
-        Command::RedoStep { run: 1, step: 1 },
+        Command::RedoStep(command::RedoStep { run: 1, step: 1 }),
     ] {
         assert_eq!(answer(&world.command(command)), "RUN_ENDED");
     }

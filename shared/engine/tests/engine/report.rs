@@ -3,9 +3,11 @@
 use crate::world::{
     World, chain, complete, explored, graph, log, look, model_step, send, tool_step, with_goal,
 };
-use cairn_engine::command::{Command, LimitOverrides, Settlement};
+use cairn_engine::command::{self, Command, LimitOverrides, Settlement};
 use cairn_engine::decide::Input;
+use cairn_engine::event::Budget;
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::session::PerBudget;
 use cairn_engine::views::report::markdown;
 
 fn report(world: &World) -> String {
@@ -123,7 +125,7 @@ fn a_running_and_a_cancelled_run_can_be_reported() {
         "{text}"
     );
     let reason = "no longer needed".to_owned();
-    world.command(Command::CancelRun { run: 1, reason });
+    world.command(Command::CancelRun(command::CancelRun { run: 1, reason }));
     let text = report(&world);
     assert!(
         text.contains("## Cancelled\n\nno longer needed\n"),
@@ -176,7 +178,7 @@ fn calls_of_unknown_outcome_are_listed_with_how_they_were_settled() {
 fn a_budget_that_was_raised_is_told() {
     let mut world = World::new();
     let limits = LimitOverrides {
-        max_turns: 1,
+        budgets: PerBudget::from([(Budget::Turns, 1)]),
         ..LimitOverrides::default()
     };
     world.start_with(chain(vec![model_step("a")]), limits);

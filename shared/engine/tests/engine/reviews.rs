@@ -2,13 +2,15 @@
 
 use crate::asking::{assert_refused, deny, open};
 use crate::world::{World, chain, kinds, model_step, tool_step, with_goal};
-use cairn_engine::command::{Command, LimitOverrides, OnFailure, RevisePlan, Settlement, StartRun};
+use cairn_engine::command::{
+    self, Command, LimitOverrides, OnFailure, RevisePlan, Settlement, StartRun,
+};
 use cairn_engine::decide::Input;
 use cairn_engine::event::WaitReason;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Asked, pending};
-use cairn_engine::state::RunStatus;
+use cairn_engine::session::RunStatus;
 
 const REVIEW: RunStatus = RunStatus::Waiting(WaitReason::PlanReview);
 
@@ -36,9 +38,9 @@ fn revised(
     titles: &[&str],
 ) -> Vec<cairn_engine::event::Event> {
     let steps = titles.iter().map(|title| model_step(title)).collect();
-    world.decide(Input::Revised {
+    world.decide(Input::Planned {
         run: 1,
-        request_seq,
+        request: Some(request_seq),
         outcome: Ok(chain(steps)),
         usage: cairn_engine::message::Usage::default(),
         duration_ms: 5,
@@ -58,7 +60,10 @@ fn a_plan_is_carried_out_once_a_person_agrees() {
     };
     assert_eq!(plan.steps.len(), 2);
     let events = world.answer("plan-1.1", Settlement::Approve);
-    assert_eq!(kinds(&events), ["RunResumed", "PlanApplied", "StepStarted"]);
+    assert_eq!(
+        kinds(&events),
+        ["Decided", "RunResumed", "PlanApplied", "StepStarted"]
+    );
     assert_eq!(world.running(), [1]);
     // Nobody is asked about plans that people gave.
     let given = Command::RevisePlan(RevisePlan {
@@ -83,19 +88,19 @@ fn a_plan_that_is_denied_is_made_anew_and_looked_at_again() {
         "no reason",
     );
     let events = world.answer("plan-1.1", deny("shorter, please"));
-    assert_eq!(kinds(&events), ["RevisionRequested"]);
+    assert_eq!(kinds(&events), ["Decided", "RevisionRequested"]);
     assert!(pending(&world.session)[0].is_answered);
     assert_refused(
         &world.answer("plan-1.1", deny("x")),
         "ALREADY_DECIDED",
         "twice",
     );
-    let request_seq = *world.run().revising.keys().next().unwrap();
+    let request_seq = *world.run().revisions.requests.keys().next().unwrap();
     assert_eq!(
         world.outstanding(),
-        [Work::Revise {
+        [Work::Plan {
             run: 1,
-            request_seq
+            request: Some(request_seq)
         }]
     );
     // A crash in between loses neither.
@@ -116,11 +121,11 @@ fn a_plan_that_is_denied_is_made_anew_and_looked_at_again() {
 fn a_planner_that_fails_leaves_the_plan_to_be_decided() {
     let mut world = reviewed(OnFailure::Stop);
     world.answer("plan-1.1", deny("shorter, please"));
-    let request_seq = *world.run().revising.keys().next().unwrap();
+    let request_seq = *world.run().revisions.requests.keys().next().unwrap();
     let failure = Failure::new(FailureKind::Llm, "Refused", "no");
-    world.decide(Input::Revised {
+    world.decide(Input::Planned {
         run: 1,
-        request_seq,
+        request: Some(request_seq),
         outcome: Err(failure),
         usage: cairn_engine::message::Usage::default(),
         duration_ms: 5,
@@ -132,7 +137,7 @@ fn a_planner_that_fails_leaves_the_plan_to_be_decided() {
     let late = world.answer("plan-1.1", deny("shorter, please"));
     assert_refused(&late, "NOT_PENDING", "asked again");
     let events = world.answer("plan-1.1-2", deny("much shorter"));
-    assert_eq!(kinds(&events), ["RevisionRequested"]);
+    assert_eq!(kinds(&events), ["Decided", "RevisionRequested"]);
     assert!(pending(&world.session)[0].is_answered);
     let twice = world.answer("plan-1.1-2", deny("much shorter"));
     assert_refused(&twice, "ALREADY_DECIDED", "denied already");
@@ -149,7 +154,7 @@ fn feedback_of_somebody_else_denies_no_plan() {
     }));
     assert!(!pending(&world.session)[0].is_answered);
     let events = world.answer("plan-1.1", deny("shorter, please"));
-    assert_eq!(kinds(&events), ["RevisionRequested"]);
+    assert_eq!(kinds(&events), ["Decided", "RevisionRequested"]);
 }
 
 /// The plan that was to come in its stead is not paid for any more; what others wished of the first
@@ -159,7 +164,13 @@ fn a_plan_that_is_agreed_to_after_all_needs_no_other() {
     let mut world = reviewed(OnFailure::Stop);
     world.answer("plan-1.1", deny("shorter, please"));
     let events = world.answer("plan-1.1", Settlement::Approve);
-    let goes_on = ["RunResumed", "PlanApplied", "RevisionFailed", "StepStarted"];
+    let goes_on = [
+        "Decided",
+        "RunResumed",
+        "PlanApplied",
+        "RevisionFailed",
+        "StepStarted",
+    ];
     assert_eq!(kinds(&events), goes_on);
     assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
 }
@@ -174,7 +185,10 @@ fn a_way_round_a_failure_is_looked_at_too() {
     assert_eq!(kinds(&events), ["PlanProposed", "RunWaiting"]);
     assert_eq!(open(&world), ["plan-1.2"]);
     let events = world.answer("plan-1.2", Settlement::Approve);
-    assert_eq!(kinds(&events), ["RunResumed", "PlanApplied", "StepStarted"]);
+    assert_eq!(
+        kinds(&events),
+        ["Decided", "RunResumed", "PlanApplied", "StepStarted"]
+    );
 }
 
 #[test]
@@ -182,18 +196,18 @@ fn a_run_that_waits_for_its_plan_can_be_paused_and_cancelled() {
     let mut world = reviewed(OnFailure::Stop);
     let run = 1;
     let reason = String::new;
-    world.command(Command::PauseRun {
+    world.command(Command::PauseRun(command::PauseRun {
         run,
         reason: reason(),
-    });
+    }));
     assert!(world.outstanding().is_empty());
-    let events = world.command(Command::ResumeRun { run });
+    let events = world.command(Command::ResumeRun(command::ResumeRun { run }));
     assert_eq!(kinds(&events), ["RunResumed", "RunWaiting"]);
     assert!(world.outstanding().is_empty(), "it is not planned again");
-    let events = world.command(Command::CancelRun {
+    let events = world.command(Command::CancelRun(command::CancelRun {
         run,
         reason: reason(),
-    });
+    }));
     assert_eq!(kinds(&events), ["RunCancelled"]);
     assert!(open(&world).is_empty());
 }
@@ -210,6 +224,12 @@ fn a_plan_that_is_given_is_looked_at_too() {
     assert_eq!(open(&world), ["plan-1.1"]);
     assert!(world.outstanding().is_empty());
     let events = world.answer("plan-1.1", Settlement::Approve);
-    let begins = ["RunResumed", "PlanApplied", "StepStarted", "CallIntended"];
+    let begins = [
+        "Decided",
+        "RunResumed",
+        "PlanApplied",
+        "StepStarted",
+        "CallIntended",
+    ];
     assert_eq!(kinds(&events), begins);
 }

@@ -2,8 +2,8 @@
 
 use crate::illegal::refusal;
 use crate::world::{World, chain, graph, model_step, tool_step};
-use cairn_engine::event::EventKind;
-use cairn_engine::state::RunStatus;
+use cairn_engine::event::{self, EventKind};
+use cairn_engine::session::RunStatus;
 
 /// Only the next revision opens an ended run again, and only if it says of each step whether it is
 /// one that there is.
@@ -12,14 +12,16 @@ fn a_revision_is_the_next_and_keeps_what_can_be_kept() {
     let mut world = World::with_plan(chain(vec![model_step("one"), tool_step("two", "look")]));
     world.complete(1, "done");
     world.error(2, 0, "ExecutionFailed");
-    let revision = |revision, numbers: &[u32], titles: &[&str]| EventKind::PlanApplied {
-        run: 1,
-        revision,
-        plan: chain(titles.iter().map(|title| model_step(title)).collect()),
-        numbers: numbers.to_vec(),
-        command_seq: 0,
-        usage: Default::default(),
-        duration_ms: 0,
+    let revision = |revision, numbers: &[u32], titles: &[&str]| {
+        EventKind::PlanApplied(event::PlanApplied {
+            run: 1,
+            revision,
+            plan: chain(titles.iter().map(|title| model_step(title)).collect()),
+            numbers: numbers.to_vec(),
+            request: 0,
+            usage: Default::default(),
+            duration_ms: 0,
+        })
     };
     let neither = |step: u32| {
         format!("illegal event: step {step} is neither kept as it is nor the next new one")
@@ -58,15 +60,15 @@ fn a_revision_is_the_next_and_keeps_what_can_be_kept() {
 fn a_revision_does_not_drop_what_is_running() {
     let mut world = World::with_plan(graph(vec![model_step("one"), model_step("two")]));
     world.complete(1, "done");
-    let plan = EventKind::PlanApplied {
+    let plan = EventKind::PlanApplied(event::PlanApplied {
         run: 1,
         revision: 2,
         plan: graph(vec![model_step("one")]),
         numbers: vec![1],
-        command_seq: 0,
+        request: 0,
         usage: Default::default(),
         duration_ms: 0,
-    };
+    });
     assert_eq!(
         refusal(&world.session, plan),
         "illegal event: a step that is running is not in the plan"

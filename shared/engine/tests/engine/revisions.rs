@@ -4,14 +4,14 @@ mod table;
 
 use crate::world::notation::plan;
 use crate::world::{World, fold, send, with_goal};
-use cairn_engine::command::{Command, RevisePlan, Settlement};
+use cairn_engine::command::{self, Command, RevisePlan, Settlement};
 use cairn_engine::context::step_context;
 use cairn_engine::decide::Input;
 use cairn_engine::event::{AttemptRef, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
-use cairn_engine::state::{RunStatus, Step, StepStatus};
+use cairn_engine::session::{RunStatus, Step, StepStatus};
 use cairn_engine::views::plan_diff::{self, PlanDiff};
 use table::{CHAINS, GRAPHS, Row, STAGES, Stage};
 
@@ -45,17 +45,17 @@ fn at(stage: Stage, before: &str) -> World {
 }
 
 fn pause() -> Command {
-    Command::PauseRun {
+    Command::PauseRun(command::PauseRun {
         run: 1,
         reason: String::new(),
-    }
+    })
 }
 
 fn cancel() -> Command {
-    Command::CancelRun {
+    Command::CancelRun(command::CancelRun {
         run: 1,
         reason: String::new(),
-    }
+    })
 }
 
 fn apply(text: &str) -> Command {
@@ -82,7 +82,7 @@ impl World {
     /// Resumes, answers and ends whatever there is, until the run has ended.
     pub(crate) fn finish(&mut self) {
         if self.run().status == RunStatus::Paused {
-            self.command(Command::ResumeRun { run: 1 });
+            self.command(Command::ResumeRun(command::ResumeRun { run: 1 }));
         }
         self.now += 1_000_000;
         for open in pending(&self.session) {
@@ -231,9 +231,9 @@ fn a_step_is_redone_as_if_its_plan_said_so() {
         for stage in STAGES {
             let (mut by_plan, mut by_command) = (at(stage, row.before), at(stage, row.before));
             by_plan.command(apply(row.after));
-            by_command.command(Command::RedoStep { run: 1, step: 1 });
+            by_command.command(Command::RedoStep(command::RedoStep { run: 1, step: 1 }));
             let is_plan = |event: &&cairn_engine::event::Event| {
-                matches!(event.kind, EventKind::PlanApplied { .. })
+                matches!(event.kind, EventKind::PlanApplied(_))
             };
             let plan_of = |world: &World| world.journal.iter().rfind(is_plan).cloned();
             assert_eq!(plan_of(&by_plan), plan_of(&by_command), "{stage:?}");

@@ -2,20 +2,20 @@
 
 use crate::world::notation::plan;
 use crate::world::{World, complete, tool_call};
-use cairn_engine::command::{Command, LimitOverrides, OnFailure, RevisePlan};
+use cairn_engine::command::{self, Command, LimitOverrides, OnFailure, RevisePlan};
 use cairn_engine::context::step_context;
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::state::{RunStatus, StepStatus};
+use cairn_engine::session::{RunStatus, StepStatus};
 use cairn_engine::views::plan_diff::{Fate, diff};
 use serde_json::json;
 
 impl World {
     fn skip(&mut self, step: u32) {
-        self.command(Command::SkipStep {
+        self.command(Command::SkipStep(command::SkipStep {
             run: 1,
             step,
             reason: String::new(),
-        });
+        }));
     }
 
     fn apply(&mut self, text: &str) {
@@ -158,7 +158,7 @@ fn a_skipped_step_that_is_done_after_all_changes_what_comes_after_it() {
     let fates: Vec<Fate> = redone.steps.iter().map(|step| step.fate).collect();
     let again = Fate::Repeated { number: 3 };
     assert_eq!(fates, [Fate::Reused, Fate::Added, again]);
-    world.command(Command::RedoStep { run: 1, step: 2 });
+    world.command(Command::RedoStep(command::RedoStep { run: 1, step: 2 }));
     assert_eq!(world.fates(3), "1d 4n 5n | 2w 3d");
     world.complete(4, "b is done");
     let end = "- Step 1: a is done\n- Step 2: b is done";

@@ -2,7 +2,7 @@
 
 use crate::world::{World, chain, complete, kinds, look, model_step, step_call, tool_call};
 use cairn_engine::decide::STATE_TOOLS;
-use cairn_engine::event::EventKind;
+use cairn_engine::event::{self, EventKind};
 use cairn_engine::limits::{MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE, MAX_NOTES};
 use cairn_engine::message::ToolCall;
 use serde_json::{Value, json};
@@ -182,10 +182,10 @@ fn session_memory_has_limits() {
         format!("a value has at most {MAX_MEMORY_VALUE} bytes")
     );
     for n in 0..MAX_MEMORY_KEYS {
-        world.foreign(EventKind::MemorySet {
+        world.foreign(EventKind::MemorySet(event::MemorySet {
             key: format!("key-{n}"),
             value: String::new(),
-        });
+        }));
     }
     let told = complaint(
         &mut world,

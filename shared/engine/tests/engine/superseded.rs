@@ -6,13 +6,13 @@ use crate::control_points::{check_effects, each_point, is_begun};
 use crate::wishes::{apply, wish};
 use crate::world::notation::plan;
 use crate::world::{World, chain, finished, fold, model_step, report_reply, send};
-use cairn_engine::command::Command;
+use cairn_engine::command::{self, Command};
 use cairn_engine::context::step_context;
 use cairn_engine::decide::Input;
 use cairn_engine::event::CallFinished;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
-use cairn_engine::state::{RunStatus, StepStatus};
+use cairn_engine::session::{RunStatus, StepStatus};
 
 /// It is stopped before it can call another tool, nobody is asked about its calls, and what they
 /// came to is kept with it.
@@ -20,20 +20,17 @@ use cairn_engine::state::{RunStatus, StepStatus};
 fn a_running_step_that_does_not_hold_is_stopped() {
     each_point(|name, mut world| {
         let attempt = world.attempt(2);
-        let turns = world.run().tool_turns;
+        let turns = world.run().spent.tool_turns;
         let events = world.command(apply("a x c d"));
         assert_eq!(world.fates(4), "1d 5n 6n 7n | 2s 3p 4p", "{name}");
         let superseded = StepStatus::Skipped {
             reason: "superseded".to_owned(),
-            is_wish: false,
+            by_person: false,
         };
         assert_eq!(*world.status(2), superseded, "{name}");
         check_effects(name, &world);
         assert_eq!(world.run().status, RunStatus::Running, "{name}");
-        assert_eq!(
-            (world.run().in_doubt, pending(&world.session).len()),
-            (0, 0)
-        );
+        assert_eq!((world.in_doubt(), pending(&world.session).len()), (0, 0));
         assert_eq!(
             world.outstanding(),
             [Work::RunStep(world.attempt(5))],
@@ -109,7 +106,7 @@ Description: Do x.
 }
 
 fn redo(world: &mut World, step: u32) {
-    world.command(Command::RedoStep { run: 1, step });
+    world.command(Command::RedoStep(command::RedoStep { run: 1, step }));
 }
 
 /// Whoever writes a plan does not know how often steps were done again.
@@ -150,11 +147,11 @@ fn one_of_two_equal_steps_is_done_again() {
 #[test]
 fn a_skipped_step_may_be_redone_and_a_failed_one_repeats_alone() {
     let mut world = running();
-    world.command(Command::SkipStep {
+    world.command(Command::SkipStep(command::SkipStep {
         run: 1,
         step: 2,
         reason: String::new(),
-    });
+    }));
     redo(&mut world, 2);
     assert_eq!(world.fates(4), "1d 5n 6n 7n | 2w 3s 4p");
     world.fail(5, crate::control::refused());
@@ -163,7 +160,7 @@ fn a_skipped_step_may_be_redone_and_a_failed_one_repeats_alone() {
     assert_eq!(world.fates(7), "1d 8n 9n 10n | 2w 3s 4p 5f 6p 7p");
     world.finish();
     assert_eq!(world.run().status, RunStatus::Completed);
-    assert_eq!(world.run().failure, None);
+    assert_eq!(world.run().end.failure, None);
 }
 
 /// Tools refuse what is not allowed before it is called.

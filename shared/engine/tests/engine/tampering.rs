@@ -2,8 +2,9 @@
 
 use crate::play::{Op, ops};
 use crate::world::World;
-use cairn_engine::event::{AttemptRef, CallRef, Event, EventKind};
-use cairn_engine::state::Session;
+use cairn_engine::event::{self, AttemptRef, CallRef, Event, EventKind};
+use cairn_engine::pending::Subject;
+use cairn_engine::session::Session;
 use proptest::prelude::*;
 
 /// The events that would say something else of the same thing, and something of nothing.
@@ -40,15 +41,15 @@ fn mutants(kind: &EventKind) -> Vec<EventKind> {
 
 fn attempt_of(kind: &mut EventKind) -> Option<&mut AttemptRef> {
     match kind {
-        EventKind::StepStarted { attempt, .. }
-        | EventKind::AttemptContinued { attempt }
-        | EventKind::StepCompleted { attempt, .. }
-        | EventKind::StepFailed { attempt, .. }
-        | EventKind::SubGoalAdded { attempt, .. }
-        | EventKind::SubGoalFocused { attempt, .. }
-        | EventKind::SubGoalCompleted { attempt, .. }
-        | EventKind::SubGoalDropped { attempt, .. }
-        | EventKind::ScratchpadWritten { attempt, .. } => Some(attempt),
+        EventKind::StepStarted(event::StepStarted { attempt, .. })
+        | EventKind::AttemptContinued(event::AttemptContinued { attempt })
+        | EventKind::StepCompleted(event::StepCompleted { attempt, .. })
+        | EventKind::StepFailed(event::StepFailed { attempt, .. })
+        | EventKind::SubGoalAdded(event::SubGoalAdded { attempt, .. })
+        | EventKind::SubGoalFocused(event::SubGoalFocused { attempt, .. })
+        | EventKind::SubGoalCompleted(event::SubGoalCompleted { attempt, .. })
+        | EventKind::SubGoalDropped(event::SubGoalDropped { attempt, .. })
+        | EventKind::ScratchpadWritten(event::ScratchpadWritten { attempt, .. }) => Some(attempt),
         EventKind::ReplyReceived(reply) => Some(&mut reply.attempt),
         other => call_of(other).map(|call| &mut call.attempt),
     }
@@ -57,10 +58,13 @@ fn attempt_of(kind: &mut EventKind) -> Option<&mut AttemptRef> {
 fn call_of(kind: &mut EventKind) -> Option<&mut CallRef> {
     match kind {
         EventKind::CallFinished(finished) => Some(&mut finished.call),
-        EventKind::CallIntended { call, .. }
-        | EventKind::CallInDoubt { call, .. }
-        | EventKind::Decided { call, .. }
-        | EventKind::CallSettled { call, .. } => Some(call),
+        EventKind::Decided(decided) => match &mut decided.pending.subject {
+            Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => Some(call),
+            Subject::Budget { .. } | Subject::Plan { .. } => None,
+        },
+        EventKind::CallIntended(event::CallIntended { call, .. })
+        | EventKind::CallInDoubt(event::CallInDoubt { call, .. })
+        | EventKind::CallSettled(event::CallSettled { call, .. }) => Some(call),
         _ => None,
     }
 }
@@ -69,27 +73,26 @@ fn call_of(kind: &mut EventKind) -> Option<&mut CallRef> {
 fn happens_once(kind: &EventKind) -> bool {
     matches!(
         kind,
-        EventKind::SessionCreated { .. }
-            | EventKind::RunStarted { .. }
-            | EventKind::PlanApplied { .. }
-            | EventKind::RunWaiting { .. }
-            | EventKind::RunResumed { .. }
-            | EventKind::RunCompleted { .. }
-            | EventKind::RunFailed { .. }
-            | EventKind::RunCancelled { .. }
-            | EventKind::StepStarted { .. }
-            | EventKind::StepCompleted { .. }
-            | EventKind::StepFailed { .. }
-            | EventKind::StepSkipped { .. }
-            | EventKind::SubGoalAdded { .. }
-            | EventKind::SubGoalCompleted { .. }
-            | EventKind::SubGoalDropped { .. }
+        EventKind::SessionCreated(_)
+            | EventKind::RunStarted(_)
+            | EventKind::PlanApplied(_)
+            | EventKind::RunWaiting(_)
+            | EventKind::RunResumed(_)
+            | EventKind::RunCompleted(_)
+            | EventKind::RunFailed(_)
+            | EventKind::RunCancelled(_)
+            | EventKind::StepStarted(_)
+            | EventKind::StepCompleted(_)
+            | EventKind::StepFailed(_)
+            | EventKind::StepSkipped(_)
+            | EventKind::SubGoalAdded(_)
+            | EventKind::SubGoalCompleted(_)
+            | EventKind::SubGoalDropped(_)
             | EventKind::ReplyReceived(_)
             | EventKind::CallFinished(_)
-            | EventKind::CallInDoubt { .. }
-            | EventKind::CallSettled { .. }
-            | EventKind::Decided { .. }
-    )
+            | EventKind::CallInDoubt(_)
+            | EventKind::CallSettled(_)
+    ) || matches!(kind, EventKind::Decided(decided) if decided.pending.call().is_some())
 }
 
 proptest! {
@@ -102,7 +105,7 @@ proptest! {
         let mut session = Session::default();
         for (event, seq) in world.journal.iter().zip(1..) {
             for kind in mutants(&event.kind) {
-                let mutant = Event { at: event.at, kind };
+                let mutant = Event { kind, ..event.clone() };
                 prop_assert!(session.clone().apply(seq, &mutant).is_err(), "taken: {mutant:?}");
             }
             session.apply(seq, event).unwrap();

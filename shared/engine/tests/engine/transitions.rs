@@ -1,7 +1,7 @@
 //! The tables of transitions, pair by pair.
 
 use cairn_engine::event::WaitReason;
-use cairn_engine::state::RunStatus;
+use cairn_engine::session::RunStatus;
 use cairn_engine::transitions::{CallPhase, StepPhase, call_may, run_may, step_may};
 use std::fmt::Debug;
 

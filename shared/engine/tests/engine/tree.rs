@@ -3,11 +3,11 @@
 use crate::world::{
     World, chain, complete, explored, look, model_step, send, step_call, tool_call, tool_step, tree,
 };
-use cairn_engine::command::Settlement;
+use cairn_engine::command::{self, Settlement};
 use cairn_engine::decide::Input;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::ToolCall;
-use cairn_engine::state::RunStatus;
+use cairn_engine::session::RunStatus;
 use cairn_engine::views::tree::{Node, NodeKind, NodeStatus, Tree, describe_call, infer};
 use serde_json::json;
 
@@ -63,7 +63,7 @@ fn the_system_fills_in_the_fields() {
         ("Change the configuration", RunStatus::Running)
     );
     assert_eq!(root.nodes as usize, tree.nodes().len());
-    assert_eq!(root.usage, world.run().usage);
+    assert_eq!(root.usage, world.run().spent.usage);
     let sequences: Vec<u32> = tree.nodes().iter().map(|node| node.sequence).collect();
     assert_eq!(sequences, (1..=root.nodes).collect::<Vec<_>>());
 
@@ -255,7 +255,9 @@ fn a_call_in_doubt_is_in_progress_until_somebody_says_what_became_of_it() {
 fn a_cancelled_run_leaves_nothing_in_progress() {
     let mut world = World::with_plan(chain(vec![tool_step("one", "send"), model_step("two")]));
     let reason = "no longer needed".to_owned();
-    world.command(cairn_engine::command::Command::CancelRun { run: 1, reason });
+    world.command(cairn_engine::command::Command::CancelRun(
+        command::CancelRun { run: 1, reason },
+    ));
     let tree = tree(&world);
     assert_eq!(
         outline(&tree),

@@ -1,9 +1,11 @@
 //! Usage per tool turn, step, run and session.
 
+mod view;
+
 use crate::world::{World, chain, complete, explored, model_step, with_goal};
-use cairn_engine::event::EventKind;
+use cairn_engine::event::{self, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::views::usage::UsageView;
+pub(crate) use view::UsageView;
 
 fn usage(world: &World) -> UsageView {
     let mut view = UsageView::default();
@@ -16,7 +18,7 @@ fn turns_add_up_to_steps_and_steps_to_the_run() {
     let world = explored();
     let view = usage(&world);
     let run = view.run(1).unwrap();
-    assert_eq!(run.total, world.run().usage);
+    assert_eq!(run.total, world.run().spent.usage);
     assert_eq!((run.planning.input_tokens, run.planning_ms), (50, 900));
     let mut sum = run.planning;
     for step in run.steps.values() {
@@ -48,7 +50,7 @@ fn planning_that_failed_is_charged_to_the_run() {
     let run = view.run(1).unwrap();
     assert_eq!((run.planning.input_tokens, run.planning_ms), (50, 900));
     assert_eq!(run.total, run.planning);
-    assert_eq!(run.total, world.run().usage);
+    assert_eq!(run.total, world.run().spent.usage);
 }
 
 /// Its planning was charged with its plan.
@@ -59,11 +61,11 @@ fn a_run_whose_step_fails_is_charged_nothing_more() {
     world.planned(Ok(chain(vec![model_step("one")])));
     world.fail(1, Failure::new(FailureKind::Llm, "Refused", "no"));
     let last = world.journal.last().map(|event| &event.kind);
-    let Some(EventKind::RunFailed {
+    let Some(EventKind::RunFailed(event::RunFailed {
         usage: charged,
         duration_ms,
         ..
-    }) = last
+    })) = last
     else {
         panic!("{last:?}");
     };

@@ -1,17 +1,17 @@
 //! Feedback for the planner, its answers, and what becomes of both when the plan or the run moves on.
 
 use crate::control::{answer, cancel, pause, refused, resume};
+use crate::usage::UsageView;
 use crate::world::notation::plan;
 use crate::world::{World, fold, kinds, with_goal};
-use cairn_engine::command::{Command, RevisePlan};
+use cairn_engine::command::{self, Command, RevisePlan};
 use cairn_engine::decide::Input;
-use cairn_engine::event::{Event, EventKind};
+use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Usage;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::state::RunStatus;
-use cairn_engine::views::usage::UsageView;
+use cairn_engine::session::RunStatus;
 
 pub(crate) fn revise(plan: PlanDraft, apply: bool) -> RevisePlan {
     RevisePlan {
@@ -44,7 +44,7 @@ pub(crate) fn wish(apply: bool) -> Command {
 }
 
 pub(crate) fn take(proposal: u32) -> Command {
-    Command::ApplyProposal { run: 1, proposal }
+    Command::ApplyProposal(command::ApplyProposal { run: 1, proposal })
 }
 
 fn usage() -> Usage {
@@ -59,16 +59,16 @@ impl World {
     /// The planner's answer to the wish that is outstanding.
     pub(crate) fn revised(&mut self, outcome: Result<PlanDraft, Failure>) -> Vec<Event> {
         let asked = self.outstanding().into_iter().find_map(|work| match work {
-            Work::Revise { request_seq, .. } => Some(request_seq),
+            Work::Plan { request, .. } => request,
             _ => None,
         });
         self.answered(asked.expect("nobody wished for another plan"), outcome)
     }
 
     fn answered(&mut self, request_seq: u64, outcome: Result<PlanDraft, Failure>) -> Vec<Event> {
-        self.decide(Input::Revised {
+        self.decide(Input::Planned {
             run: 1,
-            request_seq,
+            request: Some(request_seq),
             outcome,
             usage: usage(),
             duration_ms: 800,
@@ -76,7 +76,7 @@ impl World {
     }
 
     fn asks(&self) -> Vec<u64> {
-        self.run().revising.keys().copied().collect()
+        self.run().revisions.requests.keys().copied().collect()
     }
 }
 
@@ -88,11 +88,9 @@ pub(crate) fn running() -> World {
 
 fn failures(events: &[Event]) -> Vec<(u64, &str)> {
     let failures = events.iter().filter_map(|event| match &event.kind {
-        EventKind::RevisionFailed {
-            request_seq,
-            failure,
-            ..
-        } => Some((*request_seq, failure.reason.as_str())),
+        EventKind::RevisionFailed(event::RevisionFailed {
+            request, failure, ..
+        }) => Some((*request, failure.reason.as_str())),
         _ => None,
     });
     failures.collect()
@@ -106,7 +104,7 @@ fn feedback_is_answered_by_a_plan_or_a_proposal() {
             kinds(&world.command(wish(is_applied))),
             ["RevisionRequested"]
         );
-        let spent = world.run().usage;
+        let spent = world.run().spent.usage;
         let events = world.revised(Ok(plan("a b tests")));
         let expected = if is_applied {
             "PlanApplied"
@@ -115,7 +113,7 @@ fn feedback_is_answered_by_a_plan_or_a_proposal() {
         };
         assert_eq!(kinds(&events), [expected]);
         assert!(world.asks().is_empty());
-        let tokens = world.run().usage.input_tokens - spent.input_tokens;
+        let tokens = world.run().spent.usage.input_tokens - spent.input_tokens;
         assert_eq!(tokens, 40, "planning costs");
         if !is_applied {
             world.command(take(1));
@@ -168,7 +166,7 @@ fn wishes_are_asked_about_one_after_the_other_while_paused_too() {
     let revises = |world: &World| -> Vec<u64> {
         let work = world.outstanding().into_iter();
         work.filter_map(|work| match work {
-            Work::Revise { request_seq, .. } => Some(request_seq),
+            Work::Plan { request, .. } => request,
             _ => None,
         })
         .collect()
@@ -179,7 +177,7 @@ fn wishes_are_asked_about_one_after_the_other_while_paused_too() {
     world.command(pause());
     assert_eq!(revises(&world), asked[1..]);
     world.answered(asked[1], Ok(plan("a b y")));
-    assert_eq!((world.run().proposed, world.asks()), (2, vec![]));
+    assert_eq!((world.run().revisions.proposed, world.asks()), (2, vec![]));
     world.command(take(2));
     assert_eq!(world.run().status, RunStatus::Paused);
     world.command(resume());
@@ -191,7 +189,13 @@ fn feedback_for_a_plan_that_is_being_made_waits_for_it() {
     let mut world = World::new();
     world.command(with_goal("a goal"));
     world.command(wish(true));
-    assert_eq!(world.outstanding(), [Work::Plan { run: 1 }]);
+    assert_eq!(
+        world.outstanding(),
+        [Work::Plan {
+            run: 1,
+            request: None,
+        }]
+    );
     world.planned(Ok(plan("a b")));
     world.end(1);
     world.revised(Ok(plan("a tests")));
@@ -211,9 +215,9 @@ fn a_run_that_has_no_plan_is_given_one_by_a_wish() {
     for mut world in [failed, paused] {
         world.command(wish(true));
         let request_seq = world.asks()[0];
-        assert!(world.outstanding().contains(&Work::Revise {
+        assert!(world.outstanding().contains(&Work::Plan {
             run: 1,
-            request_seq
+            request: Some(request_seq)
         }));
         world.revised(Ok(plan("a b")));
         assert_eq!(world.run().revision(), 1);
@@ -275,14 +279,14 @@ fn a_full_journal_takes_no_revision() {
         apply("w"),
         wish(true),
         take(1),
-        Command::RedoStep { run: 1, step: 1 },
+        Command::RedoStep(command::RedoStep { run: 1, step: 1 }),
     ];
     for command in commands {
         let mut world = running();
-        world.foreign(EventKind::CommandReceived {
+        world.foreign(EventKind::CommandReceived(event::CommandReceived {
             request_id: "late".to_owned(),
             command,
-        });
+        }));
         let failure = Failure::new(FailureKind::LimitExceeded, "journal", "it is full");
         let events = world.decide(Input::LimitReached { failure });
         assert_eq!(answer(&events), "LIMIT_EXCEEDED");
@@ -300,7 +304,7 @@ fn what_proposals_and_failed_revisions_cost_is_counted_everywhere() {
     let mut view = UsageView::default();
     world.journal.iter().for_each(|event| view.apply(event));
     let counted = view.run(1).unwrap();
-    assert_eq!(counted.total, world.run().usage);
+    assert_eq!(counted.total, world.run().spent.usage);
     assert_eq!(
         (counted.planning.input_tokens, counted.planning_ms),
         (80, 1_600)

@@ -4,16 +4,17 @@ pub(crate) mod notation;
 mod reading;
 mod words;
 
-use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, StartRun};
-use cairn_engine::decide::{Facts, Input, ToolFacts};
-use cairn_engine::event::{AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
+use cairn_engine::command::{self, Command, LimitOverrides, RunLimits, Settlement, StartRun};
+use cairn_engine::decide::{Facts, Input, ToolFacts, ToolList};
+use cairn_engine::event::{self, AttemptRef, CallFinished, CallRef, Effect, Event, EventKind};
 use cairn_engine::failure::Failure;
 use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::state::{Run, Session, StepStatus};
+use cairn_engine::session::{Call, CallStatus, Run, Session, StepStatus};
 use cairn_engine::transitions::IllegalTransition;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub(crate) use reading::{explored, fold, kinds, log, run_of, tree};
 pub(crate) use words::{
@@ -31,7 +32,9 @@ pub(crate) struct World {
     pub(crate) session: Session,
     pub(crate) journal: Vec<Event>,
     pub(crate) now: u64,
-    pub(crate) tools: BTreeMap<String, ToolFacts>,
+    pub(crate) tools: ToolList,
+    /// What the starts of attempts offered; nothing by default.
+    pub(crate) offered: BTreeMap<AttemptRef, Arc<ToolList>>,
     pub(crate) limits: RunLimits,
     /// The owner is not about to let go.
     pub(crate) starts: bool,
@@ -65,12 +68,14 @@ impl World {
             journal: Vec::new(),
             now: 1_705_329_025_000,
             tools: tools.map(|(name, facts)| (name.to_owned(), facts)).into(),
+            offered: BTreeMap::new(),
             limits: RunLimits::default(),
             starts: true,
         };
         world.decide(Input::Create {
             title: "test".to_owned(),
             time_to_live_ms: 0,
+            principal: None,
             command: None,
         });
         world
@@ -106,6 +111,7 @@ impl World {
             now: self.now,
             not_after: self.now + LEASE,
             tools: &self.tools,
+            offered: &self.offered,
             limits: self.limits,
             starts: self.starts,
         };
@@ -114,13 +120,26 @@ impl World {
         Ok(events)
     }
 
+    /// Calls of the run whose outcome is not known.
+    pub(crate) fn in_doubt(&self) -> usize {
+        let attempts = self.run().running_attempts();
+        let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
+        let in_doubt = |call: &Call| matches!(call.status, CallStatus::InDoubt { .. });
+        calls.filter(|(_, call)| in_doubt(call)).count()
+    }
+
     pub(crate) fn decide(&mut self, input: Input) -> Vec<Event> {
         self.try_decide(input).unwrap()
     }
 
     /// What somebody else writes into the journal.
     pub(crate) fn foreign(&mut self, kind: EventKind) {
-        let event = Event { at: self.now, kind };
+        let event = Event {
+            at: self.now,
+            answers: 0,
+            principal: None,
+            kind,
+        };
         let seq = self.session.seq + 1;
         self.session.apply(seq, &event).unwrap();
         self.journal.push(event);
@@ -128,18 +147,18 @@ impl World {
 
     /// Receives a command and answers it.
     pub(crate) fn command(&mut self, command: Command) -> Vec<Event> {
-        self.foreign(EventKind::CommandReceived {
+        self.foreign(EventKind::CommandReceived(event::CommandReceived {
             request_id: format!("request-{}", self.session.seq),
             command,
-        });
+        }));
         self.decide(Input::HandleCommand)
     }
 
     pub(crate) fn answer(&mut self, pending_id: &str, settlement: Settlement) -> Vec<Event> {
-        self.command(Command::Decide {
+        self.command(Command::Decide(command::Decide {
             pending_id: pending_id.to_owned(),
             settlement,
-        })
+        }))
     }
 
     /// The model replies in the attempt at `step` that is under way.

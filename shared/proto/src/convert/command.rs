@@ -1,24 +1,63 @@
 //! Commands and what they carry.
 
 use super::error::{ConvertError, required};
-use super::wire::{OnWire, known, record};
+use super::wire::{OnWire, known, plain_record, record};
 use crate::event::{self as proto, command::Kind, settlement::Outcome};
 use cairn_engine::command::{
-    Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
+    ApplyProposal, CancelRun, Command, Decide, LimitOverrides, OnFailure, PauseRun, RedoStep,
+    ResumeRun, RevisePlan, RunLimits, Settlement, SkipStep, StartRun,
 };
+use cairn_engine::event::Budget;
+use cairn_engine::session::PerBudget;
 
-record! {
-    LimitOverrides => proto::LimitOverrides {
-        max_tool_turns, max_turns, max_parallel_steps, max_own_revisions, on_failure, review_plan,
-        max_tokens, max_cost_nano_usd, max_active_ms, max_calls
-    }
+/// Limits have a field for each budget on the wire, and a table in the engine.
+macro_rules! limits {
+    ($limits:ident) => {
+        impl From<$limits> for proto::$limits {
+            fn from(limits: $limits) -> Self {
+                let most = |budget| limits.budgets[budget];
+                // What the wire cannot hold becomes the most that it can.
+                let count = |budget| u32::try_from(most(budget)).unwrap_or(u32::MAX);
+                Self {
+                    max_tool_turns: limits.max_tool_turns,
+                    max_turns: count(Budget::Turns),
+                    max_parallel_steps: limits.max_parallel_steps,
+                    max_own_revisions: limits.max_own_revisions,
+                    on_failure: limits.on_failure.to_wire(),
+                    review_plan: limits.review_plan,
+                    max_tokens: most(Budget::Tokens),
+                    max_cost_nano_usd: most(Budget::Cost),
+                    max_active_ms: most(Budget::Time),
+                    max_calls: count(Budget::Calls),
+                }
+            }
+        }
+
+        impl TryFrom<proto::$limits> for $limits {
+            type Error = ConvertError;
+
+            fn try_from(limits: proto::$limits) -> Result<Self, ConvertError> {
+                Ok(Self {
+                    max_tool_turns: limits.max_tool_turns,
+                    max_parallel_steps: limits.max_parallel_steps,
+                    max_own_revisions: limits.max_own_revisions,
+                    on_failure: OnWire::from_wire(limits.on_failure, "on_failure")?,
+                    review_plan: limits.review_plan,
+                    budgets: PerBudget::of(|budget| match budget {
+                        Budget::Turns => limits.max_turns.into(),
+                        Budget::Tokens => limits.max_tokens,
+                        Budget::Cost => limits.max_cost_nano_usd,
+                        Budget::Time => limits.max_active_ms,
+                        Budget::Calls => limits.max_calls.into(),
+                    }),
+                })
+            }
+        }
+    };
 }
-record! {
-    RunLimits => proto::RunLimits {
-        max_tool_turns, max_turns, max_parallel_steps, max_own_revisions, on_failure, review_plan,
-        max_tokens, max_cost_nano_usd, max_active_ms, max_calls
-    }
-}
+
+limits!(LimitOverrides);
+limits!(RunLimits);
 
 impl OnWire<i32> for Option<OnFailure> {
     fn to_wire(self) -> i32 {
@@ -53,68 +92,56 @@ impl OnWire<i32> for OnFailure {
     }
 }
 
-impl From<Command> for proto::Command {
-    fn from(command: Command) -> Self {
-        let kind = match command {
-            Command::StartRun(start) => Kind::StartRun(start.into()),
-            Command::CancelRun { run, reason } => Kind::CancelRun(proto::CancelRun { run, reason }),
-            Command::RevisePlan(wish) => Kind::RevisePlan(wish.into()),
-            Command::ApplyProposal { run, proposal } => {
-                Kind::ApplyProposal(proto::ApplyProposal { run, proposal })
+plain_record! { CancelRun => proto::CancelRun { run, reason } }
+plain_record! { ApplyProposal => proto::ApplyProposal { run, proposal } }
+plain_record! { RedoStep => proto::RedoStep { run, step } }
+plain_record! { SkipStep => proto::SkipStep { run, step, reason } }
+plain_record! { PauseRun => proto::PauseRun { run, reason } }
+plain_record! { ResumeRun => proto::ResumeRun { run } }
+record! { Decide => proto::Decide { pending_id, settlement } }
+
+/// One row for each command.
+macro_rules! commands {
+    ($($name:ident: $command:ident)*) => {
+        impl From<Command> for proto::Command {
+            fn from(command: Command) -> Self {
+                let kind = match command {
+                    $(Command::$command(command) => Kind::$command(command.into()),)*
+                };
+                Self { kind: Some(kind) }
             }
-            Command::RedoStep { run, step } => Kind::RedoStep(proto::RedoStep { run, step }),
-            Command::SkipStep { run, step, reason } => {
-                Kind::SkipStep(proto::SkipStep { run, step, reason })
+        }
+
+        impl TryFrom<proto::Command> for Command {
+            type Error = ConvertError;
+
+            fn try_from(command: proto::Command) -> Result<Self, ConvertError> {
+                Ok(match command.kind {
+                    $(Some(Kind::$command(command)) => {
+                        Self::$command(required(stringify!($name), Some(command))?)
+                    })*
+                    None => {
+                        let allowed = [$(stringify!($name)),*].join(", ");
+                        let problem =
+                            format!("is missing or newer than this version; allowed are {allowed}");
+                        return Err(ConvertError::new("kind", problem));
+                    }
+                })
             }
-            Command::PauseRun { run, reason } => Kind::PauseRun(proto::PauseRun { run, reason }),
-            Command::ResumeRun { run } => Kind::ResumeRun(proto::ResumeRun { run }),
-            Command::Decide {
-                pending_id,
-                settlement,
-            } => Kind::Decide(proto::Decide {
-                pending_id,
-                settlement: Some(settlement.into()),
-            }),
-        };
-        Self { kind: Some(kind) }
-    }
+        }
+    };
 }
 
-impl TryFrom<proto::Command> for Command {
-    type Error = ConvertError;
-
-    fn try_from(command: proto::Command) -> Result<Self, ConvertError> {
-        match command.kind {
-            Some(Kind::StartRun(start)) => required("start_run", Some(start)).map(Self::StartRun),
-            Some(Kind::CancelRun(proto::CancelRun { run, reason })) => {
-                Ok(Self::CancelRun { run, reason })
-            }
-            Some(Kind::RevisePlan(wish)) => {
-                required("revise_plan", Some(wish)).map(Self::RevisePlan)
-            }
-            Some(Kind::ApplyProposal(proto::ApplyProposal { run, proposal })) => {
-                Ok(Self::ApplyProposal { run, proposal })
-            }
-            Some(Kind::RedoStep(proto::RedoStep { run, step })) => Ok(Self::RedoStep { run, step }),
-            Some(Kind::SkipStep(proto::SkipStep { run, step, reason })) => {
-                Ok(Self::SkipStep { run, step, reason })
-            }
-            Some(Kind::PauseRun(proto::PauseRun { run, reason })) => {
-                Ok(Self::PauseRun { run, reason })
-            }
-            Some(Kind::ResumeRun(proto::ResumeRun { run })) => Ok(Self::ResumeRun { run }),
-            Some(Kind::Decide(decide)) => Ok(Self::Decide {
-                pending_id: decide.pending_id,
-                settlement: required("settlement", decide.settlement)
-                    .map_err(|error: ConvertError| error.within("decide"))?,
-            }),
-            None => Err(ConvertError::new(
-                "kind",
-                "is missing or newer than this version; allowed are start_run, cancel_run, decide, \
-                 revise_plan, apply_proposal, redo_step, skip_step, pause_run and resume_run",
-            )),
-        }
-    }
+commands! {
+    start_run: StartRun
+    cancel_run: CancelRun
+    decide: Decide
+    revise_plan: RevisePlan
+    apply_proposal: ApplyProposal
+    redo_step: RedoStep
+    skip_step: SkipStep
+    pause_run: PauseRun
+    resume_run: ResumeRun
 }
 
 impl From<StartRun> for proto::StartRun {

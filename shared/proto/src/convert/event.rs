@@ -5,9 +5,11 @@ use super::error::ConvertError;
 use super::wire::{OnWire, known, plain_record, record};
 use crate::event::{self as proto, event::Kind};
 use cairn_engine::event::{
-    AttemptRef, Budget, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived,
+    self, AttemptRef, Budget, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived,
     RequestedCall, WaitReason,
 };
+use cairn_engine::pending::PendingId;
+use cairn_engine::principal::{Authentication, Principal};
 
 /// Takes the kinds in three lists: those whose fields have the same names on both sides, those
 /// whose names differ (`engine => message`), and those that are structs of their own.
@@ -20,10 +22,10 @@ macro_rules! kinds {
         impl From<EventKind> for Kind {
             fn from(kind: EventKind) -> Self {
                 match kind {
-                    $(EventKind::$kind { $($field),* } => Self::$kind(proto::$kind {
+                    $(EventKind::$kind(event::$kind { $($field),* }) => Self::$kind(proto::$kind {
                         $($field: $field.to_wire()),*
                     }),)*
-                    $(EventKind::$other { $($ours),* } => Self::$other(proto::$other {
+                    $(EventKind::$other(event::$other { $($ours),* }) => Self::$other(proto::$other {
                         $($theirs: $ours.to_wire()),*
                     }),)*
                     $(EventKind::$record(record) => Self::$record(record.into()),)*
@@ -31,17 +33,18 @@ macro_rules! kinds {
             }
         }
 
-        fn decode(at: u64, kind: Kind) -> Result<Decoded, ConvertError> {
-            let kind = match kind {
+        /// `Err` holds what stands for an event that is stored apart.
+        fn decode(kind: Kind) -> Result<Result<EventKind, Decoded>, ConvertError> {
+            Ok(Ok(match kind {
                 $(Kind::$kind(proto::$kind { $($field),* }) => {
-                    EventKind::$kind {
+                    event::$kind {
                         $($field: read($field, stringify!($name), stringify!($field))?),*
-                    }
+                    }.into()
                 })*
                 $(Kind::$other(proto::$other { $($theirs),* }) => {
-                    EventKind::$other {
+                    event::$other {
                         $($ours: read($theirs, stringify!($other_name), stringify!($theirs))?),*
-                    }
+                    }.into()
                 })*
                 $(Kind::$record(message) => EventKind::$record(
                     message.try_into().map_err(|error: ConvertError| {
@@ -49,10 +52,9 @@ macro_rules! kinds {
                     })?,
                 ),)*
                 Kind::StoredApart(proto::StoredApart { digest, size }) => {
-                    return Ok(Decoded::StoredApart { digest, size });
+                    return Ok(Err(Decoded::StoredApart { digest, size }));
                 }
-            };
-            Ok(Decoded::Event(Event { at, kind }))
+            }))
         }
     };
 }
@@ -61,34 +63,30 @@ kinds! {
     same {
         session_created: SessionCreated { title, time_to_live_ms }
         command_received: CommandReceived { request_id, command }
-        command_refused: CommandRefused { command_seq, reason, message }
+        command_refused: CommandRefused { reason, message }
         memory_set: MemorySet { key, value }
         memory_removed: MemoryRemoved { key }
         memory_cleared: MemoryCleared {}
         forked_from: ForkedFrom { session, at_seq, request_id, title }
-        run_started: RunStarted { run, goal, limits, model, command_seq, trace_parent }
-        revision_requested: RevisionRequested {
-            run, feedback, apply, command_seq, denied
-        }
+        run_started: RunStarted { run, goal, limits, model, trace_parent }
+        revision_requested: RevisionRequested { run, feedback, apply, request, denied }
         plan_proposed: PlanProposed {
-            run, proposal, base_revision, plan, request_seq, usage, duration_ms
+            run, proposal, base_revision, plan, request, usage, duration_ms
         }
-        revision_failed: RevisionFailed { run, request_seq, failure, usage, duration_ms }
-        plan_applied: PlanApplied {
-            run, revision, plan, numbers, command_seq, usage, duration_ms
-        }
-        run_paused: RunPaused { run, reason, command_seq }
+        revision_failed: RevisionFailed { run, request, failure, usage, duration_ms }
+        plan_applied: PlanApplied { run, revision, plan, numbers, request, usage, duration_ms }
+        run_paused: RunPaused { run, reason }
         run_waiting: RunWaiting { run, reason }
-        run_resumed: RunResumed { run, command_seq }
+        run_resumed: RunResumed { run }
         run_taken_over: RunTakenOver { run }
         run_completed: RunCompleted { run, answer }
         run_failed: RunFailed { run, failure, usage, duration_ms }
-        run_cancelled: RunCancelled { run, reason, command_seq }
+        run_cancelled: RunCancelled { run, reason }
         step_started: StepStarted { attempt, tool_effect }
         attempt_continued: AttemptContinued { attempt }
         step_completed: StepCompleted { attempt, response, summary }
         step_failed: StepFailed { attempt, failure }
-        step_skipped: StepSkipped { run, step, reason, is_wish, command_seq }
+        step_skipped: StepSkipped { run, step, reason, by_person }
         call_settled: CallSettled { call, settlement }
         sub_goal_added: SubGoalAdded { attempt, index, text }
         sub_goal_focused: SubGoalFocused { attempt, index }
@@ -98,10 +96,8 @@ kinds! {
         approval_requested: ApprovalRequested { call, digest }
         question_asked: QuestionAsked { call, question, choices }
         budget_exhausted: BudgetExhausted { run, budget }
-        budget_raised: BudgetRaised {
-            run, turns, command_seq, tokens, cost_nano_usd, active_ms, calls
-        }
-        budget_refused: BudgetRefused { run, command_seq, failure }
+        budget_raised: BudgetRaised { run, budget, more }
+        budget_refused: BudgetRefused { run, failure }
         call_held: CallHeld { call }
     }
     renamed {
@@ -112,8 +108,7 @@ kinds! {
             in_process => in_process
         }
         decided: Decided {
-            command_seq => command_seq,
-            call => call,
+            pending => pending_id,
             settlement => settlement,
             settle_after => settle_after_unix_ms
         }
@@ -143,8 +138,9 @@ impl From<Event> for proto::Event {
     fn from(event: Event) -> Self {
         Self {
             at_unix_ms: event.at.to_wire(),
+            answers: event.answers,
+            principal: event.principal.map(Into::into),
             kind: Some(event.kind.into()),
-            ..Self::default()
         }
     }
 }
@@ -154,10 +150,59 @@ impl TryFrom<proto::Event> for Decoded {
 
     fn try_from(event: proto::Event) -> Result<Self, ConvertError> {
         let at = OnWire::from_wire(event.at_unix_ms, "at_unix_ms")?;
-        match event.kind {
-            Some(kind) => decode(at, kind),
-            None => Ok(Self::Unknown),
-        }
+        let Some(kind) = event.kind else {
+            return Ok(Self::Unknown);
+        };
+        let kind = match decode(kind)? {
+            Ok(kind) => kind,
+            Err(apart) => return Ok(apart),
+        };
+        let principal = event.principal.map(Principal::try_from).transpose();
+        Ok(Self::Event(Event {
+            at,
+            answers: event.answers,
+            principal: principal.map_err(|error| error.within("principal"))?,
+            kind,
+        }))
+    }
+}
+
+record! { Principal => proto::Principal { subject, namespace, authentication } }
+
+impl OnWire<i32> for Authentication {
+    fn to_wire(self) -> i32 {
+        use proto::Authentication as Wire;
+        let wire = match self {
+            Self::Process => Wire::Process,
+            Self::Socket => Wire::Socket,
+            Self::Token => Wire::Token,
+            Self::Anonymous => Wire::Anonymous,
+            Self::Service => Wire::Service,
+        };
+        wire.into()
+    }
+
+    fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
+        use proto::Authentication as Wire;
+        Ok(match known(wire, field)? {
+            Wire::Process => Self::Process,
+            Wire::Socket => Self::Socket,
+            Wire::Token => Self::Token,
+            Wire::Anonymous => Self::Anonymous,
+            Wire::Service => Self::Service,
+            Wire::Unspecified => return Err(ConvertError::missing(field)),
+        })
+    }
+}
+
+impl OnWire<String> for PendingId {
+    fn to_wire(self) -> String {
+        self.to_string()
+    }
+
+    fn from_wire(wire: String, field: &str) -> Result<Self, ConvertError> {
+        let unknown = || ConvertError::new(field, format!("'{wire}' names no question"));
+        Self::parse(&wire).ok_or_else(unknown)
     }
 }
 

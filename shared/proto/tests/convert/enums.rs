@@ -2,7 +2,7 @@
 //! do no harm.
 
 use cairn_engine::command::LimitOverrides;
-use cairn_engine::event::{Effect, Event, EventKind, RequestedCall};
+use cairn_engine::event::{self, Effect, Event, EventKind, RequestedCall};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Message;
 use cairn_engine::plan::PlanDraft;
@@ -17,7 +17,8 @@ const FUTURE: i32 = 4711;
 type Reading = fn(i32) -> Result<i32, ConvertError>;
 
 /// Reads a number from a message and writes it back, by enum.
-const READINGS: [(&str, Reading); 7] = [
+const READINGS: [(&str, Reading); 8] = [
+    ("Authentication", authentication),
     ("Budget", budget),
     ("Effect", effect),
     ("WaitReason", wait_reason),
@@ -26,6 +27,25 @@ const READINGS: [(&str, Reading); 7] = [
     ("FailureKind", failure_kind),
     ("OnFailure", on_failure),
 ];
+
+fn authentication(authentication: i32) -> Result<i32, ConvertError> {
+    let event = proto::Event {
+        at_unix_ms: 1,
+        principal: Some(proto::Principal {
+            authentication,
+            ..Default::default()
+        }),
+        kind: Some(Kind::MemoryCleared(proto::MemoryCleared {})),
+        ..Default::default()
+    };
+    match event.try_into()? {
+        Decoded::Event(event) => {
+            let principal = proto::Event::from(event).principal;
+            Ok(principal.unwrap().authentication)
+        }
+        other => panic!("not an event: {other:?}"),
+    }
+}
 
 fn effect(effect: i32) -> Result<i32, ConvertError> {
     let call = Some(proto::ToolCall::default());
@@ -86,7 +106,7 @@ fn tool_effect(tool_effect: i32) -> Option<Effect> {
         tool_effect,
     });
     match engine(kind) {
-        Ok(EventKind::StepStarted { tool_effect, .. }) => tool_effect,
+        Ok(EventKind::StepStarted(event::StepStarted { tool_effect, .. })) => tool_effect,
         other => panic!("another kind: {other:?}"),
     }
 }
@@ -140,6 +160,10 @@ fn unspecified_values_are_read_as_the_contract_says_or_are_missing() {
     assert_eq!(failure_kind(0), Ok(proto::FailureKind::Other.into()));
     assert_eq!(role(0), Err(ConvertError::missing("role")));
     assert_eq!(
+        authentication(0),
+        Err(ConvertError::missing("principal.authentication"))
+    );
+    assert_eq!(
         wait_reason(0),
         Err(ConvertError::missing("run_waiting.reason"))
     );
@@ -152,6 +176,7 @@ fn values_from_newer_versions_are_taken_for_the_worst_or_refused() {
     for (reading, field) in [
         (order as Reading, "order"),
         (role, "role"),
+        (authentication, "principal.authentication"),
         (on_failure, "on_failure"),
         (wait_reason, "run_waiting.reason"),
         (budget, "budget_exhausted.budget"),

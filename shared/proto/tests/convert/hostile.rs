@@ -2,9 +2,9 @@
 
 use crate::samples::samples;
 use crate::{decoded, encoded};
-use cairn_engine::event::{Event, EventKind};
+use cairn_engine::event::{self, Event, EventKind};
 use cairn_proto::convert::{Decoded, decode_event};
-use cairn_proto::event::{self as proto, event::Kind};
+use cairn_proto::event::{self as proto, event::Kind, settlement::Outcome};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -51,10 +51,9 @@ fn kinds_and_fields_from_newer_versions_are_skipped() {
 
     let known = Event {
         at: 7,
-        kind: EventKind::RunResumed {
-            run: 3,
-            command_seq: 0,
-        },
+        answers: 0,
+        principal: None,
+        kind: EventKind::RunResumed(event::RunResumed { run: 3 }),
     };
     let mut bytes = encoded(&known);
     bytes.extend([0xc0, 0x3e, 0x05]);
@@ -82,6 +81,26 @@ fn times_before_1970_are_named() {
         let error = decode_event(&event.encode_to_vec()).expect_err(field);
         assert_eq!(error.field, field);
         assert_eq!(error.problem, "is -1; it cannot be negative");
+    }
+}
+
+#[test]
+fn a_decision_about_no_question_is_named() {
+    for pending_id in ["", "budget-x", "approval-2.3.1.4.1-2"] {
+        let event = proto::Event {
+            at_unix_ms: 1,
+            kind: Some(Kind::Decided(proto::Decided {
+                pending_id: pending_id.to_owned(),
+                settlement: Some(proto::Settlement {
+                    outcome: Some(Outcome::Retry(proto::settlement::Retry {})),
+                }),
+                settle_after_unix_ms: 0,
+            })),
+            ..Default::default()
+        };
+        let error = decode_event(&event.encode_to_vec()).expect_err(pending_id);
+        assert_eq!(error.field, "decided.pending_id");
+        assert_eq!(error.problem, format!("'{pending_id}' names no question"));
     }
 }
 

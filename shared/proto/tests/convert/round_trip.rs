@@ -2,7 +2,7 @@
 
 use crate::{decoded, encoded, strategies};
 use cairn_engine::decide::Reply;
-use cairn_engine::event::{CallFinished, Event};
+use cairn_engine::event::{self, CallFinished, Event, EventKind};
 use cairn_engine::message::Message;
 use cairn_proto::convert::{Decoded, decode_event, encode_stored_apart};
 use cairn_proto::{event as proto, executor};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 #[test]
 fn events_of_every_kind_come_back_as_they_were() {
     for (name, kind) in strategies::kinds() {
-        let events = (strategies::time(), kind).prop_map(|(at, kind)| Event { at, kind });
+        let events = strategies::event(kind);
         let mut runner = TestRunner::new(Config {
             failure_persistence: None,
             ..Config::with_cases(64)
@@ -70,15 +70,18 @@ proptest! {
     }
 }
 
+fn event_at(at: u64, kind: impl Into<EventKind>) -> Event {
+    Event {
+        at,
+        answers: 0,
+        principal: None,
+        kind: kind.into(),
+    }
+}
+
 #[test]
 fn events_are_appended_to_what_is_there() {
-    let event = Event {
-        at: 7,
-        kind: cairn_engine::event::EventKind::RunResumed {
-            run: 1,
-            command_seq: 0,
-        },
-    };
+    let event = event_at(7, event::RunResumed { run: 1 });
     let mut bytes = b"before".to_vec();
     cairn_proto::convert::encode_event(&event, &mut bytes);
     assert_eq!(bytes.strip_prefix(b"before"), Some(&*encoded(&event)));
@@ -86,7 +89,6 @@ fn events_are_appended_to_what_is_there() {
 
 #[test]
 fn a_time_beyond_the_wire_becomes_the_latest() {
-    let kind = cairn_engine::event::EventKind::MemoryCleared;
-    let event = decoded(&encoded(&Event { at: u64::MAX, kind }));
+    let event = decoded(&encoded(&event_at(u64::MAX, event::MemoryCleared {})));
     assert_eq!(event.at, i64::MAX as u64);
 }

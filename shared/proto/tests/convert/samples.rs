@@ -4,23 +4,25 @@
 mod macros {
     macro_rules! kinds {
         ($($name:literal: $kind:ident { $($field:ident: $value:expr),* $(,)? })*) => {
-            vec![$(($name, EventKind::$kind { $($field: $value),* })),*]
+            vec![$(($name, EventKind::$kind(event::$kind { $($field: $value),* }))),*]
         };
     }
 }
 mod asked;
 mod attempt;
+mod envelope;
 
 use cairn_engine::command::{
-    Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
+    self, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
 use cairn_engine::event::{
-    AttemptRef, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived, RequestedCall,
-    WaitReason,
+    self, AttemptRef, Budget, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived,
+    RequestedCall, WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
+use cairn_engine::session::PerBudget;
 
 const AT: u64 = 1_760_000_000_001;
 const ATTEMPT: AttemptRef = AttemptRef {
@@ -32,19 +34,6 @@ const CALL: CallRef = CallRef {
     attempt: ATTEMPT,
     tool_turn: 4,
     index: 1,
-};
-/// What a run without budgets has, as journals had it before there were any.
-const UNLIMITED: RunLimits = RunLimits {
-    max_tool_turns: 0,
-    max_turns: 0,
-    max_parallel_steps: 0,
-    max_own_revisions: 0,
-    on_failure: OnFailure::Stop,
-    review_plan: false,
-    max_tokens: 0,
-    max_cost_nano_usd: 0,
-    max_active_ms: 0,
-    max_calls: 0,
 };
 const USAGE: Usage = Usage {
     input_tokens: 1200,
@@ -70,12 +59,26 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         asked::raises(),
     ];
     let kinds = kinds.into_iter().flatten();
-    kinds
-        .map(|(name, kind)| (name, Event { at: AT, kind }))
-        .collect()
+    let mut samples: Vec<_> = kinds
+        .map(|(name, kind)| (name, envelope::bare(kind)))
+        .collect();
+    samples.extend(envelope::samples());
+    samples
 }
 
 type Kinds = Vec<(&'static str, EventKind)>;
+
+/// Limits of a run without budgets.
+fn unlimited() -> RunLimits {
+    RunLimits {
+        max_tool_turns: 0,
+        max_parallel_steps: 0,
+        max_own_revisions: 0,
+        on_failure: OnFailure::Stop,
+        review_plan: false,
+        budgets: PerBudget::default(),
+    }
+}
 
 fn session() -> Kinds {
     kinds! {
@@ -89,7 +92,6 @@ fn session() -> Kinds {
         "memory_removed": MemoryRemoved { key: "tone".into() }
         "memory_cleared": MemoryCleared {}
         "command_refused": CommandRefused {
-            command_seq: 300,
             reason: "RUN_ACTIVE".into(),
             message: "run 2 is active; cancel it first".into(),
         }
@@ -102,21 +104,20 @@ fn commands() -> Kinds {
         plan: Some(plan(Order::Chain)),
         limits: LimitOverrides {
             max_tool_turns: 20,
-            max_turns: 0,
             max_parallel_steps: 2,
             ..LimitOverrides::default()
         },
         model: "rehearsal".into(),
         trace_parent: String::new(),
     };
-    let cancel = Command::CancelRun {
+    let cancel = Command::CancelRun(command::CancelRun {
         run: 2,
         reason: "no longer needed".into(),
-    };
-    let decide = Command::Decide {
+    });
+    let decide = Command::Decide(command::Decide {
         pending_id: "2.3.1.4.1".into(),
         settlement: Settlement::Retry,
-    };
+    });
     kinds! {
         "command_received.start_run": CommandReceived {
             request_id: "q-17".into(), command: Command::StartRun(start)
@@ -131,11 +132,9 @@ fn commands() -> Kinds {
 fn runs() -> Kinds {
     let limits = RunLimits {
         max_tool_turns: 11,
-        max_turns: 51,
         max_parallel_steps: 9,
-        max_own_revisions: 0,
-        on_failure: OnFailure::Stop,
-        ..UNLIMITED
+        budgets: PerBudget::from([(Budget::Turns, 51)]),
+        ..unlimited()
     };
     let failure = failure(FailureKind::Llm, "RateLimit");
     kinds! {
@@ -144,7 +143,6 @@ fn runs() -> Kinds {
             goal: "Which files mention Redis?".into(),
             limits: limits,
             model: "rehearsal".into(),
-            command_seq: 300,
             trace_parent: String::new(),
         }
         "plan_applied": PlanApplied {
@@ -152,14 +150,13 @@ fn runs() -> Kinds {
             revision: 1,
             plan: plan(Order::Graph),
             numbers: Vec::new(),
-            command_seq: 0,
+            request: 0,
             usage: USAGE,
             duration_ms: 2_345,
         }
         "run_waiting.in_doubt": RunWaiting { run: 2, reason: WaitReason::InDoubt }
         "run_waiting.budget": RunWaiting { run: 2, reason: WaitReason::Budget }
-        "run_resumed.pause": RunResumed { run: 2, command_seq: 303 }
-        "run_paused": RunPaused { run: 2, reason: "lunch".into(), command_seq: 303 }
+        "run_paused": RunPaused { run: 2, reason: "lunch".into() }
         "run_completed": RunCompleted { run: 2, answer: "5 of 12 files".into() }
         "run_failed": RunFailed {
             run: 2, failure: failure.clone(), usage: None, duration_ms: 0
@@ -168,7 +165,7 @@ fn runs() -> Kinds {
             run: 2, failure: failure, usage: Some(USAGE), duration_ms: 2_345
         }
         "run_cancelled": RunCancelled {
-            run: 2, reason: "no longer needed".into(), command_seq: 302
+            run: 2, reason: "no longer needed".into()
         }
     }
 }
@@ -187,7 +184,7 @@ fn start_on_failure() -> StartRun {
 }
 
 fn changes() -> Kinds {
-    let wish = RevisePlan {
+    let request = RevisePlan {
         run: 2,
         feedback: "mention the year".into(),
         plan: None,
@@ -199,43 +196,48 @@ fn changes() -> Kinds {
         plan: Some(plan(Order::Graph)),
         ..RevisePlan::default()
     };
-    let skip = Command::SkipStep {
+    let skip = Command::SkipStep(command::SkipStep {
         run: 2,
         step: 3,
         reason: "not needed".into(),
-    };
-    let pause = Command::PauseRun {
+    });
+    let pause = Command::PauseRun(command::PauseRun {
         run: 2,
         reason: "lunch".into(),
-    };
+    });
     let commands = [
         (
             "command_received.start_run.on_failure",
             Command::StartRun(start_on_failure()),
         ),
-        ("command_received.revise_plan", Command::RevisePlan(wish)),
+        ("command_received.revise_plan", Command::RevisePlan(request)),
         (
             "command_received.revise_plan.by_hand",
             Command::RevisePlan(by_hand),
         ),
         (
             "command_received.apply_proposal",
-            Command::ApplyProposal {
+            Command::ApplyProposal(command::ApplyProposal {
                 run: 2,
                 proposal: 4,
-            },
+            }),
         ),
         (
             "command_received.redo_step",
-            Command::RedoStep { run: 2, step: 3 },
+            Command::RedoStep(command::RedoStep { run: 2, step: 3 }),
         ),
         ("command_received.skip_step", skip),
         ("command_received.pause_run", pause),
-        ("command_received.resume_run", Command::ResumeRun { run: 2 }),
+        (
+            "command_received.resume_run",
+            Command::ResumeRun(command::ResumeRun { run: 2 }),
+        ),
     ];
-    let received = |command| EventKind::CommandReceived {
-        request_id: "q-20".into(),
-        command,
+    let received = |command| {
+        EventKind::CommandReceived(event::CommandReceived {
+            request_id: "q-20".into(),
+            command,
+        })
     };
     commands
         .into_iter()
@@ -248,11 +250,11 @@ fn plans() -> Kinds {
     again.steps[0].redo = 2;
     let limits = RunLimits {
         max_tool_turns: 11,
-        max_turns: 51,
         max_parallel_steps: 9,
         max_own_revisions: 4,
         on_failure: OnFailure::GoOn,
-        ..UNLIMITED
+        budgets: PerBudget::from([(Budget::Turns, 51)]),
+        ..unlimited()
     };
     kinds! {
         "run_started.on_failure": RunStarted {
@@ -260,7 +262,6 @@ fn plans() -> Kinds {
             goal: "Go on".into(),
             limits: limits,
             model: String::new(),
-            command_seq: 300,
             trace_parent: String::new(),
         }
         "plan_applied.revision": PlanApplied {
@@ -268,25 +269,25 @@ fn plans() -> Kinds {
             revision: 2,
             plan: again,
             numbers: vec![1, 5],
-            command_seq: 305,
+            request: 305,
             usage: USAGE,
             duration_ms: 2_345,
         }
         "revision_requested": RevisionRequested {
-            run: 2, feedback: "mention the year".into(), apply: true, command_seq: 306, denied: 0
+            run: 2, feedback: "mention the year".into(), apply: true, request: 306, denied: 0
         }
         "plan_proposed": PlanProposed {
             run: 2,
             proposal: 4,
             base_revision: 1,
             plan: plan(Order::Graph),
-            request_seq: 306,
+            request: 306,
             usage: USAGE,
             duration_ms: 2_345,
         }
         "revision_failed": RevisionFailed {
             run: 2,
-            request_seq: 306,
+            request: 306,
             failure: failure(FailureKind::PlanParse, "BadPlan"),
             usage: USAGE,
             duration_ms: 2_345,
@@ -309,10 +310,10 @@ fn steps() -> Kinds {
         }
         "step_failed": StepFailed { attempt: ATTEMPT, failure: failure }
         "step_skipped": StepSkipped {
-            run: 2, step: 3, reason: "cancelled".into(), is_wish: false, command_seq: 0
+            run: 2, step: 3, reason: "cancelled".into(), by_person: false
         }
-        "step_skipped.wish": StepSkipped {
-            run: 2, step: 3, reason: "not needed".into(), is_wish: true, command_seq: 304
+        "step_skipped.by_person": StepSkipped {
+            run: 2, step: 3, reason: "not needed".into(), by_person: true
         }
     }
 }

@@ -1,16 +1,21 @@
 //! Any value of the engine's types, as far as the wire can hold it.
 
+mod envelope;
+
+pub(crate) use envelope::event;
+
 use cairn_engine::command::{
-    Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
+    self, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
 use cairn_engine::decide::Reply;
 use cairn_engine::event::{
-    AttemptRef, Budget, CallFinished, CallRef, Effect, EventKind, ReplyReceived, RequestedCall,
-    WaitReason,
+    self, AttemptRef, Budget, CallFinished, CallRef, Effect, EventKind, ReplyReceived,
+    RequestedCall, WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{Message, Role, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
+use cairn_engine::session::PerBudget;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -33,27 +38,29 @@ fn seq() -> impl Strategy<Value = u64> {
 }
 
 fn limits() -> impl Strategy<Value = RunLimits> {
-    let budgets = any::<(bool, [u64; 3], u32)>();
-    (any::<[u32; 4]>(), on_failure(), budgets).prop_map(|(numbers, on_failure, budgets)| {
-        let (review_plan, [max_tokens, max_cost_nano_usd, max_active_ms], max_calls) = budgets;
-        let [
-            max_tool_turns,
-            max_turns,
-            max_parallel_steps,
-            max_own_revisions,
-        ] = numbers;
-        RunLimits {
-            max_tool_turns,
-            max_turns,
-            max_parallel_steps,
-            max_own_revisions,
-            on_failure,
-            review_plan,
-            max_tokens,
-            max_cost_nano_usd,
-            max_active_ms,
-            max_calls,
-        }
+    let numbers = any::<[u32; 3]>();
+    (numbers, on_failure(), any::<bool>(), budgets()).prop_map(
+        |(numbers, on_failure, review_plan, budgets)| {
+            let [max_tool_turns, max_parallel_steps, max_own_revisions] = numbers;
+            RunLimits {
+                max_tool_turns,
+                max_parallel_steps,
+                max_own_revisions,
+                on_failure,
+                review_plan,
+                budgets,
+            }
+        },
+    )
+}
+
+/// The wire holds tool turns and tool calls with 32 bits.
+fn budgets() -> impl Strategy<Value = PerBudget<u64>> {
+    any::<[u64; Budget::ALL.len()]>().prop_map(|most| {
+        PerBudget::of(|budget| match budget {
+            Budget::Turns | Budget::Calls => most[budget as usize] >> 32,
+            Budget::Tokens | Budget::Cost | Budget::Time => most[budget as usize],
+        })
     })
 }
 
@@ -179,15 +186,11 @@ fn command() -> BoxedStrategy<Command> {
     let limits = (limits(), option::of(on_failure()));
     let limits = limits.prop_map(|(limits, on_failure)| LimitOverrides {
         max_tool_turns: limits.max_tool_turns,
-        max_turns: limits.max_turns,
         max_parallel_steps: limits.max_parallel_steps,
         max_own_revisions: limits.max_own_revisions,
         on_failure,
         review_plan: limits.review_plan,
-        max_tokens: limits.max_tokens,
-        max_cost_nano_usd: limits.max_cost_nano_usd,
-        max_active_ms: limits.max_active_ms,
-        max_calls: limits.max_calls,
+        budgets: limits.budgets,
     });
     let start = (text(), option::of(plan()), limits, text());
     prop_oneof![
@@ -198,11 +201,14 @@ fn command() -> BoxedStrategy<Command> {
             limits,
             model
         })),
-        (any::<u32>(), text()).prop_map(|(run, reason)| Command::CancelRun { run, reason }),
-        (text(), settlement()).prop_map(|(pending_id, settlement)| Command::Decide {
-            pending_id,
-            settlement
-        }),
+        (any::<u32>(), text())
+            .prop_map(|(run, reason)| Command::CancelRun(command::CancelRun { run, reason })),
+        (text(), settlement()).prop_map(|(pending_id, settlement)| Command::Decide(
+            command::Decide {
+                pending_id,
+                settlement
+            }
+        )),
         change(),
     ]
     .boxed()
@@ -210,7 +216,7 @@ fn command() -> BoxedStrategy<Command> {
 
 /// Commands that change a run or its plan.
 fn change() -> impl Strategy<Value = Command> {
-    let wish = (
+    let request = (
         number(),
         text(),
         option::of(plan()),
@@ -218,7 +224,7 @@ fn change() -> impl Strategy<Value = Command> {
         any::<bool>(),
     );
     prop_oneof![
-        wish.prop_map(
+        request.prop_map(
             |(run, feedback, plan, expected_revision, apply)| Command::RevisePlan(RevisePlan {
                 run,
                 feedback,
@@ -227,15 +233,17 @@ fn change() -> impl Strategy<Value = Command> {
                 apply,
             })
         ),
-        (number(), number()).prop_map(|(run, proposal)| Command::ApplyProposal { run, proposal }),
-        (number(), number()).prop_map(|(run, step)| Command::RedoStep { run, step }),
-        (number(), number(), text()).prop_map(|(run, step, reason)| Command::SkipStep {
-            run,
-            step,
-            reason
-        }),
-        (number(), text()).prop_map(|(run, reason)| Command::PauseRun { run, reason }),
-        number().prop_map(|run| Command::ResumeRun { run }),
+        (number(), number()).prop_map(|(run, proposal)| Command::ApplyProposal(
+            command::ApplyProposal { run, proposal }
+        )),
+        (number(), number())
+            .prop_map(|(run, step)| Command::RedoStep(command::RedoStep { run, step })),
+        (number(), number(), text()).prop_map(|(run, step, reason)| Command::SkipStep(
+            command::SkipStep { run, step, reason }
+        )),
+        (number(), text())
+            .prop_map(|(run, reason)| Command::PauseRun(command::PauseRun { run, reason })),
+        number().prop_map(|run| Command::ResumeRun(command::ResumeRun { run })),
     ]
 }
 
@@ -308,10 +316,10 @@ macro_rules! kinds {
                 $((
                     stringify!($name),
                     ($($strategy,)+)
-                        .prop_map(|($($field,)+)| EventKind::$kind { $($field),+ })
+                        .prop_map(|($($field,)+)| event::$kind { $($field),+ }.into())
                         .boxed(),
                 ),)*
-                ("memory_cleared", Just(EventKind::MemoryCleared).boxed()),
+                ("memory_cleared", Just(EventKind::MemoryCleared(event::MemoryCleared {})).boxed()),
                 ("reply_received", reply_received().boxed()),
                 ("call_finished", call_finished().prop_map(EventKind::CallFinished).boxed()),
             ]
@@ -322,60 +330,55 @@ macro_rules! kinds {
 kinds! {
     session_created: SessionCreated { title: text(), time_to_live_ms: seq() }
     command_received: CommandReceived { request_id: text(), command: command() }
-    command_refused: CommandRefused { command_seq: seq(), reason: text(), message: text() }
+    command_refused: CommandRefused { reason: text(), message: text() }
     memory_set: MemorySet { key: text(), value: text() }
     memory_removed: MemoryRemoved { key: text() }
     forked_from: ForkedFrom { session: text(), at_seq: seq(), request_id: text(), title: text() }
     run_started: RunStarted {
-        run: number(), goal: text(), limits: limits(), model: text(), command_seq: seq(),
-        trace_parent: text()
+        run: number(), goal: text(), limits: limits(), model: text(), trace_parent: text()
     }
     revision_requested: RevisionRequested {
-        run: number(), feedback: text(), apply: any::<bool>(), command_seq: seq(),
-        denied: number()
+        run: number(), feedback: text(), apply: any::<bool>(), request: seq(), denied: number()
     }
     plan_proposed: PlanProposed {
         run: number(), proposal: number(), base_revision: number(), plan: plan(),
-        request_seq: seq(), usage: usage(), duration_ms: seq()
+        request: seq(), usage: usage(), duration_ms: seq()
     }
     revision_failed: RevisionFailed {
-        run: number(), request_seq: seq(), failure: failure(), usage: usage(), duration_ms: seq()
+        run: number(), request: seq(), failure: failure(), usage: usage(), duration_ms: seq()
     }
     plan_applied: PlanApplied {
         run: number(), revision: number(), plan: plan(), numbers: vec(number(), 0..4),
-        command_seq: seq(), usage: usage(), duration_ms: seq()
+        request: seq(), usage: usage(), duration_ms: seq()
     }
-    run_paused: RunPaused { run: number(), reason: text(), command_seq: seq() }
+    run_paused: RunPaused { run: number(), reason: text() }
     run_waiting: RunWaiting { run: number(), reason: waits_for() }
-    run_resumed: RunResumed { run: number(), command_seq: seq() }
+    run_resumed: RunResumed { run: number() }
     run_taken_over: RunTakenOver { run: number() }
     approval_requested: ApprovalRequested { call: call(), digest: text() }
     question_asked: QuestionAsked { call: call(), question: text(), choices: vec(text(), 0..3) }
     budget_exhausted: BudgetExhausted { run: number(), budget: budget() }
-    budget_raised: BudgetRaised {
-        run: number(), turns: number(), command_seq: seq(), tokens: seq(), cost_nano_usd: seq(),
-        active_ms: seq(), calls: number()
-    }
-    budget_refused: BudgetRefused { run: number(), command_seq: seq(), failure: failure() }
+    budget_raised: BudgetRaised { run: number(), budget: budget(), more: seq() }
+    budget_refused: BudgetRefused { run: number(), failure: failure() }
     call_held: CallHeld { call: call() }
     run_completed: RunCompleted { run: number(), answer: text() }
     run_failed: RunFailed {
         run: number(), failure: failure(), usage: option::of(usage()), duration_ms: seq()
     }
-    run_cancelled: RunCancelled { run: number(), reason: text(), command_seq: seq() }
+    run_cancelled: RunCancelled { run: number(), reason: text() }
     step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()) }
     attempt_continued: AttemptContinued { attempt: attempt() }
     step_completed: StepCompleted { attempt: attempt(), response: text(), summary: text() }
     step_failed: StepFailed { attempt: attempt(), failure: failure() }
     step_skipped: StepSkipped {
-        run: number(), step: number(), reason: text(), is_wish: any::<bool>(), command_seq: seq()
+        run: number(), step: number(), reason: text(), by_person: any::<bool>()
     }
     call_intended: CallIntended {
         call: call(), not_after: time(), time_limit_ms: seq(), in_process: any::<bool>()
     }
     call_in_doubt: CallInDoubt { call: call(), settle_after: time() }
     decided: Decided {
-        command_seq: seq(), call: call(), settlement: settlement(), settle_after: time()
+        pending: envelope::pending(), settlement: settlement(), settle_after: time()
     }
     call_settled: CallSettled { call: call(), settlement: settlement() }
     sub_goal_added: SubGoalAdded { attempt: attempt(), index: number(), text: text() }

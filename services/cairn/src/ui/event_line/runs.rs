@@ -70,30 +70,15 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
 
 /// What a run was allowed on top.
 fn more(raised: &wire::BudgetRaised) -> String {
-    let kinds = [
-        (
-            u64::from(raised.turns),
-            format!("{} more tool turns", raised.turns),
-        ),
-        (raised.tokens, format!("{} more tokens", raised.tokens)),
-        (
-            raised.cost_nano_usd,
-            format!("${} more", dollars(raised.cost_nano_usd)),
-        ),
-        (
-            raised.active_ms,
-            format!("{} more time", span(raised.active_ms)),
-        ),
-        (
-            u64::from(raised.calls),
-            format!("{} more tool calls", raised.calls),
-        ),
-    ];
-    let kinds = kinds.into_iter().filter(|(more, _)| *more > 0);
-    let kinds: Vec<String> = kinds.map(|(_, text)| text).collect();
-    match kinds.is_empty() {
-        true => "no more than before".to_owned(),
-        false => kinds.join(", "),
+    let more = raised.more;
+    match raised.budget() {
+        _ if more == 0 => "no more than before".to_owned(),
+        wire::Budget::Unspecified => format!("{more} more"),
+        wire::Budget::Turns => format!("{more} more tool turns"),
+        wire::Budget::Tokens => format!("{more} more tokens"),
+        wire::Budget::Cost => format!("${} more", dollars(more)),
+        wire::Budget::Time => format!("{} more time", span(more)),
+        wire::Budget::Calls => format!("{more} more tool calls"),
     }
 }
 
@@ -109,7 +94,7 @@ fn plan_line(event: &wire::PlanApplied) -> EventLine {
 }
 
 fn requested_line(event: &wire::RevisionRequested) -> EventLine {
-    let what = match (event.command_seq, event.apply) {
+    let what = match (event.request, event.apply) {
         (0, _) => "asks for another plan",
         (_, true) => "is to have another plan",
         (_, false) => "might have another plan",

@@ -187,7 +187,7 @@ fn another_plan_is_told_with_the_numbers_of_its_steps() {
         run: 1,
         feedback: "count\nthem".into(),
         apply: false,
-        command_seq: 7,
+        request: 7,
         denied: 0,
     };
     let proposed = wire::PlanProposed {

@@ -139,7 +139,7 @@ fn a_run_that_has_ended_is_opened_by_a_plan_of_its_own_only() {
     let history = [started(), plan(1, &[(1, "a")]), completed(1), ended];
     let asked = Kind::RevisionRequested(wire::RevisionRequested {
         run: 1,
-        command_seq: 7,
+        request: 7,
         ..wire::RevisionRequested::default()
     });
     let progress = told(history.clone().into_iter().chain([asked.clone()]));
@@ -162,13 +162,9 @@ fn a_pause_ends_with_being_resumed() {
     let paused = Kind::RunPaused(wire::RunPaused {
         run: 1,
         reason: "lunch".to_owned(),
-        ..wire::RunPaused::default()
     });
     let progress = told([started(), paused.clone()]);
     assert_eq!(progress.paused.as_deref(), Some("lunch"));
-    let resumed = Kind::RunResumed(wire::RunResumed {
-        run: 1,
-        command_seq: 9,
-    });
+    let resumed = Kind::RunResumed(wire::RunResumed { run: 1 });
     assert_eq!(told([started(), paused, resumed]).paused, None);
 }

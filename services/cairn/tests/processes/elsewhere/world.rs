@@ -50,7 +50,7 @@ impl Wish {
         match self {
             Self::Pause => matches!(kind, Kind::RunPaused(_)),
             Self::Cancel => matches!(kind, Kind::RunCancelled(_)),
-            Self::Skip => matches!(kind, Kind::StepSkipped(it) if it.is_wish),
+            Self::Skip => matches!(kind, Kind::StepSkipped(it) if it.by_person),
             Self::Plan | Self::Feedback => {
                 matches!(kind, Kind::PlanApplied(it) if it.revision == 2)
             }

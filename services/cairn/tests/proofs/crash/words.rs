@@ -69,7 +69,7 @@ fn durable(said: &Said, events: &[Value]) -> Option<String> {
         return Some(format!("{request} was answered and is there {times} times"));
     };
     let seq = &received["seq"];
-    let about = |event: &&Value| event["command_seq"] == *seq || event["request_seq"] == *seq;
+    let about = |event: &&Value| event["answers"] == *seq;
     let wanted = match (&said.told, &said.what) {
         (Told::Refused(reason), What::Feedback) if reason == "REVISION_FAILED" => "revision_failed",
         (Told::Refused(_), _) => "command_refused",
@@ -116,7 +116,10 @@ fn allowed(watched: &Watched, events: &[Value], outside: &Outside) -> Vec<String
     let mut approved = BTreeSet::new();
     let mut denied = BTreeSet::new();
     for event in events {
-        let call = &event["call"];
+        let call = match event["kind"] == "decided" {
+            true => decided_call(events, event),
+            false => &event["call"],
+        };
         let name = call.to_string();
         if event["kind"] == "decided" {
             if event["settlement"]["approve"].is_object() {
@@ -146,6 +149,13 @@ fn allowed(watched: &Watched, events: &[Value], outside: &Outside) -> Vec<String
     findings
 }
 
+/// The call that a decision is about; null for another question.
+fn decided_call<'a>(events: &'a [Value], decided: &Value) -> &'a Value {
+    let id = decided["pending_id"].as_str().unwrap_or_default();
+    let place = id.split('-').nth(1).unwrap_or_default();
+    called(events, place).unwrap_or(&Value::Null)
+}
+
 /// The call of this name, as in `approval-1.2.1.0.0`.
 fn called<'a>(events: &'a [Value], name: &str) -> Option<&'a Value> {
     let name_of = |call: &Value| {
@@ -167,7 +177,7 @@ fn held(events: &[Value]) -> Vec<String> {
         let is_cancelled = held.is_some_and(|by| by["kind"] == "run_cancelled");
         match event["kind"].as_str().unwrap_or_default() {
             "run_cancelled" | "run_paused" => held = Some(event),
-            "run_resumed" if event["command_seq"] != 0 && !is_cancelled => held = None,
+            "run_resumed" if event["answers"].is_u64() && !is_cancelled => held = None,
             "step_started" | "run_completed" | "run_failed" => {}
             "attempt_continued" | "reply_received" | "step_completed" if is_cancelled => {}
             _ if begins_call(event) => {}
@@ -231,7 +241,7 @@ fn holds(watched: &Watched) -> Vec<(&Said, i64)> {
 fn answers(event: &Value, said: &Said, events: &[Value]) -> bool {
     let mut received = kind(events, "command_received");
     let received = received.find(|event| event["request_id"] == *said.request);
-    received.is_some_and(|received| event["command_seq"] == received["seq"])
+    received.is_some_and(|received| event["answers"] == received["seq"])
 }
 
 /// The run's calls that began in this time, and when.

@@ -47,11 +47,12 @@ fn plan(steps: &[Value]) -> Value {
 
 fn applied(seq: u64, numbers: &[u32], steps: &[Value]) -> Value {
     json!({"kind": "plan_applied", "run": 1, "plan": plan(steps), "numbers": numbers,
-        "command_seq": seq})
+        "answers": seq})
 }
 
 fn decided(seq: u64, step: u32, settlement: &Value) -> Value {
-    json!({"kind": "decided", "command_seq": seq, "call": call(step), "settlement": settlement})
+    json!({"kind": "decided", "answers": seq, "pending_id": format!("approval-1.{step}.1.0.0"),
+        "settlement": settlement})
 }
 
 fn numbered_events(events: Vec<Value>) -> Vec<Value> {
@@ -175,7 +176,7 @@ fn held_by(what: What) -> History {
         intended(1),
         completed(1),
         command(request),
-        json!({"kind": kind, "command_seq": 5}),
+        json!({"kind": kind, "answers": 5}),
     ];
     History {
         events: numbered_events(events),
@@ -253,7 +254,7 @@ fn a_refusal_that_is_none_is_found() {
     history.said[0].told = Told::Refused("RUN_ENDED".to_owned());
     finds(&history, "pause has 0 answers command_refused");
     history.edit(|events| {
-        events[5] = json!({"kind": "command_refused", "command_seq": 5, "reason": "RUN_PAUSED"});
+        events[5] = json!({"kind": "command_refused", "answers": 5, "reason": "RUN_PAUSED"});
     });
     finds(&history, "pause was Said");
 }
@@ -306,7 +307,7 @@ fn what_begins_in_a_run_that_is_held_is_found() {
     history.edit(|events| events.push(completed(2)));
     finds(&history, r#""kind":"step_completed""#);
     // Nobody can resume it.
-    let resumed = json!({"kind": "run_resumed", "command_seq": 7});
+    let resumed = json!({"kind": "run_resumed", "answers": 7});
     let mut history = held_by(What::Cancel);
     history.edit(|events| events.extend([resumed, started(2)]));
     finds(&history, r#""kind":"step_started""#);
@@ -321,11 +322,11 @@ fn what_ends_or_is_taken_back_in_a_paused_run_is_right() {
         back["not_after_unix_ms"] = json!(0);
         events.push(back);
         events.push(command("resume"));
-        events.push(json!({"kind": "run_resumed", "command_seq": 9}));
+        events.push(json!({"kind": "run_resumed", "answers": 9}));
         events.push(started(2));
     });
     assert_eq!(history.findings(), Vec::<String>::new());
-    history.edit(|events| events[9]["command_seq"] = json!(0));
+    history.edit(|events| drop(events[9]["answers"].take()));
     finds(&history, r#""kind":"step_started""#);
 }
 
@@ -348,7 +349,7 @@ fn a_call_of_a_paused_run_that_was_intended_later_is_found() {
     let mut history = held_by(What::Pause);
     history.edit(|events| {
         events.push(command("resume"));
-        events.push(json!({"kind": "run_resumed", "command_seq": 7}));
+        events.push(json!({"kind": "run_resumed", "answers": 7}));
         events.push(intended(2));
     });
     history

@@ -4,8 +4,8 @@ use super::journal::for_tenant;
 use super::world::World;
 use cairn_engine::command::{Command, RunLimits};
 use cairn_engine::decide::{Facts, Input, ToolFacts};
-use cairn_engine::event::{Effect, Event, EventKind};
-use cairn_engine::state::Session;
+use cairn_engine::event::{self, Effect, Event, EventKind};
+use cairn_engine::session::Session;
 use cairn_engine::views::log::Log;
 use cairn_proto::convert::encode_event;
 use cairn_proto::memory as pb;
@@ -101,6 +101,7 @@ impl Author {
             now: self.now,
             not_after: self.now,
             tools: &tools,
+            offered: &BTreeMap::new(),
             limits: RunLimits::default(),
             starts: true,
         };
@@ -109,11 +110,16 @@ impl Author {
                 self.session.decide(input, &facts).expect("a legal input")
             }
             Line::Command(command) => {
-                let kind = EventKind::CommandReceived {
+                let kind = EventKind::CommandReceived(event::CommandReceived {
                     request_id: "r-2".to_owned(),
                     command,
+                });
+                let event = Event {
+                    at: self.now,
+                    answers: 0,
+                    principal: None,
+                    kind,
                 };
-                let event = Event { at: self.now, kind };
                 let seq = self.session.seq + 1;
                 self.session.apply(seq, &event).expect("a command");
                 vec![event]

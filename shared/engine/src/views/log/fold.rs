@@ -2,9 +2,9 @@
 
 use super::{Entry, EntryKind, Log};
 use crate::command::Settlement;
-use crate::event::{AttemptRef, CallRef, Effect, Event, EventKind, ReplyReceived};
+use crate::event::{self, AttemptRef, CallRef, Effect, Event, EventKind, ReplyReceived};
 use crate::plan::{PlanDraft, numbers_of};
-use crate::state::RunStatus;
+use crate::session::RunStatus;
 use crate::transitions::StepPhase;
 
 /// The event that an entry comes from.
@@ -39,31 +39,31 @@ impl Log {
     fn apply_to_step(&mut self, event: &EventKind, origin: Origin) {
         use EventKind as E;
         match event {
-            E::StepStarted {
+            E::StepStarted(event::StepStarted {
                 attempt,
                 tool_effect,
-            } => {
+            }) => {
                 self.push(origin, of_attempt(*attempt), EntryKind::StepStarted);
                 if let Some(effect) = tool_effect {
                     self.call_of_tool_step(*attempt, *effect, origin);
                 }
             }
-            E::AttemptContinued { attempt } => {
+            E::AttemptContinued(event::AttemptContinued { attempt }) => {
                 self.push(origin, of_attempt(*attempt), EntryKind::AttemptContinued);
             }
-            E::StepCompleted {
+            E::StepCompleted(event::StepCompleted {
                 attempt, summary, ..
-            } => {
+            }) => {
                 let kind = step_ended(StepPhase::Completed, summary);
                 self.push(origin, of_attempt(*attempt), kind);
             }
-            E::StepFailed { attempt, failure } => {
+            E::StepFailed(event::StepFailed { attempt, failure }) => {
                 let kind = step_ended(StepPhase::Failed, &failure.message);
                 self.push(origin, of_attempt(*attempt), kind);
             }
-            E::StepSkipped {
+            E::StepSkipped(event::StepSkipped {
                 run, step, reason, ..
-            } => {
+            }) => {
                 self.push(
                     origin,
                     (*run, *step, 0),
@@ -89,7 +89,7 @@ impl Log {
                 };
                 self.push(origin, of_attempt(finished.call.attempt), kind);
             }
-            E::CallInDoubt { call, .. } => {
+            E::CallInDoubt(event::CallInDoubt { call, .. }) => {
                 let (call, tool) = (*call, self.tool_of(*call));
                 self.push(
                     origin,
@@ -97,17 +97,21 @@ impl Log {
                     EntryKind::InDoubt { call, tool },
                 );
             }
-            E::Decided {
-                call, settlement, ..
-            } => {
+            // What follows from one about a budget or a plan has entries of its own.
+            E::Decided(decided) => {
+                let Some(call) = decided.pending.call() else {
+                    return;
+                };
                 let kind = EntryKind::Decided {
-                    call: *call,
-                    tool: self.tool_of(*call),
-                    settlement: settlement.clone(),
+                    call,
+                    tool: self.tool_of(call),
+                    settlement: decided.settlement.clone(),
                 };
                 self.push(origin, of_attempt(call.attempt), kind);
             }
-            E::CallSettled { call, settlement } => self.settled(*call, settlement, origin),
+            E::CallSettled(event::CallSettled { call, settlement }) => {
+                self.settled(*call, settlement, origin)
+            }
             other => self.apply_to_asked(other, origin),
         }
     }
@@ -115,15 +119,15 @@ impl Log {
     fn apply_to_asked(&mut self, event: &EventKind, origin: Origin) {
         use EventKind as E;
         let (call, kind) = match event {
-            E::ApprovalRequested { call, .. } => {
+            E::ApprovalRequested(event::ApprovalRequested { call, .. }) => {
                 let tool = self.tool_of(*call);
                 (call, EntryKind::ApprovalRequested { call: *call, tool })
             }
-            E::QuestionAsked {
+            E::QuestionAsked(event::QuestionAsked {
                 call,
                 question,
                 choices,
-            } => {
+            }) => {
                 let kind = EntryKind::QuestionAsked {
                     call: *call,
                     tool: self.tool_of(*call),
@@ -140,48 +144,39 @@ impl Log {
     fn apply_to_run(&mut self, event: &EventKind, origin: Origin) {
         use EventKind as E;
         let (run, kind) = match event {
-            E::RunStarted {
+            E::RunStarted(event::RunStarted {
                 run, goal, model, ..
-            } => {
+            }) => {
                 let (goal, model) = (goal.clone(), model.clone());
                 (run, EntryKind::RunStarted { goal, model })
             }
-            E::RunPaused { run, reason, .. } => {
+            E::RunPaused(event::RunPaused { run, reason, .. }) => {
                 let reason = reason.clone();
                 (run, EntryKind::RunPaused { reason })
             }
-            E::RunWaiting { run, reason } => (run, EntryKind::RunWaiting { reason: *reason }),
-            // The end of the run tells the rest.
-            E::RunTakenOver { .. } | E::BudgetRefused { .. } => return,
-            E::RunResumed { run, .. } => (run, EntryKind::RunResumed),
-            E::BudgetExhausted { run, budget } => {
+            E::RunWaiting(event::RunWaiting { run, reason }) => {
+                (run, EntryKind::RunWaiting { reason: *reason })
+            }
+            // The end of the run says the rest.
+            E::RunTakenOver(_) | E::BudgetRefused(_) => return,
+            E::RunResumed(event::RunResumed { run, .. }) => (run, EntryKind::RunResumed),
+            E::BudgetExhausted(event::BudgetExhausted { run, budget }) => {
                 (run, EntryKind::BudgetExhausted { budget: *budget })
             }
-            &E::BudgetRaised {
+            &E::BudgetRaised(event::BudgetRaised {
                 ref run,
-                turns,
-                tokens,
-                cost_nano_usd,
-                active_ms,
-                calls,
-                ..
-            } => {
-                let kind = EntryKind::BudgetRaised {
-                    turns,
-                    tokens,
-                    cost_nano_usd,
-                    active_ms,
-                    calls,
-                };
-                (run, kind)
+                budget,
+                more,
+            }) => (run, EntryKind::BudgetRaised { budget, more }),
+            E::RunCompleted(event::RunCompleted { run, answer }) => {
+                (run, run_ended(RunStatus::Completed, answer))
             }
-            E::RunCompleted { run, answer } => (run, run_ended(RunStatus::Completed, answer)),
-            E::RunFailed {
+            E::RunFailed(event::RunFailed {
                 run,
                 failure,
                 usage,
                 duration_ms,
-            } => {
+            }) => {
                 let kind = EntryKind::RunEnded {
                     status: RunStatus::Failed,
                     text: failure.message.clone(),
@@ -190,7 +185,9 @@ impl Log {
                 };
                 (run, kind)
             }
-            E::RunCancelled { run, reason, .. } => (run, run_ended(RunStatus::Cancelled, reason)),
+            E::RunCancelled(event::RunCancelled { run, reason, .. }) => {
+                (run, run_ended(RunStatus::Cancelled, reason))
+            }
             other => return self.apply_to_plan(other, origin),
         };
         self.push(origin, (*run, 0, 0), kind);
@@ -199,18 +196,18 @@ impl Log {
     fn apply_to_plan(&mut self, event: &EventKind, origin: Origin) {
         use EventKind as E;
         let (run, kind) = match event {
-            E::RevisionRequested { run, feedback, .. } => {
+            E::RevisionRequested(event::RevisionRequested { run, feedback, .. }) => {
                 let feedback = feedback.clone();
                 (run, EntryKind::RevisionRequested { feedback })
             }
-            E::PlanProposed {
+            E::PlanProposed(event::PlanProposed {
                 run,
                 proposal,
                 base_revision,
                 usage,
                 duration_ms,
                 ..
-            } => {
+            }) => {
                 let kind = EntryKind::PlanProposed {
                     proposal: *proposal,
                     base_revision: *base_revision,
@@ -219,13 +216,13 @@ impl Log {
                 };
                 (run, kind)
             }
-            E::RevisionFailed {
+            E::RevisionFailed(event::RevisionFailed {
                 run,
                 failure,
                 usage,
                 duration_ms,
                 ..
-            } => {
+            }) => {
                 let kind = EntryKind::RevisionFailed {
                     text: failure.message.clone(),
                     usage: *usage,
@@ -233,7 +230,7 @@ impl Log {
                 };
                 (run, kind)
             }
-            E::PlanApplied {
+            E::PlanApplied(event::PlanApplied {
                 run,
                 revision,
                 plan,
@@ -241,7 +238,7 @@ impl Log {
                 usage,
                 duration_ms,
                 ..
-            } => {
+            }) => {
                 self.remember_tool_steps(*run, plan, numbers);
                 let kind = EntryKind::PlanApplied {
                     revision: *revision,
@@ -311,7 +308,7 @@ impl Log {
         }
     }
 
-    /// Unless the call is sent again, a person's word is its result.
+    /// Unless the call is sent again, the decision of the person is its result.
     fn settled(&mut self, call: CallRef, settlement: &Settlement, origin: Origin) {
         let about = of_attempt(call.attempt);
         let tool = self.tool_of(call);

@@ -3,7 +3,7 @@
 use crate::command::Settlement;
 use crate::event::{Budget, CallRef, WaitReason};
 use crate::message::Usage;
-use crate::state::RunStatus;
+use crate::session::RunStatus;
 use crate::transitions::StepPhase;
 use crate::views::log::{Entry, EntryKind, Log};
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ pub(super) struct Facts<'a> {
     /// One was noted, and the wait that follows from it is not another.
     is_noted: bool,
     /// Tool turns that were allowed beside the first.
-    pub(super) more_turns: u32,
+    pub(super) more_turns: u64,
 }
 
 /// A step.
@@ -156,7 +156,10 @@ impl<'a> Facts<'a> {
                 self.is_noted = true;
             }
             EntryKind::RunResumed => self.status = RunStatus::Running,
-            EntryKind::BudgetRaised { turns, .. } => self.more_turns += turns,
+            EntryKind::BudgetRaised {
+                budget: Budget::Turns,
+                more,
+            } => self.more_turns += more,
             EntryKind::RunEnded {
                 status,
                 text,

@@ -4,7 +4,7 @@ use super::gather::{CallFacts, Doubt, Facts, StepFacts};
 use crate::command::Settlement;
 use crate::event::Budget;
 use crate::message::Usage;
-use crate::state::RunStatus;
+use crate::session::RunStatus;
 use crate::text::{cut, first_line};
 use crate::transitions::StepPhase;
 use crate::views::figures::{clock, date_time, dollars, duration, run_status};
@@ -272,7 +272,7 @@ fn settled(doubt: &Doubt<'_>) -> String {
         Settlement::Skip { reason } => ("to go on without it", reason.clone()),
         Settlement::Fail { reason } => ("it failed", reason.clone()),
         // Answers to other questions.
-        other => (other.word(), String::new()),
+        other => (other.verb(), String::new()),
     };
     let why = if why.trim().is_empty() {
         String::new()

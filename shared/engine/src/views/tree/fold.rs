@@ -4,11 +4,11 @@ mod call;
 mod step;
 
 use super::{Node, NodeIndex, NodeKind, NodeStatus, RunRoot, Tree, describe};
-use crate::event::{AttemptRef, Event, EventKind};
+use crate::event::{self, AttemptRef, Event, EventKind};
 use crate::key::short_digest;
 use crate::message::{ToolCall, Usage};
 use crate::plan::{PlanDraft, StepDraft, numbers_of};
-use crate::state::RunStatus;
+use crate::session::RunStatus;
 use std::collections::{BTreeMap, HashSet};
 
 /// What is known of an attempt under way.
@@ -58,43 +58,48 @@ impl Tree {
         use EventKind as E;
         let origin = Origin { seq, at: event.at };
         match &event.kind {
-            E::RunStarted {
+            E::RunStarted(event::RunStarted {
                 run,
                 goal,
                 trace_parent,
                 ..
-            } => self.start_run(*run, goal, trace_parent, origin),
-            E::PlanApplied {
+            }) => self.start_run(*run, goal, trace_parent, origin),
+            E::PlanApplied(event::PlanApplied {
                 run,
                 revision,
                 plan,
                 numbers,
                 usage,
                 ..
-            } => {
+            }) => {
                 let numbers = numbers_of(plan, numbers);
                 self.take_plan(*run, *revision, plan, &numbers, origin);
                 self.charge_planning(*run, usage);
             }
-            E::PlanProposed { run, usage, .. } | E::RevisionFailed { run, usage, .. } => {
+            E::PlanProposed(event::PlanProposed { run, usage, .. })
+            | E::RevisionFailed(event::RevisionFailed { run, usage, .. }) => {
                 self.charge_planning(*run, usage);
             }
-            E::RunPaused { run, .. } => self.set_run(*run, RunStatus::Paused),
-            E::RunWaiting { run, reason } => self.set_run(*run, RunStatus::Waiting(*reason)),
-            E::RunResumed { run, .. } => {
+            E::RunPaused(event::RunPaused { run, .. }) => self.set_run(*run, RunStatus::Paused),
+            E::RunWaiting(event::RunWaiting { run, reason }) => {
+                self.set_run(*run, RunStatus::Waiting(*reason))
+            }
+            E::RunResumed(event::RunResumed { run, .. }) => {
                 let has_plan = self.run(*run).is_some_and(|root| !root.steps.is_empty());
                 let status = [RunStatus::Planning, RunStatus::Running][usize::from(has_plan)];
                 self.set_run(*run, status);
             }
-            E::RunCompleted { run, answer } => {
+            E::RunCompleted(event::RunCompleted { run, answer }) => {
                 self.add_response(*run, answer, origin);
                 self.end_run(*run, RunStatus::Completed, origin);
             }
-            E::RunFailed { run, usage, .. } => {
+            E::RunFailed(event::RunFailed { run, usage, .. }) => {
                 self.end_run(*run, RunStatus::Failed, origin);
                 self.charge_planning(*run, &usage.unwrap_or_default());
             }
-            E::RunCancelled { run, .. } => self.end_run(*run, RunStatus::Cancelled, origin),
+            E::RunCancelled(event::RunCancelled { run, .. }) => {
+                self.end_run(*run, RunStatus::Cancelled, origin)
+            }
             other => self.apply_to_step(other, origin),
         }
     }

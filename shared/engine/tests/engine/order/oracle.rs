@@ -3,10 +3,10 @@
 
 use crate::world::World;
 use cairn_engine::context::step_context;
-use cairn_engine::event::{Event, EventKind};
+use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::key::StepKey;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft};
-use cairn_engine::state::{Session, StepStatus};
+use cairn_engine::session::{Session, StepStatus};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -56,12 +56,12 @@ impl Oracle {
             self.take(event);
             self.shadow.apply(self.seen as u64, event).unwrap();
             match &event.kind {
-                EventKind::StepStarted { attempt, .. } => {
+                EventKind::StepStarted(event::StepStarted { attempt, .. }) => {
                     self.check_start(attempt.step);
                     let text = step_context(&self.shadow, *attempt).unwrap();
                     self.check_sight(attempt.step, &text);
                 }
-                EventKind::PlanApplied { .. } => self.check_reuse(&before),
+                EventKind::PlanApplied(_) => self.check_reuse(&before),
                 _ => {}
             }
         }
@@ -74,28 +74,34 @@ impl Oracle {
         use EventKind as E;
         let seen = self.seen;
         match &event.kind {
-            E::PlanApplied { plan, numbers, .. } => self.take_plan(plan, numbers),
-            E::StepStarted { attempt, .. } => {
+            E::PlanApplied(event::PlanApplied { plan, numbers, .. }) => {
+                self.take_plan(plan, numbers)
+            }
+            E::StepStarted(event::StepStarted { attempt, .. }) => {
                 let identity = self.identity(attempt.step);
                 let step = self.of(attempt.step);
                 (step.state, step.saw) = (State::Running, Some(identity));
             }
-            E::StepCompleted {
+            E::StepCompleted(event::StepCompleted {
                 attempt, summary, ..
-            } => {
+            }) => {
                 let step = self.of(attempt.step);
                 step.state = State::Completed;
                 step.summary.clone_from(summary);
             }
-            E::StepFailed { attempt, .. } => self.of(attempt.step).state = State::Failed,
-            E::StepSkipped { step, is_wish, .. } => {
-                self.of(*step).state = [State::Stopped, State::Skipped][usize::from(*is_wish)];
+            E::StepFailed(event::StepFailed { attempt, .. }) => {
+                self.of(attempt.step).state = State::Failed
             }
-            E::ScratchpadWritten {
+            E::StepSkipped(event::StepSkipped {
+                step, by_person, ..
+            }) => {
+                self.of(*step).state = [State::Stopped, State::Skipped][usize::from(*by_person)];
+            }
+            E::ScratchpadWritten(event::ScratchpadWritten {
                 attempt,
                 text,
                 replaces,
-            } => {
+            }) => {
                 let notes = &mut self.of(attempt.step).notes;
                 notes.retain(|_| !replaces);
                 notes.push((seen, text.clone()));

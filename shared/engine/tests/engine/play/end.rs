@@ -45,8 +45,10 @@ pub(crate) fn play_to_the_end(world: &mut World, seed: &PlanSeed, seeds: &[u8], 
         let mut work = world.outstanding();
         work.retain(|work| !matches!(work, Work::Wake { .. }));
         match work.get((usize::from(chaos) + round) % work.len().max(1)) {
-            Some(Work::Plan { .. }) => world.planned(Ok(seed.draft())),
-            Some(Work::Revise { .. }) => {
+            Some(Work::Plan { request: None, .. }) => world.planned(Ok(seed.draft())),
+            Some(Work::Plan {
+                request: Some(_), ..
+            }) => {
                 world.revised(Ok(seed.draft()));
             }
             Some(&Work::RunStep(name)) => {

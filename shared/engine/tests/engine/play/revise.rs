@@ -2,7 +2,7 @@
 
 use super::{Op, PlanSeed, picked};
 use crate::world::{World, model_step};
-use cairn_engine::command::{Command, RevisePlan};
+use cairn_engine::command::{self, Command, RevisePlan};
 use cairn_engine::decide::Input;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Usage;
@@ -92,23 +92,23 @@ impl World {
             }),
             Change::Answer { edit } => return self.play_answer(edit.as_ref()),
             Change::Apply { proposal } => {
-                let proposal = u32::from(*proposal) % (self.run().proposed + 2);
-                Command::ApplyProposal { run, proposal }
+                let proposal = u32::from(*proposal) % (self.run().revisions.proposed + 2);
+                Command::ApplyProposal(command::ApplyProposal { run, proposal })
             }
-            Change::Redo { step } => Command::RedoStep {
+            Change::Redo { step } => Command::RedoStep(command::RedoStep {
                 run,
                 step: self.some_step(*step),
-            },
-            Change::Skip { step } => Command::SkipStep {
+            }),
+            Change::Skip { step } => Command::SkipStep(command::SkipStep {
                 run,
                 step: self.some_step(*step),
                 reason: String::new(),
-            },
-            Change::Pause => Command::PauseRun {
+            }),
+            Change::Pause => Command::PauseRun(command::PauseRun {
                 run,
                 reason: String::new(),
-            },
-            Change::Resume => Command::ResumeRun { run },
+            }),
+            Change::Resume => Command::ResumeRun(command::ResumeRun { run }),
         };
         self.command(command);
     }
@@ -116,14 +116,14 @@ impl World {
     /// The planner answers the wish that is outstanding, or one that is not there.
     fn play_answer(&mut self, edit: Option<&Edit>) {
         let run = self.run();
-        let wish = run.revising.keys().next().copied();
+        let wish = run.revisions.requests.keys().next().copied();
         let outcome = match edit {
             Some(edit) => Ok(self.edited(edit)),
             None => Err(Failure::new(FailureKind::Llm, "Refused", "no")),
         };
-        self.decide(Input::Revised {
+        self.decide(Input::Planned {
             run: self.run().number,
-            request_seq: wish.unwrap_or(7),
+            request: Some(wish.unwrap_or(7)),
             outcome,
             usage: Usage {
                 input_tokens: 20,

@@ -11,7 +11,7 @@
 mod plan;
 
 use super::World;
-use cairn_engine::state::{Run, StepStatus};
+use cairn_engine::session::{Run, StepStatus};
 
 pub(crate) use plan::plan;
 
@@ -25,7 +25,9 @@ pub(crate) fn fates(run: &Run, known: usize) -> String {
             StepStatus::Running(_) => 'r',
             StepStatus::Completed { .. } => 'd',
             StepStatus::Failed { .. } => 'f',
-            StepStatus::Skipped { is_wish: true, .. } => 'w',
+            StepStatus::Skipped {
+                by_person: true, ..
+            } => 'w',
             StepStatus::Skipped { .. } => 's',
         };
         format!("{number}{mark}")

@@ -3,8 +3,9 @@
 use super::World;
 use super::words::{chain, complete, look, model_step, step_call, tool_call, tool_step};
 use cairn_engine::command::{Command, StartRun};
-use cairn_engine::event::{Event, EventKind};
-use cairn_engine::state::Session;
+use cairn_engine::event::{self, Event, EventKind};
+use cairn_engine::pending::Subject;
+use cairn_engine::session::Session;
 use cairn_engine::views::log::Log;
 use cairn_engine::views::tree::Tree;
 use serde_json::json;
@@ -32,40 +33,45 @@ pub(crate) fn kinds(events: &[Event]) -> Vec<String> {
 pub(crate) fn run_of(event: &Event) -> Option<u32> {
     use EventKind as E;
     match &event.kind {
-        E::RunStarted { run, .. }
-        | E::RevisionRequested { run, .. }
-        | E::PlanProposed { run, .. }
-        | E::RevisionFailed { run, .. }
-        | E::PlanApplied { run, .. }
-        | E::RunPaused { run, .. }
-        | E::RunWaiting { run, .. }
-        | E::RunResumed { run, .. }
-        | E::RunTakenOver { run }
-        | E::BudgetExhausted { run, .. }
-        | E::BudgetRaised { run, .. }
-        | E::BudgetRefused { run, .. }
-        | E::RunCompleted { run, .. }
-        | E::RunFailed { run, .. }
-        | E::RunCancelled { run, .. }
-        | E::StepSkipped { run, .. } => Some(*run),
-        E::StepStarted { attempt, .. }
-        | E::AttemptContinued { attempt }
-        | E::StepCompleted { attempt, .. }
-        | E::StepFailed { attempt, .. }
-        | E::SubGoalAdded { attempt, .. }
-        | E::SubGoalFocused { attempt, .. }
-        | E::SubGoalCompleted { attempt, .. }
-        | E::SubGoalDropped { attempt, .. }
-        | E::ScratchpadWritten { attempt, .. } => Some(attempt.run),
+        E::RunStarted(event::RunStarted { run, .. })
+        | E::RevisionRequested(event::RevisionRequested { run, .. })
+        | E::PlanProposed(event::PlanProposed { run, .. })
+        | E::RevisionFailed(event::RevisionFailed { run, .. })
+        | E::PlanApplied(event::PlanApplied { run, .. })
+        | E::RunPaused(event::RunPaused { run, .. })
+        | E::RunWaiting(event::RunWaiting { run, .. })
+        | E::RunResumed(event::RunResumed { run, .. })
+        | E::RunTakenOver(event::RunTakenOver { run })
+        | E::BudgetExhausted(event::BudgetExhausted { run, .. })
+        | E::BudgetRaised(event::BudgetRaised { run, .. })
+        | E::BudgetRefused(event::BudgetRefused { run, .. })
+        | E::RunCompleted(event::RunCompleted { run, .. })
+        | E::RunFailed(event::RunFailed { run, .. })
+        | E::RunCancelled(event::RunCancelled { run, .. })
+        | E::StepSkipped(event::StepSkipped { run, .. }) => Some(*run),
+        E::StepStarted(event::StepStarted { attempt, .. })
+        | E::AttemptContinued(event::AttemptContinued { attempt })
+        | E::StepCompleted(event::StepCompleted { attempt, .. })
+        | E::StepFailed(event::StepFailed { attempt, .. })
+        | E::SubGoalAdded(event::SubGoalAdded { attempt, .. })
+        | E::SubGoalFocused(event::SubGoalFocused { attempt, .. })
+        | E::SubGoalCompleted(event::SubGoalCompleted { attempt, .. })
+        | E::SubGoalDropped(event::SubGoalDropped { attempt, .. })
+        | E::ScratchpadWritten(event::ScratchpadWritten { attempt, .. }) => Some(attempt.run),
         E::ReplyReceived(reply) => Some(reply.attempt.run),
         E::CallFinished(finished) => Some(finished.call.attempt.run),
-        E::CallIntended { call, .. }
-        | E::CallHeld { call }
-        | E::CallInDoubt { call, .. }
-        | E::ApprovalRequested { call, .. }
-        | E::QuestionAsked { call, .. }
-        | E::Decided { call, .. }
-        | E::CallSettled { call, .. } => Some(call.attempt.run),
+        E::Decided(decided) => Some(match decided.pending.subject {
+            Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => {
+                call.attempt.run
+            }
+            Subject::Budget { run } | Subject::Plan { run, .. } => run,
+        }),
+        E::CallIntended(event::CallIntended { call, .. })
+        | E::CallHeld(event::CallHeld { call })
+        | E::CallInDoubt(event::CallInDoubt { call, .. })
+        | E::ApprovalRequested(event::ApprovalRequested { call, .. })
+        | E::QuestionAsked(event::QuestionAsked { call, .. })
+        | E::CallSettled(event::CallSettled { call, .. }) => Some(call.attempt.run),
         _ => None,
     }
 }

@@ -1,9 +1,11 @@
 //! Questions to people and their answers, budgets, and forks.
 
-use super::{ATTEMPT, CALL, Kinds, UNLIMITED};
+use super::{ATTEMPT, CALL, Kinds, unlimited};
 use cairn_engine::command::{Command, LimitOverrides, RunLimits, Settlement, StartRun};
-use cairn_engine::event::{Budget, CallRef, EventKind, WaitReason};
+use cairn_engine::event::{self, Budget, CallRef, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::pending::{PendingId, Subject};
+use cairn_engine::session::PerBudget;
 
 pub(super) fn settled() -> Kinds {
     let output = "sent to all".to_owned();
@@ -13,9 +15,16 @@ pub(super) fn settled() -> Kinds {
         reason: reason.clone(),
     };
     let fail = Settlement::Fail { reason };
+    let doubt = |time| PendingId {
+        subject: Subject::Call(CALL),
+        time,
+    };
     kinds! {
-        "decided": Decided {
-            command_seq: 303, call: CALL, settlement: done.clone(), settle_after: 0
+        "decided": Decided { pending: doubt(1), settlement: done.clone(), settle_after: 0 }
+        "decided.again": Decided {
+            pending: doubt(2),
+            settlement: Settlement::Retry,
+            settle_after: 1_760_000_072_000,
         }
         "call_settled.done": CallSettled { call: CALL, settlement: done }
         "call_settled.retry": CallSettled { call: CALL, settlement: Settlement::Retry }
@@ -30,11 +39,12 @@ pub(super) fn asked() -> Kinds {
         tool_turn: 5,
         index: 0,
     };
-    let decided = |settlement| EventKind::Decided {
-        command_seq: 310,
-        call,
-        settlement,
-        settle_after: 0,
+    let decided = |subject, settlement| {
+        EventKind::Decided(event::Decided {
+            pending: PendingId { subject, time: 1 },
+            settlement,
+            settle_after: 0,
+        })
     };
     let mut asked = kinds! {
         "approval_requested": ApprovalRequested { call: call, digest: "0a1b2c".into() }
@@ -52,35 +62,34 @@ pub(super) fn asked() -> Kinds {
     };
     let reason = "not on a Friday".to_owned();
     let text = "left".to_owned();
-    asked.push(("decided.approve", decided(Settlement::Approve)));
-    asked.push(("decided.deny", decided(Settlement::Deny { reason })));
-    asked.push(("decided.answer", decided(Settlement::Answer { text })));
+    let (approval, question) = (Subject::Approval(call), Subject::Question(call));
+    let plan = Subject::Plan {
+        run: 2,
+        proposal: 4,
+    };
+    let (deny, answer) = (Settlement::Deny { reason }, Settlement::Answer { text });
+    let budget = Subject::Budget { run: 2 };
+    asked.extend([
+        ("decided.approve", decided(approval, Settlement::Approve)),
+        ("decided.deny", decided(approval, deny)),
+        ("decided.answer", decided(question, answer)),
+        ("decided.budget", decided(budget, Settlement::Retry)),
+        ("decided.plan", decided(plan, Settlement::Approve)),
+    ]);
     asked
 }
 
 pub(super) fn raises() -> Kinds {
     kinds! {
-        "budget_raised": BudgetRaised {
-            run: 2,
-            turns: 50,
-            command_seq: 301,
-            tokens: 0,
-            cost_nano_usd: 0,
-            active_ms: 0,
-            calls: 0,
+        "budget_raised.turns": BudgetRaised { run: 2, budget: Budget::Turns, more: 50 }
+        "budget_raised.tokens": BudgetRaised { run: 2, budget: Budget::Tokens, more: 100_000 }
+        "budget_raised.cost": BudgetRaised {
+            run: 2, budget: Budget::Cost, more: 2_500_000_000
         }
-        "budget_raised.all": BudgetRaised {
-            run: 2,
-            turns: 50,
-            command_seq: 301,
-            tokens: 100_000,
-            cost_nano_usd: 2_500_000_000,
-            active_ms: 600_000,
-            calls: 40,
-        }
+        "budget_raised.time": BudgetRaised { run: 2, budget: Budget::Time, more: 600_000 }
+        "budget_raised.calls": BudgetRaised { run: 2, budget: Budget::Calls, more: 40 }
         "budget_refused": BudgetRefused {
             run: 2,
-            command_seq: 301,
             failure: Failure::new(
                 FailureKind::LimitExceeded,
                 "max_tokens",
@@ -88,31 +97,31 @@ pub(super) fn raises() -> Kinds {
             ),
         }
         "call_held": CallHeld { call: CALL }
-        "run_resumed": RunResumed { run: 2, command_seq: 0 }
+        "run_resumed": RunResumed { run: 2 }
         "run_taken_over": RunTakenOver { run: 2 }
         "revision_requested.denied": RevisionRequested {
-            run: 2, feedback: "mention the year".into(), apply: false, command_seq: 306, denied: 4
+            run: 2, feedback: "mention the year".into(), apply: false, request: 306, denied: 4
         }
     }
 }
 
 pub(super) fn budgets() -> Kinds {
+    let budgets = PerBudget::from([
+        (Budget::Tokens, 100_000),
+        (Budget::Cost, 2_500_000_000),
+        (Budget::Time, 600_000),
+        (Budget::Calls, 40),
+    ]);
     let limits = RunLimits {
         review_plan: true,
-        max_tokens: 100_000,
-        max_cost_nano_usd: 2_500_000_000,
-        max_active_ms: 600_000,
-        max_calls: 40,
-        ..UNLIMITED
+        budgets,
+        ..unlimited()
     };
     let start = StartRun {
         goal: "Within limits".into(),
         limits: LimitOverrides {
             review_plan: true,
-            max_tokens: 100_000,
-            max_cost_nano_usd: 2_500_000_000,
-            max_active_ms: 600_000,
-            max_calls: 40,
+            budgets,
             ..LimitOverrides::default()
         },
         ..StartRun::default()
@@ -126,7 +135,6 @@ pub(super) fn budgets() -> Kinds {
             goal: "Within limits".into(),
             limits: limits,
             model: String::new(),
-            command_seq: 300,
             trace_parent: String::new(),
         }
         "budget_exhausted.turns": BudgetExhausted { run: 2, budget: Budget::Turns }

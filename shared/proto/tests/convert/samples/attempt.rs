@@ -1,7 +1,7 @@
 //! What an attempt writes beside its replies and calls: sub-goals and notes.
 
 use super::{ATTEMPT, Kinds};
-use cairn_engine::event::EventKind;
+use cairn_engine::event::{self, EventKind};
 
 pub(super) fn parts() -> Kinds {
     kinds! {

@@ -5,7 +5,7 @@ use super::super::{Node, NodeIndex, NodeKind, NodeStatus, Tree, describe};
 use super::step::place_of;
 use super::{Origin, Working, WorkingCall};
 use crate::command::Settlement;
-use crate::event::{CallFinished, CallRef, EventKind, ReplyReceived};
+use crate::event::{self, CallFinished, CallRef, EventKind, ReplyReceived};
 use crate::message::ToolCall;
 
 /// How a call ended, as its result shows it.
@@ -21,8 +21,8 @@ impl Tree {
         match event {
             EventKind::ReplyReceived(reply) => self.take_reply(reply, origin),
             EventKind::CallFinished(finished) => self.finish_call(finished, origin),
-            EventKind::CallInDoubt { call, .. } => self.doubt_call(*call),
-            EventKind::CallSettled { call, settlement } => {
+            EventKind::CallInDoubt(event::CallInDoubt { call, .. }) => self.doubt_call(*call),
+            EventKind::CallSettled(event::CallSettled { call, settlement }) => {
                 self.settle_call(*call, settlement, origin);
             }
             _ => {}
@@ -138,7 +138,7 @@ impl Tree {
     fn settle_call(&mut self, name: CallRef, settlement: &Settlement, origin: Origin) {
         let action = self.working_call(name).and_then(|call| call.action);
         if let Some(action) = action {
-            let outcome = format!("decided by a person: {}", settlement.word());
+            let outcome = format!("decided by a person: {}", settlement.verb());
             self.nodes[action].set("outcome", outcome);
         }
         let Some((output, is_error)) = settlement.result() else {

@@ -2,47 +2,51 @@
 
 use super::super::{NodeIndex, NodeKind, NodeStatus, Tree, describe};
 use super::{Origin, Working, WorkingCall};
-use crate::event::{AttemptRef, EventKind};
+use crate::event::{self, AttemptRef, EventKind};
 use crate::message::ToolCall;
 
 impl Tree {
     pub(super) fn apply_to_step(&mut self, event: &EventKind, origin: Origin) {
         use EventKind as E;
         match event {
-            E::StepStarted {
+            E::StepStarted(event::StepStarted {
                 attempt,
                 tool_effect,
-            } => self.start_step(*attempt, tool_effect.is_some(), origin),
-            E::StepCompleted {
+            }) => self.start_step(*attempt, tool_effect.is_some(), origin),
+            E::StepCompleted(event::StepCompleted {
                 attempt, summary, ..
-            } => self.complete_step(*attempt, summary, origin),
-            E::StepFailed { attempt, failure } => {
+            }) => self.complete_step(*attempt, summary, origin),
+            E::StepFailed(event::StepFailed { attempt, failure }) => {
                 if let Some(goal) = self.step(attempt.run, attempt.step) {
                     self.nodes[goal].set("error", failure.message.clone());
                     self.nodes[goal].set("reason", failure.reason.clone());
                 }
                 self.end_step(attempt.run, attempt.step, NodeStatus::Failed, origin);
             }
-            E::StepSkipped {
+            E::StepSkipped(event::StepSkipped {
                 run, step, reason, ..
-            } => {
+            }) => {
                 if let Some(goal) = self.step(*run, *step) {
                     self.nodes[goal].set("reason", reason.clone());
                 }
                 self.end_step(*run, *step, NodeStatus::Skipped, origin);
             }
-            E::SubGoalAdded {
+            E::SubGoalAdded(event::SubGoalAdded {
                 attempt,
                 index,
                 text,
-            } => self.add_sub_goal(*attempt, *index, text, origin),
-            E::SubGoalFocused { attempt, index } => self.focus(*attempt, *index, origin),
-            E::SubGoalCompleted {
+            }) => self.add_sub_goal(*attempt, *index, text, origin),
+            E::SubGoalFocused(event::SubGoalFocused { attempt, index }) => {
+                self.focus(*attempt, *index, origin)
+            }
+            E::SubGoalCompleted(event::SubGoalCompleted {
                 attempt,
                 index,
                 summary,
-            } => self.complete_sub_goal(*attempt, *index, summary, origin),
-            E::SubGoalDropped { attempt, index } => self.drop_sub_goal(*attempt, *index, origin),
+            }) => self.complete_sub_goal(*attempt, *index, summary, origin),
+            E::SubGoalDropped(event::SubGoalDropped { attempt, index }) => {
+                self.drop_sub_goal(*attempt, *index, origin)
+            }
             other => self.apply_to_call(other, origin),
         }
     }

@@ -1,0 +1,146 @@
+//! Starts a run, in a session that is there or in a new one.
+
+use super::commands::{contradiction, invalid};
+use super::{Answer, key_of};
+use crate::commands::{start_in, start_in_new_session};
+use crate::deps::Deps;
+use crate::key::derived_trace;
+use cairn_engine::command::StartRun;
+use cairn_engine::event::{Budget, EventKind};
+use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
+use cairn_engine::plan::{Plan, PlanDraft};
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{
+    RpcError, TraceParent, check_request_id, check_required_text, check_text, identity,
+};
+use std::sync::Arc;
+use tonic::{Request, Response};
+
+const MAX_MODEL_NAME: usize = 128;
+
+pub(super) async fn start_run(
+    deps: &Arc<Deps>,
+    request: Request<pb::StartRunRequest>,
+) -> Answer<pb::StartRunResponse> {
+    let namespace = identity(&request)?.namespace().clone();
+    let named = !request.get_ref().session.is_empty();
+    let key = named
+        .then(|| key_of(&request, &request.get_ref().session))
+        .transpose()?;
+    let callers_trace = TraceParent::of(&request);
+    let asked = request.into_inner();
+    check_request_id("request_id", &asked.request_id)?;
+    let run = asked.run.ok_or_else(|| RpcError::missing("run"))?;
+    let mut run = StartRun::try_from(run).map_err(|error| invalid("run", &error))?;
+    check_run(&run)?;
+    check_time_to_live("time_to_live_ms", asked.time_to_live_ms)?;
+    if named && asked.time_to_live_ms > 0 {
+        let problem = "is set, and session names one that is there";
+        let error = RpcError::invalid("time_to_live_ms", problem);
+        return Err(error.allowed("0, or a new session").into());
+    }
+    let own_trace = || derived_trace(&namespace, &asked.session, &asked.request_id);
+    let trace = named_trace(&run)?.or(callers_trace);
+    run.trace_parent = trace.unwrap_or_else(own_trace).to_string();
+    let command = run.into();
+    let (key, answer) = match key {
+        Some(key) => {
+            let answer = start_in(deps, &key, &asked.request_id, command).await?;
+            (key, answer)
+        }
+        None => {
+            let (id, ttl) = (asked.request_id, asked.time_to_live_ms);
+            start_in_new_session(deps, &namespace, id, ttl, command).await?
+        }
+    };
+    let EventKind::RunStarted(started) = answer.event else {
+        return Err(contradiction().into());
+    };
+    Ok(Response::new(pb::StartRunResponse {
+        session: key.id.to_string(),
+        run: started.run,
+        seq: answer.seq,
+    }))
+}
+
+/// Whether a session may be made to stay so long.
+pub(super) fn check_time_to_live(field: &str, ms: u64) -> Result<(), RpcError> {
+    // A second to ten years.
+    if ms == 0 || (1000..=315_360_000_000).contains(&ms) {
+        return Ok(());
+    }
+    let error = RpcError::invalid(field, format!("is {ms}"));
+    Err(error.allowed("0, or 1000 to 315360000000"))
+}
+
+/// The trace that the request itself names.
+fn named_trace(run: &StartRun) -> Result<Option<TraceParent>, RpcError> {
+    let named = Some(&run.trace_parent).filter(|named| !named.is_empty());
+    let named = named.map(|named| named.parse::<TraceParent>()).transpose();
+    named.map_err(|error| RpcError::invalid("run.trace_parent", error.to_string()))
+}
+
+fn check_run(run: &StartRun) -> Result<(), RpcError> {
+    match &run.plan {
+        Some(plan) => {
+            check_text("run.goal", &run.goal, MAX_GOAL)?;
+            let checked = Plan::accept(plan);
+            checked.map_err(|e| RpcError::invalid("run.plan", e.to_string()).reason("BAD_PLAN"))?;
+            check_steps("run.plan", plan)?;
+        }
+        None => check_required_text("run.goal", &run.goal, MAX_GOAL)?,
+    }
+    check_text("run.model", &run.model, MAX_MODEL_NAME)?;
+    let limits = run.limits;
+    at_most("run.limits.max_tool_turns", limits.max_tool_turns, 1_000)?;
+    at_most(
+        "run.limits.max_parallel_steps",
+        limits.max_parallel_steps,
+        MAX_PARALLEL_STEPS.into(),
+    )?;
+    at_most(
+        "run.limits.max_own_revisions",
+        limits.max_own_revisions,
+        100,
+    )?;
+    for budget in Budget::ALL {
+        let (name, limit) = match budget {
+            Budget::Turns => ("max_turns", 100_000),
+            Budget::Tokens => ("max_tokens", 1_000_000_000_000),
+            // A million dollars.
+            Budget::Cost => ("max_cost_nano_usd", 1_000_000_000_000_000),
+            // A year.
+            Budget::Time => ("max_active_ms", 31_536_000_000),
+            Budget::Calls => ("max_calls", 1_000_000),
+        };
+        at_most(&format!("run.limits.{name}"), limits.budgets[budget], limit)?;
+    }
+    Ok(())
+}
+
+/// `at` is the path of the plan in its request.
+pub(super) fn check_steps(at: &str, plan: &PlanDraft) -> Result<(), RpcError> {
+    for (i, step) in plan.steps.iter().enumerate() {
+        let field = |name: &str| format!("{at}.steps[{i}].{name}");
+        check_text(&field("id"), &step.id, 128)?;
+        check_text(&field("title"), &step.title, 1024)?;
+        check_text(&field("description"), &step.description, MAX_GOAL)?;
+        for (j, capability) in step.capabilities.iter().enumerate() {
+            check_text(&field(&format!("capabilities[{j}]")), capability, 128)?;
+        }
+        if let Some(tool) = &step.tool {
+            check_required_text(&field("tool.name"), &tool.name, 64)?;
+            check_text(&field("tool.arguments_json"), &tool.arguments, 256 * 1024)?;
+        }
+    }
+    Ok(())
+}
+
+fn at_most(field: &str, value: impl Into<u64>, limit: u64) -> Result<(), RpcError> {
+    let value = value.into();
+    if value <= limit {
+        return Ok(());
+    }
+    let allowed = format!("0 (the default) to {limit}");
+    Err(RpcError::invalid(field, format!("is {value}")).allowed(allowed))
+}

@@ -1,0 +1,253 @@
+//! Answers a question that a run waits for.
+
+use super::{Handle, Settlement};
+use crate::decide::{Change, Decision, Rejection};
+use crate::event::{
+    Budget, BudgetRaised, BudgetRefused, CallFinished, CallRef, Decided, RevisionRequested,
+    WaitReason,
+};
+use crate::failure::{Failure, FailureKind};
+use crate::pending::{PendingId, Subject, budget_question, pending_call, plan_question};
+use crate::session::{Ask, CallStatus, Run, RunStatus};
+use serde::{Deserialize, Serialize};
+
+/// Answer a question that a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decide {
+    /// The question, as the list of pending questions names it.
+    pub pending_id: String,
+    /// The answer.
+    pub settlement: Settlement,
+}
+
+impl Handle for Decide {
+    fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
+        let Some(id) = PendingId::parse(&self.pending_id) else {
+            return Err(not_pending(self.pending_id));
+        };
+        let decide = Deciding {
+            decision,
+            id,
+            settlement: self.settlement,
+        };
+        match id.subject {
+            Subject::Call(call) => decide.doubt(call),
+            Subject::Approval(call) | Subject::Question(call) => decide.call(call),
+            Subject::Budget { run } => decide.budget(run),
+            Subject::Plan { run, proposal } => decide.plan(run, proposal),
+        }
+    }
+}
+
+/// One answer to one question.
+struct Deciding<'d, 's> {
+    decision: &'d mut Decision<'s>,
+    id: PendingId,
+    settlement: Settlement,
+}
+
+impl Deciding<'_, '_> {
+    /// What became of a call in doubt. The answer takes effect once the call can no longer run.
+    fn doubt(self, name: CallRef) -> Result<(), Rejection> {
+        use Settlement as S;
+        let call = pending_call(self.decision.session, name);
+        let call = call.filter(|call| call.doubts == self.id.time);
+        let Some(CallStatus::InDoubt {
+            settle_after,
+            answer,
+        }) = call.map(|call| &call.status)
+        else {
+            return Err(not_pending(self.id));
+        };
+        if answer.is_some() {
+            return Err(decided_already(format!(
+                "'{}' has been answered already",
+                self.id
+            )));
+        }
+        if matches!(
+            self.settlement,
+            S::Approve | S::Deny { .. } | S::Answer { .. }
+        ) {
+            let allowed = "a call in doubt is settled by done, retry, skip or fail";
+            return Err(bad_settlement(allowed));
+        }
+        let is_due = *settle_after <= self.decision.facts.now;
+        let settle_after = if is_due { 0 } else { *settle_after };
+        self.decision.answer(Decided {
+            pending: self.id,
+            settlement: self.settlement,
+            settle_after,
+        })?;
+        Ok(self.decision.settle_due()?)
+    }
+
+    /// Whether a call may be made, or what the model wants to know.
+    fn call(self, name: CallRef) -> Result<(), Rejection> {
+        use Settlement as S;
+        let call = pending_call(self.decision.session, name);
+        let Some(CallStatus::Asking { ask, answer: None }) = call.map(|call| &call.status) else {
+            return Err(not_pending(self.id));
+        };
+        let allowed = match (self.id.subject, ask, &self.settlement) {
+            (Subject::Approval(_), Ask::Approval { .. }, S::Approve | S::Deny { .. })
+            | (Subject::Question(_), Ask::Question { .. }, S::Answer { .. }) => None,
+            (Subject::Approval(_), Ask::Approval { .. }, _) => Some("approve or deny it"),
+            (Subject::Question(_), Ask::Question { .. }, _) => Some("answer it"),
+            _ => return Err(not_pending(self.id)),
+        };
+        if let Some(allowed) = allowed {
+            return Err(self.does_not_take(allowed));
+        }
+        let result = self.settlement.result();
+        let decision = self.accept()?;
+        if let Some((output, is_error)) = result {
+            let reason = if is_error { CallFinished::DENIED } else { "" };
+            decision.finish_call(name, output, reason)?;
+        }
+        Ok(decision.continue_attempt(name.attempt)?)
+    }
+
+    /// Whether a run may use more of a budget.
+    fn budget(self, number: u32) -> Result<(), Rejection> {
+        let waiting = RunStatus::Waiting(WaitReason::Budget);
+        let run = self.decision.session.run(number);
+        let run = run.filter(|run| run.status == waiting && budget_question(run) == self.id);
+        let Some((run, budget)) = run.and_then(|run| Some((run, run.spent.asked?))) else {
+            return Err(not_pending(self.id));
+        };
+        match &self.settlement {
+            Settlement::Retry => {
+                let more = fresh(run, budget, self.decision.facts.now);
+                let decision = self.accept()?;
+                decision.emit(BudgetRaised {
+                    run: number,
+                    budget,
+                    more,
+                })?;
+                Ok(decision.begin_again(number)?)
+            }
+            Settlement::Fail { reason } => {
+                let failure = used_up(run, budget, reason);
+                let decision = self.accept()?;
+                decision.emit(BudgetRefused {
+                    run: number,
+                    failure: failure.clone(),
+                })?;
+                // An older request would give it another plan, and let it live.
+                decision.drop_requests(number, &failure.message)?;
+                Ok(decision.advance(number)?)
+            }
+            _ => Err(bad_settlement(
+                "a budget can be raised (retry) or the run ended (fail)",
+            )),
+        }
+    }
+
+    /// Whether a plan is put into force, or what is to be different.
+    fn plan(self, number: u32, proposal: u32) -> Result<(), Rejection> {
+        let run = self.decision.session.active_run();
+        let run = run.filter(|run| run.number == number && run.revisions.review == Some(proposal));
+        let run = run.filter(|run| plan_question(run, proposal) == self.id);
+        let proposed = run.and_then(|run| Some((run, run.revisions.proposals.get(&proposal)?)));
+        let Some((run, proposed)) = proposed else {
+            return Err(not_pending(self.id));
+        };
+        match &self.settlement {
+            Settlement::Approve => {
+                let change = Change::given(proposed.plan.clone(), self.decision.command_seq());
+                let decision = self.accept()?;
+                Ok(decision.put_into_force(number, change)?)
+            }
+            Settlement::Deny { .. } if run.revisions.is_denied(proposal) => {
+                let message = format!(
+                    "'{}' was denied already, and another plan is requested",
+                    self.id
+                );
+                Err(decided_already(message))
+            }
+            Settlement::Deny { reason } if reason.trim().is_empty() => Err(bad_settlement(
+                "a plan is denied with what is to be different; to end the run, cancel it",
+            )),
+            Settlement::Deny { reason } => {
+                let feedback = reason.clone();
+                let decision = self.accept()?;
+                decision.emit(RevisionRequested {
+                    run: number,
+                    feedback,
+                    apply: false,
+                    request: decision.command_seq(),
+                    denied: proposal,
+                })?;
+                Ok(())
+            }
+            _ => Err(self.does_not_take("approve or deny it")),
+        }
+    }
+}
+
+impl<'d, 's> Deciding<'d, 's> {
+    /// The decision is taken, and takes effect at once.
+    fn accept(self) -> Result<&'d mut Decision<'s>, Rejection> {
+        self.decision.answer(Decided {
+            pending: self.id,
+            settlement: self.settlement,
+            settle_after: 0,
+        })?;
+        Ok(self.decision)
+    }
+
+    fn does_not_take(&self, allowed: &str) -> Rejection {
+        let verb = self.settlement.verb();
+        bad_settlement(format!("'{}' does not take {verb}: {allowed}", self.id))
+    }
+}
+
+fn bad_settlement(message: impl Into<String>) -> Rejection {
+    Rejection::refused("BAD_SETTLEMENT", message)
+}
+
+fn decided_already(message: String) -> Rejection {
+    Rejection::refused("ALREADY_DECIDED", message)
+}
+
+fn not_pending(id: impl std::fmt::Display) -> Rejection {
+    let message = format!("'{id}' is not an open question of this session");
+    Rejection::refused("NOT_PENDING", message)
+}
+
+/// As much again of a budget that is used up as there was at first. What was used beyond it is not
+/// taken from the next; calls beyond it have not been made, and are.
+fn fresh(run: &Run, budget: Budget, now: u64) -> u64 {
+    let first = run.limits.budgets[budget];
+    let allowed = run.spent.allowed[budget];
+    let beyond = allowed.map_or(0, |most| run.spent.used(budget, now).saturating_sub(most));
+    match budget {
+        Budget::Calls => first.max(beyond),
+        _ => first.saturating_add(beyond),
+    }
+}
+
+/// Names what it was allowed, with what people allowed it since.
+fn used_up(run: &Run, budget: Budget, reason: &str) -> Failure {
+    let most = run.spent.allowed[budget].unwrap_or_default();
+    let counted = |what: &str| match most {
+        1 => format!("1 {what}"),
+        most => format!("{most} {what}s"),
+    };
+    let (name, what) = match budget {
+        Budget::Turns => ("max_turns", counted("tool turn")),
+        Budget::Tokens => ("max_tokens", counted("token")),
+        Budget::Cost => ("max_cost", format!("${}", most as f64 / 1e9)),
+        Budget::Time => (
+            "max_active",
+            format!("{} s of active time", most as f64 / 1e3),
+        ),
+        Budget::Calls => ("max_calls", counted("tool call")),
+    };
+    let mut message = format!("the run's budget of {what} is used up");
+    if !reason.is_empty() {
+        message = format!("{message}; {reason}");
+    }
+    Failure::new(FailureKind::LimitExceeded, name, message)
+}

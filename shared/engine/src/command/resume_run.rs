@@ -1,0 +1,30 @@
+//! Resumes a run.
+
+use super::Handle;
+use crate::decide::{Decision, Rejection};
+use crate::event::RunResumed;
+use crate::session::RunStatus;
+use serde::{Deserialize, Serialize};
+
+/// Continue a paused run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResumeRun {
+    /// Number of the run; 0 for the newest.
+    pub run: u32,
+}
+
+impl Handle for ResumeRun {
+    fn run_mut(&mut self) -> Option<&mut u32> {
+        Some(&mut self.run)
+    }
+
+    fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
+        let run = self.run;
+        if decision.unended(run)?.status != RunStatus::Paused {
+            let message = format!("run {run} is not paused");
+            return Err(Rejection::refused("RUN_NOT_PAUSED", message));
+        }
+        decision.answer(RunResumed { run })?;
+        Ok(decision.begin_again(run)?)
+    }
+}

@@ -1,0 +1,86 @@
+//! Limits of a run.
+
+use crate::event::Budget;
+use crate::session::PerBudget;
+use serde::{Deserialize, Serialize};
+
+/// Limits that differ from the defaults; 0 leaves the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitOverrides {
+    /// Most tool turns in one attempt.
+    pub max_tool_turns: u32,
+    /// Most steps that run at the same time.
+    pub max_parallel_steps: u32,
+    /// Most revisions that a run asks for by itself.
+    pub max_own_revisions: u32,
+    /// What the run does when a step fails.
+    pub on_failure: Option<OnFailure>,
+    /// Have a person agree to what the planner makes; false leaves the default.
+    pub review_plan: bool,
+    /// Most of each budget, in its unit; 0 leaves the default.
+    pub budgets: PerBudget<u64>,
+}
+
+/// What a run does when a step fails. What depends on the step never begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OnFailure {
+    /// Begin nothing more; the run fails once nothing is running.
+    #[default]
+    Stop,
+    /// Carry out what does not depend on it; the run fails in the end.
+    GoOn,
+    /// Ask the planner for a plan that gets round it, once nothing is running; after as many
+    /// revisions as are allowed the run fails.
+    Revise,
+}
+
+/// The limits of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunLimits {
+    /// Most tool turns in one attempt at a step; one more fails the step.
+    pub max_tool_turns: u32,
+    /// Most steps that run at the same time.
+    pub max_parallel_steps: u32,
+    /// Most revisions in a row that it asks for by itself.
+    pub max_own_revisions: u32,
+    /// What it does when a step fails.
+    pub on_failure: OnFailure,
+    /// Plans that the planner makes for the run itself need a person's agreement.
+    pub review_plan: bool,
+    /// Most of each budget, in its unit; 0 for no limit. A run that used one up waits and asks.
+    pub budgets: PerBudget<u64>,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            max_tool_turns: 10,
+            max_parallel_steps: 8,
+            max_own_revisions: 3,
+            on_failure: OnFailure::Stop,
+            review_plan: false,
+            budgets: PerBudget::of(|budget| match budget {
+                Budget::Turns => 50,
+                _ => 0,
+            }),
+        }
+    }
+}
+
+impl RunLimits {
+    /// These limits with what `overrides` sets.
+    pub fn with(self, overrides: LimitOverrides) -> Self {
+        let pick = |given: u32, default: u32| if given == 0 { default } else { given };
+        Self {
+            max_tool_turns: pick(overrides.max_tool_turns, self.max_tool_turns),
+            max_parallel_steps: pick(overrides.max_parallel_steps, self.max_parallel_steps),
+            max_own_revisions: pick(overrides.max_own_revisions, self.max_own_revisions),
+            on_failure: overrides.on_failure.unwrap_or(self.on_failure),
+            review_plan: overrides.review_plan || self.review_plan,
+            budgets: PerBudget::of(|budget| match overrides.budgets[budget] {
+                0 => self.budgets[budget],
+                most => most,
+            }),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Starts a run.
+
+use super::{Handle, LimitOverrides};
+use crate::decide::{Change, Decision, Rejection};
+use crate::event::RunStarted;
+use crate::limits::MAX_GOAL;
+use crate::plan::{Plan, PlanDraft};
+use serde::{Deserialize, Serialize};
+
+/// Pursue a goal: plan it first, or carry out the plan given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartRun {
+    /// What is to be reached; may be empty only if a plan is given.
+    pub goal: String,
+    /// When given, nothing is planned.
+    pub plan: Option<PlanDraft>,
+    /// What differs from the defaults; 0 leaves the default.
+    pub limits: LimitOverrides,
+    /// Model for planning and steps; empty for the default.
+    pub model: String,
+    /// The trace that the run belongs to; see `cairn/event/v1/command.proto`.
+    pub trace_parent: String,
+}
+
+impl StartRun {
+    fn check(&self, decision: &Decision<'_>) -> Result<(), Rejection> {
+        if let Some(active) = decision.session.active_run() {
+            let message = format!(
+                "run {} is active; wait for its end or cancel it",
+                active.number
+            );
+            return Err(Rejection::refused("RUN_ACTIVE", message));
+        }
+        let bytes = self.goal.len();
+        if self.plan.is_none() && self.goal.trim().is_empty() {
+            let message = "a run needs a goal or a plan";
+            return Err(Rejection::refused("BAD_GOAL", message));
+        }
+        if bytes > MAX_GOAL {
+            let message = format!("the goal has {bytes} bytes; at most {MAX_GOAL} are allowed");
+            return Err(Rejection::refused("BAD_GOAL", message));
+        }
+        if let Some(Err(error)) = self.plan.as_ref().map(Plan::accept) {
+            return Err(Rejection::refused("BAD_PLAN", error.to_string()));
+        }
+        Ok(())
+    }
+}
+
+impl Handle for StartRun {
+    const BEGINS_WORK: bool = true;
+
+    fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
+        self.check(decision)?;
+        let run = decision.session.runs.len() as u32 + 1;
+        decision.drop_requests(run - 1, "another run has begun since")?;
+        let limits = decision.facts.limits.with(self.limits);
+        decision.answer(RunStarted {
+            run,
+            goal: self.goal,
+            limits,
+            model: self.model,
+            trace_parent: self.trace_parent,
+        })?;
+        let Some(plan) = self.plan else {
+            return Ok(());
+        };
+        let change = Change::given(plan, 0);
+        match limits.review_plan {
+            true => {
+                decision.propose(run, change)?;
+                decision.reconcile_status(run)?;
+            }
+            false => decision.put_into_force(run, change)?,
+        }
+        Ok(())
+    }
+}

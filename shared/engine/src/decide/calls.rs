@@ -1,0 +1,228 @@
+//! Everything that permits, holds, doubts and settles a call.
+
+use super::{Decision, tools};
+use crate::command::Settlement;
+use crate::event::{
+    ApprovalRequested, AttemptRef, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef,
+    CallSettled, Effect, RequestedCall, StepSkipped,
+};
+use crate::failure::{Failure, FailureKind};
+use crate::key::approval_digest;
+use crate::message::ToolCall;
+use crate::session::{Attempt, Call, CallStatus};
+use crate::transitions::{Applied, IllegalTransition};
+
+/// A call that was certainly not sent is intended anew; after so many times it is a failure.
+const MOST_INTENTS: u32 = 5;
+
+impl Decision<'_> {
+    /// What the model requests, with what the attempt's list says of the tool. A call of an unknown
+    /// tool is answered here and never sent.
+    pub(super) fn requested(&self, attempt: AttemptRef, call: ToolCall) -> RequestedCall {
+        let known = self.facts.tool(attempt, &call.name);
+        let effect = match known {
+            Some(tool) if !tools::is_state_tool(&call.name) => tool.effect,
+            _ => Effect::State,
+        };
+        RequestedCall { call, effect }
+    }
+
+    /// A call of a tool that needs approval waits for it; an approval is for one call, once.
+    pub(super) fn ask_approval(&mut self, name: CallRef) -> Applied {
+        let Some(call) = self.session.call(name) else {
+            return Ok(());
+        };
+        let tool = self.facts.tool(name.attempt, &call.call.name);
+        if !tool.is_some_and(|tool| tool.needs_approval) {
+            return Ok(());
+        }
+        let digest = approval_digest(&call.call.name, &call.call.arguments);
+        self.emit(ApprovalRequested { call: name, digest })
+    }
+
+    /// A copy may have been cut before they were asked for, and a tool may need approval since.
+    pub(super) fn ask_for_approvals(&mut self, attempt: AttemptRef) -> Applied {
+        let is_new = |call: &Call| {
+            call.effect != Effect::State
+                && call.approval.is_none()
+                && matches!(call.status, CallStatus::Requested)
+        };
+        for call in self.last_calls(attempt, is_new) {
+            self.ask_approval(call)?;
+        }
+        Ok(())
+    }
+
+    /// The call may be sent, within these limits, once this is durable.
+    fn intend(&mut self, call: CallRef) -> Applied {
+        let name = self.session.call(call).map(|call| &call.call.name);
+        let tool = name.and_then(|name| self.facts.tool(call.attempt, name));
+        self.emit(CallIntended {
+            call,
+            not_after: self.facts.not_after,
+            time_limit_ms: tool.map_or(0, |tool| tool.time_limit_ms),
+            in_process: tool.is_some_and(|tool| tool.in_process),
+        })
+    }
+
+    /// Effectful calls that have just been requested, or that an owner left which was about to let go.
+    /// While a call of the reply waits for a person, none is intended.
+    pub(crate) fn intend_requested_calls(&mut self, attempt: AttemptRef) -> Applied {
+        let asks = |call: &Call| matches!(call.status, CallStatus::Asking { .. });
+        if !self.may_begin(attempt.run) || !self.last_calls(attempt, asks).is_empty() {
+            return Ok(());
+        }
+        let is_left = |call: &Call| {
+            call.effect == Effect::Effectful && matches!(call.status, CallStatus::Requested)
+        };
+        for call in self.last_calls(attempt, is_left) {
+            self.intend(call)?;
+        }
+        Ok(())
+    }
+
+    /// A result from the executor. `is_final`: the model has it already.
+    pub(super) fn take_result(&mut self, result: CallFinished, is_final: bool) -> Applied {
+        let name = result.call;
+        let call = self.session.call(name);
+        let call = call.ok_or_else(|| IllegalTransition::missing(format!("{name:?}")))?;
+        let may_be_sent = result.reason == CallFinished::NOT_SENT && !is_final;
+        let may_begin = self.may_begin(name.attempt.run);
+        match call.status {
+            CallStatus::Finished { .. }
+            | CallStatus::InDoubt { .. }
+            | CallStatus::Asking { .. } => Ok(()),
+            // It is certain that the call was not sent: it may be, with the same key.
+            CallStatus::Intended { times, .. } if may_be_sent && times < MOST_INTENTS => {
+                match may_begin {
+                    true => self.intend(name),
+                    false => self.emit(CallHeld { call: name }),
+                }
+            }
+            CallStatus::Requested if may_be_sent => match may_begin {
+                true => self.intend(name),
+                // The next owner has it sent.
+                false => Ok(()),
+            },
+            _ => self.emit(result),
+        }
+    }
+
+    /// Gives a call its result. A reason makes it an error.
+    pub(crate) fn finish_call(&mut self, call: CallRef, output: String, reason: &str) -> Applied {
+        self.emit(CallFinished {
+            call,
+            output,
+            is_error: !reason.is_empty(),
+            reason: reason.to_owned(),
+            duration_ms: 0,
+        })
+    }
+
+    /// An answer counts once the call can no longer be running: at once if it died with its
+    /// process, else after the last moment at which it may be sent plus the time it may take.
+    pub(crate) fn doubt_intended_calls(
+        &mut self,
+        attempt: AttemptRef,
+        holder_dead: bool,
+    ) -> Applied {
+        let running = self.session.attempt(attempt).into_iter();
+        let calls = running.flat_map(|running| running.last_calls(attempt));
+        let doubtful = calls.filter_map(|(call, state)| match state.status {
+            CallStatus::Intended {
+                not_after,
+                time_limit_ms,
+                in_process,
+                ..
+            } if state.effect == Effect::Effectful => {
+                let is_dead = holder_dead && in_process;
+                let latest = not_after.saturating_add(time_limit_ms);
+                let settle_after = if is_dead { 0 } else { latest };
+                Some(CallInDoubt { call, settle_after })
+            }
+            _ => None,
+        });
+        for doubt in doubtful.collect::<Vec<_>>() {
+            self.emit(doubt)?;
+        }
+        Ok(())
+    }
+
+    /// Calls of an attempt that may have been carried out, and whose outcome is not known.
+    pub(super) fn calls_in_doubt(&self, attempt: AttemptRef) -> usize {
+        let in_doubt = |call: &Call| matches!(call.status, CallStatus::InDoubt { .. });
+        self.last_calls(attempt, in_doubt).len()
+    }
+
+    /// Lets the decisions about calls in doubt take effect whose time has come.
+    pub(crate) fn settle_due(&mut self) -> Applied {
+        let Some(run) = self.session.active_run() else {
+            return Ok(());
+        };
+        let (number, now) = (run.number, self.facts.now);
+        let calls = run.running_attempts();
+        let calls = calls.flat_map(|(name, _, attempt)| attempt.last_calls(name));
+        let due = calls.filter_map(|(call, state)| match &state.status {
+            CallStatus::InDoubt {
+                settle_after,
+                answer: Some(answer),
+            } if *settle_after <= now => Some((call, answer.clone())),
+            _ => None,
+        });
+        for (call, settlement) in due.collect::<Vec<_>>() {
+            // An answer before this one may have ended the step.
+            if self.session.call(call).is_some() {
+                self.settle(call, settlement)?;
+            }
+        }
+        self.advance(number)
+    }
+
+    fn settle(&mut self, call: CallRef, settlement: Settlement) -> Applied {
+        let attempt = call.attempt;
+        let is_tool_step = self.is_tool_step(attempt);
+        self.emit(CallSettled {
+            call,
+            settlement: settlement.clone(),
+        })?;
+        match settlement {
+            Settlement::Retry => {
+                let again = self.session.call(call);
+                let is_effectful = again.is_some_and(|call| call.effect == Effect::Effectful);
+                match is_effectful && self.may_begin(attempt.run) {
+                    true => self.intend(call),
+                    false => Ok(()),
+                }
+            }
+            Settlement::Skip { reason } if is_tool_step => self.emit(StepSkipped {
+                run: attempt.run,
+                step: attempt.step,
+                reason,
+                by_person: true,
+            }),
+            Settlement::Fail { reason } => {
+                let message = format!("a person decided that a call failed: {reason}");
+                let failure = Failure::new(FailureKind::Tool, "Decided", message);
+                self.fail_step(attempt, failure)
+            }
+            // The rest are answers to other questions, which the command refuses.
+            _ => self.finish_turn(attempt),
+        }
+    }
+
+    /// Calls of the last tool turn of an attempt.
+    fn last_calls(&self, attempt: AttemptRef, which: impl Fn(&Call) -> bool) -> Vec<CallRef> {
+        let running = self.session.attempt(attempt);
+        let calls = |running: &Attempt| -> Vec<CallRef> {
+            let calls = running.last_calls(attempt);
+            let calls = calls.filter(|(_, call)| which(call));
+            calls.map(|(name, _)| name).collect()
+        };
+        running.map(calls).unwrap_or_default()
+    }
+
+    pub(super) fn is_tool_step(&self, attempt: AttemptRef) -> bool {
+        let step = self.session.step(attempt);
+        step.is_some_and(|step| step.plan.tool.is_some())
+    }
+}

@@ -1,0 +1,206 @@
+//! How commands are answered, and what several of them need.
+
+use super::{Decision, Rejection};
+use crate::event::{AttemptRef, CommandRefused, RunFailed, StepSkipped};
+use crate::failure::Failure;
+use crate::session::{Run, Step};
+use crate::transitions::Applied;
+
+/// Why a step ends that runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ended {
+    /// Its plan has another step in its place, or none.
+    Superseded,
+    /// Its run ends.
+    Cancelled,
+}
+
+impl Decision<'_> {
+    /// Answers the oldest command: one event accepts or refuses it.
+    pub(super) fn handle_command(&mut self) -> Applied {
+        let Some((&seq, received)) = self.session.commands.first_key_value() else {
+            return Ok(());
+        };
+        let mut command = received.command.clone();
+        self.command = Some((seq, received.principal.clone()));
+        // The newest run is the one of the time of the answer: an earlier command may have started it.
+        if let Some(run @ 0) = command.run_mut() {
+            *run = self.session.runs.len() as u32;
+        }
+        let handled = command.handle(self);
+        let answered = self.answered(seq, handled);
+        self.command = None;
+        answered
+    }
+
+    /// Each command has an answer: a client waits for it, and a command without one would be handled
+    /// without end.
+    fn answered(&mut self, seq: u64, handled: Result<(), Rejection>) -> Applied {
+        match handled {
+            Err(Rejection::Refused { reason, message }) => self.refuse(reason, message),
+            Err(Rejection::Illegal(error)) => Err(error),
+            Ok(()) if self.session.commands.contains_key(&seq) => {
+                self.refuse("INTERNAL", "the command has no answer".to_owned())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn refuse(&mut self, reason: &'static str, message: String) -> Applied {
+        let (answers, principal) = self.command.clone().unwrap_or_default();
+        let refused = CommandRefused::from((reason, message));
+        self.emit_with(refused.into(), answers, principal)
+    }
+
+    /// The run ends, and commands are refused: all events of that may go into the reserve.
+    pub(super) fn end_at_limit(&mut self, failure: &Failure) -> Applied {
+        if let Some(run) = self.session.active_run() {
+            let number = run.number;
+            for attempt in self.running(number) {
+                self.fail_step(attempt, failure.clone())?;
+            }
+            self.emit(RunFailed::because(number, failure.clone()))?;
+        }
+        // An ended run has them, too, and their answers would open it again.
+        self.drop_requests(self.session.runs.len() as u32, &failure.message)?;
+        while let Some((&seq, received)) = self.session.commands.first_key_value() {
+            if received.command.begins_work() {
+                self.command = Some((seq, received.principal.clone()));
+                self.refuse("LIMIT_EXCEEDED", failure.message.clone())?;
+                self.command = None;
+            } else {
+                // Without an active run, these are refused.
+                self.handle_command()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a running step that is not needed any more.
+    pub(crate) fn stop_step(&mut self, attempt: AttemptRef, why: Ended) -> Applied {
+        self.doubt_intended_calls(attempt, false)?;
+        let reason = match (why, self.calls_in_doubt(attempt)) {
+            (Ended::Superseded, _) => "superseded".to_owned(),
+            (Ended::Cancelled, 0) => "cancelled".to_owned(),
+            (Ended::Cancelled, 1) => {
+                "cancelled; a call had been sent, and its outcome is not known".to_owned()
+            }
+            (Ended::Cancelled, calls) => {
+                format!("cancelled; {calls} calls had been sent, and their outcome is not known")
+            }
+        };
+        self.emit(StepSkipped {
+            run: attempt.run,
+            step: attempt.step,
+            reason,
+            by_person: false,
+        })
+    }
+
+    pub(crate) fn running(&self, run: u32) -> Vec<AttemptRef> {
+        let run = self.session.run(run).into_iter();
+        run.flat_map(Run::running_attempts)
+            .map(|(name, ..)| name)
+            .collect()
+    }
+
+    /// The run, unless it has ended.
+    pub(crate) fn unended(&self, number: u32) -> Result<&Run, Rejection> {
+        let run = self
+            .session
+            .run(number)
+            .ok_or_else(|| no_such_run(number))?;
+        if run.status.is_terminal() {
+            let message = format!("run {number} has ended: {:?}", run.status).to_lowercase();
+            return Err(Rejection::refused("RUN_ENDED", message));
+        }
+        Ok(run)
+    }
+
+    /// The newest run, whose plan may be changed whatever it is doing.
+    pub(crate) fn revisable(&self, number: u32, revision: u32) -> Result<&Run, Rejection> {
+        let run = self
+            .session
+            .run(number)
+            .ok_or_else(|| no_such_run(number))?;
+        let newest = self.session.runs.len();
+        if newest != number as usize {
+            let message = format!(
+                "run {number} has ended and run {newest} came after it; only the plan of the \
+                 newest run can be changed"
+            );
+            return Err(Rejection::refused("RUN_ENDED", message));
+        }
+        if revision != 0 && revision != run.revision() {
+            return Err(super::moved_on(run));
+        }
+        Ok(run)
+    }
+
+    /// The step of that number, if it is in the plan in force.
+    pub(crate) fn step_in_force<'r>(&self, run: &'r Run, step: u32) -> Result<&'r Step, Rejection> {
+        let in_force = run.plan.as_ref().and_then(|plan| plan.step(step));
+        in_force.ok_or_else(|| {
+            let message = format!("step {step} is not in the plan of run {}", run.number);
+            Rejection::refused("NO_SUCH_STEP", message)
+        })
+    }
+}
+
+/// 0 is the newest run of a session without any.
+fn no_such_run(number: u32) -> Rejection {
+    let message = match number {
+        0 => "the session has no run yet".to_owned(),
+        number => format!("run {number} does not exist"),
+    };
+    Rejection::refused("NO_SUCH_RUN", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{ResumeRun, RunLimits};
+    use crate::decide::{Facts, ToolList};
+    use crate::event::{CommandReceived, Event, EventKind};
+    use crate::session::Session;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_command_that_its_handler_does_not_answer_is_refused() {
+        let received = CommandReceived {
+            request_id: "request".to_owned(),
+            command: ResumeRun { run: 1 }.into(),
+        };
+        let event = Event {
+            at: 1,
+            answers: 0,
+            principal: None,
+            kind: received.into(),
+        };
+        let mut session = Session::default();
+        session.apply(7, &event).expect("it fits");
+        let facts = Facts {
+            now: 1,
+            not_after: 1,
+            tools: &ToolList::new(),
+            offered: &BTreeMap::new(),
+            limits: RunLimits::default(),
+            starts: true,
+        };
+        let mut decision = Decision {
+            session: &mut session,
+            facts,
+            events: Vec::new(),
+            command: Some((7, None)),
+        };
+        decision.answered(7, Ok(())).expect("it is refused");
+        let [event] = &decision.events[..] else {
+            panic!("{:?}", decision.events);
+        };
+        let EventKind::CommandRefused(refused) = &event.kind else {
+            panic!("{event:?}");
+        };
+        assert_eq!((event.answers, refused.reason.as_str()), (7, "INTERNAL"));
+        assert!(session.commands.is_empty());
+    }
+}

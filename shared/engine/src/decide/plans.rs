@@ -1,0 +1,295 @@
+//! Another plan: requested, proposed, put into force.
+
+use super::{Decision, Ended, Rejection};
+use crate::event::{
+    AttemptRef, PlanApplied, PlanProposed, RevisionFailed, RevisionRequested, RunFailed,
+    RunResumed, WaitReason,
+};
+use crate::failure::{Failure, FailureKind};
+use crate::message::Usage;
+use crate::plan::{Plan, PlanDraft};
+use crate::revise::{inherit_redo, numbers};
+use crate::session::{Run, RunStatus};
+use crate::transitions::{Applied, IllegalTransition};
+
+/// A plan on its way into force.
+pub(crate) struct Change {
+    plan: PlanDraft,
+    /// The request that it comes from; 0 for the run itself.
+    request: u64,
+    /// The event of the change answers the request's command.
+    answers: bool,
+    usage: Usage,
+    duration_ms: u64,
+}
+
+impl Change {
+    /// A plan that a person gave, so that the planner was not asked.
+    pub(crate) fn given(plan: PlanDraft, request: u64) -> Self {
+        Self {
+            plan,
+            request,
+            answers: false,
+            usage: Usage::default(),
+            duration_ms: 0,
+        }
+    }
+}
+
+impl Decision<'_> {
+    /// The plan of the command that is being handled; the event of the change answers it.
+    pub(crate) fn change_asked_for(&self, plan: PlanDraft) -> Change {
+        Change {
+            answers: true,
+            ..Change::given(plan, self.command_seq())
+        }
+    }
+
+    /// The planner answered with the first plan of a run.
+    pub(super) fn planned(
+        &mut self,
+        run: u32,
+        outcome: Result<PlanDraft, Failure>,
+        usage: Usage,
+        duration_ms: u64,
+    ) -> Applied {
+        let Some(known) = self.session.run(run).filter(|run| run.is_planning()) else {
+            return Ok(());
+        };
+        let is_reviewed = known.limits.review_plan;
+        let plan = match outcome.and_then(accepted) {
+            Ok(plan) => plan,
+            Err(failure) => {
+                return self.emit(RunFailed {
+                    run,
+                    failure,
+                    usage: Some(usage),
+                    duration_ms,
+                });
+            }
+        };
+        let change = Change {
+            usage,
+            duration_ms,
+            ..Change::given(plan, 0)
+        };
+        if is_reviewed {
+            self.propose(run, change)?;
+            return self.reconcile_status(run);
+        }
+        self.put_into_force(run, change)
+    }
+
+    /// The planner answered a request for another plan.
+    pub(super) fn revised(
+        &mut self,
+        run: u32,
+        request: u64,
+        outcome: Result<PlanDraft, Failure>,
+        usage: Usage,
+        duration_ms: u64,
+    ) -> Applied {
+        let known = self.session.run(run);
+        let asked = known.and_then(|run| Some((run, run.revisions.requests.get(&request)?)));
+        let Some((known, asked)) = asked else {
+            return Ok(());
+        };
+        // The first plan of a run that has them reviewed is reviewed, however it came about.
+        let apply = asked.apply && !(known.limits.review_plan && known.plan.is_none());
+        let answers = asked.denied == 0;
+        let current = match asked.base_revision == known.revision() {
+            true => Ok(()),
+            false => Err(overtaken(known)),
+        };
+        let plan = outcome.and_then(accepted);
+        let plan = plan.and_then(|plan| current.map(|()| plan));
+        let change = |plan| Change {
+            plan,
+            request,
+            answers,
+            usage,
+            duration_ms,
+        };
+        match plan {
+            Ok(plan) if apply => self.put_into_force(run, change(plan)),
+            Ok(plan) => {
+                self.propose(run, change(plan))?;
+                self.reconcile_status(run)
+            }
+            Err(failure) => {
+                self.fail_request(run, request, failure, usage, duration_ms)?;
+                self.advance(run)
+            }
+        }
+    }
+
+    /// The run requests another plan by itself, because of its failure.
+    pub(super) fn request_own_revision(&mut self, run: u32, failure: &Failure) -> Applied {
+        let message = &failure.message;
+        let feedback = format!("A step failed. Plan a way round it, or another one. {message}");
+        let is_reviewed = |run: &Run| run.limits.review_plan;
+        self.emit(RevisionRequested {
+            run,
+            feedback,
+            apply: !self.session.run(run).is_some_and(is_reviewed),
+            request: 0,
+            denied: 0,
+        })
+    }
+
+    /// No client waits for an answer without end: requests for a run that cannot be changed any more,
+    /// or not now, are refused.
+    pub(crate) fn drop_requests(&mut self, run: u32, message: &str) -> Applied {
+        let failure = Failure::new(FailureKind::Other, "Dropped", message);
+        self.fail_requests(run, &failure, |_, _| true)
+    }
+
+    /// Those of the run itself are about what has happened to it, and stay.
+    pub(super) fn drop_requests_of_people(&mut self) -> Applied {
+        let message = "it was asked of the session that this one was forked from";
+        let failure = Failure::new(FailureKind::Other, "Dropped", message);
+        let newest = self.session.runs.len() as u32;
+        self.fail_requests(newest, &failure, |_, request| request > 0)
+    }
+
+    fn fail_requests(
+        &mut self,
+        run: u32,
+        failure: &Failure,
+        which: impl Fn(&Run, u64) -> bool,
+    ) -> Applied {
+        let requests = self.session.run(run).map(|run| {
+            let requests = run.revisions.requests.keys().copied();
+            requests.filter(|request| which(run, *request)).collect()
+        });
+        let requests: Vec<u64> = requests.unwrap_or_default();
+        for request in requests {
+            self.fail_request(run, request, failure.clone(), Usage::default(), 0)?;
+        }
+        Ok(())
+    }
+
+    fn fail_request(
+        &mut self,
+        run: u32,
+        request: u64,
+        failure: Failure,
+        usage: Usage,
+        duration_ms: u64,
+    ) -> Applied {
+        let requests = self.session.run(run).map(|run| &run.revisions.requests);
+        let asked = requests.and_then(|requests| requests.get(&request));
+        // A denial was answered when it was decided.
+        let is_denial = asked.is_some_and(|asked| asked.denied > 0);
+        let failed = RevisionFailed {
+            run,
+            request,
+            failure,
+            usage,
+            duration_ms,
+        };
+        let answers = if is_denial { 0 } else { request };
+        self.emit_with(failed.into(), answers, None)
+    }
+
+    pub(crate) fn propose(&mut self, run: u32, change: Change) -> Applied {
+        let Some(known) = self.session.run(run) else {
+            return Ok(());
+        };
+        let proposed = PlanProposed {
+            run,
+            proposal: known.revisions.proposed + 1,
+            base_revision: known.revision(),
+            plan: change.plan,
+            request: change.request,
+            usage: change.usage,
+            duration_ms: change.duration_ms,
+        };
+        self.emit_change(proposed, change.answers.then_some(change.request))
+    }
+
+    /// The event answers a request: with who asked, if the command is being handled.
+    fn emit_change(
+        &mut self,
+        event: impl Into<crate::event::EventKind>,
+        answers: Option<u64>,
+    ) -> Applied {
+        let answers = answers.unwrap_or_default();
+        let asked = self.command.as_ref().filter(|(seq, _)| *seq == answers);
+        let principal = asked.and_then(|(_, principal)| principal.clone());
+        self.emit_with(event.into(), answers, principal)
+    }
+
+    /// What runs and is not in the plan is stopped; the rest of what is there continues undisturbed.
+    pub(crate) fn put_into_force(&mut self, run: u32, change: Change) -> Applied {
+        let Some(known) = self.session.run(run) else {
+            return Ok(());
+        };
+        let mut draft = change.plan;
+        let plan = inherit_redo(&mut draft, known.plan.as_ref());
+        let plan = plan.map_err(|fault| IllegalTransition::Malformed {
+            what: fault.to_string(),
+        })?;
+        let numbers = numbers(known.plan.as_ref(), &plan);
+        let is_kept = |attempt: &AttemptRef| numbers.contains(&attempt.step);
+        let running = known.running_attempts().map(|(name, ..)| name);
+        let dropped: Vec<_> = running.filter(|attempt| !is_kept(attempt)).collect();
+        let revision = known.revision() + 1;
+        if known.status == RunStatus::Waiting(WaitReason::PlanReview) {
+            self.emit(RunResumed { run })?;
+        }
+        for attempt in dropped {
+            self.stop_step(attempt, Ended::Superseded)?;
+        }
+        let applied = PlanApplied {
+            run,
+            revision,
+            plan: draft,
+            // Those of a first plan need not be written.
+            numbers: if revision == 1 { Vec::new() } else { numbers },
+            request: change.request,
+            usage: change.usage,
+            duration_ms: change.duration_ms,
+        };
+        self.emit_change(applied, change.answers.then_some(change.request))?;
+        self.drop_void_requests(run)?;
+        self.advance(run)
+    }
+
+    /// Requests about the plan before, or for another one than a person approved, are refused without
+    /// the planner: nothing could come of its answer.
+    fn drop_void_requests(&mut self, number: u32) -> Applied {
+        let Some(run) = self.session.run(number) else {
+            return Ok(());
+        };
+        self.fail_requests(number, &overtaken(run), |run, request| {
+            let request = &run.revisions.requests[&request];
+            request.base_revision != run.revision() || request.denied > 0
+        })
+    }
+}
+
+fn accepted(plan: PlanDraft) -> Result<PlanDraft, Failure> {
+    match Plan::accept(&plan) {
+        Ok(_) => Ok(plan),
+        Err(fault) => {
+            let message = fault.to_string();
+            Err(Failure::new(FailureKind::PlanParse, "BadPlan", message))
+        }
+    }
+}
+
+fn moved_on_message(run: &Run) -> String {
+    let (number, revision) = (run.number, run.revision());
+    format!("the plan of run {number} has moved on to revision {revision}; make another proposal")
+}
+
+/// The refusal of a command about an earlier plan.
+pub(crate) fn moved_on(run: &Run) -> Rejection {
+    Rejection::refused("PLAN_MOVED_ON", moved_on_message(run))
+}
+
+/// The failure of a request about an earlier plan.
+fn overtaken(run: &Run) -> Failure {
+    Failure::new(FailureKind::Other, "PlanMovedOn", moved_on_message(run))
+}

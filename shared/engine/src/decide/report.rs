@@ -1,0 +1,195 @@
+//! What follows from the executor's reports.
+
+use super::tools::{Ending, STEP, ending};
+use super::{Decision, Reply};
+use crate::event::{AttemptRef, CallFinished, Effect, ReplyReceived, StepCompleted, StepFailed};
+use crate::failure::{Failure, FailureKind};
+use crate::session::{Call, CallStatus};
+use crate::text::headline;
+use crate::transitions::{Applied, CallPhase, IllegalTransition};
+
+/// Longest line of a tool step's output that becomes its summary, in characters.
+const HEADLINE_LENGTH: usize = 120;
+
+impl Decision<'_> {
+    pub(super) fn report(
+        &mut self,
+        attempt: AttemptRef,
+        results: Vec<CallFinished>,
+        reply: Option<Reply>,
+        failure: Option<Failure>,
+    ) -> Applied {
+        if self.session.attempt(attempt).is_none() {
+            return Ok(());
+        }
+        self.check_report(attempt, &results, reply.as_ref())?;
+        for result in results {
+            self.take_result(result, reply.is_some())?;
+        }
+        self.finish_turn(attempt)?;
+        if self.session.attempt(attempt).is_some() {
+            match (reply, failure) {
+                (Some(reply), _) => self.take_reply(attempt, reply)?,
+                (None, Some(failure)) => self.fail_step(attempt, failure)?,
+                (None, None) => {}
+            }
+        }
+        self.advance(attempt.run)
+    }
+
+    /// Nothing is taken of a report that contradicts the state.
+    fn check_report(
+        &self,
+        attempt: AttemptRef,
+        results: &[CallFinished],
+        reply: Option<&Reply>,
+    ) -> Applied {
+        for result in results {
+            let call = self.session.call(result.call);
+            // An effectful call without an intent has not been sent, whatever the report says.
+            let is_unsent = result.reason == CallFinished::NOT_SENT;
+            let may_end = |call: &Call| match call.effect {
+                Effect::State => false,
+                Effect::Effectful => is_unsent || call.status.phase() != CallPhase::Requested,
+                Effect::Pure | Effect::Idempotent => true,
+            };
+            let is_of_executor = |call: &&Call| result.call.attempt == attempt && may_end(call);
+            if call.filter(is_of_executor).is_none() {
+                let what = format_args!("a call of the executor that is {:?}", result.call);
+                return Err(IllegalTransition::missing(what));
+            }
+        }
+        let (Some(reply), Some(running)) = (reply, self.session.attempt(attempt)) else {
+            return Ok(());
+        };
+        let last = running.turns.last();
+        let mut open = last.into_iter().flat_map(|turn| turn.calls.iter().zip(0..));
+        let is_open = open.any(|(call, index)| match call.status.phase() {
+            CallPhase::Finished => false,
+            CallPhase::InDoubt | CallPhase::Asking => true,
+            _ => !results.iter().any(|result| result.call.index == index),
+        });
+        let is_next = reply.tool_turn as usize == running.turns.len();
+        if is_open || !is_next || self.is_tool_step(attempt) {
+            let what = format_args!("tool turn {} of {attempt:?}", reply.tool_turn);
+            return Err(IllegalTransition::not_allowed(
+                what,
+                running.turns.len(),
+                "next",
+            ));
+        }
+        Ok(())
+    }
+
+    fn take_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Applied {
+        let limits = self.session.run(attempt.run).map(|run| run.limits);
+        let limit = limits.map_or(0, |limits| limits.max_tool_turns);
+        let tool_turn = reply.tool_turn;
+        let calls = reply.calls.into_iter();
+        let calls = calls.map(|call| self.requested(attempt, call)).collect();
+        self.emit(ReplyReceived {
+            attempt,
+            tool_turn,
+            text: reply.text,
+            calls,
+            usage: reply.usage,
+            model: reply.model,
+            duration_ms: reply.duration_ms,
+        })?;
+        if tool_turn >= limit {
+            let message = format!("the step used all of its {limit} tool turns without completing");
+            let failure = Failure::new(FailureKind::LimitExceeded, "max_tool_turns", message);
+            return self.emit(StepFailed { attempt, failure });
+        }
+        self.answer_and_intend(attempt)?;
+        self.finish_turn(attempt)
+    }
+
+    /// State tools and unknown ones are answered at once, effectful calls get their intent. While a
+    /// call of the reply waits for a person, the others wait with it. Calls of `step` count before
+    /// all others, so that `read_progress` beside them shows what they have led to.
+    fn answer_and_intend(&mut self, attempt: AttemptRef) -> Applied {
+        let running = self.session.attempt(attempt).into_iter();
+        let calls = running.flat_map(|running| running.last_calls(attempt));
+        let mut calls: Vec<_> = calls
+            .map(|(name, call)| (name, call.effect, call.call.clone()))
+            .collect();
+        calls.sort_by_key(|(_, _, call)| call.name != STEP);
+        for (name, effect, call) in calls {
+            match effect {
+                Effect::State => self.answer_state_call(name, &call)?,
+                Effect::Effectful | Effect::Pure | Effect::Idempotent => {
+                    self.ask_approval(name)?;
+                }
+            }
+        }
+        self.intend_requested_calls(attempt)
+    }
+
+    /// Ends a tool step with its call, and a step whose completion waits for the other calls of
+    /// its reply.
+    pub(crate) fn finish_turn(&mut self, attempt: AttemptRef) -> Applied {
+        if self.is_tool_step(attempt) {
+            return self.finish_tool_step(attempt);
+        }
+        // A reply may ask more than once to end the step.
+        while let Some(running) = self.session.attempt(attempt) {
+            match ending(running, attempt) {
+                Ending::None => return Ok(()),
+                Ending::Refused { call, because } => {
+                    self.finish_call(call, because, "NotCompleted")?;
+                }
+                Ending::Step {
+                    call,
+                    response,
+                    summary,
+                } => {
+                    self.finish_call(call, "step completed".to_owned(), "")?;
+                    return self.emit(StepCompleted {
+                        attempt,
+                        response,
+                        summary,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_tool_step(&mut self, attempt: AttemptRef) -> Applied {
+        let running = self.session.attempt(attempt);
+        let turn = running.and_then(|running| running.turns.first());
+        let call = turn.and_then(|turn| turn.calls.first());
+        let Some(CallStatus::Finished {
+            output,
+            is_error,
+            reason,
+        }) = call.map(|call| &call.status)
+        else {
+            return Ok(());
+        };
+        if *is_error {
+            let failure = Failure::new(FailureKind::Tool, reason.clone(), output.clone());
+            return self.emit(StepFailed { attempt, failure });
+        }
+        let summary = headline(output, HEADLINE_LENGTH);
+        self.emit(StepCompleted {
+            attempt,
+            response: String::new(),
+            summary,
+        })
+    }
+
+    /// A call that may have been sent is in doubt from then on, though no person is asked any more.
+    pub(super) fn fail_step(&mut self, attempt: AttemptRef, failure: Failure) -> Applied {
+        self.doubt_intended_calls(attempt, false)?;
+        self.emit(StepFailed { attempt, failure })
+    }
+
+    /// With the last answer the calls begin that waited with it, and a step ends that did.
+    pub(crate) fn continue_attempt(&mut self, attempt: AttemptRef) -> Applied {
+        self.finish_turn(attempt)?;
+        self.intend_requested_calls(attempt)?;
+        self.advance(attempt.run)
+    }
+}

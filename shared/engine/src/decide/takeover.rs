@@ -1,0 +1,56 @@
+//! What follows when an owner or an executor is lost.
+
+use super::Decision;
+use crate::event::{AttemptContinued, AttemptRef, RunTakenOver};
+use crate::session::Run;
+use crate::transitions::Applied;
+
+/// Most commands that are answered before anything begins: one transition has to hold what follows
+/// from them.
+const MOST_COMMANDS: usize = 64;
+
+impl Decision<'_> {
+    /// What the owner before had running continues, but for calls with side effects that may have
+    /// been sent: those are in doubt. Commands that people sent since count before anything else
+    /// begins: a person who cancels the run of a process that has died wants no more of it.
+    pub(super) fn take_over(&mut self, holder_dead: bool) -> Applied {
+        let active = self.session.active_run();
+        let attempts = active.map_or_else(Vec::new, |run| self.running(run.number));
+        self.exclude_absence()?;
+        for &attempt in &attempts {
+            self.emit(AttemptContinued { attempt })?;
+            self.doubt_intended_calls(attempt, holder_dead)?;
+        }
+        if self.facts.starts {
+            for _ in 0..self.session.commands.len().min(MOST_COMMANDS) {
+                self.handle_command()?;
+            }
+        }
+        // Those of them that are still under way.
+        for attempt in attempts {
+            self.ask_for_approvals(attempt)?;
+            self.intend_requested_calls(attempt)?;
+        }
+        self.settle_due()
+    }
+
+    /// The time in which the run had no owner is not taken from its own.
+    fn exclude_absence(&mut self) -> Applied {
+        let active = self.session.active_run();
+        let is_counted = |run: &&Run| run.spent.deadline().is_some();
+        let Some(run) = active.filter(is_counted).map(|run| run.number) else {
+            return Ok(());
+        };
+        self.emit(RunTakenOver { run })
+    }
+
+    /// The stream to the executor broke.
+    pub(super) fn attempt_lost(&mut self, attempt: AttemptRef) -> Applied {
+        if self.session.attempt(attempt).is_none() {
+            return Ok(());
+        }
+        self.emit(AttemptContinued { attempt })?;
+        self.doubt_intended_calls(attempt, false)?;
+        self.advance(attempt.run)
+    }
+}

@@ -1,0 +1,88 @@
+//! The tools that change the session itself. The owner answers them within the transition. Each file has
+//! the specification, the arguments and the handler of some.
+
+mod ask_person;
+mod memory;
+mod notes;
+mod progress;
+mod step;
+
+pub(super) use step::{Ending, STEP, ending};
+
+use super::{Decision, Rejection};
+use crate::event::CallRef;
+use crate::message::ToolCall;
+use crate::transitions::Applied;
+use serde::Deserialize;
+
+/// A state tool as models see it.
+#[derive(Debug, Clone, Copy)]
+pub struct StateTool {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, for the model.
+    pub description: &'static str,
+    /// JSON Schema of its arguments.
+    pub parameters: &'static str,
+    call: Handler,
+}
+
+/// Gives the result of the call; `None` if that has to wait for the other calls of the reply, or for a
+/// person. A refusal is the error that the model gets.
+type Handler = fn(&mut Decision<'_>, CallRef, &ToolCall) -> Result<Option<String>, Rejection>;
+
+/// All state tools, sorted by name.
+pub const STATE_TOOLS: [StateTool; 8] = [
+    ask_person::TOOL,
+    progress::TOOL,
+    notes::TOOL,
+    memory::GET,
+    memory::LIST,
+    memory::REMOVE,
+    memory::SET,
+    step::TOOL,
+];
+
+pub(super) fn is_state_tool(name: &str) -> bool {
+    STATE_TOOLS.iter().any(|tool| tool.name == name)
+}
+
+/// Refuses a call for its arguments.
+fn invalid(message: impl Into<String>) -> Rejection {
+    Rejection::refused("InvalidArguments", message)
+}
+
+fn arguments<'a, T: Deserialize<'a>>(call: &'a ToolCall) -> Result<T, Rejection> {
+    let text = if call.arguments.trim().is_empty() {
+        "{}"
+    } else {
+        &call.arguments
+    };
+    serde_json::from_str(text)
+        .map_err(|error| invalid(format!("wrong arguments for '{}': {error}", call.name)))
+}
+
+impl Decision<'_> {
+    pub(super) fn answer_state_call(&mut self, name: CallRef, call: &ToolCall) -> Applied {
+        let tool = STATE_TOOLS.iter().find(|tool| tool.name == call.name);
+        let answer = match tool {
+            Some(tool) => (tool.call)(self, name, call),
+            None => Err(self.unknown_tool(name, &call.name)),
+        };
+        match answer {
+            Ok(Some(output)) => self.finish_call(name, output, ""),
+            Ok(None) => Ok(()),
+            Err(Rejection::Refused { reason, message }) => self.finish_call(name, message, reason),
+            Err(Rejection::Illegal(error)) => Err(error),
+        }
+    }
+
+    fn unknown_tool(&self, call: CallRef, name: &str) -> Rejection {
+        let known = self.facts.tools.keys().map(String::as_str);
+        let known = known.filter(|known| self.facts.tool(call.attempt, known).is_some());
+        let mut known: Vec<_> = known.chain(STATE_TOOLS.map(|tool| tool.name)).collect();
+        known.sort_unstable();
+        let message = format!("there is no tool '{name}'; there are: {}", known.join(", "));
+        Rejection::refused("NotFound", message)
+    }
+}

@@ -1,0 +1,95 @@
+//! `session_memory_*`: what the session remembers.
+
+use super::{StateTool, arguments, invalid};
+use crate::decide::Rejection;
+use crate::event::{MemoryRemoved, MemorySet};
+use crate::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE};
+use crate::session::Session;
+use crate::views::memory;
+use serde::Deserialize;
+
+pub(super) const GET: StateTool = StateTool {
+    name: "session_memory_get",
+    description: "Reads one key of the session's memory.",
+    parameters: r#"{"type":"object","properties":{"key":{"type":"string"}},"required":["key"],"additionalProperties":false}"#,
+    call: |decision, _, call| {
+        let Key { key } = arguments(call)?;
+        let found = decision.session.memory.get(&key).cloned();
+        Ok(Some(found.unwrap_or_else(|| format!("'{key}' is not set"))))
+    },
+};
+
+pub(super) const LIST: StateTool = StateTool {
+    name: "session_memory_list",
+    description: "Reads all keys and values of the session's memory, each on a line as it stands in the system prompt: \\n is a line break, \\\\ a backslash, &lt; a <. session_memory_get reads a value as it was set.",
+    parameters: r#"{"type":"object","properties":{},"additionalProperties":false}"#,
+    call: |decision, _, _| {
+        Ok(Some(match decision.session.memory.is_empty() {
+            true => "session memory is empty".to_owned(),
+            false => memory::list(&decision.session.memory),
+        }))
+    },
+};
+
+pub(super) const REMOVE: StateTool = StateTool {
+    name: "session_memory_remove",
+    description: "Takes one key out of the session's memory.",
+    parameters: r#"{"type":"object","properties":{"key":{"type":"string"}},"required":["key"],"additionalProperties":false}"#,
+    call: |decision, _, call| {
+        let Key { key } = arguments(call)?;
+        let result = format!("'{key}' is not set any more");
+        decision.emit(MemoryRemoved { key })?;
+        Ok(Some(result))
+    },
+};
+
+pub(super) const SET: StateTool = StateTool {
+    name: "session_memory_set",
+    description: "Remembers a value under a key for the whole session, over steps and runs.",
+    parameters: r#"{"type":"object","properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"],"additionalProperties":false}"#,
+    call: |decision, _, call| {
+        let entry: Entry = arguments(call)?;
+        check(decision.session, &entry)?;
+        let Entry { key, value } = entry;
+        let result = format!("'{key}' is set");
+        decision.emit(MemorySet { key, value })?;
+        Ok(Some(result))
+    },
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Key {
+    key: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    key: String,
+    value: String,
+}
+
+fn check(session: &Session, Entry { key, value }: &Entry) -> Result<(), Rejection> {
+    if key.is_empty() || key.len() > MAX_MEMORY_KEY || key.chars().any(char::is_control) {
+        let message = format!("a key has 1 to {MAX_MEMORY_KEY} bytes and no control characters");
+        return Err(invalid(message));
+    }
+    if value.len() > MAX_MEMORY_VALUE {
+        let message = format!("a value has at most {MAX_MEMORY_VALUE} bytes");
+        return Err(invalid(message));
+    }
+    // Both sums as they would be: the store has room for what is set within these limits, whatever
+    // clients have set since.
+    let others = session.memory.iter().filter(|(other, _)| *other != key);
+    if others.clone().count() + 1 > MAX_MEMORY_KEYS {
+        let message = format!("session memory is full: at most {MAX_MEMORY_KEYS} keys");
+        return Err(invalid(message));
+    }
+    let others: usize = others.map(|(key, value)| key.len() + value.len()).sum();
+    if others + key.len() + value.len() > MAX_MEMORY_BYTES {
+        let message = format!("session memory is full: at most {MAX_MEMORY_BYTES} bytes");
+        return Err(invalid(message));
+    }
+    Ok(())
+}

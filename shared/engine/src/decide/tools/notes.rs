@@ -1,0 +1,53 @@
+//! `scratchpad`: the model's notes.
+
+use super::{StateTool, arguments, invalid};
+use crate::decide::Rejection;
+use crate::event::ScratchpadWritten;
+use crate::limits::MAX_NOTES;
+use crate::session::Step;
+use serde::Deserialize;
+
+pub(super) const TOOL: StateTool = StateTool {
+    name: "scratchpad",
+    description: "Writes notes that stay when the conversation of this step is gone. Later steps that depend on this one see them. At most 16 KiB.",
+    parameters: r#"{"type":"object","properties":{"text":{"type":"string","description":"The notes."},"mode":{"type":"string","enum":["append","replace"],"description":"append (the default) adds a line, replace overwrites all notes of this step."}},"required":["text"],"additionalProperties":false}"#,
+    call: |decision, name, call| {
+        let attempt = name.attempt;
+        let Arguments { text, mode } = arguments(call)?;
+        let replaces = match mode.as_deref() {
+            None | Some("append") => false,
+            Some("replace") => true,
+            Some(other) => {
+                let message = format!("mode '{other}' is unknown; use append or replace");
+                return Err(invalid(message));
+            }
+        };
+        let before = decision.session.step(attempt).map(Step::notes);
+        let before = before.filter(|notes| !replaces && !notes.is_empty());
+        let bytes = before.map_or(0, |notes| notes.len() + 1) + text.len();
+        if bytes > MAX_NOTES {
+            return Err(too_large(bytes));
+        }
+        decision.emit(ScratchpadWritten {
+            attempt,
+            text,
+            replaces,
+        })?;
+        Ok(Some(format!("notes: {bytes} bytes")))
+    },
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    text: String,
+    #[serde(default)]
+    mode: Option<String>,
+}
+
+fn too_large(bytes: usize) -> Rejection {
+    let message = format!(
+        "the notes would have {bytes} bytes; at most {MAX_NOTES} are allowed: replace them with shorter ones"
+    );
+    Rejection::refused("TooLarge", message)
+}

@@ -1,0 +1,101 @@
+//! Events about replies and calls.
+
+#![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
+
+use super::{AttemptRef, CallRef, RequestedCall};
+use crate::command::Settlement;
+use crate::message::Usage;
+use crate::pending::PendingId;
+
+/// A call is about to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallIntended {
+    pub call: CallRef,
+    pub not_after: u64,
+    pub time_limit_ms: u64,
+    pub in_process: bool,
+}
+
+/// An intended call was not sent, and waits until the run continues.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallHeld {
+    pub call: CallRef,
+}
+
+/// A call had begun, and its outcome is not known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallInDoubt {
+    pub call: CallRef,
+    pub settle_after: u64,
+}
+
+/// A call waits for the approval of a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApprovalRequested {
+    pub call: CallRef,
+    pub digest: String,
+}
+
+/// The model asked a person something.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuestionAsked {
+    pub call: CallRef,
+    pub question: String,
+    pub choices: Vec<String>,
+}
+
+/// A person decided a pending question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decided {
+    pub pending: PendingId,
+    pub settlement: Settlement,
+    pub settle_after: u64,
+}
+
+/// The decision about a call in doubt takes effect.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallSettled {
+    pub call: CallRef,
+    pub settlement: Settlement,
+}
+
+/// The model replied.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplyReceived {
+    /// The attempt that it belongs to.
+    pub attempt: AttemptRef,
+    /// From 0 within the attempt.
+    pub tool_turn: u32,
+    /// The text beside the calls; may be empty.
+    pub text: String,
+    /// The calls asked for, in order.
+    pub calls: Vec<RequestedCall>,
+    /// What the reply cost.
+    pub usage: Usage,
+    /// The model that answered.
+    pub model: String,
+    /// From question to answer.
+    pub duration_ms: u64,
+}
+
+/// A call's result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallFinished {
+    /// Which call.
+    pub call: CallRef,
+    /// What the model is told.
+    pub output: String,
+    /// The output tells of a failure.
+    pub is_error: bool,
+    /// Stable name of the failure; empty without one.
+    pub reason: String,
+    /// From sending to result.
+    pub duration_ms: u64,
+}
+
+impl CallFinished {
+    /// The reason that says for certain that nothing was done, so that the call may be sent again.
+    pub const NOT_SENT: &str = "NotSent";
+    /// The reason of a call that a person, or the tools' settings, did not allow.
+    pub const DENIED: &str = "Denied";
+}

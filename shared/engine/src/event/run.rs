@@ -1,0 +1,101 @@
+//! Events about a run.
+
+#![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
+
+use super::{Budget, WaitReason};
+use crate::command::RunLimits;
+use crate::failure::Failure;
+use crate::message::Usage;
+
+/// A run began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunStarted {
+    pub run: u32,
+    pub goal: String,
+    pub limits: RunLimits,
+    pub model: String,
+    pub trace_parent: String,
+}
+
+/// A run was paused.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunPaused {
+    pub run: u32,
+    pub reason: String,
+}
+
+/// A run waits for a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunWaiting {
+    pub run: u32,
+    pub reason: WaitReason,
+}
+
+/// A run continues.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunResumed {
+    pub run: u32,
+}
+
+/// Another owner continues a run whose active time has a limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunTakenOver {
+    pub run: u32,
+}
+
+/// A budget is used up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BudgetExhausted {
+    pub run: u32,
+    pub budget: Budget,
+}
+
+/// A run may use more of a budget.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BudgetRaised {
+    pub run: u32,
+    pub budget: Budget,
+    pub more: u64,
+}
+
+/// A run may not use more of a budget, and ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BudgetRefused {
+    pub run: u32,
+    pub failure: Failure,
+}
+
+/// Every step ended well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunCompleted {
+    pub run: u32,
+    pub answer: String,
+}
+
+/// A run ended without reaching its goal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunFailed {
+    pub run: u32,
+    pub failure: Failure,
+    pub usage: Option<Usage>,
+    pub duration_ms: u64,
+}
+
+/// A person ended a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunCancelled {
+    pub run: u32,
+    pub reason: String,
+}
+
+impl RunFailed {
+    /// For a failure that used nothing up by itself.
+    pub(crate) fn because(run: u32, failure: Failure) -> Self {
+        Self {
+            run,
+            failure,
+            usage: None,
+            duration_ms: 0,
+        }
+    }
+}

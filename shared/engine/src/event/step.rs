@@ -1,0 +1,81 @@
+//! Events about a step and its attempts.
+
+#![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
+
+use super::{AttemptRef, Effect};
+use crate::failure::Failure;
+
+/// An attempt at a step began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepStarted {
+    pub attempt: AttemptRef,
+    pub tool_effect: Option<Effect>,
+}
+
+/// An attempt continues after its owner or its executor was lost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptContinued {
+    pub attempt: AttemptRef,
+}
+
+/// A step ended well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepCompleted {
+    pub attempt: AttemptRef,
+    pub response: String,
+    pub summary: String,
+}
+
+/// A step ended badly.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepFailed {
+    pub attempt: AttemptRef,
+    pub failure: Failure,
+}
+
+/// A step will not be done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepSkipped {
+    pub run: u32,
+    pub step: u32,
+    pub reason: String,
+    pub by_person: bool,
+}
+
+/// The model split its step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubGoalAdded {
+    pub attempt: AttemptRef,
+    pub index: u32,
+    pub text: String,
+}
+
+/// The model turned to one part of its step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubGoalFocused {
+    pub attempt: AttemptRef,
+    pub index: u32,
+}
+
+/// A part of the step is done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubGoalCompleted {
+    pub attempt: AttemptRef,
+    pub index: u32,
+    pub summary: String,
+}
+
+/// The model gave a part of its step up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubGoalDropped {
+    pub attempt: AttemptRef,
+    pub index: u32,
+}
+
+/// The model wrote a note.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScratchpadWritten {
+    pub attempt: AttemptRef,
+    pub text: String,
+    pub replaces: bool,
+}

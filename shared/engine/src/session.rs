@@ -1,0 +1,253 @@
+//! The state of a session: the fold of its journal, and nothing else.
+//!
+//! Each noun has a file with its struct, its queries and the events that change it. [`Session::apply`]
+//! is the only way in which a session changes.
+
+mod attempt;
+mod budgets;
+mod call;
+mod decisions;
+mod fork;
+mod holds;
+mod memory;
+mod plan;
+mod revisions;
+mod run;
+mod spent;
+mod step;
+
+pub use attempt::{Attempt, SubGoal, Turn};
+pub use budgets::PerBudget;
+pub use call::{Ask, Call, CallStatus};
+pub use decisions::PastDecision;
+pub use fork::Origin;
+pub use plan::PlanState;
+pub use revisions::{Proposal, RevisionRequest, Revisions};
+pub use run::{End, Run, RunStatus};
+pub use spent::Spent;
+pub use step::{EffectfulCall, Moment, Note, Step, StepStatus, in_journal_order};
+
+use crate::command::Command;
+use crate::event::{
+    AttemptRef, CallRef, CommandReceived, CommandRefused, Event, EventKind, SessionCreated,
+};
+use crate::principal::Principal;
+use crate::transitions::{Applied, IllegalTransition};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A session as its journal makes it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// Number of the last event folded; 0 before the first.
+    pub seq: u64,
+    /// Time of the first event.
+    pub created_at: u64,
+    /// Time of the last event.
+    pub updated_at: u64,
+    /// Time of the last event of an owner: until then an owner worked at it.
+    pub worked_at: u64,
+    /// For people.
+    pub title: String,
+    /// Commands without an answer, by the seq that they were received under.
+    pub commands: BTreeMap<u64, Received>,
+    /// Every command up to here has been answered.
+    pub handled_through: u64,
+    /// Session memory.
+    pub memory: BTreeMap<String, String>,
+    /// All runs; a run's number is its position plus 1. Only the last may be active.
+    pub runs: Vec<Run>,
+    /// Where it begins, if it was copied from another session.
+    pub forked_from: Option<Origin>,
+    /// The last decisions of people, oldest first.
+    pub decisions: VecDeque<PastDecision>,
+}
+
+/// A command that waits for its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    /// What is asked.
+    pub command: Command,
+    /// Who asks.
+    pub principal: Option<Principal>,
+}
+
+/// What an event has beside its payload.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Envelope<'a> {
+    /// Number of the event. Only [`CommandReceived`] makes use of it, so that an owner may apply its
+    /// own events before the store has numbered them.
+    pub(crate) seq: u64,
+    /// When its transition was decided.
+    pub(crate) at: u64,
+    /// The command that it answers; 0 for none.
+    pub(crate) answers: u64,
+    /// Who asked for it or decided it.
+    pub(crate) principal: Option<&'a Principal>,
+}
+
+/// Changes a session by one event.
+pub(crate) trait Apply {
+    /// # Errors
+    /// The event does not fit; the state is then of no use any more.
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied;
+}
+
+impl Session {
+    /// Folds the event numbered `seq`.
+    ///
+    /// # Errors
+    /// The event does not fit; the state is then of no use any more.
+    pub fn apply(&mut self, seq: u64, event: &Event) -> Applied {
+        let (at, answers) = (event.at, event.answers);
+        let envelope = Envelope {
+            seq,
+            at,
+            answers,
+            principal: event.principal.as_ref(),
+        };
+        event.kind.apply(self, envelope)?;
+        self.answer_command(answers);
+        decisions::note(&mut self.decisions, event);
+        self.seq += 1;
+        self.updated_at = self.updated_at.max(at);
+        if !event.kind.is_of_others() {
+            self.worked_at = self.worked_at.max(at);
+            if let Some(run) = self.runs.last_mut() {
+                run.count_time(at);
+                run.ask_budget();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes events of others into a state that already holds `own` events which the store has
+    /// numbered after them.
+    ///
+    /// Others write session memory and commands only. Neither makes an event of the owner illegal,
+    /// and no event of the owner but those about session memory depends on their order, so folding
+    /// them late and the owner's memory events once more gives what folding in order gives.
+    ///
+    /// # Errors
+    /// An event does not fit.
+    pub fn rebase(&mut self, others: &[(u64, Event)], own: &[Event]) -> Applied {
+        for (seq, event) in others {
+            self.apply(*seq, event)?;
+        }
+        for event in own.iter().filter(|event| event.kind.is_memory()) {
+            let seq = self.seq;
+            self.apply(seq, event)?;
+            self.seq = seq;
+        }
+        Ok(())
+    }
+
+    /// Commands are answered in the order in which they were received.
+    pub(crate) fn answer_command(&mut self, seq: u64) {
+        if self.commands.remove(&seq).is_some() {
+            self.handled_through = self.handled_through.max(seq);
+        }
+    }
+
+    /// The run that has not ended, if there is one.
+    pub fn active_run(&self) -> Option<&Run> {
+        self.runs.last().filter(|run| !run.status.is_terminal())
+    }
+
+    /// The run of that number.
+    pub fn run(&self, number: u32) -> Option<&Run> {
+        self.runs.get((number as usize).checked_sub(1)?)
+    }
+
+    pub(crate) fn run_mut(&mut self, number: u32) -> Result<&mut Run, IllegalTransition> {
+        let position = (number as usize).wrapping_sub(1);
+        self.runs
+            .get_mut(position)
+            .ok_or_else(|| IllegalTransition::missing(format_args!("run {number}")))
+    }
+
+    /// The step that an attempt belongs to.
+    pub fn step(&self, attempt: AttemptRef) -> Option<&Step> {
+        let plan = self.run(attempt.run)?.plan.as_ref()?;
+        plan.steps.get((attempt.step as usize).checked_sub(1)?)
+    }
+
+    pub(crate) fn step_mut(&mut self, attempt: AttemptRef) -> Result<&mut Step, IllegalTransition> {
+        self.run_mut(attempt.run)?
+            .plan_mut()?
+            .step_mut(attempt.step)
+    }
+
+    /// The attempt, while it is under way.
+    pub fn attempt(&self, attempt: AttemptRef) -> Option<&Attempt> {
+        let running = self.step(attempt)?.running()?;
+        (running.number == attempt.attempt).then_some(running)
+    }
+
+    pub(crate) fn attempt_mut(
+        &mut self,
+        name: AttemptRef,
+    ) -> Result<&mut Attempt, IllegalTransition> {
+        let step = self.step_mut(name)?;
+        match &mut step.status {
+            StepStatus::Running(attempt) if attempt.number == name.attempt => Ok(attempt),
+            _ => Err(IllegalTransition::missing(format_args!(
+                "running attempt {} of step {}",
+                name.attempt, name.step
+            ))),
+        }
+    }
+
+    /// The call, while its attempt is under way.
+    pub fn call(&self, call: CallRef) -> Option<&Call> {
+        let turns = &self.attempt(call.attempt)?.turns;
+        let turn = turns.get(call.tool_turn as usize)?;
+        turn.calls.get(call.index as usize)
+    }
+
+    pub(crate) fn call_mut(&mut self, name: CallRef) -> Result<&mut Call, IllegalTransition> {
+        let turns = &mut self.attempt_mut(name.attempt)?.turns;
+        turns
+            .get_mut(name.tool_turn as usize)
+            .and_then(|turn| turn.calls.get_mut(name.index as usize))
+            .ok_or_else(|| IllegalTransition::missing(format!("call {name:?}")))
+    }
+}
+
+impl Apply for SessionCreated {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        if session.seq != 0 {
+            return Err(IllegalTransition::not_allowed(
+                "session", "created", "created",
+            ));
+        }
+        session.title.clone_from(&self.title);
+        session.created_at = envelope.at;
+        Ok(())
+    }
+}
+
+impl Apply for CommandReceived {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let received = Received {
+            command: self.command.clone(),
+            principal: envelope.principal.cloned(),
+        };
+        session.commands.insert(envelope.seq, received);
+        Ok(())
+    }
+}
+
+/// The envelope takes the command off the list.
+impl Apply for CommandRefused {
+    fn apply(&self, _: &mut Session, _: Envelope<'_>) -> Applied {
+        Ok(())
+    }
+}
+
+impl EventKind {
+    /// Others than the owner may have written it.
+    fn is_of_others(&self) -> bool {
+        self.is_memory() || matches!(self, Self::CommandReceived(_))
+    }
+}

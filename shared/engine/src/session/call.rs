@@ -1,0 +1,329 @@
+//! A call with its state, and the events about replies and calls.
+
+use super::{Apply, EffectfulCall, Envelope, Session, Turn};
+use crate::command::Settlement;
+use crate::event::{
+    ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallSettled,
+    Decided, Effect, QuestionAsked, ReplyReceived,
+};
+use crate::message::ToolCall;
+use crate::pending::{Subject, pending};
+use crate::transitions::{Applied, CallPhase, IllegalTransition, call_may};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A call with its state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The model's call.
+    pub call: ToolCall,
+    /// What it may do.
+    pub effect: Effect,
+    /// How far it got.
+    pub status: CallStatus,
+    /// How often it was in doubt.
+    pub doubts: u32,
+    /// A person approved the call of which this is the digest.
+    pub approval: Option<String>,
+    /// The session that it was sent in, or may have been, if this one was copied from there since:
+    /// it keeps the key that it had.
+    pub origin: Option<String>,
+}
+
+/// How far a call got.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum CallStatus {
+    /// Asked for. It may have been sent if it is not effectful.
+    Requested,
+    /// It waits for a person.
+    Asking {
+        /// What is asked.
+        ask: Ask,
+        /// The answer, between the decision and the result that follows from it.
+        answer: Option<Settlement>,
+    },
+    /// It may be sent, and may have been.
+    Intended {
+        /// Not sent after this.
+        not_after: u64,
+        /// How long it may run.
+        time_limit_ms: u64,
+        /// It dies with the tools process.
+        in_process: bool,
+        /// How often it was intended.
+        times: u32,
+    },
+    /// It may have been carried out; its outcome is not known.
+    InDoubt {
+        /// It can no longer be running then.
+        settle_after: u64,
+        /// The decision of a person, until it takes effect.
+        answer: Option<Settlement>,
+    },
+    /// It has a result.
+    Finished {
+        /// What the model is told.
+        output: String,
+        /// It tells of a failure.
+        is_error: bool,
+        /// Stable name of the failure; empty without one.
+        reason: String,
+    },
+}
+
+/// What a call asks a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ask {
+    /// May it be made?
+    Approval {
+        /// Of its tool and its arguments.
+        digest: String,
+    },
+    /// What the model wants to know.
+    Question {
+        /// In its words.
+        question: String,
+        /// Answers that it proposes.
+        choices: Vec<String>,
+    },
+}
+
+impl Call {
+    /// A call that has just been requested.
+    pub(super) fn requested(call: ToolCall, effect: Effect) -> Self {
+        Self {
+            call,
+            effect,
+            status: CallStatus::Requested,
+            doubts: 0,
+            approval: None,
+            origin: None,
+        }
+    }
+
+    /// It has a result.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.status, CallStatus::Finished { .. })
+    }
+
+    fn enter(&mut self, to: CallStatus) -> Applied {
+        let (from, into): (CallPhase, CallPhase) = (self.status.phase(), to.phase());
+        if !call_may(from, into) {
+            return Err(self.refuse(into));
+        }
+        self.status = to;
+        Ok(())
+    }
+
+    fn refuse(&self, to: impl fmt::Debug) -> IllegalTransition {
+        let what = format_args!("call '{}'", self.call.id);
+        IllegalTransition::not_allowed(what, self.status.phase(), to)
+    }
+
+    /// An approved call is as if just requested; any other answer is followed by the call's result.
+    fn decide(&mut self, settlement: &Settlement) -> Applied {
+        match (&mut self.status, settlement) {
+            (CallStatus::InDoubt { answer, .. }, _) if answer.is_none() => {
+                *answer = Some(settlement.clone());
+                Ok(())
+            }
+            (CallStatus::Asking { ask, answer }, _) if answer.is_none() => {
+                match (ask, settlement) {
+                    (Ask::Approval { digest }, Settlement::Approve) => {
+                        self.approval = Some(std::mem::take(digest));
+                        self.enter(CallStatus::Requested)
+                    }
+                    (Ask::Approval { .. }, Settlement::Deny { .. })
+                    | (Ask::Question { .. }, Settlement::Answer { .. }) => {
+                        *answer = Some(settlement.clone());
+                        Ok(())
+                    }
+                    _ => Err(self.refuse(settlement.verb())),
+                }
+            }
+            _ => Err(self.refuse("decided")),
+        }
+    }
+}
+
+impl Session {
+    fn ask(&mut self, name: CallRef, ask: Ask) -> Applied {
+        let call = self.call_mut(name)?;
+        if matches!(ask, Ask::Approval { .. }) && call.approval.is_some() {
+            return Err(call.refuse(CallPhase::Asking));
+        }
+        call.enter(CallStatus::Asking { ask, answer: None })
+    }
+
+    /// Keeps with the step what its call with side effects came to, for when the step is dropped.
+    fn note_effect(&mut self, name: CallRef, is_done: bool) -> Applied {
+        let call = self.call_mut(name)?;
+        if call.effect != Effect::Effectful {
+            return Ok(());
+        }
+        let (tool, origin) = (call.call.name.clone(), call.origin.clone());
+        let effects = &mut self.step_mut(name.attempt)?.effects;
+        let mut of_turn = effects.iter_mut().rev().take_while(|known| {
+            (known.call.attempt, known.call.tool_turn) == (name.attempt, name.tool_turn)
+        });
+        match of_turn.find(|known| known.call == name) {
+            Some(known) => known.is_done = is_done,
+            None => effects.push(EffectfulCall {
+                call: name,
+                tool,
+                is_done,
+                origin,
+            }),
+        }
+        Ok(())
+    }
+}
+
+impl Apply for ReplyReceived {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let attempt = session.attempt_mut(self.attempt)?;
+        let what = format_args!("tool turn {}", self.tool_turn);
+        let turns = attempt.turns.len();
+        if turns != self.tool_turn as usize {
+            return Err(IllegalTransition::not_allowed(what, turns, "next"));
+        }
+        let last = attempt.turns.last();
+        let mut before = last.into_iter().flat_map(|turn| &turn.calls);
+        if before.any(|call| !call.is_finished()) {
+            let from = "a call before it is open";
+            return Err(IllegalTransition::not_allowed(what, from, "next"));
+        }
+        let calls = self.calls.iter();
+        let calls = calls.map(|asked| Call::requested(asked.call.clone(), asked.effect));
+        attempt.turns.push(Turn {
+            text: self.text.clone(),
+            calls: calls.collect(),
+        });
+        let step = session.step_mut(self.attempt)?;
+        step.usage.add(&self.usage);
+        step.tool_turns += 1;
+        let spent = &mut session.run_mut(self.attempt.run)?.spent;
+        spent.usage.add(&self.usage);
+        spent.tool_turns += 1;
+        let of_tools = self.calls.iter();
+        let of_tools = of_tools.filter(|asked| asked.effect != Effect::State);
+        spent.calls = spent.calls.saturating_add(of_tools.count() as u32);
+        Ok(())
+    }
+}
+
+impl Apply for CallIntended {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let call = session.call_mut(self.call)?;
+        let times = match call.status {
+            CallStatus::Intended { times, .. } => times + 1,
+            _ => 1,
+        };
+        call.enter(CallStatus::Intended {
+            not_after: self.not_after,
+            time_limit_ms: self.time_limit_ms,
+            in_process: self.in_process,
+            times,
+        })
+    }
+}
+
+impl Apply for CallHeld {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let held = session.call_mut(self.call)?;
+        if held.status.phase() != CallPhase::Intended {
+            return Err(held.refuse("held"));
+        }
+        held.enter(CallStatus::Requested)
+    }
+}
+
+impl Apply for CallFinished {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let call = session.call_mut(self.call)?;
+        // Such a call has been refused or answered before it was sent.
+        let is_unsent = match &call.status {
+            CallStatus::InDoubt { .. } | CallStatus::Asking { answer: None, .. } => {
+                return Err(call.refuse(CallPhase::Finished));
+            }
+            CallStatus::Requested | CallStatus::Asking { .. } => true,
+            _ => false,
+        };
+        call.enter(CallStatus::Finished {
+            output: self.output.clone(),
+            is_error: self.is_error,
+            reason: self.reason.clone(),
+        })?;
+        let reason = self.reason.as_str();
+        if is_unsent || matches!(reason, CallFinished::NOT_SENT | CallFinished::DENIED) {
+            return Ok(());
+        }
+        session.note_effect(self.call, !self.is_error)
+    }
+}
+
+impl Apply for CallInDoubt {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let call = session.call_mut(self.call)?;
+        call.enter(CallStatus::InDoubt {
+            settle_after: self.settle_after,
+            answer: None,
+        })?;
+        call.doubts += 1;
+        session.note_effect(self.call, false)
+    }
+}
+
+impl Apply for ApprovalRequested {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let digest = self.digest.clone();
+        session.ask(self.call, Ask::Approval { digest })
+    }
+}
+
+impl Apply for QuestionAsked {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let (question, choices) = (self.question.clone(), self.choices.clone());
+        session.ask(self.call, Ask::Question { question, choices })
+    }
+}
+
+/// What follows from a decision about a budget or a plan is in the events after it.
+impl Apply for Decided {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        match self.pending.subject {
+            Subject::Call(call) | Subject::Approval(call) | Subject::Question(call) => {
+                session.call_mut(call)?.decide(&self.settlement)
+            }
+            Subject::Budget { .. } | Subject::Plan { .. } => {
+                let mut asked = pending(session).into_iter();
+                match asked.any(|asked| asked.id() == self.pending) {
+                    true => Ok(()),
+                    false => Err(IllegalTransition::missing(self.pending)),
+                }
+            }
+        }
+    }
+}
+
+/// A call to be sent again is as if just requested.
+impl Apply for CallSettled {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let call = session.call_mut(self.call)?;
+        if call.status.phase() != CallPhase::InDoubt {
+            return Err(call.refuse("settled"));
+        }
+        call.enter(match self.settlement.result() {
+            None => CallStatus::Requested,
+            Some((output, is_error)) => CallStatus::Finished {
+                output,
+                is_error,
+                reason: if is_error { "Decided" } else { "" }.to_owned(),
+            },
+        })?;
+        match self.settlement {
+            Settlement::Done { .. } => session.note_effect(self.call, true),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What makes a copy a session of its own.
+
+use super::{Apply, Ask, Call, CallStatus, Envelope, Session, Step, StepStatus};
+use crate::event::{Effect, ForkedFrom};
+use crate::transitions::Applied;
+use serde::{Deserialize, Serialize};
+
+/// The session that another one was copied from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Its id.
+    pub session: String,
+    /// The last event that is common to both.
+    pub seq: u64,
+    /// The copy was given a title of its own.
+    pub is_titled: bool,
+}
+
+/// The copy inherits no command without an answer, no decision about a call in doubt that has not
+/// taken effect, no approval of a call that has not begun, and no refused budget. Calls that were sent
+/// there keep their keys. No owner worked at the copy since the cut.
+impl Apply for ForkedFrom {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let is_titled = !self.title.is_empty();
+        session.commands.clear();
+        session.handled_through = session.handled_through.max(self.at_seq);
+        if is_titled {
+            session.title.clone_from(&self.title);
+        }
+        session.forked_from = Some(Origin {
+            session: self.session.clone(),
+            seq: self.at_seq,
+            is_titled,
+        });
+        let worked_at = session.worked_at;
+        for run in &mut session.runs {
+            run.spent.exclude_absence(worked_at, envelope.at);
+            run.refused_budget = None;
+            for step in run.plan.iter_mut().flat_map(|plan| &mut plan.steps) {
+                inherit(step, &self.session);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn inherit(step: &mut Step, parent: &str) {
+    for effect in &mut step.effects {
+        effect.origin.get_or_insert_with(|| parent.to_owned());
+    }
+    let StepStatus::Running(attempt) = &mut step.status else {
+        return;
+    };
+    let calls = attempt.turns.iter_mut().flat_map(|turn| &mut turn.calls);
+    for call in calls {
+        if may_have_been_sent(call) {
+            call.origin.get_or_insert_with(|| parent.to_owned());
+        }
+        match &mut call.status {
+            CallStatus::InDoubt { answer, .. } => *answer = None,
+            CallStatus::Requested => {
+                if let Some(digest) = call.approval.take() {
+                    let ask = Ask::Approval { digest };
+                    call.status = CallStatus::Asking { ask, answer: None };
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn may_have_been_sent(call: &Call) -> bool {
+    match call.status {
+        CallStatus::Asking { .. } | CallStatus::Finished { .. } => false,
+        // One that was in doubt is asked for again when a person says so.
+        CallStatus::Requested => match call.effect {
+            Effect::Pure | Effect::Idempotent => true,
+            Effect::Effectful => call.doubts > 0,
+            Effect::State => false,
+        },
+        CallStatus::Intended { .. } | CallStatus::InDoubt { .. } => true,
+    }
+}

@@ -1,0 +1,100 @@
+//! What holds a run: people, budgets, a pause, its end.
+
+use super::{Ask, Attempt, CallStatus, Run, RunStatus, Step};
+use crate::command::OnFailure;
+use crate::event::{Budget, WaitReason};
+
+impl Run {
+    /// What the run should be doing, given what its attempts wait for.
+    pub(crate) fn due_status(&self) -> RunStatus {
+        if self.status == RunStatus::Paused {
+            return RunStatus::Paused;
+        }
+        if let Some(reason) = self.wait_reason() {
+            return RunStatus::Waiting(reason);
+        }
+        match &self.plan {
+            Some(_) => RunStatus::Running,
+            None => RunStatus::Planning,
+        }
+    }
+
+    /// Why it waits: the first of these that holds.
+    fn wait_reason(&self) -> Option<WaitReason> {
+        let mut asked = [false; 3];
+        for status in self.last_statuses() {
+            match status {
+                CallStatus::InDoubt { .. } => asked[0] = true,
+                CallStatus::Asking { ask, answer: None } => match ask {
+                    Ask::Approval { .. } => asked[1] = true,
+                    Ask::Question { .. } => asked[2] = true,
+                },
+                _ => {}
+            }
+        }
+        let reasons = [
+            (asked[0], WaitReason::InDoubt),
+            (asked[1], WaitReason::Approval),
+            (asked[2], WaitReason::Question),
+            (self.revisions.review.is_some(), WaitReason::PlanReview),
+        ];
+        let reason = reasons.into_iter().find(|(holds, _)| *holds);
+        let budget = || self.blocking_budget().map(|_| WaitReason::Budget);
+        reason.map(|(_, reason)| reason).or_else(budget)
+    }
+
+    /// Those of the last tool turn of each attempt; calls before it have ended.
+    fn last_statuses(&self) -> impl Iterator<Item = &CallStatus> {
+        let attempts = self.running_attempts();
+        let turns = attempts.filter_map(|(_, _, attempt)| attempt.turns.last());
+        turns.flat_map(|turn| turn.calls.iter().map(|call| &call.status))
+    }
+
+    /// A person can answer something now: about calls or a plan.
+    pub fn asks_person(&self) -> bool {
+        let asks = |status: &CallStatus| {
+            matches!(
+                status,
+                CallStatus::InDoubt { .. } | CallStatus::Asking { answer: None, .. }
+            )
+        };
+        self.revisions.review.is_some() || self.last_statuses().any(asks)
+    }
+
+    /// The budget that is used up, if something of the run needs more of it to continue.
+    pub(crate) fn blocking_budget(&self) -> Option<Budget> {
+        if self.refused_budget.is_some() {
+            return None;
+        }
+        let budget = self.no_questions()?;
+        let is_blocked = |step: &Step, attempt: &Attempt| match budget {
+            Budget::Time | Budget::Calls => !attempt.has_intended_call(),
+            _ => step.plan.tool.is_none() && attempt.needs_turn(),
+        };
+        let mut attempts = self.running_attempts();
+        let needs_more = attempts.any(|(_, step, attempt)| is_blocked(step, attempt))
+            || self.revisions.requests.contains_key(&0)
+            || self.plan.is_none()
+            || (self.no_calls().is_some() && self.has_more_to_begin());
+        needs_more.then_some(budget)
+    }
+
+    /// A step could begin, as far as the plan goes.
+    pub(crate) fn has_more_to_begin(&self) -> bool {
+        let plan = self.plan.as_ref();
+        !self.is_stopped() && plan.is_some_and(|plan| !plan.ready.is_empty())
+    }
+
+    /// A step has failed, and nothing begins any more because of it.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.first_failure.is_some() && self.limits.on_failure != OnFailure::GoOn
+    }
+
+    /// Neither steps nor calls with side effects may begin.
+    pub(crate) fn is_held(&self) -> bool {
+        self.status == RunStatus::Paused
+            || self.status.is_terminal()
+            || self.no_calls().is_some()
+            || self.refused_budget.is_some()
+    }
+}

@@ -1,0 +1,241 @@
+//! A run: the pursuit of one goal.
+
+use super::{Apply, Attempt, Envelope, PlanState, Revisions, Session, Spent, Step};
+use crate::command::RunLimits;
+use crate::event::{
+    AttemptRef, RunCancelled, RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted,
+    RunTakenOver, RunWaiting, WaitReason,
+};
+use crate::failure::Failure;
+use crate::transitions::{Applied, IllegalTransition, run_may};
+use serde::{Deserialize, Serialize};
+
+/// What a run is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RunStatus {
+    /// There is no plan yet.
+    Planning,
+    /// Steps are being carried out.
+    Running,
+    /// A person has to decide something.
+    Waiting(WaitReason),
+    /// A person paused it.
+    Paused,
+    /// Every step ended well.
+    Completed,
+    /// It ended without reaching its goal.
+    Failed,
+    /// A person ended it.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// Nothing will happen any more.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// The pursuit of one goal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// From 1.
+    pub number: u32,
+    /// What is to be reached.
+    pub goal: String,
+    /// Empty for the default model.
+    pub model: String,
+    /// In force since the start.
+    pub limits: RunLimits,
+    /// The command that asked for it.
+    pub command_seq: u64,
+    /// The trace that it belongs to.
+    pub trace_parent: String,
+    /// What it is doing.
+    pub status: RunStatus,
+    /// The plan in force; none while planning.
+    pub plan: Option<PlanState>,
+    /// What it used of its budgets, and what it may use.
+    pub spent: Spent,
+    /// Requests for other plans, and proposals.
+    pub revisions: Revisions,
+    /// The failure of the first step of this plan that failed.
+    pub first_failure: Option<Failure>,
+    /// It was to be allowed more, and a person refused: nothing begins, and once what is under way
+    /// has ended it fails with this.
+    pub refused_budget: Option<Failure>,
+    /// Counts starts and ends of steps and their notes, to order them.
+    pub ticks: u64,
+    /// When it began.
+    pub started_at: u64,
+    /// How it ended; as by default while it has not.
+    pub end: End,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// When.
+    pub at: Option<u64>,
+    /// Of a completed run: the summary of its last step.
+    pub answer: String,
+    /// Of a failed run: why.
+    pub failure: Option<Failure>,
+    /// Of a cancelled run: why.
+    pub cancel_reason: String,
+}
+
+impl Run {
+    /// Attempts under way, in the order of the plan.
+    pub fn running_attempts(&self) -> impl Iterator<Item = (AttemptRef, &Step, &Attempt)> {
+        let steps = self.plan.iter().flat_map(|plan| {
+            let running = plan.running.iter();
+            running.filter_map(|&position| Some((position, plan.steps.get(position as usize)?)))
+        });
+        steps.filter_map(|(position, step)| {
+            let attempt = step.running()?;
+            let name = AttemptRef {
+                run: self.number,
+                step: position + 1,
+                attempt: attempt.number,
+            };
+            Some((name, step, attempt))
+        })
+    }
+
+    pub(super) fn plan_mut(&mut self) -> Result<&mut PlanState, IllegalTransition> {
+        let number = self.number;
+        self.plan
+            .as_mut()
+            .ok_or_else(|| IllegalTransition::missing(format_args!("plan of run {number}")))
+    }
+
+    pub(super) fn enter(&mut self, to: RunStatus) -> Applied {
+        if !run_may(self.status, to) {
+            let what = format_args!("run {}", self.number);
+            return Err(IllegalTransition::not_allowed(what, self.status, to));
+        }
+        self.status = to;
+        Ok(())
+    }
+
+    fn end(&mut self, to: RunStatus, end: End) -> Applied {
+        let before = self.status;
+        self.enter(to)?;
+        let plan = self.plan.as_ref();
+        let is_open = plan.is_some_and(|plan| plan.open > 0);
+        if plan.is_some_and(|plan| !plan.running.is_empty()) {
+            let what = format_args!("run {}, whose steps are running", self.number);
+            return Err(IllegalTransition::not_allowed(what, before, to));
+        }
+        if is_open && to == RunStatus::Completed {
+            let what = format_args!("run {}, whose steps are open", self.number);
+            return Err(IllegalTransition::not_allowed(what, before, to));
+        }
+        self.end = end;
+        Ok(())
+    }
+}
+
+impl Apply for RunStarted {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let is_next = self.run as usize == session.runs.len() + 1;
+        if !is_next || session.active_run().is_some() {
+            return Err(IllegalTransition::not_allowed(
+                format_args!("run {}", self.run),
+                "another run is active or the number is not the next",
+                RunStatus::Planning,
+            ));
+        }
+        session.runs.push(Run {
+            number: self.run,
+            goal: self.goal.clone(),
+            model: self.model.clone(),
+            limits: self.limits,
+            command_seq: envelope.answers,
+            trace_parent: self.trace_parent.clone(),
+            status: RunStatus::Planning,
+            plan: None,
+            spent: Spent::new(&self.limits, envelope.at),
+            revisions: Revisions::default(),
+            first_failure: None,
+            refused_budget: None,
+            ticks: 0,
+            started_at: envelope.at,
+            end: End::default(),
+        });
+        Ok(())
+    }
+}
+
+impl Apply for RunPaused {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        session.run_mut(self.run)?.enter(RunStatus::Paused)
+    }
+}
+
+impl Apply for RunWaiting {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let waiting = RunStatus::Waiting(self.reason);
+        session.run_mut(self.run)?.enter(waiting)
+    }
+}
+
+impl Apply for RunResumed {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let run = session.run_mut(self.run)?;
+        if run.status.is_terminal() {
+            let what = format_args!("run {}", run.number);
+            return Err(IllegalTransition::not_allowed(what, run.status, "resumed"));
+        }
+        run.enter(match run.plan {
+            None => RunStatus::Planning,
+            Some(_) => RunStatus::Running,
+        })
+    }
+}
+
+impl Apply for RunTakenOver {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let worked_at = session.worked_at;
+        let run = session.run_mut(self.run)?;
+        run.spent.exclude_absence(worked_at, envelope.at);
+        Ok(())
+    }
+}
+
+impl Apply for RunCompleted {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let end = End {
+            at: Some(envelope.at),
+            answer: self.answer.clone(),
+            ..End::default()
+        };
+        session.run_mut(self.run)?.end(RunStatus::Completed, end)
+    }
+}
+
+impl Apply for RunFailed {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let end = End {
+            at: Some(envelope.at),
+            failure: Some(self.failure.clone()),
+            ..End::default()
+        };
+        let run = session.run_mut(self.run)?;
+        run.end(RunStatus::Failed, end)?;
+        run.spent.usage.add(&self.usage.unwrap_or_default());
+        Ok(())
+    }
+}
+
+impl Apply for RunCancelled {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let end = End {
+            at: Some(envelope.at),
+            cancel_reason: self.reason.clone(),
+            ..End::default()
+        };
+        session.run_mut(self.run)?.end(RunStatus::Cancelled, end)
+    }
+}
