@@ -249,7 +249,6 @@ fn attempt(session: String) -> Vec<u8> {
             needs_approval: false,
         }],
         max_tool_turns: 2,
-        lease_until_unix_ms: i64::MAX,
         ..executor_pb::AttemptStart::default()
     };
     let request = executor_pb::RunStepRequest {
