@@ -21,7 +21,7 @@ use cairn_engine::state::Session;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorService;
-use cairn_rpc::{RpcError, check_request_id, check_session_id, check_text, identity};
+use cairn_rpc::{RpcError, check_request_id, check_session_id, check_text, principal};
 use std::sync::Arc;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -48,7 +48,7 @@ impl Orchestrator {
 
 /// The session that a request is about, in its caller's namespace.
 fn key_of<T>(request: &Request<T>, session: &str) -> Result<SessionKey, RpcError> {
-    let namespace = identity(request)?.namespace();
+    let namespace = principal(request)?.namespace();
     check_session_id("session", session)?;
     Ok(SessionKey::new(namespace, session))
 }
@@ -59,7 +59,7 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::CreateSessionRequest>,
     ) -> Answer<pb::CreateSessionResponse> {
-        let namespace = identity(&request)?.namespace().clone();
+        let namespace = principal(&request)?.namespace().clone();
         let asked = request.into_inner();
         check_request_id("request_id", &asked.request_id)?;
         check_text("title", &asked.title, MAX_TITLE)?;

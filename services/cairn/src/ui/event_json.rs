@@ -1,6 +1,7 @@
 //! Events as JSON, for `--json` and `cairn export`.
 //!
-//! One object an event: `seq`, `at` (UTC), `kind`, and then the fields as the contract names them.
+//! One object an event: `seq`, `at` (UTC), `kind`, `principal` if the event has one, and then the
+//! fields as the contract names them.
 //! Every field is there even if it is empty, messages that are not set are `null`, and enum values
 //! are written in lower case without the name of their enum: `"effect": "effectful"`. One-of
 //! fields are objects with a single key, which says which one it is. These names are stable.
@@ -24,6 +25,9 @@ pub fn event_json(seq: u64, event: &wire::Event) -> Value {
     object.insert("seq".into(), seq.into());
     object.insert("at".into(), utc(event.at_unix_ms).into());
     object.insert("kind".into(), kind.map_or("unknown", kind_name).into());
+    if let Some(by) = &event.principal {
+        object.insert("principal".into(), principal(by));
+    }
     if let Some(Value::Object(fields)) = kind.map(fields) {
         object.extend(fields);
     }
@@ -131,6 +135,15 @@ fn fields(kind: &Kind) -> Value {
         Kind::BudgetExhausted(e) => json!({"run": e.run, "budget": budget(e.budget)}),
         Kind::ForkedFrom(e) => forked_from(e),
     }
+}
+
+fn principal(by: &wire::Principal) -> Value {
+    let authentication = wire::Authentication::try_from(by.authentication).unwrap_or_default();
+    json!({
+        "subject": by.subject,
+        "namespace": by.namespace,
+        "authentication": short(authentication.as_str_name(), "AUTHENTICATION_"),
+    })
 }
 
 /// A failure as JSON; `null` if there is none.

@@ -11,7 +11,7 @@ use cairn_engine::plan::{Plan, PlanDraft};
 use cairn_proto::convert::ConvertError;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{
-    RpcError, TraceParent, check_request_id, check_required_text, check_text, identity,
+    RpcError, TraceParent, check_request_id, check_required_text, check_text, principal,
 };
 use std::sync::Arc;
 use tonic::{Request, Response};
@@ -25,7 +25,7 @@ pub(super) async fn start_run(
     deps: &Arc<Deps>,
     request: Request<pb::StartRunRequest>,
 ) -> Answer<pb::StartRunResponse> {
-    let namespace = identity(&request)?.namespace().clone();
+    let namespace = principal(&request)?.namespace().clone();
     let named = !request.get_ref().session.is_empty();
     let key = named
         .then(|| key_of(&request, &request.get_ref().session))

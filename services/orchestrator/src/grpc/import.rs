@@ -6,7 +6,7 @@ use crate::import::{Asked, import};
 use crate::key::SessionKey;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Namespace, RpcError, check_request_id, check_session_id, identity};
+use cairn_rpc::{Namespace, RpcError, check_request_id, check_session_id, principal};
 use futures::{StreamExt as _, stream};
 use std::sync::Arc;
 use tonic::{Request, Response, Streaming};
@@ -15,7 +15,7 @@ pub(super) async fn session(
     deps: &Arc<Deps>,
     request: Request<Streaming<pb::ImportSessionRequest>>,
 ) -> Answer<pb::ImportSessionResponse> {
-    let namespace = identity(&request)?.namespace().clone();
+    let namespace = principal(&request)?.namespace().clone();
     let mut messages = request.into_inner();
     let first = messages.message().await?.unwrap_or_default();
     let start = first.start.ok_or_else(|| RpcError::missing("start"))?;

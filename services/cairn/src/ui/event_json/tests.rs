@@ -92,6 +92,23 @@ fn an_event_of_a_newer_version_is_shown_as_unknown() {
     );
 }
 
+#[test]
+fn an_event_says_who_asked_for_it() {
+    let event = wire::Event {
+        principal: Some(wire::Principal {
+            subject: "uid:1000".into(),
+            namespace: "default".into(),
+            authentication: wire::Authentication::Socket.into(),
+        }),
+        kind: Some(Kind::MemoryCleared(wire::MemoryCleared {})),
+        ..Default::default()
+    };
+    assert_eq!(
+        event_json(3, &event)["principal"],
+        json!({"subject": "uid:1000", "namespace": "default", "authentication": "socket"})
+    );
+}
+
 fn golden_json(name: &str, seq: u64) -> Value {
     let (_, _, event) = golden()
         .into_iter()
