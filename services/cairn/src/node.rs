@@ -225,7 +225,11 @@ impl<'a> Built<'a> {
             models,
             links: BTreeMap::new(),
             public: ServerBuilder::new(Exposure::Public(authenticators.public)),
-            internal: ServerBuilder::new(Exposure::Services(authenticators.internal)),
+            internal: ServerBuilder::new(
+                authenticators
+                    .internal
+                    .map_or(Exposure::Internal, Exposure::Services),
+            ),
             memory: None,
             known: None,
             tools: None,

@@ -5,7 +5,7 @@ use crate::owner::Owner;
 use crate::queue;
 use cairn_proto::executor::executor_service_server::ExecutorService;
 use cairn_proto::executor::{RunStepRequest, RunStepResponse};
-use cairn_rpc::{RpcError, TraceParent, identity};
+use cairn_rpc::{RpcError, TraceParent, principal};
 use futures::{Stream, ready};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl ExecutorService for Executor {
         &self,
         request: Request<Streaming<RunStepRequest>>,
     ) -> Result<Response<Reports>, Status> {
-        let namespace = identity(&request)?.namespace().clone();
+        let namespace = principal(&request)?.namespace().clone();
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
             let most = self.shared.config.max_attempts;
             let message = format!("all {most} slots of this executor are taken");

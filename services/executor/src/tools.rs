@@ -8,7 +8,7 @@ use cairn_proto::executor::{CallResult, PermittedCall};
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_proto::tools::{InvokeToolRequest, InvokeToolResponse};
 use cairn_rpc::trace::is_recording;
-use cairn_rpc::{Link, Namespace, RpcError, TraceParent, with_namespace};
+use cairn_rpc::{Link, Namespace, Principal, RpcError, TraceParent, with_principal};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Request, Status};
@@ -171,7 +171,8 @@ impl Tools {
     }
 
     async fn send_once(&self, message: InvokeToolRequest) -> Result<InvokeToolResponse, Status> {
-        let mut request = with_namespace(Request::new(message), &self.namespace);
+        let executor = Principal::service("executor", self.namespace.clone());
+        let mut request = with_principal(Request::new(message), &executor);
         request.set_timeout(self.call_limit);
         // A process that records nothing itself passes on what it was told.
         let own = is_recording().then(|| TraceParent::of_span(&tracing::Span::current()));

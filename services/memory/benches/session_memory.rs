@@ -32,7 +32,7 @@ mod on_linux {
     use cairn_proto::memory as pb;
     use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
     use cairn_rpc::{
-        DefaultNamespace, Exposure, Link, Listener, Namespace, ServerBuilder, with_namespace,
+        AllowAnonymous, Exposure, Link, Listener, Principal, ServerBuilder, with_principal,
     };
     use cairn_testkit::RedisServer;
     use redis::aio::MultiplexedConnection;
@@ -109,7 +109,7 @@ mod on_linux {
                 store.create(creation(number)).await.unwrap();
             }
             let memory = Memory::over(store);
-            let open = Exposure::Services(Arc::new(DefaultNamespace));
+            let open = Exposure::Services(Arc::new(AllowAnonymous));
             let builder = memory.register_internal(ServerBuilder::new(open));
             let server = builder.build().await.unwrap();
             let listener = Listener::Tcp(tokio::net::TcpListener::from_std(socket).unwrap());
@@ -222,8 +222,7 @@ mod on_linux {
     }
 
     fn here<T>(message: T) -> Request<T> {
-        let namespace: Namespace = "default".parse().unwrap();
-        with_namespace(Request::new(message), &namespace)
+        with_principal(Request::new(message), &Principal::process())
     }
 
     impl Worker for Ours {

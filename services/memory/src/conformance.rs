@@ -50,7 +50,7 @@ pub use memory::*;
 pub use quarantine::*;
 pub use reading::*;
 pub use sizes::*;
-pub use support::{Subject, limits};
+pub use support::{Subject, client, limits};
 pub use transcripts::*;
 pub use watching::*;
 
@@ -168,6 +168,7 @@ macro_rules! conformance {
             memory_of_sessions_and_namespaces_is_apart
             memory_is_listed_sorted
             each_change_of_memory_is_an_event
+            a_change_of_memory_names_its_principal
             an_owners_memory_writes_come_with_its_commit
             a_repeated_commit_writes_memory_once
             memory_does_not_wake_or_hinder_anybody

@@ -11,6 +11,7 @@
 //! | `hub` | hints inside the process: followers, long polls |
 //! | [`janitor`] | the end of sessions whose time has come: archived, deleted |
 //! | [`archive`] | a session as a file: the format of the archive, and its reader |
+//! | `memory_event` | the events of changes of session memory by clients |
 //! | `turns` | whose turn it is among the sessions that are due |
 //! | [`grpc`] | the services: convert, call, convert |
 //! | [`config`], [`error`] | what can be configured; how results become errors |
@@ -31,6 +32,7 @@ mod fingerprint;
 pub mod grpc;
 mod hub;
 pub mod janitor;
+mod memory_event;
 mod open;
 pub mod port;
 pub mod redis;

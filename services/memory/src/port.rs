@@ -88,6 +88,7 @@ pub use write::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use cairn_rpc::Principal;
 
 /// Where sessions live. See the [module](self) for what holds for all methods.
 ///
@@ -308,12 +309,17 @@ pub trait Store: Send + Sync + 'static {
     /// `WritesLost` if that is why it was set aside and `accept_loss` is false.
     async fn release_quarantine(&self, key: &SessionKey, accept_loss: bool) -> StoreResult<()>;
 
-    /// Changes session memory without ownership and appends the event that says so; answers the
-    /// event's number. Taking out an absent key is a change, too.
+    /// Changes session memory without ownership and appends the event that says so, with who asked
+    /// for it; answers the event's number. Taking out an absent key is a change, too.
     ///
     /// # Errors
     /// `Limit`, also for what an owner's transition could still set.
-    async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64>;
+    async fn write_memory(
+        &self,
+        key: &SessionKey,
+        change: MemoryWrite,
+        by: &Principal,
+    ) -> StoreResult<u64>;
 
     /// Reads one key of session memory; an absent one is `None`.
     async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>>;

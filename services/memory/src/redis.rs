@@ -73,6 +73,7 @@ use crate::port::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
+use cairn_rpc::Principal;
 use hints::Hints;
 use inner::Inner;
 use lookout::Lookout;
@@ -377,8 +378,13 @@ impl Store for RedisStore {
         self.inner.release_quarantine(key, accept_loss).await
     }
 
-    async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64> {
-        self.inner.write_memory(key, change).await
+    async fn write_memory(
+        &self,
+        key: &SessionKey,
+        change: MemoryWrite,
+        by: &Principal,
+    ) -> StoreResult<u64> {
+        self.inner.write_memory(key, &change, by).await
     }
 
     async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>> {

@@ -51,6 +51,7 @@ use crate::turns::Turns;
 use async_trait::async_trait;
 use awake::Awake;
 use bytes::Bytes;
+use cairn_rpc::Principal;
 use open::{Opened, open_file, open_memory, open_target};
 use operation::{Operation, Shared, Task, Time};
 use readers::{Pool, Readers};
@@ -372,9 +373,15 @@ impl Store for SqliteStore {
         Ok(listen(&self.shared.hub, key))
     }
 
-    async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64> {
+    async fn write_memory(
+        &self,
+        key: &SessionKey,
+        change: MemoryWrite,
+        by: &Principal,
+    ) -> StoreResult<u64> {
         self.shared.limits.check_memory(&change)?;
-        self.write(memory::MemoryOp::new(key.clone(), change)).await
+        let write = memory::MemoryOp::new(key.clone(), change, by.clone());
+        self.write(write).await
     }
 
     async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>> {

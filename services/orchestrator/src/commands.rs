@@ -8,14 +8,14 @@ pub(crate) use create::{NewSession, create};
 
 use crate::admission::{Admission, admit, is_there};
 use crate::deps::Deps;
-use crate::key::{SessionKey, derived_session_id};
+use crate::key::{SessionKey, derived_session_id, in_journal};
 use crate::store::{LARGEST_INLINE_EVENT, for_session};
 use answer::answer_of;
 use cairn_engine::command::Command;
 use cairn_engine::event::{CommandReceived, Event};
 use cairn_engine::key::digest;
 use cairn_proto::memory as pb;
-use cairn_rpc::{Namespace, RpcError};
+use cairn_rpc::{Principal, RpcError};
 use prost::Message as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,11 +38,12 @@ const STORED: &str = "this request is stored, and answered";
 /// client whose answer was lost in between repeats its request.
 pub(crate) async fn start_in_new_session(
     deps: &Arc<Deps>,
-    namespace: &Namespace,
+    principal: &Principal,
     request_id: String,
     time_to_live_ms: u64,
     command: Command,
 ) -> Result<(SessionKey, Answer), RpcError> {
+    let namespace = principal.namespace();
     let is_small = encoded_command(&command).len() < LARGEST_INLINE_EVENT / 2;
     let admission = admit(deps, None).await;
     if let Admission::OnlyRepeats(full) = &admission {
@@ -56,45 +57,50 @@ pub(crate) async fn start_in_new_session(
         request_id,
         title: String::new(),
         time_to_live_ms,
+        principal: principal.clone(),
         command: None,
     };
     if is_small {
         new.command = Some(command);
-        let (key, answer) = create(deps, namespace, new, admission).await?;
+        let (key, answer) = create(deps, new, admission).await?;
         let answer = answer.ok_or_else(|| RpcError::internal("the command has no answer"))?;
         return Ok((key, answer?));
     }
     let request_id = format!("start-{}", derived_session_id(namespace, &new.request_id));
-    let (key, _) = create(deps, namespace, new, Admission::without_place()).await?;
-    let answer = submit_if(admission, deps, &key, &request_id, command).await?;
+    let (key, _) = create(deps, new, Admission::without_place()).await?;
+    let answer = submit_if(admission, deps, principal, &key, &request_id, command).await?;
     Ok((key, answer))
 }
 
 /// Starts a run in a session that is there.
 pub(crate) async fn start_in(
     deps: &Arc<Deps>,
+    principal: &Principal,
     key: &SessionKey,
     request_id: &str,
     command: Command,
 ) -> Result<Answer, RpcError> {
     let admission = admit(deps, Some(key)).await;
-    submit_if(admission, deps, key, request_id, command).await
+    submit_if(admission, deps, principal, key, request_id, command).await
 }
 
 /// Stores a command for an existing session, and waits for the owner's answer.
 pub(crate) async fn submit(
     deps: &Arc<Deps>,
+    principal: &Principal,
     key: &SessionKey,
     request_id: &str,
     command: Command,
 ) -> Result<Answer, RpcError> {
-    submit_if(Admission::without_place(), deps, key, request_id, command).await
+    let admission = Admission::without_place();
+    submit_if(admission, deps, principal, key, request_id, command).await
 }
 
 /// The same for a command that may have come too many: then only a repeat is answered.
 async fn submit_if(
     admission: Admission,
     deps: &Arc<Deps>,
+    principal: &Principal,
     key: &SessionKey,
     request_id: &str,
     command: Command,
@@ -103,7 +109,7 @@ async fn submit_if(
     let event = Event {
         at: deps.store.clock.now(),
         answers: 0,
-        principal: None,
+        principal: Some(in_journal(principal)),
         kind: CommandReceived {
             request_id: request_id.to_owned(),
             command,

@@ -7,7 +7,7 @@
 use crate::admission::{Admission, admit, admit_idle, is_there};
 use crate::aside::Aside;
 use crate::deps::Deps;
-use crate::key::{SessionKey, derived_session_id};
+use crate::key::{SessionKey, derived_session_id, in_journal};
 use crate::session::header;
 use crate::store::for_session;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use cairn_engine::session::{Received, Session};
 use cairn_proto::convert::encode_event;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::memory_write::Set;
-use cairn_rpc::RpcError;
+use cairn_rpc::{Principal, RpcError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) parent: SessionKey,
+    /// Who asks for it.
+    pub(crate) principal: Principal,
     /// 0 for all that there is.
     pub(crate) at_seq: u64,
     pub(crate) request_id: String,
@@ -176,7 +178,7 @@ async fn completion(
     let fork = Fork {
         session: asked.parent.id.to_string(),
         request_id: asked.request_id.clone(),
-        principal: None,
+        principal: Some(in_journal(&asked.principal)),
         title: asked.title.clone(),
         continues: asked.continues,
     };

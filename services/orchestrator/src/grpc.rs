@@ -21,7 +21,7 @@ use cairn_engine::session::Session;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorService;
-use cairn_rpc::{RpcError, check_request_id, check_session_id, check_text, identity};
+use cairn_rpc::{RpcError, check_request_id, check_session_id, check_text, principal};
 use std::sync::Arc;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -48,7 +48,7 @@ impl Orchestrator {
 
 /// The session that a request is about, in its caller's namespace.
 fn key_of<T>(request: &Request<T>, session: &str) -> Result<SessionKey, RpcError> {
-    let namespace = identity(request)?.namespace();
+    let namespace = principal(request)?.namespace();
     check_session_id("session", session)?;
     Ok(SessionKey::new(namespace, session))
 }
@@ -59,7 +59,7 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::CreateSessionRequest>,
     ) -> Answer<pb::CreateSessionResponse> {
-        let namespace = identity(&request)?.namespace().clone();
+        let principal = principal(&request)?.clone();
         let asked = request.into_inner();
         check_request_id("request_id", &asked.request_id)?;
         check_text("title", &asked.title, MAX_TITLE)?;
@@ -72,9 +72,10 @@ impl OrchestratorService for Orchestrator {
             request_id: asked.request_id,
             title: asked.title,
             time_to_live_ms: asked.time_to_live_ms,
+            principal,
             command: None,
         };
-        let (key, _) = create(&self.deps, &namespace, new, Admission::without_place()).await?;
+        let (key, _) = create(&self.deps, new, Admission::without_place()).await?;
         Ok(Response::new(pb::CreateSessionResponse {
             session: key.id.to_string(),
         }))

@@ -8,7 +8,7 @@
 use crate::admission::{Admission, admit_idle, is_there};
 use crate::deps::Deps;
 use crate::fork;
-use crate::key::SessionKey;
+use crate::key::{SessionKey, in_journal};
 use crate::store::{NEWER_VERSION, for_session};
 use cairn_engine::decide::Fork;
 use cairn_engine::event::Event;
@@ -16,7 +16,7 @@ use cairn_engine::key::{digest, hex};
 use cairn_engine::session::Session;
 use cairn_proto::convert::{Decoded, decode_event};
 use cairn_proto::memory as pb;
-use cairn_rpc::RpcError;
+use cairn_rpc::{Principal, RpcError};
 use futures::{Stream, StreamExt as _};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
@@ -25,6 +25,8 @@ use tonic::Status;
 /// What is asked for.
 #[derive(Debug)]
 pub(crate) struct Asked {
+    /// Who asks for it.
+    pub(crate) principal: Principal,
     /// The session that the journal is of.
     pub(crate) source: SessionKey,
     /// The session to be, if it is to have another id: a copy of the other.
@@ -204,7 +206,7 @@ impl<'a> Transfer<'a> {
                 let fork = Fork {
                     session: self.asked.source.id.to_string(),
                     request_id: self.asked.request_id.clone(),
-                    principal: None,
+                    principal: Some(in_journal(&self.asked.principal)),
                     title: String::new(),
                     continues: false,
                 };

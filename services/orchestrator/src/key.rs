@@ -2,7 +2,7 @@
 
 use cairn_engine::key::digest;
 use cairn_proto::memory::SessionRef;
-use cairn_rpc::{Namespace, RpcError, TraceParent};
+use cairn_rpc::{Authentication, Namespace, Principal, RpcError, TraceParent};
 use std::fmt;
 use std::sync::Arc;
 
@@ -66,5 +66,21 @@ pub(crate) fn derived_trace(namespace: &Namespace, session: &str, request_id: &s
         trace_id: trace_id.max(1),
         span_id: 0,
         is_sampled: true,
+    }
+}
+
+/// A caller as the journal keeps it.
+pub(crate) fn in_journal(principal: &Principal) -> cairn_engine::principal::Principal {
+    use cairn_engine::principal::Authentication as Kept;
+    cairn_engine::principal::Principal {
+        subject: principal.subject().to_owned(),
+        namespace: principal.namespace().to_string(),
+        authentication: match principal.authentication() {
+            Authentication::Process => Kept::Process,
+            Authentication::Socket => Kept::Socket,
+            Authentication::Token => Kept::Token,
+            Authentication::Anonymous => Kept::Anonymous,
+            Authentication::Service => Kept::Service,
+        },
     }
 }

@@ -6,7 +6,7 @@ use crate::status::{public_status, status_of};
 use cairn_engine::event::WaitReason;
 use cairn_engine::message::Usage;
 use cairn_engine::pending::{Asked, Pending, pending};
-use cairn_engine::session::{PlanState, Run, RunStatus, Session, Step, StepStatus};
+use cairn_engine::session::{PastDecision, PlanState, Run, RunStatus, Session, Step, StepStatus};
 use cairn_engine::views::title;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
@@ -46,6 +46,17 @@ pub(crate) fn session_message(id: &str, session: &Session, aside: Option<Aside>)
             seq: origin.seq,
         }),
         quarantine_reason: Aside::public(aside),
+        decisions: session.decisions.iter().map(decision_message).collect(),
+    }
+}
+
+fn decision_message(decision: &PastDecision) -> pb::PastDecision {
+    pb::PastDecision {
+        at_unix_ms: ms(decision.at),
+        run: decision.run,
+        step: decision.step,
+        what: decision.what.clone(),
+        principal: Some(decision.principal.clone().into()),
     }
 }
 

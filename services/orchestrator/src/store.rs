@@ -13,7 +13,7 @@ use cairn_proto::event::TextDelta;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
-use cairn_rpc::{ErrorKind, Link, RpcError, with_namespace};
+use cairn_rpc::{ErrorKind, Link, Namespace, Principal, RpcError, with_principal};
 use prost::Message as _;
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -366,5 +366,11 @@ pub(crate) fn within<T>(time: Duration, mut request: Request<T>) -> Request<T> {
 
 /// A request that is made for the tenant whose session this is.
 pub(crate) fn for_session<T>(key: &SessionKey, message: T) -> Request<T> {
-    with_namespace(Request::new(message), &key.namespace)
+    for_namespace(&key.namespace, message)
+}
+
+/// A request that the orchestrator makes by itself, for a tenant.
+pub(crate) fn for_namespace<T>(namespace: &Namespace, message: T) -> Request<T> {
+    let orchestrator = Principal::service("orchestrator", namespace.clone());
+    with_principal(Request::new(message), &orchestrator)
 }

@@ -15,7 +15,9 @@ mod view;
 mod walk;
 mod write;
 
+pub(crate) use root::{Linked, open_output};
 pub(crate) use view::check_show;
+pub use write::write_output;
 
 use crate::config::Limits;
 use crate::error::ToolError;

@@ -36,6 +36,7 @@ pub mod tool;
 
 pub use config::{CommandConfig, Config, Limits};
 pub use error::{BuildError, Fault, RegisterError, ToolError};
+pub use files::write_output;
 pub use gate::{BoxError, Gate, Permit, StoreClock, StoreTime};
 pub use invoke::{Invoker, Outcome, Request};
 pub use permission::Permissions;

@@ -181,6 +181,10 @@ impl Folders {
                 ),
             ));
         }
+        let opened = files::open_output(&output, false);
+        if let Some(linked) = opened.as_ref().err().and_then(files::Linked::of) {
+            return Err(fault("output", linked.to_string()));
+        }
         if real.is_file() {
             return Err(fault(
                 "output",

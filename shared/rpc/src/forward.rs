@@ -1,12 +1,12 @@
 //! A service that another process has, offered here as if it were ours.
 //!
-//! The caller is who this server says it is: the namespace travels on in the header of internal
+//! The caller is who this server says it is: the principal travels on in the headers of internal
 //! calls. Everything else of a call, its deadline and its trace among it, goes on as it came.
 
-use crate::identity::{Identity, NAMESPACE_HEADER};
 use crate::link::Link;
+use crate::principal::Principal;
 use futures::future::{BoxFuture, FutureExt as _};
-use http::{HeaderValue, Request, Response};
+use http::{Request, Response};
 use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
@@ -58,11 +58,8 @@ impl<S> Service<Request<Body>> for Forward<S> {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let identity = request.extensions().get::<Identity>();
-        let namespace =
-            identity.map(|identity| HeaderValue::from_str(identity.namespace().as_str()));
-        if let Some(Ok(namespace)) = namespace {
-            request.headers_mut().insert(NAMESPACE_HEADER, namespace);
+        if let Some(principal) = request.extensions().get::<Principal>().cloned() {
+            principal.set_on(request.headers_mut());
         }
         let mut link = self.link.clone();
         async move {

@@ -1,4 +1,4 @@
-//! What is put around every service: identity, deadline, the size of headers, and a net for panics.
+//! What is put around every service: principal, deadline, the size of headers, and a net for panics.
 //!
 //! It sits on the service and not on the server, so that it holds on a local link as well.
 
@@ -9,8 +9,8 @@ pub(crate) use transport::{MAX_HEADER_LIST_BYTES, header_list_too_large};
 
 use crate::deadline::{Deadline, serving_time, timeout_of};
 use crate::error::{ErrorKind, RpcError};
-use crate::identity::{Authenticate, Identity, NAMESPACE_HEADER, from_header};
 use crate::metrics::{self, counter};
+use crate::principal::{Authenticate, Principal, from_headers, remove_headers};
 use crate::server::{ConnectionInfo, Exposure, LocalCall, OpenCall, Peer};
 use crate::text::clip;
 use body::GuardedBody;
@@ -32,7 +32,7 @@ use tonic::server::NamedService;
 use tonic::{Code, Status};
 use tower::Service;
 
-/// A service with its guard. Health and reflection ask for no identity.
+/// A service with its guard. Health and reflection ask for no principal.
 #[derive(Debug, Clone)]
 pub(crate) struct Guarded<S> {
     inner: S,
@@ -47,7 +47,7 @@ impl<S> Guarded<S> {
         }
     }
 
-    pub(crate) fn without_identity(inner: S) -> Self {
+    pub(crate) fn without_principal(inner: S) -> Self {
         Self {
             inner,
             exposure: None,
@@ -135,7 +135,7 @@ where
     }
 }
 
-/// Whether a call is admitted, with the caller's identity as an extension of the request.
+/// Whether a call is admitted, with the caller's principal as an extension of the request.
 #[expect(
     clippy::large_enum_variant,
     reason = "it is taken apart at once, and a box would cost every local call"
@@ -145,55 +145,64 @@ enum Decision {
     Later(BoxFuture<'static, Result<Request<Body>, RpcError>>),
 }
 
-/// Leaves nothing of what the caller may have put in the place of an identity.
+/// Leaves nothing of what the caller may have put in the place of a principal.
 fn decide(exposure: Option<&Exposure>, mut request: Request<Body>) -> Result<Decision, RpcError> {
-    request.extensions_mut().remove::<Identity>();
+    request.extensions_mut().remove::<Principal>();
     match exposure {
         None => Ok(Decision::Admitted(request)),
-        Some(Exposure::Internal) if is_over_tcp(&request) => Err(RpcError::new(
-            ErrorKind::Unauthenticated,
-            "this listener has no authenticator, so it admits no calls over TCP",
-        )
-        .reason("NO_AUTHENTICATOR")),
-        Some(Exposure::Internal) => namespaced(request).map(Decision::Admitted),
-        Some(Exposure::Public(authenticator)) => {
-            request.headers_mut().remove(NAMESPACE_HEADER);
+        Some(Exposure::Internal) => match request.extensions().get() {
+            Some(Peer::Tcp(_)) => Err(no_authenticator()),
+            _ => carried(request).map(Decision::Admitted),
+        },
+        Some(Exposure::Public(None)) => {
+            remove_headers(request.headers_mut());
+            let principal = request.extensions().get().and_then(Peer::principal);
+            let principal = principal.ok_or_else(no_authenticator)?;
+            request.extensions_mut().insert(principal);
+            Ok(Decision::Admitted(request))
+        }
+        Some(Exposure::Public(Some(authenticator))) => {
+            remove_headers(request.headers_mut());
             let decision = authenticated(Arc::clone(authenticator), request);
             let decision = decision.map(|admitted| {
-                let (identity, mut request) = admitted?;
-                request.extensions_mut().insert(identity);
+                let (principal, mut request) = admitted?;
+                request.extensions_mut().insert(principal);
                 Ok(request)
             });
             Ok(Decision::Later(decision.boxed()))
         }
         Some(Exposure::Services(authenticator)) => {
             let decision = authenticated(Arc::clone(authenticator), request);
-            // The process is admitted. For whom it calls is in the header.
-            let decision = decision.map(|admitted| namespaced(admitted?.1));
+            // The process is admitted. For whom it calls is in the headers.
+            let decision = decision.map(|admitted| carried(admitted?.1));
             Ok(Decision::Later(decision.boxed()))
         }
     }
 }
 
-fn is_over_tcp(request: &Request<Body>) -> bool {
-    matches!(request.extensions().get(), Some(Peer::Tcp(_)))
+fn no_authenticator() -> RpcError {
+    RpcError::new(
+        ErrorKind::Unauthenticated,
+        "this listener has no authenticator, so it admits no calls over TCP",
+    )
+    .reason("NO_AUTHENTICATOR")
 }
 
 /// Asks the authenticator, and takes the credential out of the request: it is for nobody else.
 async fn authenticated(
     authenticator: Arc<dyn Authenticate>,
     request: Request<Body>,
-) -> Result<(Identity, Request<Body>), RpcError> {
+) -> Result<(Principal, Request<Body>), RpcError> {
     let (mut parts, body) = request.into_parts();
-    let identity = authenticator.authenticate(&parts).await?;
+    let principal = authenticator.authenticate(&parts).await?;
     parts.headers.remove(AUTHORIZATION);
-    Ok((identity, Request::from_parts(parts, body)))
+    Ok((principal, Request::from_parts(parts, body)))
 }
 
-/// The request of a service of Cairn, with the identity in its header, if there is one.
-fn namespaced(mut request: Request<Body>) -> Result<Request<Body>, RpcError> {
-    if let Some(identity) = from_header(request.headers())? {
-        request.extensions_mut().insert(identity);
+/// The request of a service of Cairn, with the principal in its headers, if there is one.
+fn carried(mut request: Request<Body>) -> Result<Request<Body>, RpcError> {
+    if let Some(principal) = from_headers(request.headers())? {
+        request.extensions_mut().insert(principal);
     }
     Ok(request)
 }

@@ -12,7 +12,7 @@
 //! | [`forward`] | [`Forward`]: a service of another process, offered here |
 //! | [`address`] | [`Address`]: where a link leads and where a listener waits |
 //! | [`server`] | [`ServerBuilder`], [`Server`], [`serve`]: health, reflection, limits |
-//! | [`mod@identity`] | [`Namespace`], [`Identity`], [`Authenticate`]: who calls |
+//! | [`mod@principal`] | [`Namespace`], [`Principal`], [`Authenticate`]: who calls |
 //! | [`token`] | [`Token`], [`RequireToken`]: the bearer token of a TCP listener |
 //! | [`id`] | checks of ids and texts from clients |
 //! | [`mod@deadline`] | [`Deadline`] of a call, [`Deadlines`] that a link adds |
@@ -30,9 +30,9 @@ mod flight;
 pub mod forward;
 mod guard;
 pub mod id;
-pub mod identity;
 pub mod link;
 pub mod metrics;
+pub mod principal;
 pub mod server;
 pub mod text;
 pub mod token;
@@ -45,10 +45,11 @@ pub use error::{ErrorKind, FieldViolation, RpcError};
 pub use flight::SingleFlight;
 pub use forward::Forward;
 pub use id::{check_id, check_request_id, check_required_text, check_session_id, check_text};
-pub use identity::{
-    Authenticate, DefaultNamespace, Identity, NAMESPACE_HEADER, Namespace, identity, with_namespace,
-};
 pub use link::{FindToken, Link, RemoteOptions};
+pub use principal::{
+    AllowAnonymous, Authenticate, Authentication, NAMESPACE_HEADER, Namespace, PRINCIPAL_HEADER,
+    Principal, principal, with_principal,
+};
 pub use server::{
     BuildError, Exposure, Health, Listener, MAX_MESSAGE_BYTES, Peer, ServeError, Server,
     ServerBuilder, serve,

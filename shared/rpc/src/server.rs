@@ -21,8 +21,8 @@ pub(crate) use local::{LocalCall, LocalServices};
 
 use crate::error::{ErrorKind, RpcError};
 use crate::guard::Guarded;
-use crate::identity::Authenticate;
 use crate::link::Link;
+use crate::principal::Authenticate;
 use crate::text::clip;
 use http::{Request, Response, StatusCode, header};
 use std::convert::Infallible;
@@ -46,16 +46,19 @@ const MAX_PUBLIC_STREAMS: u32 = 256;
 /// Calls of one process at a time: attempts and followers of very many sessions.
 const MAX_INTERNAL_STREAMS: u32 = 64 * 1024;
 
-/// Who reaches the registered services, and so where the caller's identity comes from.
+/// Who reaches the registered services, and so where the caller's principal comes from.
+///
+/// Without an authenticator, a server is for local links and Unix sockets. Calls over TCP are refused,
+/// so that a forgotten authenticator opens nothing.
 #[derive(Clone)]
 pub enum Exposure {
-    /// Clients: the authenticator names the caller, and a namespace header of a client is removed.
-    Public(Arc<dyn Authenticate>),
+    /// Clients: the authenticator names the caller, or without one the operating system does. The
+    /// headers of a client that carry a principal are removed.
+    Public(Option<Arc<dyn Authenticate>>),
     /// Cairn's own services in other processes: the authenticator admits the process, and the
-    /// namespace header says for whom it calls.
+    /// headers say for whom it calls.
     Services(Arc<dyn Authenticate>),
-    /// The same without an authenticator, for local links and Unix sockets. Calls over TCP are
-    /// refused, so that a forgotten authenticator opens nothing.
+    /// The same without an authenticator.
     Internal,
 }
 
@@ -166,9 +169,9 @@ impl ServerBuilder {
             v1.map_err(BuildError::Descriptors)?,
             v1alpha.map_err(BuildError::Descriptors)?,
         );
-        self.add(Guarded::without_identity(health_service));
-        self.add(Guarded::without_identity(v1));
-        self.add(Guarded::without_identity(v1alpha));
+        self.add(Guarded::without_principal(health_service));
+        self.add(Guarded::without_principal(v1));
+        self.add(Guarded::without_principal(v1alpha));
         Ok(Server {
             max_streams: match self.exposure {
                 Exposure::Public(_) => MAX_PUBLIC_STREAMS,

@@ -1,7 +1,7 @@
 //! The bearer token of a listener: made, sent by links, and checked.
 
 use crate::error::{ErrorKind, RpcError};
-use crate::identity::{Authenticate, Identity};
+use crate::principal::{Authenticate, Principal};
 use crate::server::Peer;
 use async_trait::async_trait;
 use http::header::AUTHORIZATION;
@@ -86,8 +86,7 @@ impl fmt::Debug for Token {
 /// The mode of a Unix socket's file says who may connect, so a token would add nothing there.
 #[derive(Clone)]
 pub struct RequireToken {
-    /// The digest of the token; without one, every call over TCP is refused.
-    digest: Option<[u8; 32]>,
+    digest: [u8; 32],
     source: String,
 }
 
@@ -101,16 +100,8 @@ impl RequireToken {
     /// token is and which setting gives it to a client.
     pub fn new(token: &Token, source: impl Into<String>) -> Self {
         Self {
-            digest: Some(digest(token.expose())),
+            digest: digest(token.expose()),
             source: source.into(),
-        }
-    }
-
-    /// Admits no call over TCP: for services that have no TCP listener.
-    pub fn without_tcp() -> Self {
-        Self {
-            digest: None,
-            source: "this process admits no calls over TCP".to_owned(),
         }
     }
 
@@ -126,10 +117,7 @@ impl RequireToken {
         };
         // The digests have one length, so the comparison tells nothing of the token's.
         let given = bearer(value).map(digest);
-        let is_token = match (given, self.digest) {
-            (Some(given), Some(known)) => bool::from(given.ct_eq(&known)),
-            _ => false,
-        };
+        let is_token = given.is_some_and(|given| bool::from(given.ct_eq(&self.digest)));
         if !is_token || values.next().is_some() {
             return refused(Self::WRONG, "the call has a wrong token");
         }
@@ -139,13 +127,12 @@ impl RequireToken {
 
 #[async_trait]
 impl Authenticate for RequireToken {
-    async fn authenticate(&self, request: &Parts) -> Result<Identity, RpcError> {
-        match request.extensions.get::<Peer>() {
-            Some(Peer::Local | Peer::Unix) => {}
-            // A call without a peer is nobody's: it is not taken for one of this process.
-            Some(Peer::Tcp(_)) | None => self.check(&request.headers)?,
+    async fn authenticate(&self, request: &Parts) -> Result<Principal, RpcError> {
+        // A call without a peer is nobody's: it is not taken for one of this process.
+        match request.extensions.get().and_then(Peer::principal) {
+            Some(principal) => Ok(principal),
+            None => self.check(&request.headers).map(|()| Principal::token()),
         }
-        Ok(Identity::default())
     }
 }
 
@@ -173,7 +160,7 @@ mod tests {
 
     const TEXT: &str = "canary-0123456789";
 
-    async fn decide(peer: Option<Peer>, authorization: &[&str]) -> Result<Identity, RpcError> {
+    async fn decide(peer: Option<Peer>, authorization: &[&str]) -> Result<Principal, RpcError> {
         let mut request = http::Request::new(());
         for value in authorization {
             let value = value.parse().unwrap();
@@ -192,8 +179,11 @@ mod tests {
 
     #[tokio::test]
     async fn only_calls_over_tcp_need_the_token() {
-        for peer in [Peer::Local, Peer::Unix] {
-            assert_eq!(decide(Some(peer), &[]).await.unwrap(), Identity::default());
+        for (peer, principal) in [
+            (Peer::Local, Principal::process()),
+            (Peer::Unix { uid: 7 }, Principal::socket(7)),
+        ] {
+            assert_eq!(decide(Some(peer), &[]).await.unwrap(), principal);
         }
         for peer in [tcp(), None] {
             let error = decide(peer.clone(), &[]).await.unwrap_err();
@@ -201,8 +191,10 @@ mod tests {
             assert_eq!(error.reason_name(), RequireToken::MISSING);
             assert!(error.message().ends_with("; it is in FILE"), "{error}");
             let right = format!("Bearer {TEXT}");
-            assert!(decide(peer.clone(), &[&right]).await.is_ok());
-            assert!(decide(peer, &[&format!("bearer  {TEXT}")]).await.is_ok());
+            for right in [right, format!("bearer  {TEXT}")] {
+                let principal = decide(peer.clone(), &[&right]).await.unwrap();
+                assert_eq!(principal, Principal::token());
+            }
         }
     }
 
@@ -228,15 +220,6 @@ mod tests {
             assert_eq!(error.reason_name(), RequireToken::WRONG, "{given:?}");
             assert!(!error.to_string().contains("canary"), "{error}");
         }
-    }
-
-    #[tokio::test]
-    async fn without_a_listener_nothing_comes_over_tcp() {
-        let mut request = http::Request::new(());
-        request.extensions_mut().insert(tcp().unwrap());
-        let parts = request.into_parts().0;
-        let closed = RequireToken::without_tcp();
-        assert!(closed.authenticate(&parts).await.is_err());
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! `cairn log`: every model text and every tool call of a session.
+//! `cairn log`: every model text, every tool call and every decision of a person in a session.
 
 use crate::attach::Access;
 use crate::client::Client;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::ui::event_json::principal;
 use crate::ui::out;
 use crate::ui::style::Style;
 use crate::ui::text::block;
@@ -19,8 +20,10 @@ const BRIEF: usize = 12;
 /// What can be said to `cairn log`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+A line with ! is a decision of a person, with who decided.
+
 With --json one entry a line, always whole: seq, at, run, step, tool (empty for a model's text),
-input, output, is_error, duration_ms.
+input, output, is_error, duration_ms, decision (empty for texts and calls), principal.
 
 Examples:
   cairn log
@@ -80,22 +83,33 @@ fn entry_json(entry: &LogEntry) -> Value {
         "output": entry.output,
         "is_error": entry.is_error,
         "duration_ms": entry.duration_ms,
+        "decision": entry.decision,
+        "principal": principal(entry.principal.as_ref()),
     })
 }
 
 fn entry_text(entry: &LogEntry, full: bool, style: Style) -> String {
     let place = format!("{} {:>5}", clock(entry.at_unix_ms), entry.seq);
-    let who = match entry.tool.as_str() {
-        "" => style.strong("model"),
-        tool => style.strong(&escape(tool)),
+    let who = match (entry.principal.as_ref(), entry.tool.as_str()) {
+        (Some(by), _) => style.strong(&escape(&by.subject)),
+        (None, "") => style.strong("model"),
+        (None, tool) => style.strong(&escape(tool)),
     };
-    let step = format!("run {} step {}", entry.run, entry.step);
+    let step = match (entry.run, entry.step) {
+        (0, _) => "session".to_owned(),
+        (run, 0) => format!("run {run}"),
+        (run, step) => format!("run {run} step {step}"),
+    };
     let mut text = format!("{} {step} · {who}", style.dim(&place));
     if entry.duration_ms > 0 {
         text.push_str(&style.dim(&format!(" ({})", span(entry.duration_ms))));
     }
     if !entry.input.is_empty() {
         push_lines(&mut text, "<", &entry.input, full);
+    }
+    if !entry.decision.is_empty() {
+        push_lines(&mut text, "!", &entry.decision, full);
+        return text;
     }
     let output = if entry.is_error { "✗" } else { ">" };
     push_lines(&mut text, output, &entry.output, full);
@@ -130,6 +144,7 @@ mod tests {
             output: (1..=14).map(|n| format!("{n}\u{1b}\n")).collect(),
             is_error: false,
             duration_ms: 5,
+            ..LogEntry::default()
         }
     }
 

@@ -13,7 +13,7 @@ use crate::ui::out;
 use crate::ui::questions::{pending_json, pending_lines};
 use crate::ui::style::Style;
 use crate::ui::text::{block, command};
-use crate::ui::time::{span, utc};
+use crate::ui::time::{clock, span, utc};
 use crate::workspace::resume_command;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
@@ -35,6 +35,9 @@ pub struct Args {
     #[arg(value_name = "SESSION")]
     session: Option<String>,
 }
+
+/// Decisions that are shown; cairn log has all.
+const MOST_DECISIONS: usize = 8;
 
 /// All that is shown of a session.
 #[derive(Debug)]
@@ -74,6 +77,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         lines.push(format!("plan ({steps}, {})", order(plan.order)));
         lines.extend(plan.steps.iter().flat_map(|step| step_lines(step, style)));
     }
+    lines.extend(decision_lines(&shown.session));
     for pending in &shown.pending {
         lines.push(String::new());
         lines.extend(pending_lines(context, style, pending));
@@ -192,6 +196,26 @@ fn run_lines(run: &pb::Run, is_held: bool, style: Style) -> Vec<String> {
         lines.push(format!("because  {}", clip(&run.cancel_reason, 1000)));
     }
     lines
+}
+
+/// Who decided what, latest last.
+fn decision_lines(session: &pb::Session) -> Vec<String> {
+    let decision = |made: &pb::PastDecision| {
+        let subject = made.principal.as_ref().map_or("", |by| &by.subject);
+        let place = match (made.run, made.step) {
+            (_, 1..) => format!(" (step {})", made.step),
+            _ => String::new(),
+        };
+        let (time, what) = (clock(made.at_unix_ms), clip(&made.what, 200));
+        format!("  {time} {}  {what}{place}", escape(subject))
+    };
+    let decisions = session.decisions.iter();
+    let skipped = decisions.len().saturating_sub(MOST_DECISIONS);
+    let lines: Vec<_> = decisions.skip(skipped).map(decision).collect();
+    match lines.is_empty() {
+        true => lines,
+        false => [vec![String::new(), "decisions".to_owned()], lines].concat(),
+    }
 }
 
 /// A session that is set aside, as `cairn resume` takes it to go on.

@@ -2,7 +2,7 @@
 
 use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps};
 use cairn_model::ModelRegistry;
-use cairn_rpc::{Authenticate, BuildError, RequireToken, RpcError};
+use cairn_rpc::{Authenticate, BuildError, RpcError};
 use std::sync::Arc;
 
 /// What a node is made of, checked.
@@ -35,24 +35,15 @@ pub struct Parts {
 
 /// Who may call a node over a socket: asked once for each call. Calls of this process are
 /// authenticated as well, so an authenticator decides for every caller.
-#[derive(Clone)]
+///
+/// A server without one admits this process, and others over a Unix socket.
+#[derive(Clone, Default)]
 #[allow(missing_debug_implementations, reason = "they may hold credentials")]
 pub struct Authenticators {
     /// On listeners for clients; names the caller.
-    pub public: Arc<dyn Authenticate>,
+    pub public: Option<Arc<dyn Authenticate>>,
     /// On the listener for Cairn's services; admits the process that calls.
-    pub internal: Arc<dyn Authenticate>,
-}
-
-impl Default for Authenticators {
-    /// For a node without TCP listeners: admits this process, and others over a Unix socket.
-    fn default() -> Self {
-        let local = Arc::new(RequireToken::without_tcp());
-        Self {
-            public: local.clone(),
-            internal: local,
-        }
-    }
+    pub internal: Option<Arc<dyn Authenticate>>,
 }
 
 /// Why a node does not start.

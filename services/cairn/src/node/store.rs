@@ -152,7 +152,7 @@ fn is_news(told: &mut String, error: &impl ToString) -> bool {
 /// See [`StartError`].
 pub async fn read_only(
     path: &Path,
-    authenticator: Arc<dyn Authenticate>,
+    authenticator: Option<Arc<dyn Authenticate>>,
 ) -> Result<Server, StartError> {
     let store = SqliteStore::open_readonly(path, SqliteOptions::default())?;
     let memory = Memory::over(Arc::new(store));

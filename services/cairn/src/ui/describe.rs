@@ -1,6 +1,6 @@
 //! Sessions, runs and steps as text and as JSON.
 
-use super::event_json::{failure, plan_step, short, usage, wait_reason};
+use super::event_json::{failure, plan_step, principal, short, usage, wait_reason};
 use super::event_line::{failure_text, step_name};
 use super::style::Style;
 use super::time::{span, utc};
@@ -85,6 +85,17 @@ pub fn session_json(session: &pb::Session) -> Value {
         "quarantine_reason": quarantine_reason(session.quarantine_reason),
         "runs": session.runs,
         "latest_run": session.latest_run.as_ref().map(run_json),
+        "decisions": session.decisions.iter().map(decision_json).collect::<Vec<_>>(),
+    })
+}
+
+fn decision_json(decision: &pb::PastDecision) -> Value {
+    json!({
+        "at": utc(decision.at_unix_ms),
+        "run": decision.run,
+        "step": decision.step,
+        "what": decision.what,
+        "principal": principal(decision.principal.as_ref()),
     })
 }
 

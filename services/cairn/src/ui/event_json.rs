@@ -41,6 +41,11 @@ pub fn usage(usage: Option<&wire::Usage>) -> Value {
     json::value("cairn.event.v1.Usage", Some(&usage))
 }
 
+/// Who asked or decided, as JSON; `null` if it is not known.
+pub fn principal(principal: Option<&wire::Principal>) -> Value {
+    json::value("cairn.event.v1.Principal", principal)
+}
+
 /// A step as it was planned.
 pub fn plan_step(step: &wire::PlanStep) -> Value {
     json::value("cairn.event.v1.PlanStep", Some(step))

@@ -83,15 +83,25 @@ struct Called {
 }
 
 impl Narrator {
-    /// The line of the next event.
+    /// The line of the next event; at its end who asked for it or decided it, if the event says so.
     pub fn line(&mut self, event: &wire::Event) -> EventLine {
-        let Some(kind) = &event.kind else {
-            return line(
+        let mut line = match &event.kind {
+            Some(kind) => {
+                self.remember(kind);
+                self.kind_line(kind)
+            }
+            None => line(
                 Mark::Plain,
                 "an event of a kind that this version does not know",
-            );
+            ),
         };
-        self.remember(kind);
+        if let Some(by) = &event.principal {
+            line.text = format!("{} by {}", line.text, clip(&by.subject, PIECE));
+        }
+        line
+    }
+
+    fn kind_line(&self, kind: &Kind) -> EventLine {
         match kind {
             Kind::SessionCreated(_)
             | Kind::CommandReceived(_)

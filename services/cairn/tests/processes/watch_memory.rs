@@ -4,7 +4,7 @@ use crate::support::{self, CAIRN};
 use cairn_proto::event as wire;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
-use cairn_rpc::{Link, Namespace, with_namespace};
+use cairn_rpc::{Link, Principal, with_principal};
 use cairn_testkit::{Cluster, Journal, RedisServer, Site};
 use pb::watch_memory_response::News;
 use serde_json::{Value, json};
@@ -72,8 +72,7 @@ impl Memory {
 }
 
 fn from_default<T>(message: T) -> Request<T> {
-    let namespace: Namespace = "default".parse().expect("a namespace");
-    with_namespace(Request::new(message), &namespace)
+    with_principal(Request::new(message), &Principal::process())
 }
 
 /// The changes of memory after a number, as the journal has them.
@@ -143,17 +142,28 @@ mod redis {
         }
         let events = watch_to_end(&mut client, &session, 0).await;
         support::check_completed(&events);
+        let url = cluster.url();
+        let set = ["memory", "set", "tone", "dry", "--session", &session];
+        let set = site.run(&[&set[..], &["--server", &url]].concat());
+        assert_eq!(set.code, Some(0), "{set:?}");
         here.set(&session, "last".to_owned(), "all".to_owned())
             .await;
 
-        let exported = site.run(&["export", &session, "--server", &cluster.url()]);
+        let exported = site.run(&["export", &session, "--server", &url]);
         let journal = Journal::read(&exported.out);
+        // The orchestrator's process passes the client on to one of memory's. A run asks for nothing.
+        for (key, by) in [("tone", "token"), ("last", "process"), ("run-0", "null")] {
+            let mut events = journal.0.iter();
+            let event = events.find(|event| event["key"] == key).expect("a change");
+            let authentication = &event["principal"]["authentication"];
+            assert_eq!(authentication.as_str().unwrap_or("null"), by, "{event}");
+        }
         let all = changes(&journal, 0);
         let by_run = |(_, news): &&(u64, News)| match news {
             News::Set(entry) => entry.key.starts_with("run-"),
             news => matches!(news, News::Removed(_)),
         };
-        assert_eq!((all.len(), all.iter().filter(by_run).count()), (61, 20));
+        assert_eq!((all.len(), all.iter().filter(by_run).count()), (62, 20));
         let last = all.last().expect("a change").0;
         let mut told = seen(watch, last).await;
         // It began somewhere in the run.
@@ -196,19 +206,29 @@ fn the_command_shows_what_there_is_and_every_change() {
     assert_eq!(text.next().as_deref(), Some("KEY   VALUE"));
     assert_eq!(text.next().as_deref(), Some("tone  dry"));
     run(&["memory", "set", "length", "short", "--session", "s"]);
-    run(&["memory", "remove", "tone", "--session", "s"]);
+    // Over the Unix socket of the same process.
+    let removed = site.run(&["memory", "remove", "tone", "--session", "s"]);
+    assert_eq!(removed.code, Some(0), "{removed:?}");
     run(&["memory", "clear", "--session", "s"]);
     let seq = whole["seq"].as_u64().expect("a number");
-    for (place, kind) in (seq + 1..).zip(["memory_set", "memory_removed", "memory_cleared"]) {
+    let uid = format!("uid:{}", rustix::process::geteuid().as_raw());
+    let changes = [
+        ("memory_set", "length = short", "token", "token"),
+        ("memory_removed", "tone removed", &uid, "socket"),
+        ("memory_cleared", "cleared", "token", "token"),
+    ];
+    for (place, (kind, expected, subject, authentication)) in (seq + 1..).zip(changes) {
         let event = next();
         assert_eq!(
             (&event["seq"], &event["kind"]),
             (&json!(place), &json!(kind))
         );
-    }
-    for expected in ["length = short", "tone removed", "cleared"] {
+        let principal =
+            json!({"subject": subject, "namespace": "default", "authentication": authentication});
+        assert_eq!(event["principal"], principal);
         let line = text.next().unwrap();
-        assert!(line.ends_with(&format!("memory: {expected}")), "{line}");
+        let end = format!("memory: {expected} by {subject}");
+        assert!(line.ends_with(&end), "{line}");
     }
     let after = seq + 1;
     let (mut late, mut lines) = begin(&["--json", "--after", &after.to_string()]);

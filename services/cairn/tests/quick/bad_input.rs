@@ -15,7 +15,7 @@ use cairn_memory::Memory;
 use cairn_model::{ModelRegistry, Rehearsal};
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Exposure, Link, Namespace, ServerBuilder, with_namespace};
+use cairn_rpc::{Exposure, Link, Principal, ServerBuilder, with_principal};
 use faults::Must;
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, ServiceDescriptor};
@@ -256,7 +256,7 @@ async fn the_internal_services_answer_every_fault_clearly() {
 
     let session = "there";
     let request = Request::new(valid_internal::session(session));
-    let request = with_namespace(request, &Namespace::default());
+    let request = with_principal(request, &Principal::process());
     let mut journal = JournalServiceClient::new(memory.clone());
     journal.create_session(request).await.expect("a session");
     let mut tally = Tally::default();

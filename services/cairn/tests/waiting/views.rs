@@ -230,7 +230,8 @@ async fn check_plans(scene: &mut Scene) {
     assert_eq!(times, (0, 0, 0));
 }
 
-/// Texts of the model and results of calls, in the order of the journal; whole, and page by page.
+/// Decisions, texts of the model and results of calls, in the order of the journal; whole, and page by
+/// page.
 async fn check_log(scene: &mut Scene) {
     let mut expected = Vec::new();
     for run in [1, 2] {
@@ -256,6 +257,11 @@ async fn check_log(scene: &mut Scene) {
                         ..pb::LogEntry::default()
                     }
                 }
+                Kind::RunStarted(_) => pb::LogEntry {
+                    decision: "started the run".to_owned(),
+                    principal: event.principal.clone(),
+                    ..pb::LogEntry::default()
+                },
                 _ => continue,
             };
             expected.push(pb::LogEntry {
@@ -266,7 +272,11 @@ async fn check_log(scene: &mut Scene) {
             });
         }
     }
-    assert_eq!(expected.len(), 3 + 14, "three texts and all calls");
+    assert_eq!(
+        expected.len(),
+        2 + 3 + 14,
+        "two starts, three texts and all calls"
+    );
     assert_eq!(scene.log(0).await, expected);
     assert_eq!(scene.log(1).await, expected, "one entry a page");
 }

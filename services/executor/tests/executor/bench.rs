@@ -12,7 +12,7 @@ use cairn_proto::tools::tools_service_server::{ToolsService, ToolsServiceServer}
 use cairn_proto::tools::{
     InvokeToolRequest, InvokeToolResponse, ListToolsRequest, ListToolsResponse,
 };
-use cairn_rpc::{Exposure, Link, ServerBuilder, identity};
+use cairn_rpc::{Exposure, Link, Principal, ServerBuilder, principal};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,7 +151,7 @@ fn begun(
 /// A call that has arrived at the tools service.
 pub(crate) struct Called {
     pub(crate) request: InvokeToolRequest,
-    pub(crate) namespace: String,
+    pub(crate) principal: Principal,
     answer: oneshot::Sender<Result<InvokeToolResponse, Status>>,
 }
 
@@ -194,12 +194,12 @@ impl ToolsService for PlayedTools {
         &self,
         request: Request<InvokeToolRequest>,
     ) -> Result<Response<InvokeToolResponse>, Status> {
-        let namespace = identity(&request)?.namespace().to_string();
+        let principal = principal(&request)?.clone();
         let (answer, wait) = oneshot::channel();
         let request = request.into_inner();
         let called = Called {
             request,
-            namespace,
+            principal,
             answer,
         };
         self.0.send(called).expect("the test listens");

@@ -8,7 +8,7 @@ use cairn_proto::executor::{
     Acknowledgement, AttemptStart, CallResult, OfferedTool, PermittedCall, RunStepRequest,
     RunStepResponse,
 };
-use cairn_rpc::{Link, Namespace, RpcError, with_namespace};
+use cairn_rpc::{Link, Namespace, Principal, RpcError, with_principal};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -27,7 +27,7 @@ impl Owner {
     ) -> Result<Self, Status> {
         let (to_executor, requests) = mpsc::unbounded_channel();
         let request = Request::new(UnboundedReceiverStream::new(requests));
-        let request = with_namespace(request, &namespace());
+        let request = with_principal(request, &principal());
         let reports = client.clone().run_step(request).await?.into_inner();
         let owner = Self {
             to_executor,
@@ -106,6 +106,10 @@ impl Owner {
 
 pub(crate) fn namespace() -> Namespace {
     "tenant-a".parse().expect("a namespace")
+}
+
+pub(crate) fn principal() -> Principal {
+    Principal::service("orchestrator", namespace())
 }
 
 pub(crate) fn attempt() -> AttemptRef {

@@ -114,7 +114,7 @@ async fn messages_out_of_order_are_refused() {
         let (to_executor, requests) = mpsc::unbounded_channel();
         to_executor.send(RunStepRequest { message }).expect("open");
         let request = tonic::Request::new(UnboundedReceiverStream::new(requests));
-        let request = cairn_rpc::with_namespace(request, &crate::owner::namespace());
+        let request = cairn_rpc::with_principal(request, &crate::owner::principal());
         let response = bench
             .client
             .clone()

@@ -1,13 +1,13 @@
 //! Steps that are one tool call, and what becomes of calls without an answer.
 
 use crate::bench::{Bench, Called, executor};
-use crate::owner::{attempt, call_ref, outputs, permit};
+use crate::owner::{attempt, call_ref, namespace, outputs, permit};
 use cairn_executor::Config;
 use cairn_model::ModelRegistry;
 use cairn_proto::event::Effect;
 use cairn_proto::executor::AttemptStart;
 use cairn_proto::tools::InvokeToolResponse;
-use cairn_rpc::{Address, ErrorKind, Link, RequireToken, RpcError};
+use cairn_rpc::{Address, ErrorKind, Link, Principal, RequireToken, RpcError};
 use std::time::Duration;
 use tonic::{Code, Status};
 
@@ -29,7 +29,8 @@ fn check_request(called: &Called) {
     assert_eq!(request.call_key, "key-0-0");
     assert_eq!(request.not_after_unix_ms, 9_000);
     assert_eq!(request.session, "s-1");
-    assert_eq!(called.namespace, "tenant-a");
+    let executor = Principal::service("executor", namespace());
+    assert_eq!(called.principal, executor);
 }
 
 #[tokio::test(start_paused = true)]

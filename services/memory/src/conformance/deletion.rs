@@ -25,7 +25,7 @@ async fn full(subject: &Subject, id: &str) -> (Owner, String) {
     };
     owner.make(commit).await.unwrap();
     subject.append(&owner.key, "c").await;
-    subject.store.write_memory(&owner.key, set()).await.unwrap();
+    subject.remember(&owner.key, set()).await;
     let digest = subject
         .store
         .put_blob(&owner.key, bytes("blob"))
@@ -77,7 +77,7 @@ pub async fn late_writes_to_a_deleted_session_are_terminal(subject: &Subject) {
         Some(gone.clone())
     );
     assert_eq!(
-        store.write_memory(key, set()).await.err(),
+        store.write_memory(key, set(), &client(key)).await.err(),
         Some(gone.clone())
     );
     assert_eq!(

@@ -69,7 +69,7 @@ pub async fn following_goes_on_with_what_comes(subject: &Subject) {
     owner.commit("y z").await;
     assert_eq!(follower.until(6).await, "4:c 5:y 6:z");
     let set = crate::port::MemoryWrite::Clear;
-    assert_eq!(subject.store.write_memory(&owner.key, set).await, Ok(7));
+    assert_eq!(subject.try_remember(&owner.key, set).await, Ok(7));
     follower.until(7).await;
 }
 

@@ -253,7 +253,7 @@ pub async fn a_session_goes_once_and_never_with_a_change(subject: &Subject) {
         for number in (0..SESSIONS).rev() {
             let key = key(number);
             let written = match number % 2 {
-                0 => subject.store.write_memory(&key, set("k", "1")).await,
+                0 => subject.try_remember(&key, set("k", "1")).await,
                 _ => {
                     let append = subject.store.append_command(command(&key, "c")).await;
                     append.map(|appended| appended.seq)

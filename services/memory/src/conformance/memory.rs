@@ -1,8 +1,11 @@
 //! Session memory.
 
 use super::support::*;
-use crate::port::{Commit, Limit, MemoryEntry, MemoryList, MemoryWrite, SessionKey, StoreError};
-use cairn_proto::event::{Event, event::Kind};
+use crate::port::{
+    Commit, Limit, MemoryEntry, MemoryList, MemoryWrite, SessionKey, StoreError, StoreResult,
+};
+use cairn_proto::event::{self as wire, Event, event::Kind};
+use cairn_rpc::{Authentication, Principal};
 use prost::Message as _;
 
 pub(super) fn set(key: &str, value: &str) -> MemoryWrite {
@@ -20,7 +23,16 @@ pub(super) fn remove(key: &str) -> MemoryWrite {
 
 impl Subject {
     pub(super) async fn remember(&self, session: &SessionKey, change: MemoryWrite) -> u64 {
-        self.store.write_memory(session, change).await.unwrap()
+        self.try_remember(session, change).await.unwrap()
+    }
+
+    pub(super) async fn try_remember(
+        &self,
+        session: &SessionKey,
+        change: MemoryWrite,
+    ) -> StoreResult<u64> {
+        let by = client(session);
+        self.store.write_memory(session, change, &by).await
     }
 
     /// All of a session's memory: `a=1 b=2`.
@@ -117,6 +129,34 @@ pub async fn each_change_of_memory_is_an_event(subject: &Subject) {
     assert!(matches!(&three.kind, Some(Kind::MemoryCleared(_))));
 }
 
+pub async fn a_change_of_memory_names_its_principal(subject: &Subject) {
+    let session = subject.parked("a").await;
+    let ways = [
+        (Authentication::Process, wire::Authentication::Process),
+        (Authentication::Socket, wire::Authentication::Socket),
+        (Authentication::Token, wire::Authentication::Token),
+        (Authentication::Anonymous, wire::Authentication::Anonymous),
+        (Authentication::Service, wire::Authentication::Service),
+    ];
+    let changes = [set("k", "1"), remove("k"), MemoryWrite::Clear];
+    for ((way, _), change) in ways.into_iter().zip(changes.into_iter().cycle()) {
+        let by = Principal::new(way, "anne@example.com", SPACE.parse().unwrap()).unwrap();
+        let written = subject.store.write_memory(&session, change, &by).await;
+        written.unwrap();
+    }
+    let page = subject.store.read(&session, 2, 10).await.unwrap();
+    let events = page.events.into_iter();
+    let found = events.map(|stored| Event::decode(stored.event).unwrap().principal);
+    let wanted = ways.map(|(_, authentication)| {
+        Some(wire::Principal {
+            subject: "anne@example.com".to_owned(),
+            namespace: SPACE.to_owned(),
+            authentication: authentication.into(),
+        })
+    });
+    assert_eq!(found.collect::<Vec<_>>(), wanted);
+}
+
 pub async fn an_owners_memory_writes_come_with_its_commit(subject: &Subject) {
     let mut owner = subject.owned("a", "one").await;
     let commit = Commit {
@@ -176,7 +216,7 @@ pub async fn memory_is_limited_in_keys(subject: &Subject) {
             .remember(&session, set(&name.to_string(), "1"))
             .await;
     }
-    let refused = subject.store.write_memory(&session, set("more", "1")).await;
+    let refused = subject.try_remember(&session, set("more", "1")).await;
     assert_eq!(refused, Err(StoreError::limit(Limit::MemoryKeys, 8)));
     subject.remember(&session, set("7", "2")).await;
     subject.remember(&session, remove("7")).await;
@@ -194,15 +234,11 @@ pub async fn memory_is_limited_in_bytes(subject: &Subject) {
     let session = subject.parked("a").await;
     let largest = "x".repeat(64 << 10);
     let refused = subject
-        .store
-        .write_memory(&session, set("k", &format!("{largest}x")))
+        .try_remember(&session, set("k", &format!("{largest}x")))
         .await;
     assert_eq!(refused, Err(StoreError::limit(Limit::ValueBytes, 64 << 10)));
     subject.remember(&session, set("k", &largest)).await;
-    let refused = subject
-        .store
-        .write_memory(&session, set("l", &largest))
-        .await;
+    let refused = subject.try_remember(&session, set("l", &largest)).await;
     assert_eq!(
         refused,
         Err(StoreError::limit(Limit::MemoryBytes, 128 << 10))
@@ -238,10 +274,7 @@ pub async fn clients_fill_memory_and_owners_still_set_theirs(subject: &Subject) 
             .remember(&owner.key, set(&name.to_string(), &value))
             .await;
     }
-    let refused = subject
-        .store
-        .write_memory(&owner.key, set("more", ""))
-        .await;
+    let refused = subject.try_remember(&owner.key, set("more", "")).await;
     assert_eq!(refused, Err(StoreError::limit(Limit::MemoryKeys, 8)));
     let committed = owner.make(late).await.unwrap();
     assert_eq!(committed.others.len(), 9);
@@ -270,10 +303,10 @@ pub async fn a_transition_is_limited_in_memory_too(subject: &Subject) {
     owner.make(full).await.unwrap();
     // Clients have no part in this room: they may only lessen what is there.
     for (change, allowed) in [(set("2", "11"), false), (set("0", "1"), true)] {
-        let done = subject.store.write_memory(&owner.key, change).await;
+        let done = subject.try_remember(&owner.key, change).await;
         assert_eq!(done.is_ok(), allowed, "{done:?}");
     }
-    let refused = subject.store.write_memory(&owner.key, set("z", "")).await;
+    let refused = subject.try_remember(&owner.key, set("z", "")).await;
     assert_eq!(refused, Err(StoreError::limit(Limit::MemoryKeys, 8)));
 }
 

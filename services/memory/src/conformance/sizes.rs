@@ -56,11 +56,7 @@ async fn fill_reserve(subject: &Subject, owner: &mut Owner, what: Limit, event: 
         value: "x".repeat(event.len()),
     };
     assert!(is_limit(
-        subject
-            .store
-            .write_memory(&owner.key, set)
-            .await
-            .unwrap_err()
+        subject.try_remember(&owner.key, set).await.unwrap_err()
     ));
     let mut commands = 0;
     loop {
@@ -159,10 +155,7 @@ pub async fn what_an_owner_has_not_seen_is_limited(subject: &Subject) {
         key: "k".to_owned(),
         value: "x".repeat(60 << 10),
     };
-    assert_eq!(
-        subject.store.write_memory(&owner.key, set).await,
-        Err(refused)
-    );
+    assert_eq!(subject.try_remember(&owner.key, set).await, Err(refused));
     // The owner's next transition is not in the way of anybody, and makes room.
     let seen = owner.clone();
     assert_eq!(owner.commit("x").await.others.len(), 4);

@@ -6,6 +6,7 @@ use crate::port::{
     Store, StoreError, StoreResult, StoredEvent,
 };
 use bytes::Bytes;
+use cairn_rpc::{Authentication, Principal};
 use futures::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -52,6 +53,12 @@ pub fn limits() -> Limits {
         unseen_bytes: 256 << 10,
         ..Limits::default()
     }
+}
+
+/// A client in the namespace of a session.
+pub fn client(key: &SessionKey) -> Principal {
+    let namespace = key.namespace().parse().unwrap();
+    Principal::new(Authentication::Socket, "uid:1000", namespace).unwrap()
 }
 
 #[allow(

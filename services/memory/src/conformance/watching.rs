@@ -8,7 +8,7 @@ use bytes::Bytes;
 use cairn_proto::event::{self as wire, Event, event::Kind};
 use cairn_proto::memory as pb;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
-use cairn_rpc::{Exposure, Server, ServerBuilder, with_namespace};
+use cairn_rpc::{Exposure, Server, ServerBuilder, with_principal};
 use pb::watch_memory_response::News;
 use prost::Message as _;
 use std::collections::BTreeMap;
@@ -34,8 +34,7 @@ impl Watcher {
             session: key.session().to_owned(),
             after_seq: after,
         };
-        let namespace = key.namespace().parse().unwrap();
-        let request = with_namespace(Request::new(request), &namespace);
+        let request = with_principal(Request::new(request), &client(key));
         let mut client = SessionMemoryServiceClient::new(server.link());
         Ok(Self {
             stream: client.watch_memory(request).await?.into_inner(),
@@ -49,7 +48,7 @@ impl Watcher {
     }
 
     /// The next message as text: `3 [a=1 b=2]`, `4 a=2`, `5 -a`, `6 cleared`, and `6 .` for having
-    /// caught up.
+    /// caught up; ` by uid:1000` at the end for a change by a client.
     async fn next(&mut self) -> Option<String> {
         let message = self.stream.message().await.unwrap()?;
         let is_change = matches!(
@@ -80,7 +79,8 @@ impl Watcher {
                 "cleared".to_owned()
             }
         };
-        Some(format!("{} {news}", message.seq))
+        let by = message.principal.map(|by| format!(" by {}", by.subject));
+        Some(format!("{} {news}{}", message.seq, by.unwrap_or_default()))
     }
 
     async fn sees(&mut self, expected: &[&str]) {
@@ -129,7 +129,9 @@ pub async fn watching_memory_begins_with_all_of_it(subject: &Subject) {
     subject.append(&session, "c").await;
     let mut late = Watcher::all(&server, &session).await;
     late.sees(&["5 [a=2 b=1]", "5 ."]).await;
-    early.sees(&["3 b=1", "4 a=2"]).await;
+    early
+        .sees(&["3 b=1 by uid:1000", "4 a=2 by uid:1000"])
+        .await;
 }
 
 pub async fn watching_memory_goes_on_with_every_change(subject: &Subject) {
@@ -147,7 +149,13 @@ pub async fn watching_memory_goes_on_with_every_change(subject: &Subject) {
     subject.remember(&owner.key, remove("k")).await;
     subject.remember(&owner.key, remove("k")).await;
     subject.remember(&owner.key, MemoryWrite::Clear).await;
-    let seen = ["3 k=1", "5 run=2", "10 -k", "11 -k", "12 cleared"];
+    let seen = [
+        "3 k=1 by uid:1000",
+        "5 run=2",
+        "10 -k by uid:1000",
+        "11 -k by uid:1000",
+        "12 cleared by uid:1000",
+    ];
     watcher.sees(&seen).await;
 }
 
@@ -157,7 +165,11 @@ pub async fn watching_memory_goes_on_after_any_event(subject: &Subject) {
     subject.remember(&owner.key, set("k", "1")).await;
     owner.make(run_sets(&owner, "run", "2")).await.unwrap();
     subject.remember(&owner.key, remove("k")).await;
-    let changes = [(3, "3 k=1"), (5, "5 run=2"), (7, "7 -k")];
+    let changes = [
+        (3, "3 k=1 by uid:1000"),
+        (5, "5 run=2"),
+        (7, "7 -k by uid:1000"),
+    ];
     for after in 0..=7 {
         let mut watcher = Watcher::open(&server, &owner.key, Some(after))
             .await

@@ -6,7 +6,7 @@ use crate::port::{
 };
 use bytes::Bytes;
 use cairn_proto::memory as pb;
-use cairn_rpc::{Namespace, RpcError, check_request_id, check_session_id, identity};
+use cairn_rpc::{Namespace, RpcError, check_request_id, check_session_id, principal};
 use std::str::FromStr as _;
 use tonic::Request;
 
@@ -20,7 +20,7 @@ const MAX_TITLE: usize = 800;
 
 /// The session that a request names, in the caller's namespace.
 pub(super) fn session_key<T>(request: &Request<T>, session: &str) -> Result<SessionKey, RpcError> {
-    let namespace = identity(request)?.namespace();
+    let namespace = principal(request)?.namespace();
     check_session_id("session", session)?;
     Ok(SessionKey::new(namespace.as_str(), session))
 }

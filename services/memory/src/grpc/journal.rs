@@ -7,7 +7,7 @@ use crate::port::{
     StoreError,
 };
 use cairn_proto::memory::{self as pb, journal_service_server::JournalService};
-use cairn_rpc::{RpcError, identity};
+use cairn_rpc::{RpcError, principal};
 use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
 use std::sync::Arc;
 use std::time::Instant;
@@ -68,7 +68,7 @@ impl JournalService for Journal {
         &self,
         request: Request<pb::ListSessionsRequest>,
     ) -> Result<Response<pb::ListSessionsResponse>, Status> {
-        let namespace = identity(&request)?.namespace().clone();
+        let namespace = principal(&request)?.namespace().clone();
         let pb::ListSessionsRequest {
             page_size,
             page_token,

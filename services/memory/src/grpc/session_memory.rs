@@ -3,10 +3,10 @@
 use super::convert::{memory_entries, memory_key, session_key};
 use super::watch_memory;
 use crate::error::{about, about_cursor};
-use crate::port::{MemoryWrite, Store};
+use crate::port::{MemoryWrite, SessionKey, Store};
 use cairn_engine::views::memory::snapshot;
 use cairn_proto::memory::{self as pb, session_memory_service_server::SessionMemoryService};
-use cairn_rpc::{MAX_MESSAGE_BYTES, RpcError};
+use cairn_rpc::{MAX_MESSAGE_BYTES, Principal, RpcError, principal};
 use futures::stream::BoxStream;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
@@ -23,6 +23,16 @@ impl SessionMemory {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
         Self { store }
     }
+
+    async fn write(
+        &self,
+        key: &SessionKey,
+        change: MemoryWrite,
+        by: &Principal,
+    ) -> Result<u64, RpcError> {
+        let written = self.store.write_memory(key, change, by).await;
+        written.map_err(about(key))
+    }
 }
 
 #[tonic::async_trait]
@@ -32,6 +42,7 @@ impl SessionMemoryService for SessionMemory {
         request: Request<pb::SetMemoryRequest>,
     ) -> Result<Response<pb::SetMemoryResponse>, Status> {
         let key = session_key(&request, &request.get_ref().session)?;
+        let by = principal(&request)?.clone();
         let pb::SetMemoryRequest {
             key: name, value, ..
         } = request.into_inner();
@@ -39,11 +50,7 @@ impl SessionMemoryService for SessionMemory {
             key: memory_key("key", name)?,
             value,
         };
-        let seq = self
-            .store
-            .write_memory(&key, change)
-            .await
-            .map_err(about(&key))?;
+        let seq = self.write(&key, change, &by).await?;
         Ok(Response::new(pb::SetMemoryResponse { seq }))
     }
 
@@ -66,13 +73,10 @@ impl SessionMemoryService for SessionMemory {
         request: Request<pb::RemoveMemoryRequest>,
     ) -> Result<Response<pb::RemoveMemoryResponse>, Status> {
         let key = session_key(&request, &request.get_ref().session)?;
+        let by = principal(&request)?.clone();
         let name = memory_key("key", request.into_inner().key)?;
         let change = MemoryWrite::Remove { key: name };
-        let seq = self
-            .store
-            .write_memory(&key, change)
-            .await
-            .map_err(about(&key))?;
+        let seq = self.write(&key, change, &by).await?;
         Ok(Response::new(pb::RemoveMemoryResponse { seq }))
     }
 
@@ -81,12 +85,8 @@ impl SessionMemoryService for SessionMemory {
         request: Request<pb::ClearMemoryRequest>,
     ) -> Result<Response<pb::ClearMemoryResponse>, Status> {
         let key = session_key(&request, &request.get_ref().session)?;
-        let change = MemoryWrite::Clear;
-        let seq = self
-            .store
-            .write_memory(&key, change)
-            .await
-            .map_err(about(&key))?;
+        let by = principal(&request)?;
+        let seq = self.write(&key, MemoryWrite::Clear, by).await?;
         Ok(Response::new(pb::ClearMemoryResponse { seq }))
     }
 

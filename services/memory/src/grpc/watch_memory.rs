@@ -5,7 +5,7 @@ use crate::apart::whole;
 use crate::error::about;
 use crate::port::{EventStream, SessionKey, Store, StoreError, StoreResult, StoredEvent};
 use bytes::Bytes;
-use cairn_proto::event::{MemoryCleared, MemoryRemoved, MemorySet};
+use cairn_proto::event::{MemoryCleared, MemoryRemoved, MemorySet, Principal};
 use cairn_proto::memory as pb;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use pb::watch_memory_response::News;
@@ -30,7 +30,7 @@ pub(super) async fn watch(
             let list = store.list_memory(key).await?;
             let entries = memory_entries(list.entries);
             let contents = News::Contents(pb::MemoryContents { entries });
-            ready.push_back(message(list.last_seq, Some(contents)));
+            ready.push_back(message(list.last_seq, Some(contents), None));
             list.last_seq
         }
     };
@@ -79,13 +79,15 @@ impl Watch {
 
     async fn take(&mut self, batch: Vec<StoredEvent>) -> StoreResult<()> {
         if batch.is_empty() {
-            self.ready.push_back(message(self.cursor, None));
+            self.ready.push_back(message(self.cursor, None, None));
         }
         for StoredEvent { seq, event } in batch {
             self.cursor = seq;
             let event = whole(&self.store, &self.key, event).await?;
-            if let Some(news) = MemoryChange::of(event).news() {
-                self.ready.push_back(message(seq, Some(news)));
+            let mut change = MemoryChange::of(event);
+            let by = change.principal.take();
+            if let Some(news) = change.news() {
+                self.ready.push_back(message(seq, Some(news), by));
             }
         }
         Ok(())
@@ -102,6 +104,8 @@ struct MemoryChange {
     removed: Option<MemoryRemoved>,
     #[prost(message, optional, tag = "7")]
     cleared: Option<MemoryCleared>,
+    #[prost(message, optional, tag = "45")]
+    principal: Option<Principal>,
 }
 
 impl MemoryChange {
@@ -121,8 +125,12 @@ impl MemoryChange {
     }
 }
 
-fn message(seq: u64, news: Option<News>) -> pb::WatchMemoryResponse {
-    pb::WatchMemoryResponse { seq, news }
+fn message(seq: u64, news: Option<News>, by: Option<Principal>) -> pb::WatchMemoryResponse {
+    pb::WatchMemoryResponse {
+        seq,
+        principal: by,
+        news,
+    }
 }
 
 #[cfg(test)]

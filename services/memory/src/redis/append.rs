@@ -6,12 +6,12 @@ use super::failure::Effect;
 use super::inner::Inner;
 use super::witness::Mark;
 use crate::fingerprint::Fingerprint;
+use crate::memory_event::memory_event;
 use crate::port::{
     AppendCommand, Appended, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
 };
 use bytes::Bytes;
-use cairn_proto::event::{Event, MemoryCleared, MemoryRemoved, MemorySet, event::Kind};
-use prost::Message as _;
+use cairn_rpc::Principal;
 
 impl Inner {
     /// See [`Store::append_command`](crate::port::Store::append_command).
@@ -81,9 +81,10 @@ impl Inner {
     pub(super) async fn write_memory(
         &self,
         key: &SessionKey,
-        write: MemoryWrite,
+        write: &MemoryWrite,
+        by: &Principal,
     ) -> StoreResult<u64> {
-        self.limits.check_memory(&write)?;
+        self.limits.check_memory(write)?;
         let names = self.names.session(key);
         let keys = [
             names.hash(),
@@ -96,13 +97,13 @@ impl Inner {
         let call = self.scripts.memory.call(&keys);
         let call = call
             .arg(&self.process)
-            .arg(untimed_event(&write))
+            .arg(memory_event(write, by, 0))
             .arg(most_keys)
             .arg(most_memory)
             .arg(most_events)
             .arg(most_bytes)
             .arg(self.limits.unseen_bytes);
-        let call = change(call, &write);
+        let call = change(call, write);
         let (seq, event, accepted_losses) = self
             .run(names.partition.number, call, Effect::Writes, |_, reply| {
                 Ok((reply.number()?, reply.bytes()?, reply.number()?))
@@ -125,19 +126,4 @@ fn mark_at(accepted_losses: u64, seq: u64, event: Option<&Bytes>) -> Mark {
         event: event.map(|event| Fingerprint::of(seq, event)),
         ..Mark::default()
     }
-}
-
-/// The event without its time, which only the script knows; a field of value 0 takes no bytes.
-fn untimed_event(change: &MemoryWrite) -> Vec<u8> {
-    let kind = match change.clone() {
-        MemoryWrite::Set { key, value } => Kind::MemorySet(MemorySet { key, value }),
-        MemoryWrite::Remove { key } => Kind::MemoryRemoved(MemoryRemoved { key }),
-        MemoryWrite::Clear => Kind::MemoryCleared(MemoryCleared {}),
-    };
-    let event = Event {
-        at_unix_ms: 0,
-        kind: Some(kind),
-        ..Default::default()
-    };
-    event.encode_to_vec()
 }

@@ -5,12 +5,11 @@ use super::operation::{Operation, Stop, Tx};
 use super::row::Session;
 use super::schema::{to_i64, to_u64};
 use crate::hub::Hub;
+use crate::memory_event::memory_event;
 use crate::port::{
     Limit, Limits, MemoryEntry, MemoryList, MemoryWrite, MemoryWriter, Room, SessionKey, at_most,
 };
-use bytes::Bytes;
-use cairn_proto::event::{Event, MemoryCleared, MemoryRemoved, MemorySet, event::Kind};
-use prost::Message as _;
+use cairn_rpc::Principal;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 
@@ -18,14 +17,16 @@ use std::collections::HashMap;
 pub(super) struct MemoryOp {
     key: SessionKey,
     change: MemoryWrite,
+    by: Principal,
     happened: Option<Appending>,
 }
 
 impl MemoryOp {
-    pub(super) fn new(key: SessionKey, change: MemoryWrite) -> Self {
+    pub(super) fn new(key: SessionKey, change: MemoryWrite, by: Principal) -> Self {
         Self {
             key,
             change,
+            by,
             happened: None,
         }
     }
@@ -42,7 +43,7 @@ impl Operation for MemoryOp {
             tx.limits(),
             MemoryWriter::Client,
         )?;
-        let event = event_of(&self.change, tx.now);
+        let event = memory_event(&self.change, &self.by, tx.now).into();
         let appending = append_unowned(tx, &session, event, Room::Normal)?;
         write(tx.conn, session.sid, &self.change)?;
         tx.conn
@@ -64,20 +65,6 @@ impl Operation for MemoryOp {
             );
         }
     }
-}
-
-fn event_of(change: &MemoryWrite, at_unix_ms: i64) -> Bytes {
-    let kind = match change.clone() {
-        MemoryWrite::Set { key, value } => Kind::MemorySet(MemorySet { key, value }),
-        MemoryWrite::Remove { key } => Kind::MemoryRemoved(MemoryRemoved { key }),
-        MemoryWrite::Clear => Kind::MemoryCleared(MemoryCleared {}),
-    };
-    let event = Event {
-        at_unix_ms,
-        kind: Some(kind),
-        ..Default::default()
-    };
-    event.encode_to_vec().into()
 }
 
 /// How much there is in a session's memory.

@@ -6,6 +6,7 @@ use cairn_memory::fail_point::{CommitHook, When};
 use cairn_memory::port::*;
 use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
+use cairn_rpc::Principal;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -176,7 +177,7 @@ async fn commits_are_counted_by_what_they_make_durable() {
     store.commit(transition("a", "one", 7)).await.unwrap_err();
     store.create(creation("a", Some("one"))).await.unwrap();
     store
-        .write_memory(&key("a"), MemoryWrite::Clear)
+        .write_memory(&key("a"), MemoryWrite::Clear, &Principal::token())
         .await
         .unwrap();
     store

@@ -1,12 +1,11 @@
-//! The services over a local link: identities keep namespaces apart, and what the contracts say of
+//! The services over a local link: principals keep namespaces apart, and what the contracts say of
 //! answers holds.
 
 use crate::support::clients::{Clients, clients, creation, from, transition};
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
-use cairn_rpc::{DefaultNamespace, Exposure, ServerBuilder};
-use std::sync::Arc;
+use cairn_rpc::{Exposure, ServerBuilder};
 use tonic::Code;
 
 #[tokio::test]
@@ -62,7 +61,7 @@ async fn clients_from_outside_reach_session_memory_alone() {
         .create_session(from("default", creation()))
         .await
         .unwrap();
-    let exposure = Exposure::Public(Arc::new(DefaultNamespace));
+    let exposure = Exposure::Public(None);
     let public = service
         .register_public(ServerBuilder::new(exposure))
         .build()

@@ -12,6 +12,7 @@ use crate::support::reference::Reference;
 use crate::support::remote::RemoteStore;
 use bytes::Bytes;
 use cairn_memory::Memory;
+use cairn_memory::conformance::client;
 use cairn_memory::port::*;
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_rpc::{Exposure, ManualClock, ServerBuilder};
@@ -131,9 +132,10 @@ impl Run {
                 session,
                 change: number,
             } => {
-                let change = change(number);
-                let want = self.reference.write_memory(&key(session), &change);
-                assert_eq!(store.write_memory(&key(session), change).await, want);
+                let (key, change) = (key(session), change(number));
+                let by = client(&key);
+                let want = self.reference.write_memory(&key, &change, &by);
+                assert_eq!(store.write_memory(&key, change, &by).await, want);
             }
             Op::Delete { session } => {
                 let want = self.reference.delete(&key(session));

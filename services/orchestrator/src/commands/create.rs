@@ -4,7 +4,7 @@ use super::answer::{Answer, answer_of};
 use super::encoded_command;
 use crate::admission::Admission;
 use crate::deps::Deps;
-use crate::key::{SessionKey, derived_session_id};
+use crate::key::{SessionKey, derived_session_id, in_journal};
 use crate::owners::Known;
 use crate::session::{Beginning, Checkpointer, Ownership, header, may_pass};
 use crate::store::{Loaded, for_session, within};
@@ -14,7 +14,7 @@ use cairn_engine::event::Event;
 use cairn_engine::key::digest;
 use cairn_engine::session::Session;
 use cairn_proto::memory as pb;
-use cairn_rpc::{Link, Namespace, RpcError};
+use cairn_rpc::{Link, Principal, RpcError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub(crate) struct NewSession {
     pub(crate) title: String,
     /// 0 for as long as the store keeps sessions.
     pub(crate) time_to_live_ms: u64,
+    /// Who makes it, in whose namespace it is.
+    pub(crate) principal: Principal,
     pub(crate) command: Option<Command>,
 }
 
@@ -47,10 +49,10 @@ pub(crate) struct NewSession {
 /// is one, follows from the request alone, so a retry gets the same.
 pub(crate) async fn create(
     deps: &Arc<Deps>,
-    namespace: &Namespace,
     new: NewSession,
     admission: Admission,
 ) -> Result<(SessionKey, Option<Result<Answer, RpcError>>), RpcError> {
+    let namespace = new.principal.namespace();
     let id = match new.id.as_str() {
         "" => derived_session_id(namespace, &new.request_id),
         id => id.to_owned(),
@@ -172,7 +174,7 @@ fn first_events(deps: &Deps, new: NewSession) -> Result<(Session, Vec<Event>), R
     let input = Input::Create {
         title: new.title,
         time_to_live_ms: new.time_to_live_ms,
-        principal: None,
+        principal: Some(in_journal(&new.principal)),
         command: new.command.map(|command| (new.request_id, command)),
     };
     let events = session.decide(input, &facts);

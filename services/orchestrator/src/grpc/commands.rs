@@ -11,7 +11,7 @@ use cairn_engine::command::{
 use cairn_engine::event::EventKind;
 use cairn_proto::convert::ConvertError;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{RpcError, check_request_id, check_required_text, check_text};
+use cairn_rpc::{RpcError, check_request_id, check_required_text, check_text, principal};
 use std::sync::Arc;
 use tonic::{Request, Response};
 
@@ -46,11 +46,12 @@ pub(super) async fn submitted<R: CommandRequest>(
     deps: &Arc<Deps>,
     request: Request<R>,
 ) -> Result<(SessionKey, Answered), RpcError> {
+    let principal = principal(&request)?.clone();
     let key = key_of(&request, request.get_ref().session())?;
     let asked = request.into_inner();
     check_request_id("request_id", asked.request_id())?;
     let request_id = asked.request_id().to_owned();
-    let answer = submit(deps, &key, &request_id, asked.into_command()?).await?;
+    let answer = submit(deps, &principal, &key, &request_id, asked.into_command()?).await?;
     Ok((key, answer))
 }
 

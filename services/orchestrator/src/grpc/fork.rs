@@ -4,7 +4,7 @@ use super::{Answer, MAX_TITLE, key_of};
 use crate::deps::Deps;
 use crate::fork::{Asked, fork};
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{check_request_id, check_session_id, check_text};
+use cairn_rpc::{check_request_id, check_session_id, check_text, principal};
 use std::sync::Arc;
 use tonic::{Request, Response};
 
@@ -12,6 +12,7 @@ pub(super) async fn session(
     deps: &Arc<Deps>,
     request: Request<pb::ForkSessionRequest>,
 ) -> Answer<pb::ForkSessionResponse> {
+    let principal = principal(&request)?.clone();
     let parent = key_of(&request, &request.get_ref().session)?;
     let asked = request.into_inner();
     check_request_id("request_id", &asked.request_id)?;
@@ -21,6 +22,7 @@ pub(super) async fn session(
     }
     let asked = Asked {
         parent,
+        principal,
         at_seq: asked.at_seq,
         request_id: asked.request_id,
         id: asked.new_session,

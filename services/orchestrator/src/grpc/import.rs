@@ -6,7 +6,7 @@ use crate::import::{Asked, import};
 use crate::key::SessionKey;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{Namespace, RpcError, check_request_id, check_session_id, identity};
+use cairn_rpc::{Principal, RpcError, check_request_id, check_session_id, principal};
 use futures::{StreamExt as _, stream};
 use std::sync::Arc;
 use tonic::{Request, Response, Streaming};
@@ -15,11 +15,11 @@ pub(super) async fn session(
     deps: &Arc<Deps>,
     request: Request<Streaming<pb::ImportSessionRequest>>,
 ) -> Answer<pb::ImportSessionResponse> {
-    let namespace = identity(&request)?.namespace().clone();
+    let principal = principal(&request)?.clone();
     let mut messages = request.into_inner();
     let first = messages.message().await?.unwrap_or_default();
     let start = first.start.ok_or_else(|| RpcError::missing("start"))?;
-    let asked = asked(&namespace, start)?;
+    let asked = asked(principal, start)?;
     let first = Ok(batch(first.events));
     let later = messages.map(|message| {
         let message = message?;
@@ -39,7 +39,8 @@ pub(super) async fn session(
     }))
 }
 
-fn asked(namespace: &Namespace, start: pb::ImportStart) -> Result<Asked, RpcError> {
+fn asked(principal: Principal, start: pb::ImportStart) -> Result<Asked, RpcError> {
+    let namespace = principal.namespace().clone();
     check_session_id("start.session", &start.session)?;
     check_request_id("start.request_id", &start.request_id)?;
     if start.last_seq == 0 {
@@ -55,8 +56,9 @@ fn asked(namespace: &Namespace, start: pb::ImportStart) -> Result<Asked, RpcErro
     }
     let copy = Some(start.new_session).filter(|id| !id.is_empty());
     Ok(Asked {
-        source: SessionKey::new(namespace, &start.session),
-        copy: copy.map(|id| SessionKey::new(namespace, &id)),
+        principal,
+        source: SessionKey::new(&namespace, &start.session),
+        copy: copy.map(|id| SessionKey::new(&namespace, &id)),
         request_id: start.request_id,
         last_seq: start.last_seq,
         time_to_live_ms: start.time_to_live_ms,

@@ -6,17 +6,17 @@ use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::pending_messages;
 use crate::status::public_status;
-use crate::store::{EVENT_UNREADABLE, NEWER_VERSION};
+use crate::store::{EVENT_UNREADABLE, NEWER_VERSION, for_namespace};
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{ErrorKind, Namespace, RpcError, identity, with_namespace};
+use cairn_rpc::{ErrorKind, Namespace, RpcError, principal};
 use tonic::{Request, Response};
 
 pub(super) async fn sessions(
     deps: &Deps,
     request: Request<pb::ListSessionsRequest>,
 ) -> Answer<pb::ListSessionsResponse> {
-    let namespace = identity(&request)?.namespace().clone();
+    let namespace = principal(&request)?.namespace().clone();
     let asked = request.into_inner();
     if asked.page_size > 1000 {
         let error = RpcError::invalid("page_size", format!("is {}", asked.page_size));
@@ -41,7 +41,7 @@ pub(super) async fn pending(
         answer.pending = pending_messages(&key, &session);
         return Ok(Response::new(answer));
     }
-    for key in waiting(deps, identity(&request)?.namespace()).await? {
+    for key in waiting(deps, principal(&request)?.namespace()).await? {
         match deps.store.load(&key, None).await {
             Ok(loaded) => answer
                 .pending
@@ -101,7 +101,7 @@ async fn page(
         page_size,
         page_token,
     };
-    let request = with_namespace(Request::new(request), namespace);
+    let request = for_namespace(namespace, request);
     let page = deps.store.journal().list_sessions(request).await?;
     Ok(page.into_inner())
 }

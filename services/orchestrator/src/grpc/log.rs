@@ -5,7 +5,7 @@ use crate::deps::Deps;
 use crate::reading::ms;
 use crate::store::unreadable;
 use cairn_engine::event::{self, CallRef, Event, EventKind};
-use cairn_engine::session::Session;
+use cairn_engine::session::{PastDecision, Session};
 use cairn_proto::orchestrator as pb;
 use tonic::{Request, Response};
 
@@ -54,8 +54,8 @@ pub(super) async fn page(
     }
 }
 
-/// What a client is shown of an event: texts of the model, and calls once they are over or in
-/// doubt. `before` is the state that the event found.
+/// What a client is shown of an event: texts of the model, calls once they are over or in doubt, and
+/// decisions of people. `before` is the state that the event found.
 fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
     let mut entry = match &event.kind {
         EventKind::ReplyReceived(reply) if !reply.text.is_empty() => pb::LogEntry {
@@ -85,7 +85,16 @@ fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
                 ..of_call(before, *call)
             }
         }
-        _ => return None,
+        _ => {
+            let decision = PastDecision::of(event)?;
+            pb::LogEntry {
+                run: decision.run,
+                step: decision.step,
+                decision: decision.what,
+                principal: Some(decision.principal.into()),
+                ..pb::LogEntry::default()
+            }
+        }
     };
     entry.seq = seq;
     entry.at_unix_ms = ms(event.at);

@@ -11,7 +11,7 @@ use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
 use cairn_engine::plan::{Plan, PlanDraft};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{
-    RpcError, TraceParent, check_request_id, check_required_text, check_text, identity,
+    RpcError, TraceParent, check_request_id, check_required_text, check_text, principal,
 };
 use std::sync::Arc;
 use tonic::{Request, Response};
@@ -22,7 +22,7 @@ pub(super) async fn start_run(
     deps: &Arc<Deps>,
     request: Request<pb::StartRunRequest>,
 ) -> Answer<pb::StartRunResponse> {
-    let namespace = identity(&request)?.namespace().clone();
+    let principal = principal(&request)?.clone();
     let named = !request.get_ref().session.is_empty();
     let key = named
         .then(|| key_of(&request, &request.get_ref().session))
@@ -39,18 +39,18 @@ pub(super) async fn start_run(
         let error = RpcError::invalid("time_to_live_ms", problem);
         return Err(error.allowed("0, or a new session").into());
     }
-    let own_trace = || derived_trace(&namespace, &asked.session, &asked.request_id);
+    let own_trace = || derived_trace(principal.namespace(), &asked.session, &asked.request_id);
     let trace = named_trace(&run)?.or(callers_trace);
     run.trace_parent = trace.unwrap_or_else(own_trace).to_string();
     let command = run.into();
     let (key, answer) = match key {
         Some(key) => {
-            let answer = start_in(deps, &key, &asked.request_id, command).await?;
+            let answer = start_in(deps, &principal, &key, &asked.request_id, command).await?;
             (key, answer)
         }
         None => {
             let (id, ttl) = (asked.request_id, asked.time_to_live_ms);
-            start_in_new_session(deps, &namespace, id, ttl, command).await?
+            start_in_new_session(deps, &principal, id, ttl, command).await?
         }
     };
     let EventKind::RunStarted(started) = answer.event else {

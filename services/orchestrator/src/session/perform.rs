@@ -5,7 +5,7 @@ use super::planning::Question;
 use super::{Message, Outstanding, Owner};
 use crate::key::SessionKey;
 use crate::observe::trace_of;
-use crate::store::Store;
+use crate::store::{Store, for_session};
 use cairn_engine::decide::ToolList;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
@@ -14,7 +14,6 @@ use cairn_proto::event::TextDelta;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{Acknowledgement, RunStepRequest, RunStepResponse};
 use cairn_rpc::trace::is_passed_on;
-use cairn_rpc::with_namespace;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::future::{AbortHandle, FutureExt as _};
 use futures::stream::{self, StreamExt as _};
@@ -22,7 +21,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tonic::Request;
 
 /// Work that is being done.
 #[derive(Debug)]
@@ -178,7 +176,7 @@ impl Owner {
         };
         // The receiver is right here.
         let _ = to_executor.unbounded_send(first);
-        let mut requests = with_namespace(Request::new(from_owner), &self.key.namespace);
+        let mut requests = for_session(&self.key, from_owner);
         let run = self.session.run(attempt.run).filter(|_| is_passed_on());
         if let Some(trace) = run.and_then(|run| trace_of(&self.key, run)) {
             trace.set_on(&mut requests);

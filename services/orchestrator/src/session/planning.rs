@@ -1,6 +1,7 @@
 //! What the planner is asked, and what it answers in the words of the engine.
 
 use crate::key::SessionKey;
+use crate::store::for_namespace;
 use cairn_engine::context;
 use cairn_engine::decide::Input;
 use cairn_engine::failure::{Failure, FailureKind};
@@ -12,7 +13,7 @@ use cairn_engine::session::Run;
 use cairn_proto::event as wire;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
 use cairn_proto::planner::{MakePlanRequest, MakePlanResponse, RevisePlanRequest};
-use cairn_rpc::{Link, Namespace, TraceParent, with_namespace};
+use cairn_rpc::{Link, Namespace, TraceParent};
 use tonic::{Request, Response, Status};
 
 /// A question to the planner.
@@ -94,7 +95,7 @@ impl Question {
 }
 
 fn addressed<T>(request: T, namespace: &Namespace, trace: Option<TraceParent>) -> Request<T> {
-    let mut request = with_namespace(Request::new(request), namespace);
+    let mut request = for_namespace(namespace, request);
     if let Some(trace) = trace {
         trace.set_on(&mut request);
     }

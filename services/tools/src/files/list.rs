@@ -31,8 +31,8 @@ impl ListFiles {
         let spec = folders.spec(
             "list_files",
             "Lists the files of a folder and of all folders below it, sorted by path: path, bytes, \
-             lines and kind (text or binary), separated by tabs, and then the totals. Leaves out \
-             hidden files, links and what .gitignore names. Paths are relative to the workspace; \
+             lines and kind (text, binary or unreadable), separated by tabs, and then the totals. \
+             Leaves out hidden files, symbolic links and what .gitignore names. Paths are relative to the workspace; \
              'cairn-out' is the output folder.",
             json!({
                 "type": "object",
@@ -126,12 +126,20 @@ struct Totals {
     bytes: u64,
     text: u64,
     binary: u64,
+    unreadable: u64,
 }
 
 struct Look {
     bytes: u64,
     lines: Option<u64>,
-    binary: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Binary,
+    Unreadable,
 }
 
 fn list(folders: &Folders, request: &mut Request, stop: &Stop) -> Result<Output, ToolError> {
@@ -200,17 +208,16 @@ fn look(
     Ok(Some(Look {
         bytes,
         lines: (whole && !binary).then_some(lines),
-        binary,
+        kind: if binary { Kind::Binary } else { Kind::Text },
     }))
 }
 
 impl Look {
-    /// A file that cannot be read is nothing that a model could read as text.
     fn unreadable() -> Self {
         Self {
             bytes: 0,
             lines: None,
-            binary: true,
+            kind: Kind::Unreadable,
         }
     }
 
@@ -218,7 +225,11 @@ impl Look {
         let lines = self
             .lines
             .map_or_else(|| "-".to_owned(), |lines| lines.to_string());
-        let kind = if self.binary { "binary" } else { "text" };
+        let kind = match self.kind {
+            Kind::Text => "text",
+            Kind::Binary => "binary",
+            Kind::Unreadable => "unreadable",
+        };
         format!("{path}\t{}\t{lines}\t{kind}", self.bytes)
     }
 }
@@ -227,14 +238,21 @@ impl Totals {
     fn add(&mut self, look: &Look) {
         self.files += 1;
         self.bytes += look.bytes;
-        self.text += u64::from(!look.binary);
-        self.binary += u64::from(look.binary);
+        *match look.kind {
+            Kind::Text => &mut self.text,
+            Kind::Binary => &mut self.binary,
+            Kind::Unreadable => &mut self.unreadable,
+        } += 1;
     }
 
     fn line(&self) -> String {
-        format!(
+        let line = format!(
             "total: {} files, {} bytes, {} text, {} binary",
             self.files, self.bytes, self.text, self.binary
-        )
+        );
+        match self.unreadable {
+            0 => line,
+            some => format!("{line}, {some} unreadable"),
+        }
     }
 }

@@ -26,8 +26,8 @@ impl ReadFile {
             "read_file",
             "Reads a text file, or a range of its lines. The first line of the result names the \
              range and the number of lines; then each line follows as number, tab, text. Paths are \
-             relative to the workspace; what was written is under 'cairn-out/'. Hidden files, links \
-             and what .gitignore names cannot be read.",
+             relative to the workspace; what was written is under 'cairn-out/'. Hidden files, \
+             symbolic links and what .gitignore names cannot be read.",
             json!({
                 "type": "object",
                 "properties": {

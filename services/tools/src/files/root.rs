@@ -1,9 +1,9 @@
 //! The two folders that file tools see, and the paths in them.
 //!
 //! No path is checked as text for leading outside. In the workspace it is followed name by name, from
-//! open folder to open folder, through no link ([`super::locate`]). In the output folder the kernel
-//! resolves it beneath the open folder (through cap-std), so that links, `..` and folders exchanged in
-//! the middle are all one case.
+//! open folder to open folder, through no link ([`super::locate`]). The output folder itself is opened
+//! in the same way ([`open_output`]). In it the kernel resolves a path beneath the open folder (through
+//! cap-std), so that links, `..` and folders exchanged in the middle are all one case.
 
 use super::name;
 use super::view::View;
@@ -94,20 +94,13 @@ impl Roots {
         match area {
             Area::Workspace => self.workspace.try_clone(),
             // Opened anew each time: a person may have removed or exchanged it between two calls.
-            Area::Output => Dir::open_ambient_dir(&self.output, ambient_authority()),
+            Area::Output => open_output(&self.output, false),
         }
     }
 
     /// The output folder, made if it is not there, durable when this returns.
     pub(crate) fn output_for_writing(&self) -> io::Result<Dir> {
-        if let Ok(dir) = self.dir(Area::Output) {
-            return Ok(dir);
-        }
-        std::fs::create_dir_all(&self.output)?;
-        if let Some(parent) = self.output.parent() {
-            std::fs::File::open(parent)?.sync_all()?;
-        }
-        self.dir(Area::Output)
+        open_output(&self.output, true)
     }
 
     /// Device and inode of the output folder, if it is there.
@@ -115,6 +108,65 @@ impl Roots {
         let metadata = self.dir(Area::Output).ok()?.dir_metadata().ok()?;
         Some((metadata.dev(), metadata.ino()))
     }
+}
+
+/// A link where the output folder should be, or on the way to it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "'{0}' is a symbolic link, and the output folder is reached through none; put a folder in its place, \
+     or set workspace.output to the path that it leads to"
+)]
+pub(crate) struct Linked(String);
+
+impl Linked {
+    /// The link that an error is about, if it is about one.
+    pub(crate) fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+/// Opens the output folder, an absolute path, name by name and through no link: whoever can make a
+/// link in the workspace must not choose what is read and written. With `make`, what is missing is
+/// made, and is durable when this returns.
+///
+/// # Errors
+/// [`Linked`] for a link, wherever in the path it is.
+pub(crate) fn open_output(path: &Path, make: bool) -> io::Result<Dir> {
+    let mut way = PathBuf::from("/");
+    let mut dir = Dir::open_ambient_dir(&way, ambient_authority())?;
+    for part in path.components().filter(|part| *part != Component::RootDir) {
+        let name = part.as_os_str();
+        way.push(name);
+        let opened = match open_folder(&dir, name) {
+            Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
+                make_folder(&dir, name)?;
+                open_folder(&dir, name)
+            }
+            opened => opened,
+        };
+        let is_link = || dir.symlink_metadata(name).is_ok_and(|it| it.is_symlink());
+        let fault = |error| match is_link() {
+            true => io::Error::other(Linked(name::show(&way))),
+            false => error,
+        };
+        dir = opened.map_err(fault)?;
+    }
+    Ok(dir)
+}
+
+fn make_folder(dir: &Dir, name: &OsStr) -> io::Result<()> {
+    match dir.create_dir(name) {
+        Ok(()) => sync(dir),
+        // Somebody else made it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the entries of a folder durable.
+pub(super) fn sync(dir: &Dir) -> io::Result<()> {
+    // The folder itself may be open only as a path, which cannot be synced.
+    dir.open(".")?.sync_all()
 }
 
 /// Opens `path` beneath `dir`, whatever it is, without ever waiting (as opening a pipe would).
@@ -162,6 +214,9 @@ pub(crate) fn shown_path(area: Area, path: &Path) -> PathBuf {
 pub(crate) fn explain(place: &Place, error: &io::Error) -> ToolError {
     let shown = &place.shown;
     let failed = ToolError::ExecutionFailed;
+    if let Some(linked) = Linked::of(error) {
+        return ToolError::Denied(linked.to_string());
+    }
     // cap-std's own refusal carries no number of the system.
     if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
         return leaves(place);

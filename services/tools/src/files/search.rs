@@ -37,7 +37,7 @@ impl SearchFiles {
             "Finds the lines that hold a text (or match a regular expression) in the text files of \
              a folder and of all folders below it. Each match is one line of the result: path, \
              colon, line number, colon, tab, the line; then the totals. Leaves out hidden files, \
-             binary files, links and what .gitignore names.",
+             binary files, symbolic links and what .gitignore names.",
             json!({
                 "type": "object",
                 "properties": {

@@ -4,7 +4,7 @@
 //! target's name in one step. A reader sees the old file or the new one, also after a crash. A
 //! repeat writes the same again.
 
-use super::root::{Area, OUTPUT, Place, Roots, explain};
+use super::root::{Area, OUTPUT, Place, Roots, explain, open_output, sync};
 use super::{Arguments, Folders, Stop, blocking};
 use crate::error::ToolError;
 use crate::gate::Permit;
@@ -177,10 +177,19 @@ fn open_parent(root: &Dir, path: &Path) -> io::Result<Dir> {
     root.open_dir(parent)
 }
 
-/// Makes the entries of a folder durable.
-fn sync(dir: &Dir) -> io::Result<()> {
-    // The folder itself may be open only as a path, which cannot be synced.
-    dir.open(".")?.sync_all()
+/// Writes a text into the output folder, which is made if it is not there, as [`WriteFile`] does: through
+/// no link. It is not durable when this returns. `replaces` what has the name.
+///
+/// # Errors
+/// `AlreadyExists` if something has the name and is not to be replaced; a link on the way to the folder.
+pub fn write_output(output: &Path, name: &str, text: &str, replaces: bool) -> io::Result<()> {
+    let dir = open_output(&std::path::absolute(output)?, true)?;
+    if replaces {
+        _ = dir.remove_file(name);
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    dir.open_with(name, &options)?.write_all(text.as_bytes())
 }
 
 /// A file that is removed again unless it takes the target's name.

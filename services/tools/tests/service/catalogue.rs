@@ -91,7 +91,13 @@ async fn folders_that_cannot_be_are_refused() {
     let folder = |name: &str| top.path().join(name);
     std::fs::create_dir_all(folder("a/ws")).unwrap();
     std::fs::write(folder("file"), "").unwrap();
-    std::os::unix::fs::symlink(folder("a"), folder("link")).unwrap();
+    std::fs::create_dir(folder("other")).unwrap();
+    let link = |target: &str, name: &str| {
+        std::os::unix::fs::symlink(folder(target), folder(name)).unwrap();
+    };
+    link("a", "link");
+    link("other", "a/ws/cairn-out");
+    link("gone", "dangling");
     for (workspace, output, word) in [
         ("gone", "out", "cannot open the workspace"),
         ("file", "out", "cannot open the workspace"),
@@ -100,6 +106,17 @@ async fn folders_that_cannot_be_are_refused() {
         ("a/ws", "a/ws/../../a", "is or holds the workspace"),
         ("a/ws", "link", "is or holds the workspace"),
         ("a/ws", "file", "is a file"),
+        (
+            "a/ws",
+            "a/ws/cairn-out",
+            "a/ws/cairn-out' is a symbolic link",
+        ),
+        (
+            "a/ws",
+            "a/ws/cairn-out/below",
+            "a/ws/cairn-out' is a symbolic link",
+        ),
+        ("a/ws", "dangling", "dangling' is a symbolic link"),
     ] {
         let config = Config {
             workspace: folder(workspace),

@@ -285,3 +285,45 @@ async fn what_the_system_forbids_is_said_and_passed_over() {
         assert!(message.contains("does not permit"), "{message}");
     }
 }
+
+/// Root reads everything; the work's thread and those that it starts may not.
+fn without_rights<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> T {
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+    let limited = || {
+        let none = CapabilitySet::empty();
+        let none = CapabilitySets {
+            effective: none,
+            permitted: none,
+            inheritable: none,
+        };
+        set_capabilities(None, none).unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        runtime.block_on(work())
+    };
+    std::thread::scope(|scope| scope.spawn(limited).join().unwrap())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_cannot_be_read_is_unreadable_and_not_binary() {
+    without_rights(async || {
+        let world = World::new();
+        world.put("a.bin", b"\0");
+        world.put("b.md", "one\n");
+        world.put("closed.md", "two\n");
+        let no_rights = std::fs::Permissions::from_mode(0o000);
+        std::fs::set_permissions(world.path("closed.md"), no_rights).unwrap();
+        let text = world.text("list_files", json!({})).await;
+        assert_eq!(
+            text,
+            "a.bin\t1\t-\tbinary\n\
+             b.md\t4\t1\ttext\n\
+             closed.md\t0\t-\tunreadable\n\
+             total: 3 files, 5 bytes, 1 text, 1 binary, 1 unreadable"
+        );
+        let error = world.error("read_file", json!({"path": "closed.md"})).await;
+        let words = "the system does not permit access to 'closed.md'";
+        assert!(error.message().contains(words), "{error}");
+    });
+}

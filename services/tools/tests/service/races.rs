@@ -1,6 +1,7 @@
 //! Folders that are exchanged for links while a tool works in them.
 
 use crate::escapes::{SECRET, trapped};
+use crate::support::World;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::json;
 use std::fs;
@@ -102,4 +103,43 @@ async fn a_folder_exchanged_while_writing_is_not_left() {
         .collect();
     assert_eq!(names, ["key"]);
     assert_eq!(fs::read_to_string(secret.join("key")).unwrap(), SECRET);
+}
+
+#[tokio::test]
+async fn an_output_folder_exchanged_for_a_link_leads_nowhere() {
+    let world = World::with(|config, _| {
+        config.output = config.workspace.parent().unwrap().join("race/swap");
+    });
+    let secret = world.folder.path().join("secret");
+    fs::create_dir(&secret).unwrap();
+    fs::write(secret.join("key"), SECRET).unwrap();
+    let swapper = Swapper::start(&world.folder.path().join("race"), &secret);
+    let (mut hits, mut misses) = (0, 0);
+    for round in 0..1500 {
+        let (tool, arguments) = match round % 3 {
+            0 => ("read_file", json!({"path": "cairn-out/key"})),
+            1 => ("search_files", json!({"path": "cairn-out", "pattern": "."})),
+            _ => (
+                "write_file",
+                json!({"path": "cairn-out/new", "content": "x"}),
+            ),
+        };
+        match world.call(tool, arguments).await.result {
+            Ok(output) => {
+                assert!(!output.text.contains(SECRET), "{}", output.text);
+                hits += 1;
+            }
+            Err(_) => misses += 1,
+        }
+    }
+    assert!(swapper.finish() > 100);
+    assert!(
+        hits > 0 && misses > 0,
+        "{hits} hits, {misses} misses: there was no race"
+    );
+    let names: Vec<_> = fs::read_dir(&secret)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["key"]);
 }

@@ -156,7 +156,7 @@ fn an_answer_that_does_not_fit_or_comes_twice_changes_nothing() {
     assert_refused(&again, "NOT_PENDING", "the second answer");
 }
 
-pub(crate) fn assert_refused(events: &[cairn_engine::event::Event], expected: &str, what: &str) {
+pub(crate) fn assert_refused(events: &[event::Event], expected: &str, what: &str) {
     let [event] = events else {
         panic!("{what}: {events:?}");
     };

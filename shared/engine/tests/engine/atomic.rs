@@ -1,6 +1,6 @@
 //! A decision that fails has changed nothing.
 
-use crate::play::{Op, ops};
+use crate::play::ops;
 use crate::world::{World, finished, report_reply, tool_call};
 use cairn_engine::decide::Input;
 use cairn_engine::event::{AttemptRef, CallFinished, CallRef};

@@ -350,8 +350,7 @@ fn a_run_that_was_to_end_continues_in_a_fork() {
 #[test]
 fn a_call_that_needs_approval_is_asked_about_wherever_a_copy_was_cut() {
     let world = World::with_plan(chain(vec![tool_step("one", "pay")]));
-    let is_start =
-        |event: &cairn_engine::event::Event| matches!(event.kind, EventKind::StepStarted(_));
+    let is_start = |event: &event::Event| matches!(event.kind, EventKind::StepStarted(_));
     let cut = world.journal.iter().position(is_start).unwrap() + 1;
     let mut early = world;
     early.journal.truncate(cut);

@@ -94,7 +94,7 @@ fn the_to_do_list_has_a_mark_for_every_status() {
     world.complete(1, "done");
     world.decide(Input::TakenOver { holder_dead: true });
     world.now += 1_000_000;
-    let skip = cairn_engine::command::Settlement::Skip {
+    let skip = command::Settlement::Skip {
         reason: String::new(),
     };
     world.answer("call-1.2.1.0.0", skip);

@@ -251,7 +251,7 @@ fn ends(world: &World) -> BTreeMap<u32, StepStatus> {
 }
 
 impl World {
-    fn end_events(&mut self, step: u32) -> Vec<cairn_engine::event::Event> {
+    fn end_events(&mut self, step: u32) -> Vec<event::Event> {
         let known = self.journal.len();
         self.end(step);
         // The reply and its call come first.

@@ -198,7 +198,7 @@ fn nothing_in_it_comes_through_as_markdown_or_control() {
     let mut world = World::new();
     let mut step = model_step(evil);
     step.description = evil.to_owned();
-    world.command(Command::StartRun(cairn_engine::command::StartRun {
+    world.command(Command::StartRun(command::StartRun {
         goal: evil.to_owned(),
         plan: Some(chain(vec![step])),
         ..Default::default()

@@ -255,9 +255,10 @@ fn a_call_in_doubt_is_in_progress_until_somebody_says_what_became_of_it() {
 fn a_cancelled_run_leaves_nothing_in_progress() {
     let mut world = World::with_plan(chain(vec![tool_step("one", "send"), model_step("two")]));
     let reason = "no longer needed".to_owned();
-    world.command(cairn_engine::command::Command::CancelRun(
-        command::CancelRun { run: 1, reason },
-    ));
+    world.command(command::Command::CancelRun(command::CancelRun {
+        run: 1,
+        reason,
+    }));
     let tree = tree(&world);
     assert_eq!(
         outline(&tree),

@@ -263,7 +263,7 @@ fn wishes_end_with_what_they_were_about() {
     opened.revised(Ok(plan("a b c tests")));
     assert_eq!(opened.fates(3), "1d 2d 3d 4n");
     assert_eq!(opened.run().status, RunStatus::Running);
-    let start = Command::StartRun(cairn_engine::command::StartRun {
+    let start = Command::StartRun(command::StartRun {
         plan: Some(plan("x")),
         ..Default::default()
     });

@@ -5,6 +5,7 @@ use super::addresses::{Addresses, Place, Repeated};
 use super::calls::OpenCalls;
 use super::listener::Listener;
 use crate::metrics::{self, counter};
+use crate::principal::Principal;
 use futures::Stream;
 use std::future::Future;
 use std::io;
@@ -59,7 +60,21 @@ pub enum Peer {
     /// A TCP client.
     Tcp(SocketAddr),
     /// A process of this machine, over a Unix socket.
-    Unix,
+    Unix {
+        /// Its effective user id when it connected.
+        uid: u32,
+    },
+}
+
+impl Peer {
+    /// The principal that the operating system names. None for a TCP client.
+    pub fn principal(&self) -> Option<Principal> {
+        match self {
+            Self::Local => Some(Principal::process()),
+            Self::Unix { uid } => Some(Principal::socket(*uid)),
+            Self::Tcp(_) => None,
+        }
+    }
 }
 
 /// What the server knows of a connection: an extension of each of its requests.
@@ -105,7 +120,7 @@ impl Accepting {
             let (io, peer) = accept(&self.listener).await;
             let place = match &peer {
                 Peer::Tcp(address) => self.addresses.admit(address.ip()).map(Some),
-                Peer::Local | Peer::Unix => Some(None),
+                Peer::Local | Peer::Unix { .. } => Some(None),
             };
             // A connection without a place is closed here.
             if let Some(place) = place {
@@ -150,10 +165,10 @@ async fn accept(listener: &Listener) -> (Io, Peer) {
                 stream.set_nodelay(true)?;
                 Ok((Io::Tcp(stream), Peer::Tcp(peer)))
             }),
-            Listener::Unix(listener) => {
-                let accepted = listener.accept().await;
-                accepted.map(|(stream, _)| (Io::Unix(stream), Peer::Unix))
-            }
+            Listener::Unix(listener) => listener.accept().await.and_then(|(stream, _)| {
+                let uid = stream.peer_cred()?.uid();
+                Ok((Io::Unix(stream), Peer::Unix { uid }))
+            }),
         };
         match accepted {
             Ok(accepted) => return accepted,

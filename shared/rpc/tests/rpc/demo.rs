@@ -1,7 +1,7 @@
 //! A service for these tests, written by hand as the generators would: `Echo` is unary, `Chat` a
 //! bidirectional stream. The text of a message says what is to happen.
 
-use cairn_rpc::{Identity, MAX_MESSAGE_BYTES, Peer, RpcError, deadline, identity};
+use cairn_rpc::{MAX_MESSAGE_BYTES, Peer, Principal, RpcError, deadline, principal};
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, stream};
 use http::uri::PathAndQuery;
@@ -125,9 +125,11 @@ impl Demo {
     async fn echo(self, request: Request<Text>) -> Result<Response<Text>, Status> {
         let answer = match request.get_ref().text.as_str() {
             "whoami" => {
-                let header = request.metadata().get(cairn_rpc::NAMESPACE_HEADER);
-                let seen = if header.is_some() { "with" } else { "without" };
-                format!("{} {seen} header", identity(&request)?.namespace())
+                let headers = [cairn_rpc::NAMESPACE_HEADER, cairn_rpc::PRINCIPAL_HEADER];
+                let seen = headers.map(|header| request.metadata().contains_key(header));
+                let (by, headers) = (principal(&request)?, seen.iter().filter(|it| **it).count());
+                let (how, subject) = (by.authentication(), by.subject());
+                format!("{how:?} {subject} in {}, {headers} headers", by.namespace())
             }
             "authorization" => format!("{:?}", request.metadata().get("authorization")),
             "peer" => format!("{:?}", request.extensions().get::<Peer>()),
@@ -229,6 +231,6 @@ impl Client<cairn_rpc::Link> {
 }
 
 /// What a client in this process could try to smuggle in.
-pub(crate) fn forged() -> Identity {
-    Identity::new("forged".parse().unwrap())
+pub(crate) fn forged() -> Principal {
+    Principal::service("forged", "forged".parse().unwrap())
 }

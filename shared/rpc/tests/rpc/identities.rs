@@ -4,8 +4,9 @@ use crate::demo::{Client, ECHO, forged, text};
 use crate::stand::{Kind, LONG, Stand};
 use async_trait::async_trait;
 use cairn_rpc::{
-    Address, Authenticate, DefaultNamespace, ErrorKind, Exposure, FindToken, Identity, Link,
-    NAMESPACE_HEADER, Peer, RemoteOptions, RequireToken, RpcError, Token, with_namespace,
+    Address, AllowAnonymous, Authenticate, Authentication, ErrorKind, Exposure, FindToken, Link,
+    NAMESPACE_HEADER, PRINCIPAL_HEADER, Peer, Principal, RemoteOptions, RequireToken, RpcError,
+    Token, with_principal,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,71 +20,123 @@ fn team() -> cairn_rpc::Namespace {
     "team-1".parse().unwrap()
 }
 
-#[tokio::test]
-async fn between_services_the_namespace_travels_in_the_header() {
-    for kind in Kind::ALL {
-        let stand = Stand::internal(kind).await;
-        let request = with_namespace(whoami(), &team());
-        let answer = stand.client().call(ECHO, request).await.unwrap();
-        assert_eq!(answer, "team-1 with header", "{kind:?}");
-    }
+/// A service that acts for the team.
+fn service() -> Principal {
+    Principal::service("planner", team())
+}
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+async fn refusal(stand: &Stand, request: Request<crate::demo::Text>) -> RpcError {
+    stand.client().call(ECHO, request).await.unwrap_err().into()
 }
 
 #[tokio::test]
-async fn between_services_nobody_is_in_a_namespace_by_default() {
+async fn between_services_the_principal_travels_in_headers() {
     for kind in Kind::ALL {
         let stand = Stand::internal(kind).await;
-        let mut request = whoami();
-        request.extensions_mut().insert(forged());
-        let status = stand.client().call(ECHO, request).await.unwrap_err();
-        let error = RpcError::from(status);
-        assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{kind:?}");
-        assert_eq!(error.reason_name(), "NAMESPACE_MISSING");
-    }
-}
-
-#[tokio::test]
-async fn between_services_a_broken_header_is_refused() {
-    for kind in Kind::ALL {
-        let stand = Stand::internal(kind).await;
-        for values in [vec!["Team 1"], vec![""], vec!["a", "b"]] {
-            let mut request = whoami();
-            for value in values {
-                let value = value.parse().unwrap();
-                request.metadata_mut().append(NAMESPACE_HEADER, value);
-            }
-            let status = stand.client().call(ECHO, request).await.unwrap_err();
-            let error = RpcError::from(status);
-            assert_eq!(error.reason_name(), "NAMESPACE_INVALID", "{kind:?}");
+        let person = Principal::new(Authentication::Socket, "uid:1000", team()).unwrap();
+        for (principal, shown) in [(service(), "Service planner"), (person, "Socket uid:1000")] {
+            let request = with_principal(whoami(), &principal);
+            let answer = stand.client().call(ECHO, request).await.unwrap();
+            assert_eq!(answer, format!("{shown} in team-1, 2 headers"), "{kind:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn from_outside_a_namespace_header_counts_for_nothing() {
+async fn between_services_nobody_is_a_principal_by_default() {
     for kind in Kind::ALL {
-        let public = Exposure::Public(Arc::new(DefaultNamespace));
-        let stand = Stand::new(kind, public, LONG).await;
-        let mut request = with_namespace(whoami(), &team());
-        request.extensions_mut().insert(forged());
-        let answer = stand.client().call(ECHO, request).await.unwrap();
-        assert_eq!(answer, "default without header", "{kind:?}");
+        let stand = Stand::internal(kind).await;
+        let missing = |header, reason| {
+            let mut request = with_principal(whoami(), &service());
+            request.metadata_mut().remove(header);
+            request.extensions_mut().insert(forged());
+            (request, reason)
+        };
+        for (request, reason) in [
+            missing(NAMESPACE_HEADER, "NAMESPACE_MISSING"),
+            missing(PRINCIPAL_HEADER, "PRINCIPAL_MISSING"),
+        ] {
+            let error = refusal(&stand, request).await;
+            assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{kind:?}");
+            assert_eq!(error.reason_name(), reason);
+        }
     }
 }
 
-/// Lets the owner of a token in, and must see neither a namespace nor a forged identity.
+#[tokio::test]
+async fn between_services_a_broken_header_is_refused() {
+    let namespaces = [vec!["Team 1"], vec![""], vec!["a", "b"]];
+    let principals = [
+        vec![""],
+        vec!["socket"],
+        vec!["socket "],
+        vec!["socket  uid:1"],
+        vec!["uid:1"],
+        vec!["Socket uid:1"],
+        vec!["person uid:1"],
+        vec!["socket uid:1 "],
+        vec!["socket uid:1 or so"],
+        vec!["socket uid:1", "socket uid:1"],
+    ];
+    for kind in Kind::ALL {
+        let stand = Stand::internal(kind).await;
+        let namespaces = namespaces.iter().map(|values| (NAMESPACE_HEADER, values));
+        let principals = principals.iter().map(|values| (PRINCIPAL_HEADER, values));
+        for (header, values) in namespaces.chain(principals) {
+            let mut request = with_principal(whoami(), &service());
+            request.metadata_mut().remove(header);
+            for value in values {
+                let value = value.parse().unwrap();
+                request.metadata_mut().append(header, value);
+            }
+            let error = refusal(&stand, request).await;
+            let wanted = match header {
+                NAMESPACE_HEADER => (ErrorKind::InvalidArgument, "NAMESPACE_INVALID"),
+                _ => (ErrorKind::Unauthenticated, "PRINCIPAL_INVALID"),
+            };
+            let found = (error.kind(), error.reason_name());
+            assert_eq!(found, wanted, "{kind:?} {values:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn from_outside_headers_count_for_nothing() {
+    for (kind, shown) in [
+        (Kind::Local, format!("Process uid:{}", own_uid())),
+        (Kind::Unix, format!("Socket uid:{}", own_uid())),
+        (Kind::Tcp, "Anonymous anonymous".to_owned()),
+        (Kind::Service, "Anonymous anonymous".to_owned()),
+    ] {
+        let public = Exposure::Public(Some(Arc::new(AllowAnonymous)));
+        let stand = Stand::new(kind, public, LONG).await;
+        let mut request = with_principal(whoami(), &service());
+        request.extensions_mut().insert(forged());
+        let answer = stand.client().call(ECHO, request).await.unwrap();
+        assert_eq!(answer, format!("{shown} in default, 0 headers"), "{kind:?}");
+    }
+}
+
+/// Lets the owner of a token in, and must see neither headers nor a forged principal.
 struct Tokens;
 
 #[async_trait]
 impl Authenticate for Tokens {
-    async fn authenticate(&self, request: &http::request::Parts) -> Result<Identity, RpcError> {
+    async fn authenticate(&self, request: &http::request::Parts) -> Result<Principal, RpcError> {
         assert!(!request.headers.contains_key(NAMESPACE_HEADER));
-        assert!(request.extensions.get::<Identity>().is_none());
+        assert!(!request.headers.contains_key(PRINCIPAL_HEADER));
+        assert!(request.extensions.get::<Principal>().is_none());
         assert!(request.extensions.get::<Peer>().is_some());
         // The decision may take its time.
         tokio::task::yield_now().await;
         match request.headers.get("authorization") {
-            Some(token) if token == "Bearer good" => Ok(Identity::new(team())),
+            Some(token) if token == "Bearer good" => {
+                Principal::new(Authentication::Token, "anne", team())
+            }
             _ => Err(RpcError::new(ErrorKind::Unauthenticated, "no such token")),
         }
     }
@@ -92,18 +145,17 @@ impl Authenticate for Tokens {
 #[tokio::test]
 async fn from_outside_the_authenticator_decides() {
     for kind in Kind::ALL {
-        let stand = Stand::new(kind, Exposure::Public(Arc::new(Tokens)), LONG).await;
-        let mut client = stand.client();
-        let mut request = with_namespace(whoami(), &"other".parse().unwrap());
+        let stand = Stand::new(kind, Exposure::Public(Some(Arc::new(Tokens))), LONG).await;
+        let mut request = with_principal(whoami(), &service());
         request.extensions_mut().insert(forged());
-        let status = client.call(ECHO, request).await.unwrap_err();
-        assert_eq!(status.code(), tonic::Code::Unauthenticated, "{kind:?}");
+        let error = refusal(&stand, request).await;
+        assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{kind:?}");
 
         let mut request = whoami();
         let token = "Bearer good".parse().unwrap();
         request.metadata_mut().insert("authorization", token);
-        let answer = client.call(ECHO, request).await.unwrap();
-        assert_eq!(answer, "team-1 without header");
+        let answer = stand.client().call(ECHO, request).await.unwrap();
+        assert_eq!(answer, "Token anne in team-1, 0 headers");
     }
 }
 
@@ -112,7 +164,7 @@ struct Never;
 
 #[async_trait]
 impl Authenticate for Never {
-    async fn authenticate(&self, _: &http::request::Parts) -> Result<Identity, RpcError> {
+    async fn authenticate(&self, _: &http::request::Parts) -> Result<Principal, RpcError> {
         std::future::pending().await
     }
 }
@@ -137,10 +189,11 @@ fn required() -> Arc<RequireToken> {
 
 #[tokio::test]
 async fn a_listener_on_tcp_needs_a_token_and_others_do_not() {
-    for exposure in [Exposure::Public(required()), Exposure::Services(required())] {
+    let public = Exposure::Public(Some(required()));
+    for exposure in [public, Exposure::Services(required())] {
         for kind in Kind::ALL {
             let stand = Stand::new(kind, exposure.clone(), LONG).await;
-            let request = with_namespace(whoami(), &team());
+            let request = with_principal(whoami(), &service());
             let answer = stand.client().call(ECHO, request).await;
             let is_tcp = matches!(kind, Kind::Tcp | Kind::Service);
             let reason = answer.map_err(RpcError::from).err();
@@ -148,6 +201,23 @@ async fn a_listener_on_tcp_needs_a_token_and_others_do_not() {
             let wanted = is_tcp.then_some(RequireToken::MISSING);
             assert_eq!(reason, wanted, "{exposure:?} {kind:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn from_outside_the_system_or_the_token_names_the_caller() {
+    for (kind, shown) in [
+        (Kind::Local, format!("Process uid:{}", own_uid())),
+        (Kind::Unix, format!("Socket uid:{}", own_uid())),
+        (Kind::Tcp, "Token token".to_owned()),
+        (Kind::Service, "Token token".to_owned()),
+    ] {
+        let stand = Stand::new(kind, Exposure::Public(Some(required())), LONG).await;
+        let mut request = whoami();
+        let token = format!("Bearer {TOKEN}").parse().unwrap();
+        request.metadata_mut().insert("authorization", token);
+        let answer = stand.client().call(ECHO, request).await.unwrap();
+        assert_eq!(answer, format!("{shown} in default, 0 headers"), "{kind:?}");
     }
 }
 
@@ -165,7 +235,7 @@ async fn links_carry_the_token_and_handlers_do_not_see_it() {
             }
         };
         let call = |link: Link, said: &'static str| {
-            let request = with_namespace(Request::new(text(said)), &team());
+            let request = with_principal(Request::new(text(said)), &service());
             async move { Client::new(link).call(ECHO, request).await }
         };
         let answer = call(link(TOKEN), "authorization").await.unwrap();
@@ -200,7 +270,7 @@ async fn a_call_with_the_token_of_yesterday_did_not_begin_and_its_retry_succeeds
             _ => Link::remote_with(&address, &options),
         };
         let call = || {
-            let request = with_namespace(whoami(), &team());
+            let request = with_principal(whoami(), &service());
             let mut client = Client::new(link.clone());
             async move { client.call(ECHO, request).await }
         };
@@ -221,12 +291,24 @@ fn a_refusal_by_another_authenticator_is_final() {
 
 #[tokio::test]
 async fn a_server_without_an_authenticator_admits_nothing_over_tcp() {
+    let (process, socket) = (Principal::process(), Principal::socket(own_uid()));
     for kind in Kind::ALL {
-        let stand = Stand::new(kind, Exposure::Internal, LONG).await;
-        let request = with_namespace(whoami(), &team());
-        let answer = stand.client().call(ECHO, request).await;
-        let is_tcp = matches!(kind, Kind::Tcp | Kind::Service);
-        assert_eq!(answer.is_err(), is_tcp, "{kind:?}");
+        for exposure in [Exposure::Internal, Exposure::Public(None)] {
+            let stand = Stand::new(kind, exposure.clone(), LONG).await;
+            let request = with_principal(whoami(), &service());
+            let answer = stand.client().call(ECHO, request).await;
+            let answer = answer.map_err(|status| RpcError::from(status).reason_name().to_owned());
+            let by = match (&exposure, kind) {
+                (_, Kind::Tcp | Kind::Service) => Err("NO_AUTHENTICATOR".to_owned()),
+                (Exposure::Internal, _) => Ok("Service planner in team-1, 2 headers".to_owned()),
+                (_, Kind::Unix) => Ok(format!("Socket {} in default, 0 headers", socket.subject())),
+                _ => Ok(format!(
+                    "Process {} in default, 0 headers",
+                    process.subject()
+                )),
+            };
+            assert_eq!(answer, by, "{exposure:?} {kind:?}");
+        }
     }
 }
 
@@ -239,7 +321,7 @@ async fn a_handler_sees_where_a_call_came_from() {
     );
     assert_eq!(
         peer(Kind::Unix).await.unwrap(),
-        format!("{:?}", Some(Peer::Unix))
+        format!("{:?}", Some(Peer::Unix { uid: own_uid() }))
     );
     assert!(
         peer(Kind::Tcp)

@@ -1,11 +1,11 @@
 //! Links to services of several processes, and services that are passed on.
 
-use crate::demo::{Client, DESCRIPTORS, Demo, text};
+use crate::demo::{Client, DESCRIPTORS, Demo, ECHO, forged, text};
 use crate::stand::{LONG, services, within};
 use async_trait::async_trait;
 use cairn_rpc::{
-    Address, Authenticate, Exposure, Forward, Identity, Link, Listener, RemoteOptions, RpcError,
-    ServerBuilder,
+    Address, Authenticate, Authentication, Exposure, Forward, Link, Listener, Principal,
+    RemoteOptions, RpcError, ServerBuilder, with_principal,
 };
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -136,8 +136,8 @@ struct Always(&'static str);
 
 #[async_trait]
 impl Authenticate for Always {
-    async fn authenticate(&self, _: &http::request::Parts) -> Result<Identity, RpcError> {
-        Ok(Identity::new(self.0.parse()?))
+    async fn authenticate(&self, _: &http::request::Parts) -> Result<Principal, RpcError> {
+        Principal::new(Authentication::Token, self.0, "team-1".parse()?)
     }
 }
 
@@ -145,14 +145,15 @@ impl Authenticate for Always {
 async fn a_service_that_is_passed_on_knows_who_calls() {
     let process = Process::at("127.0.0.1:0").await;
     let service: Forward<Demo> = Forward::new(link(std::slice::from_ref(&process.address)));
-    let front = ServerBuilder::new(Exposure::Public(Arc::new(Always("team-1"))))
+    let front = ServerBuilder::new(Exposure::Public(Some(Arc::new(Always("anne@example.com")))))
         .register(service, &DESCRIPTORS)
         .build()
         .await
         .unwrap();
     let mut client = Client::new(front.link());
-    let answer = within(client.echo("whoami")).await.unwrap();
-    assert_eq!(answer, "team-1 with header");
+    let request = with_principal(tonic::Request::new(text("whoami")), &forged());
+    let answer = within(client.call(ECHO, request)).await.unwrap();
+    assert_eq!(answer, "Token anne@example.com in team-1, 2 headers");
     let (say, mut heard) = client.chat().await.unwrap();
     say.send(text("hello")).await.unwrap();
     assert_eq!(

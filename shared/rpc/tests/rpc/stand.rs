@@ -2,7 +2,7 @@
 
 use crate::demo::{Client, DESCRIPTORS, Demo};
 use cairn_rpc::{
-    Address, DefaultNamespace, Exposure, Link, Listener, RemoteOptions, Server, ServerBuilder,
+    Address, AllowAnonymous, Exposure, Link, Listener, RemoteOptions, Server, ServerBuilder,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +105,7 @@ impl Stand {
 
 /// The exposure of an internal listener that admits every process.
 pub(crate) fn services() -> Exposure {
-    Exposure::Services(Arc::new(DefaultNamespace))
+    Exposure::Services(Arc::new(AllowAnonymous))
 }
 
 /// The outcome of something that must not hang.

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::node::Authenticators;
 use crate::tokens::{Source, Tokens};
 use crate::ui::out;
-use cairn_rpc::{Authenticate, DefaultNamespace};
+use cairn_rpc::{AllowAnonymous, Authenticate};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,12 +52,12 @@ impl Admission {
         let settings = &context.config().serve;
         if let Some(listener) = public {
             let admitted = if anonymous {
-                admission.authenticators.public = Arc::new(DefaultNamespace);
+                admission.authenticators.public = Some(Arc::new(AllowAnonymous));
                 Admitted::All
             } else {
                 let is_chosen = settings.listen.port() == 0;
                 let (required, source) = admission.require(listener, is_chosen)?;
-                admission.authenticators.public = required;
+                admission.authenticators.public = Some(required);
                 Admitted::With(source)
             };
             admission.listeners.push(("clients", admitted));
@@ -65,7 +65,7 @@ impl Admission {
         if let Some(listener) = internal {
             let is_chosen = settings.internal.is_some_and(|address| address.port() == 0);
             let (required, source) = admission.require(listener, is_chosen)?;
-            admission.authenticators.internal = required;
+            admission.authenticators.internal = Some(required);
             let admitted = Admitted::With(source);
             admission.listeners.push(("Cairn's services", admitted));
         }

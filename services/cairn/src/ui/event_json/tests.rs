@@ -1,5 +1,6 @@
 use super::*;
 use crate::ui::testing::golden;
+use cairn_proto::event::event::Kind;
 use prost_reflect::{
     DescriptorPool, DynamicMessage, Kind as FieldKind, MessageDescriptor, ReflectMessage as _,
 };
@@ -90,6 +91,23 @@ fn an_event_of_a_newer_version_is_shown_as_unknown() {
     assert_eq!(
         json,
         r#"{"seq":3,"at":"1970-01-01T00:00:00.000Z","kind":"unknown"}"#
+    );
+}
+
+#[test]
+fn an_event_says_who_asked_for_it() {
+    let event = wire::Event {
+        principal: Some(wire::Principal {
+            subject: "uid:1000".into(),
+            namespace: "default".into(),
+            authentication: wire::Authentication::Socket.into(),
+        }),
+        kind: Some(Kind::MemoryCleared(wire::MemoryCleared {})),
+        ..Default::default()
+    };
+    assert_eq!(
+        event_json(3, &event)["principal"],
+        json!({"subject": "uid:1000", "namespace": "default", "authentication": "socket"})
     );
 }
 

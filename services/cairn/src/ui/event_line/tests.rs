@@ -248,6 +248,21 @@ fn a_fork_is_told_with_its_origin() {
 }
 
 #[test]
+fn a_line_ends_with_who_asked() {
+    let by = |subject: &str| wire::Event {
+        principal: Some(wire::Principal {
+            subject: subject.into(),
+            ..Default::default()
+        }),
+        ..event(Kind::MemoryRemoved(wire::MemoryRemoved { key: "k".into() }))
+    };
+    let line = Narrator::default().line(&by("uid:1000"));
+    assert_eq!(line.to_string(), "  memory: k removed by uid:1000");
+    let line = Narrator::default().line(&by("a\u{1b}"));
+    assert_eq!(line.text, "memory: k removed by a\\u{1b}");
+}
+
+#[test]
 fn the_reason_of_a_failure_is_said_once() {
     for (reason, message, want) in [
         ("ToolTimeout", "it took 2 s", "it took 2 s (ToolTimeout)"),

@@ -76,7 +76,7 @@ pub(crate) async fn call(
     grpc.ready().await.expect("a link is always ready");
     let messages = futures::stream::iter([Bytes::from(bytes)]);
     let request =
-        cairn_rpc::with_namespace(Request::new(messages), &cairn_rpc::Namespace::default());
+        cairn_rpc::with_principal(Request::new(messages), &cairn_rpc::Principal::process());
     let mut stream = match timeout(LIMIT, grpc.streaming(request, path, Raw)).await {
         Err(_) => return Answer::Late,
         Ok(Err(status)) => return Answer::Refused(status),

@@ -2,6 +2,7 @@
 
 use super::scene::Scene;
 use cairn::ui::describe::{session_json, step_json};
+use cairn::ui::event_json::principal;
 use cairn::ui::time::utc;
 use cairn_proto::orchestrator as pb;
 use serde_json::{Value, json};
@@ -140,6 +141,7 @@ async fn check_others(scene: &mut Scene, said: &Said) {
             "seq": entry.seq, "at": utc(entry.at_unix_ms), "run": entry.run, "step": entry.step,
             "tool": entry.tool, "input": entry.input, "output": entry.output,
             "is_error": entry.is_error, "duration_ms": entry.duration_ms,
+            "decision": entry.decision, "principal": principal(entry.principal.as_ref()),
         })
     };
     let entries: Vec<Value> = entries.iter().map(entry).collect();

@@ -131,6 +131,7 @@ pub(crate) async fn check_runs(scene: &mut Scene) {
         usage: first.usage,
         quarantine_reason: 0,
         forked_from: None,
+        decisions: started(scene),
     };
     assert_eq!(runs, [first.clone(), second.clone()]);
     for (number, run) in [(1, &first), (2, &second), (0, &second)] {
@@ -146,6 +147,28 @@ pub(crate) async fn check_runs(scene: &mut Scene) {
     let request = pb::GetSessionRequest { session };
     let answer = scene.client.get_session(request).await.expect("a session");
     assert_eq!(answer.into_inner().session, Some(seen));
+}
+
+/// Both runs were started by this user, through the socket.
+fn started(scene: &Scene) -> Vec<pb::PastDecision> {
+    let by = wire::Principal {
+        subject: format!("uid:{}", rustix::process::geteuid().as_raw()),
+        namespace: "default".to_owned(),
+        authentication: wire::Authentication::Socket.into(),
+    };
+    let events = scene.events.iter();
+    let started = events.filter_map(|(_, event)| match &event.kind {
+        Some(Kind::RunStarted(started)) => Some((event.at_unix_ms, started.run)),
+        _ => None,
+    });
+    let decision = |(at_unix_ms, run)| pb::PastDecision {
+        at_unix_ms,
+        run,
+        step: 0,
+        what: "started the run".to_owned(),
+        principal: Some(by.clone()),
+    };
+    started.map(decision).collect()
 }
 
 pub(crate) async fn check_sessions(scene: &mut Scene) {

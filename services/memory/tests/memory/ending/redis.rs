@@ -2,6 +2,7 @@
 
 use super::*;
 use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
+use cairn_rpc::Principal;
 use cairn_testkit::RedisServer;
 
 const SESSIONS: usize = 120;
@@ -52,7 +53,11 @@ async fn two_janitors_lose_nothing() {
                 value: "1".to_owned(),
             };
             let id = format!("s{number}");
-            match two.store.write_memory(&key(&id), set).await {
+            match two
+                .store
+                .write_memory(&key(&id), set, &Principal::token())
+                .await
+            {
                 Ok(seq) => changed.push((id, seq)),
                 Err(error) => assert_eq!(error, StoreError::Terminal(End::Archived)),
             }

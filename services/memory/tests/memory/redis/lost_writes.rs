@@ -10,6 +10,7 @@ use crate::support::work::{claim, creation, key, transition};
 use bytes::Bytes;
 use cairn_memory::port::*;
 use cairn_memory::redis::{RedisConfig, RedisMode, RedisOptions, RedisStore};
+use cairn_rpc::Principal;
 use cairn_testkit::{RedisSentinel, RedisServer, TestStore};
 use futures::StreamExt as _;
 use std::time::{Duration, Instant};
@@ -199,7 +200,12 @@ async fn a_server_that_comes_back_with_all_is_nothing_to_tell_of() {
         assert_eq!((again.duplicate, again.seq), (true, 2));
         // The store adds the time to these.
         if version == 4 {
-            assert_eq!(store.write_memory(&key("c"), set("value")).await, Ok(3));
+            assert_eq!(
+                store
+                    .write_memory(&key("c"), set("value"), &Principal::token())
+                    .await,
+                Ok(3)
+            );
         }
     }
     server.start_again();

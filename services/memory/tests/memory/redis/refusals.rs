@@ -3,6 +3,7 @@
 use crate::support::work::{claim, creation, key, transition};
 use cairn_memory::port::*;
 use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
+use cairn_rpc::Principal;
 use cairn_testkit::RedisServer;
 use std::time::{Duration, Instant};
 
@@ -112,7 +113,9 @@ async fn a_session_of_another_format_is_left_alone() {
     assert_eq!(store.create(creation("a", None)).await, Err(newer()));
     let committed = store.commit(transition("a", "one", 0)).await;
     assert_eq!(committed, Err(newer()));
-    let cleared = store.write_memory(&a, MemoryWrite::Clear).await;
+    let cleared = store
+        .write_memory(&a, MemoryWrite::Clear, &Principal::token())
+        .await;
     assert_eq!(cleared, Err(newer()));
     assert_eq!(store.delete(&a).await, Err(newer()));
     assert!(store.claim(claim("two")).await.unwrap().claims.is_empty());

@@ -3,6 +3,7 @@
 use crate::support::work::{creation, key};
 use cairn_memory::port::*;
 use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
+use cairn_rpc::Principal;
 use cairn_testkit::RedisServer;
 
 async fn open(server: &RedisServer) -> RedisStore {
@@ -39,7 +40,10 @@ async fn what_was_the_same_twice_is_not_read_whole_until_it_changes() {
     here.create(creation("a", None)).await.unwrap();
     for (round, value) in (1..).zip(["one", "two", "three"]) {
         // The other process knows nothing of who reads.
-        there.write_memory(&key("a"), set(value)).await.unwrap();
+        there
+            .write_memory(&key("a"), set(value), &Principal::token())
+            .await
+            .unwrap();
         for _ in 0..6 {
             assert_eq!(values(&here, "a").await, [value]);
         }
@@ -53,7 +57,10 @@ async fn another_session_of_the_same_name_and_length_has_its_own() {
     let (here, there) = (open(&server).await, open(&server).await);
     let make = async |value| {
         there.create(creation("a", None)).await.unwrap();
-        there.write_memory(&key("a"), set(value)).await.unwrap();
+        there
+            .write_memory(&key("a"), set(value), &Principal::token())
+            .await
+            .unwrap();
     };
     make("one").await;
     for _ in 0..3 {

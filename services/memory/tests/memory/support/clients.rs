@@ -5,7 +5,7 @@ use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
-use cairn_rpc::{Exposure, Link, Namespace, RpcError, Server, ServerBuilder, with_namespace};
+use cairn_rpc::{Exposure, Link, Principal, RpcError, Server, ServerBuilder, with_principal};
 use tonic::{Code, Request, Status};
 
 /// A fresh store in memory, and what reaches it.
@@ -35,8 +35,8 @@ pub(crate) async fn clients() -> Clients {
 }
 
 pub(crate) fn from<T>(namespace: &str, message: T) -> Request<T> {
-    let namespace: Namespace = namespace.parse().unwrap();
-    with_namespace(Request::new(message), &namespace)
+    let principal = Principal::service("test", namespace.parse().unwrap());
+    with_principal(Request::new(message), &principal)
 }
 
 pub(crate) fn creation() -> pb::CreateSessionRequest {

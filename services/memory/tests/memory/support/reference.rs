@@ -2,11 +2,10 @@
 
 mod claims;
 mod idle;
+mod memory;
 
 use bytes::Bytes;
 use cairn_memory::port::*;
-use cairn_proto::event::{Event, MemoryCleared, MemoryRemoved, MemorySet, event::Kind};
-use prost::Message as _;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a store should hold.
@@ -66,18 +65,6 @@ impl Session {
                 event: event.clone(),
             })
             .collect()
-    }
-
-    fn change(&mut self, change: &MemoryWrite) {
-        match change {
-            MemoryWrite::Set { key, value } => {
-                self.memory.insert(key.clone(), value.clone());
-            }
-            MemoryWrite::Remove { key } => {
-                self.memory.remove(key);
-            }
-            MemoryWrite::Clear => self.memory.clear(),
-        }
     }
 }
 
@@ -355,32 +342,6 @@ impl Reference {
             session.due = Some(now);
         }
         Ok(())
-    }
-
-    pub(crate) fn write_memory(
-        &mut self,
-        key: &SessionKey,
-        change: &MemoryWrite,
-    ) -> StoreResult<u64> {
-        let at_unix_ms = self.now;
-        let session = self.living(key)?;
-        session.change(change);
-        let kind = Some(match change.clone() {
-            MemoryWrite::Set { key, value } => Kind::MemorySet(MemorySet { key, value }),
-            MemoryWrite::Remove { key } => Kind::MemoryRemoved(MemoryRemoved { key }),
-            MemoryWrite::Clear => Kind::MemoryCleared(MemoryCleared {}),
-        });
-        session.events.push(
-            Event {
-                at_unix_ms,
-                kind,
-                ..Default::default()
-            }
-            .encode_to_vec()
-            .into(),
-        );
-        session.updated_at = at_unix_ms;
-        Ok(session.last())
     }
 
     pub(crate) fn delete(&mut self, key: &SessionKey) -> StoreResult<bool> {

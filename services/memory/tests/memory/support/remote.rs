@@ -15,7 +15,7 @@ use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
-use cairn_rpc::Link;
+use cairn_rpc::{Link, Principal};
 use futures::StreamExt as _;
 use std::sync::Arc;
 use tonic::Status;
@@ -368,10 +368,14 @@ impl Store for RemoteStore {
         answer.map(drop).map_err(refused)
     }
 
-    async fn write_memory(&self, key: &SessionKey, change: MemoryWrite) -> StoreResult<u64> {
-        memory::write(self.memory.clone(), key, change)
-            .await
-            .map_err(refused)
+    async fn write_memory(
+        &self,
+        key: &SessionKey,
+        change: MemoryWrite,
+        by: &Principal,
+    ) -> StoreResult<u64> {
+        let written = memory::write(self.memory.clone(), key, change, by).await;
+        written.map_err(refused)
     }
 
     async fn get_memory(&self, key: &SessionKey, name: &str) -> StoreResult<Option<String>> {
@@ -384,15 +388,6 @@ impl Store for RemoteStore {
     }
 
     async fn list_memory(&self, key: &SessionKey) -> StoreResult<MemoryList> {
-        let message = pb::ListMemoryRequest {
-            session: session(key),
-        };
-        let answer = self.memory.clone().list_memory(about(key, message)).await;
-        let answer = answer.map_err(refused)?.into_inner();
-        let entry = |pb::MemoryEntry { key, value }| MemoryEntry { key, value };
-        Ok(MemoryList {
-            entries: answer.entries.into_iter().map(entry).collect(),
-            last_seq: answer.seq,
-        })
+        memory::list(self.memory.clone(), key).await
     }
 }

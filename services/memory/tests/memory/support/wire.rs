@@ -6,12 +6,12 @@ use cairn_memory::error::{
 };
 use cairn_memory::port::*;
 use cairn_proto::memory as pb;
-use cairn_rpc::{Namespace, RpcError, with_namespace};
+use cairn_rpc::{Principal, RpcError, with_principal};
 use tonic::{Code, Request, Status};
 
 pub(crate) fn in_namespace<T>(namespace: &str, message: T) -> Request<T> {
-    let namespace: Namespace = namespace.parse().unwrap();
-    with_namespace(Request::new(message), &namespace)
+    let principal = Principal::service("test", namespace.parse().unwrap());
+    with_principal(Request::new(message), &principal)
 }
 
 pub(crate) fn about<T>(key: &SessionKey, message: T) -> Request<T> {

@@ -4,7 +4,7 @@ use cairn_engine::event::Event;
 use cairn_proto::convert::{Decoded, decode_event};
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
-use cairn_rpc::{Link, Namespace, with_namespace};
+use cairn_rpc::{Link, Principal, with_principal};
 use tonic::Request;
 
 pub(crate) use cairn_engine::event::EventKind as Kind;
@@ -14,7 +14,7 @@ pub(crate) use cairn_engine::event::EventKind as Kind;
 pub(crate) struct Journal(pub(crate) JournalServiceClient<Link>);
 
 pub(crate) fn for_tenant<T>(message: T) -> Request<T> {
-    with_namespace(Request::new(message), &Namespace::default())
+    with_principal(Request::new(message), &Principal::process())
 }
 
 impl Journal {

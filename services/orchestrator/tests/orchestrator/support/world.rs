@@ -15,7 +15,7 @@ use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::memory::ownership_service_client::OwnershipServiceClient;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
-use cairn_rpc::{DefaultNamespace, Exposure, Link, ManualClock, ServerBuilder};
+use cairn_rpc::{Exposure, Link, ManualClock, ServerBuilder};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc as std_mpsc};
 use std::time::Duration;
@@ -88,8 +88,8 @@ impl World {
             ..config
         };
         let (service, running) = build(config, links).await.expect("an orchestrator");
-        let server = ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace)))
-            .register(service, cairn_proto::DESCRIPTORS);
+        let server =
+            ServerBuilder::new(Exposure::Public(None)).register(service, cairn_proto::DESCRIPTORS);
         let server = server.build().await.expect("a server");
         Self {
             client: Client::new(server.link()),

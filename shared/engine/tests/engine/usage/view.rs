@@ -6,50 +6,50 @@ use std::collections::BTreeMap;
 
 /// The usage of a session, folded from its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct UsageView {
+pub(crate) struct UsageView {
     runs: BTreeMap<u32, RunUsage>,
 }
 
 /// The usage of one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RunUsage {
+pub(crate) struct RunUsage {
     /// Planning and all steps.
-    pub total: Usage,
+    pub(crate) total: Usage,
     /// Planning alone.
-    pub planning: Usage,
+    pub(crate) planning: Usage,
     /// How long planning took, in milliseconds.
-    pub planning_ms: u64,
+    pub(crate) planning_ms: u64,
     /// By the number of the step; only steps that asked a model.
-    pub steps: BTreeMap<u32, StepUsage>,
+    pub(crate) steps: BTreeMap<u32, StepUsage>,
 }
 
 /// The usage of one step, over all its attempts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StepUsage {
+pub(crate) struct StepUsage {
     /// The sum of its tool turns.
-    pub total: Usage,
+    pub(crate) total: Usage,
     /// In the order of the journal.
-    pub turns: Vec<TurnUsage>,
+    pub(crate) turns: Vec<TurnUsage>,
 }
 
 /// The usage of one tool turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnUsage {
+pub(crate) struct TurnUsage {
     /// The attempt that it belongs to, from 1.
-    pub attempt: u32,
+    pub(crate) attempt: u32,
     /// From 0 within the attempt.
-    pub tool_turn: u32,
+    pub(crate) tool_turn: u32,
     /// The model that answered.
-    pub model: String,
+    pub(crate) model: String,
     /// What it used up.
-    pub usage: Usage,
+    pub(crate) usage: Usage,
     /// From question to answer, in milliseconds.
-    pub duration_ms: u64,
+    pub(crate) duration_ms: u64,
 }
 
 impl UsageView {
     /// Folds the next event of the journal.
-    pub fn apply(&mut self, event: &Event) {
+    pub(crate) fn apply(&mut self, event: &Event) {
         match &event.kind {
             EventKind::RunStarted(event::RunStarted { run, .. }) => {
                 self.runs.entry(*run).or_default();
@@ -101,17 +101,17 @@ impl UsageView {
     }
 
     /// The usage of one run.
-    pub fn run(&self, number: u32) -> Option<&RunUsage> {
+    pub(crate) fn run(&self, number: u32) -> Option<&RunUsage> {
         self.runs.get(&number)
     }
 
     /// All runs, by number.
-    pub fn runs(&self) -> impl Iterator<Item = (u32, &RunUsage)> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (u32, &RunUsage)> {
         self.runs.iter().map(|(&number, run)| (number, run))
     }
 
     /// The usage of the whole session.
-    pub fn total(&self) -> Usage {
+    pub(crate) fn total(&self) -> Usage {
         let mut total = Usage::default();
         for run in self.runs.values() {
             total.add(&run.total);
@@ -122,7 +122,7 @@ impl UsageView {
 
 impl RunUsage {
     /// Model calls answered within steps.
-    pub fn tool_turns(&self) -> usize {
+    pub(crate) fn tool_turns(&self) -> usize {
         self.steps.values().map(|step| step.turns.len()).sum()
     }
 }

@@ -1,10 +1,11 @@
 use super::*;
 use crate::address::Address;
-use crate::identity::DefaultNamespace;
 use crate::link::Link;
 use crate::server::listener::serve_with;
 use crate::server::{Exposure, ServerBuilder};
 use futures::StreamExt;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 use tokio::time::{advance, pause, resume};
@@ -45,6 +46,36 @@ async fn send(client: &mut UnixStream, connection: &mut Connection, bytes: usize
     client.write_all(&vec![b'P'; bytes]).await.unwrap();
     let mut text = vec![0; bytes];
     connection.read_exact(&mut text).await.unwrap();
+}
+
+/// Linux gives each thread a user of its own, and a socket is of the user that connects it.
+#[tokio::test]
+async fn the_user_at_the_other_end_of_a_unix_socket_is_the_peer() {
+    let own = rustix::process::geteuid();
+    let (connection, _client, folder) = pair(CancellationToken::new()).await;
+    assert_eq!(connection.info.peer, Peer::Unix { uid: own.as_raw() });
+    if !own.is_root() {
+        println!("NOT RUN: only root can be another user, too");
+        return;
+    }
+    let path = folder.path().join("other");
+    let listener = UnixListener::bind(&path).unwrap();
+    for path in [folder.path(), &path] {
+        std::fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+    }
+    let client = std::thread::spawn(move || {
+        let other = rustix::thread::Uid::from_raw(65534);
+        rustix::thread::set_thread_res_uid(other, other, other).unwrap();
+        std::os::unix::net::UnixStream::connect(path).unwrap()
+    });
+    let _client = client.join().unwrap();
+    let mut accepted = Box::pin(incoming(
+        listener.into(),
+        Limits::default(),
+        CancellationToken::new(),
+    ));
+    let peer = accepted.next().await.unwrap().unwrap().info.peer;
+    assert_eq!(peer.principal(), Some(Principal::socket(65534)));
 }
 
 #[tokio::test]
@@ -103,7 +134,7 @@ async fn a_cut_connection_stops_reading() {
 /// A streamed answer is an open call until it has ended, however quiet it is.
 #[tokio::test]
 async fn a_stream_keeps_its_connection() {
-    let server = ServerBuilder::new(Exposure::Public(Arc::new(DefaultNamespace)));
+    let server = ServerBuilder::new(Exposure::Public(None));
     let server = server.build().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");

@@ -1,17 +1,18 @@
 //! Changes of session memory over the generated client.
 
-use super::super::wire::{about, session};
-use cairn_memory::port::{MemoryWrite, SessionKey};
+use super::super::wire::{about, refused, session};
+use cairn_memory::port::{MemoryEntry, MemoryList, MemoryWrite, SessionKey, StoreResult};
 use cairn_proto::memory as pb;
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
-use cairn_rpc::Link;
-use tonic::Status;
+use cairn_rpc::{Link, Principal, with_principal};
+use tonic::{Request, Status};
 
 /// Answers the number of the event that says so.
 pub(super) async fn write(
     mut client: SessionMemoryServiceClient<Link>,
     key: &SessionKey,
     change: MemoryWrite,
+    by: &Principal,
 ) -> Result<u64, Status> {
     let session = session(key);
     match change {
@@ -22,23 +23,40 @@ pub(super) async fn write(
                 value,
             };
             client
-                .set_memory(about(key, key_value))
+                .set_memory(with_principal(Request::new(key_value), by))
                 .await
                 .map(|a| a.into_inner().seq)
         }
         MemoryWrite::Remove { key: name } => {
             let name = pb::RemoveMemoryRequest { session, key: name };
             client
-                .remove_memory(about(key, name))
+                .remove_memory(with_principal(Request::new(name), by))
                 .await
                 .map(|a| a.into_inner().seq)
         }
         MemoryWrite::Clear => {
             let all = pb::ClearMemoryRequest { session };
             client
-                .clear_memory(about(key, all))
+                .clear_memory(with_principal(Request::new(all), by))
                 .await
                 .map(|a| a.into_inner().seq)
         }
     }
+}
+
+/// All of a session's memory.
+pub(super) async fn list(
+    mut client: SessionMemoryServiceClient<Link>,
+    key: &SessionKey,
+) -> StoreResult<MemoryList> {
+    let message = pb::ListMemoryRequest {
+        session: session(key),
+    };
+    let answer = client.list_memory(about(key, message)).await;
+    let answer = answer.map_err(refused)?.into_inner();
+    let entry = |pb::MemoryEntry { key, value }| MemoryEntry { key, value };
+    Ok(MemoryList {
+        entries: answer.entries.into_iter().map(entry).collect(),
+        last_seq: answer.seq,
+    })
 }
