@@ -16,8 +16,7 @@ use std::process::ExitCode;
 #[command(after_help = "\
 One event a line as a JSON object: seq, at, kind, principal (who asked, if the event says so), and the
 fields of cairn.event.v1 by their names there. Enum values are in lower case without the name of their
-enum. cairn import reads the archive of
-old sessions (store.retention.archive), and not this form.
+enum. cairn import reads the archive of old sessions (store.retention.archive), and not this form.
 
 Examples:
   cairn export > journal.jsonl

@@ -45,11 +45,13 @@ pub(super) fn command(session: &str) -> AppendCommand {
     }
 }
 
-fn set(value: &str) -> MemoryWrite {
-    MemoryWrite::Set {
+/// A client sets a key of session memory.
+async fn remember(store: &RedisStore, session: &SessionKey, value: &str) -> StoreResult<u64> {
+    let set = MemoryWrite::Set {
         key: "key".to_owned(),
         value: value.to_owned(),
-    }
+    };
+    store.write_memory(session, set, &Principal::token()).await
 }
 
 /// Asks again until a server answers.
@@ -200,12 +202,7 @@ async fn a_server_that_comes_back_with_all_is_nothing_to_tell_of() {
         assert_eq!((again.duplicate, again.seq), (true, 2));
         // The store adds the time to these.
         if version == 4 {
-            assert_eq!(
-                store
-                    .write_memory(&key("c"), set("value"), &Principal::token())
-                    .await,
-                Ok(3)
-            );
+            assert_eq!(remember(&store, &key("c"), "value").await, Ok(3));
         }
     }
     server.start_again();

@@ -88,9 +88,7 @@ async fn what_is_learned_after_a_loss_was_accepted_is_held_against_what_is_store
     assert_eq!(owned.unwrap().first_seq, 2);
     let commanded = store.append_command(command("commanded")).await;
     assert_eq!(commanded.unwrap().seq, 2);
-    let remembered = store
-        .write_memory(&key("remembered"), set("value"), &Principal::token())
-        .await;
+    let remembered = remember(&store, &key("remembered"), "value").await;
     assert_eq!(remembered, Ok(2));
     let _follower = caught_up(&elsewhere, "owned").await;
     for session in sessions {

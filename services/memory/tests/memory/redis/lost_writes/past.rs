@@ -68,12 +68,7 @@ async fn is_told_although_written_past(mut servers: TestStore) {
         assert_eq!(store.append_command(command(session)).await.unwrap().seq, 3);
     }
     let remembered = key("remembered");
-    assert_eq!(
-        store
-            .write_memory(&remembered, set("lost"), &Principal::token())
-            .await,
-        Ok(3)
-    );
+    assert_eq!(remember(&store, &remembered, "lost").await, Ok(3));
     for _ in 0..3 {
         let list = store.list_memory(&remembered).await.unwrap();
         assert_eq!(list.entries[0].value, "lost");
@@ -94,12 +89,7 @@ async fn is_told_although_written_past(mut servers: TestStore) {
     }
     let other = elsewhere.append_command(other_command("commanded")).await;
     assert_eq!(other.unwrap().seq, 3);
-    assert_eq!(
-        elsewhere
-            .write_memory(&remembered, set("new"), &Principal::token())
-            .await,
-        Ok(3)
-    );
+    assert_eq!(remember(&elsewhere, &remembered, "new").await, Ok(3));
     // A client that sends its command again mends the loss.
     let again = elsewhere.append_command(command("repeated")).await;
     assert_eq!(again.unwrap().seq, 3);
