@@ -1,16 +1,19 @@
 //! Every call over TCP needs the token of its listener, and commands and links find it by themselves.
 
+mod nowhere;
+
 use crate::bad_input::raw::{Answer, call};
 use crate::support::CAIRN;
 use cairn_rpc::{Link, RemoteOptions, RequireToken, RpcError, Token};
 use cairn_testkit::site::{Running, Starting};
 use cairn_testkit::{PATIENCE, Site, TOKEN, free_port};
+use nowhere::tokens_are_nowhere;
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use tokio_stream::StreamExt as _;
@@ -198,42 +201,6 @@ async fn five_processes_on_one_machine_need_no_setting_and_admit_no_others() {
         assert_eq!(done.code, Some(0), "{done:?}");
         tokens_are_nowhere(&site, folder, &five.ports);
     }
-}
-
-/// No token is in a file but its own: logs, settings, the store and what a run left.
-fn tokens_are_nowhere(site: &Site, folder: &str, ports: &[u16]) {
-    let tokens = ports.iter().map(|port| {
-        let token = site.read(&format!("{folder}/{port}.token"));
-        token.expect("a token").trim().to_owned()
-    });
-    let tokens: Vec<String> = tokens.collect();
-    let files = files_below(site.path());
-    let has = |name: &str| files.iter().any(|file| file.ends_with(name));
-    assert!(has("cairn.db") && has("orchestrator.log"), "{files:?}");
-    let others = files.iter().filter(|file| {
-        file.extension()
-            .is_none_or(|extension| extension != "token")
-    });
-    for file in others {
-        let content = fs::read(file).expect("a file");
-        let content = String::from_utf8_lossy(&content);
-        for token in &tokens {
-            assert!(!content.contains(token), "{}", file.display());
-        }
-    }
-}
-
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        match fs::symlink_metadata(&path).expect("metadata") {
-            it if it.is_dir() => files.extend(files_below(&path)),
-            it if it.is_file() => files.push(path),
-            _ => {}
-        }
-    }
-    files
 }
 
 /// The whole in one process, with both listeners.
