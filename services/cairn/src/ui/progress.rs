@@ -61,6 +61,8 @@ pub struct Progress {
     pub(super) left: BTreeMap<u32, StepView>,
     /// Where in `steps` each number is.
     pub(super) places: BTreeMap<u32, usize>,
+    /// The first step of the plan in force that failed, and why: what the run itself fails with.
+    pub(super) first_failure: Option<(u32, wire::Failure)>,
     pub(super) began: bool,
 }
 
@@ -99,6 +101,13 @@ impl Progress {
     pub fn running(&self) -> impl Iterator<Item = (u32, &StepView)> {
         let steps = self.steps.iter().map(|step| (step.number, step));
         steps.filter(|(_, step)| step.state == StepState::Running)
+    }
+
+    /// The step whose failure is that of the run; none if the run failed for another reason.
+    pub fn failed_step(&self, failure: &wire::Failure) -> Option<&StepView> {
+        let (number, first) = self.first_failure.as_ref()?;
+        let place = self.places.get(number).filter(|_| first == failure)?;
+        self.steps.get(*place)
     }
 
     /// Number of steps in this state.
@@ -154,6 +163,7 @@ impl Progress {
         if self.end.take().is_some() {
             (self.waits, self.paused) = (None, None);
         }
+        self.first_failure = None;
         self.revision = event.revision;
         self.order = event.plan.as_ref().map_or("chain", order_name);
         let before = std::mem::take(&mut self.steps).into_iter();
@@ -205,6 +215,8 @@ impl Progress {
             Kind::StepFailed(e) => {
                 let why = e.failure.as_ref().map_or("", |failure| &failure.message);
                 step.end(StepState::Failed, at, kept, why);
+                let failure = e.failure.clone().unwrap_or_default();
+                self.first_failure.get_or_insert((number, failure));
             }
             Kind::StepSkipped(e) => step.end(StepState::Skipped, at, kept, &e.reason),
             _ => {}

@@ -13,6 +13,7 @@ mod escapes;
 mod grpc;
 mod invoke;
 mod list;
+mod output_links;
 mod races;
 mod read;
 mod search;

@@ -7,7 +7,7 @@ use crate::error::{CliError, run_code};
 use crate::ui::event_line::{failure_text, step_name, waits_for};
 use crate::ui::live::{size, wrap};
 use crate::ui::out;
-use crate::ui::progress::{End, Progress, StepState};
+use crate::ui::progress::{End, Progress};
 use crate::ui::questions::{answers, decide, why};
 use crate::ui::style::Style;
 use crate::ui::text::command;
@@ -16,10 +16,13 @@ use crate::workspace::resume_command;
 use cairn_proto::event::{Failure, FailureKind, WaitReason};
 use cairn_proto::orchestrator::{GetReportRequest, ListPendingRequest, Pending, RunStatus};
 use cairn_rpc::text::{clip, escape};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use cairn_tools::write_output;
+use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// The report in the output folder, unless there is one already.
+const OWN: &str = "report.md";
 
 /// Says how the run ended or what it waits for; the exit code says it too.
 pub(super) async fn tell(
@@ -127,7 +130,7 @@ async fn report_file(
     progress: &Progress,
 ) -> Result<Option<PathBuf>, CliError> {
     let output = &client.context().config().workspace.output;
-    let own = output.join("report.md");
+    let own = output.join(OWN);
     if client.attached().is_remote() {
         return Ok(None);
     }
@@ -144,14 +147,14 @@ async fn report_file(
         .get_report(request)
         .await?
         .into_inner();
-    let other = output.join(format!("report-{}-{}.md", what.session, what.run));
-    let written = fs::create_dir_all(output)
-        .and_then(|()| write_new(&own, &report.markdown))
-        .map(|()| own)
-        .or_else(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => fs::write(&other, &report.markdown).map(|()| other),
-            _ => Err(error),
-        });
+    let other = format!("report-{}-{}.md", what.session, what.run);
+    let write = |name: &str, replaces| write_output(output, name, &report.markdown, replaces);
+    let written = match write(OWN, false) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            write(&other, true).map(|()| output.join(other))
+        }
+        written => written.map(|()| own),
+    };
     match written {
         Ok(path) => Ok(Some(path)),
         Err(error) => {
@@ -161,19 +164,13 @@ async fn report_file(
     }
 }
 
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(text.as_bytes())
-}
-
 fn failed(
     context: &Context,
     style: Style,
     progress: &Progress,
     failure: &Failure,
 ) -> Result<(), CliError> {
-    let mut steps = progress.steps.iter();
-    let place = match steps.find(|step| step.state == StepState::Failed) {
+    let place = match progress.failed_step(failure) {
         Some(step) => format!("step {} {}: ", step.number, step.name),
         None if progress.steps.is_empty() => "planning: ".to_owned(),
         None => String::new(),

@@ -168,3 +168,34 @@ fn a_pause_ends_with_being_resumed() {
     let resumed = Kind::RunResumed(wire::RunResumed { run: 1 });
     assert_eq!(told([started(), paused, resumed]).paused, None);
 }
+
+#[test]
+fn a_run_fails_with_the_step_whose_failure_it_has() {
+    let failure = |message: &str| wire::Failure {
+        message: message.to_owned(),
+        ..wire::Failure::default()
+    };
+    let failed = |step: u32| {
+        Kind::StepFailed(wire::StepFailed {
+            attempt: Some(wire::AttemptRef {
+                run: 1,
+                step,
+                attempt: 1,
+            }),
+            failure: Some(failure(&format!("why {step}"))),
+            ..wire::StepFailed::default()
+        })
+    };
+    let steps = plan(1, &[(1, "slow"), (2, "quick")]);
+    let progress = told([started(), steps.clone(), failed(2), failed(1)]);
+    let step = |progress: &Progress, message: &str| {
+        let step = progress.failed_step(&failure(message));
+        step.map(|step| step.name.clone())
+    };
+    assert_eq!(step(&progress, "why 2").as_deref(), Some("quick"));
+    assert_eq!(step(&progress, "no budget"), None);
+    // Under another plan another step is the first that fails.
+    let revised = plan(2, &[(1, "slow"), (3, "new")]);
+    let progress = told([started(), steps, failed(2), revised, failed(3)]);
+    assert_eq!(step(&progress, "why 3").as_deref(), Some("new"));
+}

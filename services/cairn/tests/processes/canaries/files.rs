@@ -307,3 +307,57 @@ fn what_the_operator_opens_is_found() {
         assert!(is_found, "{place} is not among {found:?}");
     }
 }
+
+/// What is called cairn-out may be a link that came with the workspace, or that a program made.
+#[test]
+fn an_output_folder_that_is_a_link_opens_nothing() {
+    let refusal = "cairn-out' is a symbolic link";
+    let site = Site::new(CAIRN);
+    let (path, value) = FILES[2];
+    site.write(path, value);
+    symlink(".git", site.path().join("cairn-out")).expect("a link");
+    let mut places = Places::default();
+    let done = site.run(&["run", "--session", "s", "Look."]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.err.contains(refusal), "{done:?}");
+    places.add("run", &done);
+    fs::remove_file(site.path().join("cairn-out")).expect("a link");
+    site.append("cairn.toml", LINKER);
+    let steps = [
+        json!({"id": "a", "tool": "linker", "arguments": {}}),
+        json!({"tool": "write_file", "depends_on": ["a"],
+            "arguments": {"path": "cairn-out/hooks/post-checkout", "content": "x"}}),
+        json!({"tool": "read_file", "depends_on": ["a"], "arguments": {"path": "cairn-out/config"}}),
+        json!({"tool": "list_files", "depends_on": ["a"], "arguments": {"path": "cairn-out"}}),
+    ];
+    let plan = json!({"order": "graph", "steps": steps}).to_string();
+    site.write("plan.json", &plan);
+    let run = [
+        "run",
+        "--session",
+        "s",
+        "--plan",
+        "plan.json",
+        "--on-failure",
+        "go-on",
+    ];
+    let done = site.run(&run);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.out.contains(refusal), "{done:?}");
+    places.add("run", &done);
+    places.add_files_but(site.path(), &[path]);
+    let found = places.with(value);
+    assert!(found.is_empty(), "{path} is in {found:?}");
+    let there = fs::read_dir(site.path().join(".git")).expect("a folder");
+    assert_eq!(there.count(), 1, "nothing was written");
+}
+
+/// Makes a link where the output folder would be.
+const LINKER: &str = r#"
+[[tools.commands]]
+name = "linker"
+description = "Makes a link."
+argv = ["ln", "-s", ".git", "cairn-out"]
+effect = "idempotent"
+parameters = { type = "object" }
+"#;
