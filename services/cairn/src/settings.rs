@@ -233,9 +233,12 @@ impl cairn_boot::Settings for Settings {
 impl Settings {
     /// The tools service knows its own rules; its faults are named as they are configured here.
     fn check_tools(&self, checks: &mut Checks) {
-        for fault in parts::tools(self).validate().err().unwrap_or_default() {
+        let tools = parts::tools(self);
+        let mut faults = tools.validate().err().unwrap_or_default();
+        faults.extend(tools.check_names());
+        for fault in faults {
             let section = match fault.field.split(['[', '.']).next() {
-                Some("commands" | "limits") => "tools",
+                Some("commands" | "limits" | "allow" | "deny" | "ask") => "tools",
                 Some("show") => "workspace",
                 _ => continue,
             };

@@ -11,13 +11,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Names that no configured tool may take: the file tools, and those that the owner of a session
-/// answers itself.
-const RESERVED: [&str; 13] = [
-    "list_files",
-    "read_file",
-    "search_files",
-    "write_file",
+/// The tools that there are in any case.
+const FILE_TOOLS: [&str; 4] = ["list_files", "read_file", "search_files", "write_file"];
+/// Names that no configured tool may take besides: the owner of a session answers these itself.
+const RESERVED: [&str; 9] = [
     "step",
     "ask_person",
     "read_progress",
@@ -162,7 +159,7 @@ impl Config {
         }
         faults.extend(check_show(&self.show));
         self.limits.validate(&mut faults);
-        let mut names: BTreeSet<&str> = BTreeSet::from(RESERVED);
+        let mut names: BTreeSet<&str> = FILE_TOOLS.into_iter().chain(RESERVED).collect();
         for (index, command) in self.commands.iter().enumerate() {
             command.validate(&format!("commands[{index}]"), &mut faults);
             if !names.insert(&command.name) {
@@ -178,6 +175,33 @@ impl Config {
         } else {
             Err(faults)
         }
+    }
+}
+
+impl Config {
+    /// What is wrong with the lists of names if there are no tools but the file tools and programs.
+    pub fn check_names(&self) -> Vec<Fault> {
+        let programs = self.commands.iter().map(|command| command.name.as_str());
+        let mut known: Vec<&str> = FILE_TOOLS.into_iter().chain(programs).collect();
+        known.sort_unstable();
+        self.check_lists(&known)
+    }
+
+    /// A misspelt name on a list would allow, deny or ask for nothing, in silence.
+    pub(crate) fn check_lists(&self, known: &[&str]) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let lists = [
+            ("allow", self.allow.as_deref().unwrap_or_default()),
+            ("deny", &self.deny),
+            ("ask", &self.ask),
+        ];
+        for (field, names) in lists {
+            for name in names.iter().filter(|name| !known.contains(&name.as_str())) {
+                let problem = format!("names '{name}', which is no tool");
+                faults.push(Fault::new(field, problem, known.join(", ")));
+            }
+        }
+        faults
     }
 }
 

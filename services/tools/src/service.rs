@@ -152,8 +152,11 @@ fn assemble(
         let tool = CommandTool::new(command.clone(), &workspace, programs);
         registry.register(Arc::new(tool))?;
     }
-    check_lists(&registry, config)?;
-    Ok(registry)
+    let known: Vec<&str> = registry.list().map(|spec| spec.name.as_str()).collect();
+    match config.check_lists(&known) {
+        faults if faults.is_empty() => Ok(registry),
+        faults => Err(BuildError::Config(faults)),
+    }
 }
 
 /// Paths of the settings made absolute, so that a later change of the process's folder means nothing.
@@ -226,28 +229,6 @@ fn without_links(path: &Path) -> PathBuf {
         }
     }
     path.to_owned()
-}
-
-/// A misspelt name on a list would allow, deny or ask for nothing, in silence.
-fn check_lists(registry: &ToolRegistry, config: &Config) -> Result<(), BuildError> {
-    let known: Vec<&str> = registry.list().map(|spec| spec.name.as_str()).collect();
-    let mut faults = Vec::new();
-    let lists = [
-        ("allow", config.allow.as_deref().unwrap_or_default()),
-        ("deny", &config.deny),
-        ("ask", &config.ask),
-    ];
-    for (field, names) in lists {
-        for name in names.iter().filter(|name| !known.contains(&name.as_str())) {
-            let problem = format!("names '{name}', which is no tool");
-            faults.push(Fault::new(field, problem, known.join(", ")));
-        }
-    }
-    if faults.is_empty() {
-        Ok(())
-    } else {
-        Err(BuildError::Config(faults))
-    }
 }
 
 fn fault(field: &str, problem: String) -> BuildError {

@@ -1,10 +1,12 @@
 //! `cairn check-config`: every setting with its origin.
 //!
-//! Faults need no code here: no command begins with settings that have any.
+//! Faults need no code here, as no command begins with settings that have any; but for models without
+//! their key, which only some commands need.
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
+use cairn_rpc::text::escape;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -16,8 +18,13 @@ pub struct Args {}
 /// Shows every setting; secrets are masked.
 ///
 /// # Errors
-/// Standard output takes no more.
+/// A model lacks the key that its provider asks for; standard output takes no more.
 pub async fn run(_: Args, context: &Context) -> Result<ExitCode, CliError> {
+    let missing = context.config().missing_keys();
+    if !missing.is_empty() {
+        let lines: Vec<_> = missing.iter().map(|line| escape(line)).collect();
+        return Err(CliError::usage(lines.join("\n")));
+    }
     let models = context.config().registry();
     if context.json {
         let settings = serde_json::to_value(context.config());

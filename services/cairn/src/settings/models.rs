@@ -118,6 +118,23 @@ impl ProviderSettings {
         self.provider.unwrap_or(by_name)
     }
 
+    /// The address of this model, if it is certain to refuse every request: it is the provider's own,
+    /// and there is no key.
+    fn refuses(&self, name: &str) -> Option<&str> {
+        let (own, origin) = match self.provider(name) {
+            Provider::Openai => (openai::BASE_URL, "https://api.openai.com"),
+            Provider::Anthropic => (anthropic::BASE_URL, "https://api.anthropic.com"),
+            Provider::Recorded => return None,
+        };
+        let url = self.base_url.as_deref().unwrap_or(own);
+        let beyond = url.get(origin.len()..)?;
+        let is_own = url[..origin.len()].eq_ignore_ascii_case(origin)
+            && (beyond.is_empty() || beyond.starts_with('/'));
+        // A key may be among the headers.
+        let has_none = !self.api_key.is_set() && self.headers.is_empty();
+        (is_own && has_none).then_some(url)
+    }
+
     /// The settings of a server whose own address, model and window are these; `shared` holds for
     /// all models.
     fn server(
@@ -283,6 +300,21 @@ impl Settings {
             None if self.models.contains_key(ANTHROPIC) => ANTHROPIC,
             None => REHEARSAL,
         }
+    }
+
+    /// What is certain to go wrong with a model that lacks its key, a line each. It is no fault of the
+    /// settings: other processes may have the key in their environment.
+    pub fn missing_keys(&self) -> Vec<String> {
+        let models = self.models.iter();
+        let refusing = models.filter_map(|(name, model)| Some((name, model.refuses(name)?)));
+        refusing
+            .map(|(name, url)| {
+                format!(
+                    "models.{name}.api_key is missing (allowed: a key; {url} takes no request \
+                     without one)"
+                )
+            })
+            .collect()
     }
 
     pub(super) fn check_models(&self, checks: &mut Checks) {

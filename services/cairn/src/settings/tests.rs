@@ -327,3 +327,27 @@ fn a_recorded_model_is_read_from_its_file() {
     assert!(error.contains("models.tape.path"), "{error}");
     assert!(!error.contains("model.default"), "{error}");
 }
+
+#[test]
+fn a_list_that_names_no_tool_is_a_fault() {
+    let command = "[[tools.commands]]\nname = 'announce'\ndescription = 'x'\nargv = ['x']\n";
+    for (list, allowed) in [
+        ("ask", true),
+        ("deny", true),
+        ("allow", true),
+        ("ask", false),
+    ] {
+        let name = if allowed { "announce" } else { "anounce" };
+        let file = format!("tools.{list} = ['read_file', '{name}']\n{command}");
+        let told = settings(&file, &[], &[]);
+        match allowed {
+            true => assert!(told.is_ok(), "{told:?}"),
+            false => {
+                let error = told.unwrap_err();
+                let want = "cairn.toml:1: tools.ask names 'anounce', which is no tool (allowed: \
+                            announce, list_files, read_file, search_files, write_file)";
+                assert!(error.contains(want), "{error}");
+            }
+        }
+    }
+}

@@ -15,6 +15,7 @@ mod bad_flags;
 mod bad_input;
 mod bad_settings;
 mod connections;
+mod keyless;
 mod own_session;
 mod recount;
 mod reflection;
