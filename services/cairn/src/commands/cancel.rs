@@ -25,7 +25,12 @@ pub struct Args {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     run: u32,
     /// Why, for the journal
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     reason: String,
 }
 

@@ -26,7 +26,12 @@ pub struct Args {
     #[arg(value_name = "SESSION")]
     session: Option<String>,
     /// Why, for the journal
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     reason: String,
 }
 

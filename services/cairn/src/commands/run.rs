@@ -18,7 +18,7 @@ use cairn_proto::orchestrator::{
     CreateSessionRequest, SessionStatus, StartRunRequest, StartRunResponse,
 };
 use cairn_rpc::text::escape;
-use clap::ValueEnum;
+use clap::{ValueEnum, value_parser};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -62,25 +62,25 @@ pub struct Args {
     )]
     tree_dir: Option<PathBuf>,
     /// Most tool turns in one attempt at a step
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     max_tool_turns: Option<u32>,
     /// Most tool turns in the whole run; then it waits and asks
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     max_turns: Option<u32>,
     /// Most steps of a graph that run at the same time
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     max_parallel_steps: Option<u32>,
     /// What the run does when a step fails [default: that of the settings]
     #[arg(long, value_enum, value_name = "WHAT")]
     on_failure: Option<OnFailure>,
     /// With --on-failure revise: most revisions in a row that the run asks for by itself
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     max_own_revisions: Option<u32>,
     /// Show the plan and wait for a person's approval before it is carried out
     #[arg(long)]
     review: bool,
     /// Most tokens, in and out, of planning and all steps; then it waits and asks
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
     /// Most money in US dollars, such as 0.50; then it waits and asks
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
@@ -89,7 +89,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = time)]
     max_time: Option<Duration>,
     /// Most tool calls; then it waits and asks
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     max_calls: Option<u32>,
     /// Also tell what the model does to its own state: notes, parts of steps, session memory. On a
     /// terminal nothing is told but the plan as it moves on

@@ -34,17 +34,17 @@ const CASES: [Case; 65] = [
     ("run --request-id", &[("run --request-id= x", 2, "request_id"), ("run --request-id ü x", 2, "request_id"),
         ("run --request-id <long> x", 2, "request_id")]),
     ("run --tree-dir", &[("run --tree-dir=plan.json --plan plan.json", 1, "plan.json")]),
-    ("run --max-tool-turns", &[("run --max-tool-turns many x", 2, "--max-tool-turns"),
+    ("run --max-tool-turns", &[("run --max-tool-turns 0 x", 2, "--max-tool-turns"), ("run --max-tool-turns many x", 2, "--max-tool-turns"),
         ("run --max-tool-turns=-1 x", 2, "--max-tool-turns"), ("run --max-tool-turns 1001 x", 2, "max_tool_turns")]),
-    ("run --max-turns", &[("run --max-turns many x", 2, "--max-turns"), ("run --max-turns 100001 x", 2, "max_turns")]),
-    ("run --max-parallel-steps", &[("run --max-parallel-steps 1.5 x", 2, "--max-parallel-steps"),
+    ("run --max-turns", &[("run --max-turns 0 x", 2, "--max-turns"), ("run --max-turns many x", 2, "--max-turns"), ("run --max-turns 100001 x", 2, "max_turns")]),
+    ("run --max-parallel-steps", &[("run --max-parallel-steps 0 x", 2, "--max-parallel-steps"), ("run --max-parallel-steps 1.5 x", 2, "--max-parallel-steps"),
         ("run --max-parallel-steps 257 x", 2, "max_parallel_steps")]),
-    ("run --max-own-revisions", &[("run --max-own-revisions many x", 2, "--max-own-revisions"),
+    ("run --max-own-revisions", &[("run --max-own-revisions 0 x", 2, "--max-own-revisions"), ("run --max-own-revisions many x", 2, "--max-own-revisions"),
         ("run --max-own-revisions 101 x", 2, "max_own_revisions")]),
-    ("run --max-tokens", &[("run --max-tokens many x", 2, "--max-tokens"),
+    ("run --max-tokens", &[("run --max-tokens 0 x", 2, "--max-tokens"), ("run --max-tokens many x", 2, "--max-tokens"),
         ("run --max-tokens 1000000000001 x", 2, "max_tokens")]),
-    ("run --max-calls", &[("run --max-calls=-1 x", 2, "--max-calls"), ("run --max-calls 1000001 x", 2, "max_calls")]),
-    ("run --max-cost", &[("run --max-cost much x", 2, "--max-cost"), ("run --max-cost=-1 x", 2, "--max-cost"),
+    ("run --max-calls", &[("run --max-calls 0 x", 2, "--max-calls"), ("run --max-calls=-1 x", 2, "--max-calls"), ("run --max-calls 1000001 x", 2, "max_calls")]),
+    ("run --max-cost", &[("run --max-cost 0 x", 2, "--max-cost"), ("run --max-cost much x", 2, "--max-cost"), ("run --max-cost=-1 x", 2, "--max-cost"),
         ("run --max-cost NaN x", 2, "--max-cost")]),
     ("run --max-time", &[("run --max-time long x", 2, "--max-time"), ("run --max-time 366d x", 2, "max_active_ms")]),
     ("run --on-failure", &[("run --on-failure odd x", 2, "--on-failure"), ("run --on-failure= x", 2, "--on-failure")]),
@@ -175,4 +175,20 @@ fn every_wrong_value_of_a_flag_is_refused_by_name() {
     }
     println!("{count} wrong values of {} flags", CASES.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A default that is stated is not followed by an empty one.
+#[test]
+fn no_help_shows_an_empty_default() {
+    fn look(path: &str, command: &mut Command, found: &mut Vec<String>) {
+        let help = command.render_long_help().to_string();
+        found.extend(help.contains("[default: \"\"]").then(|| path.to_owned()));
+        for inner in command.get_subcommands_mut() {
+            let path = format!("{path} {}", inner.get_name());
+            look(&path, inner, found);
+        }
+    }
+    let mut found = Vec::new();
+    look("cairn", &mut Cli::command(), &mut found);
+    assert!(found.is_empty(), "{found:?}");
 }
