@@ -98,7 +98,7 @@ async fn approve(client: &mut Client<'_>, args: Args, context: &Context) -> Resu
     if context.json {
         return Ok(());
     }
-    out::line(&hint::go_on(client, &session))
+    out::line(&hint::go_on(client, &session).await)
 }
 
 fn is_for_approval(pending: &Pending) -> bool {

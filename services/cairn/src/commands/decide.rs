@@ -54,13 +54,23 @@ enum Word {
     /// Go on without the call
     Skip {
         /// Why, for the journal and the model
-        #[arg(long, value_name = "TEXT", default_value = "")]
+        #[arg(
+            long,
+            value_name = "TEXT",
+            default_value = "",
+            hide_default_value = true
+        )]
         reason: String,
     },
     /// The step fails; for a budget, the run
     Fail {
         /// Why, for the journal
-        #[arg(long, value_name = "TEXT", default_value = "")]
+        #[arg(
+            long,
+            value_name = "TEXT",
+            default_value = "",
+            hide_default_value = true
+        )]
         reason: String,
     },
     /// Make the call, this once; carry out the plan
@@ -68,7 +78,12 @@ enum Word {
     /// Do not make the call; make another plan
     Deny {
         /// Why, for the journal and the model; of a plan, what is to be different
-        #[arg(long, value_name = "TEXT", default_value = "")]
+        #[arg(
+            long,
+            value_name = "TEXT",
+            default_value = "",
+            hide_default_value = true
+        )]
         reason: String,
     },
     /// Answer what the model asks
@@ -94,7 +109,7 @@ async fn decide(client: &mut Client<'_>, args: Args, context: &Context) -> Resul
     let session = client.resolve(Some(&args.session)).await?;
     let outcome = args.answer.outcome();
     let answer = answer(client, &session, &args.pending, outcome).await?;
-    tell(client, context, &session, &args.pending, &answer)
+    tell(client, context, &session, &args.pending, &answer).await
 }
 
 /// Gives one answer, which is durable then.
@@ -121,7 +136,7 @@ pub(super) async fn answer(
         .await
 }
 
-fn tell(
+async fn tell(
     client: &Client<'_>,
     context: &Context,
     session: &str,
@@ -143,7 +158,7 @@ fn tell(
             clock(from)
         ),
     })?;
-    out::line(&hint::go_on(client, session))
+    out::line(&hint::go_on(client, session).await)
 }
 
 impl Word {

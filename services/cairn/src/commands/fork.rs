@@ -9,9 +9,7 @@ use crate::ui::out;
 use crate::ui::style::Style;
 use crate::ui::text::command;
 use crate::workspace::resume_command;
-use cairn_proto::orchestrator::{
-    ForkSessionRequest, GetSessionRequest, ListPendingRequest, RunStatus,
-};
+use cairn_proto::orchestrator::{ForkSessionRequest, ListPendingRequest, RunStatus};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -47,10 +45,15 @@ pub struct Args {
     #[arg(long)]
     accept_loss: bool,
     /// What the new session is called [default: as the other one]
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     title: String,
     /// The id of the new session [default: one is made up]
-    #[arg(long, value_name = "ID", default_value = "")]
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     new_session: String,
     /// Names the request: the same one again goes on where it was, and makes no other session
     #[arg(long, value_name = "ID")]
@@ -89,7 +92,7 @@ async fn fork(client: &mut Client<'_>, args: Args, context: &Context) -> Result<
         .await
         .map_err(|error| unaware(context, error, &session))?;
     let (child, seq) = (forked.session, forked.seq);
-    let status = latest_run(client, &child).await?;
+    let status = hint::latest_run(client, &child).await?;
     let pending = pending(client, &child).await?;
     if context.json {
         let origin = json!({"session": session, "seq": seq});
@@ -117,13 +120,7 @@ async fn fork(client: &mut Client<'_>, args: Args, context: &Context) -> Result<
             out::line(&format!("change {other}"))?;
             out::line(&format!("go on  {}", resume_command(context, &child)))
         }
-        Some(RunStatus::Planning | RunStatus::Running | RunStatus::Waiting) => {
-            out::line(&hint::go_on(client, &child))
-        }
-        _ => {
-            let look = command(context, &format!("show {child}"));
-            out::line(&format!("look   {look}"))
-        }
+        _ => out::line(&hint::go_on(client, &child).await),
     }
 }
 
@@ -145,14 +142,4 @@ async fn pending(client: &Client<'_>, session: &str) -> Result<usize, CliError> 
     };
     let answer = client.orchestrator().list_pending(request).await?;
     Ok(answer.into_inner().pending.len())
-}
-
-/// What the latest run of a session does, if it has one.
-async fn latest_run(client: &Client<'_>, session: &str) -> Result<Option<RunStatus>, CliError> {
-    let request = GetSessionRequest {
-        session: session.to_owned(),
-    };
-    let answer = client.orchestrator().get_session(request).await?;
-    let session = answer.into_inner().session.unwrap_or_default();
-    Ok(session.latest_run.map(|run| run.status()))
 }

@@ -51,5 +51,5 @@ async fn redo(client: &mut Client<'_>, args: Args, context: &Context) -> Result<
     let applied = revise::apply(client, request)
         .await
         .map_err(|error| hint::with_plan(context, &session, error))?;
-    revise::tell_applied(client, &session, &applied)
+    revise::tell_applied(client, &session, &applied).await
 }

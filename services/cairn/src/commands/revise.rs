@@ -96,12 +96,12 @@ pub(super) async fn conclude(
         out::json(&proposal_json(session, proposed, &diff, &in_force))?;
         return Ok(ExitCode::SUCCESS);
     }
-    in_force(client, session, &applied)?;
+    in_force(client, session, &applied).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Says what was put into force without having been proposed.
-pub(super) fn tell_applied(
+pub(super) async fn tell_applied(
     client: &Client<'_>,
     session: &str,
     applied: &ApplyPlanResponse,
@@ -118,17 +118,17 @@ pub(super) fn tell_applied(
         }));
     }
     out::line(&diff_lines(&diff, Style::new(context.color)).join("\n"))?;
-    in_force(client, session, applied)
+    in_force(client, session, applied).await
 }
 
-fn in_force(
+async fn in_force(
     client: &Client<'_>,
     session: &str,
     applied: &ApplyPlanResponse,
 ) -> Result<(), CliError> {
     let (revision, run) = (applied.revision, applied.run);
     out::line(&format!("revision {revision} of run {run} is in force"))?;
-    out::line(&hint::go_on(client, session))
+    out::line(&hint::go_on(client, session).await)
 }
 
 fn not_applied(

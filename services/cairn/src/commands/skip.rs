@@ -31,7 +31,12 @@ pub struct Args {
     #[arg(value_name = "STEP", required = true)]
     step: u32,
     /// Why, for the journal
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     reason: String,
 }
 
@@ -69,5 +74,5 @@ async fn skip(client: &mut Client<'_>, args: Args, context: &Context) -> Result<
     out::line(&format!(
         "run {run} of {session} goes on without step {step}"
     ))?;
-    out::line(&hint::go_on(client, &session))
+    out::line(&hint::go_on(client, &session).await)
 }

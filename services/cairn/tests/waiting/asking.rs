@@ -101,7 +101,12 @@ fn a_tool_that_needs_approval_is_called_once_a_person_allows_it(place: &Place) {
         "--reason",
         "once is enough",
     ];
-    place.with_code(0, &deny);
+    let denied = place.with_code(0, &deny);
+    assert!(
+        !denied.out.contains("resume"),
+        "the run has failed: {denied:?}"
+    );
+    assert!(denied.out.contains("look   "), "{denied:?}");
     assert_eq!((recorded(place, "one"), recorded(place, "two")), (1, 0));
     let journal = place.journal("s");
     assert!(why_it_failed(&journal).contains("once is enough"));

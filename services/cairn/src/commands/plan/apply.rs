@@ -44,5 +44,5 @@ async fn apply(client: &mut Client<'_>, args: &Args) -> Result<(), CliError> {
         ..ApplyPlanRequest::default()
     };
     let applied = revise::apply(client, request).await?;
-    revise::tell_applied(client, &session, &applied)
+    revise::tell_applied(client, &session, &applied).await
 }
