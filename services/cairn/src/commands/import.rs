@@ -25,7 +25,7 @@ const MESSAGE_BYTES: usize = 512 << 10;
 /// The arguments of `cairn import`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The file is one that store.retention.archive holds. Without --new-session the session is restored
+The file is one that store.retention.archive holds; what cairn export writes cannot be imported. Without --new-session the session is restored
 under its own id, exactly as it was: runs, results, session memory. With --new-session the result is a
 fork of the archived session. Commands without an answer are not restored, and files are not part of an
 archive.
@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Import the session under this id, as a fork [default: the id that it had]
-    #[arg(long, value_name = "ID", default_value = "")]
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     new_session: String,
 }
 
@@ -86,7 +86,14 @@ fn not_read(path: &Path, why: &str) -> CliError {
 
 fn unusable(path: &Path, error: &ReadError) -> CliError {
     let message = format!("cannot import {}: {error}", path.display());
-    CliError::new(message).hint("nothing was imported")
+    let hint = match error {
+        ReadError::Foreign => {
+            "nothing was imported; what cairn export writes cannot be imported: give a file that \
+             store.retention.archive holds"
+        }
+        _ => "nothing was imported",
+    };
+    CliError::new(message).hint(hint)
 }
 
 /// Reads the whole file before anything is sent.
@@ -238,4 +245,24 @@ fn refused(context: &Context, error: CliError, args: &Args, whole: &Whole) -> Cl
         ..error
     }
     .hint(format!("import it under another id: {import}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_export_writes_is_told_from_an_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.jsonl");
+        std::fs::write(&path, "{\"seq\":1,\"kind\":\"session_created\"}\n").unwrap();
+        let error = read(&path).map(|_| ()).unwrap_err().to_string();
+        for words in [
+            "cairn export",
+            "store.retention.archive",
+            "nothing was imported",
+        ] {
+            assert!(error.contains(words), "{words} is not in {error}");
+        }
+    }
 }
