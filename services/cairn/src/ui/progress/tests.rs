@@ -183,7 +183,6 @@ fn a_run_fails_with_the_step_whose_failure_it_has() {
                 attempt: 1,
             }),
             failure: Some(failure(&format!("why {step}"))),
-            ..wire::StepFailed::default()
         })
     };
     let steps = plan(1, &[(1, "slow"), (2, "quick")]);
