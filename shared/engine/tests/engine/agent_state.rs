@@ -6,8 +6,7 @@ use cairn_engine::decide::Input;
 use cairn_engine::event::Budget;
 use cairn_engine::event::{self, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::session::PerBudget;
-use cairn_engine::session::Session;
+use cairn_engine::session::{PerBudget, Session};
 use cairn_engine::views::agent_state::{of_run, of_session};
 use serde_json::{Value, json};
 

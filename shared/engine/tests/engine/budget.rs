@@ -9,8 +9,7 @@ use cairn_engine::event::{self, EventKind, WaitReason};
 use cairn_engine::failure::FailureKind;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::session::PerBudget;
-use cairn_engine::session::{RunStatus, StepStatus};
+use cairn_engine::session::{PerBudget, RunStatus, StepStatus};
 
 const WAITING: RunStatus = RunStatus::Waiting(WaitReason::Budget);
 

@@ -12,8 +12,7 @@ use cairn_engine::failure::FailureKind;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::{Asked, pending};
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::session::PerBudget;
-use cairn_engine::session::RunStatus;
+use cairn_engine::session::{PerBudget, RunStatus};
 use cairn_engine::views::agent_state;
 
 pub(crate) const WAITING: RunStatus = RunStatus::Waiting(WaitReason::Budget);
@@ -24,25 +23,23 @@ pub(crate) fn world(plan: PlanDraft, limits: LimitOverrides) -> World {
     world
 }
 
-fn tokens(max_tokens: u64) -> LimitOverrides {
+fn limits<const N: usize>(budgets: [(Budget, u64); N]) -> LimitOverrides {
     LimitOverrides {
-        budgets: PerBudget::from([(Budget::Tokens, max_tokens)]),
+        budgets: PerBudget::from(budgets),
         ..LimitOverrides::default()
     }
+}
+
+fn tokens(max_tokens: u64) -> LimitOverrides {
+    limits([(Budget::Tokens, max_tokens)])
 }
 
 fn calls(max_calls: u32) -> LimitOverrides {
-    LimitOverrides {
-        budgets: PerBudget::from([(Budget::Calls, max_calls.into())]),
-        ..LimitOverrides::default()
-    }
+    limits([(Budget::Calls, max_calls.into())])
 }
 
 pub(crate) fn time(max_active_ms: u64) -> LimitOverrides {
-    LimitOverrides {
-        budgets: PerBudget::from([(Budget::Time, max_active_ms)]),
-        ..LimitOverrides::default()
-    }
+    limits([(Budget::Time, max_active_ms)])
 }
 
 pub(crate) fn asked_for(world: &World) -> Option<Budget> {
@@ -62,10 +59,7 @@ pub(crate) fn fail() -> Settlement {
 /// A reply takes 110 tokens and costs 2.5 mills.
 #[test]
 fn no_model_is_asked_once_tokens_or_money_are_used_up() {
-    let cost = LimitOverrides {
-        budgets: PerBudget::from([(Budget::Cost, 5_000_000)]),
-        ..LimitOverrides::default()
-    };
+    let cost = limits([(Budget::Cost, 5_000_000)]);
     for (limits, budget) in [(tokens(220), Budget::Tokens), (cost, Budget::Cost)] {
         let plan = graph(vec![model_step("a"), tool_step("b", "look")]);
         let mut world = world(plan, limits);
@@ -89,14 +83,8 @@ fn no_model_is_asked_once_tokens_or_money_are_used_up() {
 /// What a person reads when a run ends because of its budget.
 #[test]
 fn a_run_that_ends_by_its_budget_says_which_in_a_sentence() {
-    let cost = LimitOverrides {
-        budgets: PerBudget::from([(Budget::Cost, 2_390_000)]),
-        ..LimitOverrides::default()
-    };
-    let turns = LimitOverrides {
-        budgets: PerBudget::from([(Budget::Turns, 1)]),
-        ..LimitOverrides::default()
-    };
+    let cost = limits([(Budget::Cost, 2_390_000)]);
+    let turns = limits([(Budget::Turns, 1)]);
     for (limits, budget) in [
         (tokens(100), "100 tokens"),
         (cost, "$0.00239"),
@@ -291,10 +279,7 @@ fn feedback_gives_a_run_that_was_to_end_another_plan() {
 /// A person who allows more tokens has not been asked about money.
 #[test]
 fn each_budget_is_asked_about_by_itself() {
-    let limits = LimitOverrides {
-        budgets: PerBudget::from([(Budget::Tokens, 100), (Budget::Cost, 2_000_000)]),
-        ..LimitOverrides::default()
-    };
+    let limits = self::limits([(Budget::Tokens, 100), (Budget::Cost, 2_000_000)]);
     let mut world = world(chain(vec![model_step("a")]), limits);
     world.reply(1, "hm", &[]);
     assert_eq!(asked_for(&world), Some(Budget::Tokens));
@@ -316,10 +301,7 @@ fn parallel_steps_reserve_what_they_may_use() {
         tool_step("d", "look"),
     ]);
     let asked = |world: &World| world.outstanding();
-    let turns = LimitOverrides {
-        budgets: PerBudget::from([(Budget::Turns, 2)]),
-        ..LimitOverrides::default()
-    };
+    let turns = limits([(Budget::Turns, 2)]);
     let world = world(plan.clone(), turns);
     let runs = [1, 2, 4].map(|step| Work::RunStep(world.attempt(step)));
     assert_eq!(asked(&world), runs, "two turns for two replies");
@@ -371,10 +353,7 @@ fn an_older_wish_does_not_let_a_run_live_that_is_to_end() {
 /// Tokens are asked about, and while nobody answers time is up: the yes to tokens is no yes to time.
 #[test]
 fn an_answer_is_for_the_budget_that_was_asked_about() {
-    let limits = LimitOverrides {
-        budgets: PerBudget::from([(Budget::Tokens, 100), (Budget::Time, 60_000)]),
-        ..LimitOverrides::default()
-    };
+    let limits = self::limits([(Budget::Tokens, 100), (Budget::Time, 60_000)]);
     let plan = graph(vec![model_step("a"), tool_step("b", "send")]);
     let mut world = world(plan, limits);
     world.reply(1, "hm", &[]);

@@ -8,8 +8,7 @@ use cairn_engine::event::{self, Event, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::limits::MAX_GOAL;
 use cairn_engine::outstanding::Work;
-use cairn_engine::session::PerBudget;
-use cairn_engine::session::{RunStatus, StepStatus};
+use cairn_engine::session::{PerBudget, RunStatus, StepStatus};
 
 fn refusal(events: &[Event]) -> (&str, &str) {
     match events.iter().map(|event| &event.kind).next_back() {

@@ -8,8 +8,7 @@ use cairn_engine::event::Budget;
 use cairn_engine::event::{self, Event, EventKind, WaitReason};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
-use cairn_engine::session::PerBudget;
-use cairn_engine::session::RunStatus;
+use cairn_engine::session::{PerBudget, RunStatus};
 
 pub(crate) fn pause() -> Command {
     Command::PauseRun(command::PauseRun {

@@ -211,7 +211,6 @@ fn another_plan_is_told_with_the_numbers_of_its_steps() {
     let paused = wire::RunPaused {
         run: 1,
         reason: "lunch".into(),
-        ..Default::default()
     };
     for (kind, want) in [
         (

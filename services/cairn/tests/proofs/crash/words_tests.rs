@@ -29,8 +29,8 @@ fn command(request: &str) -> Value {
 }
 
 fn intended(step: u32) -> Value {
-    json!({"kind": "call_intended", "call": call(step), "not_after_unix_ms": 2000,
-        "time_limit_ms": 500})
+    let call = call(step);
+    json!({"kind": "call_intended", "call": call, "not_after_unix_ms": 2000, "time_limit_ms": 500})
 }
 
 fn started(step: u32) -> Value {
@@ -46,13 +46,13 @@ fn plan(steps: &[Value]) -> Value {
 }
 
 fn applied(seq: u64, numbers: &[u32], steps: &[Value]) -> Value {
-    json!({"kind": "plan_applied", "run": 1, "plan": plan(steps), "numbers": numbers,
-        "answers": seq})
+    let plan = plan(steps);
+    json!({"kind": "plan_applied", "run": 1, "plan": plan, "numbers": numbers, "answers": seq})
 }
 
 fn decided(seq: u64, step: u32, settlement: &Value) -> Value {
-    json!({"kind": "decided", "answers": seq, "pending_id": format!("approval-1.{step}.1.0.0"),
-        "settlement": settlement})
+    let id = format!("approval-1.{step}.1.0.0");
+    json!({"kind": "decided", "answers": seq, "pending_id": id, "settlement": settlement})
 }
 
 fn numbered_events(events: Vec<Value>) -> Vec<Value> {
@@ -170,8 +170,9 @@ fn held_by(what: What) -> History {
         What::Cancel => ("cancel", "run_cancelled"),
         _ => ("pause", "run_paused"),
     };
+    let plan = [step("record", "1"), step("record", "2")];
     let events = vec![
-        applied(0, &[], &[step("record", "1"), step("record", "2")]),
+        applied(0, &[], &plan),
         started(1),
         intended(1),
         completed(1),
@@ -218,13 +219,8 @@ fn revised() -> History {
 #[test]
 fn good_histories_have_no_findings() {
     let none: Vec<String> = Vec::new();
-    let histories = [
-        asking(),
-        held_by(What::Cancel),
-        held_by(What::Pause),
-        revised(),
-    ];
-    for history in histories {
+    let (cancelled, paused) = (held_by(What::Cancel), held_by(What::Pause));
+    for history in [asking(), cancelled, paused, revised()] {
         assert_eq!(history.findings(), none);
     }
 }
@@ -306,7 +302,6 @@ fn what_begins_in_a_run_that_is_held_is_found() {
     let mut history = held_by(What::Cancel);
     history.edit(|events| events.push(completed(2)));
     finds(&history, r#""kind":"step_completed""#);
-    // Nobody can resume it.
     let resumed = json!({"kind": "run_resumed", "answers": 7});
     let mut history = held_by(What::Cancel);
     history.edit(|events| events.extend([resumed, started(2)]));
