@@ -11,6 +11,7 @@
 //! | `hub` | hints inside the process: followers, long polls |
 //! | [`janitor`] | the end of sessions whose time has come: archived, deleted |
 //! | [`archive`] | a session as a file: the format of the archive, and its reader |
+//! | `checksum` | checksums of what is stored |
 //! | `turns` | whose turn it is among the sessions that are due |
 //! | [`grpc`] | the services: convert, call, convert |
 //! | [`config`], [`error`] | what can be configured; how results become errors |
@@ -21,6 +22,7 @@
 mod apart;
 pub mod archive;
 mod aside;
+mod checksum;
 pub mod config;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

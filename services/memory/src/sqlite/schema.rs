@@ -51,7 +51,11 @@ CREATE INDEX session_deleted ON session (deleted_ms) WHERE deleted_ms IS NOT NUL
 CREATE INDEX session_due ON session (due_ms) WHERE due_ms IS NOT NULL;
 CREATE INDEX session_owned ON session (owner) WHERE owner IS NOT NULL;
 CREATE TABLE journal (pos INTEGER PRIMARY KEY, events BLOB NOT NULL) STRICT;
-CREATE TABLE checkpoint (pos INTEGER PRIMARY KEY, state BLOB NOT NULL) STRICT;
+CREATE TABLE checkpoint (
+  pos INTEGER PRIMARY KEY,
+  state BLOB NOT NULL,
+  sum INTEGER NOT NULL
+) STRICT;
 CREATE TABLE request (
   sid INTEGER NOT NULL,
   id TEXT NOT NULL,

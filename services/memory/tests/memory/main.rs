@@ -8,6 +8,7 @@
 mod conformance;
 #[cfg(debug_assertions)]
 mod crash;
+mod damage;
 mod ending;
 mod grpc;
 mod holding;
