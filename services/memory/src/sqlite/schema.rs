@@ -14,6 +14,9 @@ pub(super) const APPLICATION_ID: i32 = 0x4361_6972;
 /// The format that this program writes, and the newest that it reads.
 pub(super) const FORMAT: i32 = 1;
 
+/// Beside the format: the store is open, or was not closed. See [`mark`](super::mark).
+pub(super) const OPEN: i32 = 1 << 16;
+
 pub(super) const TABLES: &str = "
 CREATE TABLE session (
   sid INTEGER PRIMARY KEY,

@@ -12,6 +12,10 @@ mod damage;
 mod ending;
 mod grpc;
 mod holding;
+#[cfg(unix)]
+mod killed;
+#[cfg(unix)]
+mod lost_log;
 mod model;
 mod opening;
 #[cfg(target_os = "linux")]
