@@ -10,6 +10,7 @@
 mod append;
 mod awake;
 mod blob;
+mod check;
 mod claim;
 mod claim_count;
 mod commit;
