@@ -7,6 +7,7 @@ use cairn_memory::Memory;
 use cairn_memory::port::*;
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_proto::event::{Event, StoredApart, event::Kind};
+use cairn_rpc::Principal;
 use cairn_rpc::{Exposure, Server, ServerBuilder};
 use prost::Message as _;
 use rusqlite::{Connection, params};
@@ -76,7 +77,10 @@ async fn fill(store: &dyn Store) {
             ..commit(1, 5, &["the sixth"])
         };
         store.commit(second).await.unwrap();
-        store.write_memory(&key, MemoryWrite::Clear).await.unwrap();
+        store
+            .write_memory(&key, MemoryWrite::Clear, &Principal::process())
+            .await
+            .unwrap();
         let third = Commit {
             checkpoint: checkpoint(7, 2),
             ..commit(2, 7, &["the eighth", "the ninth"])
