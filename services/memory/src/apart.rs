@@ -1,6 +1,6 @@
 //! Events that are stored apart: the journal has a reference, and a blob of the session the event.
 
-use crate::port::{SessionKey, Store, StoreError, StoreResult};
+use crate::port::{SessionKey, Store, StoreError, StoreResult, Stored};
 use bytes::Bytes;
 use cairn_engine::key::hex;
 use cairn_proto::event::StoredApart;
@@ -22,10 +22,8 @@ pub(crate) fn blob_of(event: &Bytes) -> Option<String> {
 }
 
 /// The error for a journal with a reference to nothing.
-pub(crate) fn lacks_blob(seq: u64) -> StoreError {
-    StoreError::unavailable(format!(
-        "event {seq} names a blob that the store does not have"
-    ))
+pub(crate) fn lacks_blob(digest: String) -> StoreError {
+    StoreError::Damaged(Stored::Blob(digest))
 }
 
 /// The digest by which blobs are stored: SHA-256 in hexadecimal.

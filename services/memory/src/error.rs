@@ -1,7 +1,7 @@
 //! The store's results as errors of the RPCs, and what can go wrong when the service is built.
 
 use crate::janitor::ArchiveError;
-use crate::port::{Limit, SessionKey, StoreError};
+use crate::port::{Limit, SessionKey, StoreError, Stored};
 use crate::redis;
 use crate::sqlite::OpenError;
 use cairn_rpc::{ErrorKind, RpcError};
@@ -19,6 +19,9 @@ pub const WENT_BACK: &str = "WENT_BACK";
 pub const WRITES_LOST: &str = "WRITES_LOST";
 /// Reason: the session is stored in a form that only a newer version knows.
 pub const NEWER_VERSION: &str = "NEWER_VERSION";
+/// Reason: what is stored of the session is not what was written; the metadata `stored` says which part:
+/// an `event` or a `checkpoint` with its `seq`, or a `blob` with its `digest`.
+pub const DAMAGED: &str = "DAMAGED";
 /// Reason: the session was deleted; the metadata `end` says how: `deleted`, `expired`, `archived`.
 pub const TERMINAL: &str = "TERMINAL";
 /// In the metadata of [`TERMINAL`]: how the session ended.
@@ -69,6 +72,7 @@ impl From<StoreError> for RpcError {
                 .meta("stored", stored.to_string()),
             StoreError::WritesLost => Self::precondition(text).reason(WRITES_LOST),
             StoreError::Newer { .. } => Self::precondition(text).reason(NEWER_VERSION),
+            StoreError::Damaged(part) => damaged(text, &part),
             StoreError::Terminal(end) => Self::new(ErrorKind::NotFound, text)
                 .reason(TERMINAL)
                 .meta(END, end.name()),
@@ -108,12 +112,28 @@ impl From<StoreError> for RpcError {
     }
 }
 
+fn damaged(text: String, part: &Stored) -> RpcError {
+    let error = RpcError::new(ErrorKind::DataLoss, text).reason(DAMAGED);
+    match part {
+        Stored::Event(seq) => error.meta("stored", "event").meta("seq", seq.to_string()),
+        Stored::Checkpoint(seq) => error
+            .meta("stored", "checkpoint")
+            .meta("seq", seq.to_string()),
+        Stored::Blob(digest) => error.meta("stored", "blob").meta("digest", digest),
+    }
+}
+
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
 /// An error of an operation on one session, naming it.
 pub(crate) fn about(key: &SessionKey) -> impl Fn(StoreError) -> RpcError + '_ {
     move |error| match error {
         StoreError::NotFound => RpcError::not_found("session", key.session()),
+        StoreError::Damaged(ref part) => {
+            // The server's log has the text and not the metadata.
+            let text = format!("session \"{}\": {error}", key.session());
+            damaged(text, part).meta("session", key.session())
+        }
         error => RpcError::from(error).meta("session", key.session()),
     }
 }

@@ -12,6 +12,7 @@
 //! | [`janitor`] | the end of sessions whose time has come: archived, deleted |
 //! | [`archive`] | a session as a file: the format of the archive, and its reader |
 //! | `memory_event` | the events of changes of session memory by clients |
+//! | `checksum` | checksums of what is stored |
 //! | `turns` | whose turn it is among the sessions that are due |
 //! | [`grpc`] | the services: convert, call, convert |
 //! | [`config`], [`error`] | what can be configured; how results become errors |
@@ -22,6 +23,7 @@
 mod apart;
 pub mod archive;
 mod aside;
+mod checksum;
 pub mod config;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

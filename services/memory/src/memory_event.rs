@@ -5,7 +5,7 @@ use cairn_proto::event::{self as wire, Event, event::Kind};
 use cairn_rpc::{Authentication, Principal};
 use prost::Message as _;
 
-/// The event of a change. A time of 0 takes no bytes, so that a script can put its own in front.
+/// The event of a change.
 pub(crate) fn memory_event(change: &MemoryWrite, by: &Principal, at_unix_ms: i64) -> Vec<u8> {
     let kind = match change.clone() {
         MemoryWrite::Set { key, value } => Kind::MemorySet(wire::MemorySet { key, value }),

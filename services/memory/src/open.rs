@@ -50,6 +50,7 @@ pub fn open(config: Config, deps: Deps) -> Result<Opened, BuildError> {
         local_owners: deps.local_owners,
         max_pages: config.max_pages,
         readers: config.readers,
+        accept_loss: false,
         #[cfg(debug_assertions)]
         commit_hook: deps.commit_hook.clone(),
         #[cfg(debug_assertions)]

@@ -70,7 +70,7 @@ pub(crate) use copy::{COPY_BYTES, UNFINISHED_MS};
 pub use copy::{
     Completion, Copied, CopyEvents, Source, Transcript, TranscriptEvent, TranscriptPage,
 };
-pub use error::{End, Limit, StoreError, StoreResult};
+pub use error::{End, Limit, StoreError, StoreResult, Stored};
 pub use limits::Limits;
 pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS, Room, at_most};
 pub use ownership::{
@@ -95,7 +95,9 @@ use cairn_rpc::Principal;
 /// Every method may answer [`StoreError::Unavailable`] (nothing was written), and every method
 /// that writes [`StoreError::Unknown`]. Methods on one session answer [`StoreError::NotFound`] if
 /// it never existed in that namespace, [`StoreError::Terminal`] if it is no more, and
-/// [`StoreError::Newer`] if only a newer version knows how it is stored. Limits on
+/// [`StoreError::Newer`] if only a newer version knows how it is stored. Methods that read events,
+/// checkpoints or blobs check each against its checksum or digest, and answer
+/// [`StoreError::Damaged`] in place of one that is not what was written. Limits on
 /// what a request alone shows (the size of an event) are checked before anything else.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -145,7 +147,7 @@ pub trait Store: Send + Sync + 'static {
     /// 1 MiB of events and blobs, and at least one event unless the cursor is at the end.
     ///
     /// # Errors
-    /// `Unavailable` also if the store lacks a blob that an event names.
+    /// `Damaged` also if the store lacks a blob that an event names.
     async fn transcript(&self, key: &SessionKey, after_seq: u64) -> StoreResult<Transcript>;
 
     /// Removes what [`copy_events`](Self::copy_events) has begun and nobody has gone on with for an

@@ -10,6 +10,7 @@
 //! | module | what |
 //! |---|---|
 //! | `create`, `copy`, `commit`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |
+//! | `journal` | events in a stream, with their checksums |
 //! | `unchanged` | session memory that need not be read again |
 //! | `servers`, `ask`, `layout`, `node` | which server is asked, and the connection to it |
 //! | `script`, `answer`, `failure` | scripts, their answers, what went wrong |
@@ -34,6 +35,7 @@ mod fill;
 mod hints;
 mod idle;
 mod inner;
+mod journal;
 mod keys;
 mod layout;
 mod lease;

@@ -4,11 +4,13 @@
 //! own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
 //! survives. Only one process holds a file (`holder`); others may read it. What can be asked of the
 //! store is one file an operation: `create`, `copy`, `commit`, `append`, `claim`, `lease`, `memory`,
-//! `blob`, `idle` change it, and `read` reads it.
+//! `blob`, `idle` change it, and `read` reads it. A store that would come up without its log is refused
+//! (`log`, `mark`).
 
 mod append;
 mod awake;
 mod blob;
+mod check;
 mod claim;
 mod claim_count;
 mod commit;
@@ -19,6 +21,8 @@ mod holder;
 mod idle;
 mod journal;
 mod lease;
+mod log;
+mod mark;
 mod memory;
 mod open;
 mod operation;
@@ -91,7 +95,7 @@ impl SqliteStore {
     /// See [`OpenError`]; nothing has been changed then.
     pub fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, OpenError> {
         let now = unix_ms(&options);
-        let opened = open_file(path.as_ref(), now, options.max_pages)?;
+        let opened = open_file(path.as_ref(), now, &options)?;
         let target = readers::Target::File(opened.path.clone());
         let pool = Pool::new(target, options.readers);
         Self::start(opened, options, |_| Readers::Pool(Arc::new(pool)))
@@ -138,7 +142,7 @@ impl SqliteStore {
         let shared = Arc::new(shared(options, opened.holder));
         let writer = Writer {
             conn: opened.conn,
-            _lock: opened.lock,
+            lock: opened.lock,
             shared: shared.clone(),
             max_pages,
             lease_floor: Cell::new(i64::MIN),

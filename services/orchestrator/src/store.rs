@@ -29,6 +29,9 @@ pub(crate) const NEWER_VERSION: &str = "NEWER_VERSION";
 /// Reason: an event of a journal cannot be read, by this version or any other.
 pub(crate) const EVENT_UNREADABLE: &str = "EVENT_UNREADABLE";
 
+/// Reason: the store does not have the bytes that were written of an event, a checkpoint or a blob.
+pub(crate) const DAMAGED: &str = "DAMAGED";
+
 /// Checkpoints and pages of events travel in one message between services.
 const MAX_INTERNAL_MESSAGE: usize = 80 * 1024 * 1024;
 
@@ -172,7 +175,9 @@ impl Store {
         let found = self.journal().get_blob(for_session(key, request)).await;
         match found.map_err(RpcError::from) {
             Ok(found) => Ok(found.into_inner().data),
-            Err(error) if error.metadata("resource") == Some("blob") => {
+            Err(error)
+                if error.metadata("resource") == Some("blob") || error.reason_name() == DAMAGED =>
+            {
                 Err(unreadable(key, seq, error))
             }
             Err(error) => Err(error),
@@ -231,6 +236,8 @@ impl Store {
         })
     }
 
+    /// The newest checkpoint that can be read. The journal has everything that a checkpoint has, so a
+    /// damaged one costs time only.
     async fn checkpoint(
         &self,
         key: &SessionKey,
@@ -240,12 +247,18 @@ impl Store {
             session: key.id.to_string(),
             at_or_before_seq: at_seq.unwrap_or(0),
         };
-        let found = self
-            .journal()
-            .get_checkpoint(for_session(key, request))
-            .await?
-            .into_inner();
-        Ok(found.checkpoint.and_then(|checkpoint| {
+        let mut journal = self.journal();
+        let found = journal.get_checkpoint(for_session(key, request));
+        let found = match found.await.map_err(RpcError::from) {
+            Ok(found) => found.into_inner().checkpoint,
+            Err(error) if error.reason_name() == DAMAGED => {
+                let seq = error.metadata("seq");
+                tracing::error!(session = %key, seq, %error, "checkpoint not used: it is damaged");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(found.and_then(|checkpoint| {
             let session = Session::from_checkpoint(&checkpoint.state)?;
             Some((session, checkpoint.state.len()))
         }))

@@ -6,22 +6,33 @@ use crate::error::CliError;
 use crate::node::{DURABILITY, STORE};
 use crate::ui::out;
 use cairn_memory::StoreConfig;
+use cairn_memory::port::{Store as _, StoreError};
 use cairn_memory::redis::{Durability, RedisStore};
-use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
+use cairn_memory::sqlite::{OpenError, SqliteOptions, SqliteStore};
 use cairn_rpc::{Address, ErrorKind, Link};
 use serde_json::json;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// How long what is asked may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Damaged parts that are named.
+const MOST_NAMED: usize = 20;
+
 /// What can be said to `cairn doctor`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Looks at the store and, if that is Redis, at its settings; with --server at the services instead.
-Changes nothing. Ends with exit code 1 if something is not as it must be.")]
-pub struct Args {}
+Reads every event of a store in a file, with the checkpoints and blobs, and names the sessions and events
+that are damaged. Of a store on Redis it looks at the settings; with --server at the services instead.
+Changes nothing without --accept-loss. Ends with exit code 1 if something is not as it must be.")]
+pub struct Args {
+    /// Open a store in a file that was not closed although its write-ahead log is missing or damaged:
+    /// what was acknowledged last may be lost
+    #[arg(long)]
+    accept_loss: bool,
+}
 
 /// What was found of one thing.
 struct Finding {
@@ -55,8 +66,11 @@ impl Finding {
 /// found. Commands do with one address that answers; here each that has a fault is one.
 ///
 /// # Errors
-/// Standard output takes no more.
-pub async fn run(_: Args, context: &Context) -> Result<ExitCode, CliError> {
+/// Standard output takes no more; a loss that cannot be accepted.
+pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
+    if args.accept_loss {
+        accept_loss(context).await?;
+    }
     let findings = match &context.config().client.server {
         Some(servers) => futures::future::join_all(servers.0.iter().map(server_at)).await,
         None => vec![store(context).await],
@@ -107,14 +121,60 @@ async fn store(context: &Context) -> Finding {
                 }
             }
         }
-        _ if !settings.path.exists() => {
-            Finding::fine("store", place, "not made yet: the first run makes it")
-        }
-        _ => match SqliteStore::open_readonly(&settings.path, SqliteOptions::default()) {
-            Ok(_) => Finding::fine("store", place, "durable"),
-            Err(error) => Finding::bad("store", place, "unusable", &CliError::chain(&error)),
-        },
+        _ => file(&settings.path, place).await,
     }
+}
+
+/// A store in a file, read from its first session to its last.
+async fn file(path: &Path, place: String) -> Finding {
+    let store = match SqliteStore::open_readonly(path, SqliteOptions::default()) {
+        Ok(store) => store,
+        Err(OpenError::Missing { .. }) if !path.exists() => {
+            return Finding::fine("store", place, "not made yet: the first run makes it");
+        }
+        Err(error) => return Finding::bad("store", place, "unusable", &CliError::chain(&error)),
+    };
+    let (mut faults, mut more) = (Vec::new(), 0);
+    let checked = store.check(|key, part| {
+        let error = StoreError::Damaged(part);
+        let (session, namespace) = (key.session(), key.namespace());
+        match faults.len() < MOST_NAMED {
+            true => faults.push(format!("session \"{session}\" of \"{namespace}\": {error}")),
+            false => more += 1,
+        }
+    });
+    if let Err(error) = checked.await {
+        faults.push(error.to_string());
+    }
+    if more > 0 {
+        faults.push(format!("{more} more sessions are damaged"));
+    }
+    let state = if faults.is_empty() {
+        "durable"
+    } else {
+        "damaged"
+    };
+    Finding {
+        faults,
+        ..Finding::fine("store", place, state)
+    }
+}
+
+/// Opens the store once as far as it is there, which leaves it as one that was closed.
+async fn accept_loss(context: &Context) -> Result<(), CliError> {
+    let path = &context.config().store.path;
+    let is_file = matches!(context.config().store.config(), StoreConfig::Sqlite { .. });
+    if !is_file || context.config().client.server.is_some() || !path.exists() {
+        let error = "--accept-loss is for a store in a file, and there is none";
+        return Err(CliError::usage(error).hint("name its file with --store"));
+    }
+    let options = SqliteOptions {
+        accept_loss: true,
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::open(path, options).map_err(|error| CliError::chain(&error))?;
+    store.close().await;
+    Ok(())
 }
 
 async fn server_at(address: &Address) -> Finding {

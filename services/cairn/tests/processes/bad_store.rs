@@ -2,6 +2,7 @@
 //!
 //! Each ends with a clear error and the right exit code, and leaves nothing half done.
 
+mod damaged;
 mod golden;
 
 use crate::support::CAIRN;

@@ -55,6 +55,7 @@ fn result(committed: &StoreResult<Committed>) -> &'static str {
         Err(StoreError::RequestMismatch) => "request_mismatch",
         Err(StoreError::Limit { .. }) => "limit",
         Err(StoreError::Unavailable { .. }) => "unavailable",
+        Err(StoreError::Damaged(_)) => "damaged",
         Err(StoreError::Unknown { .. }) => "unknown",
     }
 }

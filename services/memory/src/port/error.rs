@@ -40,6 +40,13 @@ pub enum StoreError {
         /// The form.
         found: String,
     },
+    /// What is stored is not what was written. Other sessions are not affected. Reads end with it before
+    /// they return any of what is damaged; an owner's transition may have happened.
+    #[error(
+        "{0} is damaged: the store does not have the bytes that were written; restore the store from a \
+         copy, or delete the session"
+    )]
+    Damaged(Stored),
     /// The session is no more.
     #[error("the session {}", .0.words())]
     Terminal(End),
@@ -69,6 +76,27 @@ pub enum StoreError {
         /// For logs.
         reason: String,
     },
+}
+
+/// A part of a session, by which damage is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stored {
+    /// The event with this seq.
+    Event(u64),
+    /// The checkpoint that covers the events up to this seq.
+    Checkpoint(u64),
+    /// The blob with this digest.
+    Blob(String),
+}
+
+impl fmt::Display for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event(seq) => write!(f, "event {seq}"),
+            Self::Checkpoint(seq) => write!(f, "the checkpoint of event {seq}"),
+            Self::Blob(digest) => write!(f, "blob {digest}"),
+        }
+    }
 }
 
 /// How a session came to its end. The mark that stays tells it.
@@ -151,6 +179,11 @@ impl StoreError {
         Self::Unknown {
             reason: reason.to_string(),
         }
+    }
+
+    /// [`StoreError::Damaged`] of an event.
+    pub fn damaged_event(seq: u64) -> Self {
+        Self::Damaged(Stored::Event(seq))
     }
 
     /// [`StoreError::Limit`].

@@ -28,6 +28,7 @@ pub(super) fn status(reply: &mut Reply, effect: Effect) -> StoreResult<Status> {
         "conflict" => StoreError::Conflict,
         "back" => went_back(reply).map_err(lost)?,
         "lost" => StoreError::WritesLost,
+        "gap" => StoreError::damaged_event(reply.number().map_err(lost)?),
         "terminal" => StoreError::Terminal(end(&reply.text().map_err(lost)?)),
         "notfound" => StoreError::NotFound,
         "mismatch" => StoreError::RequestMismatch,
@@ -117,6 +118,7 @@ mod tests {
         assert_eq!(told(&["dup"]), Ok(Status::Duplicate));
         assert_eq!(told(&["fenced"]), Err(StoreError::Fenced));
         assert_eq!(told(&["lost"]), Err(StoreError::WritesLost));
+        assert_eq!(told(&["gap", "7"]), Err(StoreError::damaged_event(7)));
         for (mark, end) in [
             ("1800000000000", End::Deleted),
             ("1800000000000 expired", End::Expired),

@@ -4,6 +4,7 @@ use super::answer::Status;
 use super::commit::change;
 use super::failure::Effect;
 use super::inner::Inner;
+use super::journal;
 use super::witness::Mark;
 use crate::fingerprint::Fingerprint;
 use crate::memory_event::memory_event;
@@ -12,6 +13,7 @@ use crate::port::{
 };
 use bytes::Bytes;
 use cairn_rpc::Principal;
+use std::slice::from_ref;
 
 impl Inner {
     /// See [`Store::append_command`](crate::port::Store::append_command).
@@ -34,8 +36,7 @@ impl Inner {
             names.partition.work(),
         ];
         let (most_events, most_bytes) = self.limits.journal_room(Room::Command);
-        let call = self.scripts.append.call(&keys);
-        let call = call
+        let call = (self.scripts.append.call(&keys))
             .arg(&names.member)
             .arg(&self.process)
             .arg(&request.id)
@@ -44,7 +45,8 @@ impl Inner {
             .arg(most_events)
             .arg(most_bytes)
             .arg(self.limits.unseen_bytes)
-            .arg(u8::from(repeat_only));
+            .arg(u8::from(repeat_only))
+            .arg(journal::sums(from_ref(&event)));
         let (appended, accepted_losses, wake) = self
             .run_commit(partition, call, |status, reply| {
                 let duplicate = status == Status::Duplicate;
@@ -94,21 +96,28 @@ impl Inner {
         ];
         let (most_keys, most_memory) = self.limits.memory_room(MemoryWriter::Client);
         let (most_events, most_bytes) = self.limits.journal_room(Room::Normal);
+        let now = match self.servers.time.estimate() {
+            Some(now) => now,
+            None => self.now().await?,
+        };
+        let event = Bytes::from(memory_event(write, by, now));
         let call = self.scripts.memory.call(&keys);
         let call = call
             .arg(&self.process)
-            .arg(memory_event(write, by, 0))
+            .arg(&event[..])
+            .arg(journal::sums(from_ref(&event)))
             .arg(most_keys)
             .arg(most_memory)
             .arg(most_events)
             .arg(most_bytes)
             .arg(self.limits.unseen_bytes);
         let call = change(call, write);
-        let (seq, event, accepted_losses) = self
+        let (seq, accepted_losses, now) = self
             .run(names.partition.number, call, Effect::Writes, |_, reply| {
-                Ok((reply.number()?, reply.bytes()?, reply.number()?))
+                Ok((reply.number()?, reply.number()?, reply.int()?))
             })
             .await?;
+        self.servers.time.tell(now);
         let mark = mark_at(accepted_losses, seq, Some(&event));
         let partition = names.partition.number;
         self.servers.witness.saw(partition, &names.member, mark);

@@ -2,13 +2,16 @@
 
 use super::answer::Status;
 use super::inner::Inner;
+use super::journal;
 use super::script::{Call, Odd, Reply};
 use super::witness::Mark;
+use crate::checksum::of_checkpoint;
 use crate::fingerprint::Fingerprint;
 use crate::port::{
-    Commit, Committed, LeaseChange, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
-    StoredEvent,
+    Commit, Committed, LeaseChange, MemoryWrite, MemoryWriter, Room, SessionKey, StoreError,
+    StoreResult, StoredEvent,
 };
+use bytes::Bytes;
 
 /// What is due later is found by claimers that look by themselves.
 const SOON_MS: i64 = 1000;
@@ -35,7 +38,7 @@ impl Inner {
             ]);
         }
         let call = self.commit_call(self.scripts.commit.call(&keys), &names.member, &commit);
-        let (committed, accepted_losses) = self
+        let (committed, accepted_losses, fields) = self
             .run_commit(partition, call, |status, reply| {
                 self.committed(status, reply, commit.seen_seq)
             })
@@ -61,6 +64,12 @@ impl Inner {
                 self.queue.mark(&self.hub, partition);
             }
         }
+        let others = committed.others.iter().map(|other| &other.event);
+        journal::check(commit.seen_seq, &fields, others)?;
+        let next = commit.seen_seq + 1 + committed.others.len() as u64;
+        if next < committed.first_seq {
+            return Err(StoreError::damaged_event(next));
+        }
         Ok(committed)
     }
 
@@ -75,6 +84,9 @@ impl Inner {
         let bytes: usize = commit.events.iter().map(|event| event.len()).sum();
         let is_progress = !commit.events.is_empty() && !commit.no_progress;
         let checkpoint = commit.checkpoint.as_ref();
+        // Without a checkpoint the script looks at neither.
+        let sum = checkpoint.map_or(0, of_checkpoint).to_le_bytes();
+        let state = checkpoint.map_or(&b""[..], |checkpoint| &checkpoint.state);
         let call = call
             .arg(member)
             .arg(&self.process)
@@ -95,26 +107,29 @@ impl Inner {
             .arg(most_keys)
             .arg(most_memory)
             .arg(checkpoint.map_or(0, |checkpoint| checkpoint.through_seq))
-            .arg(checkpoint.map_or(&b""[..], |checkpoint| &checkpoint.state))
+            .parts([&sum, state])
             .arg(commit.memory_writes.len())
             .arg(commit.events.len())
+            .arg(journal::sums(&commit.events))
             .all(&commit.events);
         commit.memory_writes.iter().fold(call, change)
     }
 
-    /// The answer, and how many losses of the session had been accepted then.
+    /// The answer, how many losses of the session had been accepted then, and the names of the others'
+    /// fields.
     fn committed(
         &self,
         status: Status,
         reply: &mut Reply,
         seen: u64,
-    ) -> Result<(Committed, u64), Odd> {
+    ) -> Result<(Committed, u64, Bytes), Odd> {
         let now = reply.int()?;
         let first_seq = reply.number()?;
         let ends = reply.int()?;
         let accepted_losses = reply.number()?;
+        let fields = reply.bytes()?;
         let mut others = Vec::with_capacity(reply.len());
-        for seq in seen + 1..first_seq {
+        for seq in (seen + 1..first_seq).take(reply.len()) {
             let event = reply.bytes()?;
             others.push(StoredEvent { seq, event });
         }
@@ -125,11 +140,11 @@ impl Inner {
             lease_until_unix_ms: (ends >= 0).then_some(ends),
             now_unix_ms: self.servers.time.tell(now),
         };
-        Ok((committed, accepted_losses))
+        Ok((committed, accepted_losses, fields))
     }
 
     /// Tells this process' followers of new events; none is nothing to tell.
-    pub(super) fn announce(&self, key: &SessionKey, first_seq: u64, events: &[bytes::Bytes]) {
+    pub(super) fn announce(&self, key: &SessionKey, first_seq: u64, events: &[Bytes]) {
         if !events.is_empty() {
             self.hub.appended(key, first_seq, events);
         }

@@ -12,6 +12,7 @@ use super::ask::VERY_LATE;
 use super::claim::scored;
 use super::failure::{Effect, odd};
 use super::inner::Inner;
+use super::journal::{self, NAME};
 use super::keys::{CopyNames, PARTITIONS, Session};
 use super::script::{Call, Odd, Script};
 use super::witness::Mark;
@@ -37,8 +38,8 @@ struct Page {
     cut: u64,
     /// As scripts take it: empty for none.
     time_to_live: String,
-    /// The names of the events' fields, a letter each.
-    fields: String,
+    /// The names of the events' fields, together.
+    fields: Bytes,
     events: Vec<Bytes>,
 }
 
@@ -100,6 +101,11 @@ impl Inner {
         let begun = match begun {
             Some(begun) => begun,
             None => {
+                // The events behind the cut decided where it is, and are not read again.
+                if let Some(behind) = at.map(|at| at - page.cut).filter(|it| *it > 0) {
+                    let behind = usize::try_from(behind).unwrap_or(usize::MAX);
+                    self.read(source, page.cut, behind).await?;
+                }
                 let begun = self.copy_begun(copy, names, Some(page.cut)).await?;
                 begun.ok_or_else(|| odd(Effect::Writes, Odd))?
             }
@@ -113,13 +119,13 @@ impl Inner {
             .await
     }
 
-    /// Appends to a copy that has come so far. `fields` has the name of each event's field.
+    /// Appends to a copy that has come so far. `fields` has the names of the events' fields.
     async fn append_copied(
         &self,
         copy: &CopyEvents,
         names: &Names,
         through: u64,
-        fields: &str,
+        fields: &[u8],
         events: &[Bytes],
     ) -> StoreResult<Copied> {
         let keys = [
@@ -148,7 +154,6 @@ impl Inner {
         names: &Names,
         page: &mut Page,
     ) -> StoreResult<()> {
-        let blobs = self.names.session(source).blobs();
         let mut bytes = 0;
         for place in 0..page.events.len() {
             let Some(digest) = blob_of(&page.events[place]) else {
@@ -156,11 +161,11 @@ impl Inner {
             };
             if bytes > COPY_BYTES {
                 page.events.truncate(place);
-                page.fields.truncate(place);
+                page.fields.truncate(NAME * place);
                 return Ok(());
             }
             // A blob that is not there was none for the source's readers either.
-            if let Some(data) = self.get(source, blobs.clone(), &digest).await? {
+            if let Some(data) = self.blob(source, &digest).await? {
                 bytes += data.len();
                 self.put_copied(copy, names, &digest, &data).await?;
             }
@@ -220,6 +225,7 @@ impl Inner {
             .arg(memory_bytes)
             .arg(completion.events.len())
             .arg(completion.memory.len())
+            .arg(journal::sums(&completion.events))
             .all(&completion.events);
         let entries = completion.memory.iter();
         let call = entries.fold(call, |call, entry| call.arg(&entry.key).arg(&entry.value));
@@ -278,8 +284,8 @@ impl Inner {
         let at = at.map(|at| at.min(BEYOND).to_string()).unwrap_or_default();
         let call = self.scripts.copy_read.call(&keys);
         let call = call.arg(after_seq).arg(at).arg(most).arg(COPY_BYTES);
-        self.run(names.partition.number, call, Effect::Reads, |_, reply| {
-            let (cut, time_to_live, fields) = (reply.number()?, reply.text()?, reply.text()?);
+        let read = self.run(names.partition.number, call, Effect::Reads, |_, reply| {
+            let (cut, time_to_live, fields) = (reply.number()?, reply.text()?, reply.bytes()?);
             let mut events = Vec::with_capacity(reply.len());
             while reply.len() > 0 {
                 events.push(reply.bytes()?);
@@ -290,8 +296,10 @@ impl Inner {
                 fields,
                 events,
             })
-        })
-        .await
+        });
+        let page = read.await?;
+        journal::check(after_seq, &page.fields, &page.events)?;
+        Ok(page)
     }
 
     /// See [`Store::drop_unfinished`](crate::port::Store::drop_unfinished).

@@ -3,6 +3,7 @@
 use super::answer::Status;
 use super::failure::Effect;
 use super::inner::Inner;
+use super::journal;
 use super::keys::Session;
 use super::witness::Mark;
 use crate::fingerprint::Fingerprint;
@@ -53,6 +54,7 @@ impl Inner {
             .arg(most_bytes)
             .arg(create.events.len())
             .arg(time_to_live(&create))
+            .arg(journal::sums(&create.events))
             .all(&create.events);
         let (created, queued, made) = self
             .run_commit(partition, call, |status, reply| {

@@ -5,6 +5,7 @@ use super::keys::Names;
 use super::open::OpenError;
 use super::script::{Clock, Scripts};
 use super::{RedisConfig, RedisStore};
+use crate::checksum::unplaced;
 use crate::port::{SessionKey, StoreError};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
@@ -106,6 +107,7 @@ impl ProbedSession {
             .arg("")
             .arg(0)
             .arg(1)
+            .arg(&unplaced(event).to_le_bytes()[..])
             .arg(event);
         let answer: Result<Value, _> = call.cmd.query_async(&mut self.probe.connection).await;
         self.version += 1;

@@ -3,15 +3,17 @@
 use super::answer::not_refused;
 use super::failure::{Effect, odd};
 use super::inner::Inner;
+use super::journal;
 use super::keys::Session;
 use super::script::{Odd, Reply};
 use super::unchanged::Moment;
 use crate::apart::digest_of;
+use crate::checksum::{check_blob, check_checkpoint};
 use crate::port::{
     Checkpoint, EventPage, Header, MemoryEntry, MemoryList, Quarantine, SessionKey, SessionStatus,
     StoreError, StoreResult, StoredEvent,
 };
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 
 /// About where a page of events stops.
 const PAGE_BYTES: usize = 1 << 20;
@@ -28,7 +30,7 @@ impl Inner {
         let keys = [names.hash(), names.journal()];
         let call = self.scripts.read.call(&keys);
         let call = call.arg(after_seq).arg(max).arg(PAGE_BYTES);
-        self.run(names.partition.number, call, Effect::Reads, |_, reply| {
+        let read = self.run(names.partition.number, call, Effect::Reads, |_, reply| {
             let (last_seq, version) = (reply.number()?, reply.number()?);
             let header = Header {
                 status: SessionStatus::of_number(reply.int()?),
@@ -38,22 +40,27 @@ impl Inner {
             let stored = Quarantine::of_number(reply.int()?);
             let quarantined = self.servers.witness.known_loss(key).or(stored);
             let accepted_losses = reply.number()?;
+            let fields = reply.bytes()?;
             let mut events = Vec::with_capacity(reply.len());
             for place in 0..reply.len() {
                 let seq = after_seq + 1 + u64::try_from(place).map_err(|_| Odd)?;
                 let event = reply.bytes()?;
                 events.push(StoredEvent { seq, event });
             }
-            Ok(EventPage {
+            let page = EventPage {
                 events,
                 last_seq,
                 version,
                 header,
                 quarantined,
                 accepted_losses,
-            })
-        })
-        .await
+            };
+            Ok((fields, page))
+        });
+        let (fields, page) = read.await?;
+        let events = page.events.iter().map(|stored| &stored.event);
+        journal::check(after_seq, &fields, events)?;
+        Ok(page)
     }
 
     /// See [`Store::checkpoint`](crate::port::Store::checkpoint).
@@ -69,16 +76,20 @@ impl Inner {
             names.checkpoint_numbers(),
         ];
         let call = self.scripts.checkpoint.call(&keys).arg(at_or_before_seq);
-        self.run(names.partition.number, call, Effect::Reads, |_, reply| {
+        let read = self.run(names.partition.number, call, Effect::Reads, |_, reply| {
             if reply.len() == 0 {
                 return Ok(None);
             }
-            Ok(Some(Checkpoint {
-                through_seq: reply.number()?,
-                state: reply.bytes()?,
-            }))
-        })
-        .await
+            Ok(Some((reply.number()?, reply.bytes()?)))
+        });
+        let Some((through_seq, mut state)) = read.await? else {
+            return Ok(None);
+        };
+        // The checksum stands before the state.
+        let sum = state.try_get_u32_le().ok();
+        let checkpoint = Checkpoint { through_seq, state };
+        check_checkpoint(&checkpoint, sum)?;
+        Ok(Some(checkpoint))
     }
 
     /// See [`Store::put_blob`](crate::port::Store::put_blob).
@@ -101,9 +112,19 @@ impl Inner {
 
     /// See [`Store::get_blob`](crate::port::Store::get_blob).
     pub(super) async fn get_blob(&self, key: &SessionKey, digest: &str) -> StoreResult<Bytes> {
-        let names = self.names.session(key);
-        let blob = self.get(key, names.blobs(), digest).await?;
+        let blob = self.blob(key, digest).await?;
         blob.ok_or(StoreError::NotFound)
+    }
+
+    /// A blob that is what was written, if the session has one of that digest.
+    pub(super) async fn blob(&self, key: &SessionKey, digest: &str) -> StoreResult<Option<Bytes>> {
+        let names = self.names.session(key);
+        let Some(data) = self.get(key, names.blobs(), digest).await? else {
+            return Ok(None);
+        };
+        let digest = digest.to_owned();
+        let checked = tokio::task::spawn_blocking(move || check_blob(&digest, data));
+        checked.await.map_err(StoreError::unavailable)?.map(Some)
     }
 
     /// See [`Store::get_memory`](crate::port::Store::get_memory).
@@ -186,12 +207,7 @@ impl Inner {
     }
 
     /// A field of a hash that belongs to the session, by bare commands.
-    pub(super) async fn get(
-        &self,
-        key: &SessionKey,
-        hash: String,
-        field: &str,
-    ) -> StoreResult<Option<Bytes>> {
+    async fn get(&self, key: &SessionKey, hash: String, field: &str) -> StoreResult<Option<Bytes>> {
         match self.get_before(key, &hash, field).await? {
             Some(value) => Ok(Some(value)),
             // The session may have come with the field since that was looked at. It was there before

@@ -1,7 +1,8 @@
 //! The scripts: what the store asks of Redis in one step, and how it is asked.
 
 use bytes::Bytes;
-use redis::{Cmd, RedisError, Script as Source, Value};
+use redis::{Cmd, RedisError, RedisWrite as _, Script as Source, Value};
+use std::io::Write as _;
 
 /// A script behind the parts that it needs.
 macro_rules! source {
@@ -68,6 +69,17 @@ pub(super) struct Call<'a> {
 impl Call<'_> {
     pub(super) fn arg(mut self, value: impl redis::ToRedisArgs) -> Self {
         self.cmd.arg(value);
+        self
+    }
+
+    /// Two parts of one argument, without a copy of both together.
+    pub(super) fn parts(mut self, parts: [&[u8]; 2]) -> Self {
+        let mut writer = self.cmd.writer_for_next_arg();
+        for part in parts {
+            // Writing to memory does not fail.
+            let _ = writer.write_all(part);
+        }
+        drop(writer);
         self
     }
 

@@ -8,14 +8,22 @@ use std::fmt;
 #[cfg(any(test, feature = "conformance"))]
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long leases are taken to be before anybody has asked for one.
 const USUAL_LEASE_MS: u32 = 15_000;
+
+/// How long a time that was returned is good for an estimate.
+const LATELY: Duration = Duration::from_secs(1);
 
 /// The time of the servers. Their clocks may differ a little, or be set: what is told never runs
 /// backwards.
 pub(super) struct Time {
     latest: AtomicI64,
+    /// The time that was returned last, and when.
+    last: Mutex<Option<(Instant, i64)>>,
     /// How long the leases are that were asked for last.
     lease_ms: AtomicU32,
     /// The servers' clock was found to be behind what was told.
@@ -32,6 +40,7 @@ impl Time {
     pub(super) fn new(options: &RedisOptions) -> Self {
         Self {
             latest: AtomicI64::new(0),
+            last: Mutex::default(),
             lease_ms: AtomicU32::new(USUAL_LEASE_MS),
             is_behind: AtomicBool::new(false),
             #[cfg(any(test, feature = "conformance"))]
@@ -104,9 +113,27 @@ impl Time {
         )))
     }
 
+    /// The servers' time by what was returned a moment ago, if anything was: good enough for the time of
+    /// an event, and no server is asked.
+    pub(super) fn estimate(&self) -> Option<i64> {
+        if let Some(given) = self.given() {
+            return Some(given);
+        }
+        let (at, last) = (*self.last())?;
+        let elapsed = at.elapsed();
+        let ms = i64::try_from(elapsed.as_millis()).ok()?;
+        (elapsed < LATELY).then_some(last + ms)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<(Instant, i64)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What to tell of a server's time.
     pub(super) fn tell(&self, now: i64) -> i64 {
-        self.latest.fetch_max(now, Ordering::Relaxed).max(now)
+        let told = self.latest.fetch_max(now, Ordering::Relaxed).max(now);
+        *self.last() = Some((Instant::now(), told));
+        told
     }
 }
 

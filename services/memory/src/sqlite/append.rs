@@ -23,7 +23,7 @@ pub(super) fn append_unowned(
     event: Bytes,
     room: Room,
 ) -> Result<Appending, Stop> {
-    let packed = Packed::new(std::slice::from_ref(&event));
+    let mut packed = Packed::new(std::slice::from_ref(&event));
     let seq = session.last_seq + 1;
     let bytes = session.journal_bytes + packed.bytes;
     tx.limits().check_journal(seq, bytes, room)?;
@@ -31,7 +31,7 @@ pub(super) fn append_unowned(
     if session.owner.is_some() {
         at_most(unseen, tx.limits().unseen_bytes, Limit::UnseenBytes)?;
     }
-    journal::append(tx.conn, session.sid, seq, &packed)?;
+    journal::append(tx.conn, session.sid, seq, &mut packed)?;
     tx.conn
         .prepare_cached(
             "UPDATE session SET updated_ms = ?2, last_seq = ?3, journal_bytes = ?4, \

@@ -3,7 +3,8 @@
 use super::operation::{Operation, Stop, Tx};
 use super::row::Session;
 use super::schema::to_i64;
-use crate::port::{Limit, SessionKey, StoreError, at_most};
+use crate::checksum::check_blob;
+use crate::port::{Limit, SessionKey, StoreError, Stored, at_most};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -48,6 +49,8 @@ pub(super) fn get(conn: &Connection, key: &SessionKey, digest: &str) -> Result<B
     let data: Option<Vec<u8>> = conn
         .prepare_cached("SELECT data FROM blob WHERE sid = ?1 AND digest = ?2")?
         .query_row(params![session.sid, digest], |row| row.get(0))
-        .optional()?;
-    Ok(data.ok_or(StoreError::NotFound)?.into())
+        .optional()
+        .map_err(Stop::reading(Stored::Blob(digest.to_owned())))?;
+    let data = data.ok_or(StoreError::NotFound)?;
+    Ok(check_blob(digest, data.into())?)
 }

@@ -7,6 +7,7 @@ use super::pack::Packed;
 use super::row::Session;
 use super::schema::{position, to_i64};
 use super::{journal, memory};
+use crate::checksum::of_checkpoint;
 use crate::hub::Hub;
 use crate::port::{
     Commit, Committed, LeaseChange, MemoryWriter, Room, SessionKey, StoreError, StoredEvent,
@@ -25,6 +26,8 @@ const LET_GO: &str = "UPDATE session SET owner = NULL, holder = NULL, lease_unti
 pub(super) struct CommitOp {
     commit: Commit,
     packed: Packed,
+    /// The checksum of the checkpoint.
+    sum: u32,
     happened: Option<Happened>,
 }
 
@@ -36,9 +39,11 @@ struct Happened {
 impl CommitOp {
     pub(super) fn new(commit: Commit) -> Self {
         let packed = Packed::new(&commit.events);
+        let sum = commit.checkpoint.as_ref().map_or(0, of_checkpoint);
         Self {
             commit,
             packed,
+            sum,
             happened: None,
         }
     }
@@ -80,7 +85,7 @@ impl CommitOp {
     }
 
     fn write(
-        &self,
+        &mut self,
         tx: &Tx<'_>,
         session: &Session,
         size: MemorySize,
@@ -88,16 +93,19 @@ impl CommitOp {
     ) -> Result<i64, Stop> {
         let commit = &self.commit;
         let first_seq = session.last_seq + 1;
-        journal::append(tx.conn, session.sid, first_seq, &self.packed)?;
+        journal::append(tx.conn, session.sid, first_seq, &mut self.packed)?;
         for change in &commit.memory_writes {
             memory::write(tx.conn, session.sid, change)?;
         }
         if let Some(checkpoint) = &commit.checkpoint {
             tx.conn
-                .prepare_cached("INSERT OR REPLACE INTO checkpoint (pos, state) VALUES (?1, ?2)")?
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO checkpoint (pos, state, sum) VALUES (?1, ?2, ?3)",
+                )?
                 .execute(params![
                     position(session.sid, checkpoint.through_seq),
-                    &checkpoint.state[..]
+                    &checkpoint.state[..],
+                    self.sum
                 ])?;
         }
         let lease_until = tx.lease_until(commit.lease_ms);

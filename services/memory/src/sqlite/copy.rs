@@ -173,7 +173,7 @@ impl CopyOp {
         let Some(sid) = staged.sid.filter(|_| staged.through == staged.cut) else {
             return Err(StoreError::Conflict.into());
         };
-        let packed = Packed::new(&completion.events);
+        let mut packed = Packed::new(&completion.events);
         let last = staged.cut + packed.count;
         let journal_bytes = staged.journal_bytes + packed.bytes;
         tx.limits()
@@ -187,7 +187,7 @@ impl CopyOp {
                 .prepare_cached("DELETE FROM session WHERE sid = ?1")?
                 .execute([mark.sid])?;
         }
-        journal::append(tx.conn, sid, staged.cut + 1, &packed)?;
+        journal::append(tx.conn, sid, staged.cut + 1, &mut packed)?;
         let mut insert = tx
             .conn
             .prepare_cached("INSERT INTO memory (sid, key, value) VALUES (?1, ?2, ?3)")?;

@@ -106,7 +106,7 @@ impl Operation for CreateOp {
         tx.limits().check_journal(count, bytes, Room::Normal)?;
         let lease = self.insert(tx)?;
         let sid = tx.conn.last_insert_rowid();
-        journal::append(tx.conn, sid, 1, &self.packed)?;
+        journal::append(tx.conn, sid, 1, &mut self.packed)?;
         idle::enter(tx.conn, sid, create.time_to_live_ms, tx.now)?;
         let seq = create.last_command_seq;
         keep_request(

@@ -3,8 +3,11 @@
 use super::create::forget_tombstones;
 use super::holder::Lock;
 use super::idle;
+use super::log;
+use super::mark;
+use super::options::SqliteOptions;
 use super::readers::Target;
-use super::schema::{APPLICATION_ID, FORMAT, create, set_up_writer};
+use super::schema::{APPLICATION_ID, FORMAT, OPEN, create, set_up_writer};
 use rusqlite::{Connection, ErrorCode, params};
 use std::fs;
 use std::io;
@@ -70,6 +73,41 @@ pub enum OpenError {
         /// Its version.
         found: &'static str,
     },
+    /// The store was not closed, and its write-ahead log is not there any more.
+    #[error(
+        "the store {path:?} was not closed, and its write-ahead log {log:?} is missing, empty or has no \
+         header: what was acknowledged last may be lost; put the log back, or accept the loss once with \
+         cairn doctor --accept-loss"
+    )]
+    LogMissing {
+        /// The store's file.
+        path: PathBuf,
+        /// Where its log was.
+        log: PathBuf,
+    },
+    /// The write-ahead log is damaged, and what was committed after that place would be lost.
+    #[error(
+        "the write-ahead log {log:?} is damaged at byte {at}, and what was acknowledged after that is \
+         lost without it; put an undamaged one in its place, or accept the loss once with cairn doctor \
+         --accept-loss"
+    )]
+    LogDamaged {
+        /// The log.
+        log: PathBuf,
+        /// The first byte of what SQLite does not take up.
+        at: u64,
+    },
+    /// There is a write-ahead log, and no store that it belongs to.
+    #[error(
+        "the store {path:?} is missing or empty, and its write-ahead log {log:?} is there; put the file \
+         back, or remove the log to begin with an empty store"
+    )]
+    FileMissing {
+        /// The store's file.
+        path: PathBuf,
+        /// Its log.
+        log: PathBuf,
+    },
     /// The operating system refuses.
     #[error("cannot open {path:?}")]
     Io {
@@ -107,12 +145,12 @@ pub(super) struct Opened {
 pub(super) fn open_file(
     path: &Path,
     now: i64,
-    max_pages: Option<u32>,
+    options: &SqliteOptions,
 ) -> Result<Opened, OpenError> {
     check_sqlite()?;
     let path = prepare(path)?;
     let lock = Lock::take(&path)?;
-    match open_locked(&path, now, max_pages) {
+    match open_locked(&path, now, options) {
         Ok((conn, holder)) => Ok(Opened {
             conn,
             lock: Some(lock),
@@ -129,26 +167,36 @@ pub(super) fn open_file(
 fn open_locked(
     path: &Path,
     now: i64,
-    max_pages: Option<u32>,
+    options: &SqliteOptions,
 ) -> Result<(Connection, Vec<u8>), OpenError> {
     let sql = |source| sql_error(path, source);
+    log::check_file(path)?;
+    let log = log::examine(path)?;
+    // Before SQLite looks at the log: it removes a log that it has taken up.
+    if !options.accept_loss {
+        log::check(path, log, false)?;
+    }
     make_private(path)?;
     let conn = Connection::open(path).map_err(sql)?;
     if conn.is_readonly("main").map_err(sql)? {
         return Err(OpenError::ReadOnly { path: path.into() });
     }
-    let fresh = check_format(&conn, path)?;
+    let state = check_format(&conn, path)?;
+    if !options.accept_loss {
+        log::check(path, log, state == State::Open)?;
+    }
     let mode = set_up_writer(&conn).map_err(sql)?;
     if mode != "wal" {
         let path = path.into();
         return Err(OpenError::NoLog { path, mode });
     }
-    limit_pages(&conn, max_pages).map_err(sql)?;
-    if fresh {
+    limit_pages(&conn, options.max_pages).map_err(sql)?;
+    if state == State::Fresh {
         create(&conn).map_err(sql)?;
     }
     idle::prepare(&conn).map_err(sql)?;
     let holder = begin(&conn, now).map_err(sql)?;
+    mark::set(&conn).map_err(sql)?;
     Ok((conn, holder))
 }
 
@@ -177,6 +225,10 @@ pub(super) fn open_memory(now: i64, max_pages: Option<u32>) -> Result<Opened, Op
 /// Finds out how a file can be read without being its holder.
 pub(super) fn open_target(path: &Path) -> Result<Target, OpenError> {
     check_sqlite()?;
+    // The log lies beside the file itself.
+    let resolved = fs::canonicalize(path);
+    let path = resolved.as_deref().unwrap_or(path);
+    log::check_file(path)?;
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => {
             return Err(OpenError::NotAFile { path: path.into() });
@@ -193,7 +245,9 @@ pub(super) fn open_target(path: &Path) -> Result<Target, OpenError> {
     let target = Target::File(path.into());
     match try_target(&target, path) {
         // A store that nobody holds has no log; to make one, the folder must be written.
-        Err(OpenError::Sqlite { source, .. }) if cannot_open(&source) && !has_log(path) => {
+        Err(OpenError::Sqlite { source, .. })
+            if cannot_open(&source) && !log::path_of(path).exists() =>
+        {
             let target = Target::Frozen(path.into());
             try_target(&target, path).map(|()| target)
         }
@@ -202,11 +256,12 @@ pub(super) fn open_target(path: &Path) -> Result<Target, OpenError> {
 }
 
 fn try_target(target: &Target, path: &Path) -> Result<(), OpenError> {
+    let log = log::examine(path)?;
     let conn = target.open().map_err(|source| sql_error(path, source))?;
     match check_format(&conn, path)? {
         // Whoever began to make it ended before it was one; the next holder makes it.
-        true => Err(OpenError::Missing { path: path.into() }),
-        false => Ok(()),
+        State::Fresh => Err(OpenError::Missing { path: path.into() }),
+        state => log::check(path, log, state == State::Open),
     }
 }
 
@@ -215,12 +270,6 @@ fn cannot_open(error: &rusqlite::Error) -> bool {
         error.sqlite_error_code(),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
     )
-}
-
-fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    Path::new(&log).exists()
 }
 
 fn check_sqlite() -> Result<(), OpenError> {
@@ -279,8 +328,18 @@ fn make_private(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Whether the database is empty, if it is not somebody else's and not of a newer format.
-fn check_format(conn: &Connection, path: &Path) -> Result<bool, OpenError> {
+/// How a store was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The database is empty.
+    Fresh,
+    /// The store is open, or was not closed.
+    Open,
+    Closed,
+}
+
+/// How the store was left, if no other program made it and its format is known.
+fn check_format(conn: &Connection, path: &Path) -> Result<State, OpenError> {
     let number = |pragma: &str| conn.query_row(pragma, [], |row| row.get::<_, i64>(0));
     let read = || {
         let tables = number("SELECT count(*) FROM sqlite_schema")?;
@@ -289,11 +348,13 @@ fn check_format(conn: &Connection, path: &Path) -> Result<bool, OpenError> {
     };
     let (tables, application, format) = read().map_err(|source| sql_error(path, source))?;
     if tables == 0 && application == 0 && format == 0 {
-        return Ok(true);
+        return Ok(State::Fresh);
     }
     if application != i64::from(APPLICATION_ID) {
         return Err(OpenError::Foreign { path: path.into() });
     }
+    let is_open = format & i64::from(OPEN) != 0;
+    let format = format & !i64::from(OPEN);
     if format > i64::from(FORMAT) {
         return Err(OpenError::Newer {
             path: path.into(),
@@ -301,7 +362,7 @@ fn check_format(conn: &Connection, path: &Path) -> Result<bool, OpenError> {
             known: FORMAT,
         });
     }
-    Ok(false)
+    Ok(if is_open { State::Open } else { State::Closed })
 }
 
 fn limit_pages(conn: &Connection, max_pages: Option<u32>) -> rusqlite::Result<()> {
@@ -322,6 +383,7 @@ fn begin(conn: &Connection, now: i64) -> rusqlite::Result<Vec<u8>> {
     )?;
     forget_tombstones(&tx, now)?;
     let holder = tx.query_row("SELECT randomblob(16)", [], |row| row.get(0))?;
+    mark::write(&tx)?;
     tx.commit()?;
     Ok(holder)
 }

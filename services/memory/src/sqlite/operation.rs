@@ -1,10 +1,10 @@
 //! What the writer's thread is given to do.
 
 use crate::hub::Hub;
-use crate::port::{Limits, SessionKey, StoreError, StoreResult};
+use crate::port::{Limits, SessionKey, StoreError, StoreResult, Stored};
 use crate::turns::Turns;
 use cairn_rpc::Clock;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
@@ -144,6 +144,19 @@ pub(super) enum Stop {
     Refused(StoreError),
     /// SQLite failed; everything is rolled back.
     Sql(rusqlite::Error),
+}
+
+impl Stop {
+    /// Why a part of a session cannot be read: if the file is damaged where that part lies, the part is.
+    pub(super) fn reading(part: Stored) -> impl FnOnce(rusqlite::Error) -> Self {
+        move |error| match error {
+            rusqlite::Error::InvalidColumnType(..) => StoreError::Damaged(part).into(),
+            _ if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
+                StoreError::Damaged(part).into()
+            }
+            error => error.into(),
+        }
+    }
 }
 
 impl From<StoreError> for Stop {

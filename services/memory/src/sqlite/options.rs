@@ -19,6 +19,9 @@ pub struct SqliteOptions {
     pub max_pages: Option<u32>,
     /// Most reads at the same time.
     pub readers: usize,
+    /// Opens a store without its write-ahead log, or with a damaged one, as far as it is there. What was
+    /// acknowledged and lies in the rest of the log is lost then. Ignored when opening for reading.
+    pub accept_loss: bool,
     /// Called around each SQL COMMIT that makes an owner's transition, a creation or a command
     /// durable.
     #[cfg(debug_assertions)]
@@ -36,6 +39,7 @@ impl Default for SqliteOptions {
             local_owners: Vec::new(),
             max_pages: None,
             readers: 4,
+            accept_loss: false,
             #[cfg(debug_assertions)]
             commit_hook: None,
             #[cfg(debug_assertions)]
@@ -51,6 +55,7 @@ impl fmt::Debug for SqliteOptions {
             .field("local_owners", &self.local_owners)
             .field("max_pages", &self.max_pages)
             .field("readers", &self.readers)
+            .field("accept_loss", &self.accept_loss)
             .finish_non_exhaustive()
     }
 }

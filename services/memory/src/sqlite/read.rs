@@ -4,9 +4,10 @@ use super::journal;
 use super::operation::Stop;
 use super::row::{Session, accepted_losses};
 use super::schema::{position, seq_of, to_i64, to_u64};
+use crate::checksum::check_checkpoint;
 use crate::port::{
     Checkpoint, EventPage, PageToken, Quarantine, SessionEntry, SessionKey, SessionPage,
-    SessionStatus,
+    SessionStatus, Stored,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -43,25 +44,29 @@ pub(super) fn checkpoint(
     at_or_before_seq: u64,
 ) -> Result<Option<Checkpoint>, Stop> {
     let session = Session::living(conn, key)?;
-    let rows = params![
-        position(session.sid, 0),
-        position(session.sid, at_or_before_seq)
-    ];
+    let newest = at_or_before_seq.min(session.last_seq);
+    let rows = params![position(session.sid, 0), position(session.sid, newest)];
     let checkpoint = |row: &Row<'_>| {
         let state: Vec<u8> = row.get(1)?;
-        Ok(Checkpoint {
+        let checkpoint = Checkpoint {
             through_seq: seq_of(row.get(0)?),
             state: state.into(),
-        })
+        };
+        Ok((checkpoint, u32::try_from(row.get::<_, i64>(2)?).ok()))
     };
     let found = conn
         .prepare_cached(
-            "SELECT pos, state FROM checkpoint WHERE pos BETWEEN ?1 AND ?2 \
+            "SELECT pos, state, sum FROM checkpoint WHERE pos BETWEEN ?1 AND ?2 \
              ORDER BY pos DESC LIMIT 1",
         )?
         .query_row(rows, checkpoint)
-        .optional()?;
-    Ok(found)
+        .optional()
+        .map_err(Stop::reading(Stored::Checkpoint(newest)))?;
+    let Some((checkpoint, sum)) = found else {
+        return Ok(None);
+    };
+    check_checkpoint(&checkpoint, sum)?;
+    Ok(Some(checkpoint))
 }
 
 /// See [`Store::list`](crate::port::Store::list).

@@ -14,6 +14,9 @@ pub(super) const APPLICATION_ID: i32 = 0x4361_6972;
 /// The format that this program writes, and the newest that it reads.
 pub(super) const FORMAT: i32 = 1;
 
+/// Beside the format: the store is open, or was not closed. See [`mark`](super::mark).
+pub(super) const OPEN: i32 = 1 << 16;
+
 pub(super) const TABLES: &str = "
 CREATE TABLE session (
   sid INTEGER PRIMARY KEY,
@@ -51,7 +54,11 @@ CREATE INDEX session_deleted ON session (deleted_ms) WHERE deleted_ms IS NOT NUL
 CREATE INDEX session_due ON session (due_ms) WHERE due_ms IS NOT NULL;
 CREATE INDEX session_owned ON session (owner) WHERE owner IS NOT NULL;
 CREATE TABLE journal (pos INTEGER PRIMARY KEY, events BLOB NOT NULL) STRICT;
-CREATE TABLE checkpoint (pos INTEGER PRIMARY KEY, state BLOB NOT NULL) STRICT;
+CREATE TABLE checkpoint (
+  pos INTEGER PRIMARY KEY,
+  state BLOB NOT NULL,
+  sum INTEGER NOT NULL
+) STRICT;
 CREATE TABLE request (
   sid INTEGER NOT NULL,
   id TEXT NOT NULL,

@@ -8,6 +8,7 @@
 
 use super::gather::{AWAKE, LOOK_EVERY, MOMENT, MOST_MOMENTS, QUIET, Recent};
 use super::holder::Lock;
+use super::mark;
 use super::operation::{Job, Shared, Task, Tx};
 use crate::port::{Limit, StoreError};
 use rusqlite::{Connection, ErrorCode};
@@ -24,7 +25,7 @@ const GROUP: usize = 64;
 /// while this one still writes.
 pub(super) struct Writer {
     pub(super) conn: Connection,
-    pub(super) _lock: Option<Lock>,
+    pub(super) lock: Option<Lock>,
     pub(super) shared: Arc<Shared>,
     /// Most pages that the file may have, if that is limited.
     pub(super) max_pages: Option<u32>,
@@ -60,9 +61,18 @@ impl Writer {
             closing = self.process(&mut waiting);
             done = Instant::now();
         }
-        drop(self);
+        self.close();
         for told in closing {
             let _ = told.send(());
+        }
+    }
+
+    /// Gives up the file, with everything in it and no log beside it.
+    fn close(self) {
+        if self.lock.is_some()
+            && let Err(error) = mark::clear(&self.conn)
+        {
+            tracing::warn!(%error, "store not closed: its log stays, and the next open takes it up");
         }
     }
 
@@ -128,7 +138,7 @@ impl Writer {
             self.roll_back();
             if matches!(error, StoreError::Limit { .. }) {
                 // What lies in the log only may have room in the file that it belongs to.
-                let _ = self.conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+                let _ = self.conn.execute_batch("PRAGMA wal_checkpoint(RESTART)");
             }
         }
         outcome

@@ -8,9 +8,14 @@
 mod conformance;
 #[cfg(debug_assertions)]
 mod crash;
+mod damage;
 mod ending;
 mod grpc;
 mod holding;
+#[cfg(unix)]
+mod killed;
+#[cfg(unix)]
+mod lost_log;
 mod model;
 mod opening;
 #[cfg(target_os = "linux")]

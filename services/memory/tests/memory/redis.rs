@@ -6,6 +6,7 @@ mod clock;
 mod cluster;
 mod conformance;
 mod crash;
+mod damage;
 mod databases;
 mod durability;
 mod failover;

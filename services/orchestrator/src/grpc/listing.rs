@@ -6,7 +6,7 @@ use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::pending_messages;
 use crate::status::public_status;
-use crate::store::{EVENT_UNREADABLE, NEWER_VERSION, for_namespace};
+use crate::store::{DAMAGED, EVENT_UNREADABLE, NEWER_VERSION, for_namespace};
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, Namespace, RpcError, principal};
@@ -62,7 +62,7 @@ fn is_gone(error: &RpcError) -> bool {
 /// It will be so until another version reads it, or a person repairs the store: the sessions beside
 /// it are listed meanwhile.
 fn is_unreadable(error: &RpcError) -> bool {
-    [NEWER_VERSION, EVENT_UNREADABLE].contains(&error.reason_name())
+    [NEWER_VERSION, EVENT_UNREADABLE, DAMAGED].contains(&error.reason_name())
 }
 
 fn unreadable(key: &SessionKey, error: &RpcError) -> pb::UnreadableSession {

@@ -1,6 +1,6 @@
 //! Journals that this version cannot read.
 
-use crate::support::{World, panic_at_error, put_damaged};
+use crate::support::{Fault, World, chain, model_step, panic_at_error, put_damaged};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
 use tonic::Status;
@@ -66,4 +66,34 @@ async fn an_owner_that_cannot_read_its_session_logs_the_event_and_the_cause() {
     let line = line.unwrap_or_default();
     assert!(line.contains("event 1 of session"), "{line}");
     assert!(line.contains("invalid"), "without its cause: {line}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn damage_that_the_store_reports_reaches_clients_and_a_checkpoint_is_done_without() {
+    let world = World::new().await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let _attempt = world.attempt().await;
+    let get = async || {
+        let session = session.clone();
+        let request = pb::GetSessionRequest { session };
+        world.client.clone().get_session(request).await
+    };
+    let before = get().await.expect("a session").into_inner();
+
+    world.faults.next("ReadEvents", Fault::Damage, 1);
+    let error = RpcError::from_status(&get().await.expect_err("an event is damaged"));
+    assert_eq!(error.kind(), ErrorKind::DataLoss, "{error}");
+    assert_eq!(error.reason_name(), "DAMAGED");
+    assert_eq!(error.metadata("session"), Some("s"));
+    assert_eq!(error.metadata("seq"), Some("7"));
+
+    let (_guard, errors) = panic_at_error("no error says this");
+    world.faults.next("GetCheckpoint", Fault::Damage, 1);
+    let without = get().await.expect("the journal is whole").into_inner();
+    assert_eq!(without, before);
+    let errors = errors.lock().unwrap();
+    let mut lines = errors.lines();
+    let line = lines.find(|line| line.contains("checkpoint not used"));
+    let line = line.unwrap_or_default();
+    assert!(line.contains(&session) && line.contains('7'), "{errors}");
 }

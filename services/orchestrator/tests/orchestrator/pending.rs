@@ -1,6 +1,6 @@
 //! What waits for a person, of all sessions together.
 
-use crate::support::{World, chain, model_step, put_damaged, put_newer, reply};
+use crate::support::{Fault, World, chain, model_step, put_damaged, put_newer, reply};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
 use std::sync::Arc;
@@ -67,4 +67,21 @@ async fn a_session_that_cannot_be_read_is_reported_beside_the_others() {
     let error = pending(&world, "newer").await.expect_err("it is named");
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
     assert_eq!(error.metadata("seq"), Some("1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_the_store_reports_damaged_is_reported_beside_the_others() {
+    let world = World::new().await;
+    let sessions = [waiting(&world).await, waiting(&world).await];
+    world.faults.next("ReadEvents", Fault::Damage, 1);
+    let answer = pending(&world, "").await.expect("a list");
+    let [unreadable] = &answer.unreadable[..] else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(unreadable.reason, "DAMAGED");
+    let [other] = &answer.pending[..] else {
+        panic!("{answer:?}");
+    };
+    assert_ne!(unreadable.session, other.session);
+    assert!(sessions.contains(&other.session));
 }

@@ -8,12 +8,9 @@ use crate::port::{
 };
 use crate::redis::failure::{Effect, odd};
 use crate::redis::inner::Inner;
+use crate::redis::journal::{NAME, ends, name};
 use crate::redis::script::Odd;
 use bytes::Bytes;
-
-/// The names of events' fields: more of the transition follow, or none.
-const MORE: char = 'm';
-const END: char = 'e';
 
 impl Inner {
     /// See [`Store::transcript`](crate::port::Store::transcript).
@@ -28,22 +25,20 @@ impl Inner {
             time_to_live_ms: page.time_to_live.parse().ok(),
             events: Vec::with_capacity(page.events.len()),
         };
-        let blobs = self.names.session(key).blobs();
-        let (mut seq, mut bytes) = (after_seq, 0);
-        for (event, field) in page.events.into_iter().zip(page.fields.chars()) {
+        let mut bytes = 0;
+        for (event, field) in page.events.into_iter().zip(page.fields.chunks(NAME)) {
             if bytes >= COPY_BYTES {
                 break;
             }
-            seq += 1;
             let blob = match blob_of(&event) {
                 None => None,
                 Some(digest) => {
-                    let blob = self.get(key, blobs.clone(), &digest).await?;
-                    Some(blob.ok_or_else(|| lacks_blob(seq))?)
+                    let blob = self.blob(key, &digest).await?;
+                    Some(blob.ok_or_else(|| lacks_blob(digest))?)
                 }
             };
             bytes += event.len() + blob.as_ref().map_or(0, Bytes::len);
-            let ends = field == END;
+            let ends = ends(field);
             transcript
                 .events
                 .push(TranscriptEvent { event, blob, ends });
@@ -79,10 +74,9 @@ impl Inner {
                 self.put_copied(copy, names, &digest, data).await?;
             }
         }
-        let ends = events
-            .iter()
-            .map(|event| if event.ends { END } else { MORE });
-        let fields: String = ends.collect();
+        let numbered = (page.after_seq + 1..).zip(events);
+        let fields = numbered.map(|(seq, event)| name(seq, event.ends, &event.event));
+        let fields = fields.collect::<Vec<_>>().concat();
         let events: Vec<_> = events.iter().map(|event| event.event.clone()).collect();
         self.append_copied(copy, names, page.after_seq, &fields, &events)
             .await

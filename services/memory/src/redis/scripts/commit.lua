@@ -5,7 +5,7 @@
 --       13 whether events are progress, 14 bytes of the events, 15 journal_events,
 --       16 journal_bytes, 17 memory keys allowed, 18 memory bytes allowed,
 --       19 number of the checkpoint (0 for none), 20 its state, 21 count of memory changes,
---       22 count of events, 23… events, then changes of memory
+--       22 count of events, 23 their checksums, 24… events, then changes of memory
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ver', 'seq', 'jb', 'flo', 'cmd', 'op', 'of',
   'ep', 'ow', 'le', 'cl', 'mk', 'mb', 'al')
 local bad = refused(s[1], s[2])
@@ -13,11 +13,17 @@ if bad then return bad end
 local now, seen = clock(), tonumber(ARGV[7])
 local version, last = tonumber(s[3]), tonumber(s[4])
 
--- What others appended after the caller's last look and up to `to`.
+-- What others appended after the caller's last look and up to `to`: the names of the fields together,
+-- and each event.
 local function with_others(answer, to)
+  local base, names = #answer + 1, {}
+  answer[base] = ''
   if seen < to then
     local entries = redis.call('XRANGE', KEYS[2], (seen + 1) .. '-0', to .. '-0')
-    for i = 1, #entries do answer[#answer + 1] = entries[i][2][2] end
+    for i = 1, #entries do
+      names[i], answer[base + i] = entries[i][2][1], entries[i][2][2]
+    end
+    answer[base] = table.concat(names)
   end
   return answer
 end
@@ -44,14 +50,16 @@ if count > 0 then
 end
 local keys, size
 if changes > 0 then
-  keys, size, bad = planned(KEYS[7], tonumber(s[14]), tonumber(s[15]), 23 + count, changes,
+  keys, size, bad = planned(KEYS[7], tonumber(s[14]), tonumber(s[15]), 24 + count, changes,
     tonumber(ARGV[17]), tonumber(ARGV[18]))
   if bad then return bad end
 end
 
 local answer = with_others({'ok', now, last + 1, -1, accepted(s[16])}, last)
-for i = 1, count do append(KEYS[2], last + i, ARGV[22 + i], i < count and 'm' or 'e') end
-if changes > 0 then change(KEYS[7], 23 + count, changes) end
+for i = 1, count do
+  append(KEYS[2], last + i, name(i < count and 'm' or 'e', ARGV[23], i, last + i), ARGV[23 + i])
+end
+if changes > 0 then change(KEYS[7], 24 + count, changes) end
 if through > 0 then
   redis.call('HSET', KEYS[8], through, ARGV[20])
   redis.call('ZADD', KEYS[9], through, through)

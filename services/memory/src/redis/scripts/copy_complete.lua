@@ -3,7 +3,8 @@
 -- ARGV: 1 member, 2 request id, 3 digest, 4 source, 5 process, 6 status, 7 handled_through, 8 title,
 --       9 when it is due ('' for never), 10 time to live in ms ('' for none), 11 bytes of the events,
 --       12 journal_events, 13 journal_bytes, 14 bytes of session memory, 15 count of events,
---       16 count of entries of session memory, 17… events, then entries as key and value
+--       16 count of entries of session memory, 17 checksums of the events, 18… events, then entries as
+--       key and value
 local now = clock()
 local answer = there(KEYS[1], KEYS[2], now)
 if answer then return answer end
@@ -30,8 +31,11 @@ local epoch, version = mark[1] or 0, mark[2] or 0
 redis.call('DEL', KEYS[1])
 redis.call('RENAME', KEYS[5], KEYS[7])
 if has_blobs then redis.call('RENAME', KEYS[6], KEYS[8]) end
-for i = 1, count do append(KEYS[7], copy.cut + i, ARGV[16 + i], i < count and 'm' or 'e') end
-for i = 17 + count, 15 + count + 2 * entries, 2 do
+for i = 1, count do
+  local seq, letter = copy.cut + i, i < count and 'm' or 'e'
+  append(KEYS[7], seq, name(letter, ARGV[17], i, seq), ARGV[17 + i])
+end
+for i = 18 + count, 16 + count + 2 * entries, 2 do
   redis.call('HSET', KEYS[9], ARGV[i], ARGV[i + 1])
 end
 redis.call('HSET', KEYS[1], 'f', FORMAT, 'cr', now, 'up', now, 'st', ARGV[6], 'ver', version,

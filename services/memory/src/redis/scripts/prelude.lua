@@ -48,8 +48,22 @@ local function counted(claims)
   return claims
 end
 
--- Appends one event; its number is its place in the stream. The name of its field says whether more
--- of the same transition follow: 'm', else 'e'.
-local function append(journal, seq, event, field)
-  redis.call('XADD', journal, seq .. '-0', field or 'e', event)
+-- The name of an event's field: 'm' if more of the same transition follow, else 'e', and the event's
+-- checksum (four bytes). `sums` has the checksums of several events without their places; the place
+-- is added here, where the number is known.
+local function name(letter, sums, i, seq)
+  local place = 2 * seq
+  if letter == 'm' then place = place + 1 end
+  local sum = struct.unpack('<I4', sums, 4 * i - 3)
+  return letter .. struct.pack('<I4', (sum + place) % 4294967296)
+end
+
+-- Appends one event; its number is its place in the stream.
+local function append(journal, seq, field, event)
+  redis.call('XADD', journal, seq .. '-0', field, event)
+end
+
+-- The journal lacks an event.
+local function gap(seq)
+  return {'gap', seq}
 end

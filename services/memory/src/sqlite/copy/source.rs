@@ -1,18 +1,20 @@
 //! The beginning of a session, as the source of a copy.
 
+use super::super::journal;
 use super::super::operation::Stop;
 use super::super::pack::{Packed, unpack};
 use super::super::row::Session;
 use super::super::schema::{position, seq_of, to_u64};
 use super::Staged;
 use crate::apart::blob_of;
-use crate::port::{COPY_BYTES, StoreError};
+use crate::port::{COPY_BYTES, StoreError, Stored};
+use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// A row of the source's journal, as far as it is copied.
 struct Row {
     first_seq: u64,
-    row: Vec<u8>,
+    row: Bytes,
     events: u64,
     bytes: u64,
 }
@@ -40,14 +42,21 @@ pub(super) fn cut(conn: &Connection, source: &Session, at: Option<u64>) -> Resul
     }
     // Each row but the last ends where the next begins.
     let mut select = conn.prepare_cached(
-        "SELECT pos, substr(events, 1, 1) FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos DESC",
+        "SELECT pos, events FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos DESC",
     )?;
     let sid = source.sid;
     let mut rows = select.query(params![position(sid, 0), position(sid, at + 1)])?;
-    while let Some(row) = rows.next()? {
-        let flag: Vec<u8> = row.get(1)?;
-        if Packed::starts(&flag) {
-            let before = seq_of(row.get(0)?).saturating_sub(1);
+    let mut behind = at + 2;
+    while let Some(row) = rows.next().map_err(Stop::reading(Stored::Event(at)))? {
+        let (first_seq, row): (_, Vec<u8>) = (seq_of(row.get(0)?), row.get(1)?);
+        let starts = Packed::starts(&row);
+        let next = first_seq + unpack(first_seq, row.into())?.len() as u64;
+        if next < behind {
+            return Err(StoreError::damaged_event(next).into());
+        }
+        behind = first_seq;
+        if starts {
+            let before = first_seq.saturating_sub(1);
             // What a session was made with is no transition.
             return Ok(if before == 0 { at } else { before });
         }
@@ -57,27 +66,17 @@ pub(super) fn cut(conn: &Connection, source: &Session, at: Option<u64>) -> Resul
 
 /// Reads what one call copies.
 pub(super) fn read(conn: &Connection, sid: i64, staged: &Staged) -> Result<Batch, Stop> {
-    let mut select = conn.prepare_cached(
-        "SELECT pos, events FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos",
-    )?;
-    let wanted = params![position(sid, staged.through + 1), position(sid, staged.cut)];
-    let mut rows = select.query(wanted)?;
-    let (mut batch, mut bytes) = (Batch::default(), 0_u64);
-    while bytes < COPY_BYTES as u64
-        && let Some(row) = rows.next()?
-    {
-        let (first_seq, row): (_, Vec<u8>) = (seq_of(row.get(0)?), row.get(1)?);
-        let events = unpack(first_seq, row.clone()).map_err(StoreError::unavailable)?;
-        let events = events
-            .into_iter()
-            .take_while(|event| event.seq <= staged.cut);
+    let (mut batch, mut bytes) = (Batch::default(), 0);
+    let wanted = (staged.through + 1, staged.cut);
+    journal::each_row(conn, sid, wanted, |row| {
         let mut copied = Row {
-            first_seq,
-            row,
+            first_seq: row.first_seq,
+            row: row.row,
             events: 0,
             bytes: 0,
         };
-        for event in events {
+        let events = row.events.iter();
+        for event in events.take_while(|event| event.seq <= staged.cut) {
             copied.events += 1;
             copied.bytes += event.event.len() as u64;
             if let Some(digest) = blob_of(&event.event) {
@@ -90,7 +89,8 @@ pub(super) fn read(conn: &Connection, sid: i64, staged: &Staged) -> Result<Batch
             .truncate(Packed::length(copied.events, copied.bytes));
         bytes += copied.row.len() as u64;
         batch.rows.push(copied);
-    }
+        Ok(bytes < COPY_BYTES as u64)
+    })?;
     Ok(batch)
 }
 
@@ -104,7 +104,7 @@ pub(super) fn append(
 ) -> rusqlite::Result<()> {
     let mut insert = conn.prepare_cached("INSERT INTO journal (pos, events) VALUES (?1, ?2)")?;
     for row in &batch.rows {
-        insert.execute(params![position(to, row.first_seq), row.row])?;
+        insert.execute(params![position(to, row.first_seq), &row.row[..]])?;
         staged.through += row.events;
         staged.journal_bytes += row.bytes;
     }

@@ -2,9 +2,8 @@
 
 use super::super::journal;
 use super::super::operation::Stop;
-use super::super::pack::{Packed, unpack};
+use super::super::pack::Packed;
 use super::super::row::Session;
-use super::super::schema::{position, seq_of};
 use super::super::{blob, idle};
 use super::Staged;
 use crate::apart::{blob_of, digest_of, lacks_blob};
@@ -31,38 +30,34 @@ pub(in super::super) fn read(
     if from > session.last_seq {
         return Ok(transcript);
     }
-    let mut select = conn.prepare_cached(
-        "SELECT pos, events FROM journal WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos",
-    )?;
-    let start = journal::row_of(conn, sid, from)?;
-    let mut rows = select.query(params![start, position(sid, session.last_seq)])?;
     let (events, mut bytes) = (&mut transcript.events, 0);
-    while let Some(row) = rows.next()? {
-        let (first_seq, row): (_, Vec<u8>) = (seq_of(row.get(0)?), row.get(1)?);
-        let starts = Packed::starts(&row);
-        for stored in unpack(first_seq, row).map_err(StoreError::unavailable)? {
+    journal::each_row(conn, sid, (from, session.last_seq), |row| {
+        let starts = Packed::starts(&row.row);
+        for stored in row.events {
             if stored.seq < from {
                 continue;
             }
             if let Some(before) = events.last_mut()
-                && stored.seq == first_seq
+                && stored.seq == row.first_seq
             {
                 before.ends |= starts;
             }
             if bytes >= COPY_BYTES {
-                return Ok(transcript);
+                return Ok(false);
             }
             let event = TranscriptEvent {
                 blob: named_blob(conn, key, &stored)?,
                 event: stored.event,
                 // What a session was made with is no transition: each event stands for itself.
-                ends: first_seq == 1,
+                ends: row.first_seq == 1,
             };
             bytes += event.event.len() + event.blob.as_ref().map_or(0, Bytes::len);
             events.push(event);
         }
-    }
-    if let Some(last) = events.last_mut() {
+        Ok(true)
+    })?;
+    let is_whole = after_seq + events.len() as u64 == session.last_seq;
+    if let Some(last) = events.last_mut().filter(|_| is_whole) {
         last.ends = true;
     }
     Ok(transcript)
@@ -77,7 +72,7 @@ fn named_blob(
         return Ok(None);
     };
     match blob::get(conn, key, &digest) {
-        Err(Stop::Refused(StoreError::NotFound)) => Err(lacks_blob(stored.seq).into()),
+        Err(Stop::Refused(StoreError::NotFound)) => Err(lacks_blob(digest).into()),
         found => found.map(Some),
     }
 }
@@ -121,11 +116,11 @@ pub(super) fn append(
     let mut continues = page.continues;
     for transition in page.transcript.events.split_inclusive(|event| event.ends) {
         let events: Vec<_> = transition.iter().map(|event| event.event.clone()).collect();
-        let packed = match continues {
+        let mut packed = match continues {
             true => Packed::continuing(&events),
             false => Packed::new(&events),
         };
-        journal::append(conn, sid, staged.through + 1, &packed)?;
+        journal::append(conn, sid, staged.through + 1, &mut packed)?;
         staged.through += packed.count;
         staged.journal_bytes += packed.bytes;
         continues = false;

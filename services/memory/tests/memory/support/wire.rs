@@ -1,8 +1,8 @@
 //! Between the port's types and messages, on the side of the client.
 
 use cairn_memory::error::{
-    CONFLICT, END, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN, REQUEST_MISMATCH, TERMINAL,
-    WENT_BACK, WRITES_LOST,
+    CONFLICT, DAMAGED, END, FENCED, LIMIT, NOT_WRITTEN, OUTCOME_UNKNOWN, REQUEST_MISMATCH,
+    TERMINAL, WENT_BACK, WRITES_LOST,
 };
 use cairn_memory::port::*;
 use cairn_proto::memory as pb;
@@ -39,6 +39,14 @@ pub(crate) fn refused(status: Status) -> StoreError {
                 known: number("known"),
                 stored: number("stored"),
             }
+        }
+        (Code::DataLoss, DAMAGED) => {
+            let seq = || error.metadata("seq").unwrap().parse().unwrap();
+            StoreError::Damaged(match error.metadata("stored").unwrap() {
+                "event" => Stored::Event(seq()),
+                "checkpoint" => Stored::Checkpoint(seq()),
+                _ => Stored::Blob(error.metadata("digest").unwrap().to_owned()),
+            })
         }
         (Code::NotFound, _) => StoreError::NotFound,
         (Code::Aborted, CONFLICT) => StoreError::Conflict,

@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     GoBack,
     /// It is refused: the store has nothing of the session.
     Forget,
+    /// It is refused: the store does not have what was written.
+    Damage,
     /// It is refused: the caller has another token than the store.
     RefuseToken,
 }
@@ -186,6 +188,7 @@ impl<N> Service<http::Request<Body>> for Faulty<N> {
                 Some(Order::Do(Fault::Hang)) => std::future::pending().await,
                 Some(Order::Do(Fault::GoBack)) => lost().into_http(),
                 Some(Order::Do(Fault::Forget)) => forgotten().into_http(),
+                Some(Order::Do(Fault::Damage)) => damaged().into_http(),
                 Some(Order::Do(Fault::RefuseToken)) => token_refused().into_http(),
                 Some(Order::Do(Fault::LoseAnswer)) => {
                     call().await;
@@ -223,6 +226,14 @@ fn lost() -> Status {
 
 fn forgotten() -> Status {
     RpcError::new(ErrorKind::NotFound, "a loss of the test").into()
+}
+
+fn damaged() -> Status {
+    RpcError::new(ErrorKind::DataLoss, "event 7 is damaged")
+        .reason("DAMAGED")
+        .meta("session", "s")
+        .meta("seq", "7")
+        .into()
 }
 
 fn token_refused() -> Status {
