@@ -279,7 +279,7 @@ fn feedback_gives_a_run_that_was_to_end_another_plan() {
 /// A person who allows more tokens has not been asked about money.
 #[test]
 fn each_budget_is_asked_about_by_itself() {
-    let limits = self::limits([(Budget::Tokens, 100), (Budget::Cost, 2_000_000)]);
+    let limits = limits([(Budget::Tokens, 100), (Budget::Cost, 2_000_000)]);
     let mut world = world(chain(vec![model_step("a")]), limits);
     world.reply(1, "hm", &[]);
     assert_eq!(asked_for(&world), Some(Budget::Tokens));
@@ -353,7 +353,7 @@ fn an_older_wish_does_not_let_a_run_live_that_is_to_end() {
 /// Tokens are asked about, and while nobody answers time is up: the yes to tokens is no yes to time.
 #[test]
 fn an_answer_is_for_the_budget_that_was_asked_about() {
-    let limits = self::limits([(Budget::Tokens, 100), (Budget::Time, 60_000)]);
+    let limits = limits([(Budget::Tokens, 100), (Budget::Time, 60_000)]);
     let plan = graph(vec![model_step("a"), tool_step("b", "send")]);
     let mut world = world(plan, limits);
     world.reply(1, "hm", &[]);

@@ -11,7 +11,7 @@ use cairn_engine::event::{self, CallRef, Effect, EventKind, WaitReason};
 use cairn_engine::key::call_key;
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
-use cairn_engine::session::{PerBudget, Call, CallStatus, RunStatus, Session};
+use cairn_engine::session::{Call, CallStatus, PerBudget, RunStatus, Session};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};

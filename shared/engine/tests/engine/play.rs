@@ -16,7 +16,7 @@ use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{ToolCall, Usage};
 use cairn_engine::pending::pending;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft};
-use cairn_engine::session::{PerBudget, Attempt, CallStatus, Session};
+use cairn_engine::session::{Attempt, CallStatus, PerBudget, Session};
 use proptest::prelude::*;
 use serde_json::json;
 
