@@ -3,9 +3,7 @@
 //! One thread writes (`writer`), in groups that share an fsync; reads go to connections of their
 //! own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
 //! survives. Only one process holds a file (`holder`); others may read it. What can be asked of the
-//! store is one file an operation: `create`, `copy`, `commit`, `append`, `claim`, `lease`, `memory`,
-//! `blob`, `idle` change it, and `read` reads it. A store that would come up without its log is refused
-//! (`log`, `mark`).
+//! store is one file an operation. A store that would come up without its log is refused (`log`, `mark`).
 
 mod append;
 mod awake;

@@ -251,7 +251,7 @@ fn a_workspace_that_cannot_be_read_is_named() {
     }
     let listed = [("CAIRN_TOOLS__DENY", "[\"reed_file\"]")];
     let output = site.run_with(&["run", "--plan", "plan.json"], &listed);
-    check_failed(&output, 1, &["reed_file", "read_file"]);
+    check_failed(&output, 2, &["reed_file", "read_file"]);
     assert!(
         !site.path().join(".cairn").exists(),
         "a store was made for tools that cannot be set up"

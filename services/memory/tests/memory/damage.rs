@@ -76,10 +76,9 @@ async fn fill(store: &dyn Store) {
             ..commit(1, 5, &["the sixth"])
         };
         store.commit(second).await.unwrap();
-        store
-            .write_memory(&key, MemoryWrite::Clear, &Principal::process())
-            .await
-            .unwrap();
+        let by = Principal::service("test", key.namespace().parse().unwrap());
+        let cleared = store.write_memory(&key, MemoryWrite::Clear, &by).await;
+        cleared.unwrap();
         let third = Commit {
             checkpoint: checkpoint(7, 2),
             ..commit(2, 7, &["the eighth", "the ninth"])

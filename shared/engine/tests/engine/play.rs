@@ -255,7 +255,6 @@ impl World {
                     (Budget::Time, u64::from(seed.max_turns % 5 * 40_000)),
                     (Budget::Calls, u64::from(seed.max_turns % 4 * 3)),
                 ]),
-                ..LimitOverrides::default()
             },
             model: String::new(),
             trace_parent: String::new(),
