@@ -177,7 +177,7 @@ fn open_parent(root: &Dir, path: &Path) -> io::Result<Dir> {
     root.open_dir(parent)
 }
 
-/// Writes a text into the output folder, which is made if it is not there, as [`WriteFile`] does: through
+/// Writes a text into the output folder, which is made if it is not there, as the tool `write_file` does: through
 /// no link. It is not durable when this returns. `replaces` what has the name.
 ///
 /// # Errors
