@@ -8,7 +8,7 @@ use crate::workspace::resume_command;
 use cairn_proto::orchestrator::{GetSessionRequest, RunStatus};
 
 /// How to go on with a session after a change, or where to look if its run has ended with it. A process
-/// that came only for the change goes now, and with it whoever could go on.
+/// that came only for the change ends now, and leaves no owner that could continue.
 pub(super) async fn go_on(client: &Client<'_>, session: &str) -> String {
     let context = client.context();
     let typed = |verb: &str| command(context, &format!("{verb} {session}"));

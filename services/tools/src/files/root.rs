@@ -125,7 +125,7 @@ impl Linked {
     }
 }
 
-/// Opens the output folder, an absolute path, name by name and through no link: whoever can make a
+/// Opens the output folder, an absolute path, name by name and through no link: a process that makes a
 /// link in the workspace must not choose what is read and written. With `make`, what is missing is
 /// made, and is durable when this returns.
 ///
@@ -157,7 +157,7 @@ pub(crate) fn open_output(path: &Path, make: bool) -> io::Result<Dir> {
 fn make_folder(dir: &Dir, name: &OsStr) -> io::Result<()> {
     match dir.create_dir(name) {
         Ok(()) => sync(dir),
-        // Somebody else made it.
+        // Another process made it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }

@@ -177,8 +177,8 @@ fn open_parent(root: &Dir, path: &Path) -> io::Result<Dir> {
     root.open_dir(parent)
 }
 
-/// Writes a text into the output folder, which is made if it is not there, as the tool `write_file` does: through
-/// no link. It is not durable when this returns. `replaces` what has the name.
+/// Writes a text into the output folder, which is made if it is not there. As with the tool `write_file`,
+/// no link is followed. It is not durable when this returns. `replaces` what has the name.
 ///
 /// # Errors
 /// `AlreadyExists` if something has the name and is not to be replaced; a link on the way to the folder.

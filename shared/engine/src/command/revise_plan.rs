@@ -19,7 +19,7 @@ pub struct RevisePlan {
     pub feedback: String,
     /// When given, the planner is not asked.
     pub plan: Option<PlanDraft>,
-    /// The revision that is to be changed; 0 for whatever is in force.
+    /// The revision that is to be changed; 0 for the one in force.
     pub expected_revision: u32,
     /// Put it into force at once; otherwise it is proposed.
     pub apply: bool,

@@ -48,7 +48,8 @@ impl Decision<'_> {
 
     fn refuse(&mut self, reason: &'static str, message: String) -> Applied {
         let (answers, principal) = self.command.clone().unwrap_or_default();
-        let refused = CommandRefused::from((reason, message));
+        let reason = reason.to_owned();
+        let refused = CommandRefused { reason, message };
         self.emit_with(refused.into(), answers, principal)
     }
 

@@ -1,6 +1,5 @@
 //! Why a command or a call of the model is not carried out.
 
-use crate::event::CommandRefused;
 use crate::transitions::IllegalTransition;
 
 /// Why something that was asked for is not done. Nothing has been applied then.
@@ -29,14 +28,5 @@ impl Rejection {
 impl From<IllegalTransition> for Rejection {
     fn from(error: IllegalTransition) -> Self {
         Self::Illegal(error)
-    }
-}
-
-impl From<(&'static str, String)> for CommandRefused {
-    fn from((reason, message): (&'static str, String)) -> Self {
-        Self {
-            reason: reason.to_owned(),
-            message,
-        }
     }
 }

@@ -83,7 +83,7 @@ pub struct ReplyReceived {
 pub struct CallFinished {
     /// Which call.
     pub call: CallRef,
-    /// What the model is told.
+    /// The result that the model gets.
     pub output: String,
     /// The output tells of a failure.
     pub is_error: bool,

@@ -62,7 +62,7 @@ pub enum CallStatus {
     },
     /// It has a result.
     Finished {
-        /// What the model is told.
+        /// The result that the model gets.
         output: String,
         /// It tells of a failure.
         is_error: bool,

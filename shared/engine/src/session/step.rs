@@ -152,7 +152,7 @@ impl Step {
         }
     }
 
-    /// It ended well, or was skipped for whatever reason.
+    /// It ended well, or was skipped for any reason.
     pub fn is_done(&self) -> bool {
         matches!(
             self.status,
