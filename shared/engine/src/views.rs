@@ -6,8 +6,7 @@
 //!
 //! From the events, folded one by one in the order of the journal and in time proportional to
 //! them: [`tree`] (what was done, as a tree) with its renderings [`history`] (for a model whose
-//! window is full) and [`dump`] (for people and programs who debug); [`log`] (every call and every
-//! text) with its rendering [`report`].
+//! window is full) and [`dump`] (for people and programs who debug); [`report`] (a run in Markdown).
 //!
 //! What models, tools and people wrote is untrusted. [`dump`] and [`report`] neutralise it with
 //! [`safe`]; the other views pass it on as it is, and their callers must do the same.
@@ -16,7 +15,6 @@ pub mod agent_state;
 pub mod dump;
 pub mod figures;
 pub mod history;
-pub mod log;
 pub mod memory;
 pub mod plan_diff;
 pub mod report;

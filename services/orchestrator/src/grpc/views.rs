@@ -4,9 +4,8 @@ use super::{Answer, key_of};
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::{ms, no_such_run, plan_message, run_of};
-use cairn_engine::event::Event;
+use cairn_engine::event::{Event, EventKind};
 use cairn_engine::session::Session;
-use cairn_engine::views::log::Log;
 use cairn_engine::views::tree::{Node, NodeKind, NodeStatus, Tree};
 use cairn_engine::views::{agent_state, dump, history, report as report_view, todo};
 use cairn_proto::orchestrator as pb;
@@ -176,16 +175,14 @@ pub(super) async fn report(
     request: Request<pb::GetReportRequest>,
 ) -> Answer<pb::GetReportResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
-    let mut log = Log::default();
     let events = events_until(deps, &key, request.get_ref().at_seq).await?;
-    events
-        .iter()
-        .for_each(|(seq, event)| log.apply(*seq, event));
-    let run = number_in(
-        request.get_ref().run,
-        log.entries().iter().map(|entry| entry.run).max(),
-    )?;
+    let events = events.iter().map(|(_, event)| event);
+    let started = events.clone().filter_map(|event| match &event.kind {
+        EventKind::RunStarted(started) => Some(started.run),
+        _ => None,
+    });
+    let run = number_in(request.get_ref().run, started.last())?;
     Ok(Response::new(pb::GetReportResponse {
-        markdown: report_view::markdown(&log, run).unwrap_or_default(),
+        markdown: report_view::markdown(events, run).unwrap_or_default(),
     }))
 }

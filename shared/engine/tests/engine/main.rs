@@ -30,7 +30,6 @@ mod invariants;
 mod keys;
 mod leaving;
 mod limits;
-mod log;
 mod memory;
 mod offered;
 mod order;

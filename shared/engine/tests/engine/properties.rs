@@ -8,7 +8,6 @@ use cairn_engine::command::{self, Command, StartRun};
 use cairn_engine::event::{self, Effect, Event, EventKind};
 use cairn_engine::session::{CallStatus, PlanState, Run, RunStatus, Session};
 use cairn_engine::transitions::{StepPhase, step_may};
-use cairn_engine::views::log::Log;
 use cairn_engine::views::tree::{NodeKind, Tree};
 use cairn_engine::views::{agent_state, dump, history, report, todo};
 use proptest::prelude::*;
@@ -156,7 +155,6 @@ struct Watcher {
     phases: BTreeMap<(u32, u32), StepPhase>,
     ended_runs: BTreeSet<u32>,
     tree: Tree,
-    log: Log,
     usage: UsageView,
 }
 
@@ -170,7 +168,6 @@ impl Watcher {
             self.shadow.apply(seq, event).unwrap();
             assert_eq!(told(&self.shadow, event), before, "{event:?}");
             self.tree.apply(seq, event);
-            self.log.apply(seq, event);
             self.usage.apply(event);
             self.check_phases();
         }
@@ -258,7 +255,7 @@ impl Watcher {
             check_marks(&self.tree, run);
             assert!(dump::text(&self.tree, run.number, world.now).is_some());
             assert!(dump::json(&self.tree, run.number, world.now).is_some());
-            let report = report::markdown(&self.log, run.number).unwrap();
+            let report = report::markdown(&world.journal, run.number).unwrap();
             assert!(report.contains("## Usage"));
             let steps = run.plan.as_ref().map_or(0, |plan| plan.steps.len());
             let goals = history::of_run(&self.tree, run.number);

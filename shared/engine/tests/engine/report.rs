@@ -1,7 +1,7 @@
 //! The report of a run.
 
 use crate::world::{
-    World, chain, complete, explored, graph, log, look, model_step, send, tool_step, with_goal,
+    World, chain, complete, explored, graph, look, model_step, send, tool_step, with_goal,
 };
 use cairn_engine::command::{self, Command, LimitOverrides, Settlement};
 use cairn_engine::decide::Input;
@@ -11,7 +11,7 @@ use cairn_engine::session::PerBudget;
 use cairn_engine::views::report::markdown;
 
 fn report(world: &World) -> String {
-    markdown(&log(world), world.session.runs.len() as u32).unwrap()
+    markdown(&world.journal, world.session.runs.len() as u32).unwrap()
 }
 
 #[test]
@@ -238,9 +238,8 @@ fn only_runs_that_there_are_have_a_report() {
     let mut world = World::with_plan(chain(vec![model_step("first")]));
     world.complete(1, "done");
     world.start(chain(vec![model_step("second")]));
-    let log = log(&world);
-    assert!(markdown(&log, 1).unwrap().contains("first"));
-    assert!(!markdown(&log, 2).unwrap().contains("first"));
-    assert_eq!(markdown(&log, 0), None);
-    assert_eq!(markdown(&log, 3), None);
+    assert!(markdown(&world.journal, 1).unwrap().contains("first"));
+    assert!(!markdown(&world.journal, 2).unwrap().contains("first"));
+    assert_eq!(markdown(&world.journal, 0), None);
+    assert_eq!(markdown(&world.journal, 3), None);
 }

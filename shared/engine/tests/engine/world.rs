@@ -16,7 +16,7 @@ use cairn_engine::transitions::IllegalTransition;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use reading::{explored, fold, kinds, log, run_of, tree};
+pub(crate) use reading::{explored, fold, kinds, run_of, tree};
 pub(crate) use words::{
     after, chain, complete, finished, graph, look, model_step, report_reply, send, step_call,
     tool_call, tool_step, with_goal,

@@ -6,7 +6,6 @@ use cairn_engine::command::{Command, RunLimits};
 use cairn_engine::decide::{Facts, Input, ToolFacts};
 use cairn_engine::event::{self, Effect, Event, EventKind};
 use cairn_engine::session::Session;
-use cairn_engine::views::log::Log;
 use cairn_proto::convert::encode_event;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
@@ -35,7 +34,7 @@ pub(crate) struct Author {
     journal: JournalServiceClient<Link>,
     id: String,
     session: Session,
-    log: Log,
+    events: Vec<Event>,
     now: u64,
     epoch: u64,
     version: u64,
@@ -47,15 +46,16 @@ impl Author {
             journal: world.journal.0.clone(),
             id: id.to_owned(),
             session: Session::default(),
-            log: Log::default(),
+            events: Vec::new(),
             now: u64::try_from(world.now()).unwrap(),
             epoch: 0,
             version: 0,
         }
     }
 
-    pub(crate) fn log(&self) -> &Log {
-        &self.log
+    /// All that it wrote; the first is numbered 1.
+    pub(crate) fn events(&self) -> &[Event] {
+        &self.events
     }
 
     pub(crate) fn last_seq(&self) -> u64 {
@@ -67,9 +67,7 @@ impl Author {
         for line in lines {
             let before = self.session.clone();
             let events = self.decide(line.into());
-            for (event, seq) in events.iter().zip(before.seq + 1..) {
-                self.log.apply(seq, event);
-            }
+            self.events.extend(events.iter().cloned());
             if before.seq == 0 {
                 self.create(&events).await;
             } else if !events.is_empty() {

@@ -1,11 +1,12 @@
-//! The facts of a report, collected in one pass over the log.
+//! The facts of a report, collected in one pass over the events.
 
 use crate::command::Settlement;
-use crate::event::{Budget, CallRef, WaitReason};
+use crate::event::{AttemptRef, Budget, CallRef, Event, EventKind, PlanApplied};
 use crate::message::Usage;
+use crate::plan::{ToolInvocation, numbers_of};
 use crate::session::RunStatus;
 use crate::transitions::StepPhase;
-use crate::views::log::{Entry, EntryKind, Log};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// A run.
@@ -17,7 +18,7 @@ pub(super) struct Facts<'a> {
     /// Answer, failure or the reason of the cancelling, by the status.
     pub(super) outcome: &'a str,
     pub(super) started_at: u64,
-    /// Of the last entry.
+    /// Of the last event about it.
     pub(super) last_at: u64,
     pub(super) planning: Usage,
     pub(super) planning_ms: u64,
@@ -28,16 +29,18 @@ pub(super) struct Facts<'a> {
     pub(super) revision: u32,
     /// Budgets that were used up, each time that they were.
     pub(super) used_up: Vec<Budget>,
-    /// One was noted, and the wait that follows from it is not another.
-    is_noted: bool,
     /// Tool turns that were allowed beside the first.
     pub(super) more_turns: u64,
+    /// Where the facts of a call are: positions of its step and in it.
+    places: HashMap<CallRef, (usize, usize)>,
 }
 
 /// A step.
 #[derive(Debug)]
 pub(super) struct StepFacts<'a> {
-    pub(super) label: &'a str,
+    pub(super) label: String,
+    /// The call that a tool step makes.
+    tool: Option<&'a ToolInvocation>,
     pub(super) phase: StepPhase,
     /// It is not in the plan any more.
     pub(super) is_dropped: bool,
@@ -60,13 +63,13 @@ pub(super) struct CallFacts<'a> {
     pub(super) result: Option<ResultFacts<'a>>,
     pub(super) doubts: Vec<Doubt<'a>>,
     /// What a person said before it was made.
-    pub(super) word: Option<&'a Settlement>,
+    pub(super) decision: Option<&'a Settlement>,
 }
 
 /// A call's result.
 #[derive(Debug)]
 pub(super) struct ResultFacts<'a> {
-    pub(super) output: &'a str,
+    pub(super) output: Cow<'a, str>,
     pub(super) is_error: bool,
     pub(super) reason: &'a str,
     pub(super) duration_ms: Option<u64>,
@@ -82,96 +85,102 @@ pub(super) struct Doubt<'a> {
     pub(super) settled_at: Option<u64>,
 }
 
-/// Where a call's facts are: step and position.
-type Places = HashMap<CallRef, (usize, usize)>;
-
-pub(super) fn gather(log: &Log, run: u32) -> Option<Facts<'_>> {
-    let mut entries = log.entries().iter().filter(|entry| entry.run == run);
-    let first = entries.next()?;
-    let EntryKind::RunStarted { goal, .. } = &first.kind else {
-        return None;
-    };
-    let mut facts = Facts {
-        run,
-        goal,
-        status: RunStatus::Planning,
-        outcome: "",
-        started_at: first.at,
-        last_at: first.at,
-        planning: Usage::default(),
-        planning_ms: 0,
-        steps: Vec::new(),
-        plan: Vec::new(),
-        revision: 0,
-        used_up: Vec::new(),
-        is_noted: false,
-        more_turns: 0,
-    };
-    let mut places = Places::new();
-    for entry in entries {
-        facts.last_at = entry.at;
-        match (entry.step as usize).checked_sub(1) {
-            None => facts.take(&entry.kind),
-            Some(position) => {
-                if let Some(step) = facts.steps.get_mut(position) {
-                    step.take(entry, position, &mut places);
-                }
-            }
+/// None for a run that there is not.
+pub(super) fn gather<'a>(
+    events: impl IntoIterator<Item = &'a Event>,
+    run: u32,
+) -> Option<Facts<'a>> {
+    let mut events = events.into_iter();
+    let mut facts = events.find_map(|event| match &event.kind {
+        EventKind::RunStarted(started) if started.run == run => {
+            Some(Facts::new(run, &started.goal, event.at))
+        }
+        _ => None,
+    })?;
+    for event in events {
+        let taken = facts
+            .take_of_run(&event.kind)
+            .or_else(|| facts.take_of_step(event))
+            .or_else(|| facts.take_of_call(event));
+        if taken.is_some() {
+            facts.last_at = event.at;
         }
     }
     Some(facts)
 }
 
+/// What the report takes of an event; None for one of another run or that it does not show.
 impl<'a> Facts<'a> {
-    fn take(&mut self, entry: &'a EntryKind) {
-        match entry {
-            EntryKind::PlanApplied {
-                revision,
-                steps,
-                usage,
-                duration_ms,
-            } => {
-                self.status = RunStatus::Running;
-                self.outcome = "";
-                self.revision = *revision;
-                self.take_planning(usage, *duration_ms);
-                self.take_steps(steps);
-            }
-            EntryKind::PlanProposed {
-                usage, duration_ms, ..
-            }
-            | EntryKind::RevisionFailed {
-                usage, duration_ms, ..
-            } => self.take_planning(usage, *duration_ms),
-            EntryKind::RunPaused { .. } => self.status = RunStatus::Paused,
-            EntryKind::RunWaiting { reason } => {
-                self.status = RunStatus::Waiting(*reason);
-                // There was a time when only tool turns could be used up, and nothing else said so.
-                if *reason == WaitReason::Budget && !std::mem::take(&mut self.is_noted) {
-                    self.used_up.push(Budget::Turns);
-                }
-            }
-            EntryKind::BudgetExhausted { budget } => {
-                self.used_up.push(*budget);
-                self.is_noted = true;
-            }
-            EntryKind::RunResumed => self.status = RunStatus::Running,
-            EntryKind::BudgetRaised {
-                budget: Budget::Turns,
-                more,
-            } => self.more_turns += more,
-            EntryKind::RunEnded {
-                status,
-                text,
-                usage,
-                duration_ms,
-            } => {
-                self.status = *status;
-                self.outcome = text;
-                self.take_planning(&usage.unwrap_or_default(), *duration_ms);
-            }
-            _ => {}
+    fn new(run: u32, goal: &'a str, started_at: u64) -> Self {
+        Self {
+            run,
+            goal,
+            status: RunStatus::Planning,
+            outcome: "",
+            started_at,
+            last_at: started_at,
+            planning: Usage::default(),
+            planning_ms: 0,
+            steps: Vec::new(),
+            plan: Vec::new(),
+            revision: 0,
+            used_up: Vec::new(),
+            more_turns: 0,
+            places: HashMap::new(),
         }
+    }
+
+    fn of_this_run(&mut self, run: u32) -> Option<&mut Self> {
+        (run == self.run).then_some(self)
+    }
+
+    fn take_of_run(&mut self, event: &'a EventKind) -> Option<()> {
+        use EventKind as E;
+        match event {
+            E::RevisionRequested(it) => {
+                self.of_this_run(it.run)?;
+            }
+            E::PlanProposed(it) => {
+                let facts = self.of_this_run(it.run)?;
+                facts.take_planning(&it.usage, it.duration_ms);
+            }
+            E::RevisionFailed(it) => {
+                let facts = self.of_this_run(it.run)?;
+                facts.take_planning(&it.usage, it.duration_ms);
+            }
+            E::PlanApplied(it) => {
+                let facts = self.of_this_run(it.run)?;
+                facts.take_planning(&it.usage, it.duration_ms);
+                facts.take_plan(it);
+            }
+            E::RunPaused(it) => self.of_this_run(it.run)?.status = RunStatus::Paused,
+            E::RunWaiting(it) => self.of_this_run(it.run)?.status = RunStatus::Waiting(it.reason),
+            E::RunResumed(it) => self.of_this_run(it.run)?.status = RunStatus::Running,
+            E::BudgetExhausted(it) => self.of_this_run(it.run)?.used_up.push(it.budget),
+            E::BudgetRaised(it) => {
+                let facts = self.of_this_run(it.run)?;
+                facts.more_turns += if it.budget == Budget::Turns {
+                    it.more
+                } else {
+                    0
+                };
+            }
+            E::RunCompleted(it) => {
+                let facts = self.of_this_run(it.run)?;
+                (facts.status, facts.outcome) = (RunStatus::Completed, &it.answer);
+            }
+            E::RunFailed(it) => {
+                let facts = self.of_this_run(it.run)?;
+                facts.take_planning(&it.usage.unwrap_or_default(), it.duration_ms);
+                (facts.status, facts.outcome) = (RunStatus::Failed, &it.failure.message);
+            }
+            E::RunCancelled(it) => {
+                let facts = self.of_this_run(it.run)?;
+                (facts.status, facts.outcome) = (RunStatus::Cancelled, &it.reason);
+            }
+            _ => return None,
+        }
+        Some(())
     }
 
     fn take_planning(&mut self, usage: &Usage, duration_ms: u64) {
@@ -179,27 +188,156 @@ impl<'a> Facts<'a> {
         self.planning_ms += duration_ms;
     }
 
-    fn take_steps(&mut self, steps: &'a [(u32, String)]) {
-        let positions = steps
-            .iter()
-            .map(|(number, _)| number.wrapping_sub(1) as usize);
-        self.plan = positions.collect();
+    fn take_plan(&mut self, applied: &'a PlanApplied) {
+        self.status = RunStatus::Running;
+        self.outcome = "";
+        self.revision = applied.revision;
+        let numbers = numbers_of(&applied.plan, &applied.numbers).into_iter();
+        self.plan = numbers.map(|it| it.wrapping_sub(1) as usize).collect();
         for step in &mut self.steps {
             step.is_dropped = true;
         }
-        for (position, (_, label)) in self.plan.iter().zip(steps) {
-            match self.steps.get_mut(*position) {
-                Some(kept) => kept.is_dropped = false,
-                None => self.steps.push(StepFacts::new(label)),
+        for (place, (&position, step)) in self.plan.iter().zip(&applied.plan.steps).enumerate() {
+            if position >= self.steps.len() {
+                self.steps.push(StepFacts::new(step.label(place)));
+            }
+            if let Some(facts) = self.steps.get_mut(position) {
+                facts.is_dropped = false;
+                facts.tool = step.tool.as_ref();
             }
         }
+    }
+
+    fn take_of_step(&mut self, event: &'a Event) -> Option<()> {
+        use EventKind as E;
+        let at = event.at;
+        match &event.kind {
+            E::StepStarted(it) => {
+                let step = self.step(it.attempt)?;
+                step.phase = StepPhase::Running;
+                step.began.get_or_insert(at);
+                step.attempts += 1;
+                let tool = it.tool_effect.and(step.tool);
+                let call = tool.map(|tool| CallFacts::new(&tool.name, &tool.arguments));
+                self.add_calls(it.attempt, 0, call)?;
+            }
+            E::AttemptContinued(it) => self.step(it.attempt)?.continued += 1,
+            E::StepCompleted(it) => {
+                let step = self.step(it.attempt)?;
+                step.end(StepPhase::Completed, &it.summary, at);
+            }
+            E::StepFailed(it) => {
+                let step = self.step(it.attempt)?;
+                step.end(StepPhase::Failed, &it.failure.message, at);
+            }
+            E::StepSkipped(it) => {
+                let step = self.step_of(it.run, it.step)?;
+                step.end(StepPhase::Skipped, &it.reason, at);
+            }
+            E::ReplyReceived(it) => {
+                let step = self.step(it.attempt)?;
+                step.usage.add(&it.usage);
+                step.tool_turns += 1;
+                let calls = it.calls.iter().map(|requested| &requested.call);
+                let calls = calls.map(|call| CallFacts::new(&call.name, &call.arguments));
+                self.add_calls(it.attempt, it.tool_turn, calls)?;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn step(&mut self, attempt: AttemptRef) -> Option<&mut StepFacts<'a>> {
+        self.step_of(attempt.run, attempt.step)
+    }
+
+    fn step_of(&mut self, run: u32, step: u32) -> Option<&mut StepFacts<'a>> {
+        let facts = self.of_this_run(run)?;
+        facts.steps.get_mut((step as usize).checked_sub(1)?)
+    }
+
+    fn add_calls(
+        &mut self,
+        attempt: AttemptRef,
+        tool_turn: u32,
+        calls: impl IntoIterator<Item = CallFacts<'a>>,
+    ) -> Option<()> {
+        let position = (attempt.step as usize).checked_sub(1)?;
+        let step = self.steps.get_mut(position)?;
+        for (call, index) in calls.into_iter().zip(0..) {
+            let name = CallRef {
+                attempt,
+                tool_turn,
+                index,
+            };
+            self.places.insert(name, (position, step.calls.len()));
+            step.calls.push(call);
+        }
+        Some(())
+    }
+
+    fn take_of_call(&mut self, event: &'a Event) -> Option<()> {
+        use EventKind as E;
+        match &event.kind {
+            E::CallFinished(it) => {
+                self.call(it.call)?.result = Some(ResultFacts {
+                    output: Cow::Borrowed(&it.output),
+                    is_error: it.is_error,
+                    reason: &it.reason,
+                    duration_ms: Some(it.duration_ms),
+                });
+            }
+            E::CallInDoubt(it) => self.call(it.call)?.doubts.push(Doubt {
+                since: event.at,
+                answer: None,
+                settled_at: None,
+            }),
+            E::ApprovalRequested(it) => {
+                self.call(it.call)?;
+            }
+            E::QuestionAsked(it) => {
+                self.call(it.call)?;
+            }
+            // What follows from one about a budget or a plan says enough.
+            E::Decided(it) => {
+                let call = self.call(it.pending.call()?)?;
+                match call.doubts.last_mut() {
+                    Some(doubt) => doubt.answer = Some(&it.settlement),
+                    None => call.decision = Some(&it.settlement),
+                }
+            }
+            E::CallSettled(it) => {
+                let call = self.call(it.call)?;
+                if let Some(doubt) = call.doubts.last_mut() {
+                    doubt.settled_at = Some(event.at);
+                }
+                // Unless the call is sent again, the decision of the person is its result.
+                if let Some((output, is_error)) = it.settlement.result() {
+                    call.result = Some(ResultFacts {
+                        output: Cow::Owned(output),
+                        is_error,
+                        reason: if is_error { "Decided" } else { "" },
+                        duration_ms: None,
+                    });
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn call(&mut self, name: CallRef) -> Option<&mut CallFacts<'a>> {
+        let facts = self.of_this_run(name.attempt.run)?;
+        let &(step, position) = facts.places.get(&name)?;
+        facts.steps.get_mut(step)?.calls.get_mut(position)
     }
 }
 
 impl<'a> StepFacts<'a> {
-    fn new(label: &'a str) -> Self {
+    fn new(label: String) -> Self {
         Self {
             label,
+            tool: None,
             phase: StepPhase::Pending,
             is_dropped: false,
             outcome: "",
@@ -213,81 +351,21 @@ impl<'a> StepFacts<'a> {
         }
     }
 
-    fn take(&mut self, entry: &'a Entry, position: usize, places: &mut Places) {
-        match &entry.kind {
-            EntryKind::StepStarted => {
-                self.phase = StepPhase::Running;
-                self.began.get_or_insert(entry.at);
-                self.attempts += 1;
-            }
-            EntryKind::AttemptContinued => self.continued += 1,
-            EntryKind::StepEnded { phase, text } => {
-                self.phase = *phase;
-                self.outcome = text;
-                self.ended = Some(entry.at);
-            }
-            EntryKind::Reply { usage, .. } => {
-                self.usage.add(usage);
-                self.tool_turns += 1;
-            }
-            EntryKind::Call {
-                call, tool, input, ..
-            } => {
-                places.insert(*call, (position, self.calls.len()));
-                self.calls.push(CallFacts {
-                    tool,
-                    input,
-                    result: None,
-                    doubts: Vec::new(),
-                    word: None,
-                });
-            }
-            EntryKind::Result { call, .. }
-            | EntryKind::InDoubt { call, .. }
-            | EntryKind::Decided { call, .. }
-            | EntryKind::Settled { call, .. } => {
-                let place = places.get(call).filter(|(step, _)| *step == position);
-                if let Some(call) = place.and_then(|&(_, at)| self.calls.get_mut(at)) {
-                    call.take(entry);
-                }
-            }
-            _ => {}
-        }
+    fn end(&mut self, phase: StepPhase, outcome: &'a str, at: u64) {
+        self.phase = phase;
+        self.outcome = outcome;
+        self.ended = Some(at);
     }
 }
 
 impl<'a> CallFacts<'a> {
-    fn take(&mut self, entry: &'a Entry) {
-        match &entry.kind {
-            EntryKind::Result {
-                output,
-                is_error,
-                reason,
-                duration_ms,
-                ..
-            } => {
-                self.result = Some(ResultFacts {
-                    output,
-                    is_error: *is_error,
-                    reason,
-                    duration_ms: *duration_ms,
-                });
-            }
-            EntryKind::InDoubt { .. } => self.doubts.push(Doubt {
-                since: entry.at,
-                answer: None,
-                settled_at: None,
-            }),
-            EntryKind::Decided { settlement, .. } => match self.doubts.last_mut() {
-                Some(doubt) => doubt.answer = Some(settlement),
-                None => self.word = Some(settlement),
-            },
-            EntryKind::Settled { .. } => {
-                if let Some(doubt) = self.doubts.last_mut() {
-                    doubt.settled_at = Some(entry.at);
-                }
-            }
-            _ => {}
+    fn new(tool: &'a str, input: &'a str) -> Self {
+        Self {
+            tool,
+            input,
+            result: None,
+            doubts: Vec::new(),
+            decision: None,
         }
     }
 }

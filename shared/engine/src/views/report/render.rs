@@ -113,7 +113,7 @@ fn plan(facts: &Facts<'_>) -> String {
     let planned = facts.plan.iter();
     let planned = planned.filter_map(|&at| Some((facts.steps.get(at)?, at + 1)));
     let lines = planned.map(|(step, number)| {
-        let (mark, label) = (mark(step.phase), inline(step.label));
+        let (mark, label) = (mark(step.phase), inline(&step.label));
         format!("{number}. {mark} {label} ({})", phase(step.phase))
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -140,7 +140,7 @@ fn phase(phase: StepPhase) -> &'static str {
 }
 
 fn step_section(step: &StepFacts<'_>, number: u32) -> String {
-    let mut text = format!("## Step {number}: {}\n\n", inline(step.label));
+    let mut text = format!("## Step {number}: {}\n\n", inline(&step.label));
     let _ = write!(text, "Status: {}", phase(step.phase));
     if step.is_dropped {
         text.push_str(", not in the plan any more");
@@ -197,8 +197,8 @@ fn call_line(call: &CallFacts<'_>) -> String {
             format!(" ({})", duration(ms))
         }
     });
-    let output = code(&brief(result.output));
-    let word = match call.word {
+    let output = code(&brief(&result.output));
+    let word = match call.decision {
         Some(Settlement::Approve) => ", allowed by a person",
         Some(Settlement::Answer { .. }) => ", answered by a person",
         _ => "",
@@ -233,7 +233,7 @@ fn failures(facts: &Facts<'_>) -> Option<String> {
     for (step, number) in facts.steps.iter().zip(1..) {
         for call in &step.calls {
             if let Some(result) = call.result.as_ref().filter(|result| result.is_error) {
-                let (tool, output) = (code(call.tool), code(&brief(result.output)));
+                let (tool, output) = (code(call.tool), code(&brief(&result.output)));
                 lines.push(format!("- Step {number}, {tool}: {output}"));
             }
         }

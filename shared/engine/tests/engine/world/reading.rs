@@ -6,7 +6,6 @@ use cairn_engine::command::{Command, StartRun};
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::pending::Subject;
 use cairn_engine::session::Session;
-use cairn_engine::views::log::Log;
 use cairn_engine::views::tree::Tree;
 use serde_json::json;
 
@@ -83,14 +82,6 @@ pub(crate) fn tree(world: &World) -> Tree {
         tree.apply(seq, event);
     }
     tree
-}
-
-pub(crate) fn log(world: &World) -> Log {
-    let mut log = Log::default();
-    for (event, seq) in world.journal.iter().zip(1..) {
-        log.apply(seq, event);
-    }
-    log
 }
 
 /// A run that shows everything: a planner, thoughts, parallel calls, parts of a step, a tool step,
