@@ -11,12 +11,16 @@ mod start_run;
 mod streams;
 mod views;
 
+use self::commands::{decide, reason, requests, skip_step};
 use crate::admission::Admission;
 use crate::commands::{NewSession, create};
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::reading::{run_message, run_of, session_message};
+use crate::reading::{ms, run_message, run_of, session_message};
 use crate::store::for_session;
+use cairn_engine::command::{CancelRun, PauseRun, ResumeRun};
+use cairn_engine::event::EventKind;
+use cairn_engine::limits::MAX_TITLE;
 use cairn_engine::session::Session;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
@@ -24,9 +28,6 @@ use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorService;
 use cairn_rpc::{RpcError, check_request_id, check_session_id, check_text, principal};
 use std::sync::Arc;
 use tonic::{Request, Response, Status, Streaming};
-
-/// Most bytes of a session's title.
-const MAX_TITLE: usize = 256;
 
 /// The public service.
 #[derive(Debug, Clone)]
@@ -51,6 +52,34 @@ fn key_of<T>(request: &Request<T>, session: &str) -> Result<SessionKey, RpcError
     let namespace = principal(request)?.namespace();
     check_session_id("session", session)?;
     Ok(SessionKey::new(namespace, session))
+}
+
+requests! {
+    CancelRunRequest(asked) -> CancelRunResponse {
+        command: CancelRun { run: asked.run, reason: reason(asked.reason)? },
+        response: EventKind::RunCancelled(event) => pb::CancelRunResponse { run: event.run },
+    }
+    PauseRunRequest(asked) -> PauseRunResponse {
+        command: PauseRun { run: asked.run, reason: reason(asked.reason)? },
+        response: EventKind::RunPaused(event) => pb::PauseRunResponse { run: event.run },
+    }
+    ResumeRunRequest(asked) -> ResumeRunResponse {
+        command: ResumeRun { run: asked.run },
+        response: EventKind::RunResumed(event) => pb::ResumeRunResponse { run: event.run },
+    }
+    SkipStepRequest(asked) -> SkipStepResponse {
+        command: skip_step(asked)?,
+        response: EventKind::StepSkipped(event) => pb::SkipStepResponse {
+            run: event.run,
+            step: event.step,
+        },
+    }
+    DecideRequest(asked) -> DecideResponse {
+        command: decide(asked)?,
+        response: EventKind::Decided(event) => pb::DecideResponse {
+            settle_after_unix_ms: ms(event.settle_after),
+        },
+    }
 }
 
 #[tonic::async_trait]

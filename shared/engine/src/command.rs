@@ -1,31 +1,15 @@
-//! Commands: what a person may ask of a session. Each has a file with its fields, its checks and the
-//! events that it leads to.
+//! Commands: what a person may ask of a session. Each has a file with its fields, its checks, the
+//! event of its own if it has one, and tests. Here are the lists of all commands and of all events.
 
-mod apply_proposal;
-mod cancel_run;
-mod decide;
-mod pause_run;
-mod redo_step;
-mod resume_run;
-mod revise_plan;
 mod run_limits;
 mod settlement;
-mod skip_step;
-mod start_run;
 
-pub use apply_proposal::ApplyProposal;
-pub use cancel_run::CancelRun;
-pub use decide::Decide;
-pub use pause_run::PauseRun;
-pub use redo_step::RedoStep;
-pub use resume_run::ResumeRun;
-pub use revise_plan::RevisePlan;
 pub use run_limits::{LimitOverrides, OnFailure, RunLimits};
 pub use settlement::Settlement;
-pub use skip_step::SkipStep;
-pub use start_run::StartRun;
 
 use crate::decide::{Decision, Rejection};
+use crate::event::*;
+use crate::session::Apply;
 use serde::{Deserialize, Serialize};
 
 /// What each command brings.
@@ -46,9 +30,14 @@ pub(crate) trait Handle {
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection>;
 }
 
-/// Makes [`Command`] of its payloads.
+/// Makes [`Command`] of its payloads, each of which stands in a module of its own.
 macro_rules! commands {
-    ($($command:ident)*) => {
+    ($($module:ident: $command:ident)*) => {
+        $(
+            mod $module;
+            pub use $module::*;
+        )*
+
         /// One request to the owner of a session.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
         #[allow(missing_docs)] // Each payload says what it is.
@@ -85,13 +74,57 @@ macro_rules! commands {
 }
 
 commands! {
-    StartRun
-    CancelRun
-    Decide
-    RevisePlan
-    ApplyProposal
-    RedoStep
-    SkipStep
-    PauseRun
-    ResumeRun
+    apply_proposal: ApplyProposal
+    cancel_run: CancelRun
+    decide: Decide
+    pause_run: PauseRun
+    redo_step: RedoStep
+    resume_run: ResumeRun
+    revise_plan: RevisePlan
+    skip_step: SkipStep
+    start_run: StartRun
+}
+
+kinds! {
+    SessionCreated
+    CommandReceived
+    CommandRefused
+    MemorySet
+    MemoryRemoved
+    MemoryCleared
+    ForkedFrom
+    RunStarted
+    RunPaused
+    RunWaiting
+    RunResumed
+    RunTakenOver
+    BudgetExhausted
+    BudgetRaised
+    BudgetRefused
+    RunCompleted
+    RunFailed
+    RunCancelled
+    RevisionRequested
+    PlanProposed
+    RevisionFailed
+    PlanApplied
+    StepStarted
+    AttemptContinued
+    StepCompleted
+    StepFailed
+    StepSkipped
+    SubGoalAdded
+    SubGoalFocused
+    SubGoalCompleted
+    SubGoalDropped
+    ScratchpadWritten
+    ReplyReceived
+    CallIntended
+    CallHeld
+    CallFinished
+    CallInDoubt
+    ApprovalRequested
+    QuestionAsked
+    Decided
+    CallSettled
 }

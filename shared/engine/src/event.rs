@@ -12,10 +12,10 @@ pub use run::*;
 pub use session::*;
 pub use step::*;
 
+pub use crate::command::EventKind;
+
 use crate::message::ToolCall;
 use crate::principal::Principal;
-use crate::session::{Apply, Envelope, Session};
-use crate::transitions::Applied;
 use serde::{Deserialize, Serialize};
 
 /// One fact about a session.
@@ -116,7 +116,8 @@ impl Budget {
     ];
 }
 
-/// Makes [`EventKind`] of its payloads, and folds each by its own [`Apply`].
+/// Makes [`EventKind`] of its payloads, and folds each by its own [`Apply`](crate::session::Apply).
+/// The list stands beside that of the commands, so that a command and its event are one row each.
 macro_rules! kinds {
     ($($kind:ident)*) => {
         /// What happened.
@@ -135,9 +136,9 @@ macro_rules! kinds {
         impl EventKind {
             pub(crate) fn apply(
                 &self,
-                session: &mut Session,
-                envelope: Envelope,
-            ) -> Applied {
+                session: &mut $crate::session::Session,
+                envelope: $crate::session::Envelope<'_>,
+            ) -> $crate::transitions::Applied {
                 match self {
                     $(Self::$kind(payload) => payload.apply(session, envelope),)*
                 }
@@ -145,47 +146,4 @@ macro_rules! kinds {
         }
     };
 }
-
-kinds! {
-    SessionCreated
-    CommandReceived
-    CommandRefused
-    MemorySet
-    MemoryRemoved
-    MemoryCleared
-    ForkedFrom
-    RunStarted
-    RunPaused
-    RunWaiting
-    RunResumed
-    RunTakenOver
-    BudgetExhausted
-    BudgetRaised
-    BudgetRefused
-    RunCompleted
-    RunFailed
-    RunCancelled
-    RevisionRequested
-    PlanProposed
-    RevisionFailed
-    PlanApplied
-    StepStarted
-    AttemptContinued
-    StepCompleted
-    StepFailed
-    StepSkipped
-    SubGoalAdded
-    SubGoalFocused
-    SubGoalCompleted
-    SubGoalDropped
-    ScratchpadWritten
-    ReplyReceived
-    CallIntended
-    CallHeld
-    CallFinished
-    CallInDoubt
-    ApprovalRequested
-    QuestionAsked
-    Decided
-    CallSettled
-}
+pub(crate) use kinds;

@@ -1,5 +1,8 @@
 //! Sizes that the core holds to. The store has limits of its own.
 
+/// Most bytes of a session's title.
+pub const MAX_TITLE: usize = 256;
+
 /// Most bytes of the notes of one step.
 pub const MAX_NOTES: usize = 16 * 1024;
 /// Most sub-goals of one attempt.

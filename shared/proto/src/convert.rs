@@ -15,6 +15,7 @@ mod command;
 mod error;
 mod event;
 mod executor;
+mod kinds;
 mod message;
 mod plan;
 mod wire;

@@ -15,7 +15,9 @@ use cairn_rpc::text::clip;
 use runs::run_line;
 use std::collections::HashMap;
 use std::fmt;
-use words::{PIECE, after_colon, command_text, forked, result, settlement_text, stays};
+use words::{
+    PIECE, after_colon, command_text, event_by_name, forked, result, settlement_text, stays,
+};
 
 /// What a line tells at a glance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,14 +105,6 @@ impl Narrator {
 
     fn kind_line(&self, kind: &Kind) -> EventLine {
         match kind {
-            Kind::SessionCreated(_)
-            | Kind::CommandReceived(_)
-            | Kind::CommandRefused(_)
-            | Kind::MemorySet(_)
-            | Kind::MemoryRemoved(_)
-            | Kind::MemoryCleared(_)
-            | Kind::ForkedFrom(_)
-            | Kind::StoredApart(_) => session_line(kind),
             Kind::RunStarted(_)
             | Kind::PlanApplied(_)
             | Kind::RunWaiting(_)
@@ -145,6 +139,7 @@ impl Narrator {
             | Kind::ApprovalRequested(_)
             | Kind::QuestionAsked(_) => self.call_line(kind),
             Kind::Decided(e) => self.decided_line(e),
+            of_session => session_line(of_session),
         }
     }
 
@@ -354,7 +349,7 @@ fn session_line(kind: &Kind) -> EventLine {
         Kind::MemoryCleared(_) => "memory: cleared".to_owned(),
         Kind::ForkedFrom(e) => forked(e),
         Kind::StoredApart(e) => format!("an event of {} bytes, kept apart", e.size),
-        _ => String::new(),
+        other => event_by_name(other),
     };
     line(Mark::Plain, text)
 }

@@ -4,10 +4,7 @@ use super::{Answer, key_of};
 use crate::commands::{Answer as Answered, submit};
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::reading::ms;
-use cairn_engine::command::{
-    CancelRun, Command, Decide, PauseRun, ResumeRun, Settlement, SkipStep,
-};
+use cairn_engine::command::{Command, Decide, Settlement, SkipStep};
 use cairn_engine::event::EventKind;
 use cairn_proto::convert::ConvertError;
 use cairn_proto::orchestrator as pb;
@@ -71,10 +68,10 @@ macro_rules! requests {
         command: $command:expr,
         response: $event:pat => $answer:expr $(,)?
     })*) => {$(
-        super::commands::command_request!($request($asked) $command);
+        $crate::grpc::commands::command_request!($request($asked) $command);
 
-        impl AnsweredRequest for pb::$request {
-            type Response = pb::$response;
+        impl $crate::grpc::commands::AnsweredRequest for cairn_proto::orchestrator::$request {
+            type Response = cairn_proto::orchestrator::$response;
 
             fn response(answer: EventKind) -> Option<Self::Response> {
                 match answer {
@@ -107,40 +104,14 @@ macro_rules! command_request {
 }
 pub(super) use command_request;
 
-requests! {
-    CancelRunRequest(asked) -> CancelRunResponse {
-        command: CancelRun { run: asked.run, reason: reason(asked.reason)? },
-        response: EventKind::RunCancelled(event) => pb::CancelRunResponse { run: event.run },
-    }
-    PauseRunRequest(asked) -> PauseRunResponse {
-        command: PauseRun { run: asked.run, reason: reason(asked.reason)? },
-        response: EventKind::RunPaused(event) => pb::PauseRunResponse { run: event.run },
-    }
-    ResumeRunRequest(asked) -> ResumeRunResponse {
-        command: ResumeRun { run: asked.run },
-        response: EventKind::RunResumed(event) => pb::ResumeRunResponse { run: event.run },
-    }
-    SkipStepRequest(asked) -> SkipStepResponse {
-        command: skip_step(asked)?,
-        response: EventKind::StepSkipped(event) => pb::SkipStepResponse {
-            run: event.run,
-            step: event.step,
-        },
-    }
-    DecideRequest(asked) -> DecideResponse {
-        command: decide(asked)?,
-        response: EventKind::Decided(event) => pb::DecideResponse {
-            settle_after_unix_ms: ms(event.settle_after),
-        },
-    }
-}
+pub(super) use requests;
 
-fn reason(reason: String) -> Result<String, RpcError> {
+pub(super) fn reason(reason: String) -> Result<String, RpcError> {
     check_text("reason", &reason, MAX_REASON)?;
     Ok(reason)
 }
 
-fn skip_step(asked: pb::SkipStepRequest) -> Result<SkipStep, RpcError> {
+pub(super) fn skip_step(asked: pb::SkipStepRequest) -> Result<SkipStep, RpcError> {
     if asked.step == 0 {
         return Err(RpcError::invalid("step", "is 0").allowed("a step's number, from 1"));
     }
@@ -151,7 +122,7 @@ fn skip_step(asked: pb::SkipStepRequest) -> Result<SkipStep, RpcError> {
     })
 }
 
-fn decide(asked: pb::DecideRequest) -> Result<Decide, RpcError> {
+pub(super) fn decide(asked: pb::DecideRequest) -> Result<Decide, RpcError> {
     check_required_text("pending_id", &asked.pending_id, 128)?;
     let settlement = asked
         .settlement

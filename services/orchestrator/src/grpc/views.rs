@@ -177,11 +177,11 @@ pub(super) async fn report(
     let key = key_of(&request, &request.get_ref().session)?;
     let events = events_until(deps, &key, request.get_ref().at_seq).await?;
     let events = events.iter().map(|(_, event)| event);
-    let started = events.clone().filter_map(|event| match &event.kind {
+    let newest = events.clone().rev().find_map(|event| match &event.kind {
         EventKind::RunStarted(started) => Some(started.run),
         _ => None,
     });
-    let run = number_in(request.get_ref().run, started.last())?;
+    let run = number_in(request.get_ref().run, newest)?;
     Ok(Response::new(pb::GetReportResponse {
         markdown: report_view::markdown(events, run).unwrap_or_default(),
     }))

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The decision of a person about a question; `cairn/event/v1/command.proto` says which fits which.
+/// The decision of a person about a question; `cairn/event/v1/event.proto` says which fits which.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
     /// The call was carried out, with this output.

@@ -18,7 +18,7 @@ pub struct StartRun {
     pub limits: LimitOverrides,
     /// Model for planning and steps; empty for the default.
     pub model: String,
-    /// The trace that the run belongs to; see `cairn/event/v1/command.proto`.
+    /// The trace that the run belongs to; see `cairn/event/v1/event.proto`.
     pub trace_parent: String,
 }
 

@@ -1,11 +1,10 @@
 //! Commands and what they carry.
 
 use super::error::{ConvertError, required};
-use super::wire::{OnWire, known, plain_record, record};
-use crate::event::{self as proto, command::Kind, settlement::Outcome};
+use super::wire::{OnWire, known};
+use crate::event::{self as proto, settlement::Outcome};
 use cairn_engine::command::{
-    ApplyProposal, CancelRun, Command, Decide, LimitOverrides, OnFailure, PauseRun, RedoStep,
-    ResumeRun, RevisePlan, RunLimits, Settlement, SkipStep, StartRun,
+    LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
 use cairn_engine::event::Budget;
 use cairn_engine::session::PerBudget;
@@ -92,21 +91,13 @@ impl OnWire<i32> for OnFailure {
     }
 }
 
-plain_record! { CancelRun => proto::CancelRun { run, reason } }
-plain_record! { ApplyProposal => proto::ApplyProposal { run, proposal } }
-plain_record! { RedoStep => proto::RedoStep { run, step } }
-plain_record! { SkipStep => proto::SkipStep { run, step, reason } }
-plain_record! { PauseRun => proto::PauseRun { run, reason } }
-plain_record! { ResumeRun => proto::ResumeRun { run } }
-record! { Decide => proto::Decide { pending_id, settlement } }
-
 /// One row for each command.
 macro_rules! commands {
     ($($name:ident: $command:ident)*) => {
         impl From<Command> for proto::Command {
             fn from(command: Command) -> Self {
                 let kind = match command {
-                    $(Command::$command(command) => Kind::$command(command.into()),)*
+                    $(Command::$command(command) => CommandKind::$command(command.into()),)*
                 };
                 Self { kind: Some(kind) }
             }
@@ -117,7 +108,7 @@ macro_rules! commands {
 
             fn try_from(command: proto::Command) -> Result<Self, ConvertError> {
                 Ok(match command.kind {
-                    $(Some(Kind::$command(command)) => {
+                    $(Some(CommandKind::$command(command)) => {
                         Self::$command(required(stringify!($name), Some(command))?)
                     })*
                     None => {
@@ -132,17 +123,7 @@ macro_rules! commands {
     };
 }
 
-commands! {
-    start_run: StartRun
-    cancel_run: CancelRun
-    decide: Decide
-    revise_plan: RevisePlan
-    apply_proposal: ApplyProposal
-    redo_step: RedoStep
-    skip_step: SkipStep
-    pause_run: PauseRun
-    resume_run: ResumeRun
-}
+pub(super) use commands;
 
 impl From<StartRun> for proto::StartRun {
     fn from(start: StartRun) -> Self {

@@ -2,11 +2,12 @@
 
 use super::Decoded;
 use super::error::ConvertError;
+use super::kinds::decode;
 use super::wire::{OnWire, known, plain_record, record};
-use crate::event::{self as proto, event::Kind};
+use crate::event as proto;
 use cairn_engine::event::{
-    self, AttemptRef, Budget, CallFinished, CallRef, Effect, Event, EventKind, ReplyReceived,
-    RequestedCall, WaitReason,
+    AttemptRef, Budget, CallFinished, CallRef, Effect, Event, ReplyReceived, RequestedCall,
+    WaitReason,
 };
 use cairn_engine::pending::PendingId;
 use cairn_engine::principal::{Authentication, Principal};
@@ -34,7 +35,7 @@ macro_rules! kinds {
         }
 
         /// `Err` holds what stands for an event that is stored apart.
-        fn decode(kind: Kind) -> Result<Result<EventKind, Decoded>, ConvertError> {
+        pub(super) fn decode(kind: Kind) -> Result<Result<EventKind, Decoded>, ConvertError> {
             Ok(Ok(match kind {
                 $(Kind::$kind(proto::$kind { $($field),* }) => {
                     event::$kind {
@@ -59,66 +60,7 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
-    same {
-        session_created: SessionCreated { title, time_to_live_ms }
-        command_received: CommandReceived { request_id, command }
-        command_refused: CommandRefused { reason, message }
-        memory_set: MemorySet { key, value }
-        memory_removed: MemoryRemoved { key }
-        memory_cleared: MemoryCleared {}
-        forked_from: ForkedFrom { session, at_seq, request_id, title }
-        run_started: RunStarted { run, goal, limits, model, trace_parent }
-        revision_requested: RevisionRequested { run, feedback, apply, request, denied }
-        plan_proposed: PlanProposed {
-            run, proposal, base_revision, plan, request, usage, duration_ms
-        }
-        revision_failed: RevisionFailed { run, request, failure, usage, duration_ms }
-        plan_applied: PlanApplied { run, revision, plan, numbers, request, usage, duration_ms }
-        run_paused: RunPaused { run, reason }
-        run_waiting: RunWaiting { run, reason }
-        run_resumed: RunResumed { run }
-        run_taken_over: RunTakenOver { run }
-        run_completed: RunCompleted { run, answer }
-        run_failed: RunFailed { run, failure, usage, duration_ms }
-        run_cancelled: RunCancelled { run, reason }
-        step_started: StepStarted { attempt, tool_effect }
-        attempt_continued: AttemptContinued { attempt }
-        step_completed: StepCompleted { attempt, response, summary }
-        step_failed: StepFailed { attempt, failure }
-        step_skipped: StepSkipped { run, step, reason, by_person }
-        call_settled: CallSettled { call, settlement }
-        sub_goal_added: SubGoalAdded { attempt, index, text }
-        sub_goal_focused: SubGoalFocused { attempt, index }
-        sub_goal_completed: SubGoalCompleted { attempt, index, summary }
-        sub_goal_dropped: SubGoalDropped { attempt, index }
-        scratchpad_written: ScratchpadWritten { attempt, text, replaces }
-        approval_requested: ApprovalRequested { call, digest }
-        question_asked: QuestionAsked { call, question, choices }
-        budget_exhausted: BudgetExhausted { run, budget }
-        budget_raised: BudgetRaised { run, budget, more }
-        budget_refused: BudgetRefused { run, failure }
-        call_held: CallHeld { call }
-    }
-    renamed {
-        call_intended: CallIntended {
-            call => call,
-            not_after => not_after_unix_ms,
-            time_limit_ms => time_limit_ms,
-            in_process => in_process
-        }
-        decided: Decided {
-            pending => pending_id,
-            settlement => settlement,
-            settle_after => settle_after_unix_ms
-        }
-        call_in_doubt: CallInDoubt { call => call, settle_after => settle_after_unix_ms }
-    }
-    records {
-        reply_received: ReplyReceived
-        call_finished: CallFinished
-    }
-}
+pub(super) use kinds;
 
 record! {
     ReplyReceived => proto::ReplyReceived {
@@ -130,7 +72,7 @@ record! { RequestedCall => proto::RequestedCall { call, effect } }
 record! { CallRef => proto::CallRef { attempt, tool_turn, index } }
 plain_record! { AttemptRef => proto::AttemptRef { run, step, attempt } }
 
-fn read<E: OnWire<W>, W>(wire: W, kind: &str, field: &str) -> Result<E, ConvertError> {
+pub(super) fn read<E: OnWire<W>, W>(wire: W, kind: &str, field: &str) -> Result<E, ConvertError> {
     E::from_wire(wire, field).map_err(|error| error.within(kind))
 }
 

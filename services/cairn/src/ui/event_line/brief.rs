@@ -14,35 +14,6 @@ impl Narrator {
     pub fn brief(&mut self, event: &wire::Event) -> Option<EventLine> {
         let line = self.line(event);
         match event.kind.as_ref()? {
-            Kind::SessionCreated(_)
-            | Kind::ForkedFrom(_)
-            | Kind::CommandReceived(_)
-            | Kind::CommandRefused(_)
-            | Kind::RunStarted(_)
-            | Kind::PlanApplied(_)
-            | Kind::RunWaiting(_)
-            | Kind::RunResumed(_)
-            | Kind::RunTakenOver(_)
-            | Kind::RunCompleted(_)
-            | Kind::RunFailed(_)
-            | Kind::RunCancelled(_)
-            | Kind::ApprovalRequested(_)
-            | Kind::QuestionAsked(_)
-            | Kind::BudgetExhausted(_)
-            | Kind::BudgetRaised(_)
-            | Kind::BudgetRefused(_)
-            | Kind::StepStarted(_)
-            | Kind::AttemptContinued(_)
-            | Kind::StepCompleted(_)
-            | Kind::StepFailed(_)
-            | Kind::StepSkipped(_)
-            | Kind::CallInDoubt(_)
-            | Kind::CallSettled(_)
-            | Kind::Decided(_)
-            | Kind::RunPaused(_)
-            | Kind::RevisionRequested(_)
-            | Kind::PlanProposed(_)
-            | Kind::RevisionFailed(_) => Some(line),
             // Beside calls, a text says what they are for; alone it is all that there is.
             Kind::ReplyReceived(e) => e.calls.is_empty().then_some(line),
             Kind::CallFinished(e) => self.brief_call(e),
@@ -57,6 +28,7 @@ impl Narrator {
             | Kind::MemoryRemoved(_)
             | Kind::MemoryCleared(_)
             | Kind::StoredApart(_) => None,
+            _ => Some(line),
         }
     }
 

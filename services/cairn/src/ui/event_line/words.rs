@@ -4,7 +4,9 @@ use super::Mark;
 use crate::ui::time::span;
 use cairn_boot::config::duration;
 use cairn_proto::event as wire;
+use cairn_proto::json;
 use cairn_rpc::text::clip;
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// Longest piece of untrusted text in a line, in bytes.
@@ -130,8 +132,30 @@ fn change_text(command: &wire::command::Kind) -> String {
             format!("pause {}{}", the_run(pause.run), after_colon(&pause.reason))
         }
         Kind::ResumeRun(resume) => format!("resume run {}", resume.run),
-        Kind::StartRun(_) | Kind::CancelRun(_) | Kind::Decide(_) => String::new(),
+        other => {
+            let command = wire::Command {
+                kind: Some(other.clone()),
+            };
+            by_name(json::fields("cairn.event.v1.Command", &command))
+        }
     }
+}
+
+/// An event of a kind that has no words of its own.
+pub(super) fn event_by_name(kind: &wire::event::Kind) -> String {
+    let event = wire::Event {
+        kind: Some(kind.clone()),
+        ..wire::Event::default()
+    };
+    by_name(json::fields("cairn.event.v1.Event", &event))
+}
+
+/// The name of the choice that is set, and its fields.
+fn by_name(fields: Map<String, Value>) -> String {
+    let set = fields.into_iter().find(|(_, value)| value.is_object());
+    let (name, value) = set.unwrap_or_default();
+    let name = name.replace('_', " ");
+    clip(&format!("{name}: {value}"), PIECE)
 }
 
 pub(super) fn settlement_text(settlement: Option<&wire::Settlement>) -> String {

@@ -1,0 +1,93 @@
+//! The kinds of events and of commands: one row each.
+
+use super::Decoded;
+use super::command::commands;
+use super::error::{ConvertError, required};
+use super::event::{kinds, read};
+use super::wire::{OnWire, plain_record, record};
+use crate::event::{self as proto, command::Kind as CommandKind, event::Kind};
+use cairn_engine::command::{
+    ApplyProposal, CancelRun, Command, Decide, PauseRun, RedoStep, ResumeRun, SkipStep,
+};
+use cairn_engine::event::{self, EventKind};
+
+kinds! {
+    same {
+        session_created: SessionCreated { title, time_to_live_ms }
+        command_received: CommandReceived { request_id, command }
+        command_refused: CommandRefused { reason, message }
+        memory_set: MemorySet { key, value }
+        memory_removed: MemoryRemoved { key }
+        memory_cleared: MemoryCleared {}
+        forked_from: ForkedFrom { session, at_seq, request_id, title }
+        run_started: RunStarted { run, goal, limits, model, trace_parent }
+        revision_requested: RevisionRequested { run, feedback, apply, request, denied }
+        plan_proposed: PlanProposed {
+            run, proposal, base_revision, plan, request, usage, duration_ms
+        }
+        revision_failed: RevisionFailed { run, request, failure, usage, duration_ms }
+        plan_applied: PlanApplied { run, revision, plan, numbers, request, usage, duration_ms }
+        run_paused: RunPaused { run, reason }
+        run_waiting: RunWaiting { run, reason }
+        run_resumed: RunResumed { run }
+        run_taken_over: RunTakenOver { run }
+        run_completed: RunCompleted { run, answer }
+        run_failed: RunFailed { run, failure, usage, duration_ms }
+        run_cancelled: RunCancelled { run, reason }
+        step_started: StepStarted { attempt, tool_effect }
+        attempt_continued: AttemptContinued { attempt }
+        step_completed: StepCompleted { attempt, response, summary }
+        step_failed: StepFailed { attempt, failure }
+        step_skipped: StepSkipped { run, step, reason, by_person }
+        call_settled: CallSettled { call, settlement }
+        sub_goal_added: SubGoalAdded { attempt, index, text }
+        sub_goal_focused: SubGoalFocused { attempt, index }
+        sub_goal_completed: SubGoalCompleted { attempt, index, summary }
+        sub_goal_dropped: SubGoalDropped { attempt, index }
+        scratchpad_written: ScratchpadWritten { attempt, text, replaces }
+        approval_requested: ApprovalRequested { call, digest }
+        question_asked: QuestionAsked { call, question, choices }
+        budget_exhausted: BudgetExhausted { run, budget }
+        budget_raised: BudgetRaised { run, budget, more }
+        budget_refused: BudgetRefused { run, failure }
+        call_held: CallHeld { call }
+    }
+    renamed {
+        call_intended: CallIntended {
+            call => call,
+            not_after => not_after_unix_ms,
+            time_limit_ms => time_limit_ms,
+            in_process => in_process
+        }
+        decided: Decided {
+            pending => pending_id,
+            settlement => settlement,
+            settle_after => settle_after_unix_ms
+        }
+        call_in_doubt: CallInDoubt { call => call, settle_after => settle_after_unix_ms }
+    }
+    records {
+        reply_received: ReplyReceived
+        call_finished: CallFinished
+    }
+}
+
+commands! {
+    start_run: StartRun
+    cancel_run: CancelRun
+    decide: Decide
+    revise_plan: RevisePlan
+    apply_proposal: ApplyProposal
+    redo_step: RedoStep
+    skip_step: SkipStep
+    pause_run: PauseRun
+    resume_run: ResumeRun
+}
+
+plain_record! { CancelRun => proto::CancelRun { run, reason } }
+plain_record! { ApplyProposal => proto::ApplyProposal { run, proposal } }
+plain_record! { RedoStep => proto::RedoStep { run, step } }
+plain_record! { SkipStep => proto::SkipStep { run, step, reason } }
+plain_record! { PauseRun => proto::PauseRun { run, reason } }
+plain_record! { ResumeRun => proto::ResumeRun { run } }
+record! { Decide => proto::Decide { pending_id, settlement } }
