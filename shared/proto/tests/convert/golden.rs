@@ -59,8 +59,7 @@ fn an_event_stored_apart_decodes_and_encodes_to_the_same_bytes() {
 }
 
 #[test]
-fn every_kind_has_a_stored_event_and_every_file_a_sample() {
-    let mut kinds = BTreeSet::from(["stored_apart".to_owned()]);
+fn every_sample_is_named_for_its_kind_and_every_file_has_one() {
     let mut names = BTreeSet::from(["stored_apart".to_owned()]);
     for (name, event) in samples() {
         let message = DynamicMessage::decode(descriptor("Event"), &*encoded(&event)).unwrap();
@@ -69,11 +68,8 @@ fn every_kind_has_a_stored_event_and_every_file_a_sample() {
             .find(|(field, _)| field.containing_oneof().is_some());
         let kind = kind.unwrap().0.name().to_owned();
         assert_eq!(name.split('.').next(), Some(&*kind));
-        kinds.insert(kind);
         names.insert(name.to_owned());
     }
-    assert_eq!(kinds, crate::kinds().into_iter().collect());
-
     let files = fs::read_dir(folder()).unwrap();
     let files: BTreeSet<String> = files
         .map(|file| file.unwrap().file_name().into_string().unwrap())

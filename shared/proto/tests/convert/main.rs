@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // Helpers of tests are tests.
 
 mod enums;
+mod filled;
 mod golden;
 mod hostile;
 mod missing;
@@ -31,10 +32,4 @@ fn descriptor(message: &str) -> MessageDescriptor {
     let pool = DescriptorPool::decode(cairn_proto::DESCRIPTORS).unwrap();
     pool.get_message_by_name(&format!("cairn.event.v1.{message}"))
         .unwrap()
-}
-
-/// All kinds that the contract has, as the fields of the event are named.
-fn kinds() -> Vec<String> {
-    let kind = descriptor("Event").oneofs().next().unwrap();
-    kind.fields().map(|field| field.name().to_owned()).collect()
 }

@@ -9,7 +9,6 @@ use cairn_proto::{event as proto, executor};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use prost::Message as _;
-use std::collections::BTreeSet;
 
 #[test]
 fn events_of_every_kind_come_back_as_they_were() {
@@ -27,16 +26,6 @@ fn events_of_every_kind_come_back_as_they_were() {
         });
         outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
     }
-}
-
-#[test]
-fn every_kind_of_the_contract_is_tried() {
-    let tried: BTreeSet<String> = strategies::kinds()
-        .into_iter()
-        .map(|(name, _)| name.to_owned())
-        .chain(["stored_apart".to_owned()])
-        .collect();
-    assert_eq!(tried, crate::kinds().into_iter().collect());
 }
 
 proptest! {
