@@ -49,6 +49,8 @@ pub struct Session {
     pub worked_at: u64,
     /// For people.
     pub title: String,
+    /// Somebody chose the title for what the session is, so that no goal takes its place in lists.
+    pub keeps_title: bool,
     /// Commands without an answer, by the seq that they were received under.
     pub commands: BTreeMap<u64, Received>,
     /// Every command up to here has been answered.

@@ -12,8 +12,6 @@ pub struct Origin {
     pub session: String,
     /// The last event that is common to both.
     pub seq: u64,
-    /// The copy was given a title of its own.
-    pub is_titled: bool,
 }
 
 /// The copy inherits no command without an answer, no decision about a call in doubt that has not
@@ -21,16 +19,15 @@ pub struct Origin {
 /// there keep their keys. No owner worked at the copy since the cut.
 impl Apply for ForkedFrom {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
-        let is_titled = !self.title.is_empty();
         session.commands.clear();
         session.handled_through = session.handled_through.max(self.at_seq);
-        if is_titled {
+        if !self.title.is_empty() {
             session.title.clone_from(&self.title);
+            session.keeps_title = true;
         }
         session.forked_from = Some(Origin {
             session: self.session.clone(),
             seq: self.at_seq,
-            is_titled,
         });
         let worked_at = session.worked_at;
         for run in &mut session.runs {

@@ -14,12 +14,11 @@ pub fn of_session(session: &Session) -> String {
     }
 }
 
-/// What the session is listed under: the goal of its first run, else its title; of a fork the title
-/// that it was given.
+/// What the session is listed under: the title that a fork or a renamed session was given, the goal of
+/// its first run, or the title that it began with.
 pub fn listed(session: &Session) -> String {
-    let is_titled = session.forked_from.as_ref().is_some_and(|it| it.is_titled);
     let goal = session.runs.first().map(|run| run.goal.as_str());
-    let goal = goal.filter(|goal| !goal.is_empty() && !is_titled);
+    let goal = goal.filter(|goal| !goal.is_empty() && !session.keeps_title);
     // With the mark for what is left out they are 200 characters, and so at most 800 bytes.
     cut(goal.unwrap_or(&session.title), MOST - 1)
 }
