@@ -18,7 +18,7 @@ use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::reading::{ms, run_message, run_of, session_message};
 use crate::store::for_session;
-use cairn_engine::command::{CancelRun, PauseRun, ResumeRun};
+use cairn_engine::command::{CancelRun, PauseRun, RenameSession, ResumeRun};
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::MAX_TITLE;
 use cairn_engine::session::Session;
@@ -55,6 +55,15 @@ fn key_of<T>(request: &Request<T>, session: &str) -> Result<SessionKey, RpcError
 }
 
 requests! {
+    RenameSessionRequest(asked) -> RenameSessionResponse {
+        command: {
+            check_text("title", &asked.title, MAX_TITLE)?;
+            RenameSession { title: asked.title }
+        },
+        response: EventKind::SessionRenamed(event) => pb::RenameSessionResponse {
+            title: event.title,
+        },
+    }
     CancelRunRequest(asked) -> CancelRunResponse {
         command: CancelRun { run: asked.run, reason: reason(asked.reason)? },
         response: EventKind::RunCancelled(event) => pb::CancelRunResponse { run: event.run },
@@ -126,6 +135,13 @@ impl OrchestratorService for Orchestrator {
         request: Request<pb::ListSessionsRequest>,
     ) -> Answer<pb::ListSessionsResponse> {
         listing::sessions(&self.deps, request).await
+    }
+
+    async fn rename_session(
+        &self,
+        request: Request<pb::RenameSessionRequest>,
+    ) -> Answer<pb::RenameSessionResponse> {
+        commands::answered(&self.deps, request).await
     }
 
     async fn delete_session(

@@ -79,6 +79,7 @@ commands! {
     decide: Decide
     pause_run: PauseRun
     redo_step: RedoStep
+    rename_session: RenameSession
     resume_run: ResumeRun
     revise_plan: RevisePlan
     skip_step: SkipStep
@@ -87,6 +88,7 @@ commands! {
 
 kinds! {
     SessionCreated
+    SessionRenamed
     CommandReceived
     CommandRefused
     MemorySet

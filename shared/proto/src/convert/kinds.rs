@@ -7,7 +7,8 @@ use super::event::{kinds, read};
 use super::wire::{OnWire, plain_record, record};
 use crate::event::{self as proto, command::Kind as CommandKind, event::Kind};
 use cairn_engine::command::{
-    ApplyProposal, CancelRun, Command, Decide, PauseRun, RedoStep, ResumeRun, SkipStep,
+    ApplyProposal, CancelRun, Command, Decide, PauseRun, RedoStep, RenameSession, ResumeRun,
+    SessionRenamed, SkipStep,
 };
 use cairn_engine::event::{self, EventKind};
 
@@ -69,6 +70,7 @@ kinds! {
     records {
         reply_received: ReplyReceived
         call_finished: CallFinished
+        session_renamed: SessionRenamed
     }
 }
 
@@ -79,11 +81,14 @@ commands! {
     revise_plan: RevisePlan
     apply_proposal: ApplyProposal
     redo_step: RedoStep
+    rename_session: RenameSession
     skip_step: SkipStep
     pause_run: PauseRun
     resume_run: ResumeRun
 }
 
+record! { SessionRenamed => proto::SessionRenamed { title } }
+plain_record! { RenameSession => proto::RenameSession { title } }
 plain_record! { CancelRun => proto::CancelRun { run, reason } }
 plain_record! { ApplyProposal => proto::ApplyProposal { run, proposal } }
 plain_record! { RedoStep => proto::RedoStep { run, step } }
