@@ -31,3 +31,4 @@ mod revisions;
 mod stop;
 mod views;
 mod watch;
+mod who;

@@ -46,6 +46,7 @@ async fn all_refusals(world: &World) -> Vec<(&'static str, Result<(), Status>)> 
         list_runs: ListRunsRequest {},
         propose_plan: ProposePlanRequest { request_id: world.request_id(), wish: Some(wish) },
         apply_plan: ApplyPlanRequest { request_id: world.request_id(), change: Some(change) },
+        rename_session: RenameSessionRequest { request_id: world.request_id() },
         send_feedback: SendFeedbackRequest {
             request_id: world.request_id(),
             feedback: "another".to_owned()
