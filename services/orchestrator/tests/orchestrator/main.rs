@@ -26,6 +26,7 @@ mod losses;
 mod needs;
 mod pending;
 mod planning;
+mod renames;
 mod requested;
 mod revisions;
 mod runs;

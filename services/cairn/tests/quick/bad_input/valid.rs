@@ -21,6 +21,11 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
             page_size: 1,
             page_token: String::new(),
         }),
+        "RenameSession" => one(&pb::RenameSessionRequest {
+            session,
+            title: "A title".to_owned(),
+            request_id: format!("rename-{n}"),
+        }),
         "DeleteSession" => one(&pb::DeleteSessionRequest {
             session: format!("gone-{n}"),
         }),
