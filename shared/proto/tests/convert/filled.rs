@@ -13,7 +13,7 @@ fn event_of(kind: &FieldDescriptor) -> Vec<u8> {
     event.encode_to_vec()
 }
 
-fn filled(message: MessageDescriptor) -> DynamicMessage {
+fn filled(message: &MessageDescriptor) -> DynamicMessage {
     let mut filled = DynamicMessage::new(message.clone());
     for field in message.fields() {
         let is_other_choice = field
@@ -37,7 +37,7 @@ fn value(field: &FieldDescriptor) -> Value {
         Kind::Uint64 => Value::U64(2),
         Kind::Int64 => Value::I64(3),
         Kind::Enum(values) => Value::EnumNumber(values.values().len() as i32 - 1),
-        Kind::Message(message) => Value::Message(filled(message)),
+        Kind::Message(message) => Value::Message(filled(&message)),
         other => panic!("{}: {other:?}", field.full_name()),
     };
     if field.is_list() {
