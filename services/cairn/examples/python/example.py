@@ -11,7 +11,7 @@ import sys
 import uuid
 
 import grpc
-from cairn.event.v1 import command_pb2, event_pb2, plan_pb2
+from cairn.event.v1 import event_pb2, plan_pb2
 from cairn.memory.v1 import session_memory_pb2 as memory_pb
 from cairn.orchestrator.v1 import orchestrator_pb2 as pb
 
@@ -36,10 +36,10 @@ def tool_step(title: str, tool: str, arguments_json: str) -> plan_pb2.PlanStep:
     return plan_pb2.PlanStep(id=title.lower(), title=title, tool=tool_call)
 
 
-def what_to_do(goal: str | None) -> command_pb2.StartRun:
+def what_to_do(goal: str | None) -> event_pb2.StartRun:
     """The goal, to be planned by a model; or, without one, a plan of our own."""
     if goal:
-        return command_pb2.StartRun(goal=goal)
+        return event_pb2.StartRun(goal=goal)
     survey = tool_step("Survey", "list_files", '{"max": 20}')
     search = tool_step("Search", "search_files", '{"pattern": "lantern", "max": 20}')
     text = r'{"path": "cairn-out/python.md", "content": "Surveyed and searched.\n"}'
@@ -47,7 +47,7 @@ def what_to_do(goal: str | None) -> command_pb2.StartRun:
     # Survey and search run at the same time, and the note waits for both.
     note.depends_on.extend([survey.id, search.id])
     plan = plan_pb2.Plan(order=plan_pb2.ORDER_GRAPH, steps=[survey, search, note])
-    return command_pb2.StartRun(goal="Survey the workspace", plan=plan)
+    return event_pb2.StartRun(goal="Survey the workspace", plan=plan)
 
 
 def be_refused(client: Client) -> None:
@@ -66,7 +66,7 @@ def be_refused(client: Client) -> None:
         check(False, "a request_id with a space is refused")
 
 
-def start(client: Client, run: command_pb2.StartRun) -> pb.StartRunResponse:
+def start(client: Client, run: event_pb2.StartRun) -> pb.StartRunResponse:
     """Starts a run. However often it is asked for, it starts once."""
     # Made once, before the first attempt. A program that may itself be killed stores it first.
     request_id = f"python-{uuid.uuid4()}"
@@ -74,7 +74,7 @@ def start(client: Client, run: command_pb2.StartRun) -> pb.StartRunResponse:
     started = client.call(client.orchestrator.StartRun, request)
     again = client.call(client.orchestrator.StartRun, request)
     check(started == again, "the same request has the same answer")
-    other = pb.StartRunRequest(request_id=request_id, run=command_pb2.StartRun(goal="Another"))
+    other = pb.StartRunRequest(request_id=request_id, run=event_pb2.StartRun(goal="Another"))
     try:
         client.call(client.orchestrator.StartRun, other)
     except CairnError as error:
@@ -158,7 +158,7 @@ def begin_letter(client: Client) -> None:
     """Starts a run that calls the slow tool with side effects, and waits until it is on its way."""
     step = tool_step("Post", LETTER_TOOL, '{"to": "Ada"}')
     after = tool_step("Survey", "list_files", "{}")
-    run = command_pb2.StartRun(goal="Post a letter", plan=plan_pb2.Plan(steps=[step, after]))
+    run = event_pb2.StartRun(goal="Post a letter", plan=plan_pb2.Plan(steps=[step, after]))
     started = start(client, run)
     for _, event in Watch(client, started.session, after=started.seq - 1).events():
         if event.WhichOneof("kind") == "call_intended":
@@ -195,13 +195,13 @@ def settle(client: Client, expected: bool, cut_every: int) -> None:
     for letter in letters:
         print(f"in doubt  {letter.tool} {letter.arguments_json} of {letter.session}")
         print(f"          its key, to look for where the letters are: {letter.call_key}")
-        done = command_pb2.Settlement.Done(output="posted, says the post office")
+        done = event_pb2.Settlement.Done(output="posted, says the post office")
         # Made from the question: a second copy of this program gives the same answer, not another.
         # A call that is sent again and comes in doubt again has the same id, but another time.
         request = pb.DecideRequest(
             session=letter.session,
             pending_id=letter.id,
-            settlement=command_pb2.Settlement(done=done),
+            settlement=event_pb2.Settlement(done=done),
             request_id=f"python-{letter.id}-{letter.settle_after_unix_ms}",
         )
         try:
