@@ -97,7 +97,7 @@ pub enum Command {
     Watch(watch::Args),
     /// Show the execution tree of a run
     Tree(tree::Args),
-    /// Write the report of a run from its execution log
+    /// Write the report of a run
     Report(report::Args),
     /// List the sessions
     Sessions(sessions::Args),

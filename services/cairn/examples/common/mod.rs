@@ -176,7 +176,7 @@ pub async fn plan(client: &mut Client, session: &str) -> Result<Vec<pb::PlannedS
     Ok(client.get_plan(request).await?.into_inner().steps)
 }
 
-/// The report of a run, from its execution log.
+/// The report of a run.
 pub async fn report(client: &mut Client, session: &str, run: u32) -> Result<String> {
     let session = session.to_owned();
     let at_seq = 0;
