@@ -3,7 +3,7 @@
 use crate::dependencies::seen_by;
 use crate::escape::{entry, line, lines};
 use crate::event::AttemptRef;
-use crate::session::{PlanState, Run, Session, Step, StepStatus, in_journal_order};
+use crate::session::{Place, PlanState, Run, Session, Step, StepStatus, in_journal_order};
 use std::collections::BTreeMap;
 
 /// Renders the step context of an attempt, byte for byte the same whenever it is asked for: the
@@ -27,7 +27,7 @@ pub fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
     let mut text = String::new();
     section(&mut text, "Requirement", &lines(&run.goal));
     section(&mut text, "Plan overview", &overview(run, plan, step));
-    let heading = format!("Current step (step {})", place + 1);
+    let heading = format!("Current step (step {place})");
     let (title, description) = (line(&step.plan.title), lines(&step.plan.description));
     section(
         &mut text,
@@ -59,8 +59,8 @@ fn section(text: &mut String, heading: &str, content: &str) {
 
 fn overview(run: &Run, plan: &PlanState, current: &Step) -> String {
     let began = current.started.map_or(run.ticks, |moment| moment.tick);
-    let lines = (1..).zip(plan.current()).map(|(place, (_, step))| {
-        let mark = if step.place == current.place {
+    let lines = Place::all().zip(plan.current()).map(|(place, (_, step))| {
+        let mark = if Some(place) == current.place {
             " >> current"
         } else {
             mark(step, began)
@@ -81,19 +81,19 @@ fn mark(step: &Step, tick: u64) -> &'static str {
     }
 }
 
-fn summaries(before: &BTreeMap<u32, &Step>) -> String {
+fn summaries(before: &BTreeMap<Place, &Step>) -> String {
     let lines = before
         .iter()
         .filter_map(|(place, step)| match &step.status {
             StepStatus::Completed { summary, .. } => {
-                Some(format!("- Step {}: {}", place + 1, entry(summary)))
+                Some(format!("- Step {place}: {}", entry(summary)))
             }
             _ => None,
         });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn notes(before: &BTreeMap<u32, &Step>) -> String {
+fn notes(before: &BTreeMap<Place, &Step>) -> String {
     let notes = in_journal_order(before.values().copied());
     let notes = notes.into_iter().map(lines);
     notes.collect::<Vec<_>>().join("\n")

@@ -4,6 +4,7 @@
 
 use super::{AttemptRef, Effect};
 use crate::failure::Failure;
+use crate::session::StepNo;
 
 /// An attempt at a step began.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +38,7 @@ pub struct StepFailed {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepSkipped {
     pub run: u32,
-    pub step: u32,
+    pub step: StepNo,
     pub reason: String,
     pub by_person: bool,
 }
