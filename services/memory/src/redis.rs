@@ -9,7 +9,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `create`, `copy`, `commit`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |
+//! | `create`, `copy`, `commit`, `checkpoint`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |
 //! | `journal` | events in a stream, with their checksums |
 //! | `unchanged` | session memory that need not be read again |
 //! | `servers`, `ask`, `layout`, `node` | which server is asked, and the connection to it |
@@ -24,6 +24,7 @@ mod address;
 mod answer;
 mod append;
 mod ask;
+mod checkpoint;
 mod claim;
 mod clocks;
 mod commit;

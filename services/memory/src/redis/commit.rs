@@ -37,7 +37,12 @@ impl Inner {
                 names.checkpoint_numbers(),
             ]);
         }
-        let call = self.commit_call(self.scripts.commit.call(&keys), &names.member, &commit);
+        let superseded = match &commit.checkpoint {
+            Some(checkpoint) => self.superseded(&names, checkpoint).await?,
+            None => String::new(),
+        };
+        let call = self.scripts.commit.call(&keys);
+        let call = self.commit_call(call, &names.member, &commit, &superseded);
         let (committed, accepted_losses, fields) = self
             .run_commit(partition, call, |status, reply| {
                 self.committed(status, reply, commit.seen_seq)
@@ -73,7 +78,13 @@ impl Inner {
         Ok(committed)
     }
 
-    fn commit_call<'a>(&self, call: Call<'a>, member: &str, commit: &Commit) -> Call<'a> {
+    fn commit_call<'a>(
+        &self,
+        call: Call<'a>,
+        member: &str,
+        commit: &Commit,
+        superseded: &str,
+    ) -> Call<'a> {
         let room = if commit.from_reserve {
             Room::Reserve
         } else {
@@ -108,6 +119,7 @@ impl Inner {
             .arg(most_memory)
             .arg(checkpoint.map_or(0, |checkpoint| checkpoint.through_seq))
             .parts([&sum, state])
+            .arg(superseded)
             .arg(commit.memory_writes.len())
             .arg(commit.events.len())
             .arg(journal::sums(&commit.events))

@@ -1,4 +1,4 @@
-//! Reading journals, checkpoints, blobs and session memory.
+//! Reading journals, blobs and session memory.
 
 use super::answer::not_refused;
 use super::failure::{Effect, odd};
@@ -8,12 +8,12 @@ use super::keys::Session;
 use super::script::{Odd, Reply};
 use super::unchanged::Moment;
 use crate::apart::digest_of;
-use crate::checksum::{check_blob, check_checkpoint};
+use crate::checksum::check_blob;
 use crate::port::{
-    Checkpoint, EventPage, Header, MemoryEntry, MemoryList, Quarantine, SessionKey, SessionStatus,
-    StoreError, StoreResult, StoredEvent,
+    EventPage, Header, MemoryEntry, MemoryList, Quarantine, SessionKey, SessionStatus, StoreError,
+    StoreResult, StoredEvent,
 };
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 
 /// About where a page of events stops.
 const PAGE_BYTES: usize = 1 << 20;
@@ -61,35 +61,6 @@ impl Inner {
         let events = page.events.iter().map(|stored| &stored.event);
         journal::check(after_seq, &fields, events)?;
         Ok(page)
-    }
-
-    /// See [`Store::checkpoint`](crate::port::Store::checkpoint).
-    pub(super) async fn checkpoint(
-        &self,
-        key: &SessionKey,
-        at_or_before_seq: u64,
-    ) -> StoreResult<Option<Checkpoint>> {
-        let names = self.names.session(key);
-        let keys = [
-            names.hash(),
-            names.checkpoints(),
-            names.checkpoint_numbers(),
-        ];
-        let call = self.scripts.checkpoint.call(&keys).arg(at_or_before_seq);
-        let read = self.run(names.partition.number, call, Effect::Reads, |_, reply| {
-            if reply.len() == 0 {
-                return Ok(None);
-            }
-            Ok(Some((reply.number()?, reply.bytes()?)))
-        });
-        let Some((through_seq, mut state)) = read.await? else {
-            return Ok(None);
-        };
-        // The checksum stands before the state.
-        let sum = state.try_get_u32_le().ok();
-        let checkpoint = Checkpoint { through_seq, state };
-        check_checkpoint(&checkpoint, sum)?;
-        Ok(Some(checkpoint))
     }
 
     /// See [`Store::put_blob`](crate::port::Store::put_blob).
