@@ -5,13 +5,13 @@ use super::failure::{Effect, odd};
 use super::inner::Inner;
 use super::journal;
 use super::keys::Session;
-use super::script::{Odd, Reply};
+use super::script::{Odd, Reply, int};
 use super::unchanged::Moment;
 use crate::apart::digest_of;
 use crate::checksum::check_blob;
 use crate::port::{
-    EventPage, Header, MemoryEntry, MemoryList, Quarantine, SessionKey, SessionStatus, StoreError,
-    StoreResult, StoredEvent,
+    EventPage, Header, Limit, MemoryEntry, MemoryList, Quarantine, SessionKey, SessionStatus,
+    StoreError, StoreResult, StoredEvent, at_most,
 };
 use bytes::Bytes;
 
@@ -70,15 +70,45 @@ impl Inner {
         let digest = tokio::task::spawn_blocking(move || digest_of(&content));
         let digest = digest.await.map_err(StoreError::unavailable)?;
         let names = self.names.session(key);
+        let size = data.len() as u64;
+        match self.blob_bytes_without(&names, &digest).await? {
+            None => return Ok(digest),
+            Some(bytes) => at_most(
+                bytes + size,
+                self.limits.session_blob_bytes,
+                Limit::SessionBlobBytes,
+            )?,
+        }
+        let mut set = redis::cmd("HSET");
+        set.arg(names.blobs()).arg(&digest).arg(&data[..]);
+        let added = self.servers.write(names.partition.number, set).await?;
         let keys = [names.hash(), names.blobs()];
-        let call = self.scripts.put_blob.call(&keys);
-        let call = call
-            .arg(&digest)
-            .arg(&data[..])
-            .arg(self.limits.session_blob_bytes);
+        // Of several that store it at the same time, the first counts it.
+        let counted = if int(&added) == Some(0) { 0 } else { size };
+        let call = self.scripts.put_blob.call(&keys).arg(counted);
         self.run(names.partition.number, call, Effect::Writes, |_, _| Ok(()))
             .await?;
         Ok(digest)
+    }
+
+    /// The bytes of all blobs of a session that does not have this one; `None` if it does.
+    async fn blob_bytes_without(&self, names: &Session, digest: &str) -> StoreResult<Option<u64>> {
+        let mut has = redis::cmd("HEXISTS");
+        has.arg(names.blobs()).arg(digest);
+        let mut session = redis::cmd("HMGET");
+        session.arg(names.hash()).arg(&["f", "del", "bb"]);
+        let questions = [has, session].map(|cmd| (names.partition.number, cmd));
+        let mut answers = Reply::of(self.servers.ask_all(questions).await?);
+        let mut all = || {
+            let has = answers.int()? == 1;
+            let mut session = answers.array()?;
+            Ok((has, session.optional()?, session.optional()?, session))
+        };
+        let lost = |error| odd(Effect::Reads, error);
+        let (has, format, deleted, mut rest) = all().map_err(lost)?;
+        not_refused(format, deleted)?;
+        let bytes = rest.number().map_err(lost)?;
+        Ok((!has).then_some(bytes))
     }
 
     /// See [`Store::get_blob`](crate::port::Store::get_blob).
