@@ -39,21 +39,29 @@ impl Checkpointer {
     /// it.
     pub(super) fn written(&mut self, bytes: usize, session: &Session) {
         self.written += bytes;
+        self.make_if_due(session);
+    }
+
+    /// Makes a checkpoint of a state if one is due. When a session has just been read, its first
+    /// transition carries it, and the size of its state is known from the beginning.
+    pub(super) fn make_if_due(&mut self, session: &Session) {
         if self.written < LEAST_BYTES.max(self.last_size) {
             return;
         }
         self.written = 0;
-        let Some(state) = session
-            .to_checkpoint()
-            .filter(|state| state.len() <= MOST_BYTES)
-        else {
+        let Some(state) = session.to_checkpoint() else {
             return;
         };
         self.last_size = state.len();
-        self.next = Some(Checkpoint {
+        self.next = (state.len() <= MOST_BYTES).then(|| Checkpoint {
             through_seq: session.seq,
             state: state.into(),
         });
+    }
+
+    /// About how many bytes the state has: those of the last checkpoint, and of the events since.
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.last_size + self.written
     }
 
     /// The checkpoint that the next transition is to carry.

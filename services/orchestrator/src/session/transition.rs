@@ -130,6 +130,7 @@ impl Owner {
             return Err(End::Parked);
         }
         self.checkpoints.written(bytes, &self.session);
+        self.state_bytes.set(self.checkpoints.state_bytes());
         Ok(())
     }
 
@@ -144,6 +145,7 @@ impl Owner {
                 let folded = self.session.apply(stored.seq, &event);
                 folded.map_err(|error| End::Stalled(unreadable(&self.key, stored.seq, error)))?;
             }
+            self.state_bytes.set(self.checkpoints.state_bytes());
             if self.session.seq >= page.last_seq {
                 return Ok(());
             }
