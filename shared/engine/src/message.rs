@@ -61,6 +61,15 @@ pub struct Opaque {
     pub json: String,
 }
 
+/// Where an [`Opaque`] stands in a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacedOpaque {
+    /// How many of the reply's parts stand before it: its text is one if it has any, each call is one.
+    pub after: u32,
+    /// What stands there.
+    pub opaque: Opaque,
+}
+
 /// A part of a [`Message`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Part {
@@ -101,6 +110,47 @@ impl Message {
         let mut message = Self::plain(Role::Assistant, text.into());
         message.parts.extend(calls.into_iter().map(Part::Call));
         message
+    }
+
+    /// A model's reply of these parts. [`Message::into_reply`] takes it apart again.
+    pub fn reply(text: String, calls: Vec<ToolCall>, opaque: Vec<PlacedOpaque>) -> Self {
+        let mut message = Self::assistant(text, calls);
+        for (before, placed) in opaque.into_iter().enumerate() {
+            let at = (placed.after as usize).saturating_add(before);
+            let at = at.min(message.parts.len());
+            message.parts.insert(at, Part::Opaque(placed.opaque));
+        }
+        message
+    }
+
+    /// The text, the calls and the rest of a model's reply. Its texts become one, in the place of the
+    /// first.
+    pub fn into_reply(self) -> (String, Vec<ToolCall>, Vec<PlacedOpaque>) {
+        let (mut text, mut calls, mut opaque) = (String::new(), Vec::new(), Vec::new());
+        let has_text = |part: &Part| matches!(part, Part::Text(text) if !text.is_empty());
+        let late_text = self.parts.iter().position(has_text);
+        let first_call = self
+            .parts
+            .iter()
+            .position(|part| matches!(part, Part::Call(_)));
+        // The text stands before all calls, wherever the model began it.
+        let text_at = late_text.map(|at| first_call.map_or(at, |call| call.min(at)));
+        for (at, part) in self.parts.into_iter().enumerate() {
+            match part {
+                Part::Text(more) => text.push_str(&more),
+                Part::Call(call) => calls.push(call),
+                Part::Opaque(part) => {
+                    let texts = usize::from(text_at.is_some_and(|text| text <= at));
+                    let after = u32::try_from(texts + calls.len()).unwrap_or(u32::MAX);
+                    opaque.push(PlacedOpaque {
+                        after,
+                        opaque: part,
+                    });
+                }
+                Part::Result(_) | Part::Media(_) => {}
+            }
+        }
+        (text, calls, opaque)
     }
 
     /// The result of the call `call_id`.

@@ -3,6 +3,7 @@
 #![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
 
 use super::{AttemptRef, Effect};
+use crate::conversation::{LayerKind, Op};
 use crate::failure::Failure;
 
 /// An attempt at a step began.
@@ -10,6 +11,15 @@ use crate::failure::Failure;
 pub struct StepStarted {
     pub attempt: AttemptRef,
     pub tool_effect: Option<Effect>,
+    pub context: String,
+}
+
+/// The conversation of an attempt changed otherwise than by a reply or a result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextChanged {
+    pub attempt: AttemptRef,
+    pub same_layers: Vec<LayerKind>,
+    pub ops: Vec<Op>,
 }
 
 /// An attempt continues after its owner or its executor was lost.
