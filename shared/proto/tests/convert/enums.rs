@@ -104,6 +104,7 @@ fn tool_effect(tool_effect: i32) -> Option<Effect> {
     let kind = Kind::StepStarted(proto::StepStarted {
         attempt,
         tool_effect,
+        context: String::new(),
     });
     match engine(kind) {
         Ok(EventKind::StepStarted(event::StepStarted { tool_effect, .. })) => tool_effect,

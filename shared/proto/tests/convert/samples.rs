@@ -20,7 +20,7 @@ use cairn_engine::event::{
     RequestedCall, WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::{ToolCall, Usage};
+use cairn_engine::message::{FinishReason, Opaque, PlacedOpaque, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 use cairn_engine::session::PerBudget;
 
@@ -37,7 +37,10 @@ const CALL: CallRef = CallRef {
 };
 const USAGE: Usage = Usage {
     input_tokens: 1200,
+    cached_input_tokens: 800,
+    cache_write_tokens: 100,
     output_tokens: 340,
+    reasoning_tokens: 40,
     cost_nano_usd: 5_600_000_000,
     model_calls: 2,
 };
@@ -298,9 +301,11 @@ fn plans() -> Kinds {
 fn steps() -> Kinds {
     let failure = failure(FailureKind::LimitExceeded, "max_tool_turns");
     kinds! {
-        "step_started.model": StepStarted { attempt: ATTEMPT, tool_effect: None }
+        "step_started.model": StepStarted {
+            attempt: ATTEMPT, tool_effect: None, context: "## Requirement\nCount the files.".into()
+        }
         "step_started.tool": StepStarted {
-            attempt: ATTEMPT, tool_effect: Some(Effect::Effectful)
+            attempt: ATTEMPT, tool_effect: Some(Effect::Effectful), context: String::new()
         }
         "attempt_continued": AttemptContinued { attempt: ATTEMPT }
         "step_completed": StepCompleted {
@@ -334,7 +339,19 @@ fn calls() -> Kinds {
         tool_turn: 4,
         text: "I read the file first.".into(),
         calls: effects.map(requested).into(),
+        opaque: vec![PlacedOpaque {
+            after: 0,
+            opaque: Opaque {
+                provider: "anthropic".into(),
+                model: "claude".into(),
+                kind: "thinking".into(),
+                json: r#"{"type":"thinking","thinking":"","signature":"c2ln"}"#.into(),
+            },
+        }],
+        finish: FinishReason::ToolCalls,
         usage: USAGE,
+        provider: "anthropic".into(),
+        ops_through: 3,
         model: "rehearsal-1".into(),
         duration_ms: 812,
     };
