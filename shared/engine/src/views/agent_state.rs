@@ -159,14 +159,15 @@ fn chat_history(run: &Run) -> Vec<Value> {
                 "step": name.step,
                 "attempt": name.attempt,
                 "role": message.role,
-                "text": message.text,
+                "text": message.text(),
             });
-            if !message.tool_calls.is_empty() {
-                value["tool_calls"] = json!(message.tool_calls);
+            let calls: Vec<_> = message.calls().collect();
+            if !calls.is_empty() {
+                value["tool_calls"] = json!(calls);
             }
-            if !message.tool_call_id.is_empty() {
-                value["tool_call_id"] = json!(message.tool_call_id);
-                value["is_error"] = json!(message.is_error);
+            if let Some(result) = message.results().next() {
+                value["tool_call_id"] = json!(result.call_id);
+                value["is_error"] = json!(result.is_error);
             }
             history.push(value);
         }
