@@ -6,7 +6,7 @@
 //! that is continued from any point goes on to the same end.
 
 use crate::OfferedTool;
-use cairn_engine::message::{Message, Role, ToolCall};
+use cairn_engine::message::{Message, Role, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
 /// A tool call that a step needs.
@@ -62,11 +62,12 @@ impl<'a> Desk<'a> {
                 continue;
             }
             turn += 1;
-            for call in &message.tool_calls {
+            for call in message.calls() {
                 let result = messages[at + 1..]
                     .iter()
                     .take_while(|m| m.role != Role::Assistant)
-                    .find(|m| m.role == Role::Tool && m.tool_call_id == call.id);
+                    .flat_map(Message::results)
+                    .find(|result| result.call_id == call.id);
                 let arguments = serde_json::from_str(&call.arguments);
                 if let (Some(result), Ok(arguments)) = (result, arguments) {
                     answered.push((call.name.as_str(), arguments, answer(result)));
@@ -208,7 +209,7 @@ pub(super) fn step(arguments: Value) -> Call {
     }
 }
 
-fn answer(result: &Message) -> Answer {
+fn answer(result: &ToolResult) -> Answer {
     if result.is_error {
         Err(result.text.clone())
     } else {

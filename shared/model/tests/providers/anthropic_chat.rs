@@ -1,6 +1,6 @@
 //! Whole replies of Anthropic's Messages API.
 
-use crate::support::{CANARY, anthropic, ask, call};
+use crate::support::{CANARY, anthropic, ask, call, calls_in};
 use cairn_engine::message::{Message, Usage};
 use cairn_http::test_server::Reply;
 use cairn_model::{
@@ -8,6 +8,7 @@ use cairn_model::{
     OfferedTool,
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn answer(content: &Value, stop_reason: &str) -> Reply {
     let body = json!({
@@ -51,6 +52,7 @@ async fn a_reply_comes_with_usage_and_cost() {
         output_tokens: 100,
         cost_nano_usd: 3_500_000,
         model_calls: 1,
+        ..Usage::default()
     };
     assert_eq!(reply.usage, usage);
     let seen = &server.requests()[0];
@@ -88,7 +90,8 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
             Message::tool("c4", "list", false),
             Message::user("And now?"),
         ],
-        tools: vec![tool("read"), tool("list")],
+        stable: 5,
+        tools: Arc::new([tool("read"), tool("list")]),
         options: ChatOptions {
             max_output_tokens: Some(50),
             temperature: Some(1.5),
@@ -105,7 +108,8 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
         ],
         "messages": [
             {"role": "user", "content": [
-                {"type": "text", "text": "Read."}, {"type": "text", "text": "All of it."},
+                {"type": "text", "text": "Read."},
+                {"type": "text", "text": "All of it.", "cache_control": kept},
             ]},
             {"role": "assistant", "content": [
                 use_of("c1", json!({"a": 1})),
@@ -170,12 +174,12 @@ async fn texts_and_calls_come_in_blocks_and_thinking_is_left_out() {
     ]);
     let (_server, model) = anthropic(vec![answer(&content, "tool_use")], |_| {}).await;
     let reply = model.chat(&ask("Read.")).await.expect("a reply");
-    assert_eq!(reply.message.text, "I read both.");
+    assert_eq!(reply.message.text(), "I read both.");
     let expected = [
         call("toolu_1", "read", "{\"path\":\"a\"}"),
         call("call_0_1_0", "read", "{}"),
     ];
-    assert_eq!(reply.message.tool_calls, expected);
+    assert_eq!(calls_in(&reply.message), expected);
     assert_eq!(reply.finish, FinishReason::ToolCalls);
 }
 
@@ -186,7 +190,7 @@ async fn reasons_of_the_end_are_understood() {
         ("stop_sequence", FinishReason::Stop),
         ("max_tokens", FinishReason::Length),
         ("model_context_window_exceeded", FinishReason::Length),
-        ("refusal", FinishReason::ContentFilter),
+        ("refusal", FinishReason::Refusal),
         ("pause_turn", FinishReason::Other),
         ("of_tomorrow", FinishReason::Other),
         ("tool_use", FinishReason::Other),
@@ -195,7 +199,7 @@ async fn reasons_of_the_end_are_understood() {
         let (_server, model) = anthropic(vec![answer(&json!([]), reason)], |_| {}).await;
         let reply = model.chat(&ask("x")).await.expect("a reply");
         assert_eq!(reply.finish, expected, "{reason}");
-        assert_eq!(reply.message.text, "");
+        assert_eq!(reply.message.text(), "");
     }
 }
 

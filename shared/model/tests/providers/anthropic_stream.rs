@@ -1,7 +1,7 @@
 //! Streamed replies of Anthropic's Messages API.
 
 use crate::support::{
-    anthropic, ask, assert_reason, at_once, call, calls_of, cut, streamed, text_of, whole,
+    anthropic, ask, assert_reason, at_once, call, calls_in, calls_of, cut, streamed, text_of, whole,
 };
 use cairn_http::test_server::Reply;
 use cairn_model::{FinishReason, Model, Progress, StreamEvent, stream_with_retry};
@@ -110,8 +110,8 @@ async fn text_and_calls_are_whole_wherever_the_bytes_are_cut() {
         assert_eq!(text_of(&events), "Zähle 数 🦀.", "pieces of {length}");
         assert_eq!(calls_of(&events), expected);
         let reply = whole(&events);
-        assert_eq!(reply.message.text, "Zähle 数 🦀.");
-        assert_eq!(reply.message.tool_calls, expected);
+        assert_eq!(reply.message.text(), "Zähle 数 🦀.");
+        assert_eq!(calls_in(&reply.message), expected);
         assert_eq!(reply.finish, FinishReason::ToolCalls);
         assert_eq!(reply.model, "claude-1-2026");
         let usage = reply.usage;
@@ -166,7 +166,7 @@ async fn blocks_of_unknown_kinds_are_passed_over_with_all_that_is_in_them() {
     ];
     assert_eq!(calls_of(&events), expected);
     assert_eq!(text_of(&events), "I search. Done.");
-    assert_eq!(whole(&events).message.text, "I search. Done.");
+    assert_eq!(whole(&events).message.text(), "I search. Done.");
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn a_stream_ends_with_its_reason_or_breaks() {
         Reply::events(&[without_stop]).then_cut(),
     ] {
         let (_server, model) = anthropic(vec![reply], |_| {}).await;
-        assert_eq!(whole(&streamed(&model).await).message.text, "half");
+        assert_eq!(whole(&streamed(&model).await).message.text(), "half");
     }
     for reply in [
         Reply::events(std::slice::from_ref(&half)),
@@ -273,7 +273,7 @@ async fn begun_anew(spoiled: &str, reason: &str) {
     .await
     .expect("a reply");
     assert_eq!(
-        (reply.message.text.as_str(), shown.as_str()),
+        (reply.message.text().as_str(), shown.as_str()),
         ("all", "all")
     );
     assert_eq!(server.requests().len(), 2);

@@ -105,7 +105,7 @@ async fn a_whole_reply_over_the_limit_is_refused() {
     })
     .await;
     let reply = model.chat(&ask("x")).await.expect("a reply");
-    assert_eq!(reply.message.text.len(), 4_000);
+    assert_eq!(reply.message.text().len(), 4_000);
 }
 
 /// The limit is on the reply: a server that sends each word in much JSON, cuts it anywhere, or ends
@@ -140,7 +140,7 @@ async fn a_reply_within_the_limit_comes_however_it_is_wrapped() {
         .await;
         let events = streamed(&model).await;
         assert_eq!(text_of(&events).len(), bytes);
-        assert_eq!(whole(&events).message.text.len(), bytes);
+        assert_eq!(whole(&events).message.text().len(), bytes);
     }
 }
 

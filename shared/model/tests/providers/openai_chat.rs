@@ -1,11 +1,12 @@
 //! Whole replies of an OpenAI-compatible server.
 
-use crate::support::{CANARY, Log, answer, ask, call, configured, scripted};
+use crate::support::{CANARY, Log, answer, ask, call, calls_in, configured, scripted};
 use cairn_engine::message::{Message, Usage};
 use cairn_http::test_server::Reply;
 use cairn_model::openai::MaxTokensField;
 use cairn_model::{ChatOptions, ChatRequest, FinishReason, Model, OfferedTool};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 #[tokio::test]
 async fn a_reply_comes_with_usage_and_cost() {
@@ -21,6 +22,7 @@ async fn a_reply_comes_with_usage_and_cost() {
         output_tokens: 100,
         cost_nano_usd: 3_500_000,
         model_calls: 1,
+        ..Usage::default()
     };
     assert_eq!(reply.usage, usage);
     let seen = &server.requests()[0];
@@ -55,11 +57,12 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
             Message::tool("c1", "text", false),
             Message::tool("c2", "no such file", true),
         ],
-        tools: vec![OfferedTool {
+        tools: Arc::new([OfferedTool {
             name: "read".to_owned(),
             description: "Reads.".to_owned(),
             parameters: json!({"type": "object"}),
-        }],
+        }]),
+        stable: 0,
         options: ChatOptions {
             max_output_tokens: Some(50),
             temperature: Some(0.2),
@@ -133,7 +136,7 @@ async fn calls_come_whole_with_ids_of_their_own() {
         call("call_1_2_0", "list", ""),
         call("call_1_3_0", "list", ""),
     ];
-    assert_eq!(reply.message.tool_calls, expected);
+    assert_eq!(calls_in(&reply.message), expected);
     assert_eq!(reply.finish, FinishReason::ToolCalls);
     assert_eq!(reply.model, "small-1");
     assert!(
@@ -158,7 +161,7 @@ async fn unusual_answers_are_understood() {
             json!({"content": null, "refusal": "No."}),
             "stop",
             "No.",
-            FinishReason::ContentFilter,
+            FinishReason::Refusal,
         ),
         (
             json!({"content": "yes", "refusal": ""}),
@@ -182,7 +185,7 @@ async fn unusual_answers_are_understood() {
             json!({"content": "x"}),
             "content_filter",
             "x",
-            FinishReason::ContentFilter,
+            FinishReason::Refusal,
         ),
         (json!({"content": null}), "eos", "", FinishReason::Other),
     ];
@@ -192,7 +195,7 @@ async fn unusual_answers_are_understood() {
         let (_server, model) = scripted(vec![Reply::json(200, body.to_string())]).await;
         let reply = model.chat(&ask("x")).await.expect("a reply");
         assert_eq!(
-            (reply.message.text.as_str(), reply.finish),
+            (reply.message.text().as_str(), reply.finish),
             (text, expected)
         );
     }
@@ -208,7 +211,7 @@ async fn the_one_call_of_an_older_server_is_a_call() {
     let (_server, model) = scripted(vec![Reply::json(200, body)]).await;
     let reply = model.chat(&ask("x")).await.expect("a reply");
     let expected = [call("call_0_0_0", "read", "{\"a\":1}")];
-    assert_eq!(reply.message.tool_calls, expected);
+    assert_eq!(calls_in(&reply.message), expected);
     assert_eq!(reply.finish, FinishReason::ToolCalls);
 }
 

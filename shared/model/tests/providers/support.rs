@@ -100,6 +100,11 @@ pub(crate) fn calls_of(events: &[StreamEvent]) -> Vec<ToolCall> {
     calls.collect()
 }
 
+/// The calls that a message asks for.
+pub(crate) fn calls_in(message: &Message) -> Vec<ToolCall> {
+    message.calls().cloned().collect()
+}
+
 pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
     ToolCall {
         id: id.to_owned(),
