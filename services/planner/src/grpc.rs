@@ -1,17 +1,14 @@
 //! The service as the contract has it.
 
 use crate::config::Config;
-use crate::messages::{ask_for_plan, ask_for_revision};
+use crate::messages::ask_for_plan;
 use crate::parser::PlanParser;
 use crate::plan::{Planned, make_plan};
 use cairn_engine::message::{Message, Usage};
 use cairn_engine::plan::{Plan, PlanDraft};
 use cairn_model::ModelRegistry;
-use cairn_model::prompt::PLANNING;
 use cairn_proto::planner::planner_service_server::PlannerService;
-use cairn_proto::planner::{
-    MakePlanRequest, MakePlanResponse, RevisePlanRequest, RevisePlanResponse,
-};
+use cairn_proto::planner::{MakePlanRequest, MakePlanResponse};
 use cairn_rpc::trace::TARGET;
 use cairn_rpc::{RpcError, TraceParent};
 use std::sync::Arc;
@@ -48,16 +45,16 @@ impl Planner {
     async fn ask(
         &self,
         caller: Option<TraceParent>,
-        about: About<'_>,
+        request: &MakePlanRequest,
         messages: Vec<Message>,
     ) -> MakePlanResponse {
         let started = Instant::now();
-        let span = span(caller, about);
+        let span = span(caller, request);
         let asked = async {
-            match self.models.get(about.model) {
+            match self.models.get(&request.model) {
                 Ok(model) => {
                     let (parser, retry) = (&*self.parser, &self.config.retry);
-                    make_plan(&*model, parser, retry, messages, about.tools).await
+                    make_plan(&*model, parser, retry, messages, &request.tools).await
                 }
                 Err(failure) => Planned {
                     outcome: Err(failure),
@@ -91,15 +88,6 @@ impl Planner {
     }
 }
 
-/// What a plan is for.
-#[derive(Debug, Clone, Copy)]
-struct About<'a> {
-    session: &'a str,
-    run: u32,
-    model: &'a str,
-    tools: &'a [String],
-}
-
 #[tonic::async_trait]
 impl PlannerService for Planner {
     async fn make_plan(
@@ -108,61 +96,34 @@ impl PlannerService for Planner {
     ) -> Result<Response<MakePlanResponse>, Status> {
         let _slot = self.slot()?;
         let caller = TraceParent::of(&request);
-        let request = request.into_inner();
-        if request.goal.trim().is_empty() {
-            return Err(RpcError::missing("goal").into());
-        }
-        let messages = ask_for_plan(PLANNING, &request.goal, &request.prompt_layers);
-        let about = About {
-            session: &request.session,
-            run: request.run,
-            model: &request.model,
-            tools: &request.tools,
-        };
-        Ok(Response::new(self.ask(caller, about, messages).await))
+        let mut request = request.into_inner();
+        let plan = check(&mut request)?;
+        let messages = ask_for_plan(&request, plan.as_ref());
+        Ok(Response::new(self.ask(caller, &request, messages).await))
     }
+}
 
-    async fn revise_plan(
-        &self,
-        request: Request<RevisePlanRequest>,
-    ) -> Result<Response<RevisePlanResponse>, Status> {
-        let _slot = self.slot()?;
-        let caller = TraceParent::of(&request);
-        let request = request.into_inner();
-        if request.feedback.trim().is_empty() {
-            return Err(RpcError::missing("feedback").into());
-        }
-        let plan = request.plan.map(PlanDraft::try_from).transpose();
-        let plan = plan.map_err(|error| RpcError::invalid("plan", error.to_string()))?;
-        if let Some(Err(fault)) = plan.as_ref().map(Plan::new) {
-            return Err(RpcError::invalid("plan", fault.to_string()).into());
-        }
-        let messages = ask_for_revision(
-            PLANNING,
-            &request.goal,
-            &request.prompt_layers,
-            plan.as_ref(),
-            &request.results,
-            &request.feedback,
-        );
-        let about = About {
-            session: &request.session,
-            run: request.run,
-            model: &request.model,
-            tools: &request.tools,
+/// Checks the request and takes the earlier plan out of it.
+fn check(request: &mut MakePlanRequest) -> Result<Option<PlanDraft>, RpcError> {
+    let Some(earlier) = &mut request.earlier else {
+        return match request.goal.trim().is_empty() {
+            true => Err(RpcError::missing("goal")),
+            false => Ok(None),
         };
-        let answer = self.ask(caller, about, messages).await;
-        Ok(Response::new(RevisePlanResponse {
-            plan: answer.plan,
-            failure: answer.failure,
-            usage: answer.usage,
-            duration_ms: answer.duration_ms,
-        }))
+    };
+    if earlier.feedback.trim().is_empty() {
+        return Err(RpcError::missing("earlier.feedback"));
+    }
+    let plan = earlier.plan.take().map(PlanDraft::try_from).transpose();
+    let plan = plan.map_err(|error| RpcError::invalid("earlier.plan", error.to_string()))?;
+    match plan.as_ref().map(Plan::new) {
+        Some(Err(fault)) => Err(RpcError::invalid("earlier.plan", fault.to_string())),
+        _ => Ok(plan),
     }
 }
 
 /// One plan, under the run that it is for. Its end is the hook point OnPlanProposed.
-fn span(caller: Option<TraceParent>, about: About<'_>) -> Span {
+fn span(caller: Option<TraceParent>, request: &MakePlanRequest) -> Span {
     let span = tracing::info_span!(
         target: TARGET,
         "plan",
@@ -171,8 +132,8 @@ fn span(caller: Option<TraceParent>, about: About<'_>) -> Span {
         otel.status_code = Empty,
         gen_ai.operation.name = "plan",
         gen_ai.agent.name = "cairn",
-        gen_ai.conversation.id = about.session,
-        cairn.run = about.run,
+        gen_ai.conversation.id = request.session,
+        cairn.run = request.run,
         error.type = Empty,
     );
     if let Some(caller) = caller {

@@ -2,42 +2,34 @@
 
 use cairn_engine::message::Message;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft};
+use cairn_model::prompt::PLANNING;
+use cairn_proto::planner::MakePlanRequest;
 use serde_json::{Map, Value, json};
 
 /// The conversation that asks for a plan. The system prompt is the planner's own and then the
 /// owner's layers (agent, environment, session memory), separated by blank lines; the goal alone
 /// is the first message, so that nothing else can be taken for it.
-pub(crate) fn ask_for_plan(prompt: &str, goal: &str, layers: &[String]) -> Vec<Message> {
-    let layers = layers.iter().map(String::as_str);
-    let system: Vec<&str> = std::iter::once(prompt)
-        .chain(layers)
+///
+/// For another plan, the earlier one follows as the model's answer and the feedback as the next
+/// message. What came of the earlier plan is the last layer of the system prompt, so that nothing
+/// in it can be taken for what a person wants.
+pub(crate) fn ask_for_plan(request: &MakePlanRequest, plan: Option<&PlanDraft>) -> Vec<Message> {
+    let earlier = request.earlier.as_ref();
+    let results = earlier.map(|earlier| &earlier.results);
+    let results = results.filter(|results| !results.is_empty());
+    let results = results.map(|text| format!("## What came of the plan so far\n\n{text}"));
+    let system: Vec<&str> = std::iter::once(PLANNING)
+        .chain(request.prompt_layers.iter().map(String::as_str))
+        .chain(results.as_deref())
         .map(str::trim_end)
         .filter(|layer| !layer.is_empty())
         .collect();
-    vec![
+    let mut messages = vec![
         Message::system(system.join("\n\n")),
-        Message::user(goal.trim_end()),
-    ]
-}
-
-/// The conversation that asks for another plan: that of the first one, with the plan in force as its
-/// answer and the feedback as the next message. What came of the plan so far is the last layer of
-/// the system prompt, so that nothing in it can be taken for what somebody wants.
-pub(crate) fn ask_for_revision(
-    prompt: &str,
-    goal: &str,
-    layers: &[String],
-    plan: Option<&PlanDraft>,
-    results: &str,
-    feedback: &str,
-) -> Vec<Message> {
-    let mut layers = layers.to_vec();
-    if !results.is_empty() {
-        layers.push(format!("## What came of the plan so far\n\n{results}"));
-    }
-    let mut messages = ask_for_plan(prompt, goal, &layers);
+        Message::user(request.goal.trim_end()),
+    ];
     messages.extend(plan.map(|plan| Message::assistant(written(plan), Vec::new())));
-    messages.push(Message::user(feedback.trim_end()));
+    messages.extend(earlier.map(|earlier| Message::user(earlier.feedback.trim_end())));
     messages
 }
 

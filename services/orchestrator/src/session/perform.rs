@@ -1,12 +1,12 @@
 //! Does what the committed state leaves outstanding, and what is done already goes on.
 
 use super::attempt::{attempt_start, news_for_executor};
-use super::planning::Question;
+use super::planning::question;
 use super::{Message, Outstanding, Owner};
 use crate::catalogue::Catalogue;
 use crate::key::SessionKey;
 use crate::observe::trace_of;
-use crate::store::{Store, for_session};
+use crate::store::{Store, for_namespace, for_session};
 use cairn_engine::decide::ToolList;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tonic::Status;
+use tonic::{Response, Status};
 
 /// Work that is being done.
 #[derive(Debug)]
@@ -137,7 +137,8 @@ impl Owner {
         self.deps.config.carries_out()
     }
 
-    /// Asks for a plan, or for another one because of a request.
+    /// Asks for a plan, or for another one because of a request. May be repeated, at the price of
+    /// another model call.
     fn ask_planner(&mut self, work: Work, run: u32, pause: Option<Duration>, request: Option<u64>) {
         let Some(state) = self.session.run(run) else {
             return;
@@ -146,16 +147,19 @@ impl Owner {
         let catalogue = self.deps.catalogue();
         layers.extend(Some(catalogue.prompt.clone()).filter(|layer| !layer.is_empty()));
         let tools = catalogue.facts.keys().cloned().collect();
-        let question = Question::new(&self.key, state, layers, tools, request);
-        let trace = Some(state).filter(|_| is_passed_on());
-        let trace = trace.and_then(|run| trace_of(&self.key, run));
-        let namespace = self.key.namespace.clone();
-        let planner = self.deps.planner.clone();
+        let question = question(&self.key, state, layers, tools, request);
+        let mut question = for_namespace(&self.key.namespace, question);
+        let state = Some(state).filter(|_| is_passed_on());
+        if let Some(trace) = state.and_then(|run| trace_of(&self.key, run)) {
+            trace.set_on(&mut question);
+        }
+        let mut planner = self.deps.planner.clone();
         let ask = async move {
             if let Some(pause) = pause {
                 tokio::time::sleep(pause).await;
             }
-            let outcome = Box::new(question.ask(planner, &namespace, trace).await);
+            let answer = planner.make_plan(question).await;
+            let outcome = Box::new(answer.map(Response::into_inner));
             Message::Planned { work, outcome }
         };
         self.begin_work(work, stream::once(ask), None, ExecutorView::default());

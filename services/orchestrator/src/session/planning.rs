@@ -1,7 +1,6 @@
 //! What the planner is asked, and what it answers in the words of the engine.
 
 use crate::key::SessionKey;
-use crate::store::for_namespace;
 use cairn_engine::context;
 use cairn_engine::decide::Input;
 use cairn_engine::failure::{Failure, FailureKind};
@@ -11,95 +10,41 @@ use cairn_engine::plan::PlanDraft;
 use cairn_engine::revise::draft_of;
 use cairn_engine::session::Run;
 use cairn_proto::event as wire;
-use cairn_proto::planner::planner_service_client::PlannerServiceClient;
-use cairn_proto::planner::{MakePlanRequest, MakePlanResponse, RevisePlanRequest};
-use cairn_rpc::{Link, Namespace, TraceParent};
-use tonic::{Request, Response, Status};
+use cairn_proto::planner::make_plan_request::Earlier;
+use cairn_proto::planner::{MakePlanRequest, MakePlanResponse};
 
-/// A question to the planner.
-#[derive(Debug)]
-pub(super) enum Question {
-    /// For the first plan.
-    Make(MakePlanRequest),
-    /// For another one.
-    Revise(RevisePlanRequest),
-}
-
-impl Question {
-    pub(super) fn new(
-        key: &SessionKey,
-        run: &Run,
-        prompt_layers: Vec<String>,
-        tools: Vec<String>,
-        request: Option<u64>,
-    ) -> Self {
-        let session = key.id.to_string();
-        let (goal, model) = (run.goal.clone(), run.model.clone());
-        let requests = &run.revisions.requests;
-        let Some(request) = request.and_then(|request| requests.get(&request)) else {
-            return Self::Make(MakePlanRequest {
-                session,
-                run: run.number,
-                goal,
-                prompt_layers,
-                model,
-                tools,
-            });
-        };
+/// The question to the planner: for the first plan, or for another one because of a request.
+pub(super) fn question(
+    key: &SessionKey,
+    run: &Run,
+    prompt_layers: Vec<String>,
+    tools: Vec<String>,
+    request: Option<u64>,
+) -> MakePlanRequest {
+    let revisions = &run.revisions;
+    let request = request.and_then(|request| revisions.requests.get(&request));
+    let earlier = request.map(|request| {
         let plan = run.plan.as_ref();
         // One that a person denied is what the next is made of.
-        let proposals = &run.revisions.proposals;
         let reviewed = || {
-            proposals
-                .get(&run.revisions.review?)
-                .map(|it| it.plan.clone())
+            let proposal = revisions.proposals.get(&revisions.review?);
+            proposal.map(|it| it.plan.clone())
         };
-        let draft = plan.map(draft_of).or_else(reviewed);
-        Self::Revise(RevisePlanRequest {
-            session,
-            run: run.number,
-            goal,
-            prompt_layers,
-            model,
-            plan: draft.map(Into::into),
+        Earlier {
+            plan: plan.map(draft_of).or_else(reviewed).map(Into::into),
             results: plan.map(context::results).unwrap_or_default(),
             feedback: request.feedback.clone(),
-            tools,
-        })
-    }
-
-    /// May be asked again, at the price of another model call.
-    pub(super) async fn ask(
-        self,
-        mut planner: PlannerServiceClient<Link>,
-        namespace: &Namespace,
-        trace: Option<TraceParent>,
-    ) -> Result<MakePlanResponse, Status> {
-        match self {
-            Self::Make(request) => {
-                let request = addressed(request, namespace, trace);
-                planner.make_plan(request).await.map(Response::into_inner)
-            }
-            Self::Revise(request) => {
-                let request = addressed(request, namespace, trace);
-                let answer = planner.revise_plan(request).await?.into_inner();
-                Ok(MakePlanResponse {
-                    plan: answer.plan,
-                    failure: answer.failure,
-                    usage: answer.usage,
-                    duration_ms: answer.duration_ms,
-                })
-            }
         }
+    });
+    MakePlanRequest {
+        session: key.id.to_string(),
+        run: run.number,
+        goal: run.goal.clone(),
+        prompt_layers,
+        model: run.model.clone(),
+        tools,
+        earlier,
     }
-}
-
-fn addressed<T>(request: T, namespace: &Namespace, trace: Option<TraceParent>) -> Request<T> {
-    let mut request = for_namespace(namespace, request);
-    if let Some(trace) = trace {
-        trace.set_on(&mut request);
-    }
-    request
 }
 
 /// What the answer means for the engine.

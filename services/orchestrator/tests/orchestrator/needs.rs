@@ -85,7 +85,7 @@ async fn a_planner_is_given_the_names_of_the_tools() {
     let mut client = world.client.clone();
     let answer = tokio::spawn(async move { client.send_feedback(feedback).await });
     let asked = world.asked().await;
-    assert_eq!(asked.wish.as_ref().unwrap().tools, tools);
+    assert_eq!(asked.request.tools, tools);
     asked.plan(vec![model_step("think")], wire::Usage::default());
     world.until(answer).await.unwrap().unwrap();
 }

@@ -121,10 +121,10 @@ async fn feedback_opens_a_finished_run_and_only_what_changed_is_done() {
     let mut client = world.client.clone();
     let sent = tokio::spawn(async move { client.send_feedback(request).await });
     let asked = world.asked().await;
-    let wish = asked.wish.clone().expect("a wish");
-    assert_eq!(wish.feedback, "mention the year");
-    assert_eq!(wish.results, "- 1: done: done\n- 2: done: done");
-    assert_eq!(wish.plan.as_ref().map(|plan| plan.steps.len()), Some(2));
+    let earlier = asked.request.earlier.clone().expect("an earlier plan");
+    assert_eq!(earlier.feedback, "mention the year");
+    assert_eq!(earlier.results, "- 1: done: done\n- 2: done: done");
+    assert_eq!(earlier.plan.map(|plan| plan.steps.len()), Some(2));
     let steps = ["survey", "write with the year"].map(model_step).to_vec();
     asked.plan(steps, wire::Usage::default());
     let answer = world.until(sent).await.unwrap().unwrap().into_inner();

@@ -22,6 +22,7 @@ async fn a_goal_is_planned_and_carried_out() {
     let session = world.start(goal("find the answer")).await;
     let asked = world.asked().await;
     assert_eq!(asked.request.goal, "find the answer");
+    assert_eq!(asked.request.earlier, None);
     asked.plan(vec![model_step("think"), tool_step("effectful")], usage(1));
 
     let mut first = world.attempt().await;

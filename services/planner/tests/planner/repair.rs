@@ -150,7 +150,7 @@ impl PlanParser for Lines {
 
 #[tokio::test(start_paused = true)]
 async fn another_parser_takes_the_place_of_the_reference() {
-    let (response, requests) = plan_as(&[reply("\n"), reply("survey\n\nreport\n")], |deps| {
+    let (response, requests) = plan_as(&[reply("\n"), reply("survey\n\nreport\n")], |deps, _| {
         deps.parser = Arc::new(Lines);
     })
     .await;

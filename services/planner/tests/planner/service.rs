@@ -4,8 +4,9 @@ use cairn_engine::message::{Message, Usage};
 use cairn_model::{
     ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, ModelRegistry, StreamEvent,
 };
-use cairn_planner::{Config, Deps};
-use cairn_proto::event::{FailureKind, Order};
+use cairn_planner::{Config, Deps, JsonPlanParser, PlanParser as _};
+use cairn_proto::event::{FailureKind, Order, Plan, PlanStep};
+use cairn_proto::planner::make_plan_request::Earlier;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
 use cairn_proto::planner::{MakePlanRequest, MakePlanResponse};
 use cairn_rpc::{ErrorKind, Exposure, Link, RpcError, ServerBuilder};
@@ -93,28 +94,46 @@ fn request() -> MakePlanRequest {
         ],
         model: String::new(),
         tools: ["s", "t"].map(str::to_owned).to_vec(),
+        earlier: None,
+    }
+}
+
+fn earlier() -> Earlier {
+    let step = PlanStep {
+        id: "1".to_owned(),
+        description: "count".to_owned(),
+        ..PlanStep::default()
+    };
+    Earlier {
+        plan: Some(Plan {
+            order: Order::Chain.into(),
+            steps: vec![step],
+        }),
+        results: "- 1: done: 3".to_owned(),
+        feedback: "mention the year\n".to_owned(),
     }
 }
 
 /// Plans with a model that answers with these texts in turn; the requests that it got.
 pub(crate) async fn plan_with(answers: &[Answer]) -> (MakePlanResponse, Vec<ChatRequest>) {
-    plan_as(answers, |_| {}).await
+    plan_as(answers, |_, _| {}).await
 }
 
-/// As [`plan_with`], with other parts.
+/// As [`plan_with`], with other parts or another request.
 pub(crate) async fn plan_as(
     answers: &[Answer],
-    change: impl FnOnce(&mut Deps),
+    change: impl FnOnce(&mut Deps, &mut MakePlanRequest),
 ) -> (MakePlanResponse, Vec<ChatRequest>) {
     let (model, mut asked) = mpsc::unbounded_channel();
     let mut models = ModelRegistry::new();
     models.insert("played", Arc::new(PlayedModel(model)));
     let mut deps = Deps::new(Arc::new(models));
-    change(&mut deps);
+    let mut request = request();
+    change(&mut deps, &mut request);
     let link = link_to(Config::default(), deps).await;
     let mut planning = tokio::spawn(async move {
         let mut client = PlannerServiceClient::new(link);
-        client.make_plan(request()).await
+        client.make_plan(request).await
     });
     let mut requests = Vec::new();
     for answer in answers {
@@ -164,6 +183,30 @@ async fn layers_belong_to_the_system_prompt_and_the_goal_stands_alone() {
         Message::user("count the files"),
     ];
     assert_eq!(requests[0].messages, want);
+}
+
+/// Also without a goal: a run that was started with a plan may have none.
+#[tokio::test(start_paused = true)]
+async fn another_plan_is_made_from_the_earlier_one_its_results_and_feedback() {
+    let change = |_: &mut Deps, request: &mut MakePlanRequest| {
+        request.goal.clear();
+        request.earlier = Some(earlier());
+    };
+    let (response, requests) = plan_as(&[reply(GOOD)], change).await;
+    assert!(response.plan.is_some());
+    let messages = &requests[0].messages;
+    let results = "Tools: none\n\n## What came of the plan so far\n\n- 1: done: 3";
+    assert!(messages[0].text.ends_with(results), "{messages:?}");
+    let plan = JsonPlanParser::strict()
+        .parse(&messages[2].text)
+        .expect("a plan");
+    assert_eq!(plan.steps[0].description, "count");
+    let want = [
+        Message::user(""),
+        Message::assistant(&*messages[2].text, Vec::new()),
+        Message::user("mention the year"),
+    ];
+    assert_eq!(messages[1..], want);
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,19 +278,27 @@ async fn without_a_model_planning_fails() {
 }
 
 #[tokio::test]
-async fn a_missing_goal_is_named() {
+async fn a_field_that_is_missing_or_bad_is_named() {
     let link = link(Config::default(), ModelRegistry::new()).await;
-    let request = MakePlanRequest {
-        goal: "\n".to_owned(),
-        ..request()
-    };
-    let status = PlannerServiceClient::new(link)
-        .make_plan(request)
-        .await
-        .expect_err("refused");
-    let error = RpcError::from_status(&status);
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert_eq!(error.violations()[0].field, "goal");
+    let mut client = PlannerServiceClient::new(link);
+    let (mut silent, mut no_steps) = (earlier(), earlier());
+    silent.feedback = "\n".to_owned();
+    no_steps.plan = Some(Plan::default());
+    for (earlier, field) in [
+        (None, "goal"),
+        (Some(silent), "earlier.feedback"),
+        (Some(no_steps), "earlier.plan"),
+    ] {
+        let request = MakePlanRequest {
+            goal: "\n".to_owned(),
+            earlier,
+            ..request()
+        };
+        let status = client.make_plan(request).await.expect_err("refused");
+        let error = RpcError::from_status(&status);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(error.violations()[0].field, field);
+    }
 }
 
 #[tokio::test(start_paused = true)]

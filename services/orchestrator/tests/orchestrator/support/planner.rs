@@ -2,9 +2,7 @@
 
 use cairn_proto::event as wire;
 use cairn_proto::planner::planner_service_server::{PlannerService, PlannerServiceServer};
-use cairn_proto::planner::{
-    MakePlanRequest, MakePlanResponse, RevisePlanRequest, RevisePlanResponse,
-};
+use cairn_proto::planner::{MakePlanRequest, MakePlanResponse};
 use cairn_rpc::{Exposure, Link, ServerBuilder};
 use tokio::sync::{mpsc, oneshot};
 use tonic::{Request, Response, Status};
@@ -14,8 +12,6 @@ type Answer = Result<MakePlanResponse, Status>;
 /// A goal that is to be planned. Dropping it fails the call.
 pub(crate) struct Asked {
     pub(crate) request: MakePlanRequest,
-    /// Set if another plan is wanted; the rest of the request is then empty.
-    pub(crate) wish: Option<RevisePlanRequest>,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -44,43 +40,18 @@ impl Asked {
 
 struct Played(mpsc::UnboundedSender<Asked>);
 
-impl Played {
-    async fn ask(&self, request: MakePlanRequest, wish: Option<RevisePlanRequest>) -> Answer {
-        let (answer, wait) = oneshot::channel();
-        // The test may be over.
-        let _ = self.0.send(Asked {
-            request,
-            wish,
-            answer,
-        });
-        let gone = |_| Status::unavailable("the planner has gone");
-        wait.await.map_err(gone)?
-    }
-}
-
 #[tonic::async_trait]
 impl PlannerService for Played {
     async fn make_plan(
         &self,
         request: Request<MakePlanRequest>,
     ) -> Result<Response<MakePlanResponse>, Status> {
-        self.ask(request.into_inner(), None)
-            .await
-            .map(Response::new)
-    }
-
-    async fn revise_plan(
-        &self,
-        request: Request<RevisePlanRequest>,
-    ) -> Result<Response<RevisePlanResponse>, Status> {
-        let wish = Some(request.into_inner());
-        let answer = self.ask(MakePlanRequest::default(), wish).await?;
-        Ok(Response::new(RevisePlanResponse {
-            plan: answer.plan,
-            failure: answer.failure,
-            usage: answer.usage,
-            duration_ms: answer.duration_ms,
-        }))
+        let request = request.into_inner();
+        let (answer, wait) = oneshot::channel();
+        // The test may be over.
+        let _ = self.0.send(Asked { request, answer });
+        let gone = |_| Status::unavailable("the planner has gone");
+        wait.await.map_err(gone)?.map(Response::new)
     }
 }
 
