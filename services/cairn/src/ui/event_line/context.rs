@@ -17,9 +17,14 @@ pub(super) fn context_line(event: &wire::ContextChanged) -> EventLine {
     let mut layers: Vec<_> = event.same_layers().chain(written).collect();
     layers.sort_unstable();
     let layers: Vec<_> = layers.into_iter().map(name).collect();
-    let begins = (!layers.is_empty()).then(|| format!("the model starts with {}", layers.join(", ")));
+    let begins =
+        (!layers.is_empty()).then(|| format!("the model starts with {}", layers.join(", ")));
     let said = ops().filter_map(said);
-    let text = begins.into_iter().chain(said).collect::<Vec<_>>().join("; ");
+    let text = begins
+        .into_iter()
+        .chain(said)
+        .collect::<Vec<_>>()
+        .join("; ");
     let number = step_of(event.attempt.as_ref());
     line(Mark::Plain, format!("step {number}: {text}"))
 }
@@ -27,13 +32,19 @@ pub(super) fn context_line(event: &wire::ContextChanged) -> EventLine {
 fn said(op: &Op) -> Option<String> {
     match op {
         Op::SetLayer(_) => None,
-        Op::Remind(layer) => Some(format!("the model is told that {} changed", name(layer.kind()))),
+        Op::Remind(layer) => Some(format!(
+            "the model is told that {} changed",
+            name(layer.kind())
+        )),
         Op::Append(message) => {
             let texts = message.parts.iter().filter_map(|part| match &part.part {
                 Some(Part::Text(text)) => Some(text.as_str()),
                 _ => None,
             });
-            Some(format!("the model is told: {}", clip(&texts.collect::<String>(), PIECE)))
+            Some(format!(
+                "the model is told: {}",
+                clip(&texts.collect::<String>(), PIECE)
+            ))
         }
         Op::Compact(compaction) => Some(format!("{} messages became one", compaction.messages)),
         Op::Update(_)
