@@ -103,6 +103,14 @@ impl Anthropic {
             prompt_cache: config.prompt_cache,
         })
     }
+
+    /// The body of a streamed request, byte for byte the same for the same request.
+    ///
+    /// # Errors
+    /// The request is too large.
+    pub fn request_body(&self, request: &ChatRequest) -> Result<Vec<u8>, ModelError> {
+        request::body(self, request, true)
+    }
 }
 
 #[async_trait]
@@ -116,7 +124,7 @@ impl Model for Anthropic {
         &self,
         request: &ChatRequest,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        let body = request::body(self, request, true)?;
+        let body = self.request_body(request)?;
         self.server.chat_stream(request, body).await
     }
 

@@ -108,6 +108,14 @@ impl OpenAi {
             stream_usage: config.stream_usage,
         })
     }
+
+    /// The body of a streamed request, byte for byte the same for the same request.
+    ///
+    /// # Errors
+    /// The request is too large.
+    pub fn request_body(&self, request: &ChatRequest) -> Result<Vec<u8>, ModelError> {
+        request::body(self, request, true)
+    }
 }
 
 #[async_trait]
@@ -121,7 +129,7 @@ impl Model for OpenAi {
         &self,
         request: &ChatRequest,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        let body = request::body(self, request, true)?;
+        let body = self.request_body(request)?;
         self.server.chat_stream(request, body).await
     }
 

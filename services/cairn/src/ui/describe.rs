@@ -193,6 +193,7 @@ mod tests {
             output_tokens: 3,
             cost_nano_usd,
             model_calls: 2,
+            ..Usage::default()
         };
         let free = "2 model calls, 12 + 3 tokens";
         assert_eq!(usage_text(Some(&usage(0))), free);

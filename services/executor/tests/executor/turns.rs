@@ -1,18 +1,16 @@
 //! Tool turns: what the model is told, and which call is sent when.
 
 use crate::bench::{Answer, Bench, reply};
-use crate::owner::{attempt, call_ref, outputs, owners_result, permit};
-use cairn_engine::event;
+use crate::owner::{attempt, call_ref, catalogue, outputs, owners_result, permit};
+use cairn_engine::conversation::{Layer, LayerKind, Op};
+use cairn_engine::event::{AttemptRef, CallRef};
 use cairn_engine::key::call_key;
-use cairn_engine::message::Message;
-use cairn_model::{ModelError, prompt};
-use cairn_proto::event::{Effect, FailureKind};
+use cairn_engine::message::{FinishReason, Message, Opaque, Part};
+use cairn_model::ModelError;
+use cairn_proto::event::{self, Effect, FailureKind};
 use cairn_proto::executor::AttemptStart;
 use std::time::Duration;
 use tokio::time::Instant;
-
-const GO_ON: &str = "Continue with the step; call the `step` tool with complete=true and a \
-                     summary when it is done.";
 
 fn start() -> AttemptStart {
     crate::owner::model_step()
@@ -24,16 +22,12 @@ async fn a_step_goes_on_until_the_owner_ends_it() {
     let mut owner = bench.start(start()).await;
 
     let asked = bench.asked().await;
-    let system = format!(
-        "{}\n\n{}\n\nYou are a tester.\n\nPool: 1",
-        prompt::EXECUTION.trim_end(),
-        prompt::GUIDE.trim_end()
-    );
     let opening = [
-        Message::system(system),
+        Message::system("You are a tester.\n\nPool: 1"),
         Message::user("## Requirement\ntest"),
     ];
     assert_eq!(asked.request.messages, opening);
+    assert_eq!(asked.request.stable, 2);
     let names: Vec<_> = asked
         .request
         .tools
@@ -93,14 +87,12 @@ async fn calls_of_a_turn_overlap_and_keep_their_order() {
         call.output(&output);
     }
     let asked = bench.asked().await;
-    let told: Vec<_> = asked.said()[1..]
-        .iter()
-        .map(|m| (&*m.tool_call_id, &*m.text))
-        .collect();
-    assert_eq!(
-        told,
-        [("id-0", "seen 1"), ("id-1", "seen 2"), ("id-2", "seen 3")]
-    );
+    let results = [
+        Message::tool("id-0", "seen 1", false),
+        Message::tool("id-1", "seen 2", false),
+        Message::tool("id-2", "seen 3", false),
+    ];
+    assert_eq!(asked.said()[1..], results);
     asked.reply("", &[]);
     let report = owner.report().await;
     assert_eq!(report.results.len(), 3);
@@ -119,8 +111,8 @@ async fn only_pure_calls_are_sent_before_the_reply_is_acknowledged() {
     let pure = bench.called().await;
     assert_eq!(pure.request.name, "look");
     assert_eq!(pure.request.not_after_unix_ms, 0);
-    let at = event::CallRef {
-        attempt: event::AttemptRef {
+    let at = CallRef {
+        attempt: AttemptRef {
             run: 1,
             step: 2,
             attempt: 3,
@@ -153,7 +145,7 @@ async fn only_pure_calls_are_sent_before_the_reply_is_acknowledged() {
         owner.ack(report.number);
     }
     let asked = bench.asked().await;
-    let told: Vec<_> = asked.said()[1..].iter().map(|m| &*m.text).collect();
+    let told: Vec<_> = asked.said()[1..].iter().map(Message::text).collect();
     assert_eq!(told, ["send", "look", "put"]);
 }
 
@@ -211,7 +203,7 @@ async fn what_the_owner_answers_last_does_not_wait_for_held_results() {
         vec![owners_result(call_ref(0, 1), "a sub-goal is open")],
     );
     let asked = bench.asked().await;
-    let told: Vec<_> = asked.said()[1..].iter().map(|m| &*m.text).collect();
+    let told: Vec<_> = asked.said()[1..].iter().map(Message::text).collect();
     assert_eq!(told, ["seen", "a sub-goal is open"]);
 }
 
@@ -225,7 +217,7 @@ async fn the_owners_answer_to_a_pure_call_holds() {
     owner.ack_with(1, Vec::new(), vec![owners_result(call_ref(0, 0), "denied")]);
     called.dropped().await;
     let asked = bench.asked().await;
-    assert_eq!(asked.said()[1].text, "denied");
+    assert_eq!(asked.said()[1].text(), "denied");
 }
 
 #[tokio::test(start_paused = true)]
@@ -246,19 +238,102 @@ async fn the_model_is_not_asked_before_its_last_reply_is_acknowledged() {
     bench.asked().await;
 }
 
+/// The owner says how it goes on, in its acknowledgement.
 #[tokio::test(start_paused = true)]
 async fn text_alone_ends_nothing() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(start()).await;
     bench.asked().await.reply("I think", &[]);
-    assert_eq!(owner.report().await.reply.expect("a reply").text, "I think");
-    owner.ack(1);
+    let sent = owner.report().await.reply.expect("a reply");
+    assert_eq!((&*sent.text, sent.ops_through), ("I think", 0));
+    owner.changes(1, vec![Op::Append(Message::user("Continue."))]);
     let asked = bench.asked().await;
     let said = [
         Message::assistant("I think", Vec::new()),
-        Message::user(GO_ON),
+        Message::user("Continue."),
     ];
     assert_eq!(asked.said(), said);
+    asked.reply("", &[]);
+    let sent = owner.report().await.reply.expect("a reply");
+    assert_eq!(sent.ops_through, 1);
+}
+
+/// Changes take effect at the next request, after the results, whenever they come.
+#[tokio::test(start_paused = true)]
+async fn changes_follow_the_results_of_the_last_reply() {
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(start()).await;
+    let asked = bench.asked().await;
+    let memory = Layer {
+        kind: LayerKind::Memory,
+        text: "Pool: 2".to_owned(),
+    };
+    // The model is being asked: its request has the layers of before.
+    owner.changes(0, vec![Op::Remind(memory)]);
+    asked.reply("", &[("look", "{}")]);
+    let sent = owner.report().await.reply.expect("a reply");
+    assert_eq!(sent.ops_through, 0);
+    owner.ack(1);
+    bench.called().await.output("seen");
+    let asked = bench.asked().await;
+    assert_eq!(asked.said()[1], Message::tool("id-0", "seen", false));
+    assert!(
+        asked.said()[2].text().contains("Pool: 2"),
+        "{:?}",
+        asked.said()
+    );
+    asked.reply("", &[]);
+    let sent = owner.report().await.reply.expect("a reply");
+    assert_eq!(sent.ops_through, 1);
+}
+
+/// What only the provider can read is reported, and comes back in its place.
+#[tokio::test(start_paused = true)]
+async fn thoughts_stay_where_the_model_had_them() {
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(start()).await;
+    let mut answer = reply("I look.", &[("look", "{}")]);
+    let thought = Opaque {
+        provider: "test".to_owned(),
+        model: "played".to_owned(),
+        kind: "thinking".to_owned(),
+        json: r#"{"type":"thinking","signature":"c2ln"}"#.to_owned(),
+    };
+    answer
+        .message
+        .parts
+        .insert(0, Part::Opaque(thought.clone()));
+    answer.message.parts.push(Part::Opaque(thought));
+    answer.finish = FinishReason::ToolCalls;
+    let said = answer.message.clone();
+    bench.asked().await.answer(Ok(answer));
+    let sent = owner.report().await.reply.expect("a reply");
+    let places: Vec<_> = sent.opaque.iter().map(|placed| placed.after).collect();
+    assert_eq!(places, [0, 2]);
+    assert_eq!(sent.finish(), event::FinishReason::ToolCalls);
+    assert_eq!(sent.provider, "test");
+    owner.ack(1);
+    bench.called().await.output("seen");
+    assert_eq!(bench.asked().await.said()[0], said);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catalogue_is_asked_for_once() {
+    let mut bench = Bench::new().await;
+    let other = AttemptStart {
+        catalogue: "another".to_owned(),
+        ..start()
+    };
+    let mut owner = bench.start(other.clone()).await;
+    let mut listed = catalogue();
+    listed.tools.truncate(1);
+    owner.lacks(listed).await;
+    assert_eq!(bench.asked().await.request.tools.len(), 1);
+    for (start, tools) in [(other, 1), (start(), 5)] {
+        let owner = bench.start(start).await;
+        assert_eq!(bench.asked().await.request.tools.len(), tools);
+        drop(owner);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,7 +345,12 @@ async fn calls_without_an_id_of_their_own_get_one() {
         &[("look", "1"), ("look", "2"), ("look", "3"), ("look", "4")],
     );
     let ids = ["", "x", "x", "call_0_0"];
-    for (call, id) in answer.message.tool_calls.iter_mut().zip(ids) {
+    let parts = answer.message.parts.iter_mut();
+    let calls = parts.filter_map(|part| match part {
+        Part::Call(call) => Some(call),
+        _ => None,
+    });
+    for (call, id) in calls.zip(ids) {
         call.id = id.to_owned();
     }
     bench.asked().await.answer(Ok(answer));
@@ -286,8 +366,10 @@ async fn calls_without_an_id_of_their_own_get_one() {
         bench.called().await.output("seen");
     }
     let asked = bench.asked().await;
-    assert_eq!(asked.said()[4].tool_call_id, "call_0_3");
-    assert_eq!(asked.said()[0].tool_calls[3].id, "call_0_3");
+    let last = asked.said()[4].results().next().expect("a result");
+    assert_eq!(last.call_id, "call_0_3");
+    let ids: Vec<_> = asked.said()[0].calls().map(|call| &*call.id).collect();
+    assert_eq!(ids[3], "call_0_3");
 }
 
 #[tokio::test(start_paused = true)]
