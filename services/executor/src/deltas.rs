@@ -94,7 +94,7 @@ mod tests {
     fn deltas() -> Deltas {
         let attempt = AttemptRef {
             run: 1,
-            step: 2,
+            step: 2.into(),
             attempt: 1,
         };
         Deltas::new(attempt, 3)

@@ -80,7 +80,7 @@ requests! {
         command: skip_step(asked)?,
         response: EventKind::StepSkipped(event) => pb::SkipStepResponse {
             run: event.run,
-            step: event.step,
+            step: event.step.into(),
         },
     }
     DecideRequest(asked) -> DecideResponse {

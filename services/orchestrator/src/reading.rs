@@ -6,7 +6,9 @@ use crate::status::{public_status, status_of};
 use cairn_engine::event::WaitReason;
 use cairn_engine::message::Usage;
 use cairn_engine::pending::{Asked, Pending, pending};
-use cairn_engine::session::{PastDecision, PlanState, Run, RunStatus, Session, Step, StepStatus};
+use cairn_engine::session::{
+    PastDecision, PlanState, Run, RunStatus, Session, Step, StepNo, StepStatus,
+};
 use cairn_engine::views::title;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
@@ -54,7 +56,7 @@ fn decision_message(decision: &PastDecision) -> pb::PastDecision {
     pb::PastDecision {
         at_unix_ms: ms(decision.at),
         run: decision.run,
-        step: decision.step,
+        step: decision.step.into(),
         what: decision.what.clone(),
         principal: Some(decision.principal.clone().into()),
     }
@@ -121,9 +123,9 @@ pub(crate) fn plan_message(run: &Run) -> pb::GetPlanResponse {
     }
 }
 
-fn planned_step(step: &Step, number: u32, ids: &[&str]) -> pb::PlannedStep {
+fn planned_step(step: &Step, number: StepNo, ids: &[&str]) -> pb::PlannedStep {
     let mut message = pb::PlannedStep {
-        number,
+        number: number.into(),
         step: Some(step_message(step, ids)),
         key: step.key.to_string(),
         attempts: step.attempts,
@@ -160,7 +162,7 @@ fn step_message(step: &Step, ids: &[&str]) -> wire::PlanStep {
         .plan
         .depends_on
         .iter()
-        .filter_map(|&at| ids.get(at as usize));
+        .filter_map(|slot| ids.get(slot.index()));
     wire::PlanStep {
         id: step.plan.id.clone(),
         title: step.plan.title.clone(),
@@ -247,7 +249,7 @@ fn pending_call_message(
     };
     message.reason = wire::WaitReason::from(reason).into();
     message.run = name.attempt.run;
-    message.step = name.attempt.step;
+    message.step = name.attempt.step.into();
     message.call_key = session.call_key(key.namespace.as_str(), &key.id, name);
     if let Some(call) = call {
         (message.tool, message.arguments_json) = (call.name, call.arguments);

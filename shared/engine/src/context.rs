@@ -4,7 +4,7 @@ use crate::dependencies::seen_by;
 use crate::escape::{entry, line, lines};
 use crate::event::AttemptRef;
 use crate::message::Message;
-use crate::session::{PlanState, Run, Session, Step, StepStatus, in_journal_order};
+use crate::session::{Place, PlanState, Run, Session, Step, StepNo, StepStatus, in_journal_order};
 use std::collections::BTreeMap;
 
 /// The step context that an attempt under way began with.
@@ -21,7 +21,7 @@ pub fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
 ///
 /// Texts of people, plans and models are escaped as [`crate::escape`] says, so that none of them can
 /// make a section or an entry.
-pub fn of_step(run: &Run, step: u32) -> Option<String> {
+pub fn of_step(run: &Run, step: StepNo) -> Option<String> {
     let plan = run.plan.as_ref()?;
     let step = plan.step(step)?;
     let place = step.place?;
@@ -29,7 +29,7 @@ pub fn of_step(run: &Run, step: u32) -> Option<String> {
     let mut text = String::new();
     section(&mut text, "Requirement", &lines(&run.goal));
     section(&mut text, "Plan overview", &overview(plan, step));
-    let heading = format!("Current step (step {})", place + 1);
+    let heading = format!("Current step (step {place})");
     let (title, description) = (line(&step.plan.title), lines(&step.plan.description));
     section(
         &mut text,
@@ -60,8 +60,8 @@ fn section(text: &mut String, heading: &str, content: &str) {
 }
 
 fn overview(plan: &PlanState, current: &Step) -> String {
-    let lines = (1..).zip(plan.current()).map(|(place, (_, step))| {
-        let mark = if step.place == current.place {
+    let lines = Place::all().zip(plan.current()).map(|(place, (_, step))| {
+        let mark = if Some(place) == current.place {
             " >> current"
         } else {
             mark(&step.status)
@@ -81,19 +81,19 @@ fn mark(status: &StepStatus) -> &'static str {
     }
 }
 
-fn summaries(before: &BTreeMap<u32, &Step>) -> String {
+fn summaries(before: &BTreeMap<Place, &Step>) -> String {
     let lines = before
         .iter()
         .filter_map(|(place, step)| match &step.status {
             StepStatus::Completed { summary, .. } => {
-                Some(format!("- Step {}: {}", place + 1, entry(summary)))
+                Some(format!("- Step {place}: {}", entry(summary)))
             }
             _ => None,
         });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn notes(before: &BTreeMap<u32, &Step>) -> String {
+fn notes(before: &BTreeMap<Place, &Step>) -> String {
     let notes = in_journal_order(before.values().copied());
     let notes = notes.into_iter().map(lines);
     notes.collect::<Vec<_>>().join("\n")

@@ -17,15 +17,15 @@
 
 use crate::key::{KeySet, StepKey};
 use crate::plan::PlanStep;
-use crate::session::{PlanState, Step, StepStatus};
+use crate::session::{Place, PlanState, Slot, Step, StepStatus};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
 /// A step of a plan with the places of the steps that the plan names as its dependencies.
-pub(crate) struct Named<'a> {
-    step: &'a PlanStep,
-    depends_on: Vec<u32>,
+pub(crate) struct Named<'a, At = Place> {
+    step: &'a PlanStep<At>,
+    depends_on: Vec<Place>,
 }
 
 impl<'a> Named<'a> {
@@ -41,7 +41,7 @@ impl<'a> Named<'a> {
 /// The effective dependencies of a step.
 #[derive(Clone)]
 struct Effective {
-    places: Rc<[u32]>,
+    places: Rc<[Place]>,
     keys: KeySet,
 }
 
@@ -51,22 +51,22 @@ struct Effective {
 ///
 /// Time is proportional to the steps and their effective dependencies. Many steps that depend on one
 /// skipped step alone share its dependencies.
-pub(crate) fn keys_of(
-    steps: &[Named<'_>],
-    mut visit: impl FnMut(usize, StepKey) -> (StepKey, bool),
+pub(crate) fn keys_of<At>(
+    steps: &[Named<'_, At>],
+    mut visit: impl FnMut(Place, StepKey) -> (StepKey, bool),
 ) -> Vec<StepKey> {
     let mut keys: Vec<Option<StepKey>> = vec![None; steps.len()];
     let mut handed_on: Vec<Option<Effective>> = vec![None; steps.len()];
-    let mut met_by = vec![0; steps.len()];
+    let mut met_by = vec![None; steps.len()];
     for place in in_order(steps) {
-        let Named { step, depends_on } = &steps[place as usize];
+        let Named { step, depends_on } = &steps[place.index()];
         let alone = match depends_on[..] {
-            [only] => handed_on[only as usize].clone(),
+            [only] => handed_on[only.index()].clone(),
             _ => None,
         };
         let effective = alone.unwrap_or_else(|| {
             let places = effective(place, depends_on, &handed_on, &mut met_by);
-            let known = places.iter().filter_map(|&before| keys[before as usize]);
+            let known = places.iter().filter_map(|before| keys[before.index()]);
             let known = KeySet::of(known.collect());
             Effective {
                 places: places.into(),
@@ -74,32 +74,30 @@ pub(crate) fn keys_of(
             }
         });
         let key = StepKey::of(step, effective.keys);
-        let (key, is_skipped) = visit(place as usize, key);
-        keys[place as usize] = Some(key);
+        let (key, is_skipped) = visit(place, key);
+        keys[place.index()] = Some(key);
         if is_skipped {
-            handed_on[place as usize] = Some(effective);
+            handed_on[place.index()] = Some(effective);
         }
     }
     keys.into_iter().flatten().collect()
 }
 
-/// Each effective dependency once. `met_by` says which step met a place last, as its place plus 1.
+/// Each effective dependency once. `met_by` says which step met a place last.
 fn effective(
-    place: u32,
-    depends_on: &[u32],
+    place: Place,
+    depends_on: &[Place],
     handed_on: &[Option<Effective>],
-    met_by: &mut [u32],
-) -> Vec<u32> {
+    met_by: &mut [Option<Place>],
+) -> Vec<Place> {
     let mut places = Vec::with_capacity(depends_on.len());
-    let mut add = |before: u32| {
-        let last = &mut met_by[before as usize];
-        if *last != place + 1 {
-            *last = place + 1;
+    let mut add = |before: Place| {
+        if met_by[before.index()].replace(place) != Some(place) {
             places.push(before);
         }
     };
     for &before in depends_on {
-        match &handed_on[before as usize] {
+        match &handed_on[before.index()] {
             Some(handed_on) => handed_on.places.iter().copied().for_each(&mut add),
             None => add(before),
         }
@@ -108,25 +106,26 @@ fn effective(
 }
 
 /// The places of all steps, each after those that it depends on, and otherwise in order.
-fn in_order(steps: &[Named<'_>]) -> Vec<u32> {
+fn in_order<At>(steps: &[Named<'_, At>]) -> Vec<Place> {
     let mut dependents = vec![Vec::new(); steps.len()];
-    for (step, place) in steps.iter().zip(0..) {
-        for &before in &step.depends_on {
-            dependents[before as usize].push(place);
+    for (step, place) in steps.iter().zip(Place::all()) {
+        for before in &step.depends_on {
+            dependents[before.index()].push(place);
         }
     }
     let mut waits: Vec<usize> = steps.iter().map(|step| step.depends_on.len()).collect();
-    let is_free = |place: &u32| waits[*place as usize] == 0;
-    let mut free: BinaryHeap<_> = (0..steps.len() as u32)
+    let is_free = |place: &Place| waits[place.index()] == 0;
+    let mut free: BinaryHeap<_> = Place::all()
+        .take(steps.len())
         .filter(is_free)
         .map(Reverse)
         .collect();
     let mut order = Vec::with_capacity(steps.len());
     while let Some(Reverse(place)) = free.pop() {
         order.push(place);
-        for &dependent in &dependents[place as usize] {
-            waits[dependent as usize] -= 1;
-            if waits[dependent as usize] == 0 {
+        for &dependent in &dependents[place.index()] {
+            waits[dependent.index()] -= 1;
+            if waits[dependent.index()] == 0 {
                 free.push(Reverse(dependent));
             }
         }
@@ -139,13 +138,15 @@ impl PlanState {
     /// A step that has begun and was not skipped keeps the key that covers what it saw.
     pub(crate) fn rekey(&mut self) {
         let here: Vec<&Step> = self.current().map(|(_, step)| step).collect();
-        let keys = keys_of(&self.named(), |place, key| match &here[place].status {
-            StepStatus::Pending => (key, false),
-            StepStatus::Skipped { .. } => (key, here[place].is_handing_on()),
-            _ => (here[place].key, false),
+        let keys = keys_of(&self.named(), |place, key| {
+            match &here[place.index()].status {
+                StepStatus::Pending => (key, false),
+                StepStatus::Skipped { .. } => (key, here[place.index()].is_handing_on()),
+                _ => (here[place.index()].key, false),
+            }
         });
-        for (&position, key) in self.places.iter().zip(keys) {
-            if let Some(step) = self.steps.get_mut(position as usize) {
+        for (slot, key) in self.slots.iter().zip(keys) {
+            if let Some(step) = self.steps.get_mut(slot.index()) {
                 step.key = key;
             }
         }
@@ -155,15 +156,15 @@ impl PlanState {
     pub(crate) fn count_unmet(&mut self) {
         let order = in_order(&self.named());
         for place in order {
-            let position = self.places[place as usize] as usize;
-            let depends_on = self.steps[position].plan.depends_on.iter();
-            let unmet = depends_on.filter(|&&before| !self.steps[before as usize].is_met());
-            self.steps[position].unmet = unmet.count() as u32;
+            let slot = self.slots[place.index()].index();
+            let depends_on = self.steps[slot].plan.depends_on.iter();
+            let unmet = depends_on.filter(|before| !self.steps[before.index()].is_met());
+            self.steps[slot].unmet = unmet.count() as u32;
         }
     }
 
-    fn named(&self) -> Vec<Named<'_>> {
-        let place_of = |&position: &u32| self.steps.get(position as usize)?.place;
+    fn named(&self) -> Vec<Named<'_, Slot>> {
+        let place_of = |slot: &Slot| self.steps.get(slot.index())?.place;
         let named = self.current().map(|(_, step)| Named {
             step: &step.plan,
             depends_on: step.plan.depends_on.iter().filter_map(place_of).collect(),
@@ -195,12 +196,12 @@ impl Step {
 }
 
 /// The completed steps that a step depends on, directly or not, by their places: all that it may see.
-pub(crate) fn seen_by<'a>(plan: &'a PlanState, step: &'a Step) -> BTreeMap<u32, &'a Step> {
+pub(crate) fn seen_by<'a>(plan: &'a PlanState, step: &'a Step) -> BTreeMap<Place, &'a Step> {
     let mut found = BTreeMap::new();
     let mut stack = vec![step];
     while let Some(here) = stack.pop() {
-        for &dependency in &here.plan.depends_on {
-            if let Some(before) = plan.steps.get(dependency as usize)
+        for dependency in &here.plan.depends_on {
+            if let Some(before) = plan.steps.get(dependency.index())
                 && let Some(place) = before.place
                 && found.insert(place, before).is_none()
             {

@@ -16,6 +16,7 @@ pub use crate::command::EventKind;
 
 use crate::message::ToolCall;
 use crate::principal::Principal;
+use crate::session::StepNo;
 use serde::{Deserialize, Serialize};
 
 /// One fact about a session.
@@ -36,8 +37,8 @@ pub struct Event {
 pub struct AttemptRef {
     /// Number of the run, from 1.
     pub run: u32,
-    /// Number of the step in the plan, from 1.
-    pub step: u32,
+    /// Number of the step in the run.
+    pub step: StepNo,
     /// Number of the attempt, from 1.
     pub attempt: u32,
 }

@@ -3,7 +3,7 @@
 use crate::dependencies::{Named, keys_of};
 use crate::event::CallRef;
 use crate::plan::PlanStep;
-use crate::session::Session;
+use crate::session::{Place, Session};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct StepKey([u8; 32]);
 pub(crate) struct KeySet([u8; 32]);
 
 impl StepKey {
-    pub(crate) fn of(step: &PlanStep, dependencies: KeySet) -> Self {
+    pub(crate) fn of<At>(step: &PlanStep<At>, dependencies: KeySet) -> Self {
         let mut digest = Fields::new("cairn.step", STEP_KEY_VERSION);
         digest.text(&step.title).text(&step.description);
         match &step.tool {
@@ -63,11 +63,11 @@ impl fmt::Debug for StepKey {
     }
 }
 
-/// The keys of all steps of a plan, in its order, with the steps skipped whose positions
+/// The keys of all steps of a plan, in its order, with the steps skipped whose places
 /// `is_skipped` names. Proportional to the steps and their effective dependencies.
-pub fn step_keys(steps: &[PlanStep], is_skipped: impl Fn(usize) -> bool) -> Vec<StepKey> {
+pub fn step_keys(steps: &[PlanStep], is_skipped: impl Fn(Place) -> bool) -> Vec<StepKey> {
     let named: Vec<Named<'_>> = steps.iter().map(Named::of).collect();
-    keys_of(&named, |position, key| (key, is_skipped(position)))
+    keys_of(&named, |place, key| (key, is_skipped(place)))
 }
 
 /// The key that goes with every repeat of one call, and with no other call of any session.
@@ -77,7 +77,7 @@ pub fn call_key(namespace: &str, session: &str, call: CallRef) -> String {
         .text(namespace)
         .text(session)
         .number(call.attempt.run.into())
-        .number(call.attempt.step.into())
+        .number(u32::from(call.attempt.step).into())
         .number(call.attempt.attempt.into())
         .number(call.tool_turn.into())
         .number(call.index.into());

@@ -147,7 +147,11 @@ impl PendingId {
         let numbers: Vec<u32> = numbers.collect::<Option<_>>()?;
         let call = match numbers[..] {
             [run, step, attempt, tool_turn, index] => Some(CallRef {
-                attempt: AttemptRef { run, step, attempt },
+                attempt: AttemptRef {
+                    run,
+                    step: step.into(),
+                    attempt,
+                },
                 tool_turn,
                 index,
             }),

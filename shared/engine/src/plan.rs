@@ -1,6 +1,7 @@
 //! Plans: what a person or a planner proposes ([`PlanDraft`]) and what can be carried out ([`Plan`]).
 
 use crate::needs::check_capabilities;
+use crate::session::{Place, Slot, StepNo};
 use crate::text::first_line;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -56,9 +57,9 @@ pub struct PlanDraft {
     pub steps: Vec<StepDraft>,
 }
 
-/// A step with its dependencies resolved.
+/// A step with its dependencies resolved: to places of its plan, or to slots of its run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlanStep {
+pub struct PlanStep<At = Place> {
     /// Unique in the plan, never empty.
     pub id: String,
     /// Short name; may be empty.
@@ -67,15 +68,15 @@ pub struct PlanStep {
     pub description: String,
     /// Makes the step this one call; the arguments are canonical JSON.
     pub tool: Option<ToolInvocation>,
-    /// Positions (from 0) of the steps that this one waits for, sorted, without repeats.
-    pub depends_on: Vec<u32>,
+    /// The steps that this one waits for, in the order of the plan, without repeats.
+    pub depends_on: Vec<At>,
     /// What the executor must be able to do.
     pub capabilities: Vec<String>,
     /// How often it was to be done again though nothing had changed.
     pub redo: u32,
 }
 
-impl PlanStep {
+impl<At> PlanStep<At> {
     /// What people call the step, on one line: its title, else the first line of its description,
     /// else its tool.
     pub fn label(&self) -> &str {
@@ -83,11 +84,27 @@ impl PlanStep {
     }
 }
 
+impl PlanStep {
+    /// The step among all of its run, given the slot of each place of its plan.
+    pub(crate) fn in_table(self, slots: &[Slot]) -> PlanStep<Slot> {
+        let depends_on = self.depends_on.iter().map(|place| slots[place.index()]);
+        PlanStep {
+            depends_on: depends_on.collect(),
+            id: self.id,
+            title: self.title,
+            description: self.description,
+            tool: self.tool,
+            capabilities: self.capabilities,
+            redo: self.redo,
+        }
+    }
+}
+
 impl StepDraft {
-    /// What [`PlanStep::label`] will be, given the step's position from 0.
-    pub fn label(&self, position: usize) -> String {
+    /// What [`PlanStep::label`] will be, given the step's place.
+    pub fn label(&self, place: Place) -> String {
         let label = label(&self.title, &self.description, self.tool.as_ref());
-        label.map_or_else(|| id_of(position, self), str::to_owned)
+        label.map_or_else(|| id_of(place, self), str::to_owned)
     }
 }
 
@@ -106,7 +123,7 @@ fn label<'a>(
 pub struct Plan {
     /// How the steps depend on each other.
     pub order: Order,
-    /// The steps; a step's number is its position plus 1.
+    /// The steps, by [`Place`].
     pub steps: Vec<PlanStep>,
 }
 
@@ -223,7 +240,7 @@ impl Plan {
         let mut steps = Vec::with_capacity(draft.steps.len());
         for (position, step) in draft.steps.iter().enumerate() {
             steps.push(PlanStep {
-                id: id_of(position, step),
+                id: id_of(Place::at(position), step),
                 title: step.title.clone(),
                 description: step.description.clone(),
                 tool: checked_tool(position, step)?,
@@ -241,16 +258,16 @@ impl Plan {
 }
 
 /// The numbers of a plan's steps as they stand with it; those of a first plan need not be written.
-pub fn numbers_of(plan: &PlanDraft, numbers: &[u32]) -> Vec<u32> {
+pub fn numbers_of(plan: &PlanDraft, numbers: &[StepNo]) -> Vec<StepNo> {
     if numbers.is_empty() {
-        return (1..).take(plan.steps.len()).collect();
+        return StepNo::all().take(plan.steps.len()).collect();
     }
     numbers.to_vec()
 }
 
-fn id_of(position: usize, step: &StepDraft) -> String {
+fn id_of(place: Place, step: &StepDraft) -> String {
     if step.id.is_empty() {
-        (position + 1).to_string()
+        place.to_string()
     } else {
         step.id.clone()
     }
@@ -259,7 +276,7 @@ fn id_of(position: usize, step: &StepDraft) -> String {
 fn positions_by_id(steps: &[StepDraft]) -> Result<HashMap<String, usize>, PlanError> {
     let mut positions = HashMap::with_capacity(steps.len());
     for (second, step) in steps.iter().enumerate() {
-        let id = id_of(second, step);
+        let id = id_of(Place::at(second), step);
         if let Some(&first) = positions.get(&id) {
             return Err(PlanError::DuplicateId { id, first, second });
         }
@@ -297,12 +314,12 @@ fn dependencies(
     step: usize,
     draft: &StepDraft,
     positions: &HashMap<String, usize>,
-) -> Result<Vec<u32>, PlanError> {
+) -> Result<Vec<Place>, PlanError> {
     if order == Order::Chain {
         if !draft.depends_on.is_empty() {
             return Err(PlanError::DependsOnInChain { step });
         }
-        return Ok(step.checked_sub(1).map(narrow).into_iter().collect());
+        return Ok(step.checked_sub(1).map(Place::at).into_iter().collect());
     }
     let mut found = Vec::with_capacity(draft.depends_on.len());
     for dependency in &draft.depends_on {
@@ -312,7 +329,7 @@ fn dependencies(
                 dependency: dependency.clone(),
             });
         };
-        found.push(narrow(position));
+        found.push(Place::at(position));
     }
     found.sort_unstable();
     found.dedup();
@@ -329,9 +346,9 @@ fn refuse_circles(steps: &[PlanStep]) -> Result<(), PlanError> {
     while let Some(step) = free.pop() {
         taken += 1;
         for &next in &dependents[step] {
-            waits[next as usize] -= 1;
-            if waits[next as usize] == 0 {
-                free.push(next as usize);
+            waits[next] -= 1;
+            if waits[next] == 0 {
+                free.push(next);
             }
         }
     }
@@ -359,24 +376,19 @@ fn name_circle(steps: &[PlanStep], waits: &[usize]) -> Vec<String> {
         here = steps[step]
             .depends_on
             .iter()
-            .map(|&d| d as usize)
+            .map(|before| before.index())
             .find(|&d| waits[d] > 0);
     }
     path
 }
 
 /// For each step, the positions of those that wait for it.
-pub(crate) fn dependents(steps: &[PlanStep]) -> Vec<Vec<u32>> {
+fn dependents(steps: &[PlanStep]) -> Vec<Vec<usize>> {
     let mut dependents = vec![Vec::new(); steps.len()];
     for (position, step) in steps.iter().enumerate() {
-        for &dependency in &step.depends_on {
-            dependents[dependency as usize].push(narrow(position));
+        for dependency in &step.depends_on {
+            dependents[dependency.index()].push(position);
         }
     }
     dependents
-}
-
-/// A position as it is stored; plans are shorter than [`MAX_STEPS`].
-fn narrow(position: usize) -> u32 {
-    u32::try_from(position).unwrap_or(u32::MAX)
 }

@@ -12,13 +12,13 @@
 use crate::dependencies::{Named, keys_of};
 use crate::key::StepKey;
 use crate::plan::{Order, Plan, PlanDraft, PlanError, PlanStep, StepDraft, ToolInvocation};
-use crate::session::{PlanState, Step, StepStatus};
+use crate::session::{PlanState, Slot, Step, StepNo, StepStatus};
 use std::collections::HashMap;
 
 /// The number of each step of the new plan: that of a step of `old`, or the next that is free.
 ///
 /// Proportional to the steps of the run and of the plan, sorting aside.
-pub fn numbers(old: Option<&PlanState>, plan: &Plan) -> Vec<u32> {
+pub fn numbers(old: Option<&PlanState>, plan: &Plan) -> Vec<StepNo> {
     let steps = old.map_or(&[][..], |old| &old.steps);
     // How many steps of a key there will be is known once those before them are taken; steps of the
     // same words are the most that there can be.
@@ -41,14 +41,9 @@ pub fn numbers(old: Option<&PlanState>, plan: &Plan) -> Vec<u32> {
     }
     let expected = |step: &Step| of_key.get(&step.key).copied();
     let (taken, _) = take(steps, plan, |step| expected(step).unwrap_or_default());
-    let mut next = steps.len() as u32;
-    let numbers = taken.into_iter().map(|number| {
-        number.unwrap_or_else(|| {
-            next += 1;
-            next
-        })
-    });
-    numbers.collect()
+    let mut free = StepNo::all().skip(steps.len());
+    let number = |taken: Option<StepNo>| taken.or_else(|| free.next());
+    taken.into_iter().filter_map(number).collect()
 }
 
 /// The step that each step of the plan takes, by its number, and the keys that follow. `expected` says
@@ -57,14 +52,14 @@ fn take(
     steps: &[Step],
     plan: &Plan,
     expected: impl Fn(&Step) -> usize,
-) -> (Vec<Option<u32>>, Vec<StepKey>) {
+) -> (Vec<Option<StepNo>>, Vec<StepKey>) {
     let mut candidates = candidates(steps, expected);
     let mut taken = vec![None; plan.steps.len()];
     let named: Vec<Named<'_>> = plan.steps.iter().map(Named::of).collect();
     let keys = keys_of(&named, |place, key| {
         let number = candidates.get_mut(&key).and_then(Vec::pop);
-        taken[place] = number;
-        let step = number.and_then(|number| steps.get(number as usize - 1));
+        taken[place.index()] = number;
+        let step = number.and_then(|number| number.find_in(steps));
         (key, step.is_some_and(Step::is_handing_on))
     });
     (taken, keys)
@@ -72,9 +67,9 @@ fn take(
 
 /// For each key, the numbers of the steps that can be taken; the first comes last. As many as are
 /// expected are taken by number, and before those that are left over.
-fn candidates(steps: &[Step], expected: impl Fn(&Step) -> usize) -> HashMap<StepKey, Vec<u32>> {
-    let mut found: HashMap<StepKey, (usize, Vec<(u8, u32)>)> = HashMap::new();
-    for (step, number) in steps.iter().zip(1..) {
+fn candidates(steps: &[Step], expected: impl Fn(&Step) -> usize) -> HashMap<StepKey, Vec<StepNo>> {
+    let mut found: HashMap<StepKey, (usize, Vec<(u8, StepNo)>)> = HashMap::new();
+    for (step, number) in steps.iter().zip(StepNo::all()) {
         if let Some(rank) = rank(step) {
             let of_key = found.entry(step.key);
             let (_, of_key) = of_key.or_insert_with(|| (expected(step), Vec::new()));
@@ -113,11 +108,7 @@ pub(crate) fn may_be_kept(step: &Step) -> bool {
 
 /// The plan in force as a proposal.
 pub fn draft_of(plan: &PlanState) -> PlanDraft {
-    let id = |position: &u32| {
-        plan.steps
-            .get(*position as usize)
-            .map(|s| s.plan.id.clone())
-    };
+    let id = |slot: &Slot| plan.steps.get(slot.index()).map(|s| s.plan.id.clone());
     let steps = plan.current().map(|(_, step)| StepDraft {
         id: step.plan.id.clone(),
         title: step.plan.title.clone(),
@@ -178,6 +169,6 @@ struct Redone {
 /// What people recognise a step by.
 pub(crate) type IdentityText<'a> = (&'a str, &'a str, Option<&'a ToolInvocation>);
 
-pub(crate) fn identity_text(step: &PlanStep) -> IdentityText<'_> {
+pub(crate) fn identity_text<At>(step: &PlanStep<At>) -> IdentityText<'_> {
     (&step.title, &step.description, step.tool.as_ref())
 }

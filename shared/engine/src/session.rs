@@ -10,6 +10,7 @@ mod decisions;
 mod fork;
 mod holds;
 mod memory;
+mod numbers;
 mod plan;
 mod revisions;
 mod run;
@@ -21,6 +22,7 @@ pub use budgets::PerBudget;
 pub use call::{Ask, Call, CallStatus};
 pub use decisions::PastDecision;
 pub use fork::Origin;
+pub use numbers::{Place, Slot, StepNo};
 pub use plan::PlanState;
 pub use revisions::{Proposal, RevisionRequest, Revisions};
 pub use run::{End, Run, RunStatus};
@@ -174,7 +176,7 @@ impl Session {
     /// The step that an attempt belongs to.
     pub fn step(&self, attempt: AttemptRef) -> Option<&Step> {
         let plan = self.run(attempt.run)?.plan.as_ref()?;
-        plan.steps.get((attempt.step as usize).checked_sub(1)?)
+        attempt.step.find_in(&plan.steps)
     }
 
     pub(crate) fn step_mut(&mut self, attempt: AttemptRef) -> Result<&mut Step, IllegalTransition> {

@@ -114,7 +114,7 @@ async fn only_pure_calls_are_sent_before_the_reply_is_acknowledged() {
     let at = CallRef {
         attempt: AttemptRef {
             run: 1,
-            step: 2,
+            step: 2.into(),
             attempt: 3,
         },
         tool_turn: 0,

@@ -117,7 +117,7 @@ pub(super) fn skip_step(asked: pb::SkipStepRequest) -> Result<SkipStep, RpcError
     }
     Ok(SkipStep {
         run: asked.run,
-        step: asked.step,
+        step: asked.step.into(),
         reason: reason(asked.reason)?,
     })
 }

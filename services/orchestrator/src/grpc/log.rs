@@ -60,7 +60,7 @@ fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
     let mut entry = match &event.kind {
         EventKind::ReplyReceived(reply) if !reply.text.is_empty() => pb::LogEntry {
             run: reply.attempt.run,
-            step: reply.attempt.step,
+            step: reply.attempt.step.into(),
             output: reply.text.clone(),
             duration_ms: reply.duration_ms,
             ..pb::LogEntry::default()
@@ -89,7 +89,7 @@ fn entry_of(before: &Session, seq: u64, event: &Event) -> Option<pb::LogEntry> {
             let decision = PastDecision::of(event)?;
             pb::LogEntry {
                 run: decision.run,
-                step: decision.step,
+                step: decision.step.into(),
                 decision: decision.what,
                 principal: Some(decision.principal.into()),
                 ..pb::LogEntry::default()
@@ -106,7 +106,7 @@ fn of_call(before: &Session, name: CallRef) -> pb::LogEntry {
     let (tool, input) = call.map_or_else(Default::default, |call| (call.name, call.arguments));
     pb::LogEntry {
         run: name.attempt.run,
-        step: name.attempt.step,
+        step: name.attempt.step.into(),
         tool,
         input,
         ..pb::LogEntry::default()

@@ -81,7 +81,7 @@ fn message(key: &SessionKey, found: PlanDiff) -> pb::PlanDiff {
     let effects = found.effects.into_iter().map(|effect| {
         let session = effect.origin.as_deref().unwrap_or(&key.id);
         pb::EffectfulCall {
-            step: effect.call.attempt.step,
+            step: effect.call.attempt.step.into(),
             tool: effect.tool,
             done: effect.is_done,
             call_key: call_key(key.namespace.as_str(), session, effect.call),
@@ -104,11 +104,11 @@ fn new_step(step: StepDiff) -> pb::NewStep {
         Fate::GoesOn => (pb::StepFate::GoesOn, 0),
         Fate::Waiting => (pb::StepFate::Waiting, 0),
         Fate::Skipped => (pb::StepFate::Skipped, 0),
-        Fate::Repeated { number } => (pb::StepFate::Repeated, number),
+        Fate::Repeated { number } => (pb::StepFate::Repeated, number.into()),
         Fate::Added => (pb::StepFate::Added, 0),
     };
     pb::NewStep {
-        number: step.number.unwrap_or_default(),
+        number: step.number.unwrap_or_default().into(),
         label: step.label,
         fate: fate.into(),
         moved: step.moved,
@@ -125,7 +125,7 @@ fn old_step(step: Dropped) -> pb::OldStep {
         StepPhase::Skipped => pb::StepStatus::Skipped,
     };
     pb::OldStep {
-        number: step.number,
+        number: step.number.into(),
         label: step.label,
         status: status.into(),
         repeated: step.repeated_as.is_some(),

@@ -54,7 +54,10 @@ fn change(asked: pb::ApplyPlanRequest) -> Result<Command, RpcError> {
             return Err(RpcError::missing("change").allowed(allowed));
         }
         Some(Change::Proposal(proposal)) => ApplyProposal { run, proposal }.into(),
-        Some(Change::RedoStep(step)) => RedoStep { run, step }.into(),
+        Some(Change::RedoStep(step)) => {
+            let step = step.into();
+            RedoStep { run, step }.into()
+        }
         Some(Change::Plan(plan)) => RevisePlan {
             run,
             feedback: String::new(),

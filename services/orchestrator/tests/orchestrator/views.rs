@@ -48,7 +48,7 @@ fn start(steps: Vec<StepDraft>) -> Input {
 fn attempt(step: u32) -> AttemptRef {
     AttemptRef {
         run: 1,
-        step,
+        step: step.into(),
         attempt: 1,
     }
 }

@@ -3,6 +3,7 @@
 use super::Handle;
 use crate::decide::{Decision, Rejection};
 use crate::revise::draft_of;
+use crate::session::StepNo;
 use serde::{Deserialize, Serialize};
 
 /// Do a step again that has ended, and all that depends on it.
@@ -11,7 +12,7 @@ pub struct RedoStep {
     /// Number of the run; 0 for the newest.
     pub run: u32,
     /// Number of the step.
-    pub step: u32,
+    pub step: StepNo,
 }
 
 impl Handle for RedoStep {
@@ -30,8 +31,9 @@ impl Handle for RedoStep {
             return Err(Rejection::refused("STEP_NOT_ENDED", message));
         }
         let mut plan = run.plan.as_ref().map(draft_of).unwrap_or_default();
-        let place = found.place.map(|place| place as usize);
-        if let Some(again) = place.and_then(|place| plan.steps.get_mut(place)) {
+        if let Some(place) = found.place
+            && let Some(again) = plan.steps.get_mut(place.index())
+        {
             again.redo = again.redo.saturating_add(1);
         }
         let change = decision.change_asked_for(plan);

@@ -3,6 +3,7 @@
 use super::Handle;
 use crate::decide::{Decision, Rejection};
 use crate::event::StepSkipped;
+use crate::session::StepNo;
 use serde::{Deserialize, Serialize};
 
 /// Continue without a step that has not ended.
@@ -11,7 +12,7 @@ pub struct SkipStep {
     /// Number of the run; 0 for the newest.
     pub run: u32,
     /// Number of the step.
-    pub step: u32,
+    pub step: StepNo,
     /// Why; may be empty.
     pub reason: String,
 }

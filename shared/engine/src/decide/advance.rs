@@ -9,7 +9,7 @@ use crate::event::{
 };
 use crate::failure::Failure;
 use crate::limits::MAX_PARALLEL_STEPS;
-use crate::session::{Attempt, Run, RunStatus, StepStatus};
+use crate::session::{Attempt, Run, RunStatus, StepNo, StepStatus};
 use crate::transitions::{Applied, IllegalTransition};
 
 impl Decision<'_> {
@@ -74,7 +74,7 @@ impl Decision<'_> {
 
     /// The next step to start, if the run may start one. After a failure nothing new begins, unless
     /// the run is to go on all the same.
-    fn next_step(&self, number: u32) -> Option<u32> {
+    fn next_step(&self, number: u32) -> Option<StepNo> {
         let run = self.session.run(number)?;
         if !self.may_begin(number) || run.is_stopped() {
             return None;
@@ -84,11 +84,11 @@ impl Decision<'_> {
         if plan.running.len() >= most as usize {
             return None;
         }
-        let place = *plan.ready.first()?;
-        plan.places.get(place as usize).map(|position| position + 1)
+        let slot = plan.slots.get(plan.ready.first()?.index());
+        slot.map(|slot| slot.number())
     }
 
-    fn start_step(&mut self, run: u32, number: u32) -> Applied {
+    fn start_step(&mut self, run: u32, number: StepNo) -> Applied {
         let mut attempt = AttemptRef {
             run,
             step: number,

@@ -3,7 +3,7 @@
 use super::{Decision, Rejection};
 use crate::event::{AttemptRef, CommandRefused, RunFailed, StepSkipped};
 use crate::failure::Failure;
-use crate::session::{Run, Step};
+use crate::session::{Run, Step, StepNo};
 use crate::transitions::Applied;
 
 /// Why a step ends that runs.
@@ -139,7 +139,11 @@ impl Decision<'_> {
     }
 
     /// The step of that number, if it is in the plan in force.
-    pub(crate) fn step_in_force<'r>(&self, run: &'r Run, step: u32) -> Result<&'r Step, Rejection> {
+    pub(crate) fn step_in_force<'r>(
+        &self,
+        run: &'r Run,
+        step: StepNo,
+    ) -> Result<&'r Step, Rejection> {
         let in_force = run.plan.as_ref().and_then(|plan| plan.step(step));
         in_force.ok_or_else(|| {
             let message = format!("step {step} is not in the plan of run {}", run.number);

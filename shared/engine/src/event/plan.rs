@@ -5,6 +5,7 @@
 use crate::failure::Failure;
 use crate::message::Usage;
 use crate::plan::PlanDraft;
+use crate::session::StepNo;
 
 /// Another plan is requested, and the planner is asked for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +45,7 @@ pub struct PlanApplied {
     pub run: u32,
     pub revision: u32,
     pub plan: PlanDraft,
-    pub numbers: Vec<u32>,
+    pub numbers: Vec<StepNo>,
     pub request: u64,
     pub usage: Usage,
     pub duration_ms: u64,

@@ -5,6 +5,7 @@
 use super::{AttemptRef, Effect};
 use crate::conversation::{LayerKind, Op};
 use crate::failure::Failure;
+use crate::session::StepNo;
 
 /// An attempt at a step began.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +48,7 @@ pub struct StepFailed {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepSkipped {
     pub run: u32,
-    pub step: u32,
+    pub step: StepNo,
     pub reason: String,
     pub by_person: bool,
 }

@@ -1,5 +1,6 @@
 //! What people decided, and who.
 
+use super::StepNo;
 use crate::event::{Event, EventKind};
 use crate::principal::Principal;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ pub struct PastDecision {
     /// The run that it is about; 0 for the session.
     pub run: u32,
     /// The step that it is about; 0 for none.
-    pub step: u32,
+    pub step: StepNo,
     /// In a few words: `approved approval-1.2.1.0.0`.
     pub what: String,
     /// Who decided.
@@ -36,13 +37,13 @@ impl PastDecision {
                 let attempt = e.pending.call().map(|call| call.attempt);
                 let run = e.pending.run();
                 let what = format!("decided {}: {}", e.pending, e.settlement.verb());
-                (run, attempt.map_or(0, |attempt| attempt.step), what)
+                (run, attempt.map_or(0, |attempt| attempt.step.into()), what)
             }
             E::RunStarted(e) => (e.run, 0, "started the run".to_owned()),
             E::RunPaused(e) => (e.run, 0, because("paused the run", &e.reason)),
             E::RunResumed(e) => (e.run, 0, "resumed the run".to_owned()),
             E::RunCancelled(e) => (e.run, 0, because("cancelled the run", &e.reason)),
-            E::StepSkipped(e) => (e.run, e.step, because("skipped the step", &e.reason)),
+            E::StepSkipped(e) => (e.run, e.step.into(), because("skipped the step", &e.reason)),
             E::RevisionRequested(e) => (e.run, 0, because("asked for another plan", &e.feedback)),
             E::PlanProposed(e) => (e.run, 0, format!("proposed plan {}", e.proposal)),
             E::PlanApplied(e) => (e.run, 0, format!("put revision {} into force", e.revision)),
@@ -56,7 +57,7 @@ impl PastDecision {
         Some(Self {
             at: event.at,
             run,
-            step,
+            step: step.into(),
             what,
             principal,
         })

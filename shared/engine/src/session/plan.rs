@@ -1,6 +1,6 @@
 //! The plan of a run, with the states of its steps.
 
-use super::{Apply, End, Envelope, Run, RunStatus, Session, Step, StepStatus};
+use super::{Apply, End, Envelope, Place, Run, RunStatus, Session, Slot, Step, StepNo, StepStatus};
 use crate::event::PlanApplied;
 use crate::key::{StepKey, step_keys};
 use crate::plan::{Order, Plan, PlanStep};
@@ -16,29 +16,29 @@ pub struct PlanState {
     pub revision: u32,
     /// How the steps depend on each other.
     pub order: Order,
-    /// All steps that the run has had; a step's number is its position here plus 1. A step that a
-    /// revision dropped stays, with what came of it.
+    /// All steps that the run has had, by [`Slot`]. A step that a revision dropped stays, with what
+    /// came of it.
     pub steps: Vec<Step>,
-    /// The plan in force: positions in `steps`, in its order.
-    pub places: Vec<u32>,
+    /// The plan in force, by [`Place`].
+    pub slots: Vec<Slot>,
     /// Places of pending steps whose dependencies are all met, see [`Step::is_met`].
-    pub ready: BTreeSet<u32>,
-    /// Positions of running steps.
-    pub running: BTreeSet<u32>,
+    pub ready: BTreeSet<Place>,
+    /// Running steps.
+    pub running: BTreeSet<Slot>,
     /// Steps of the plan in force that have not ended.
     pub open: u32,
 }
 
 impl PlanState {
     /// The steps of the plan in force with their numbers, in its order.
-    pub fn current(&self) -> impl Iterator<Item = (u32, &Step)> + Clone {
-        let places = self.places.iter();
-        places.filter_map(|&position| Some((position + 1, self.steps.get(position as usize)?)))
+    pub fn current(&self) -> impl Iterator<Item = (StepNo, &Step)> + Clone {
+        let slots = self.slots.iter();
+        slots.filter_map(|slot| Some((slot.number(), self.steps.get(slot.index())?)))
     }
 
     /// The step of that number, if it is in the plan in force.
-    pub fn step(&self, number: u32) -> Option<&Step> {
-        let step = self.steps.get((number as usize).checked_sub(1)?)?;
+    pub fn step(&self, number: StepNo) -> Option<&Step> {
+        let step = number.find_in(&self.steps)?;
         step.place.is_some().then_some(step)
     }
 }
@@ -83,36 +83,37 @@ impl PlanState {
             step.dependents.clear();
             step.unmet = 0;
         }
-        let places = positions(&applied.numbers, plan.steps.len())?;
+        let slots = slots_of(&applied.numbers, plan.steps.len())?;
         let keys = step_keys(&plan.steps, |place| {
-            let kept = steps.get(places[place] as usize);
+            let kept = steps.get(slots[place.index()].index());
             kept.is_some_and(Step::is_handing_on)
         });
-        for ((planned, key), place) in plan.steps.into_iter().zip(keys).zip(0..) {
-            let position = places[place as usize] as usize;
-            let may_be_kept = may_be_kept.get(position).is_some_and(|&may| may);
-            let kept = steps.get(position);
+        for ((planned, key), place) in plan.steps.into_iter().zip(keys).zip(Place::all()) {
+            let slot = slots[place.index()];
+            let may_be_kept = may_be_kept.get(slot.index()).is_some_and(|&may| may);
+            let kept = steps.get(slot.index());
             let is_taken =
                 kept.is_some_and(|kept| !may_be_kept || kept.key != key || kept.place.is_some());
-            if is_taken || position > steps.len() {
-                let number = position + 1;
+            if is_taken || slot.index() > steps.len() {
+                let number = slot.number();
                 return Err(malformed(format!(
                     "step {number} is neither kept as it is nor the next new one"
                 )));
             }
-            put(&mut steps, &places, place, planned, key);
+            put(&mut steps, &slots, place, planned, key);
         }
-        let running = |(_, step): &(u32, &Step)| step.running().is_some();
-        let running: BTreeSet<u32> = (0..).zip(&steps).filter(running).map(|(i, _)| i).collect();
-        if running.iter().any(|&i| steps[i as usize].place.is_none()) {
+        let running = Slot::all().zip(&steps);
+        let running = running.filter(|(_, step)| step.running().is_some());
+        let running: BTreeSet<Slot> = running.map(|(slot, _)| slot).collect();
+        if running.iter().any(|it| steps[it.index()].place.is_none()) {
             return Err(malformed("a step that is running is not in the plan"));
         }
-        join(&mut steps, &places);
+        join(&mut steps, &slots);
         let mut plan = Self {
             revision: applied.revision,
             order: plan.order,
             steps,
-            places,
+            slots,
             ready: BTreeSet::new(),
             running,
             open: 0,
@@ -120,7 +121,7 @@ impl PlanState {
         plan.count_unmet();
         let is_ready = |step: &Step| step.status == StepStatus::Pending && step.unmet == 0;
         let here = || plan.current().map(|(_, step)| step);
-        let ready = (0..).zip(here()).filter(|(_, step)| is_ready(step));
+        let ready = Place::all().zip(here()).filter(|(_, step)| is_ready(step));
         let ready = ready.map(|(place, _)| place).collect();
         let open = here().filter(|step| !step.has_ended()).count() as u32;
         Ok(Self {
@@ -131,25 +132,22 @@ impl PlanState {
     }
 }
 
-/// The positions that the plan's steps have among all; those of a first plan need not be written.
-fn positions(numbers: &[u32], steps: usize) -> Result<Vec<u32>, IllegalTransition> {
+/// The slots of the plan's steps; the numbers of a first plan need not be written.
+fn slots_of(numbers: &[StepNo], steps: usize) -> Result<Vec<Slot>, IllegalTransition> {
     if numbers.is_empty() {
-        return Ok((0..steps as u32).collect());
+        return Ok(Slot::all().take(steps).collect());
     }
     if numbers.len() != steps {
         return Err(malformed("the plan has another number of steps"));
     }
-    let position = |number: &u32| number.checked_sub(1);
-    let positions: Option<Vec<u32>> = numbers.iter().map(position).collect();
-    positions.ok_or_else(|| malformed("a step has the number 0"))
+    let slots: Option<Vec<Slot>> = numbers.iter().map(|number| number.slot()).collect();
+    slots.ok_or_else(|| malformed("a step has the number 0"))
 }
 
 /// Keeps the step that has this key, or takes in a new one.
-fn put(steps: &mut Vec<Step>, places: &[u32], place: u32, mut planned: PlanStep, key: StepKey) {
-    let position = places[place as usize];
-    let dependencies = planned.depends_on.iter();
-    planned.depends_on = dependencies.map(|&at| places[at as usize]).collect();
-    match steps.get_mut(position as usize) {
+fn put(steps: &mut Vec<Step>, slots: &[Slot], place: Place, planned: PlanStep, key: StepKey) {
+    let planned = planned.in_table(slots);
+    match steps.get_mut(slots[place.index()].index()) {
         Some(kept) => {
             kept.plan = planned;
             kept.place = Some(place);
@@ -159,11 +157,11 @@ fn put(steps: &mut Vec<Step>, places: &[u32], place: u32, mut planned: PlanStep,
 }
 
 /// Which steps wait for which.
-fn join(steps: &mut [Step], places: &[u32]) {
-    for &position in places {
-        let dependencies = steps[position as usize].plan.depends_on.clone();
+fn join(steps: &mut [Step], slots: &[Slot]) {
+    for &slot in slots {
+        let dependencies = steps[slot.index()].plan.depends_on.clone();
         for dependency in dependencies {
-            steps[dependency as usize].dependents.push(position);
+            steps[dependency.index()].dependents.push(slot);
         }
     }
 }
@@ -176,15 +174,15 @@ fn malformed(what: impl std::fmt::Display) -> IllegalTransition {
 
 impl PlanState {
     /// Makes ready what a step that has ended held back, also through steps that ended before it.
-    pub(super) fn release(&mut self, position: u32) -> Applied {
-        let mut ended = vec![position];
-        while let Some(position) = ended.pop() {
-            let step = self.step_mut(position + 1)?;
+    pub(super) fn release(&mut self, slot: Slot) -> Applied {
+        let mut ended = vec![slot];
+        while let Some(slot) = ended.pop() {
+            let step = self.step_mut(slot.number())?;
             if !step.is_met() {
                 continue;
             }
-            for position in step.dependents.clone() {
-                let dependent = self.step_mut(position + 1)?;
+            for slot in step.dependents.clone() {
+                let dependent = self.step_mut(slot.number())?;
                 dependent.unmet -= 1;
                 if dependent.unmet > 0 {
                     continue;
@@ -194,16 +192,16 @@ impl PlanState {
                         let place = dependent.place;
                         self.ready.extend(place);
                     }
-                    _ => ended.push(position),
+                    _ => ended.push(slot),
                 }
             }
         }
         Ok(())
     }
 
-    pub(super) fn step_mut(&mut self, number: u32) -> Result<&mut Step, IllegalTransition> {
-        self.steps
-            .get_mut(number.wrapping_sub(1) as usize)
+    pub(super) fn step_mut(&mut self, number: StepNo) -> Result<&mut Step, IllegalTransition> {
+        let slot = number.slot();
+        slot.and_then(|slot| self.steps.get_mut(slot.index()))
             .ok_or_else(|| IllegalTransition::missing(format_args!("step {number}")))
     }
 }

@@ -90,13 +90,13 @@ impl Run {
     pub fn running_attempts(&self) -> impl Iterator<Item = (AttemptRef, &Step, &Attempt)> {
         let steps = self.plan.iter().flat_map(|plan| {
             let running = plan.running.iter();
-            running.filter_map(|&position| Some((position, plan.steps.get(position as usize)?)))
+            running.filter_map(|slot| Some((slot.number(), plan.steps.get(slot.index())?)))
         });
-        steps.filter_map(|(position, step)| {
+        steps.filter_map(|(number, step)| {
             let attempt = step.running()?;
             let name = AttemptRef {
                 run: self.number,
-                step: position + 1,
+                step: number,
                 attempt: attempt.number,
             };
             Some((name, step, attempt))

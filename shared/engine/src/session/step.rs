@@ -1,6 +1,6 @@
 //! A step, and the events about it and its attempts.
 
-use super::{Apply, Attempt, Call, Envelope, Run, Session, SubGoal};
+use super::{Apply, Attempt, Call, Envelope, Place, Run, Session, Slot, StepNo, SubGoal};
 use crate::conversation::Conversation;
 use crate::event::{
     AttemptContinued, CallRef, Effect, StepCompleted, StepFailed, StepSkipped, StepStarted,
@@ -15,15 +15,15 @@ use serde::{Deserialize, Serialize};
 /// A step with its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// As planned; it depends on positions among all steps of the run.
-    pub plan: PlanStep,
-    /// Its place in the plan in force, from 0; none once a revision dropped it.
-    pub place: Option<u32>,
+    /// As planned.
+    pub plan: PlanStep<Slot>,
+    /// Its place in the plan in force; none once a revision dropped it.
+    pub place: Option<Place>,
     /// Says whether a result still counts. It covers the effective dependencies, so it changes when a
     /// step before it is skipped; from the start of an attempt it stays.
     pub key: StepKey,
-    /// Positions of the steps whose plan names it.
-    pub dependents: Vec<u32>,
+    /// The steps whose plan names it.
+    pub dependents: Vec<Slot>,
     /// Dependencies that are not met, see [`Step::is_met`].
     pub unmet: u32,
     /// What it is doing, or how it ended.
@@ -107,7 +107,7 @@ pub enum StepStatus {
 
 impl Step {
     /// A step that has not begun.
-    pub(crate) fn new(plan: PlanStep, key: StepKey, place: u32) -> Self {
+    pub(crate) fn new(plan: PlanStep<Slot>, key: StepKey, place: Place) -> Self {
         Self {
             plan,
             place: Some(place),
@@ -181,7 +181,7 @@ impl Apply for StepStarted {
         if !place.is_some_and(|place| plan.ready.remove(&place)) {
             return Err(refuse("not ready"));
         }
-        plan.running.insert(number.wrapping_sub(1));
+        plan.running.extend(number.slot());
         plan.step_mut(number)?.begin(self, tick, envelope.at)
     }
 }
@@ -230,7 +230,7 @@ impl Apply for StepSkipped {
 }
 
 impl Run {
-    fn end_step(&mut self, number: u32, end: StepStatus, at: u64) -> Applied {
+    fn end_step(&mut self, number: StepNo, end: StepStatus, at: u64) -> Applied {
         self.ticks += 1;
         let tick = self.ticks;
         let plan = self.plan_mut()?;
@@ -241,13 +241,14 @@ impl Run {
         step.enter(number, end)?;
         step.ended = Some(Moment { tick, at });
         let is_handing_on = step.is_handing_on();
-        let place = step.place.ok_or_else(|| {
+        let found = step.place.zip(number.slot());
+        let (place, slot) = found.ok_or_else(|| {
             IllegalTransition::missing(format_args!("step {number} in the plan in force"))
         })?;
-        plan.running.remove(&(number - 1));
+        plan.running.remove(&slot);
         plan.ready.remove(&place);
         plan.open -= 1;
-        plan.release(number - 1)?;
+        plan.release(slot)?;
         if is_handing_on {
             plan.rekey();
         }
@@ -304,7 +305,7 @@ impl Step {
         Call::requested(call, effect)
     }
 
-    fn enter(&mut self, number: u32, to: StepStatus) -> Applied {
+    fn enter(&mut self, number: StepNo, to: StepStatus) -> Applied {
         let (from, into) = (self.status.phase(), to.phase());
         if !step_may(from, into) {
             let what = format_args!("step {number}");

@@ -33,7 +33,9 @@
 
 use crate::event::Budget;
 use crate::pending::pending;
-use crate::session::{PlanState, Run, RunStatus, Session, Step, StepStatus, in_journal_order};
+use crate::session::{
+    PlanState, Run, RunStatus, Session, Slot, Step, StepNo, StepStatus, in_journal_order,
+};
 use crate::views::title;
 use serde_json::{Value, json};
 
@@ -109,7 +111,7 @@ fn header(session: &Session) -> Value {
 }
 
 fn phase(run: &Run) -> Value {
-    let running: Vec<u32> = run.running_attempts().map(|(name, ..)| name.step).collect();
+    let running: Vec<StepNo> = run.running_attempts().map(|(name, ..)| name.step).collect();
     let step = running.first();
     match run.status {
         RunStatus::Planning => json!("Planning"),
@@ -125,7 +127,7 @@ fn phase(run: &Run) -> Value {
     }
 }
 
-fn step_value(run: &Run, number: u32, step: &Step) -> Value {
+fn step_value(run: &Run, number: StepNo, step: &Step) -> Value {
     let (mut summary, mut error, mut reason) = (Value::Null, Value::Null, Value::Null);
     match &step.status {
         StepStatus::Completed { summary: text, .. } => summary = json!(text),
@@ -134,7 +136,7 @@ fn step_value(run: &Run, number: u32, step: &Step) -> Value {
         StepStatus::Pending | StepStatus::Running(_) => {}
     }
     let plan = run.plan.as_ref();
-    let id_of = |&position: &u32| Some(&plan?.steps.get(position as usize)?.plan.id);
+    let id_of = |slot: &Slot| Some(&plan?.steps.get(slot.index())?.plan.id);
     let depends_on: Vec<&String> = step.plan.depends_on.iter().filter_map(id_of).collect();
     json!({
         "step": number,

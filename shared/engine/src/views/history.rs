@@ -10,6 +10,7 @@
 //! ```
 
 use super::tree::{Node, NodeIndex, NodeKind, NodeStatus, Tree};
+use crate::session::StepNo;
 use crate::text::cut;
 use std::fmt::Write as _;
 
@@ -30,7 +31,7 @@ pub fn of_run(tree: &Tree, run: u32) -> String {
 }
 
 /// The goal of one step with its parts: all that an attempt at this step may know.
-pub fn of_step(tree: &Tree, run: u32, step: u32) -> String {
+pub fn of_step(tree: &Tree, run: u32, step: StepNo) -> String {
     let mut text = String::new();
     if let Some(goal) = tree.step(run, step) {
         write_goal(tree, goal, &mut text);

@@ -8,9 +8,9 @@ use crate::event::{AttemptRef, Effect};
 use crate::message::Usage;
 use crate::plan::{Plan, PlanDraft, PlanError};
 use crate::revise::{IdentityText, identity_text, inherit_redo, numbers};
-use crate::session::{CallStatus, EffectfulCall, PlanState, Run, Step, StepStatus};
+use crate::session::{CallStatus, EffectfulCall, Place, PlanState, Run, Step, StepNo, StepStatus};
 use crate::transitions::StepPhase;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The difference between the plan in force and another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct PlanDiff {
     /// The steps of the plan in force that the new plan does not keep, in the order of that plan.
     pub dropped: Vec<Dropped>,
     /// Numbers of the running steps that would be stopped, in the order of the plan in force.
-    pub stopped: Vec<u32>,
+    pub stopped: Vec<StepNo>,
     /// Calls with side effects of the dropped steps. They stay done, and what comes instead of their
     /// step may do them once more: a person has to judge that.
     pub effects: Vec<EffectfulCall>,
@@ -36,7 +36,7 @@ pub struct StepDiff {
     /// What becomes of it.
     pub fate: Fate,
     /// Its number in the run, if it is a step that there is.
-    pub number: Option<u32>,
+    pub number: Option<StepNo>,
     /// What people call it, on one line.
     pub label: String,
     /// It is kept, and its order among the kept steps is another: with the fewest steps that have
@@ -60,7 +60,7 @@ pub enum Fate {
     /// again from the start.
     Repeated {
         /// Number of the step that it repeats.
-        number: u32,
+        number: StepNo,
     },
     /// No step of the same words is in the plan in force, or one that was skipped before it began.
     Added,
@@ -70,14 +70,14 @@ pub enum Fate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {
     /// Its number in the run.
-    pub number: u32,
+    pub number: StepNo,
     /// What people call it, on one line.
     pub label: String,
     /// How it stands.
     pub status: StepPhase,
-    /// Position, from 0, of the step of the new plan that has its words and stands in its place; none
-    /// if its words are not in the new plan.
-    pub repeated_as: Option<u32>,
+    /// Place of the step of the new plan that has its words and is done instead of it; none if its
+    /// words are not in the new plan.
+    pub repeated_as: Option<Place>,
 }
 
 /// What the steps whose results are reused have cost.
@@ -103,15 +103,15 @@ pub fn diff(run: &Run, draft: &PlanDraft) -> Result<PlanDiff, PlanError> {
     let plan = inherit_redo(&mut draft, run.plan.as_ref())?;
     let numbers = numbers(run.plan.as_ref(), &plan);
     let all = run.plan.as_ref().map_or(&[][..], |old| &old.steps);
-    let step_of = |number: u32| all.get((number as usize).checked_sub(1)?);
     let gone = gone(run.plan.as_ref(), &numbers);
     let repeated = repeated(&plan, &numbers, all, &gone);
     let moved = moved(&numbers, all);
     let mut saved = Saved::default();
     let mut steps = Vec::with_capacity(plan.steps.len());
     for (position, planned) in plan.steps.iter().enumerate() {
-        let kept = step_of(numbers[position]);
-        let before = repeated[position].and_then(|number| Some((number, step_of(number)?)));
+        let kept = numbers[position].find_in(all);
+        let before = repeated[position];
+        let before = before.and_then(|number| Some((number, number.find_in(all)?)));
         let fate = match (kept, before) {
             (Some(kept), _) => fate_of_kept(kept),
             (None, Some((number, before))) if before.attempts > 0 => Fate::Repeated { number },
@@ -128,9 +128,9 @@ pub fn diff(run: &Run, draft: &PlanDraft) -> Result<PlanDiff, PlanError> {
             moved: moved[position],
         });
     }
-    let places = (0..).zip(&repeated);
+    let places = Place::all().zip(&repeated);
     let repeated_as = places.filter_map(|(place, number)| Some(((*number)?, place)));
-    let repeated_as: HashMap<u32, u32> = repeated_as.collect();
+    let repeated_as: HashMap<StepNo, Place> = repeated_as.collect();
     Ok(PlanDiff {
         base_revision: run.revision(),
         steps,
@@ -145,24 +145,23 @@ pub fn diff(run: &Run, draft: &PlanDraft) -> Result<PlanDiff, PlanError> {
 }
 
 /// The steps of the plan in force that are not among `numbers`.
-fn gone<'a>(old: Option<&'a PlanState>, numbers: &[u32]) -> Vec<(u32, &'a Step)> {
-    let all = old.map_or(0, |old| old.steps.len());
-    let mut is_kept = vec![false; all + 1];
-    for &number in numbers {
-        if let Some(kept) = is_kept.get_mut(number as usize) {
-            *kept = true;
-        }
-    }
+fn gone<'a>(old: Option<&'a PlanState>, numbers: &[StepNo]) -> Vec<(StepNo, &'a Step)> {
+    let kept: HashSet<_> = numbers.iter().collect();
     let current = old.into_iter().flat_map(PlanState::current);
     current
-        .filter(|(number, _)| !is_kept[*number as usize])
+        .filter(|(number, _)| !kept.contains(number))
         .collect()
 }
 
 /// For each new step with the words of a step that is gone, the number of that; each counts once,
 /// equal ones in order. What was skipped before it began is not looked for: the skip is lost.
-fn repeated(plan: &Plan, numbers: &[u32], all: &[Step], gone: &[(u32, &Step)]) -> Vec<Option<u32>> {
-    let mut known: HashMap<IdentityText<'_>, Vec<u32>> = HashMap::new();
+fn repeated(
+    plan: &Plan,
+    numbers: &[StepNo],
+    all: &[Step],
+    gone: &[(StepNo, &Step)],
+) -> Vec<Option<StepNo>> {
+    let mut known: HashMap<IdentityText<'_>, Vec<StepNo>> = HashMap::new();
     let counts = |step: &Step| step.attempts > 0 || step.status == StepStatus::Pending;
     for (number, step) in gone.iter().rev().filter(|(_, step)| counts(step)) {
         known
@@ -172,7 +171,7 @@ fn repeated(plan: &Plan, numbers: &[u32], all: &[Step], gone: &[(u32, &Step)]) -
     }
     let steps = plan.steps.iter().zip(numbers);
     let old = steps.map(|(step, &number)| {
-        let is_new = number as usize > all.len();
+        let is_new = number.find_in(all).is_none();
         is_new
             .then(|| known.get_mut(&identity_text(step))?.pop())
             .flatten()
@@ -192,9 +191,9 @@ fn fate_of_kept(step: &Step) -> Fate {
 
 /// Which kept steps have another order now: all but a longest row of them that has the old order.
 /// What comes back from an earlier plan has no old order, and has not moved.
-fn moved(numbers: &[u32], all: &[Step]) -> Vec<bool> {
-    let place_of = |&number: &u32| all.get((number as usize).checked_sub(1)?)?.place;
-    let places: Vec<Option<u32>> = numbers.iter().map(place_of).collect();
+fn moved(numbers: &[StepNo], all: &[Step]) -> Vec<bool> {
+    let place_of = |number: &StepNo| number.find_in(all)?.place;
+    let places: Vec<Option<Place>> = numbers.iter().map(place_of).collect();
     let mut moved: Vec<bool> = places.iter().map(Option::is_some).collect();
     // Position of the last step of the best row of each length, and who comes before whom.
     let mut ends: Vec<usize> = Vec::new();
@@ -219,14 +218,14 @@ fn moved(numbers: &[u32], all: &[Step]) -> Vec<bool> {
     moved
 }
 
-fn running(gone: &[(u32, &Step)]) -> Vec<u32> {
+fn running(gone: &[(StepNo, &Step)]) -> Vec<StepNo> {
     let running = gone.iter().filter(|(_, step)| step.running().is_some());
     running.map(|(number, _)| *number).collect()
 }
 
 /// Calls of a running step that are on their way count as calls of unknown outcome: that is what
 /// they are once it is stopped.
-fn effects(run: u32, gone: &[(u32, &Step)]) -> Vec<EffectfulCall> {
+fn effects(run: u32, gone: &[(StepNo, &Step)]) -> Vec<EffectfulCall> {
     let mut effects = Vec::new();
     for &(step, state) in gone {
         effects.extend(state.effects.iter().cloned());
@@ -250,7 +249,7 @@ fn effects(run: u32, gone: &[(u32, &Step)]) -> Vec<EffectfulCall> {
     effects
 }
 
-fn dropped(number: u32, step: &Step, repeated_as: &HashMap<u32, u32>) -> Dropped {
+fn dropped(number: StepNo, step: &Step, repeated_as: &HashMap<StepNo, Place>) -> Dropped {
     Dropped {
         number,
         label: step.plan.label().to_owned(),

@@ -22,7 +22,7 @@ mod fold;
 mod infer;
 
 use crate::message::Usage;
-use crate::session::RunStatus;
+use crate::session::{RunStatus, StepNo};
 use fold::Working;
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ pub struct RunRoot {
     /// Milliseconds since 1970; none while it is active.
     pub ended_at: Option<u64>,
     /// The goal of each step that it has had, by number.
-    steps: BTreeMap<u32, NodeIndex>,
+    steps: BTreeMap<StepNo, NodeIndex>,
 }
 
 /// The execution trees of a session, one for each run.
@@ -126,7 +126,7 @@ pub struct RunRoot {
 pub struct Tree {
     nodes: Vec<Node>,
     runs: BTreeMap<u32, RunRoot>,
-    working: BTreeMap<(u32, u32), Working>,
+    working: BTreeMap<(u32, StepNo), Working>,
 }
 
 impl Tree {
@@ -146,7 +146,7 @@ impl Tree {
     }
 
     /// The goal of the step of that number.
-    pub fn step(&self, run: u32, step: u32) -> Option<NodeIndex> {
+    pub fn step(&self, run: u32, step: StepNo) -> Option<NodeIndex> {
         self.runs.get(&run)?.steps.get(&step).copied()
     }
 

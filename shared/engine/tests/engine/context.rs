@@ -174,7 +174,7 @@ fn a_step_that_is_not_there_has_no_context() {
     let world = World::with_plan(chain(vec![model_step("a")]));
     for (run, step) in [(1, 0), (1, 2), (2, 1), (0, 1)] {
         let mut attempt = world.attempt(1);
-        (attempt.run, attempt.step) = (run, step);
+        (attempt.run, attempt.step) = (run, step.into());
         assert_eq!(step_context(&world.session, attempt), None);
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn cancel() -> Command {
 pub(crate) fn skip(step: u32) -> Command {
     Command::SkipStep(command::SkipStep {
         run: 1,
-        step,
+        step: step.into(),
         reason: "not needed".to_owned(),
     })
 }

@@ -58,19 +58,20 @@ fn revise(steps: u32, reworded: u32) -> Command {
 fn a_graph_of_a_thousand_steps_and_eight_times_as_many_edges_is_carried_out_in_order() {
     let mut world = started(1_000);
     carry_out(&mut world);
-    let mut done = [false; 1_001];
-    let mut begun = [false; 1_001];
+    let mut done = [false; 1_000];
+    let mut begun = [false; 1_000];
     for event in &world.journal {
         match &event.kind {
             EventKind::StepStarted(event::StepStarted { attempt, .. }) => {
                 let number = attempt.step;
                 let steps = &world.run().plan.as_ref().unwrap().steps;
-                let before = &steps[number as usize - 1].plan.depends_on;
-                assert!(before.iter().all(|&at| done[at as usize + 1]), "{number}");
-                assert!(!std::mem::replace(&mut begun[number as usize], true));
+                let before = &number.find_in(steps).unwrap().plan.depends_on;
+                assert!(before.iter().all(|at| done[at.index()]), "{number}");
+                let slot = number.slot().unwrap();
+                assert!(!std::mem::replace(&mut begun[slot.index()], true));
             }
             EventKind::StepCompleted(event::StepCompleted { attempt, .. }) => {
-                done[attempt.step as usize] = true
+                done[attempt.step.slot().unwrap().index()] = true
             }
             _ => {}
         }

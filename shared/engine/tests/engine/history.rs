@@ -33,11 +33,11 @@ fn goals_results_and_summaries_are_told_also_of_goals_in_progress() {
 fn an_attempt_is_told_of_its_own_step_alone() {
     let tree = tree(&explored());
     assert_eq!(
-        history::of_step(&tree, 1, 2),
+        history::of_step(&tree, 1, 2.into()),
         "[done] Count\n  → look(notes.md): 31 lines"
     );
-    assert_eq!(history::of_step(&tree, 1, 9), "");
-    assert_eq!(history::of_step(&tree, 2, 1), "");
+    assert_eq!(history::of_step(&tree, 1, 9.into()), "");
+    assert_eq!(history::of_step(&tree, 2, 1.into()), "");
     assert_eq!(history::of_run(&tree, 2), "");
 }
 
@@ -145,7 +145,7 @@ fn the_to_do_list_keeps_the_parts_of_steps_that_have_ended() {
     world.reply(2, "", &[step_call(&json!({"plan": ["C"]}))]);
     world.command(Command::SkipStep(command::SkipStep {
         run: 1,
-        step: 2,
+        step: 2.into(),
         reason: String::new(),
     }));
     let own = step_call(&json!({"plan": ["D"], "focus": "D"}));

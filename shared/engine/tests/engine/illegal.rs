@@ -29,7 +29,7 @@ pub(crate) fn refusal(session: &Session, kind: EventKind) -> String {
 fn attempt(step: u32, attempt: u32) -> AttemptRef {
     AttemptRef {
         run: 1,
-        step,
+        step: step.into(),
         attempt,
     }
 }
@@ -109,7 +109,7 @@ fn events_about_the_wrong_step_or_attempt_are_refused() {
         (
             EventKind::StepSkipped(event::StepSkipped {
                 run: 1,
-                step: 9,
+                step: 9.into(),
                 reason: String::new(),
                 by_person: false,
             }),

@@ -10,7 +10,7 @@ use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
 use cairn_engine::plan::{Plan, PlanDraft, numbers_of};
 use cairn_engine::session::{
-    Ask, Call, CallStatus, PlanState, Run, RunStatus, Session, Step, StepStatus,
+    Ask, Call, CallStatus, PlanState, Run, RunStatus, Session, Step, StepNo, StepStatus,
 };
 use cairn_engine::transitions::StepPhase;
 use std::collections::{BTreeMap, HashMap};
@@ -188,16 +188,16 @@ fn check_plan(run: &Run, plan: &PlanState) {
     let mut open = 0;
     assert!(run.revisions.own <= run.limits.max_own_revisions);
     for (number, step) in plan.current() {
-        let position = number - 1;
         let unmet = step.plan.depends_on.iter();
         let unmet = unmet
-            .filter(|&&at| !plan.steps[at as usize].is_met())
+            .filter(|slot| !plan.steps[slot.index()].is_met())
             .count();
         assert_eq!(step.unmet as usize, unmet);
         let is_pending = step.status == StepStatus::Pending;
         let is_ready = plan.ready.contains(&step.place.unwrap());
         assert_eq!(is_ready, is_pending && unmet == 0);
-        assert_eq!(plan.running.contains(&position), step.running().is_some());
+        let is_running = plan.running.contains(&number.slot().unwrap());
+        assert_eq!(is_running, step.running().is_some());
         open += u32::from(is_pending || step.running().is_some());
         assert!(
             !(run.status.is_terminal() && step.running().is_some()),
@@ -236,7 +236,7 @@ fn check_paused(session: &Session, work: &[Work]) {
 /// A step is kept exactly if its key is that of a step that can be, results first; what is not kept
 /// is the next new one, in the order of the plan. Where a skipped step is, the keys of others follow
 /// from who takes it: then nothing is new that can be kept.
-pub(crate) fn check_reuse(old: Option<&PlanState>, draft: &PlanDraft, numbers: &[u32]) {
+pub(crate) fn check_reuse(old: Option<&PlanState>, draft: &PlanDraft, numbers: &[StepNo]) {
     let steps = old.map_or(&[][..], |old| &old.steps);
     let numbers = numbers_of(draft, numbers);
     let by_person = |step: &Step| {
@@ -249,25 +249,22 @@ pub(crate) fn check_reuse(old: Option<&PlanState>, draft: &PlanDraft, numbers: &
         )
     };
     let keys = step_keys(&Plan::new(draft).unwrap().steps, |place| {
-        let kept = steps.get(numbers[place] as usize - 1);
+        let kept = numbers[place.index()].find_in(steps);
         kept.is_some_and(by_person)
     });
     let has_skipped = steps.iter().any(by_person);
     let mut wanted: BTreeMap<StepKey, usize> = BTreeMap::new();
     keys.iter()
         .for_each(|key| *wanted.entry(*key).or_default() += 1);
-    let mut next = steps.len() as u32;
+    let mut free = StepNo::all().skip(steps.len());
     let mut kept: HashMap<(StepKey, StepPhase), usize> = HashMap::new();
     for (key, &number) in keys.iter().zip(&numbers) {
-        match steps.get(number as usize - 1) {
+        match number.find_in(steps) {
             Some(step) => {
                 assert_eq!(step.key, *key);
                 *kept.entry((*key, step.status.phase())).or_default() += 1;
             }
-            None => {
-                next += 1;
-                assert_eq!(number, next);
-            }
+            None => assert_eq!(Some(number), free.next()),
         }
     }
     use StepPhase::{Completed, Failed, Pending, Running, Skipped};

@@ -10,6 +10,7 @@ use cairn_engine::command::{self, Command, RevisePlan};
 use cairn_engine::decide::Input;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::plan::PlanError;
+use cairn_engine::session::StepNo;
 use cairn_engine::views::plan_diff::{Fate, PlanDiff, Saved, diff};
 
 fn of(world: &World, text: &str) -> PlanDiff {
@@ -36,7 +37,7 @@ fn told(diff: &PlanDiff) -> String {
     };
     let steps: Vec<String> = diff.steps.iter().map(step).collect();
     let dropped = diff.dropped.iter().map(|it| {
-        let place = it.repeated_as.map(|place| format!("@{}", place + 1));
+        let place = it.repeated_as.map(|place| format!("@{place}"));
         format!("{}{:?}{}", it.number, it.status, place.unwrap_or_default())
     });
     let dropped: Vec<String> = dropped.collect();
@@ -106,7 +107,7 @@ fn what_failed_is_repeated_and_what_was_skipped_stays_skipped() {
     let mut world = World::with_plan(plan("g: a b c<b d"));
     world.command(Command::SkipStep(command::SkipStep {
         run: 1,
-        step: 2,
+        step: 2.into(),
         reason: String::new(),
     }));
     world.fail(1, Failure::new(FailureKind::Llm, "Refused", "no"));
@@ -126,7 +127,7 @@ fn a_step_that_had_not_begun_waits_and_one_whose_skip_is_lost_is_new() {
         }
         world.command(Command::SkipStep(command::SkipStep {
             run: 1,
-            step,
+            step: step.into(),
             reason: String::new(),
         }));
     }
@@ -138,7 +139,7 @@ fn a_step_that_had_not_begun_waits_and_one_whose_skip_is_lost_is_new() {
     let mut world = World::with_plan(plan("a b c d"));
     world.command(Command::SkipStep(command::SkipStep {
         run: 1,
-        step: 2,
+        step: 2.into(),
         reason: String::new(),
     }));
     world.end(1);
@@ -170,9 +171,9 @@ fn running_steps_that_are_stopped_and_their_calls_are_named() {
     world.error(2, 1, "ExecutionFailed");
     let diff = of(&world, "g: a c<a");
     assert_eq!(told(&diff), "=1 >3 | 2Running 4Pending");
-    assert_eq!(diff.stopped, [2]);
+    assert_eq!(diff.stopped, [StepNo::new(2)]);
     let effects = diff.effects.iter().map(|it| {
-        assert_eq!((it.tool.as_str(), it.call.attempt.step), ("send", 2));
+        assert_eq!((it.tool.as_str(), it.call.attempt.step), ("send", 2.into()));
         (it.call.index, it.is_done)
     });
     let effects: Vec<_> = effects.collect();

@@ -337,7 +337,7 @@ impl World {
         let run = self.session.runs.len() as u32;
         let attempt = AttemptRef {
             run,
-            step: u32::from(step % 8),
+            step: u32::from(step % 8).into(),
             attempt: 7,
         };
         let before = self.session.clone();

@@ -7,7 +7,7 @@ use cairn_engine::command::{Command, LimitOverrides, OnFailure, RevisePlan};
 use cairn_engine::event::{self, EventKind};
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::session::{PlanState, RunStatus, StepStatus};
+use cairn_engine::session::{PlanState, RunStatus, StepNo, StepStatus};
 use std::collections::BTreeMap;
 
 /// b fails; c waits for a, d for b, e for nothing but a free place.
@@ -234,7 +234,7 @@ fn the_order_of_outcomes_does_not_matter() {
             let f = &world.run().plan.as_ref().unwrap().steps[5];
             assert_eq!(f.status, StepStatus::Pending, "it depends on the failure");
             let begun = world.journal.iter().filter(|event| {
-                matches!(&event.kind, EventKind::StepStarted(event::StepStarted { attempt, .. }) if attempt.step == 6)
+                matches!(&event.kind, EventKind::StepStarted(event::StepStarted { attempt, .. }) if attempt.step == 6.into())
             });
             assert_eq!(begun.count(), 0);
         }
@@ -242,7 +242,7 @@ fn the_order_of_outcomes_does_not_matter() {
 }
 
 /// How the steps ended that did.
-fn ends(world: &World) -> BTreeMap<u32, StepStatus> {
+fn ends(world: &World) -> BTreeMap<StepNo, StepStatus> {
     let steps = world.run().plan.iter().flat_map(PlanState::current);
     let ended = steps.filter(|(_, step)| step.has_ended());
     ended

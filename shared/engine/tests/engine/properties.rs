@@ -6,7 +6,7 @@ use crate::usage::UsageView;
 use crate::world::{World, fold, run_of};
 use cairn_engine::command::{self, Command, StartRun};
 use cairn_engine::event::{self, Effect, Event, EventKind};
-use cairn_engine::session::{CallStatus, PlanState, Run, RunStatus, Session};
+use cairn_engine::session::{CallStatus, PlanState, Run, RunStatus, Session, StepNo};
 use cairn_engine::transitions::{StepPhase, step_may};
 use cairn_engine::views::tree::{NodeKind, Tree};
 use cairn_engine::views::{agent_state, dump, history, report, todo};
@@ -152,7 +152,7 @@ fn foreign_events(seeds: &[u8], after: u64, at: u64) -> Vec<(u64, Event)> {
 struct Watcher {
     seen: usize,
     shadow: Session,
-    phases: BTreeMap<(u32, u32), StepPhase>,
+    phases: BTreeMap<(u32, StepNo), StepPhase>,
     ended_runs: BTreeSet<u32>,
     tree: Tree,
     usage: UsageView,
@@ -212,7 +212,7 @@ impl Watcher {
                 let step = self.shadow.step(*attempt).unwrap();
                 let mut needed = step.plan.depends_on.iter();
                 assert!(
-                    needed.all(|&at| plan.steps[at as usize].is_met()),
+                    needed.all(|slot| plan.steps[slot.index()].is_met()),
                     "{event:?}"
                 );
             }
@@ -233,7 +233,12 @@ impl Watcher {
 
     fn check_phases(&mut self) {
         for run in &self.shadow.runs {
-            for (step, number) in run.plan.iter().flat_map(|plan| &plan.steps).zip(1..) {
+            for (step, number) in run
+                .plan
+                .iter()
+                .flat_map(|plan| &plan.steps)
+                .zip(StepNo::all())
+            {
                 let now = step.status.phase();
                 let before = self.phases.insert((run.number, number), now);
                 let before = before.unwrap_or(StepPhase::Pending);

@@ -101,15 +101,18 @@ fn what_is_no_revision_is_refused() {
             "NO_SUCH_RUN"
         );
         assert_eq!(
-            answer(&world.command(Command::RedoStep(command::RedoStep { run, step: 1 }))),
+            answer(&world.command(Command::RedoStep(command::RedoStep {
+                run,
+                step: 1.into()
+            }))),
             "NO_SUCH_RUN"
         );
         let take = Command::ApplyProposal(command::ApplyProposal { run, proposal: 1 });
         assert_eq!(answer(&world.command(take)), "NO_SUCH_RUN");
     }
     let redo = |step| Command::RedoStep(command::RedoStep { run: 1, step });
-    assert_eq!(answer(&world.command(redo(2))), "STEP_NOT_ENDED");
-    assert_eq!(answer(&world.command(redo(4))), "NO_SUCH_STEP");
+    assert_eq!(answer(&world.command(redo(2.into()))), "STEP_NOT_ENDED");
+    assert_eq!(answer(&world.command(redo(4.into()))), "NO_SUCH_STEP");
 }
 
 #[test]
@@ -121,7 +124,10 @@ fn only_the_newest_run_is_revised() {
         apply("a b"),
         wish(true),
         take(1),
-        Command::RedoStep(command::RedoStep { run: 1, step: 1 }),
+        Command::RedoStep(command::RedoStep {
+            run: 1,
+            step: 1.into(),
+        }),
     ] {
         assert_eq!(answer(&world.command(command)), "RUN_ENDED");
     }

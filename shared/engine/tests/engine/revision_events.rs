@@ -3,7 +3,7 @@
 use crate::illegal::refusal;
 use crate::world::{World, chain, graph, model_step, tool_step};
 use cairn_engine::event::{self, EventKind};
-use cairn_engine::session::RunStatus;
+use cairn_engine::session::{RunStatus, StepNo};
 
 /// Only the next revision opens an ended run again, and only if it says of each step whether it is
 /// one that there is.
@@ -17,7 +17,7 @@ fn a_revision_is_the_next_and_keeps_what_can_be_kept() {
             run: 1,
             revision,
             plan: chain(titles.iter().map(|title| model_step(title)).collect()),
-            numbers: numbers.to_vec(),
+            numbers: numbers.iter().copied().map(StepNo::new).collect(),
             request: 0,
             usage: Default::default(),
             duration_ms: 0,
@@ -64,7 +64,7 @@ fn a_revision_does_not_drop_what_is_running() {
         run: 1,
         revision: 2,
         plan: graph(vec![model_step("one")]),
-        numbers: vec![1],
+        numbers: vec![StepNo::new(1)],
         request: 0,
         usage: Default::default(),
         duration_ms: 0,

@@ -11,7 +11,7 @@ use cairn_engine::event::{AttemptRef, EventKind};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::outstanding::Work;
 use cairn_engine::pending::pending;
-use cairn_engine::session::{RunStatus, Step, StepStatus};
+use cairn_engine::session::{RunStatus, Step, StepNo, StepStatus};
 use cairn_engine::views::plan_diff::{self, PlanDiff};
 use table::{CHAINS, GRAPHS, Row, STAGES, Stage};
 
@@ -141,7 +141,7 @@ fn check(row: &Row, stage: Stage) {
 /// What people are told before is what is so afterwards.
 fn check_said(what: &str, said: &PlanDiff, world: &World) {
     let plan = world.run().plan.as_ref().unwrap();
-    let is_kept = |number: &u32| *number <= 4;
+    let is_kept = |number: &StepNo| *number <= StepNo::new(4);
     let kept = plan
         .current()
         .map(|(number, _)| Some(number).filter(is_kept));
@@ -150,9 +150,9 @@ fn check_said(what: &str, said: &PlanDiff, world: &World) {
     let dropped = plan
         .steps
         .iter()
-        .zip(1..)
+        .zip(StepNo::all())
         .filter(|(step, _)| step.place.is_none());
-    let dropped: Vec<(u32, &Step)> = dropped.map(|(step, number)| (number, step)).collect();
+    let dropped: Vec<(StepNo, &Step)> = dropped.map(|(step, number)| (number, step)).collect();
     let numbers = dropped.iter().map(|(number, _)| *number);
     assert!(
         said.dropped.iter().map(|it| it.number).eq(numbers),
@@ -231,7 +231,10 @@ fn a_step_is_redone_as_if_its_plan_said_so() {
         for stage in STAGES {
             let (mut by_plan, mut by_command) = (at(stage, row.before), at(stage, row.before));
             by_plan.command(apply(row.after));
-            by_command.command(Command::RedoStep(command::RedoStep { run: 1, step: 1 }));
+            by_command.command(Command::RedoStep(command::RedoStep {
+                run: 1,
+                step: 1.into(),
+            }));
             let is_plan = |event: &&cairn_engine::event::Event| {
                 matches!(event.kind, EventKind::PlanApplied(_))
             };

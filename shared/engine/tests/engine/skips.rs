@@ -13,7 +13,7 @@ impl World {
     fn skip(&mut self, step: u32) {
         self.command(Command::SkipStep(command::SkipStep {
             run: 1,
-            step,
+            step: step.into(),
             reason: String::new(),
         }));
     }
@@ -156,9 +156,12 @@ fn a_skipped_step_that_is_done_after_all_changes_what_comes_after_it() {
     world.complete(3, "c is done");
     let redone = diff(world.run(), &plan("a b*1 c")).unwrap();
     let fates: Vec<Fate> = redone.steps.iter().map(|step| step.fate).collect();
-    let again = Fate::Repeated { number: 3 };
+    let again = Fate::Repeated { number: 3.into() };
     assert_eq!(fates, [Fate::Reused, Fate::Added, again]);
-    world.command(Command::RedoStep(command::RedoStep { run: 1, step: 2 }));
+    world.command(Command::RedoStep(command::RedoStep {
+        run: 1,
+        step: 2.into(),
+    }));
     assert_eq!(world.fates(3), "1d 4n 5n | 2w 3d");
     world.complete(4, "b is done");
     let end = "- Step 1: a is done\n- Step 2: b is done";

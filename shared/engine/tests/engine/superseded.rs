@@ -106,6 +106,7 @@ Description: Do x.
 }
 
 fn redo(world: &mut World, step: u32) {
+    let step = step.into();
     world.command(Command::RedoStep(command::RedoStep { run: 1, step }));
 }
 
@@ -149,7 +150,7 @@ fn a_skipped_step_may_be_redone_and_a_failed_one_repeats_alone() {
     let mut world = running();
     world.command(Command::SkipStep(command::SkipStep {
         run: 1,
-        step: 2,
+        step: 2.into(),
         reason: String::new(),
     }));
     redo(&mut world, 2);

@@ -12,8 +12,8 @@ fn mutants(kind: &EventKind) -> Vec<EventKind> {
     let mut mutants = Vec::new();
     let changes: [fn(&mut AttemptRef); 4] = [
         |it| it.run += 9,
-        |it| it.step += 100,
-        |it| it.step = 0,
+        |it| it.step = (u32::from(it.step) + 100).into(),
+        |it| it.step = 0.into(),
         |it| it.attempt += 1,
     ];
     for change in changes {

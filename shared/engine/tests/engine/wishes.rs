@@ -279,7 +279,10 @@ fn a_full_journal_takes_no_revision() {
         apply("w"),
         wish(true),
         take(1),
-        Command::RedoStep(command::RedoStep { run: 1, step: 1 }),
+        Command::RedoStep(command::RedoStep {
+            run: 1,
+            step: 1.into(),
+        }),
     ];
     for command in commands {
         let mut world = running();

@@ -11,7 +11,7 @@ use cairn_engine::failure::Failure;
 use cairn_engine::message::ToolCall;
 use cairn_engine::outstanding::Work;
 use cairn_engine::plan::PlanDraft;
-use cairn_engine::session::{Call, CallStatus, Run, Session, StepStatus};
+use cairn_engine::session::{Call, CallStatus, Run, Session, StepNo, StepStatus};
 use cairn_engine::transitions::IllegalTransition;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -163,7 +163,12 @@ impl World {
     }
 
     /// The model replies in the attempt at `step` that is under way.
-    pub(crate) fn reply(&mut self, step: u32, text: &str, calls: &[ToolCall]) -> Vec<Event> {
+    pub(crate) fn reply(
+        &mut self,
+        step: impl Into<StepNo>,
+        text: &str,
+        calls: &[ToolCall],
+    ) -> Vec<Event> {
         let attempt = self.attempt(step);
         let running = self.session.attempt(attempt).unwrap();
         let seen = (running.tool_turns, running.newest_op());
@@ -181,7 +186,11 @@ impl World {
         self.report(step, vec![result])
     }
 
-    pub(crate) fn report(&mut self, step: u32, results: Vec<CallFinished>) -> Vec<Event> {
+    pub(crate) fn report(
+        &mut self,
+        step: impl Into<StepNo>,
+        results: Vec<CallFinished>,
+    ) -> Vec<Event> {
         self.decide(Input::Report {
             attempt: self.attempt(step),
             results,
@@ -190,7 +199,7 @@ impl World {
         })
     }
 
-    pub(crate) fn fail(&mut self, step: u32, failure: Failure) -> Vec<Event> {
+    pub(crate) fn fail(&mut self, step: impl Into<StepNo>, failure: Failure) -> Vec<Event> {
         self.decide(Input::Report {
             attempt: self.attempt(step),
             results: Vec::new(),
@@ -210,7 +219,7 @@ impl World {
     }
 
     /// The name of a call of the last tool turn.
-    pub(crate) fn call(&self, step: u32, index: u32) -> CallRef {
+    pub(crate) fn call(&self, step: impl Into<StepNo>, index: u32) -> CallRef {
         let attempt = self.attempt(step);
         let turns = self.session.attempt(attempt).unwrap().tool_turns as usize;
         CallRef {
@@ -221,7 +230,8 @@ impl World {
     }
 
     /// The name of the attempt at `step` that is under way, or would be the last one.
-    pub(crate) fn attempt(&self, step: u32) -> AttemptRef {
+    pub(crate) fn attempt(&self, step: impl Into<StepNo>) -> AttemptRef {
+        let step = step.into();
         let run = self.session.runs.len() as u32;
         let found = self.session.step(AttemptRef {
             run,
@@ -245,7 +255,7 @@ impl World {
 
     pub(crate) fn running(&self) -> Vec<u32> {
         let attempts = self.run().running_attempts();
-        attempts.map(|(name, ..)| name.step).collect()
+        attempts.map(|(name, ..)| name.step.into()).collect()
     }
 
     /// The output of a finished call of the last tool turn, and whether it tells of a failure.

@@ -2,6 +2,7 @@
 //! field, so that a type and its message are one line and cannot drift apart in one direction.
 
 use super::error::{ConvertError, repeated, required};
+use cairn_engine::session::StepNo;
 
 /// An engine type that is kept in a field of the generated type `W`.
 pub(super) trait OnWire<W>: Sized {
@@ -26,6 +27,16 @@ macro_rules! same_on_wire {
 }
 
 same_on_wire!(String, bool, u32, u64);
+
+impl OnWire<u32> for StepNo {
+    fn to_wire(self) -> u32 {
+        self.into()
+    }
+
+    fn from_wire(wire: u32, _field: &str) -> Result<Self, ConvertError> {
+        Ok(wire.into())
+    }
+}
 
 /// Times. One that the wire cannot hold becomes the latest that it can.
 impl OnWire<i64> for u64 {
@@ -90,18 +101,19 @@ pub(super) fn known<E: TryFrom<i32>>(wire: i32, field: &str) -> Result<E, Conver
     })
 }
 
-/// A struct whose message has fields of the same names and types: every message has a meaning.
+/// A struct whose message has fields of the same names, and types that convert both ways: every
+/// message has a meaning.
 macro_rules! plain_record {
     ($engine:ty => $message:ty { $($field:ident),* }) => {
         impl From<$engine> for $message {
             fn from(record: $engine) -> Self {
-                Self { $($field: record.$field),* }
+                Self { $($field: record.$field.into()),* }
             }
         }
 
         impl From<$message> for $engine {
             fn from(message: $message) -> Self {
-                Self { $($field: message.$field),* }
+                Self { $($field: message.$field.into()),* }
             }
         }
     };

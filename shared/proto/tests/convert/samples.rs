@@ -22,12 +22,12 @@ use cairn_engine::event::{
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{FinishReason, Opaque, PlacedOpaque, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
-use cairn_engine::session::PerBudget;
+use cairn_engine::session::{PerBudget, StepNo};
 
 const AT: u64 = 1_760_000_000_001;
 const ATTEMPT: AttemptRef = AttemptRef {
     run: 2,
-    step: 3,
+    step: StepNo::new(3),
     attempt: 1,
 };
 const CALL: CallRef = CallRef {
@@ -199,9 +199,10 @@ fn changes() -> Kinds {
         plan: Some(plan(Order::Graph)),
         ..RevisePlan::default()
     };
+    let step = ATTEMPT.step;
     let skip = Command::SkipStep(command::SkipStep {
         run: 2,
-        step: 3,
+        step,
         reason: "not needed".into(),
     });
     let pause = Command::PauseRun(command::PauseRun {
@@ -227,7 +228,7 @@ fn changes() -> Kinds {
         ),
         (
             "command_received.redo_step",
-            Command::RedoStep(command::RedoStep { run: 2, step: 3 }),
+            Command::RedoStep(command::RedoStep { run: 2, step }),
         ),
         ("command_received.skip_step", skip),
         ("command_received.pause_run", pause),
@@ -271,7 +272,7 @@ fn plans() -> Kinds {
             run: 2,
             revision: 2,
             plan: again,
-            numbers: vec![1, 5],
+            numbers: vec![StepNo::new(1), StepNo::new(5)],
             request: 305,
             usage: USAGE,
             duration_ms: 2_345,
@@ -315,10 +316,10 @@ fn steps() -> Kinds {
         }
         "step_failed": StepFailed { attempt: ATTEMPT, failure: failure }
         "step_skipped": StepSkipped {
-            run: 2, step: 3, reason: "cancelled".into(), by_person: false
+            run: 2, step: ATTEMPT.step, reason: "cancelled".into(), by_person: false
         }
         "step_skipped.by_person": StepSkipped {
-            run: 2, step: 3, reason: "not needed".into(), by_person: true
+            run: 2, step: ATTEMPT.step, reason: "not needed".into(), by_person: true
         }
     }
 }

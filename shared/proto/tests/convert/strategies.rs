@@ -16,7 +16,7 @@ use cairn_engine::event::{
 };
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
-use cairn_engine::session::PerBudget;
+use cairn_engine::session::{PerBudget, StepNo};
 use messages::{context_changed, reply_received, usage};
 use proptest::collection::vec;
 use proptest::option;
@@ -103,8 +103,16 @@ fn effect() -> impl Strategy<Value = Effect> + Clone {
     ]
 }
 
+fn step_no() -> impl Strategy<Value = StepNo> {
+    number().prop_map(StepNo::new)
+}
+
 fn attempt() -> impl Strategy<Value = AttemptRef> {
-    any::<(u32, u32, u32)>().prop_map(|(run, step, attempt)| AttemptRef { run, step, attempt })
+    (any::<u32>(), step_no(), any::<u32>()).prop_map(|(run, step, attempt)| AttemptRef {
+        run,
+        step,
+        attempt,
+    })
 }
 
 fn call() -> impl Strategy<Value = CallRef> {
@@ -221,9 +229,9 @@ fn change() -> impl Strategy<Value = Command> {
         (number(), number()).prop_map(|(run, proposal)| Command::ApplyProposal(
             command::ApplyProposal { run, proposal }
         )),
-        (number(), number())
+        (number(), step_no())
             .prop_map(|(run, step)| Command::RedoStep(command::RedoStep { run, step })),
-        (number(), number(), text()).prop_map(|(run, step, reason)| Command::SkipStep(
+        (number(), step_no(), text()).prop_map(|(run, step, reason)| Command::SkipStep(
             command::SkipStep { run, step, reason }
         )),
         (number(), text())
@@ -285,7 +293,7 @@ kinds! {
         run: number(), request: seq(), failure: failure(), usage: usage(), duration_ms: seq()
     }
     plan_applied: PlanApplied {
-        run: number(), revision: number(), plan: plan(), numbers: vec(number(), 0..4),
+        run: number(), revision: number(), plan: plan(), numbers: vec(step_no(), 0..4),
         request: seq(), usage: usage(), duration_ms: seq()
     }
     run_paused: RunPaused { run: number(), reason: text() }
@@ -308,7 +316,7 @@ kinds! {
     step_completed: StepCompleted { attempt: attempt(), response: text(), summary: text() }
     step_failed: StepFailed { attempt: attempt(), failure: failure() }
     step_skipped: StepSkipped {
-        run: number(), step: number(), reason: text(), by_person: any::<bool>()
+        run: number(), step: step_no(), reason: text(), by_person: any::<bool>()
     }
     call_intended: CallIntended {
         call: call(), not_after: time(), time_limit_ms: seq(), in_process: any::<bool>()

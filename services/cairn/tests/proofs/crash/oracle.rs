@@ -228,7 +228,7 @@ fn calls(watched: &Watched, events: &[Value], ledger: &Ledger) -> Vec<String> {
     let recorded = recorded_steps(events);
     for event in kind(events, "step_completed") {
         let attempt = attempt_ref(&event["attempt"]);
-        let is_record = recorded.contains(&(attempt.run, attempt.step));
+        let is_record = recorded.contains(&(attempt.run, attempt.step.into()));
         let key = key_of(watched.session(), attempt, 0, 0);
         if is_record && !ledger.contains_key(&key) {
             findings.push(format!(
@@ -290,7 +290,7 @@ pub(crate) fn attempt_ref(value: &Value) -> AttemptRef {
     let number = |name: &str| value[name].as_u64().unwrap_or_default() as u32;
     AttemptRef {
         run: number("run"),
-        step: number("step"),
+        step: number("step").into(),
         attempt: number("attempt"),
     }
 }

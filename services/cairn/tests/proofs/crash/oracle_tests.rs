@@ -30,7 +30,7 @@ fn journal() -> Vec<Value> {
 fn key() -> String {
     let attempt = AttemptRef {
         run: 1,
-        step: 1,
+        step: 1.into(),
         attempt: 1,
     };
     key_of(SESSION, attempt, 0, 0)

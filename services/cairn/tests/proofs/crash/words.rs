@@ -110,7 +110,7 @@ fn allowed(watched: &Watched, events: &[Value], outside: &Outside) -> Vec<String
     let steps = steps(events);
     let needs_approval = |call: &Value| {
         let attempt = attempt_ref(&call["attempt"]);
-        let step = steps.get(&(attempt.run, attempt.step));
+        let step = steps.get(&(attempt.run, attempt.step.into()));
         step.is_some_and(|step| step["tool"]["name"] == SPEND)
     };
     let mut approved = BTreeSet::new();
@@ -273,7 +273,8 @@ fn kept(watched: &Watched, events: &[Value], outside: &Outside) -> Vec<String> {
         let [old, new] = pair else { continue };
         let before = events.iter().take_while(|event| event != new);
         let done = before.filter(|event| event["kind"] == "step_completed");
-        let done: BTreeSet<u32> = done.map(|it| attempt_ref(&it["attempt"]).step).collect();
+        let done = done.map(|it| attempt_ref(&it["attempt"]).step.into());
+        let done: BTreeSet<u32> = done.collect();
         for (number, words) in still_there(old, new) {
             let now = numbered(new).into_iter();
             let mut now = now.filter(|(_, step)| *step == words);

@@ -4,7 +4,7 @@ use crate::command::Settlement;
 use crate::event::{AttemptRef, Budget, CallRef, Event, EventKind, PlanApplied};
 use crate::message::Usage;
 use crate::plan::{ToolInvocation, numbers_of};
-use crate::session::RunStatus;
+use crate::session::{Place, RunStatus, Slot, StepNo};
 use crate::transitions::StepPhase;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,17 +22,17 @@ pub(super) struct Facts<'a> {
     pub(super) last_at: u64,
     pub(super) planning: Usage,
     pub(super) planning_ms: u64,
-    /// All steps that it has had; a step's number is its position plus 1.
+    /// All steps that it has had, by [`Slot`].
     pub(super) steps: Vec<StepFacts<'a>>,
-    /// Positions of the steps of the plan in force, in its order.
-    pub(super) plan: Vec<usize>,
+    /// The plan in force, in its order.
+    pub(super) plan: Vec<Slot>,
     pub(super) revision: u32,
     /// Budgets that were used up, each time that they were.
     pub(super) used_up: Vec<Budget>,
     /// Tool turns that were allowed beside the first.
     pub(super) more_turns: u64,
-    /// Where the facts of a call are: positions of its step and in it.
-    places: HashMap<CallRef, (usize, usize)>,
+    /// Where the facts of a call are: its step, and the position in it.
+    calls: HashMap<CallRef, (Slot, usize)>,
 }
 
 /// A step.
@@ -126,7 +126,7 @@ impl<'a> Facts<'a> {
             revision: 0,
             used_up: Vec::new(),
             more_turns: 0,
-            places: HashMap::new(),
+            calls: HashMap::new(),
         }
     }
 
@@ -193,15 +193,16 @@ impl<'a> Facts<'a> {
         self.outcome = "";
         self.revision = applied.revision;
         let numbers = numbers_of(&applied.plan, &applied.numbers).into_iter();
-        self.plan = numbers.map(|it| it.wrapping_sub(1) as usize).collect();
+        self.plan = numbers.filter_map(StepNo::slot).collect();
         for step in &mut self.steps {
             step.is_dropped = true;
         }
-        for (place, (&position, step)) in self.plan.iter().zip(&applied.plan.steps).enumerate() {
-            if position >= self.steps.len() {
+        let planned = self.plan.iter().zip(&applied.plan.steps);
+        for ((slot, step), place) in planned.zip(Place::all()) {
+            if slot.index() >= self.steps.len() {
                 self.steps.push(StepFacts::new(step.label(place)));
             }
-            if let Some(facts) = self.steps.get_mut(position) {
+            if let Some(facts) = self.steps.get_mut(slot.index()) {
                 facts.is_dropped = false;
                 facts.tool = step.tool.as_ref();
             }
@@ -251,9 +252,9 @@ impl<'a> Facts<'a> {
         self.step_of(attempt.run, attempt.step)
     }
 
-    fn step_of(&mut self, run: u32, step: u32) -> Option<&mut StepFacts<'a>> {
+    fn step_of(&mut self, run: u32, step: StepNo) -> Option<&mut StepFacts<'a>> {
         let facts = self.of_this_run(run)?;
-        facts.steps.get_mut((step as usize).checked_sub(1)?)
+        facts.steps.get_mut(step.slot()?.index())
     }
 
     fn add_calls(
@@ -262,15 +263,15 @@ impl<'a> Facts<'a> {
         tool_turn: u32,
         calls: impl IntoIterator<Item = CallFacts<'a>>,
     ) -> Option<()> {
-        let position = (attempt.step as usize).checked_sub(1)?;
-        let step = self.steps.get_mut(position)?;
+        let slot = attempt.step.slot()?;
+        let step = self.steps.get_mut(slot.index())?;
         for (call, index) in calls.into_iter().zip(0..) {
             let name = CallRef {
                 attempt,
                 tool_turn,
                 index,
             };
-            self.places.insert(name, (position, step.calls.len()));
+            self.calls.insert(name, (slot, step.calls.len()));
             step.calls.push(call);
         }
         Some(())
@@ -328,8 +329,8 @@ impl<'a> Facts<'a> {
 
     fn call(&mut self, name: CallRef) -> Option<&mut CallFacts<'a>> {
         let facts = self.of_this_run(name.attempt.run)?;
-        let &(step, position) = facts.places.get(&name)?;
-        facts.steps.get_mut(step)?.calls.get_mut(position)
+        let &(slot, position) = facts.calls.get(&name)?;
+        facts.steps.get_mut(slot.index())?.calls.get_mut(position)
     }
 }
 

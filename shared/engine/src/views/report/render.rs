@@ -4,7 +4,7 @@ use super::gather::{CallFacts, Doubt, Facts, StepFacts};
 use crate::command::Settlement;
 use crate::event::Budget;
 use crate::message::Usage;
-use crate::session::RunStatus;
+use crate::session::{RunStatus, StepNo};
 use crate::text::{cut, first_line};
 use crate::transitions::StepPhase;
 use crate::views::figures::{clock, date_time, dollars, duration, run_status};
@@ -23,7 +23,7 @@ pub(super) fn render(facts: &Facts<'_>) -> String {
     if !facts.plan.is_empty() {
         blocks.push(section("Plan", &plan(facts)));
     }
-    for (step, number) in facts.steps.iter().zip(1..) {
+    for (step, number) in facts.steps.iter().zip(StepNo::all()) {
         if step.phase != StepPhase::Pending {
             blocks.push(step_section(step, number));
         }
@@ -50,7 +50,10 @@ fn overview(facts: &Facts<'_>) -> String {
     let total = total(facts);
     let calls: usize = facts.steps.iter().map(|step| step.calls.len()).sum();
     let tool_turns: u32 = facts.steps.iter().map(|step| step.tool_turns).sum();
-    let planned = facts.plan.iter().filter_map(|&at| facts.steps.get(at));
+    let planned = facts
+        .plan
+        .iter()
+        .filter_map(|at| facts.steps.get(at.index()));
     let done = planned
         .filter(|step| step.phase == StepPhase::Completed)
         .count();
@@ -111,7 +114,7 @@ fn outcome(facts: &Facts<'_>) -> Option<String> {
 
 fn plan(facts: &Facts<'_>) -> String {
     let planned = facts.plan.iter();
-    let planned = planned.filter_map(|&at| Some((facts.steps.get(at)?, at + 1)));
+    let planned = planned.filter_map(|at| Some((facts.steps.get(at.index())?, at.number())));
     let lines = planned.map(|(step, number)| {
         let (mark, label) = (mark(step.phase), inline(&step.label));
         format!("{number}. {mark} {label} ({})", phase(step.phase))
@@ -139,7 +142,7 @@ fn phase(phase: StepPhase) -> &'static str {
     }
 }
 
-fn step_section(step: &StepFacts<'_>, number: u32) -> String {
+fn step_section(step: &StepFacts<'_>, number: StepNo) -> String {
     let mut text = format!("## Step {number}: {}\n\n", inline(&step.label));
     let _ = write!(text, "Status: {}", phase(step.phase));
     if step.is_dropped {
@@ -230,7 +233,7 @@ fn brief(output: &str) -> String {
 /// Steps and calls that failed, in one place.
 fn failures(facts: &Facts<'_>) -> Option<String> {
     let mut lines = Vec::new();
-    for (step, number) in facts.steps.iter().zip(1..) {
+    for (step, number) in facts.steps.iter().zip(StepNo::all()) {
         for call in &step.calls {
             if let Some(result) = call.result.as_ref().filter(|result| result.is_error) {
                 let (tool, output) = (code(call.tool), code(&brief(&result.output)));
@@ -247,7 +250,7 @@ fn failures(facts: &Facts<'_>) -> Option<String> {
 /// Calls whose outcome nobody knew, and how they were settled.
 fn doubts(facts: &Facts<'_>) -> Option<String> {
     let mut lines = Vec::new();
-    for (step, number) in facts.steps.iter().zip(1..) {
+    for (step, number) in facts.steps.iter().zip(StepNo::all()) {
         for call in &step.calls {
             let (tool, input) = (code(call.tool), code(&cut(call.input, MOST_OF_INPUT)));
             for doubt in &call.doubts {
@@ -313,7 +316,7 @@ fn usage_table(facts: &Facts<'_>) -> String {
         let name = format!("Planning ({})", duration(facts.planning_ms));
         row(&name, &facts.planning);
     }
-    for (step, number) in facts.steps.iter().zip(1..) {
+    for (step, number) in facts.steps.iter().zip(StepNo::all()) {
         if step.usage != Usage::default() {
             row(&format!("Step {number}"), &step.usage);
         }

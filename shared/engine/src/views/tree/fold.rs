@@ -8,7 +8,7 @@ use crate::event::{self, AttemptRef, Event, EventKind};
 use crate::key::short_digest;
 use crate::message::{ToolCall, Usage};
 use crate::plan::{PlanDraft, StepDraft, numbers_of};
-use crate::session::RunStatus;
+use crate::session::{Place, RunStatus, StepNo};
 use std::collections::{BTreeMap, HashSet};
 
 /// What is known of an attempt under way.
@@ -49,7 +49,7 @@ struct Origin {
 const SUPERSEDED: &str = "superseded";
 
 /// What tells a node from all others of its kind in the run.
-type Place = [u32; 4];
+type Path = [u32; 4];
 
 impl Tree {
     /// Folds the event numbered `seq`. Events must come in the order of the journal; what refers
@@ -127,19 +127,19 @@ impl Tree {
         run: u32,
         revision: u32,
         plan: &PlanDraft,
-        numbers: &[u32],
+        numbers: &[StepNo],
         origin: Origin,
     ) {
-        for ((position, step), &number) in plan.steps.iter().enumerate().zip(numbers) {
+        for ((place, step), &number) in Place::all().zip(&plan.steps).zip(numbers) {
             let kept = self.step(run, number);
-            let place = [revision, number, 0, 0];
-            let Some(goal) = kept.or_else(|| self.add(run, None, NodeKind::Goal, place, origin))
+            let path = [revision, number.into(), 0, 0];
+            let Some(goal) = kept.or_else(|| self.add(run, None, NodeKind::Goal, path, origin))
             else {
                 return;
             };
             let node = &mut self.nodes[goal];
             if kept.is_none() {
-                node.description = describe::whole(&step.label(position));
+                node.description = describe::whole(&step.label(place));
                 node.data = plan_data(step);
             }
             node.data.retain(|(key, _)| *key != SUPERSEDED);
@@ -151,7 +151,7 @@ impl Tree {
     }
 
     /// The goals of the plan first, in its order.
-    fn order_goals(&mut self, run: u32, revision: u32, numbers: &[u32], origin: Origin) {
+    fn order_goals(&mut self, run: u32, revision: u32, numbers: &[StepNo], origin: Origin) {
         let Some(root) = self.runs.get_mut(&run) else {
             return;
         };
@@ -203,8 +203,8 @@ impl Tree {
         let roots = self.run(run).map_or(&[][..], |root| &root.roots);
         let is_response = |root: &&NodeIndex| self.nodes[**root].kind == NodeKind::Response;
         let before = roots.iter().filter(is_response).count() as u32;
-        let place = [before, 0, 0, 0];
-        if let Some(response) = self.add(run, None, NodeKind::Response, place, origin) {
+        let path = [before, 0, 0, 0];
+        if let Some(response) = self.add(run, None, NodeKind::Response, path, origin) {
             let node = &mut self.nodes[response];
             node.status = NodeStatus::Completed;
             node.description = describe::text(answer);
@@ -218,13 +218,13 @@ impl Tree {
         run: u32,
         parent: Option<NodeIndex>,
         kind: NodeKind,
-        place: Place,
+        path: Path,
         origin: Origin,
     ) -> Option<NodeIndex> {
         let root = self.runs.get_mut(&run)?;
         let index = self.nodes.len();
         root.nodes += 1;
-        let numbers = [[run, kind as u32].as_slice(), &place].concat();
+        let numbers = [[run, kind as u32].as_slice(), &path].concat();
         let node = Node {
             id: short_digest("cairn.node", &numbers),
             kind,

@@ -6,7 +6,7 @@ use cairn_engine::context::of_step;
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::key::StepKey;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft};
-use cairn_engine::session::{Session, StepStatus};
+use cairn_engine::session::{Place, Session, StepNo, StepStatus};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -39,9 +39,9 @@ struct Known {
 pub(super) struct Oracle {
     seen: usize,
     shadow: Session,
-    steps: BTreeMap<u32, Known>,
+    steps: BTreeMap<StepNo, Known>,
     /// The plan in force: numbers with those that they depend on.
-    plan: Vec<(u32, Vec<u32>)>,
+    plan: Vec<(StepNo, Vec<StepNo>)>,
     /// Numbers for identities: what a step says, and the identities before it.
     identities: RefCell<HashMap<(String, Vec<usize>), usize>>,
     /// Keys by the identities that they stand for.
@@ -111,12 +111,12 @@ impl Oracle {
         }
     }
 
-    fn of(&mut self, number: u32) -> &mut Known {
+    fn of(&mut self, number: StepNo) -> &mut Known {
         self.steps.get_mut(&number).unwrap()
     }
 
-    fn take_plan(&mut self, plan: &PlanDraft, numbers: &[u32]) {
-        let default: Vec<u32> = (1..=plan.steps.len() as u32).collect();
+    fn take_plan(&mut self, plan: &PlanDraft, numbers: &[StepNo]) {
+        let default: Vec<StepNo> = StepNo::all().take(plan.steps.len()).collect();
         let numbers = [numbers, &default][usize::from(numbers.is_empty())];
         let id = |(step, place): (&StepDraft, usize)| match step.id.as_str() {
             "" => place.to_string(),
@@ -146,13 +146,13 @@ impl Oracle {
         }
     }
 
-    fn depends_on(&self, number: u32) -> &[u32] {
+    fn depends_on(&self, number: StepNo) -> &[StepNo] {
         let found = self.plan.iter().find(|(known, _)| *known == number);
         found.map_or(&[], |(_, depends_on)| depends_on)
     }
 
     /// All that it depends on, directly or not.
-    fn closure(&self, number: u32) -> BTreeSet<u32> {
+    fn closure(&self, number: StepNo) -> BTreeSet<StepNo> {
         let mut found = BTreeSet::new();
         let mut stack = self.depends_on(number).to_vec();
         while let Some(before) = stack.pop() {
@@ -164,7 +164,7 @@ impl Oracle {
     }
 
     /// What it depends on, with skipped ones replaced by what they depend on.
-    fn without_skipped(&self, number: u32) -> BTreeSet<u32> {
+    fn without_skipped(&self, number: StepNo) -> BTreeSet<StepNo> {
         let mut found = BTreeSet::new();
         for &before in self.depends_on(number) {
             match self.steps[&before].state {
@@ -176,7 +176,7 @@ impl Oracle {
     }
 
     /// All that decides what it is asked and shown: a step that has begun stands for what it saw.
-    fn identity(&self, number: u32) -> usize {
+    fn identity(&self, number: StepNo) -> usize {
         let step = &self.steps[&number];
         match (step.saw, step.state) {
             (Some(saw), State::Running | State::Completed | State::Failed) => saw,
@@ -184,7 +184,7 @@ impl Oracle {
         }
     }
 
-    fn identity_anew(&self, number: u32) -> usize {
+    fn identity_anew(&self, number: StepNo) -> usize {
         let before = self.without_skipped(number).into_iter();
         let mut before: Vec<usize> = before.map(|before| self.identity(before)).collect();
         before.sort_unstable();
@@ -194,7 +194,7 @@ impl Oracle {
         *known.entry((words, before)).or_insert(next)
     }
 
-    fn check_start(&self, number: u32) {
+    fn check_start(&self, number: StepNo) {
         for before in self.closure(number) {
             let state = self.steps[&before].state;
             assert!(
@@ -205,10 +205,11 @@ impl Oracle {
     }
 
     /// The context ends with the summaries and the notes of the completed ones, and has no others.
-    fn check_sight(&self, number: u32, text: &str) {
+    fn check_sight(&self, number: StepNo, text: &str) {
         let closure = self.closure(number);
-        let is_seen =
-            |number: &u32| closure.contains(number) && self.steps[number].state == State::Completed;
+        let is_seen = |number: &StepNo| {
+            closure.contains(number) && self.steps[number].state == State::Completed
+        };
         let places = self.plan.iter().zip(1..).filter(|((it, _), _)| is_seen(it));
         let summaries =
             places.map(|((it, _), place)| format!("\n- Step {place}: {}", self.steps[it].summary));
@@ -230,7 +231,7 @@ impl Oracle {
 
     /// A result, or a step that runs, is kept only as what it was; and nothing is done again of which
     /// there is a result.
-    fn check_reuse(&self, before: &BTreeMap<u32, Known>) {
+    fn check_reuse(&self, before: &BTreeMap<StepNo, Known>) {
         let mut unused = BTreeSet::new();
         for (number, step) in before {
             let is_kept = self.plan.iter().any(|(kept, _)| kept == number);
@@ -256,8 +257,8 @@ impl Oracle {
     fn check_ready(&self) {
         let run = self.shadow.runs.last().unwrap();
         let ready = &run.plan.as_ref().unwrap().ready;
-        for ((number, _), place) in self.plan.iter().zip(0..) {
-            let is_met = |before: u32| {
+        for ((number, _), place) in self.plan.iter().zip(Place::all()) {
+            let is_met = |before: StepNo| {
                 matches!(self.steps[&before].state, State::Completed | State::Skipped)
             };
             let may_begin = self.steps[number].state == State::Pending

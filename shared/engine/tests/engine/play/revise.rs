@@ -8,6 +8,7 @@ use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Usage;
 use cairn_engine::plan::{Order, PlanDraft};
 use cairn_engine::revise::draft_of;
+use cairn_engine::session::StepNo;
 use proptest::prelude::*;
 
 /// Something that is done to the plan, or to the course of the run.
@@ -133,11 +134,11 @@ impl World {
         });
     }
 
-    fn some_step(&self, seed: u8) -> u32 {
+    fn some_step(&self, seed: u8) -> StepNo {
         let plan = self.run().plan.as_ref();
         let current = plan.into_iter().flat_map(|plan| plan.current());
-        let numbers: Vec<u32> = current.map(|(number, _)| number).collect();
-        picked(&numbers, seed).copied().unwrap_or(9)
+        let numbers: Vec<StepNo> = current.map(|(number, _)| number).collect();
+        picked(&numbers, seed).copied().unwrap_or(StepNo::new(9))
     }
 
     fn edited(&self, edit: &Edit) -> PlanDraft {

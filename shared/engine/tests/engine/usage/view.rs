@@ -86,7 +86,7 @@ impl UsageView {
             EventKind::ReplyReceived(reply) => {
                 let run = self.runs.entry(reply.attempt.run).or_default();
                 run.total.add(&reply.usage);
-                let step = run.steps.entry(reply.attempt.step).or_default();
+                let step = run.steps.entry(reply.attempt.step.into()).or_default();
                 step.total.add(&reply.usage);
                 step.turns.push(TurnUsage {
                     attempt: reply.attempt.attempt,

@@ -11,16 +11,16 @@
 mod plan;
 
 use super::World;
-use cairn_engine::session::{Run, StepStatus};
+use cairn_engine::session::{Run, StepNo, StepStatus};
 
 pub(crate) use plan::plan;
 
 /// Steps with a number above `known` are new.
 pub(crate) fn fates(run: &Run, known: usize) -> String {
     let plan = run.plan.as_ref().unwrap();
-    let mark = |(number, status): (u32, &StepStatus)| {
+    let mark = |(number, status): (StepNo, &StepStatus)| {
         let mark = match status {
-            _ if number as usize > known => 'n',
+            _ if u32::from(number) as usize > known => 'n',
             StepStatus::Pending => 'p',
             StepStatus::Running(_) => 'r',
             StepStatus::Completed { .. } => 'd',
@@ -34,7 +34,7 @@ pub(crate) fn fates(run: &Run, known: usize) -> String {
     };
     let current = plan.current().map(|(number, step)| (number, &step.status));
     let current: Vec<String> = current.map(mark).collect();
-    let dropped = (1..).zip(&plan.steps);
+    let dropped = StepNo::all().zip(&plan.steps);
     let dropped = dropped.filter(|(_, step)| step.place.is_none());
     let dropped = dropped.map(|(number, step)| mark((number, &step.status)));
     let dropped: Vec<String> = dropped.collect();

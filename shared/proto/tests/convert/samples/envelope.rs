@@ -63,7 +63,7 @@ fn applied() -> Event {
         run: 2,
         revision: 2,
         plan: plan(Order::Graph),
-        numbers: vec![1, 5],
+        numbers: vec![1.into(), 5.into()],
         request: 306,
         usage: USAGE,
         duration_ms: 2_345,

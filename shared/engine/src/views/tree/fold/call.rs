@@ -2,7 +2,7 @@
 
 use super::super::infer::{infer, is_step_tool};
 use super::super::{Node, NodeIndex, NodeKind, NodeStatus, Tree, describe};
-use super::step::place_of;
+use super::step::path_of;
 use super::{Origin, Working, WorkingCall};
 use crate::command::Settlement;
 use crate::event::{self, CallFinished, CallRef, EventKind, ReplyReceived};
@@ -64,8 +64,8 @@ impl Tree {
     fn add_thought(&mut self, working: &mut Working, reply: &ReplyReceived, origin: Origin) {
         let attempt = working.attempt;
         let parent = Some(working.goal_in_progress());
-        let place = place_of(attempt, reply.tool_turn, 0);
-        if let Some(thought) = self.add(attempt.run, parent, NodeKind::Thought, place, origin) {
+        let path = path_of(attempt, reply.tool_turn, 0);
+        if let Some(thought) = self.add(attempt.run, parent, NodeKind::Thought, path, origin) {
             let node = &mut self.nodes[thought];
             node.status = NodeStatus::Completed;
             node.description = describe::text(&reply.text);
@@ -102,9 +102,9 @@ impl Tree {
         call: &ToolCall,
         origin: Origin,
     ) -> Option<NodeIndex> {
-        let place = place_of(name.attempt, name.tool_turn, name.index);
+        let path = path_of(name.attempt, name.tool_turn, name.index);
         let run = name.attempt.run;
-        let action = self.add(run, Some(goal), NodeKind::Action, place, origin)?;
+        let action = self.add(run, Some(goal), NodeKind::Action, path, origin)?;
         let node = &mut self.nodes[action];
         node.begin(origin);
         node.description = describe::call(&call.name, &call.arguments);
@@ -176,9 +176,9 @@ impl Tree {
         };
         self.nodes[action].end(outcome.status, origin);
         self.nodes[action].duration_ms = outcome.duration_ms;
-        let place = place_of(name.attempt, name.tool_turn, name.index);
+        let path = path_of(name.attempt, name.tool_turn, name.index);
         let run = name.attempt.run;
-        if let Some(result) = self.add(run, Some(action), NodeKind::Result, place, origin) {
+        if let Some(result) = self.add(run, Some(action), NodeKind::Result, path, origin) {
             let node = &mut self.nodes[result];
             node.status = outcome.status;
             node.description = describe::result(outcome.output);

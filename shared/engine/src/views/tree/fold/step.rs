@@ -4,6 +4,7 @@ use super::super::{NodeIndex, NodeKind, NodeStatus, Tree, describe};
 use super::{Origin, Working, WorkingCall};
 use crate::event::{self, AttemptRef, EventKind};
 use crate::message::ToolCall;
+use crate::session::StepNo;
 
 impl Tree {
     pub(super) fn apply_to_step(&mut self, event: &EventKind, origin: Origin) {
@@ -94,7 +95,7 @@ impl Tree {
     }
 
     /// What is still open under the step ends with it.
-    fn end_step(&mut self, run: u32, step: u32, status: NodeStatus, origin: Origin) {
+    fn end_step(&mut self, run: u32, step: StepNo, status: NodeStatus, origin: Origin) {
         if let Some(goal) = self.step(run, step) {
             self.nodes[goal].end(status, origin);
         }
@@ -116,8 +117,8 @@ impl Tree {
         let Some(working) = self.working_on(attempt) else {
             return;
         };
-        let (goal, place) = (working.goal, place_of(attempt, index, 1));
-        let sub_goal = self.add(attempt.run, Some(goal), NodeKind::Goal, place, origin);
+        let (goal, path) = (working.goal, path_of(attempt, index, 1));
+        let sub_goal = self.add(attempt.run, Some(goal), NodeKind::Goal, path, origin);
         if let Some(sub_goal) = sub_goal {
             self.nodes[sub_goal].description = describe::whole(text);
             self.nodes[sub_goal]
@@ -203,8 +204,8 @@ impl Tree {
         origin: Origin,
     ) {
         let attempt = working.attempt;
-        let place = place_of(attempt, index, 0);
-        let evaluation = self.add(attempt.run, Some(goal), NodeKind::Evaluation, place, origin);
+        let path = path_of(attempt, index, 0);
+        let evaluation = self.add(attempt.run, Some(goal), NodeKind::Evaluation, path, origin);
         if let Some(evaluation) = evaluation {
             let node = &mut self.nodes[evaluation];
             node.status = NodeStatus::Completed;
@@ -219,7 +220,7 @@ impl Tree {
     }
 }
 
-/// The place of what belongs to an attempt.
-pub(super) fn place_of(attempt: AttemptRef, a: u32, b: u32) -> super::Place {
-    [attempt.step, attempt.attempt, a, b]
+/// The path of what belongs to an attempt.
+pub(super) fn path_of(attempt: AttemptRef, a: u32, b: u32) -> super::Path {
+    [attempt.step.into(), attempt.attempt, a, b]
 }
