@@ -237,15 +237,16 @@ mod tests {
         let first = empty.ask("both", calls.clone()).unwrap_err();
         assert_eq!(first.calls, calls);
         let mut messages = vec![empty.message(first)];
-        let id = messages[0].tool_calls[0].id.clone();
+        let id_of = |message: &Message| message.calls().next().unwrap().id.clone();
+        let id = id_of(&messages[0]);
         messages.push(Message::tool(id, "no such folder", true));
         let second = Desk::new(&messages, &tools)
             .ask("both", calls.clone())
             .unwrap_err();
         assert_eq!(second.calls, calls[1..]);
         messages.push(Desk::new(&messages, &tools).message(second));
-        let id = messages[2].tool_calls[0].id.clone();
-        assert_ne!(id, messages[0].tool_calls[0].id);
+        let id = id_of(&messages[2]);
+        assert_ne!(id, id_of(&messages[0]));
         messages.push(Message::tool(id, "fine", false));
         let answers = Desk::new(&messages, &tools).ask("both", calls).unwrap();
         assert_eq!(answers, [Err("no such folder".into()), Ok("fine".into())]);

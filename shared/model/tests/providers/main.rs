@@ -11,6 +11,7 @@ mod openai_chat;
 mod openai_errors;
 mod openai_oddities;
 mod openai_stream;
+mod openai_thoughts;
 mod recorded;
 mod retry;
 mod secrets;
