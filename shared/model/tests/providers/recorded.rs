@@ -161,7 +161,7 @@ async fn usage_and_description_come_from_the_file() {
 }
 
 #[tokio::test]
-async fn thoughts_caches_and_refusals_can_be_recorded() {
+async fn opaque_parts_caches_and_refusals_can_be_recorded() {
     let line = r#"{"reply": {"opaque": [{"kind": "thinking", "json": {"a": 1}},
         {"kind": "hint", "json": "x", "provider": "p", "model": "q"}],
         "text": "No.", "finish": "refusal", "usage": {"input_tokens": 9,

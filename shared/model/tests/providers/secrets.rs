@@ -161,6 +161,14 @@ async fn no_reply_of_anthropic_shows_an_echoed_key() {
     let clean = json!({"type": "thinking", "[secret]": ["[secret]"]});
     let expected = [opaque("anthropic", "thinking", &clean)];
     assert_eq!(reply.message.parts, expected);
+    // Over two texts with a call between.
+    let content = json!([{"type": "text", "text": said[..9]},
+        {"type": "tool_use", "id": "t", "name": "read", "input": {}},
+        {"type": "text", "text": said[9..]}]);
+    let body = json!({"content": content, "stop_reason": "tool_use"});
+    let (_server, model) = anthropic(vec![Reply::json(200, body.to_string())], |_| {}).await;
+    let reply = model.chat(&ask("x")).await.expect("a reply");
+    assert_eq!(reply.message.text(), "key [secret].");
     // Over two blocks.
     let (first, second) = said.split_at(9);
     let text = |index: u32, text: &str| {

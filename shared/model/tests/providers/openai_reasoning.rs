@@ -1,4 +1,4 @@
-//! What a model thinks behind an OpenAI-compatible server, and what goes back of it.
+//! The reasoning of an OpenAI-compatible server: kept, and sent back.
 
 use crate::support::{ask, call, calls_of, opaque, scripted, streamed, text_of, whole};
 use cairn_engine::message::Part;
@@ -16,7 +16,7 @@ fn end(reason: &str) -> String {
 }
 
 #[tokio::test]
-async fn thoughts_are_kept_and_go_back_in_the_field_in_which_they_came() {
+async fn reasoning_is_kept_and_goes_back_in_the_field_in_which_it_came() {
     let details = json!([{"type": "reasoning.encrypted", "data": "x", "index": 0}]);
     let message = json!({"content": "So.", "reasoning_content": "hm", "reasoning": "ah",
         "reasoning_details": details});
@@ -42,7 +42,7 @@ async fn thoughts_are_kept_and_go_back_in_the_field_in_which_they_came() {
 }
 
 #[tokio::test]
-async fn thoughts_come_in_pieces() {
+async fn reasoning_comes_in_pieces() {
     let text = |text: &str| json!({"type": "reasoning.text", "text": text, "index": 0});
     let signed = json!({"type": "reasoning.text", "signature": "s", "text": null, "index": 0});
     let sealed = json!({"type": "reasoning.encrypted", "data": "x", "index": 0});
