@@ -13,8 +13,8 @@
 //! - where tools are offered or some messages never change, the question is marked for the server's
 //!   cache, because the same beginning comes again with the next turn; usage counts the cached
 //!   tokens as sent, and their prices are their own;
-//! - thinking is not asked for; where it comes it is kept with its signature, as all blocks of other
-//!   kinds are, and goes back to the same model only;
+//! - thinking is not requested. If it comes, it is kept with its signature and goes back to the same
+//!   model only; so are all blocks of other kinds;
 //! - an error may come as a status, or in the middle of a stream.
 //!
 //! The key travels in a header that is marked sensitive, and redirects are not followed.

@@ -9,18 +9,18 @@
 //!   the whole conversation for ever;
 //! - a failed tool's result begins with `error: `, as the protocol has no mark for it;
 //! - usage that is not reported is estimated, so that budgets hold all the same;
-//! - what a model thinks (`reasoning_content`, `reasoning`, `reasoning_details`) is kept beside the
-//!   text and goes back, in the field in which it came, to the same model only; parts of type
-//!   `thinking` are left out; a refusal is the reply's text;
+//! - reasoning (`reasoning_content`, `reasoning`, `reasoning_details`) is kept beside the text. It
+//!   goes back to the same model only, in the field in which it came. Parts of type `thinking` are
+//!   left out; a refusal is the reply's text;
 //! - every list of messages is made valid: each call has its result in the next messages, a result
-//!   without its call becomes text, and what is empty is left out;
+//!   without its call becomes text, and empty messages are left out;
 //! - an error may come as a status, inside an answer of status 200, or inside a stream.
 //!
 //! The key travels in a header that is marked sensitive, and redirects are not followed.
 
+mod reasoning;
 mod reply;
 mod request;
-mod thoughts;
 mod wire;
 
 use crate::server::{Dialect, Server, ServerConfig};

@@ -1,7 +1,7 @@
 //! From the server's JSON to a reply.
 //!
-//! Texts and calls are understood. Every other block, such as what the model thinks, is kept as the
-//! server made it: the server wants it back unchanged.
+//! Texts and calls are read. Every other block, such as thinking, is kept as the server made it,
+//! because the server wants it back unchanged.
 
 use super::wire::{Answer, Event, Fields};
 use crate::clean::Cleaner;
@@ -10,7 +10,7 @@ use crate::server::{Piece, fault, from_json};
 use crate::{FinishReason, ModelError};
 use serde_json::Value;
 
-/// What the pieces of a block's `input` are gathered in.
+/// The field that holds the pieces of a block's `input`.
 const PARTIAL_JSON: &str = "partial_json";
 
 /// Reads a whole answer.
@@ -64,7 +64,7 @@ pub(super) fn piece(draft: &mut Draft, data: &str, cleaner: &Cleaner) -> Result<
     Ok(Piece::NOTHING)
 }
 
-/// Takes over what stands beside the content.
+/// Takes over the fields beside the content.
 fn begin(draft: &mut Draft, answer: Answer) {
     draft.model = answer.model.or(draft.model.take());
     draft.finish = stop_reason(answer.stop_reason.as_deref()).or(draft.finish);
@@ -84,7 +84,7 @@ fn open(draft: &mut Draft, index: Option<u64>, mut block: Fields) -> Result<Stri
             return Ok(text);
         }
         "tool_use" => {
-            // In a stream it is nearly always empty here and then follows in pieces.
+            // In a stream the input is nearly always empty here, and follows in pieces.
             let input = block.remove("input").filter(|input| {
                 let fields = input.as_object();
                 index.is_none() || fields.is_none_or(|fields| !fields.is_empty())

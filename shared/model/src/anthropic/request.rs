@@ -10,14 +10,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cairn_engine::message::{Media, Opaque};
 
-/// What the user says where the conversation needs a word of theirs and has none.
+/// The text of a user message that the protocol requires and the conversation lacks.
 const GO_ON: &str = "Go on.";
 /// The highest temperature of the protocol.
 const HOTTEST: f32 = 1.0;
-/// How many of the newest messages of the user end with a mark: the newest for the next request,
-/// the one before because the request before this one left it in the cache.
-const MARKED_USERS: usize = 2;
-/// The source of what was not made of a message: it may change with every request.
+/// How many of the user's newest messages end with a cache breakpoint: the newest for the next
+/// request, and the one before, which the last request left in the cache.
+const NEWEST_USERS: usize = 2;
+/// The source of a block that is not from a message: it may change with every request.
 const NO_SOURCE: usize = usize::MAX;
 
 pub(super) fn body(
@@ -50,7 +50,7 @@ pub(super) fn body(
         stream,
     };
     if model.prompt_cache && (!request.tools.is_empty() || request.stable > 0) {
-        mark(&mut body, request.stable);
+        set_breakpoints(&mut body, request.stable);
     }
     to_body(&body)
 }
@@ -104,7 +104,7 @@ fn blocks(turn: Turn<'_>) -> (Vec<Block<'_>>, Vec<Block<'_>>) {
         let part = match part {
             conversation::Part::Text(text) => Some(Part::Text { text }),
             conversation::Part::Media(media) => Some(file(media)),
-            conversation::Part::Opaque(opaque) => kept(opaque),
+            conversation::Part::Opaque(opaque) => opaque_block(opaque),
             conversation::Part::Call(call) => {
                 results.push(result(&call).from(call.result_source().unwrap_or(turn.source)));
                 Some(Part::ToolUse {
@@ -118,14 +118,14 @@ fn blocks(turn: Turn<'_>) -> (Vec<Block<'_>>, Vec<Block<'_>>) {
         };
         blocks.extend(part.map(|part| part.from(turn.source)));
     }
-    // The protocol refuses a message that ends with a thought, as one does that was cut.
-    while blocks.last().is_some_and(is_thought) {
+    // The protocol refuses a message that ends with thinking, as the message of a cut reply does.
+    while blocks.last().is_some_and(is_thinking) {
         blocks.pop();
     }
     (blocks, results)
 }
 
-fn is_thought(block: &Block<'_>) -> bool {
+fn is_thinking(block: &Block<'_>) -> bool {
     let Part::Opaque(fields) = &block.part else {
         return false;
     };
@@ -135,19 +135,21 @@ fn is_thought(block: &Block<'_>) -> bool {
 
 fn result<'a>(call: &Call<'a>) -> Part<'a> {
     let (content, is_error) = call.result();
+    let is_blank = content.trim().is_empty();
     Part::ToolResult {
         tool_use_id: call.id.clone(),
-        content,
+        content: if is_blank { "" } else { content },
         is_error,
     }
 }
 
-/// The block as the server made it; none if it is no block of a kind that is kept.
-fn kept<'a>(opaque: &Opaque) -> Option<Part<'a>> {
+/// The block as the server made it; none if it is no such block. Kinds that are encoded here are
+/// never opaque.
+fn opaque_block<'a>(opaque: &Opaque) -> Option<Part<'a>> {
     let fields: Fields = serde_json::from_str(&opaque.json).ok()?;
     let kind = fields.get("type")?.as_str()?;
-    let own = ["text", "image", "document", "tool_use", "tool_result"];
-    (kind == opaque.kind && !own.contains(&kind)).then_some(Part::Opaque(fields))
+    let known = ["text", "image", "document", "tool_use", "tool_result"];
+    (kind == opaque.kind && !known.contains(&kind)).then_some(Part::Opaque(fields))
 }
 
 fn file(media: &Media) -> Part<'_> {
@@ -168,18 +170,19 @@ fn file(media: &Media) -> Part<'_> {
     }
 }
 
-/// Marks the places up to which a later request will be the same: the instructions (tools stand
-/// before them), the messages that never change, and the newest messages of the user.
-fn mark(body: &mut Request<'_>, stable: usize) {
+/// Sets cache breakpoints where a later request will be the same up to there: after the instructions
+/// (tools stand before them), the messages that never change, and the user's newest messages. The
+/// protocol allows four.
+fn set_breakpoints(body: &mut Request<'_>, stable: usize) {
     let mut places: Vec<_> = end_of_stable(&body.messages, stable).into_iter().collect();
     let last = body.messages.len().saturating_sub(1);
-    let newest = (0..=last).rev().step_by(2).take(MARKED_USERS);
+    let newest = (0..=last).rev().step_by(2).take(NEWEST_USERS);
     places.extend(newest.map(|at| (at, usize::MAX)));
     for (at, end) in places {
         let message = body.messages.get_mut(at);
         let blocks = message.into_iter().flat_map(|message| &mut message.content);
         let blocks = blocks.take(end);
-        // What is kept for the server cannot be marked.
+        // The protocol allows none after thinking.
         let markable = blocks.filter(|block| !matches!(block.part, Part::Opaque(_)));
         if let Some(block) = markable.last() {
             block.cache_control = Some(CacheControl::EPHEMERAL);

@@ -1,6 +1,6 @@
 //! From the server's JSON to a reply.
 
-use super::{thoughts, wire};
+use super::{reasoning, wire};
 use crate::clean::Cleaner;
 use crate::server::draft::{CallDraft, Draft};
 use crate::server::{Piece, fault};
@@ -48,8 +48,8 @@ fn add(draft: &mut Draft, piece: wire::Reply) -> Result<String, ModelError> {
     let reason = choice.finish_reason.filter(|reason| !reason.is_empty());
     draft.finish = draft.finish.or(reason.as_deref().map(finish_reason));
     let mut delta = choice.delta.or(choice.message).unwrap_or_default();
-    for (name, value) in delta.take_thoughts() {
-        thoughts::add(draft, name, value.unwrap_or_default())?;
+    for (name, value) in delta.take_reasoning() {
+        reasoning::add(draft, name, value.unwrap_or_default())?;
     }
     let mut text = delta
         .content

@@ -1,7 +1,7 @@
 //! From a [`ChatRequest`] to the body of a request.
 
-use super::wire::{ImageUrl, Message, Role, Said, SaidPart};
-use super::{MaxTokensField, OpenAi, thoughts, wire};
+use super::wire::{ContentPart, ImageUrl, Message, MessageContent, Role};
+use super::{MaxTokensField, OpenAi, reasoning, wire};
 use crate::server::conversation::{self, Call, Part, Speaker, Turn, left_out};
 use crate::server::reply::valid_arguments;
 use crate::server::to_body;
@@ -12,7 +12,7 @@ use cairn_engine::message::Media;
 use serde_json::Map;
 use std::borrow::Cow;
 
-/// What stands for the text of a result that has none: some servers refuse a message without text.
+/// The text of a result that has none: some servers refuse a message without text.
 const NOTHING: &str = "(empty)";
 
 pub(super) fn body(
@@ -51,26 +51,26 @@ pub(super) fn body(
 /// The message of a turn, and the results of its calls.
 fn messages(turn: Turn<'_>) -> Vec<Message<'_>> {
     match turn.speaker {
-        Speaker::System => vec![plain(Role::System, said(turn.parts))],
-        Speaker::User => vec![plain(Role::User, said(turn.parts))],
+        Speaker::System => vec![plain(Role::System, content(turn.parts))],
+        Speaker::User => vec![plain(Role::User, content(turn.parts))],
         Speaker::Assistant => reply(turn.parts),
     }
 }
 
-fn plain(role: Role, said: Said<'_>) -> Message<'_> {
+fn plain(role: Role, content: MessageContent<'_>) -> Message<'_> {
     Message {
         role,
-        content: Some(said),
+        content: Some(content),
         tool_calls: Vec::new(),
         tool_call_id: None,
-        thoughts: Map::new(),
+        reasoning: Map::new(),
     }
 }
 
-/// A reply with the results of its calls. What a model only thought is no message.
+/// A reply with the results of its calls. Reasoning alone is no message.
 fn reply(parts: Vec<Part<'_>>) -> Vec<Message<'_>> {
     let (mut text, mut calls, mut results) = (String::new(), Vec::new(), Vec::new());
-    let mut thoughts = Map::new();
+    let mut reasoning_fields = Map::new();
     for part in parts {
         match part {
             Part::Text(more) => text += &more,
@@ -85,7 +85,7 @@ fn reply(parts: Vec<Part<'_>>) -> Vec<Message<'_>> {
                     },
                 });
             }
-            Part::Opaque(opaque) => thoughts::put(&mut thoughts, opaque),
+            Part::Opaque(opaque) => reasoning::put(&mut reasoning_fields, opaque),
             // An assistant has none.
             Part::Media(_) => {}
         }
@@ -96,10 +96,10 @@ fn reply(parts: Vec<Part<'_>>) -> Vec<Message<'_>> {
     let mut messages = vec![Message {
         role: Role::Assistant,
         // Null beside calls, where an empty text is refused by some servers.
-        content: (!text.is_empty()).then_some(Said::Text(text.into())),
+        content: (!text.is_empty()).then_some(MessageContent::Text(text.into())),
         tool_calls: calls,
         tool_call_id: None,
-        thoughts,
+        reasoning: reasoning_fields,
     }];
     messages.append(&mut results);
     messages
@@ -113,42 +113,42 @@ fn result<'a>(call: &Call<'_>) -> Message<'a> {
     };
     Message {
         tool_call_id: Some(call.id.clone()),
-        ..plain(Role::Tool, Said::Text(text.into()))
+        ..plain(Role::Tool, MessageContent::Text(text.into()))
     }
 }
 
-/// What is said in one message: its texts as paragraphs, or its parts where some are no texts.
-fn said(parts: Vec<Part<'_>>) -> Said<'_> {
+/// The content of a message: its texts as paragraphs, or its parts where some are no texts.
+fn content(parts: Vec<Part<'_>>) -> MessageContent<'_> {
     let parts = parts.into_iter().filter_map(|part| match part {
-        Part::Text(text) => Some(SaidPart::Text { text }),
+        Part::Text(text) => Some(ContentPart::Text { text }),
         Part::Media(media) => Some(file(media)),
         // Only an assistant has any.
         Part::Call(_) | Part::Opaque(_) => None,
     });
-    let mut parts: Vec<SaidPart<'_>> = parts.collect();
-    if let [SaidPart::Text { text }] = parts.as_mut_slice() {
-        return Said::Text(std::mem::take(text));
+    let mut parts: Vec<ContentPart<'_>> = parts.collect();
+    if let [ContentPart::Text { text }] = parts.as_mut_slice() {
+        return MessageContent::Text(std::mem::take(text));
     }
     let texts = parts.iter().map(|part| match part {
-        SaidPart::Text { text } => Some(text.as_ref()),
-        SaidPart::ImageUrl { .. } => None,
+        ContentPart::Text { text } => Some(text.as_ref()),
+        ContentPart::ImageUrl { .. } => None,
     });
     match texts.collect::<Option<Vec<&str>>>() {
-        Some(texts) => Said::Text(Cow::Owned(texts.join("\n\n"))),
-        None => Said::Parts(parts),
+        Some(texts) => MessageContent::Text(Cow::Owned(texts.join("\n\n"))),
+        None => MessageContent::Parts(parts),
     }
 }
 
-fn file(media: &Media) -> SaidPart<'_> {
+fn file(media: &Media) -> ContentPart<'_> {
     let Media { mime, data } = media;
     match mime.as_str() {
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" if !data.is_empty() => {
             let url = format!("data:{mime};base64,{}", STANDARD.encode(data));
-            SaidPart::ImageUrl {
+            ContentPart::ImageUrl {
                 image_url: ImageUrl { url },
             }
         }
-        _ => SaidPart::Text {
+        _ => ContentPart::Text {
             text: left_out(media).into(),
         },
     }

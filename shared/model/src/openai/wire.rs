@@ -40,27 +40,27 @@ pub(super) struct StreamOptions {
 #[derive(Debug, Serialize)]
 pub(super) struct Message<'a> {
     pub(super) role: Role,
-    pub(super) content: Option<Said<'a>>,
+    pub(super) content: Option<MessageContent<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tool_calls: Vec<Call<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool_call_id: Option<String>,
-    /// What the model thought, in the fields in which it came.
+    /// Reasoning, in the fields in which it came.
     #[serde(flatten)]
-    pub(super) thoughts: Map<String, Value>,
+    pub(super) reasoning: Map<String, Value>,
 }
 
 /// Text alone is sent as text: not every server understands a list of parts.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Said<'a> {
+pub(super) enum MessageContent<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<SaidPart<'a>>),
+    Parts(Vec<ContentPart<'a>>),
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum SaidPart<'a> {
+pub(super) enum ContentPart<'a> {
     Text { text: Cow<'a, str> },
     ImageUrl { image_url: ImageUrl },
 }
@@ -122,8 +122,8 @@ pub(super) struct Choice {
 pub(super) struct Delta {
     pub(super) content: Option<Content>,
     pub(super) refusal: Option<String>,
-    /// What the model thought: fields that are no part of the protocol, and that some servers want
-    /// back. A server has one of them, or two.
+    /// Reasoning: these fields are no part of the protocol, and some servers want them back. A server
+    /// has one of them, or two.
     reasoning_content: Option<Value>,
     reasoning: Option<Value>,
     reasoning_details: Option<Value>,
@@ -199,8 +199,8 @@ impl Reply {
 }
 
 impl Delta {
-    /// What the model thought, by the names of the fields.
-    pub(super) fn take_thoughts(&mut self) -> [(&'static str, Option<Value>); 3] {
+    /// The reasoning by the names of its fields.
+    pub(super) fn take_reasoning(&mut self) -> [(&'static str, Option<Value>); 3] {
         [
             (REASONING_CONTENT, self.reasoning_content.take()),
             (REASONING, self.reasoning.take()),

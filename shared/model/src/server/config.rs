@@ -31,7 +31,7 @@ pub struct ServerConfig {
     /// Longest time for a reply, streamed or not.
     pub total_timeout: Duration,
     /// Most bytes of a reply, streamed or not: its text, the ids, names and arguments of its calls,
-    /// and what the model thought where the provider wants it back. How many bytes may travel for it follows from this.
+    /// and the thinking that the provider wants back. How many bytes may travel for it follows from this.
     pub max_reply_bytes: u64,
     /// Tokens that fit into one conversation.
     pub window_tokens: u64,

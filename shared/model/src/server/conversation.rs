@@ -1,8 +1,8 @@
-//! A conversation as it may be sent: whatever the list of messages is, each result has its call,
-//! each call has one result, no id comes twice, and nothing is empty.
+//! Makes any list of messages valid to send: each result has its call, each call has one result, no
+//! id comes twice, and nothing is empty.
 //!
-//! The turns depend on the messages alone, and more messages at the end change no earlier turn; the
-//! exception is a call whose result comes later. So a provider's cache keeps its use.
+//! The turns depend on the messages alone. More messages at the end change no earlier turn, so that
+//! a provider's cache still hits; the exception is a call whose result comes later.
 
 #[cfg(test)]
 pub(crate) mod random;
@@ -12,7 +12,7 @@ use cairn_engine::message::{self, Media, Message, Opaque, Role, ToolCall, ToolRe
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// What stands for the result of a call that has none, because it was removed from the list.
+/// The result of a call whose own result was removed from the list.
 const REMOVED: &str = "removed";
 
 /// One message as it may be sent.
@@ -67,7 +67,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// What is said in the place of a file that the model cannot be given.
+/// The text in the place of a file that the model cannot read.
 pub(crate) fn left_out(media: &Media) -> String {
     let Media { mime, data } = media;
     format!(

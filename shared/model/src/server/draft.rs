@@ -29,7 +29,7 @@ pub(crate) enum PartDraft {
 
 #[derive(Debug, Default)]
 pub(crate) struct CallDraft {
-    /// What the server numbers it with.
+    /// The server's number of the call.
     pub(crate) index: Option<u64>,
     pub(crate) id: String,
     pub(crate) name: String,
@@ -38,12 +38,12 @@ pub(crate) struct CallDraft {
 
 #[derive(Debug)]
 pub(crate) struct OpaqueDraft {
-    /// What the server numbers it with, until it has ended. One that never ends is incomplete, and
-    /// no part of the reply.
+    /// The server's number of the block until its end. A block that never ends is incomplete, and no
+    /// part of the reply.
     pub(crate) open: Option<u64>,
     pub(crate) kind: String,
     pub(crate) json: Value,
-    /// Bytes that were gathered: to measure the JSON at every piece would take too long.
+    /// Bytes that were gathered. Measuring the JSON at every piece would take too long.
     pub(crate) bytes: usize,
 }
 
@@ -65,7 +65,7 @@ impl Draft {
         self.finish.is_some()
     }
 
-    /// Nothing was said and nothing is asked for. What the model only thought is no reply.
+    /// It has neither text nor calls. Thinking alone is no reply.
     pub(crate) fn is_empty(&self) -> bool {
         let opaque = |part: &PartDraft| matches!(part, PartDraft::Opaque(_));
         self.parts.iter().all(opaque)

@@ -77,8 +77,8 @@ impl Draft {
         })
     }
 
-    /// Drops the calls of a reply that was cut at its length if their arguments are incomplete: the
-    /// model did not mean them like that.
+    /// Drops the calls of a reply that was cut at its length if their arguments are incomplete: they
+    /// could do something else than the model meant.
     fn drop_cut_calls(&mut self) {
         self.parts.retain(|part| match part {
             PartDraft::Call(call) => serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok(),

@@ -159,6 +159,18 @@ async fn the_limit_holds_for_every_protocol() {
     let error = model.chat_stream(&ask("x")).await.err();
     assert_too_large(error.expect("nothing is shown before the calls are whole"));
 
+    let thought = json!({"type": "content_block_start", "index": 0,
+        "content_block": {"type": "thinking", "thinking": ""}});
+    let more = json!({"type": "content_block_delta", "index": 0,
+        "delta": {"type": "thinking_delta", "thinking": "x".repeat(1_000)}});
+    let pieces = [vec![event(&thought)], vec![event(&more); 5]].concat();
+    let (_server, model) = anthropic(vec![Reply::events(&pieces)], |config| {
+        config.server.max_reply_bytes = LIMIT;
+    })
+    .await;
+    let error = model.chat_stream(&ask("x")).await.err();
+    assert_too_large(error.expect("what is kept is limited"));
+
     let text = json!({"type": "content_block_delta", "index": 0,
         "delta": {"type": "text_delta", "text": "x".repeat(3_000)}});
     let (_server, model) = anthropic(vec![Reply::events(&vec![event(&text); 2])], |config| {

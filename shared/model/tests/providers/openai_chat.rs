@@ -87,6 +87,7 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
             ]},
             {"role": "tool", "content": "text", "tool_call_id": "c1"},
             {"role": "tool", "content": "error: no such file", "tool_call_id": "c2"},
+            {"role": "tool", "content": "removed", "tool_call_id": "c3"},
         ],
         "tools": [{"type": "function", "function": {
             "name": "read", "description": "Reads.", "parameters": {"type": "object"}
@@ -219,13 +220,18 @@ async fn the_one_call_of_an_older_server_is_a_call() {
 async fn what_the_cache_had_is_sent_but_costs_less() {
     let usage = json!({
         "prompt_tokens": 1000, "completion_tokens": 100,
-        "prompt_tokens_details": {"cached_tokens": 800}
+        "prompt_tokens_details": {"cached_tokens": 800},
+        "completion_tokens_details": {"reasoning_tokens": 60}
     });
     let body = json!({"choices": [{"message": {"content": "x"}}], "usage": usage});
     let (_server, model) = scripted(vec![Reply::json(200, body.to_string())]).await;
     let usage = model.chat(&ask("x")).await.expect("a reply").usage;
     // 200 × 2,500 + 800 × 250 + 100 × 10,000 nano-dollars.
     assert_eq!((usage.input_tokens, usage.cost_nano_usd), (1000, 1_700_000));
+    assert_eq!(
+        (usage.cached_input_tokens, usage.reasoning_tokens),
+        (800, 60)
+    );
 }
 
 #[tokio::test]

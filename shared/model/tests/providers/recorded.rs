@@ -2,7 +2,7 @@
 
 use crate::support::{ask, calls_in};
 use cairn_engine::failure::FailureKind;
-use cairn_engine::message::{Message, ToolCall};
+use cairn_engine::message::{Message, Opaque, Part, ToolCall};
 use cairn_model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Recorded, StreamEvent};
 use futures::StreamExt;
 
@@ -158,6 +158,35 @@ async fn usage_and_description_come_from_the_file() {
         (info.provider.as_str(), info.window_tokens),
         ("recorded", 8000)
     );
+}
+
+#[tokio::test]
+async fn opaque_parts_caches_and_refusals_can_be_recorded() {
+    let line = r#"{"reply": {"opaque": [{"kind": "thinking", "json": {"a": 1}},
+        {"kind": "hint", "json": "x", "provider": "p", "model": "q"}],
+        "text": "No.", "finish": "refusal", "usage": {"input_tokens": 9,
+        "cached_input_tokens": 4, "cache_write_tokens": 3, "output_tokens": 8,
+        "reasoning_tokens": 2}}}"#;
+    let model = Recorded::parse("file", &line.replace('\n', "")).expect("a recording");
+    let reply = model.chat(&ask("x")).await.expect("a reply");
+    let opaque = |provider: &str, model: &str, kind: &str, json: &str| {
+        Part::Opaque(Opaque {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            kind: kind.to_owned(),
+            json: json.to_owned(),
+        })
+    };
+    let expected = [
+        opaque("recorded", "file", "thinking", "{\"a\":1}"),
+        opaque("p", "q", "hint", "\"x\""),
+        Part::Text("No.".to_owned()),
+    ];
+    assert_eq!(reply.message.parts, expected);
+    assert_eq!(reply.finish, FinishReason::Refusal);
+    let usage = reply.usage;
+    let cache = (usage.cached_input_tokens, usage.cache_write_tokens);
+    assert_eq!((cache, usage.reasoning_tokens), ((4, 3), 2));
 }
 
 #[tokio::test]

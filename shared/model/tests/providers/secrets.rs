@@ -1,8 +1,8 @@
 //! The key is nowhere to be seen, whatever a server does with it.
 
 use crate::support::{
-    CANARY, Log, answer, anthropic, ask, at_once, calls_in, configured, fault, streamed, text_of,
-    whole,
+    CANARY, Log, answer, anthropic, ask, at_once, calls_in, configured, fault, opaque, streamed,
+    text_of, whole,
 };
 use cairn_engine::failure::Failure;
 use cairn_http::test_server::Reply;
@@ -149,6 +149,26 @@ async fn no_reply_of_anthropic_shows_an_echoed_key() {
         calls_in(&whole.message)[0].arguments,
         "{\"a\":\"key [secret].\"}"
     );
+    // In a thought, as escapes and in the name of a field.
+    let escaped: String = CANARY
+        .bytes()
+        .map(|byte| format!("\\u{byte:04x}"))
+        .collect();
+    let thought = format!("{{\"type\":\"thinking\",\"{CANARY}\":[\"{escaped}\"]}}");
+    let body = format!("{{\"content\":[{thought}],\"stop_reason\":\"end_turn\"}}");
+    let (_server, model) = anthropic(vec![Reply::json(200, body)], |_| {}).await;
+    let reply = model.chat(&ask("x")).await.expect("a reply");
+    let clean = json!({"type": "thinking", "[secret]": ["[secret]"]});
+    let expected = [opaque("anthropic", "thinking", &clean)];
+    assert_eq!(reply.message.parts, expected);
+    // Over two texts with a call between.
+    let content = json!([{"type": "text", "text": said[..9]},
+        {"type": "tool_use", "id": "t", "name": "read", "input": {}},
+        {"type": "text", "text": said[9..]}]);
+    let body = json!({"content": content, "stop_reason": "tool_use"});
+    let (_server, model) = anthropic(vec![Reply::json(200, body.to_string())], |_| {}).await;
+    let reply = model.chat(&ask("x")).await.expect("a reply");
+    assert_eq!(reply.message.text(), "key [secret].");
     // Over two blocks.
     let (first, second) = said.split_at(9);
     let text = |index: u32, text: &str| {

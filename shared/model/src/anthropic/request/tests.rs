@@ -1,9 +1,7 @@
 use super::*;
 use crate::AnthropicConfig;
 use crate::server::conversation::random::{self, MODEL};
-use cairn_engine::message::{
-    Message as Said, Opaque, Part as SaidPart, Role as SaidRole, ToolCall,
-};
+use cairn_engine::message::{self as engine, Opaque, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -13,7 +11,7 @@ static ANTHROPIC: LazyLock<Anthropic> = LazyLock::new(|| {
     Anthropic::new(AnthropicConfig::new("http://127.0.0.1:9", MODEL)).expect("a model")
 });
 
-fn encode(messages: &[Said], stable: usize) -> Value {
+fn encode(messages: &[engine::Message], stable: usize) -> Value {
     let request = random::request(messages, stable);
     let body = body(&ANTHROPIC, &request, false).expect("a body");
     serde_json::from_slice(&body).expect("JSON")
@@ -34,7 +32,7 @@ fn blocks(body: &Value) -> Vec<(Value, Value)> {
     blocks.collect()
 }
 
-/// What the server would accept, written down independently of the encoder.
+/// Checks the server's rules, independently of the encoder.
 fn check(body: &Value) {
     let messages = body["messages"].as_array().expect("messages");
     let mut ids = HashSet::new();
@@ -64,7 +62,7 @@ fn check(body: &Value) {
         }
         content.iter().for_each(|block| check_block(block, is_user));
         let last = &content[content.len() - 1];
-        assert_ne!(last["type"], "thinking", "a thought at the end");
+        assert_ne!(last["type"], "thinking", "thinking at the end");
     }
     assert_eq!(messages.len() % 2, 1, "the user speaks first and last");
     let marks = body.to_string().matches("cache_control").count();
@@ -132,23 +130,23 @@ proptest! {
     }
 }
 
-fn assistant(parts: Vec<SaidPart>) -> Said {
-    Said {
-        role: SaidRole::Assistant,
+fn assistant(parts: Vec<engine::Part>) -> engine::Message {
+    engine::Message {
+        role: engine::Role::Assistant,
         parts,
     }
 }
 
-fn call(id: &str) -> SaidPart {
-    SaidPart::Call(ToolCall {
+fn call(id: &str) -> engine::Part {
+    engine::Part::Call(ToolCall {
         id: id.to_owned(),
         name: "read".to_owned(),
         arguments: "{}".to_owned(),
     })
 }
 
-fn thought(model: &str) -> SaidPart {
-    SaidPart::Opaque(Opaque {
+fn thinking(model: &str) -> engine::Part {
+    engine::Part::Opaque(Opaque {
         provider: "anthropic".to_owned(),
         model: model.to_owned(),
         kind: "thinking".to_owned(),
@@ -157,13 +155,17 @@ fn thought(model: &str) -> SaidPart {
 }
 
 #[test]
-fn thoughts_go_back_to_the_model_that_had_them_and_to_no_other() {
+fn thinking_goes_back_to_its_model_and_to_no_other() {
     let with = |model: &str| {
-        let parts = vec![thought(model), SaidPart::Text("I read.".into()), call("c")];
+        let parts = vec![
+            thinking(model),
+            engine::Part::Text("I read.".into()),
+            call("c"),
+        ];
         let messages = [
-            Said::user("Read."),
+            engine::Message::user("Read."),
             assistant(parts),
-            Said::tool("c", "x", false),
+            engine::Message::tool("c", "x", false),
         ];
         encode(&messages, 0)["messages"][1]["content"].clone()
     };
@@ -179,14 +181,14 @@ fn thoughts_go_back_to_the_model_that_had_them_and_to_no_other() {
 }
 
 #[test]
-fn lost_calls_and_results_are_said_to_be() {
+fn lost_calls_and_results_are_named() {
     let messages = [
-        Said::user("Read."),
+        engine::Message::user("Read."),
         assistant(vec![call("kept"), call("lost")]),
-        Said::system("Hurry."),
-        Said::tool("kept", "text", false),
-        Said::tool("gone", "no such file", true),
-        assistant(vec![thought(MODEL)]),
+        engine::Message::system("Hurry."),
+        engine::Message::tool("kept", "text", false),
+        engine::Message::tool("gone", "no such file", true),
+        assistant(vec![thinking(MODEL)]),
     ];
     let text = |text: &str| json!({"type": "text", "text": text});
     let result = |id: &str, content: &str| json!({"type": "tool_result", "tool_use_id": id, "content": content});
@@ -225,12 +227,20 @@ fn marks(body: &Value) -> Vec<String> {
 
 #[test]
 fn four_places_are_marked_for_the_cache() {
-    let mut messages = vec![Said::system("rules"), Said::user("goal"), Said::user("now")];
+    let mut messages = vec![
+        engine::Message::system("rules"),
+        engine::Message::user("goal"),
+        engine::Message::user("now"),
+    ];
     for round in ["1", "2", "3"] {
-        messages.push(assistant(vec![thought(MODEL), call(round)]));
-        messages.push(Said::tool(round, format!("result {round}"), false));
+        messages.push(assistant(vec![thinking(MODEL), call(round)]));
+        messages.push(engine::Message::tool(
+            round,
+            format!("result {round}"),
+            false,
+        ));
     }
-    messages.push(Said::user("hurry"));
+    messages.push(engine::Message::user("hurry"));
     let marked = |stable| marks(&encode(&messages, stable));
     assert_eq!(marked(0), ["rules", "result 2", "hurry"]);
     assert_eq!(marked(1), ["rules", "result 2", "hurry"]);

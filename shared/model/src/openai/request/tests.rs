@@ -1,7 +1,7 @@
 use super::*;
 use crate::OpenAiConfig;
 use crate::server::conversation::random::{self, MODEL};
-use cairn_engine::message::{Message as Said, Opaque, Part as SaidPart, Role as SaidRole};
+use cairn_engine::message::{self as engine, Opaque};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -10,14 +10,14 @@ use std::sync::LazyLock;
 static OPENAI: LazyLock<OpenAi> =
     LazyLock::new(|| OpenAi::new(OpenAiConfig::new("http://127.0.0.1:9", MODEL)).expect("a model"));
 
-fn encode(messages: &[Said]) -> Vec<Value> {
+fn encode(messages: &[engine::Message]) -> Vec<Value> {
     let request = random::request(messages, 0);
     let body = body(&OPENAI, &request, false).expect("a body");
     let body: Value = serde_json::from_slice(&body).expect("JSON");
     body["messages"].as_array().expect("messages").clone()
 }
 
-/// What a server would accept, written down independently of the encoder.
+/// Checks a server's rules, independently of the encoder.
 fn check(messages: &[Value]) {
     let mut ids = HashSet::new();
     // The calls that the next messages have to answer.
@@ -44,10 +44,10 @@ fn check(messages: &[Value]) {
             asked.push(id);
         }
         check_content(message, role);
-        let thought = ["reasoning_content", "reasoning", "reasoning_details"];
-        for thought in thought.iter().filter_map(|name| message.get(name)) {
+        let fields = ["reasoning_content", "reasoning", "reasoning_details"];
+        for value in fields.iter().filter_map(|name| message.get(name)) {
             let own = format!("by openai/{MODEL}");
-            assert!(role == "assistant" && thought.to_string().contains(&own));
+            assert!(role == "assistant" && value.to_string().contains(&own));
         }
     }
     assert!(asked.is_empty(), "{asked:?} have no result");
@@ -100,39 +100,39 @@ proptest! {
 }
 
 #[test]
-fn thoughts_go_back_in_their_field_to_the_model_that_had_them_and_to_no_other() {
+fn reasoning_goes_back_in_its_field_to_its_model_and_to_no_other() {
     let with = |model: &str| {
-        let opaque = SaidPart::Opaque(Opaque {
+        let opaque = engine::Part::Opaque(Opaque {
             provider: "openai".to_owned(),
             model: model.to_owned(),
             kind: "reasoning_content".to_owned(),
             json: "\"hm\"".to_owned(),
         });
-        let parts = vec![opaque, SaidPart::Text("Yes.".into())];
-        let reply = Said {
-            role: SaidRole::Assistant,
+        let parts = vec![opaque, engine::Part::Text("Yes.".into())];
+        let reply = engine::Message {
+            role: Role::Assistant,
             parts,
         };
-        encode(&[Said::user("So?"), reply])[1].clone()
+        encode(&[engine::Message::user("So?"), reply])[1].clone()
     };
     let said = json!({"role": "assistant", "content": "Yes."});
     assert_eq!(with("other"), said);
-    let thought = json!({"role": "assistant", "content": "Yes.", "reasoning_content": "hm"});
-    assert_eq!(with(MODEL), thought);
+    let with_reasoning = json!({"role": "assistant", "content": "Yes.", "reasoning_content": "hm"});
+    assert_eq!(with(MODEL), with_reasoning);
 }
 
 #[test]
-fn pictures_are_sent_and_other_files_are_said_to_be_left_out() {
+fn pictures_are_sent_and_other_files_are_named() {
     let media = |mime: &str| {
-        SaidPart::Media(Media {
+        engine::Part::Media(Media {
             mime: mime.to_owned(),
             data: vec![1, 2, 3],
         })
     };
-    let message = Said {
-        role: SaidRole::User,
+    let message = engine::Message {
+        role: Role::User,
         parts: vec![
-            SaidPart::Text("Look.".into()),
+            engine::Part::Text("Look.".into()),
             media("image/png"),
             media("application/zip"),
         ],
@@ -145,9 +145,12 @@ fn pictures_are_sent_and_other_files_are_said_to_be_left_out() {
         {"type": "text", "text": left_out},
     ]);
     assert_eq!(encode(&[message])[0]["content"], expected);
-    let two = Said {
-        role: SaidRole::User,
-        parts: vec![SaidPart::Text("One.".into()), SaidPart::Text("Two.".into())],
+    let two = engine::Message {
+        role: Role::User,
+        parts: vec![
+            engine::Part::Text("One.".into()),
+            engine::Part::Text("Two.".into()),
+        ],
     };
     assert_eq!(encode(&[two])[0]["content"], "One.\n\nTwo.");
 }

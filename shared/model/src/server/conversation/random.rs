@@ -65,7 +65,7 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// What either provider makes, and what none does. It says by whom it is made.
+/// Opaque parts of both providers, and parts of neither. Each names its provider and model.
 fn opaque() -> impl Strategy<Value = Opaque> {
     let providers = select(vec!["anthropic", "openai"]);
     let models = select(vec![MODEL, "other"]);

@@ -1,4 +1,4 @@
-//! What a model thought: gathered as it comes, and sent back as it came.
+//! The reasoning of a reply: gathered from its pieces, and sent back as it came.
 
 use super::wire::{REASONING, REASONING_CONTENT, REASONING_DETAILS};
 use crate::ModelError;
@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 /// The texts of a detail that come in pieces; its other fields are whole.
 const PIECEWISE: [&str; 3] = ["text", "summary", "data"];
 
-/// Adds what one piece of a reply has in the field `name`.
+/// Adds the value of the field `name` in one piece of a reply. A value of another kind than the
+/// field has is left out.
 pub(super) fn add(draft: &mut Draft, name: &'static str, value: Value) -> Result<(), ModelError> {
     let is_empty = match &value {
         Value::String(text) => text.is_empty() || name == REASONING_DETAILS,
@@ -69,7 +70,7 @@ fn add_detail(list: &mut Vec<Value>, piece: Value) {
     }
 }
 
-/// Puts what was thought into the field in which it came.
+/// Puts reasoning into the field in which it came.
 pub(super) fn put(fields: &mut Map<String, Value>, opaque: &Opaque) {
     let Ok(value) = serde_json::from_str::<Value>(&opaque.json) else {
         return;
