@@ -206,6 +206,7 @@ macro_rules! conformance {
             what_is_published_reaches_who_listens_in_order
 
             the_nearest_checkpoint_is_found
+            old_checkpoints_become_sparse
             there_may_be_no_checkpoint
             a_checkpoint_may_be_replaced
             a_checkpoint_beyond_what_was_seen_is_a_conflict

@@ -13,6 +13,7 @@
 //! | [`archive`] | a session as a file: the format of the archive, and its reader |
 //! | `memory_event` | the events of changes of session memory by clients |
 //! | `checksum` | checksums of what is stored |
+//! | `retention` | which checkpoints of a session are kept |
 //! | `turns` | whose turn it is among the sessions that are due |
 //! | [`grpc`] | the services: convert, call, convert |
 //! | [`config`], [`error`] | what can be configured; how results become errors |
@@ -38,6 +39,7 @@ mod memory_event;
 mod open;
 pub mod port;
 pub mod redis;
+mod retention;
 #[cfg(debug_assertions)]
 pub mod sabotage;
 pub mod sqlite;

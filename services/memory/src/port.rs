@@ -192,6 +192,10 @@ pub trait Store: Send + Sync + 'static {
     /// The owner's transition: appends events, replaces the header, materialises session memory,
     /// keeps a checkpoint, and renews the lease or lets it go.
     ///
+    /// A checkpoint takes the place of older ones: the newest two of a session stay, and of the others
+    /// a number that grows with the logarithm of the journal's length. One that the store loses costs
+    /// time only.
+    ///
     /// A transition that would let go while a command is unhandled keeps the lease instead, and
     /// says so by `owned`. Events other than none, unless marked as no progress, reset the count
     /// of claims without progress.

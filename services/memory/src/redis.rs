@@ -1,7 +1,7 @@
 //! The shared backend: Redis 7 or later, without modules, for processes on many machines.
 //!
-//! Each operation is one script (`scripts/`), which checks first and then writes: Redis takes
-//! nothing back. Time is the server's. All keys of a session, and the queues that it can be in,
+//! Each operation is one script (`scripts/`), which checks first and then writes. Before it, bare
+//! commands store checkpoints and blobs. Time is the server's. All keys of a session, and its queues,
 //! have the tag of its partition (`keys`), so that a script has them in one place on a cluster too.
 //!
 //! Amid the move of a slot of a cluster its sessions are unavailable. What a replica had not got yet
@@ -9,7 +9,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `create`, `copy`, `commit`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |
+//! | `create`, `copy`, `commit`, `checkpoint`, `append`, `claim`, `lease`, `read`, `list` | the operations: arguments, script, answer |
 //! | `journal` | events in a stream, with their checksums |
 //! | `unchanged` | session memory that need not be read again |
 //! | `servers`, `ask`, `layout`, `node` | which server is asked, and the connection to it |
@@ -24,6 +24,7 @@ mod address;
 mod answer;
 mod append;
 mod ask;
+mod checkpoint;
 mod claim;
 mod clocks;
 mod commit;

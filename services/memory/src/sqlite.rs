@@ -1,14 +1,14 @@
 //! The embedded backend: one SQLite file, or memory for tests.
 //!
-//! One thread writes (`writer`), in groups that share an fsync; reads go to connections of their
-//! own (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
-//! survives. Only one process holds a file (`holder`); others may read it. What can be asked of the
-//! store is one file an operation. A store that would come up without its log is refused (`log`, `mark`).
+//! One thread writes (`writer`), in groups that share an fsync; reads have connections of their own
+//! (`readers`). The log is synced at each commit (WAL, synchronous FULL), so what was answered
+//! survives. One process holds a file (`holder`). A store without its log is refused (`log`, `mark`).
 
 mod append;
 mod awake;
 mod blob;
 mod check;
+mod checkpoint;
 mod claim;
 mod claim_count;
 mod commit;

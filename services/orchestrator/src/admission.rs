@@ -2,7 +2,7 @@
 
 use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::owners::Slot;
+use crate::owners::{Bound, Slot};
 use crate::store::{Store, within};
 use cairn_proto::memory as pb;
 use cairn_rpc::{ErrorKind, RpcError, SingleFlight};
@@ -43,6 +43,8 @@ impl Admission {
 enum Full {
     /// This process owns as many sessions as it may.
     Owner { most: usize },
+    /// The sessions that this process owns have as much state as they may.
+    State { most: usize },
     /// As many sessions as may wait for an owner.
     Queue { queued: u64, most: u64 },
     /// A server of the store has hardly any memory left.
@@ -81,6 +83,15 @@ impl Full {
                 );
                 RpcError::overloaded(message, spread(OWNER_PAUSE, roll))
                     .meta("limit", "session.max_owned")
+                    .meta("allowed", most.to_string())
+            }
+            Self::State { most } => {
+                let message = format!(
+                    "the sessions of this orchestrator have as many bytes of state as they may, {most}; \
+                     nothing was started"
+                );
+                RpcError::overloaded(message, spread(OWNER_PAUSE, roll))
+                    .meta("limit", "session.state_bytes")
                     .meta("allowed", most.to_string())
             }
             Self::Queue { queued, most } => {
@@ -126,10 +137,13 @@ pub(crate) async fn admit(deps: &Arc<Deps>, session: Option<&SessionKey>) -> Adm
         return Admission::without_place();
     }
     let full = match Slot::keep(deps) {
-        None => Full::Owner {
+        Err(Bound::Sessions) => Full::Owner {
             most: deps.config.max_sessions,
         },
-        Some(slot) => {
+        Err(Bound::StateBytes) => Full::State {
+            most: deps.config.state_bytes,
+        },
+        Ok(slot) => {
             let count = deps.backlog.count(&deps.store).await;
             match count.and_then(|count| count.full(deps.config.max_queued)) {
                 Some(full) => full,
@@ -307,6 +321,7 @@ mod tests {
         };
         for (full, limit, allowed) in [
             (Full::Owner { most: 2 }, "session.max_owned", "2"),
+            (Full::State { most: 7 }, "session.state_bytes", "7"),
             (queue, "session.max_queued", "10"),
             (Full::Store(fill(900)), "maxmemory", "1000"),
         ] {

@@ -121,7 +121,7 @@ async fn submit_if(
         session: key.id.to_string(),
         request_id: request_id.to_owned(),
         request_digest: digest.to_vec().into(),
-        event: encoded.into_iter().next().unwrap_or_default(),
+        event: encoded.events.into_iter().next().unwrap_or_default(),
         repeat_only: matches!(admission, Admission::OnlyRepeats(_)),
     };
     let appended = deps

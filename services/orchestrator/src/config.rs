@@ -14,6 +14,10 @@ pub struct Config {
     /// Most sessions owned at a time: then new runs are refused here, and queued sessions are left to
     /// others, or wait.
     pub max_sessions: usize,
+    /// Most bytes of state of the sessions owned at a time, by the sizes of their checkpoints and of the
+    /// events since: then new runs are refused here, and queued sessions are left to others, or wait. A
+    /// session that is at work may grow beyond it.
+    pub state_bytes: usize,
     /// Most sessions of the store that may wait for an owner: then new runs are refused.
     pub max_queued: u64,
     /// Which of the sessions that need an owner are taken up.
@@ -46,6 +50,7 @@ impl Default for Config {
             owner: format!("o-{}", uuid::Uuid::now_v7().simple()),
             lease: Duration::from_secs(15),
             max_sessions: 4096,
+            state_bytes: 512 * 1024 * 1024,
             max_queued: 10_000,
             takes_up: TakesUp::Any,
             limits: RunLimits::default(),

@@ -2,6 +2,7 @@
 
 mod back;
 mod claim;
+mod places;
 mod unsure;
 mod wanted;
 
@@ -12,9 +13,10 @@ use crate::key::SessionKey;
 use crate::session::{End, Notice, Ownership, own};
 use crate::store::{NEWER_VERSION, within};
 use cairn_proto::memory as pb;
-use cairn_rpc::metrics::{self, counter, gauge};
+use cairn_rpc::metrics::{self, counter};
 use cairn_rpc::{Link, RpcError};
-use std::collections::{HashMap, HashSet};
+use places::Places;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
@@ -26,6 +28,7 @@ use tracing::Instrument as _;
 use wanted::Wanted;
 
 pub(crate) use claim::claim;
+pub(crate) use places::{Bound, Slot, StateBytes};
 pub(crate) use unsure::{Known, Unsure};
 
 /// Most leases renewed with one request.
@@ -43,26 +46,6 @@ pub(crate) struct Owners {
     wanted: Wanted,
     /// What owners knew that ended while the store did not answer.
     pub(crate) unsure: Unsure,
-}
-
-/// Under one lock, so that an owner that begins and a drain that begins do not miss each other.
-#[derive(Debug, Default)]
-struct Places {
-    running: HashMap<SessionKey, Running>,
-    /// Places that are kept for sessions on their way here.
-    kept: usize,
-    /// The process is about to end: whoever begins now is told so at once.
-    is_draining: bool,
-}
-
-impl Places {
-    fn room(&self, most: usize) -> usize {
-        most.saturating_sub(self.running.len() + self.kept)
-    }
-
-    fn tell(&self) {
-        gauge!(metrics::SESSIONS_OWNED).set(self.running.len() as f64);
-    }
 }
 
 #[derive(Debug)]
@@ -87,29 +70,6 @@ impl Drop for Place {
     }
 }
 
-/// A place that is kept for a session on its way here.
-#[derive(Debug)]
-pub(crate) struct Slot(Arc<Deps>);
-
-impl Slot {
-    /// Keeps a place, if there is one.
-    pub(crate) fn keep(deps: &Arc<Deps>) -> Option<Self> {
-        let mut places = deps.owners.lock();
-        let has_room = places.room(deps.config.max_sessions) > 0;
-        has_room.then(|| {
-            places.kept += 1;
-            Self(deps.clone())
-        })
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.owners.lock().kept -= 1;
-        self.0.owners.freed.notify_one();
-    }
-}
-
 impl Owners {
     /// Spawns a task that continues when its caller is gone, and that a drain waits for.
     pub(crate) fn spawn<T: Send + 'static>(
@@ -126,7 +86,7 @@ impl Owners {
         // It may park until a time, and is then to be claimed again.
         self.requested(deps, &key);
         let running = Running { epoch, to_owner };
-        self.insert(key.clone(), running);
+        let state = self.insert(key.clone(), running);
         let deps = deps.clone();
         let place = Place {
             deps: deps.clone(),
@@ -134,11 +94,13 @@ impl Owners {
             epoch,
         };
         self.tasks.spawn(async move {
-            let end = own(deps.clone(), ownership, notices).await;
-            if let End::Stalled(error) = &end
-                && error.reason_name() == NEWER_VERSION
-            {
-                back::leave_to_newer(&deps, &key, epoch, error).await;
+            let end = own(deps.clone(), ownership, notices, state).await;
+            match &end {
+                End::Stalled(error) if error.reason_name() == NEWER_VERSION => {
+                    back::leave_to_newer(&deps, &key, epoch, error).await;
+                }
+                End::NoRoom => back::leave_for_room(&deps, &key, epoch).await,
+                _ => {}
             }
             drop(place);
             match end {
@@ -152,20 +114,22 @@ impl Owners {
                     counter!(metrics::LEASES_LOST).increment(1);
                     tracing::info!(session = %key, epoch, "session is not owned here any more");
                 }
-                End::Parked | End::Released => {}
+                End::Parked | End::Released | End::NoRoom => {}
             }
         });
     }
 
-    fn insert(&self, key: SessionKey, running: Running) {
+    fn insert(&self, key: SessionKey, running: Running) -> StateBytes {
         let mut places = self.lock();
         if places.is_draining {
             // The owner has not begun, and holds the receiver.
             let _ = running.to_owner.send(Notice::Stop);
         }
+        let state = places.begin_state();
         // An owner of an earlier epoch loses its place, and so knows that it is none any more.
         places.running.insert(key, running);
         places.tell();
+        state
     }
 
     /// The process is about to end: nothing is to be begun.
@@ -201,7 +165,7 @@ impl Owners {
 
     /// Whether this process may own one more session.
     fn has_room(&self, deps: &Deps) -> bool {
-        self.lock().room(deps.config.max_sessions) > 0
+        self.lock().room(&deps.config).is_ok()
     }
 
     /// Whether the owner of a session is here.

@@ -19,7 +19,7 @@ use crate::catalogue::Catalogue;
 use crate::deps::Deps;
 use crate::key::SessionKey;
 use crate::observe::ActiveRun;
-use crate::owners::Known;
+use crate::owners::{Known, StateBytes};
 use crate::store::Loaded;
 use cairn_engine::decide::{Facts, Input, ToolList};
 use cairn_engine::event::{AttemptRef, Event};
@@ -85,6 +85,8 @@ pub(crate) enum End {
     Parked,
     /// The session was given back for somebody else.
     Released,
+    /// The process has no room for its state.
+    NoRoom,
     /// The session is somebody else's, or gone.
     Fenced,
     /// The store cannot take the transition, or the journal cannot be read.
@@ -105,6 +107,7 @@ struct Owner {
     reported: HashMap<AttemptRef, u64>,
     next_stream: u64,
     checkpoints: Checkpointer,
+    state_bytes: StateBytes,
     /// Failures in a row of each piece of work, for waiting longer each time.
     failures: HashMap<Work, Failures>,
     active_run: ActiveRun,
@@ -135,9 +138,10 @@ pub(crate) async fn own(
     deps: Arc<Deps>,
     ownership: Ownership,
     notices: mpsc::UnboundedReceiver<Notice>,
+    state_bytes: StateBytes,
 ) -> End {
     let key = ownership.key.clone();
-    let (end, known) = match Owner::begin(deps.clone(), ownership, notices).await {
+    let (end, known) = match Owner::begin(deps.clone(), ownership, notices, state_bytes).await {
         Ok((mut owner, first)) => {
             let Err(end) = owner.go_on(first).await;
             (end, owner.known)
@@ -154,16 +158,25 @@ impl Owner {
         deps: Arc<Deps>,
         ownership: Ownership,
         notices: mpsc::UnboundedReceiver<Notice>,
+        mut state_bytes: StateBytes,
     ) -> Result<(Self, Option<Input>), End> {
         let (key, until) = (ownership.key, ownership.lease_until);
         let clock = deps.store.clock.clone();
         let tenure = Tenure::new(clock, deps.config.lease, until, notices);
         let mut tenure = tenure.trust(deps.config.trusts_leases());
         let (loaded, first) = match ownership.beginning {
-            Beginning::Created(loaded) => (*loaded, None),
+            Beginning::Created(loaded) => {
+                state_bytes.set(loaded.checkpoints.state_bytes());
+                (*loaded, None)
+            }
             Beginning::TakenOver { holder_dead } => {
-                let loaded = tenure.insist(|_| deps.store.load(&key, None)).await?;
+                let mut loaded = tenure.insist(|_| deps.store.load(&key, None)).await?;
                 went_back::check(&deps, &key, loaded.known)?;
+                loaded.checkpoints.make_if_due(&loaded.session);
+                let bytes = loaded.checkpoints.state_bytes();
+                if !state_bytes.fit(bytes, deps.config.state_bytes) {
+                    return Err(End::NoRoom);
+                }
                 (loaded, Some(Input::TakenOver { holder_dead }))
             }
         };
@@ -180,6 +193,7 @@ impl Owner {
             reported: HashMap::new(),
             next_stream: 0,
             checkpoints: loaded.checkpoints,
+            state_bytes,
             failures: HashMap::new(),
             active_run,
         };

@@ -1,14 +1,16 @@
 //! The memory service as the orchestrator uses it: journals in the words of the engine.
 
+mod events;
+
+pub(crate) use events::{Encoded, LARGEST_INLINE_EVENT};
+
 use crate::aside::Aside;
 use crate::clock::StoreClock;
 use crate::key::SessionKey;
 use crate::owners::Known;
 use crate::session::Checkpointer;
-use bytes::Bytes;
 use cairn_engine::event::Event;
 use cairn_engine::session::Session;
-use cairn_proto::convert::{Decoded, decode_event, encode_event, encode_stored_apart};
 use cairn_proto::event::TextDelta;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
@@ -19,9 +21,6 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Request, Streaming};
-
-/// Larger events are kept as blobs, so that the journal stays cheap to read.
-pub(crate) const LARGEST_INLINE_EVENT: usize = 64 * 1024;
 
 /// Reason: what is stored can only be read by a newer version of this program.
 pub(crate) const NEWER_VERSION: &str = "NEWER_VERSION";
@@ -84,106 +83,6 @@ impl Store {
         self.ownership.clone()
     }
 
-    /// Encodes events for the journal. What is too large for it is stored apart first; a blob that
-    /// no event comes to name dies with its session.
-    pub(crate) async fn encode(
-        &self,
-        key: &SessionKey,
-        events: &[Event],
-    ) -> Result<Vec<Bytes>, RpcError> {
-        let mut encoded = Vec::with_capacity(events.len());
-        for event in events {
-            let mut bytes = Vec::new();
-            encode_event(event, &mut bytes);
-            if bytes.len() > LARGEST_INLINE_EVENT {
-                bytes = self.store_apart(key, event.at, bytes).await?;
-            }
-            encoded.push(Bytes::from(bytes));
-        }
-        Ok(encoded)
-    }
-
-    async fn store_apart(
-        &self,
-        key: &SessionKey,
-        at: u64,
-        bytes: Vec<u8>,
-    ) -> Result<Vec<u8>, RpcError> {
-        let size = bytes.len() as u64;
-        let request = pb::PutBlobRequest {
-            session: key.id.to_string(),
-            data: bytes.into(),
-        };
-        let digest = self
-            .journal()
-            .put_blob(for_session(key, request))
-            .await?
-            .into_inner()
-            .digest;
-        let mut reference = Vec::new();
-        encode_stored_apart(at, digest, size, &mut reference);
-        Ok(reference)
-    }
-
-    /// Decodes a stored event, fetching it if it was stored apart. `None` for a kind that this
-    /// version does not know.
-    pub(crate) async fn decode(
-        &self,
-        key: &SessionKey,
-        stored: &pb::StoredEvent,
-    ) -> Result<Option<Event>, RpcError> {
-        let decode =
-            |bytes: &[u8]| decode_event(bytes).map_err(|error| unreadable(key, stored.seq, error));
-        match decode(&stored.event)? {
-            Decoded::Event(event) => Ok(Some(event)),
-            Decoded::Unknown => Ok(None),
-            Decoded::StoredApart { digest, .. } => {
-                let data = self.blob(key, stored.seq, digest).await?;
-                match decode(&data)? {
-                    Decoded::Event(event) => Ok(Some(event)),
-                    Decoded::Unknown | Decoded::StoredApart { .. } => Ok(None),
-                }
-            }
-        }
-    }
-
-    /// The event as clients see it: whole, however it is stored.
-    pub(crate) async fn public_event(
-        &self,
-        key: &SessionKey,
-        stored: pb::StoredEvent,
-    ) -> Result<cairn_proto::event::Event, RpcError> {
-        use cairn_proto::event::{Event as Stored, event::Kind};
-        let decode = |bytes: Bytes| {
-            Stored::decode(bytes).map_err(|error| unreadable(key, stored.seq, error))
-        };
-        let event = decode(stored.event)?;
-        match event.kind {
-            Some(Kind::StoredApart(apart)) => {
-                decode(self.blob(key, stored.seq, apart.digest).await?)
-            }
-            _ => Ok(event),
-        }
-    }
-
-    /// The encoded event that is stored apart for `seq`.
-    async fn blob(&self, key: &SessionKey, seq: u64, digest: String) -> Result<Bytes, RpcError> {
-        let request = pb::GetBlobRequest {
-            session: key.id.to_string(),
-            digest,
-        };
-        let found = self.journal().get_blob(for_session(key, request)).await;
-        match found.map_err(RpcError::from) {
-            Ok(found) => Ok(found.into_inner().data),
-            Err(error)
-                if error.metadata("resource") == Some("blob") || error.reason_name() == DAMAGED =>
-            {
-                Err(unreadable(key, seq, error))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     /// Folds a session: the newest checkpoint that can be read, and the events after it. With
     /// `at_seq`, as it was after that event.
     pub(crate) async fn load(
@@ -206,8 +105,8 @@ impl Store {
                 if stored.seq > until {
                     break;
                 }
-                folded += stored.event.len();
-                let event = self.event(key, &stored).await?;
+                let (event, bytes) = self.sized_event(key, &stored).await?;
+                folded += bytes;
                 let folded = session.apply(stored.seq, &event);
                 folded.map_err(|error| unreadable(key, stored.seq, error))?;
             }
@@ -220,20 +119,6 @@ impl Store {
                 });
             }
         }
-    }
-
-    /// Decodes a stored event that cannot be left out.
-    pub(crate) async fn event(
-        &self,
-        key: &SessionKey,
-        stored: &pb::StoredEvent,
-    ) -> Result<Event, RpcError> {
-        let event = self.decode(key, stored).await?;
-        event.ok_or_else(|| {
-            let (seq, id) = (stored.seq, &key.id);
-            let message = format!("event {seq} of session \"{id}\" was written by a newer version");
-            of_event(RpcError::precondition(message), key, seq).reason(NEWER_VERSION)
-        })
     }
 
     /// The newest checkpoint that can be read. The journal has everything that a checkpoint has, so a

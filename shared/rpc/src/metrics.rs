@@ -44,6 +44,8 @@ pub const COMMITS: &str = "cairn_commits_total";
 pub const COMMIT_SECONDS: &str = "cairn_commit_seconds";
 /// Sessions that this process owns; a gauge.
 pub const SESSIONS_OWNED: &str = "cairn_sessions_owned";
+/// Bytes of state of the sessions that this process owns, as `session.state_bytes` counts them; a gauge.
+pub const STATE_BYTES: &str = "cairn_state_bytes";
 /// Sessions that were claimed.
 pub const CLAIMS: &str = "cairn_claims_total";
 /// Leases that ended under their owner.

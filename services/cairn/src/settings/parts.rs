@@ -50,6 +50,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
         orchestrator: cairn_orchestrator::Config {
             lease: settings.session.lease,
             max_sessions: settings.session.max_owned,
+            state_bytes: settings.session.state_bytes,
             max_queued: settings.session.max_queued,
             limits: settings.run.limits(),
             environment: surroundings(workspace),

@@ -215,6 +215,10 @@ fn faults_of_a_model_name_its_setting() {
             "model.max_reply_bytes is 1000 (allowed: 1024 to 2097152)",
         ),
         (
+            "[session]\nstate_bytes = 1000",
+            "session.state_bytes is 1000 (allowed: 1048576 to 1099511627776)",
+        ),
+        (
             "[model]\nmax_retries = 101",
             "model.max_retries is 101 (allowed: 0 to 100)",
         ),

@@ -34,6 +34,31 @@ pub async fn the_nearest_checkpoint_is_found(subject: &Subject) {
     assert_eq!(nearest(u64::MAX).await, Some((6, bytes("six"))));
 }
 
+pub async fn old_checkpoints_become_sparse(subject: &Subject) {
+    const NEWEST: u64 = 101;
+    let mut owner = subject.owned("a", "one").await;
+    let mut neighbour = subject.owned("b", "one").await;
+    keep(&mut neighbour, 2, "another session's").await;
+    for seq in 2..=NEWEST {
+        keep(&mut owner, seq, &seq.to_string()).await;
+    }
+    let (mut kept, mut seq) = (Vec::new(), u64::MAX);
+    while let Some((found, state)) = nearest(subject, &owner.key, seq).await {
+        assert_eq!(state, bytes(&found.to_string()), "each has its own state");
+        kept.push(found);
+        seq = found - 1;
+    }
+    assert_eq!(kept[..2], [NEWEST, NEWEST - 1]);
+    assert!(kept.len() <= 16, "{kept:?}");
+    for seq in 1..NEWEST {
+        let start = kept.iter().find(|it| **it <= seq).copied().unwrap_or(0);
+        let is_near = start == seq || NEWEST - start < 2 * (NEWEST - seq);
+        assert!(is_near, "a read at {seq} starts at {start}: {kept:?}");
+    }
+    let other = nearest(subject, &neighbour.key, u64::MAX).await;
+    assert_eq!(other, Some((2, bytes("another session's"))));
+}
+
 pub async fn there_may_be_no_checkpoint(subject: &Subject) {
     // Neighbours on both sides of the session have some.
     let mut before = subject.owned("a", "one").await;

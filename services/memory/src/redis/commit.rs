@@ -1,11 +1,11 @@
 //! The owner's transition.
 
 use super::answer::Status;
+use super::checkpoint::StoredCheckpoint;
 use super::inner::Inner;
 use super::journal;
 use super::script::{Call, Odd, Reply};
 use super::witness::Mark;
-use crate::checksum::of_checkpoint;
 use crate::fingerprint::Fingerprint;
 use crate::port::{
     Commit, Committed, LeaseChange, MemoryWrite, MemoryWriter, Room, SessionKey, StoreError,
@@ -37,7 +37,9 @@ impl Inner {
                 names.checkpoint_numbers(),
             ]);
         }
-        let call = self.commit_call(self.scripts.commit.call(&keys), &names.member, &commit);
+        let checkpoint = self.store_checkpoint(&names, &commit).await?;
+        let call = self.scripts.commit.call(&keys);
+        let call = self.commit_call(call, &names.member, &commit, &checkpoint);
         let (committed, accepted_losses, fields) = self
             .run_commit(partition, call, |status, reply| {
                 self.committed(status, reply, commit.seen_seq)
@@ -73,7 +75,13 @@ impl Inner {
         Ok(committed)
     }
 
-    fn commit_call<'a>(&self, call: Call<'a>, member: &str, commit: &Commit) -> Call<'a> {
+    fn commit_call<'a>(
+        &self,
+        call: Call<'a>,
+        member: &str,
+        commit: &Commit,
+        checkpoint: &StoredCheckpoint,
+    ) -> Call<'a> {
         let room = if commit.from_reserve {
             Room::Reserve
         } else {
@@ -83,10 +91,7 @@ impl Inner {
         let (most_keys, most_memory) = self.limits.memory_room(MemoryWriter::Owner);
         let bytes: usize = commit.events.iter().map(|event| event.len()).sum();
         let is_progress = !commit.events.is_empty() && !commit.no_progress;
-        let checkpoint = commit.checkpoint.as_ref();
-        // Without a checkpoint the script looks at neither.
-        let sum = checkpoint.map_or(0, of_checkpoint).to_le_bytes();
-        let state = checkpoint.map_or(&b""[..], |checkpoint| &checkpoint.state);
+        let through = commit.checkpoint.as_ref().map_or(0, |it| it.through_seq);
         let call = call
             .arg(member)
             .arg(&self.process)
@@ -106,8 +111,9 @@ impl Inner {
             .arg(most_bytes)
             .arg(most_keys)
             .arg(most_memory)
-            .arg(checkpoint.map_or(0, |checkpoint| checkpoint.through_seq))
-            .parts([&sum, state])
+            .arg(through)
+            .arg(&checkpoint.name)
+            .arg(&checkpoint.to_remove)
             .arg(commit.memory_writes.len())
             .arg(commit.events.len())
             .arg(journal::sums(&commit.events))

@@ -105,6 +105,7 @@ impl ProbedSession {
             .arg(3 << 20)
             .arg(0)
             .arg("")
+            .arg("")
             .arg(0)
             .arg(1)
             .arg(&unplaced(event).to_le_bytes()[..])

@@ -1,19 +1,19 @@
-//! Reading journals, checkpoints, blobs and session memory.
+//! Reading journals, blobs and session memory.
 
 use super::answer::not_refused;
 use super::failure::{Effect, odd};
 use super::inner::Inner;
 use super::journal;
 use super::keys::Session;
-use super::script::{Odd, Reply};
+use super::script::{Odd, Reply, int};
 use super::unchanged::Moment;
 use crate::apart::digest_of;
-use crate::checksum::{check_blob, check_checkpoint};
+use crate::checksum::check_blob;
 use crate::port::{
-    Checkpoint, EventPage, Header, MemoryEntry, MemoryList, Quarantine, SessionKey, SessionStatus,
-    StoreError, StoreResult, StoredEvent,
+    EventPage, Header, Limit, MemoryEntry, MemoryList, Quarantine, SessionKey, SessionStatus,
+    StoreError, StoreResult, StoredEvent, at_most,
 };
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 
 /// About where a page of events stops.
 const PAGE_BYTES: usize = 1 << 20;
@@ -63,35 +63,6 @@ impl Inner {
         Ok(page)
     }
 
-    /// See [`Store::checkpoint`](crate::port::Store::checkpoint).
-    pub(super) async fn checkpoint(
-        &self,
-        key: &SessionKey,
-        at_or_before_seq: u64,
-    ) -> StoreResult<Option<Checkpoint>> {
-        let names = self.names.session(key);
-        let keys = [
-            names.hash(),
-            names.checkpoints(),
-            names.checkpoint_numbers(),
-        ];
-        let call = self.scripts.checkpoint.call(&keys).arg(at_or_before_seq);
-        let read = self.run(names.partition.number, call, Effect::Reads, |_, reply| {
-            if reply.len() == 0 {
-                return Ok(None);
-            }
-            Ok(Some((reply.number()?, reply.bytes()?)))
-        });
-        let Some((through_seq, mut state)) = read.await? else {
-            return Ok(None);
-        };
-        // The checksum stands before the state.
-        let sum = state.try_get_u32_le().ok();
-        let checkpoint = Checkpoint { through_seq, state };
-        check_checkpoint(&checkpoint, sum)?;
-        Ok(Some(checkpoint))
-    }
-
     /// See [`Store::put_blob`](crate::port::Store::put_blob).
     pub(super) async fn put_blob(&self, key: &SessionKey, data: Bytes) -> StoreResult<String> {
         self.limits.check_blob(&data)?;
@@ -99,15 +70,45 @@ impl Inner {
         let digest = tokio::task::spawn_blocking(move || digest_of(&content));
         let digest = digest.await.map_err(StoreError::unavailable)?;
         let names = self.names.session(key);
+        let size = data.len() as u64;
+        match self.blob_bytes_without(&names, &digest).await? {
+            None => return Ok(digest),
+            Some(bytes) => at_most(
+                bytes + size,
+                self.limits.session_blob_bytes,
+                Limit::SessionBlobBytes,
+            )?,
+        }
+        let mut set = redis::cmd("HSET");
+        set.arg(names.blobs()).arg(&digest).arg(&data[..]);
+        let added = self.servers.write(names.partition.number, set).await?;
         let keys = [names.hash(), names.blobs()];
-        let call = self.scripts.put_blob.call(&keys);
-        let call = call
-            .arg(&digest)
-            .arg(&data[..])
-            .arg(self.limits.session_blob_bytes);
+        // Of several that store it at the same time, the first counts it.
+        let counted = if int(&added) == Some(0) { 0 } else { size };
+        let call = self.scripts.put_blob.call(&keys).arg(counted);
         self.run(names.partition.number, call, Effect::Writes, |_, _| Ok(()))
             .await?;
         Ok(digest)
+    }
+
+    /// The bytes of all blobs of a session that does not have this one; `None` if it does.
+    async fn blob_bytes_without(&self, names: &Session, digest: &str) -> StoreResult<Option<u64>> {
+        let mut has = redis::cmd("HEXISTS");
+        has.arg(names.blobs()).arg(digest);
+        let mut session = redis::cmd("HMGET");
+        session.arg(names.hash()).arg(&["f", "del", "bb"]);
+        let questions = [has, session].map(|cmd| (names.partition.number, cmd));
+        let mut answers = Reply::of(self.servers.ask_all(questions).await?);
+        let mut all = || {
+            let has = answers.int()? == 1;
+            let mut session = answers.array()?;
+            Ok((has, session.optional()?, session.optional()?, session))
+        };
+        let lost = |error| odd(Effect::Reads, error);
+        let (has, format, deleted, mut rest) = all().map_err(lost)?;
+        not_refused(format, deleted)?;
+        let bytes = rest.number().map_err(lost)?;
+        Ok((!has).then_some(bytes))
     }
 
     /// See [`Store::get_blob`](crate::port::Store::get_blob).

@@ -1,8 +1,7 @@
 //! The scripts: what the store asks of Redis in one step, and how it is asked.
 
 use bytes::Bytes;
-use redis::{Cmd, RedisError, RedisWrite as _, Script as Source, Value};
-use std::io::Write as _;
+use redis::{Cmd, RedisError, Script as Source, Value};
 
 /// A script behind the parts that it needs.
 macro_rules! source {
@@ -49,7 +48,8 @@ impl Script {
     pub(super) fn call(&self, keys: &[String]) -> Call<'_> {
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(&self.digest).arg(keys.len()).arg(keys);
-        Call { script: self, cmd }
+        let script = Some(self);
+        Call { script, cmd }
     }
 
     /// The command that makes the script known to a server.
@@ -60,26 +60,20 @@ impl Script {
     }
 }
 
-/// A script with what it is given.
+/// A script with what it is given, or a bare command.
 pub(super) struct Call<'a> {
-    pub(super) script: &'a Script,
+    pub(super) script: Option<&'a Script>,
     pub(super) cmd: Cmd,
 }
 
 impl Call<'_> {
-    pub(super) fn arg(mut self, value: impl redis::ToRedisArgs) -> Self {
-        self.cmd.arg(value);
-        self
+    /// A command that needs no script.
+    pub(super) fn bare(cmd: Cmd) -> Self {
+        Self { script: None, cmd }
     }
 
-    /// Two parts of one argument, without a copy of both together.
-    pub(super) fn parts(mut self, parts: [&[u8]; 2]) -> Self {
-        let mut writer = self.cmd.writer_for_next_arg();
-        for part in parts {
-            // Writing to memory does not fail.
-            let _ = writer.write_all(part);
-        }
-        drop(writer);
+    pub(super) fn arg(mut self, value: impl redis::ToRedisArgs) -> Self {
+        self.cmd.arg(value);
         self
     }
 
@@ -108,7 +102,6 @@ pub(super) struct Scripts {
     pub(super) put_blob: Script,
     pub(super) read: Script,
     pub(super) list_memory: Script,
-    pub(super) checkpoint: Script,
     pub(super) copy_begin: Script,
     pub(super) copy_read: Script,
     pub(super) copy_blob: Script,
@@ -135,7 +128,6 @@ impl Scripts {
             put_blob: script(source!("put_blob")),
             read: script(source!("read")),
             list_memory: script(source!("list_memory")),
-            checkpoint: script(source!("checkpoint")),
             copy_begin: script(source!("copies", "copy_begin")),
             copy_read: script(source!("copy_read")),
             copy_blob: script(source!("copies", "copy_blob")),

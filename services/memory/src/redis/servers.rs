@@ -87,6 +87,15 @@ impl Servers {
         Reply::new(value).map_err(|error| odd(effect, error))
     }
 
+    /// Sends a bare command that writes to where the partition is. Large values go this way: a script
+    /// would copy them twice more, while nobody else is served.
+    pub(super) async fn write(self: &Arc<Self>, partition: u16, cmd: Cmd) -> StoreResult<Value> {
+        let _permit = self.permit().await?;
+        let call = Call::bare(cmd);
+        let value = self.routed(partition, &call, Effect::Writes).await;
+        value.inspect_err(|_| self.lookout.call_failed())
+    }
+
     /// Every server that has partitions. Those that can be reached are held against what is known,
     /// as before any call.
     pub(super) async fn present(self: &Arc<Self>) -> StoreResult<Arc<Layout>> {
@@ -276,8 +285,8 @@ impl Servers {
         call: &Call<'_>,
         error: &RedisError,
     ) -> StoreResult<bool> {
-        if is_unknown(error) {
-            let loaded = node.send(&call.script.load()).await;
+        if let Some(script) = call.script.filter(|_| is_unknown(error)) {
+            let loaded = node.send(&script.load()).await;
             loaded.map_err(|trouble| self.lost(node, trouble))?;
             return Ok(true);
         }

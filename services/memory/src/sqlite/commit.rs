@@ -5,8 +5,8 @@ use super::memory::{MemoryPlan, MemorySize};
 use super::operation::{Operation, Stop, Tx};
 use super::pack::Packed;
 use super::row::Session;
-use super::schema::{position, to_i64};
-use super::{journal, memory};
+use super::schema::to_i64;
+use super::{checkpoint, journal, memory};
 use crate::checksum::of_checkpoint;
 use crate::hub::Hub;
 use crate::port::{
@@ -97,16 +97,8 @@ impl CommitOp {
         for change in &commit.memory_writes {
             memory::write(tx.conn, session.sid, change)?;
         }
-        if let Some(checkpoint) = &commit.checkpoint {
-            tx.conn
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO checkpoint (pos, state, sum) VALUES (?1, ?2, ?3)",
-                )?
-                .execute(params![
-                    position(session.sid, checkpoint.through_seq),
-                    &checkpoint.state[..],
-                    self.sum
-                ])?;
+        if let Some(made) = &commit.checkpoint {
+            checkpoint::keep(tx.conn, session.sid, made, self.sum)?;
         }
         let lease_until = tx.lease_until(commit.lease_ms);
         tx.conn.prepare_cached(UPDATE)?.execute(params![

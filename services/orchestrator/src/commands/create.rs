@@ -70,7 +70,7 @@ pub(crate) async fn create(
         session: id,
         request_id,
         request_digest: digest.to_vec().into(),
-        events: encoded,
+        events: encoded.events,
         last_command_seq: command_seq,
         header: Some(header(&session)),
         owner: if has_command {
@@ -82,7 +82,14 @@ pub(crate) async fn create(
         operation_id: uuid::Uuid::now_v7().simple().to_string(),
         time_to_live_ms,
     };
-    let making = make(deps.clone(), key.clone(), request, session);
+    let checkpoints = Checkpointer::resumed(encoded.bytes, 0);
+    let loaded = Loaded {
+        session,
+        known: Known::default(),
+        aside: None,
+        checkpoints,
+    };
+    let making = make(deps.clone(), key.clone(), request, loaded);
     let task = deps.owners.spawn(async move {
         let made = making.await;
         drop(admission);
@@ -96,7 +103,7 @@ async fn make(
     deps: Arc<Deps>,
     key: SessionKey,
     request: pb::CreateSessionRequest,
-    session: Session,
+    loaded: Loaded,
 ) -> Result<(), RpcError> {
     let answer = create_until_lease_ends(&deps, &key, request).await?;
     // A retry has it as well: the answer to one is a duplicate with the lease.
@@ -106,12 +113,7 @@ async fn make(
             key,
             epoch: answer.epoch,
             lease_until: answer.lease_until_unix_ms,
-            beginning: Beginning::Created(Box::new(Loaded {
-                session,
-                known: Known::default(),
-                aside: None,
-                checkpoints: Checkpointer::default(),
-            })),
+            beginning: Beginning::Created(Box::new(loaded)),
         };
         deps.owners.begin(&deps, ownership);
     }

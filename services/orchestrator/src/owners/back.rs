@@ -11,6 +11,9 @@ use std::time::Duration;
 
 /// What only a newer version can work on is not claimed again before this.
 const NEWER_PAUSE: Duration = Duration::from_secs(30);
+/// A session whose state is too large for this process is claimed again after this: others may have
+/// ended by then. To read it in vain costs as much as to resume it.
+const ROOM_PAUSE: Duration = Duration::from_secs(5);
 /// How long the store is waited for; else the lease runs out by itself.
 const BACK_TIME: Duration = Duration::from_secs(5);
 
@@ -32,6 +35,12 @@ pub(super) async fn leave_to_newer(deps: &Deps, key: &SessionKey, epoch: u64, er
         "the session is left to a newer version of this program, and looked at again later"
     );
     give(deps, key, epoch, NEWER_PAUSE).await;
+}
+
+/// The state of the session does not fit beside those of the others that are owned here.
+pub(super) async fn leave_for_room(deps: &Deps, key: &SessionKey, epoch: u64) {
+    tracing::info!(session = %key, "session given back: session.state_bytes is reached");
+    give(deps, key, epoch, ROOM_PAUSE).await;
 }
 
 async fn give(deps: &Deps, key: &SessionKey, epoch: u64, delay: Duration) {

@@ -66,7 +66,7 @@ pub(super) fn wait_ms(deps: &Deps) -> u32 {
 /// Asks for sessions, as many as there is room for. Where there is none, only commands for sessions
 /// that are here are asked for; `None` if there is room before one comes.
 async fn ask_for_claims(deps: &Arc<Deps>) -> Result<Option<pb::ClaimSessionsResponse>, RpcError> {
-    let room = deps.owners.lock().room(deps.config.max_sessions);
+    let room = deps.owners.lock().room(&deps.config).unwrap_or(0);
     let room = u32::try_from(room).unwrap_or(CLAIM_BATCH).min(CLAIM_BATCH);
     let request = pb::ClaimSessionsRequest {
         owner: deps.config.owner.clone(),
@@ -111,8 +111,8 @@ pub(super) fn take_answer(
             },
         };
         match Slot::keep(deps) {
-            Some(slot) => claimed.push((slot, ownership)),
-            None => back::give_back(deps, ownership),
+            Ok(slot) => claimed.push((slot, ownership)),
+            Err(_) => back::give_back(deps, ownership),
         }
     }
     if !claimed.is_empty() {

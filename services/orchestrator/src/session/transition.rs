@@ -4,7 +4,7 @@ use super::perform::has_open_intent;
 use super::{End, Outstanding, Owner, stalled};
 use crate::observe::{self, trace_of};
 use crate::status::status_of;
-use crate::store::{for_session, unreadable, within};
+use crate::store::{Encoded, for_session, unreadable, within};
 use bytes::Bytes;
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::session::Session;
@@ -20,12 +20,13 @@ impl Owner {
         let parks = self.may_sleep(&left);
         if !events.is_empty() || parks {
             let encoded = self.encode(&events).await?;
-            let request = self.request(&events, encoded.clone(), parks, &left);
+            let request = self.request(&events, encoded.events, parks, &left);
             let answer = self.commit(request).await?;
             // A duplicate is the repeat of a try whose answer was lost, and which told nobody.
             observe::committed(&self.key, &self.session, &events);
             self.active_run.note(&self.session);
-            self.take_answer(answer, &events, &encoded, &left).await?;
+            self.take_answer(answer, &events, encoded.bytes, &left)
+                .await?;
         }
         self.release_if_stopping(&left).await?;
         Ok(left)
@@ -38,7 +39,7 @@ impl Owner {
         left.is_done() && !self.tenure.is_stopping() && !leaves_steps
     }
 
-    async fn encode(&mut self, events: &[Event]) -> Result<Vec<Bytes>, End> {
+    async fn encode(&mut self, events: &[Event]) -> Result<Encoded, End> {
         let (store, key) = (&self.deps.store, &self.key);
         self.tenure.insist(|_| store.encode(key, events)).await
     }
@@ -106,7 +107,7 @@ impl Owner {
         &mut self,
         answer: pb::CommitResponse,
         events: &[Event],
-        encoded: &[Bytes],
+        bytes: usize,
         left: &Outstanding,
     ) -> Result<(), End> {
         self.tenure.renewed(answer.lease_until_unix_ms);
@@ -114,7 +115,9 @@ impl Owner {
         if !answer.others.is_empty() {
             let mut others = Vec::with_capacity(answer.others.len());
             for stored in &answer.others {
-                others.push((stored.seq, self.read_event(stored).await?));
+                let (event, bytes) = self.read_event(stored).await?;
+                self.checkpoints.folded(bytes);
+                others.push((stored.seq, event));
             }
             // Commands and session memory: what else is to be done stays the same.
             self.session.rebase(&others, events).map_err(stalled)?;
@@ -126,7 +129,8 @@ impl Owner {
             self.acknowledge(left);
             return Err(End::Parked);
         }
-        self.checkpoints.written(encoded, &self.session);
+        self.checkpoints.written(bytes, &self.session);
+        self.state_bytes.set(self.checkpoints.state_bytes());
         Ok(())
     }
 
@@ -136,19 +140,22 @@ impl Owner {
             let (store, key, seen) = (&self.deps.store, &self.key, self.session.seq);
             let page = self.tenure.insist(|_| store.read(key, seen)).await?;
             for stored in &page.events {
-                let event = self.read_event(stored).await?;
+                let (event, bytes) = self.read_event(stored).await?;
+                self.checkpoints.folded(bytes);
                 let folded = self.session.apply(stored.seq, &event);
                 folded.map_err(|error| End::Stalled(unreadable(&self.key, stored.seq, error)))?;
             }
+            self.state_bytes.set(self.checkpoints.state_bytes());
             if self.session.seq >= page.last_seq {
                 return Ok(());
             }
         }
     }
 
-    async fn read_event(&mut self, stored: &pb::StoredEvent) -> Result<Event, End> {
+    /// An event with its bytes, also if these are stored apart.
+    async fn read_event(&mut self, stored: &pb::StoredEvent) -> Result<(Event, usize), End> {
         let (store, key) = (&self.deps.store, &self.key);
-        self.tenure.insist(|_| store.event(key, stored)).await
+        self.tenure.insist(|_| store.sized_event(key, stored)).await
     }
 
     /// A process that ends gives the session to others as soon as what has arrived is durable and

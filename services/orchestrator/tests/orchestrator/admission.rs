@@ -1,6 +1,6 @@
 //! What is refused where there is as much work as there may be, and what is not.
 
-use crate::support::{Fault, World, chain, count, for_tenant, model_step};
+use crate::support::{Attempt, Fault, World, chain, count, for_tenant, model_step, reply};
 use cairn_engine::command::{self, Command};
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_orchestrator::Config;
@@ -227,4 +227,83 @@ async fn what_was_claimed_too_many_is_given_back() {
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].epoch, 2, "claimed, and given back");
     assert_eq!(world.listed(10).await.len(), 2);
+}
+
+/// Ends an attempt with a response of so many bytes, which the state keeps; the journal has it twice.
+async fn respond(world: &World, session: &str, mut attempt: Attempt, bytes: usize) {
+    let end = r#"{"complete": true, "summary": "done"}"#;
+    attempt.reply(reply(0, &"r".repeat(bytes), &[("step", end)]));
+    assert!(attempt.settled().await);
+    world.ended(session).await;
+    world.settle().await;
+}
+
+/// A world in which sessions have at most 800 KiB of state.
+async fn narrow() -> World {
+    World::with_config(Config {
+        state_bytes: 800 << 10,
+        ..Config::default()
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_with_much_state_leave_no_room_for_more_until_one_ends() {
+    let world = narrow().await;
+    let mut sessions = Vec::new();
+    for request in ["a", "b", "c"] {
+        let session = ask(&world, request).await.expect("there is room").session;
+        let attempt = world.attempt().await;
+        respond(&world, &session, attempt, 300 << 10).await;
+        sessions.push(session);
+    }
+    let mut attempts = Vec::new();
+    for (session, request) in sessions.iter().zip(["again-a", "again-b"]) {
+        let again = ask_in(&world, session, request).await;
+        assert_eq!(again.expect("there is room").run, 2);
+        attempts.push(world.attempt().await);
+    }
+    for session in ["", &sessions[2]] {
+        let refused = ask_in(&world, session, "again-c").await;
+        check_refused(refused, "session.state_bytes");
+    }
+    world.pass(NEXT_QUESTION).await;
+    queue(&world, "q").await;
+    world.pass(Duration::from_secs(1)).await;
+    let claimed = world.claim("o-2").await;
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].epoch, 1, "nobody had claimed it before");
+
+    let first = attempts.remove(0);
+    respond(&world, &sessions[0], first, 1).await;
+    let again = ask_in(&world, &sessions[2], "again-c").await;
+    assert_eq!(again.expect("there is room again").run, 2);
+}
+
+/// How much state a session has is known when it has been read.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_does_not_fit_beside_others_waits_for_them() {
+    let world = narrow().await;
+    let large = ask(&world, "large").await.expect("there is room").session;
+    let attempt = world.attempt().await;
+    respond(&world, &large, attempt, 900 << 10).await;
+    let small = ask(&world, "small").await.expect("there is room").session;
+    let attempt = world.attempt().await;
+
+    let request = pb::StartRunRequest {
+        session: large.clone(),
+        request_id: "again".to_owned(),
+        run: Some(chain(vec![model_step("think")])),
+        ..pb::StartRunRequest::default()
+    };
+    let mut client = world.client.clone();
+    let again = tokio::spawn(async move { client.start_run(request).await });
+    world.pass(Duration::from_secs(60)).await;
+    assert!(world.other_attempts().await.is_empty());
+    assert!(!again.is_finished());
+    respond(&world, &small, attempt, 1).await;
+    let again = world.until(again).await.expect("a task");
+    assert_eq!(again.expect("it fits alone").into_inner().run, 2);
+    let attempt = world.attempt().await;
+    assert_eq!(attempt.start.session, large);
 }

@@ -11,6 +11,7 @@
 
 mod admission;
 mod budgets;
+mod checkpoints;
 mod claims;
 mod commands;
 mod creation;

@@ -3,7 +3,8 @@
 use cairn_rpc::metrics::{
     CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, CONNECTIONS_CLOSED, COST_USD, ERRORS,
     LEASES_LOST, LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_ENDED,
-    SESSIONS_OWNED, SESSIONS_SET_ASIDE, STEPS, STORE_WRITABLE, TOKENS, TOOL_TURNS, WATCHERS,
+    SESSIONS_OWNED, SESSIONS_SET_ASIDE, STATE_BYTES, STEPS, STORE_WRITABLE, TOKENS, TOOL_TURNS,
+    WATCHERS,
 };
 
 /// A metric.
@@ -100,6 +101,10 @@ pub const METRICS: &[Metric] = &[
         "Time that commits to the store took, in seconds.",
     ),
     gauge(SESSIONS_OWNED, "Sessions that this process owns."),
+    gauge(
+        STATE_BYTES,
+        "Bytes of state of the sessions that this process owns.",
+    ),
     counter(CLAIMS, &[], "Sessions that this process claimed."),
     counter(
         LEASES_LOST,

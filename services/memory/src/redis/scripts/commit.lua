@@ -4,12 +4,17 @@
 --       9 handled_through, 10 title, 11 lease_ms, 12 park ('' for no, 'idle', or when due),
 --       13 whether events are progress, 14 bytes of the events, 15 journal_events,
 --       16 journal_bytes, 17 memory keys allowed, 18 memory bytes allowed,
---       19 number of the checkpoint (0 for none), 20 its state, 21 count of memory changes,
---       22 count of events, 23 their checksums, 24… events, then changes of memory
+--       19 number of the checkpoint (0 for none), 20 the name under which it is stored ('' for not),
+--       21 names of those to remove then, separated by blanks, 22 count of memory changes, 23 count of events, 24 their checksums,
+--       25… events, then changes of memory
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ver', 'seq', 'jb', 'flo', 'cmd', 'op', 'of',
   'ep', 'ow', 'le', 'cl', 'mk', 'mb', 'al')
 local bad = refused(s[1], s[2])
-if bad then return bad end
+if bad then
+  -- The checkpoint may have been stored after the session was deleted.
+  if ARGV[20] ~= '' and bad[1] ~= 'format' then redis.call('UNLINK', KEYS[8]) end
+  return bad
+end
 local now, seen = clock(), tonumber(ARGV[7])
 local version, last = tonumber(s[3]), tonumber(s[4])
 
@@ -42,7 +47,7 @@ if version ~= tonumber(ARGV[5]) or seen < tonumber(s[6]) or seen > last or handl
   or through > seen then
   return {'conflict'}
 end
-local count, changes = tonumber(ARGV[22]), tonumber(ARGV[21])
+local count, changes = tonumber(ARGV[23]), tonumber(ARGV[22])
 local events, bytes = last + count, s[5] + ARGV[14]
 if count > 0 then
   if events > tonumber(ARGV[15]) then return limit('journal_events', ARGV[15]) end
@@ -50,19 +55,23 @@ if count > 0 then
 end
 local keys, size
 if changes > 0 then
-  keys, size, bad = planned(KEYS[7], tonumber(s[14]), tonumber(s[15]), 24 + count, changes,
+  keys, size, bad = planned(KEYS[7], tonumber(s[14]), tonumber(s[15]), 25 + count, changes,
     tonumber(ARGV[17]), tonumber(ARGV[18]))
   if bad then return bad end
 end
 
 local answer = with_others({'ok', now, last + 1, -1, accepted(s[16])}, last)
 for i = 1, count do
-  append(KEYS[2], last + i, name(i < count and 'm' or 'e', ARGV[23], i, last + i), ARGV[23 + i])
+  append(KEYS[2], last + i, name(i < count and 'm' or 'e', ARGV[24], i, last + i), ARGV[24 + i])
 end
-if changes > 0 then change(KEYS[7], 24 + count, changes) end
-if through > 0 then
-  redis.call('HSET', KEYS[8], through, ARGV[20])
-  redis.call('ZADD', KEYS[9], through, through)
+if changes > 0 then change(KEYS[7], 25 + count, changes) end
+-- A server that took over may not have it. That costs time only.
+if ARGV[20] ~= '' and redis.call('HEXISTS', KEYS[8], ARGV[20]) == 1 then
+  redis.call('ZADD', KEYS[9], through, ARGV[20])
+  for gone in string.gmatch(ARGV[21], '%S+') do
+    redis.call('HDEL', KEYS[8], gone)
+    redis.call('ZREM', KEYS[9], gone)
+  end
 end
 -- A command that is not handled yet keeps the lease.
 local park = ARGV[12] ~= '' and tonumber(s[7]) <= handled

@@ -90,7 +90,7 @@ impl Vault for Server {
             let fields: Vec<(String, Vec<u8>)> = self.ask("HGETALL", &[hash.as_bytes()]);
             for (field, bytes) in fields {
                 let part = match table {
-                    "c" => Stored::Checkpoint(field.parse().unwrap()),
+                    "c" => Stored::Checkpoint(field.split_once('.').unwrap().0.parse().unwrap()),
                     _ => Stored::Blob(field.clone()),
                 };
                 cells.push(cell(table, &field, bytes, part));

@@ -7,7 +7,7 @@ use cairn_memory::redis::{RedisConfig, RedisOptions, RedisStore};
 use cairn_testkit::RedisServer;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +22,8 @@ async fn open(url: String) -> RedisStore {
 /// Stands between a store and its server, and can cut a connection in place of a reply.
 struct Proxy {
     port: u16,
-    cuts: Arc<AtomicBool>,
+    /// Which of the replies to come is cut off; 0 for none.
+    cuts: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -48,11 +49,16 @@ impl Proxy {
 
     /// The server gets the next request, and its reply never comes.
     fn cut(&self) {
-        self.cuts.store(true, Ordering::SeqCst);
+        self.cut_reply(1);
+    }
+
+    /// The server gets so many requests, and the reply to the last of them never comes.
+    fn cut_reply(&self, number: usize) {
+        self.cuts.store(number, Ordering::SeqCst);
     }
 }
 
-async fn forward(mut client: TcpStream, mut server: TcpStream, cuts: Arc<AtomicBool>) {
+async fn forward(mut client: TcpStream, mut server: TcpStream, cuts: Arc<AtomicUsize>) {
     let (mut asked, mut answered) = (vec![0; 65536], vec![0; 65536]);
     loop {
         tokio::select! {
@@ -62,7 +68,9 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, cuts: Arc<AtomicB
             },
             read = server.read(&mut answered) => match read {
                 Ok(length) if length > 0 => {
-                    if cuts.swap(false, Ordering::SeqCst) {
+                    let number = cuts.load(Ordering::SeqCst);
+                    cuts.store(number.saturating_sub(1), Ordering::SeqCst);
+                    if number == 1 {
                         return;
                     }
                     if client.write_all(&answered[..length]).await.is_err() {
@@ -89,6 +97,16 @@ async fn ask<T: std::fmt::Debug, F: Future<Output = StoreResult<T>>>(
     ask().await.unwrap()
 }
 
+/// The first of several commands only reads: without its reply, nothing is written.
+fn check_lost<T: std::fmt::Debug>(reply: usize, lost: &StoreResult<T>) {
+    let is_reported = match lost {
+        Err(StoreError::Unavailable { .. }) => reply == 1,
+        Err(StoreError::Unknown { .. }) => reply > 1,
+        _ => false,
+    };
+    assert!(is_reported, "reply {reply}: {lost:?}");
+}
+
 fn command(session: &str) -> AppendCommand {
     AppendCommand {
         key: key(session),
@@ -112,9 +130,17 @@ async fn live(store: &RedisStore, session: &str, proxy: Option<&Proxy>) {
     assert!(committed.owned());
     let appended = ask(proxy, || store.append_command(command(session))).await;
     assert_eq!((appended.duplicate, appended.seq), (is_repeated, 3));
-    let blob = Bytes::from("blob");
-    let digest = ask(proxy, || store.put_blob(&a, blob.clone())).await;
-    assert_eq!(store.get_blob(&a, &digest).await, Ok(blob));
+    // A look, the bytes, and what counts them.
+    for reply in 1..=3 {
+        let blob = Bytes::from(format!("blob {reply}"));
+        if let Some(proxy) = proxy {
+            proxy.cut_reply(reply);
+            let lost = store.put_blob(&a, blob.clone()).await;
+            check_lost(reply, &lost);
+        }
+        let digest = store.put_blob(&a, blob.clone()).await.unwrap();
+        assert_eq!(store.get_blob(&a, &digest).await, Ok(blob));
+    }
     if let Some(proxy) = proxy {
         proxy.cut();
         let lost = store.read(&a, 0, 10).await;
@@ -236,4 +262,29 @@ async fn a_store_that_is_closed_answers_nothing_more() {
         last = Some(batch);
     }
     assert!(last.unwrap().unwrap_err().is_closed());
+}
+
+/// A look, the state, and the transition that names it.
+#[tokio::test]
+async fn a_transition_with_a_checkpoint_is_found_after_each_lost_reply() {
+    let server = RedisServer::start();
+    let proxy = Proxy::before(&server).await;
+    let store = open(proxy.url()).await;
+    store.create(creation("a", Some("one"))).await.unwrap();
+    for (version, reply) in (0..).zip(1..=3) {
+        let checkpoint = Checkpoint {
+            through_seq: 1 + version,
+            state: format!("state {version}").into(),
+        };
+        let commit = Commit {
+            checkpoint: Some(checkpoint.clone()),
+            ..transition("a", "one", version)
+        };
+        proxy.cut_reply(reply);
+        check_lost(reply, &store.commit(commit.clone()).await);
+        let made = store.commit(commit).await.unwrap();
+        assert_eq!(made.duplicate, reply == 3);
+        let found = store.checkpoint(&key("a"), u64::MAX).await;
+        assert_eq!(found, Ok(Some(checkpoint)));
+    }
 }

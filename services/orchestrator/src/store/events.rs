@@ -1,0 +1,158 @@
+//! Events as they are stored: in the journal, or apart from it.
+
+use super::{DAMAGED, NEWER_VERSION, Store, for_session, of_event, unreadable};
+use crate::key::SessionKey;
+use bytes::Bytes;
+use cairn_engine::event::Event;
+use cairn_proto::convert::{Decoded, decode_event, encode_event, encode_stored_apart};
+use cairn_proto::memory as pb;
+use cairn_rpc::RpcError;
+use prost::Message as _;
+
+/// Larger events are kept as blobs, so that the journal stays cheap to read.
+pub(crate) const LARGEST_INLINE_EVENT: usize = 64 * 1024;
+
+/// Events as the journal takes them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Encoded {
+    pub(crate) events: Vec<Bytes>,
+    /// Bytes of the events, including those that are stored apart.
+    pub(crate) bytes: usize,
+}
+
+impl Store {
+    /// Encodes events for the journal. What is too large for it is stored apart first; a blob that
+    /// no event comes to name dies with its session.
+    pub(crate) async fn encode(
+        &self,
+        key: &SessionKey,
+        events: &[Event],
+    ) -> Result<Encoded, RpcError> {
+        let mut encoded = Encoded::default();
+        for event in events {
+            let mut bytes = Vec::new();
+            encode_event(event, &mut bytes);
+            encoded.bytes += bytes.len();
+            if bytes.len() > LARGEST_INLINE_EVENT {
+                bytes = self.store_apart(key, event.at, bytes).await?;
+            }
+            encoded.events.push(bytes.into());
+        }
+        Ok(encoded)
+    }
+
+    async fn store_apart(
+        &self,
+        key: &SessionKey,
+        at: u64,
+        bytes: Vec<u8>,
+    ) -> Result<Vec<u8>, RpcError> {
+        let size = bytes.len() as u64;
+        let request = pb::PutBlobRequest {
+            session: key.id.to_string(),
+            data: bytes.into(),
+        };
+        let digest = self
+            .journal()
+            .put_blob(for_session(key, request))
+            .await?
+            .into_inner()
+            .digest;
+        let mut reference = Vec::new();
+        encode_stored_apart(at, digest, size, &mut reference);
+        Ok(reference)
+    }
+
+    /// Decodes a stored event, fetching it if it was stored apart. `None` for a kind that this
+    /// version does not know.
+    pub(crate) async fn decode(
+        &self,
+        key: &SessionKey,
+        stored: &pb::StoredEvent,
+    ) -> Result<Option<Event>, RpcError> {
+        let sized = self.decode_sized(key, stored).await?;
+        Ok(sized.map(|(event, _)| event))
+    }
+
+    /// The same, with the bytes of the event, also if these are stored apart.
+    async fn decode_sized(
+        &self,
+        key: &SessionKey,
+        stored: &pb::StoredEvent,
+    ) -> Result<Option<(Event, usize)>, RpcError> {
+        let decode =
+            |bytes: &[u8]| decode_event(bytes).map_err(|error| unreadable(key, stored.seq, error));
+        match decode(&stored.event)? {
+            Decoded::Event(event) => Ok(Some((event, stored.event.len()))),
+            Decoded::Unknown => Ok(None),
+            Decoded::StoredApart { digest, .. } => {
+                let data = self.blob(key, stored.seq, digest).await?;
+                match decode(&data)? {
+                    Decoded::Event(event) => Ok(Some((event, data.len()))),
+                    Decoded::Unknown | Decoded::StoredApart { .. } => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// The event as clients see it: whole, however it is stored.
+    pub(crate) async fn public_event(
+        &self,
+        key: &SessionKey,
+        stored: pb::StoredEvent,
+    ) -> Result<cairn_proto::event::Event, RpcError> {
+        use cairn_proto::event::{Event as Stored, event::Kind};
+        let decode = |bytes: Bytes| {
+            Stored::decode(bytes).map_err(|error| unreadable(key, stored.seq, error))
+        };
+        let event = decode(stored.event)?;
+        match event.kind {
+            Some(Kind::StoredApart(apart)) => {
+                decode(self.blob(key, stored.seq, apart.digest).await?)
+            }
+            _ => Ok(event),
+        }
+    }
+
+    /// The encoded event that is stored apart for `seq`.
+    async fn blob(&self, key: &SessionKey, seq: u64, digest: String) -> Result<Bytes, RpcError> {
+        let request = pb::GetBlobRequest {
+            session: key.id.to_string(),
+            digest,
+        };
+        let found = self.journal().get_blob(for_session(key, request)).await;
+        match found.map_err(RpcError::from) {
+            Ok(found) => Ok(found.into_inner().data),
+            Err(error)
+                if error.metadata("resource") == Some("blob") || error.reason_name() == DAMAGED =>
+            {
+                Err(unreadable(key, seq, error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Decodes a stored event that cannot be left out.
+    pub(crate) async fn event(
+        &self,
+        key: &SessionKey,
+        stored: &pb::StoredEvent,
+    ) -> Result<Event, RpcError> {
+        let (event, _) = self.sized_event(key, stored).await?;
+        Ok(event)
+    }
+
+    /// The same, with the bytes of the event, also if these are stored apart.
+    pub(crate) async fn sized_event(
+        &self,
+        key: &SessionKey,
+        stored: &pb::StoredEvent,
+    ) -> Result<(Event, usize), RpcError> {
+        let event = self.decode_sized(key, stored).await?;
+        event.ok_or_else(|| {
+            let (seq, id) = (stored.seq, &key.id);
+            let message = format!("event {seq} of session \"{id}\" was written by a newer version");
+            of_event(RpcError::precondition(message), key, seq).reason(NEWER_VERSION)
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! Checkpoints as an owner makes them.
+
+use crate::support::{World, chain, for_tenant, model_step, reply};
+use cairn_engine::command::RunLimits;
+use cairn_orchestrator::Config;
+use cairn_proto::convert::encode_event;
+use cairn_proto::memory as memory_pb;
+use cairn_proto::orchestrator as pb;
+
+const TURNS: u32 = 20;
+/// Such a reply is stored apart.
+const REPLY_BYTES: usize = 100_000;
+
+async fn newest(world: &World, session: &str) -> Option<memory_pb::Checkpoint> {
+    let request = memory_pb::GetCheckpointRequest {
+        session: session.to_owned(),
+        at_or_before_seq: 0,
+    };
+    let mut journal = world.journal.0.clone();
+    let found = journal.get_checkpoint(for_tenant(request)).await;
+    found.expect("an answer").into_inner().checkpoint
+}
+
+/// Without a checkpoint, whoever resumes the session would have to read each of the replies.
+#[tokio::test(start_paused = true)]
+async fn events_that_are_stored_apart_count_for_checkpoints() {
+    let limits = RunLimits {
+        max_tool_turns: TURNS + 1,
+        ..RunLimits::default()
+    };
+    let world = World::with_config(Config {
+        limits,
+        ..Config::default()
+    })
+    .await;
+    let session = world.start(chain(vec![model_step("one")])).await;
+    let mut attempt = world.attempt().await;
+    let (mut through, mut checkpoints) = (0, Vec::new());
+    for turn in 0..TURNS {
+        let last = turn.checked_sub(1);
+        let results = last.map(|last| attempt.result(last, 0, "found"));
+        let text = "t".repeat(REPLY_BYTES);
+        let next = reply(turn, &text, &[("pure", "{}")]);
+        attempt.reply_with(results.into_iter().collect(), next);
+        attempt.settled().await;
+        if let Some(checkpoint) = newest(&world, &session).await
+            && checkpoint.through_seq > through
+        {
+            through = checkpoint.through_seq;
+            checkpoints.push(checkpoint.state.len());
+        }
+    }
+    let mut journal = Vec::new();
+    for event in world.journal.events(&session).await {
+        encode_event(&event, &mut journal);
+    }
+    assert!(journal.len() > TURNS as usize * REPLY_BYTES);
+    assert!(checkpoints.len() > 2, "{checkpoints:?}");
+    let written: usize = checkpoints.iter().sum();
+    assert!(
+        written <= 2 * journal.len(),
+        "{written} bytes: {checkpoints:?}"
+    );
+
+    let before = world.faults.calls("GetBlob");
+    let request = pb::GetSessionRequest { session };
+    let found = world.client.clone().get_session(request).await;
+    found.expect("a session");
+    let read = world.faults.calls("GetBlob") - before;
+    assert!(read < TURNS as usize / 2, "{read} of {TURNS}");
+}
