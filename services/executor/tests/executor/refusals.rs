@@ -58,7 +58,7 @@ async fn a_start_that_makes_no_sense_is_refused_by_field() {
         ("start.max_tool_turns", |s| s.max_tool_turns = 0),
         ("start.conversation", |s| s.conversation = None),
         ("start.conversation", |s| s.tool_turns = 1),
-        ("start.ops[0]", |s| s.ops = vec![event::Op::default()]),
+        ("start.ops[0].op", |s| s.ops = vec![event::Op::default()]),
         ("ops", |s| {
             s.ops = vec![Op::Remove { index: 7 }.into()];
         }),
