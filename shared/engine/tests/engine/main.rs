@@ -13,6 +13,7 @@ mod budgets_time;
 mod checkpoints;
 mod commands;
 mod context;
+mod conversation;
 mod control;
 mod control_points;
 mod cost;
