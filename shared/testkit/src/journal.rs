@@ -72,6 +72,12 @@ impl Journal {
                 },
                 _ => event.clone(),
             };
+            for op in event["ops"].as_array_mut().into_iter().flatten() {
+                // It names folders, which are each run's own.
+                if op["set_layer"]["kind"] == "environment" {
+                    op["set_layer"]["text"] = Value::Null;
+                }
+            }
             let fields = event.as_object_mut().expect("an object");
             for field in [
                 "seq",

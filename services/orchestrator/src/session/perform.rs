@@ -245,7 +245,7 @@ impl Owner {
 
     /// Attempts that have reported, by the number of their last report; and those whose conversation has
     /// changed without one.
-    fn to_acknowledge(&mut self) -> BTreeMap<AttemptRef, u64> {
+    fn attempts_with_news(&mut self) -> BTreeMap<AttemptRef, u64> {
         let mut attempts: BTreeMap<_, _> = std::mem::take(&mut self.reported).into_iter().collect();
         for (work, active) in &self.active {
             let Work::RunStep(name) = work else {
@@ -263,7 +263,7 @@ impl Owner {
     /// their conversations.
     pub(super) fn acknowledge(&mut self, left: &Outstanding) {
         let not_after = self.tenure.not_after();
-        for (attempt, through_number) in self.to_acknowledge() {
+        for (attempt, through_number) in self.attempts_with_news() {
             let work = Work::RunStep(attempt);
             let is_wanted = left.contains(&work);
             // An acknowledgement would let it ask the model again. Without one the attempt comes to

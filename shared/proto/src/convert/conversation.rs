@@ -93,7 +93,7 @@ impl TryFrom<proto::Op> for Op {
         use proto::op::Op as Wire;
         let op = op.op.ok_or_else(|| ConvertError::missing("op"))?;
         Ok(match op {
-            Wire::Append(message) => Self::Append(message.try_into()?),
+            Wire::Append(message) => Self::Append(required("append", Some(message))?),
             Wire::Update(placed) => Self::Update {
                 index: placed.index,
                 message: required("update.message", placed.message)?,
@@ -110,8 +110,8 @@ impl TryFrom<proto::Op> for Op {
                 messages: compaction.messages,
                 summary: required("compact.summary", compaction.summary)?,
             },
-            Wire::SetLayer(layer) => Self::SetLayer(layer.try_into()?),
-            Wire::Remind(layer) => Self::Remind(layer.try_into()?),
+            Wire::SetLayer(layer) => Self::SetLayer(required("set_layer", Some(layer))?),
+            Wire::Remind(layer) => Self::Remind(required("remind", Some(layer))?),
         })
     }
 }

@@ -12,6 +12,7 @@ mod asked;
 mod attempt;
 mod envelope;
 
+use crate::strategies::thought;
 use cairn_engine::command::{
     self, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
@@ -20,7 +21,7 @@ use cairn_engine::event::{
     RequestedCall, WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::{FinishReason, Opaque, PlacedOpaque, ToolCall, Usage};
+use cairn_engine::message::{FinishReason, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 use cairn_engine::session::{PerBudget, StepNo};
 
@@ -340,15 +341,7 @@ fn calls() -> Kinds {
         tool_turn: 4,
         text: "I read the file first.".into(),
         calls: effects.map(requested).into(),
-        opaque: vec![PlacedOpaque {
-            after: 0,
-            opaque: Opaque {
-                provider: "anthropic".into(),
-                model: "claude".into(),
-                kind: "thinking".into(),
-                json: r#"{"type":"thinking","thinking":"","signature":"c2ln"}"#.into(),
-            },
-        }],
+        opaque: vec![thought()],
         finish: FinishReason::ToolCalls,
         usage: USAGE,
         provider: "anthropic".into(),

@@ -6,7 +6,7 @@ pub(crate) use envelope::event;
 
 mod messages;
 
-pub(crate) use messages::{conversation, message, reply};
+pub(crate) use messages::{conversation, message, reply, thought};
 
 use cairn_engine::command::{
     self, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,

@@ -33,6 +33,19 @@ pub(crate) fn tool_call() -> impl Strategy<Value = ToolCall> {
     })
 }
 
+/// A thinking block before all else.
+pub(crate) fn thought() -> PlacedOpaque {
+    PlacedOpaque {
+        after: 0,
+        opaque: Opaque {
+            provider: "anthropic".into(),
+            model: "claude".into(),
+            kind: "thinking".into(),
+            json: r#"{"type":"thinking","thinking":"","signature":"c2ln"}"#.into(),
+        },
+    }
+}
+
 fn opaque() -> impl Strategy<Value = Opaque> {
     (text(), text(), text(), text()).prop_map(|(provider, model, kind, json)| Opaque {
         provider,
