@@ -76,7 +76,7 @@ async fn a_start_that_makes_no_sense_is_refused_by_field() {
     assert_eq!(refused(after(&["a"], &[1])).await, "start.results");
     assert_eq!(refused(after(&["a"], &[])).await, "permitted_calls");
     let start = AttemptStart {
-        open_calls: vec![permit(call_ref(0, 0), "look", "{}", Effect::Pure)],
+        open_calls: vec![permit(call_ref(0, 1), "look", "{}", Effect::Pure)],
         ..after(&["a"], &[0])
     };
     assert_eq!(refused(start).await, "permitted_calls.call");
