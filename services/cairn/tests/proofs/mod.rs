@@ -10,6 +10,7 @@ pub(crate) mod drain;
 pub(crate) mod handover;
 pub(crate) mod replies;
 pub(crate) mod searches;
+pub(crate) mod state;
 
 /// The proofs by name.
 #[derive(Debug, clap::Subcommand)]
@@ -32,6 +33,9 @@ pub(crate) enum Proof {
     /// Stops `cairn serve` (SIGTERM) at random moments of runs whose parallel model steps make effectful
     /// calls, and starts it again. No step may fail, and each call is made exactly once
     Drain(drain::Options),
+    /// Starts runs in sessions with much state. One process owns as much state as it may, refuses further
+    /// runs until there is room, and stays as small as that
+    State(state::Options),
 }
 
 /// A value of a process's `/proc/PID/status` in KiB, such as `VmHWM`, its peak in memory.
@@ -52,6 +56,7 @@ impl Proof {
             Self::Searches(options) => searches::prove(options),
             Self::Stale(options) => crash::redis_stale::prove(options),
             Self::Drain(options) => drain::prove(options),
+            Self::State(options) => state::prove(options),
         }
     }
 }
