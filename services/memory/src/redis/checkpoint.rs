@@ -24,7 +24,7 @@ use std::io::Write as _;
 /// Digits of a digest in a name.
 const DIGITS: usize = 32;
 
-/// What the script of a transition is told of its checkpoint.
+/// What the script of a transition needs to know of its checkpoint.
 #[derive(Debug, Default)]
 pub(super) struct StoredCheckpoint {
     /// Empty if none is stored.

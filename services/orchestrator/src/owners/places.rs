@@ -27,7 +27,7 @@ pub(super) struct Places {
     pub(super) running: HashMap<SessionKey, Running>,
     /// Places that are kept for sessions on their way here.
     pub(super) kept: usize,
-    /// The process is about to end: whoever begins now is told so at once.
+    /// The process is about to end: an owner that begins now ends at once.
     pub(super) is_draining: bool,
     /// Bytes of state of all owners.
     state: Arc<AtomicUsize>,

@@ -21,7 +21,7 @@ async fn newest(world: &World, session: &str) -> Option<memory_pb::Checkpoint> {
     found.expect("an answer").into_inner().checkpoint
 }
 
-/// Without a checkpoint, whoever resumes the session would have to read each of the replies.
+/// Without a checkpoint, the next owner would have to read each of the replies.
 #[tokio::test(start_paused = true)]
 async fn events_that_are_stored_apart_count_for_checkpoints() {
     let limits = RunLimits {
