@@ -81,7 +81,7 @@ fn conversation(registry: &PromptTemplateRegistry, sunday: &TemplateContext) -> 
         .user("And the bill.")
         .compose();
     for message in &messages {
-        let text = message.text.replace('\n', "\n            ");
+        let text = message.text().replace('\n', "\n            ");
         println!("{:>10}  {text}", format!("{:?}", message.role));
     }
     let roles: Vec<Role> = messages.iter().map(|message| message.role).collect();
@@ -91,7 +91,7 @@ fn conversation(registry: &PromptTemplateRegistry, sunday: &TemplateContext) -> 
     );
     assert!(
         messages[0]
-            .text
+            .text()
             .ends_with("\n\nNever promise what the kitchen has not got.")
     );
     let guest = Message::user("Table 4: {restaurant}? {% if hungry %} The trout, please.");

@@ -57,7 +57,7 @@ async fn a_reply(model: &dyn Model) -> Result<()> {
         StreamEvent::Error { message, .. } => println!("error          {message}"),
     })
     .await?;
-    assert_eq!(text, reply.message.text, "the pieces make the whole");
+    assert_eq!(text, reply.message.text(), "the pieces make the whole");
     assert_eq!(reply.finish, FinishReason::ToolCalls);
     assert!(kinds.len() > 3 && kinds.ends_with(&["text", "call", "end"]));
 

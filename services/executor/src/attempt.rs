@@ -1,27 +1,28 @@
 //! One attempt at one step, from its start to its end.
 
+use crate::catalogue::{Catalogue, Catalogues};
 use crate::config::Config;
 use crate::deltas::{Deltas, Piece};
 use crate::error::{Stop, invalid};
-use crate::messages::Conversation;
 use crate::owner::Owner;
+use crate::replica::{LastCall, Replica};
 use crate::spans;
 use crate::tools::{Call, Tools, millis};
 use crate::turn::{Answer, Turn};
-use cairn_engine::event::{AttemptRef, Effect};
+use cairn_engine::conversation::Op;
+use cairn_engine::event::AttemptRef;
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::Message;
+use cairn_engine::message::{Message, ToolCall};
 use cairn_model::{
-    ChatReply, Model, ModelRegistry, OfferedTool, Progress, prompt, stream_with_retry, traced,
+    ChatReply, ChatRequest, Model, ModelRegistry, Progress, stream_with_retry, traced,
 };
 use cairn_proto::convert::{repeated, required};
 use cairn_proto::event;
-use cairn_proto::executor::{self, AttemptStart, PermittedCall, Reply};
+use cairn_proto::executor::{AttemptStart, PermittedCall, Reply};
 use cairn_rpc::metrics::{self, histogram};
 use cairn_rpc::trace::is_content_wanted;
 use cairn_rpc::{Link, Namespace, RpcError, TraceParent};
 use futures::stream::{FuturesUnordered, StreamExt};
-use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) models: Arc<ModelRegistry>,
     pub(crate) tools: Link,
+    pub(crate) catalogues: Catalogues,
 }
 
 /// Carries out the attempt that the owner sends, until the owner says that it has ended, a
@@ -97,10 +99,29 @@ async fn carry_out(
         Ok(model) => model,
         Err(failure) => return owner.fail(failure.into()).await,
     };
-    let step = ModelStep::new(shared, attempt, &tools, owner, model, &mut start)?;
+    if start.max_tool_turns == 0 {
+        return Err(RpcError::missing("start.max_tool_turns").into());
+    }
+    let (replica, calls) = Replica::new(&mut start)?;
+    let catalogue = match shared.catalogues.get(&start.catalogue) {
+        Some(catalogue) => catalogue,
+        None => shared
+            .catalogues
+            .keep(&start.catalogue, owner.catalogue().await?)?,
+    };
+    let step = ModelStep {
+        shared,
+        attempt,
+        tools: &tools,
+        owner,
+        model,
+        catalogue,
+        no_early_calls: start.no_early_calls,
+        replica,
+    };
     // In a place of its own: what a step for the model takes is much, and a tool step needs none
     // of it.
-    Box::pin(step.run(start)).await
+    Box::pin(step.run(start, calls)).await
 }
 
 /// Makes the one call of a tool step, and waits until its result is durable.
@@ -182,61 +203,23 @@ struct ModelStep<'a> {
     tools: &'a Tools,
     owner: &'a mut Owner,
     model: Arc<dyn Model>,
-    /// Tools whose calls begin before the reply that asks for them is durable.
-    early: HashSet<String>,
-    conversation: Conversation,
+    catalogue: Arc<Catalogue>,
+    /// Every call waits for its permit.
+    no_early_calls: bool,
+    replica: Replica,
 }
 
-impl<'a> ModelStep<'a> {
-    fn new(
-        shared: &'a Shared,
-        attempt: AttemptRef,
-        tools: &'a Tools,
-        owner: &'a mut Owner,
-        model: Arc<dyn Model>,
-        start: &mut AttemptStart,
-    ) -> Result<Self, RpcError> {
-        if start.max_tool_turns == 0 {
-            return Err(RpcError::missing("start.max_tool_turns"));
-        }
-        let has_guide = start.tools.iter().any(|tool| tool.name == "step");
-        let is_early = |tool: &&executor::OfferedTool| {
-            let is_pure = Effect::from(tool.effect()) == Effect::Pure;
-            is_pure && !tool.needs_approval && !start.no_early_calls
-        };
-        let early = start.tools.iter().filter(is_early);
-        let early = early.map(|tool| tool.name.clone()).collect();
-        let offered = std::mem::take(&mut start.tools)
-            .into_iter()
-            .enumerate()
-            .map(|(at, tool)| offered_tool(at, tool))
-            .collect::<Result<_, _>>()?;
-        let mut base_prompts = vec![prompt::EXECUTION];
-        if has_guide {
-            base_prompts.push(prompt::GUIDE);
-        }
-        let conversation = Conversation::new(
-            &base_prompts,
-            &start.prompt_layers,
-            std::mem::take(&mut start.step_context),
-            offered,
-        );
-        Ok(Self {
-            shared,
-            attempt,
-            tools,
-            owner,
-            model,
-            early,
-            conversation,
-        })
-    }
-
-    async fn run(mut self, start: AttemptStart) -> Result<(), Stop> {
-        self.resume(start.transcript, start.held_calls, start.open_calls)
-            .await?;
+impl ModelStep<'_> {
+    /// Makes the calls that are still to be made, then asks the model until the attempt ends.
+    async fn run(mut self, start: AttemptStart, calls: Vec<LastCall>) -> Result<(), Stop> {
+        let last_turn = self.replica.tool_turns().saturating_sub(1);
+        let mut turn = Turn::resumed(self.attempt, last_turn, calls);
+        turn.hold(start.held_calls)?;
+        let calls = turn.permit(start.open_calls)?;
+        settle(self.tools, self.owner, &mut turn, calls).await?;
+        self.replica.add_results(turn.into_results());
         loop {
-            if self.conversation.turns() >= start.max_tool_turns {
+            if self.replica.tool_turns() >= start.max_tool_turns {
                 return self.fail(turns_used_up(start.max_tool_turns)).await;
             }
             let (reply, duration_ms) = match self.ask().await? {
@@ -247,32 +230,28 @@ impl<'a> ModelStep<'a> {
         }
     }
 
-    /// Goes through what was said before, and makes the calls that are still to be made.
-    async fn resume(
-        &mut self,
-        transcript: Vec<event::Message>,
-        held_calls: Vec<event::CallRef>,
-        open_calls: Vec<PermittedCall>,
-    ) -> Result<(), Stop> {
-        let transcript: Vec<Message> =
-            repeated("start.transcript", transcript).map_err(|error| invalid(&error))?;
-        let last_calls = self.conversation.replay(transcript)?;
-        let last_turn = self.conversation.turns().saturating_sub(1);
-        let mut turn = Turn::resumed(self.attempt, last_turn, last_calls);
-        turn.hold(held_calls)?;
-        let calls = turn.permit(open_calls)?;
-        settle(self.tools, self.owner, &mut turn, calls).await?;
-        self.conversation.add_results(turn.into_results());
-        Ok(())
+    /// What the model is asked next: all that the owner has said so far is in it.
+    fn request(&mut self) -> Result<ChatRequest, RpcError> {
+        let ops: Vec<Op> =
+            repeated("ops", self.owner.take_ops()).map_err(|error| invalid(&error))?;
+        self.replica.take_ops(ops);
+        let (messages, stable) = self.replica.messages()?;
+        Ok(ChatRequest {
+            messages,
+            stable,
+            tools: Arc::clone(&self.catalogue.tools),
+            ..ChatRequest::default()
+        })
     }
 
     /// Asks the model, and again where that may help. The duration is in milliseconds.
     async fn ask(&mut self) -> Result<Result<(ChatReply, u64), Failure>, Stop> {
+        let request = self.request()?;
         let asked = Instant::now();
         let (pieces, come) = mpsc::unbounded_channel();
         let question = stream_with_retry(
             &*self.model,
-            self.conversation.request(),
+            &request,
             &self.shared.config.retry,
             |progress| match progress {
                 Progress::Text(text) => {
@@ -290,9 +269,9 @@ impl<'a> ModelStep<'a> {
                 Progress::ToolCall(_) => {}
             },
         );
-        let deltas = Deltas::new(self.attempt, self.conversation.turns());
+        let deltas = Deltas::new(self.attempt, self.replica.tool_turns());
         let with_content = is_content_wanted();
-        let span = traced::question(&*self.model, self.conversation.request(), with_content);
+        let span = traced::question(&*self.model, &request, with_content);
         let question = question.instrument(span.clone());
         let answer = self.owner.telling(deltas, come, question).await?;
         traced::answered(&span, &answer, with_content);
@@ -307,27 +286,31 @@ impl<'a> ModelStep<'a> {
 
     /// Reports a reply and sees its calls through.
     async fn take_reply(&mut self, reply: ChatReply, duration_ms: u64) -> Result<(), Stop> {
-        let number = self.conversation.turns();
-        let mut message = reply.message;
-        give_ids(number, &mut message);
+        let number = self.replica.tool_turns();
+        let (text, mut calls, opaque) = reply.message.into_reply();
+        give_ids(number, &mut calls);
         self.owner.report_reply(Reply {
             tool_turn: number,
-            text: message.text.clone(),
-            tool_calls: message.tool_calls.iter().cloned().map(Into::into).collect(),
+            text: text.clone(),
+            tool_calls: calls.iter().cloned().map(Into::into).collect(),
+            opaque: opaque.iter().cloned().map(Into::into).collect(),
+            finish: event::FinishReason::from(reply.finish).into(),
             usage: Some(reply.usage.into()),
+            provider: self.model.describe().provider,
             model: reply.model,
             duration_ms,
+            ops_through: self.replica.ops_through(),
         });
-        let mut turn = Turn::new(self.attempt, number, &message.tool_calls);
-        let mut pure = Vec::new();
-        for (index, call) in message.tool_calls.iter().enumerate() {
-            if self.early.contains(&call.name) {
-                pure.push(Call::pure(turn.start(index), call));
+        let mut turn = Turn::new(self.attempt, number, &calls);
+        let mut early = Vec::new();
+        for (index, call) in calls.iter().enumerate() {
+            if !self.no_early_calls && self.catalogue.early.contains(&call.name) {
+                early.push(Call::pure(turn.start(index), call));
             }
         }
-        self.conversation.add_reply(message);
-        settle(self.tools, self.owner, &mut turn, pure).await?;
-        self.conversation.add_results(turn.into_results());
+        self.replica.add_reply(Message::reply(text, calls, opaque));
+        settle(self.tools, self.owner, &mut turn, early).await?;
+        self.replica.add_results(turn.into_results());
         Ok(())
     }
 
@@ -336,23 +319,11 @@ impl<'a> ModelStep<'a> {
     }
 }
 
-fn offered_tool(at: usize, tool: executor::OfferedTool) -> Result<OfferedTool, RpcError> {
-    let parameters = serde_json::from_str(&tool.parameters_json).map_err(|error| {
-        let field = format!("start.tools[{at}].parameters_json");
-        RpcError::invalid(field, format!("is not JSON: {error}"))
-    })?;
-    Ok(OfferedTool {
-        name: tool.name,
-        description: tool.description,
-        parameters,
-    })
-}
-
 /// Gives an id to every call that has none of its own: results refer to calls by them, and not
 /// every model's server sends them, or takes care that they differ.
-fn give_ids(tool_turn: u32, reply: &mut Message) {
-    for index in 0..reply.tool_calls.len() {
-        let (before, rest) = reply.tool_calls.split_at_mut(index);
+fn give_ids(tool_turn: u32, calls: &mut [ToolCall]) {
+    for index in 0..calls.len() {
+        let (before, rest) = calls.split_at_mut(index);
         let call = &mut rest[0];
         let is_taken = |id: &str| id.is_empty() || before.iter().any(|other| other.id == id);
         if is_taken(&call.id) {

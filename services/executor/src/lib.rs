@@ -13,18 +13,20 @@
 //! | `queue` | messages to the owner that wait, within their room |
 //! | `turn` | the calls of one reply, until each has its answer |
 //! | `tools` | one call of the tools service |
-//! | `messages` | what the model is told |
+//! | `replica` | what the model is sent |
+//! | `catalogue` | the tools on offer, by name |
 //! | `spans` | what is traced and timed |
 //! | `deltas` | the text of a reply while it comes |
 
 mod attempt;
+mod catalogue;
 mod config;
 mod deltas;
 mod error;
 mod grpc;
-mod messages;
 mod owner;
 mod queue;
+mod replica;
 mod spans;
 mod tools;
 mod turn;
@@ -36,9 +38,10 @@ use attempt::Shared;
 use cairn_model::ModelRegistry;
 use cairn_proto::executor::executor_service_server::ExecutorServiceServer;
 use cairn_rpc::Link;
+use catalogue::Catalogues;
 use std::sync::Arc;
 
-/// The largest start of an attempt: it holds the whole transcript so far.
+/// The largest start of an attempt: it holds the whole conversation so far.
 const MAX_START_BYTES: usize = 64 * 1024 * 1024;
 
 /// What the executor needs of others.
@@ -56,6 +59,7 @@ pub fn build(config: Config, deps: Deps) -> (ExecutorServiceServer<Executor>, Ru
         config,
         models: deps.models,
         tools: deps.tools,
+        catalogues: Catalogues::default(),
     });
     let service = ExecutorServiceServer::new(executor).max_decoding_message_size(MAX_START_BYTES);
     (service, running)

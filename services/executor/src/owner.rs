@@ -5,10 +5,10 @@ use crate::error::Stop;
 use crate::queue::{self, queue};
 use crate::spans;
 use cairn_engine::limits::LARGEST_REPLY;
-use cairn_proto::event::Failure;
+use cairn_proto::event::{self as wire, Failure};
 use cairn_proto::executor::run_step_request::Message;
 use cairn_proto::executor::{
-    Acknowledgement, AttemptStart, CallResult, Reply, RunStepRequest, RunStepResponse,
+    Acknowledgement, AttemptStart, CallResult, Catalogue, Reply, RunStepRequest, RunStepResponse,
 };
 use cairn_rpc::{MAX_MESSAGE_BYTES, RpcError};
 use futures::future;
@@ -43,6 +43,8 @@ pub(crate) struct Owner {
     held: Vec<CallResult>,
     held_bytes: usize,
     held_until: Option<Instant>,
+    /// Changes of the conversation that nobody has taken yet.
+    ops: Vec<wire::Op>,
 }
 
 impl Owner {
@@ -58,6 +60,7 @@ impl Owner {
             held: Vec::new(),
             held_bytes: 0,
             held_until: None,
+            ops: Vec::new(),
         };
         (owner, receiver)
     }
@@ -66,7 +69,23 @@ impl Owner {
     pub(crate) async fn start(&mut self) -> Result<AttemptStart, Stop> {
         match self.message().await? {
             Message::Start(start) => Ok(start),
-            Message::Acknowledgement(_) => Err(RpcError::missing("start").into()),
+            Message::Acknowledgement(_) | Message::Catalogue(_) => {
+                Err(RpcError::missing("start").into())
+            }
+        }
+    }
+
+    /// Says that the catalogue which the start names is not here, and waits for it.
+    pub(crate) async fn catalogue(&mut self) -> Result<Catalogue, Stop> {
+        self.reports.report(RunStepResponse {
+            lacks_catalogue: true,
+            ..RunStepResponse::default()
+        });
+        match self.message().await? {
+            Message::Catalogue(catalogue) => Ok(catalogue),
+            Message::Start(_) | Message::Acknowledgement(_) => {
+                Err(RpcError::missing("catalogue").into())
+            }
         }
     }
 
@@ -84,11 +103,13 @@ impl Owner {
             tokio::select! {
                 biased;
                 message = self.message() => match message? {
-                    Message::Acknowledgement(acknowledgement) => {
+                    Message::Acknowledgement(mut acknowledgement) => {
+                        self.ops.append(&mut acknowledgement.ops);
                         self.acknowledge(&acknowledgement)?;
                         return Ok(acknowledgement);
                     }
-                    Message::Start(_) => return Err(second_start()),
+                    Message::Start(_) => return Err(out_of_place("start")),
+                    Message::Catalogue(_) => return Err(out_of_place("catalogue")),
                 },
                 () = held_long_enough => self.report_held(),
             }
@@ -169,6 +190,11 @@ impl Owner {
         Ok(())
     }
 
+    /// The changes of the conversation that have come since the last time.
+    pub(crate) fn take_ops(&mut self) -> Vec<wire::Op> {
+        std::mem::take(&mut self.ops)
+    }
+
     /// Whether all is acknowledged that has to be before the model is asked again.
     pub(crate) fn has_everything(&self) -> bool {
         self.acknowledged >= self.needed
@@ -188,7 +214,7 @@ impl Owner {
             results: std::mem::take(&mut self.held),
             reply,
             failure,
-            delta: None,
+            ..RunStepResponse::default()
         };
         self.reports.report(report);
     }
@@ -216,6 +242,6 @@ impl Owner {
     }
 }
 
-fn second_start() -> Stop {
-    RpcError::invalid("start", "is only allowed as the first message of a stream").into()
+fn out_of_place(field: &str) -> Stop {
+    RpcError::invalid(field, "comes where an acknowledgement is expected").into()
 }

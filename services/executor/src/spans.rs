@@ -11,7 +11,7 @@ use tracing::field::Empty;
 /// One attempt at a step, under the run that it belongs to.
 pub(crate) fn attempt(caller: Option<TraceParent>, start: &AttemptStart) -> Span {
     let at = start.attempt.unwrap_or_default();
-    let continued = !start.transcript.is_empty() || !start.open_calls.is_empty();
+    let continued = start.tool_turns > 0 || !start.open_calls.is_empty();
     let span = tracing::info_span!(
         target: TARGET,
         "invoke_agent",

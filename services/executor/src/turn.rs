@@ -1,7 +1,7 @@
 //! The calls of one tool turn: which may be sent, which have ended. No I/O.
 
 use crate::error::invalid;
-use crate::messages::LastCall;
+use crate::replica::LastCall;
 use crate::tools::Call;
 use cairn_engine::event::{AttemptRef, CallFinished, CallRef};
 use cairn_engine::message::{Message, ToolCall};
@@ -89,11 +89,7 @@ impl Turn {
         let slot = |(id, result): LastCall| Slot {
             id,
             state: match result {
-                Some(result) => State::Answered(Answer {
-                    output: result.text,
-                    is_error: result.is_error,
-                    not_sent: false,
-                }),
+                Some(answer) => State::Answered(answer),
                 None => State::Waiting,
             },
         };

@@ -3,11 +3,13 @@
 use cairn_engine::decide::{STATE_TOOLS, ToolFacts, ToolList};
 use cairn_engine::escape::entry;
 use cairn_engine::event::Effect;
+use cairn_engine::key::{digest, hex};
 use cairn_proto::event::Effect as WireEffect;
-use cairn_proto::executor::OfferedTool;
+use cairn_proto::executor::{Catalogue as Offered, OfferedTool};
 use cairn_proto::tools::ListToolsRequest;
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_rpc::{Link, RpcError};
+use prost::Message as _;
 use std::sync::Arc;
 
 /// A reading of the catalogue.
@@ -16,7 +18,9 @@ pub(crate) struct Catalogue {
     /// What decisions need to know.
     pub(crate) facts: Arc<ToolList>,
     /// What models are offered, state tools included, sorted by name so that prompt caches hit.
-    pub(crate) offered: Vec<OfferedTool>,
+    pub(crate) offered: Offered,
+    /// Names what is offered: another content has another name.
+    pub(crate) name: String,
     /// A layer of the planner's prompt: the tools that steps may name.
     pub(crate) prompt: String,
 }
@@ -28,6 +32,7 @@ impl Catalogue {
             .await?;
         let mut catalogue = Self::default();
         let mut tools = ToolList::new();
+        let mut offered = Vec::new();
         for tool in listed.into_inner().tools {
             let effect = match tool.effect() {
                 WireEffect::Pure => Effect::Pure,
@@ -43,7 +48,7 @@ impl Catalogue {
                 needs_approval: tool.needs_approval,
             };
             tools.insert(tool.name.clone(), facts);
-            catalogue.offered.push(OfferedTool {
+            offered.push(OfferedTool {
                 effect: tool.effect,
                 needs_approval: tool.needs_approval,
                 name: tool.name,
@@ -52,18 +57,18 @@ impl Catalogue {
             });
         }
         catalogue.facts = Arc::new(tools);
-        catalogue.offered.sort_by(|a, b| a.name.cmp(&b.name));
-        catalogue.prompt = prompt(&catalogue.offered);
-        catalogue
-            .offered
-            .extend(STATE_TOOLS.iter().map(|tool| OfferedTool {
-                name: tool.name.to_owned(),
-                description: tool.description.to_owned(),
-                parameters_json: tool.parameters.to_owned(),
-                effect: WireEffect::State.into(),
-                needs_approval: false,
-            }));
-        catalogue.offered.sort_by(|a, b| a.name.cmp(&b.name));
+        offered.sort_by(|a, b| a.name.cmp(&b.name));
+        catalogue.prompt = prompt(&offered);
+        offered.extend(STATE_TOOLS.iter().map(|tool| OfferedTool {
+            name: tool.name.to_owned(),
+            description: tool.description.to_owned(),
+            parameters_json: tool.parameters.to_owned(),
+            effect: WireEffect::State.into(),
+            needs_approval: false,
+        }));
+        offered.sort_by(|a, b| a.name.cmp(&b.name));
+        catalogue.offered = Offered { tools: offered };
+        catalogue.name = hex(&digest(&[&catalogue.offered.encode_to_vec()]));
         Ok(catalogue)
     }
 }

@@ -198,6 +198,7 @@ pub(crate) fn decided(
         not_after: 0,
         tools: &catalogue.facts,
         offered: &BTreeMap::new(),
+        environment: &deps.config.environment,
         limits: deps.config.limits,
         // The owner begins.
         starts: false,

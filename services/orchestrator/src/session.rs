@@ -223,9 +223,9 @@ impl Owner {
 
     /// Decides what follows from all that has arrived, as far as it fits into a transition.
     fn decide_all(&mut self, first: Option<Input>) -> Result<Vec<Event>, IllegalTransition> {
-        let catalogue = self.deps.catalogue();
-        let offered = self.offered();
-        let facts = self.facts(&catalogue, &offered);
+        let deps = self.deps.clone();
+        let (catalogue, offered) = (deps.catalogue(), self.offered());
+        let facts = self.facts(&deps, &catalogue, &offered);
         let mut events = Vec::new();
         let mut inputs = Vec::from_iter(first);
         loop {
@@ -247,6 +247,7 @@ impl Owner {
 
     fn facts<'a>(
         &self,
+        deps: &'a Deps,
         catalogue: &'a Catalogue,
         offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
     ) -> Facts<'a> {
@@ -255,6 +256,7 @@ impl Owner {
             not_after: u64::try_from(self.tenure.not_after()).unwrap_or(0),
             tools: &catalogue.facts,
             offered,
+            environment: &deps.config.environment,
             limits: self.deps.config.limits,
             starts: !self.tenure.is_stopping() && self.carries_out(),
         }
@@ -301,9 +303,9 @@ impl Owner {
         let limit = error.metadata("limit").unwrap_or_default();
         let message = format!("the session cannot grow any more: {error}");
         let failure = Failure::new(FailureKind::LimitExceeded, limit, message);
-        let catalogue = self.deps.catalogue();
-        let offered = self.offered();
-        let facts = self.facts(&catalogue, &offered);
+        let deps = self.deps.clone();
+        let (catalogue, offered) = (deps.catalogue(), self.offered());
+        let facts = self.facts(&deps, &catalogue, &offered);
         let input = Input::LimitReached { failure };
         let events = self.session.decide(input, &facts).map_err(stalled)?;
         if events.is_empty() {

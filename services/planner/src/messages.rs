@@ -71,7 +71,7 @@ fn written_step(step: &StepDraft) -> Value {
 }
 
 /// Adds an answer that was no plan, and what is wrong with it, in the words of `request`.
-pub(crate) fn ask_for_repair(messages: &mut Vec<Message>, answer: String, request: String) {
-    messages.push(Message::assistant(answer, Vec::new()));
+pub(crate) fn ask_for_repair(messages: &mut Vec<Message>, answer: Message, request: String) {
+    messages.push(answer);
     messages.push(Message::user(request));
 }

@@ -55,7 +55,7 @@ pub(crate) async fn make_plan(
             Err(error) => break Err(error.into()),
         };
         usage.add(&reply.usage);
-        let plan = read_plan(parser, &reply.message.text);
+        let plan = read_plan(parser, &reply.message.text());
         let checked = plan.and_then(|plan| {
             check_tools(&plan, tools)?;
             Ok(plan)
@@ -71,7 +71,7 @@ pub(crate) async fn make_plan(
         tracing::warn!(%error, "plan returned to the model");
         match prompt::plan_repair(&error.to_string()) {
             Ok(text) => {
-                messages::ask_for_repair(&mut request.messages, reply.message.text, text);
+                messages::ask_for_repair(&mut request.messages, reply.message, text);
             }
             Err(error) => break Err(error.into()),
         }

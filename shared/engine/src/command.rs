@@ -112,6 +112,7 @@ kinds! {
     PlanApplied
     StepStarted
     AttemptContinued
+    ContextChanged
     StepCompleted
     StepFailed
     StepSkipped

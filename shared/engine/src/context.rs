@@ -3,11 +3,17 @@
 use crate::dependencies::seen_by;
 use crate::escape::{entry, line, lines};
 use crate::event::AttemptRef;
-use crate::session::{Place, PlanState, Run, Session, Step, StepStatus, in_journal_order};
+use crate::message::Message;
+use crate::session::{Place, PlanState, Run, Session, Step, StepNo, StepStatus, in_journal_order};
 use std::collections::BTreeMap;
 
-/// Renders the step context of an attempt, byte for byte the same whenever it is asked for: the
-/// overview is as it was when the step began. If the plan was changed since, it is the text of then.
+/// The step context that an attempt under way began with.
+pub fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
+    let began_with = &session.attempt(attempt)?.conversation.immutable;
+    began_with.first().map(Message::text)
+}
+
+/// Renders the step context of a step that is about to begin.
 ///
 /// It has the summaries of the completed steps that this one depends on, directly or not, in the order
 /// of the plan, and their notes in the order of the journal. A skipped step on the way adds neither,
@@ -15,18 +21,14 @@ use std::collections::BTreeMap;
 ///
 /// Texts of people, plans and models are escaped as [`crate::escape`] says, so that none of them can
 /// make a section or an entry.
-pub fn step_context(session: &Session, attempt: AttemptRef) -> Option<String> {
-    let run = session.run(attempt.run)?;
+pub fn of_step(run: &Run, step: StepNo) -> Option<String> {
     let plan = run.plan.as_ref()?;
-    let step = plan.step(attempt.step)?;
-    if let Some(told) = step.running().and_then(|running| running.context.as_ref()) {
-        return Some(told.clone());
-    }
+    let step = plan.step(step)?;
     let place = step.place?;
     let before = seen_by(plan, step);
     let mut text = String::new();
     section(&mut text, "Requirement", &lines(&run.goal));
-    section(&mut text, "Plan overview", &overview(run, plan, step));
+    section(&mut text, "Plan overview", &overview(plan, step));
     let heading = format!("Current step (step {place})");
     let (title, description) = (line(&step.plan.title), lines(&step.plan.description));
     section(
@@ -57,27 +59,25 @@ fn section(text: &mut String, heading: &str, content: &str) {
     text.push_str(content);
 }
 
-fn overview(run: &Run, plan: &PlanState, current: &Step) -> String {
-    let began = current.started.map_or(run.ticks, |moment| moment.tick);
+fn overview(plan: &PlanState, current: &Step) -> String {
     let lines = Place::all().zip(plan.current()).map(|(place, (_, step))| {
         let mark = if Some(place) == current.place {
             " >> current"
         } else {
-            mark(step, began)
+            mark(&step.status)
         };
         format!("{place}. {}{mark}", step.plan.label())
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// How the step stood at a tick.
-fn mark(step: &Step, tick: u64) -> &'static str {
-    match (&step.status, step.ended) {
-        (_, None) => "",
-        (_, Some(ended)) if ended.tick > tick => "",
-        (StepStatus::Failed { .. }, _) => " FAILED",
-        (StepStatus::Skipped { .. }, _) => " skipped",
-        _ => " done",
+/// How the step stands.
+fn mark(status: &StepStatus) -> &'static str {
+    match status {
+        StepStatus::Pending | StepStatus::Running(_) => "",
+        StepStatus::Failed { .. } => " FAILED",
+        StepStatus::Skipped { .. } => " skipped",
+        StepStatus::Completed { .. } => " done",
     }
 }
 

@@ -7,6 +7,7 @@
 mod advance;
 mod calls;
 mod commands;
+mod conversation;
 mod fork;
 mod plans;
 mod rejection;
@@ -26,7 +27,7 @@ use crate::event::{
     AttemptRef, CallFinished, CommandReceived, Effect, Event, EventKind, SessionCreated,
 };
 use crate::failure::Failure;
-use crate::message::{ToolCall, Usage};
+use crate::message::{FinishReason, PlacedOpaque, ToolCall, Usage};
 use crate::plan::PlanDraft;
 use crate::principal::Principal;
 use crate::session::Session;
@@ -105,12 +106,20 @@ pub struct Reply {
     pub text: String,
     /// The calls asked for.
     pub calls: Vec<ToolCall>,
+    /// What only its provider can read.
+    pub opaque: Vec<PlacedOpaque>,
+    /// Why it ended.
+    pub finish: FinishReason,
     /// What it used up.
     pub usage: Usage,
+    /// The provider that answered.
+    pub provider: String,
     /// The model that answered.
     pub model: String,
     /// From question to answer.
     pub duration_ms: u64,
+    /// The last change of the conversation that the request was built with; 0 for none.
+    pub ops_through: u64,
 }
 
 /// What the catalogue says of a tool, as far as it matters here.
@@ -141,6 +150,8 @@ pub struct Facts<'a> {
     /// The tools that the start of each attempt under way offered. An attempt that is not here starts
     /// with what there is now.
     pub offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
+    /// The environment layer of system prompts; empty for none.
+    pub environment: &'a str,
     /// Limits of a run that names none.
     pub limits: RunLimits,
     /// Steps and calls with side effects may begin. An owner that is about to let go leaves them to

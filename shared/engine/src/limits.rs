@@ -36,9 +36,9 @@ pub const MAX_PARALLEL_STEPS: u32 = 256;
 /// A transition with so many events takes in nothing more.
 pub const FULL_TRANSITION: usize = 512;
 /// Most events about one attempt that follow from one input. The most have calls in doubt whose
-/// answers take effect when the attempt goes on: two for each call, one for going on, two for its
-/// end, and two for the start of the next step.
-pub const MAX_EVENTS_OF_ATTEMPT: usize = 2 * MAX_CALLS + 5;
+/// answers take effect when the attempt goes on: two for each call, one for going on, one for what the
+/// model is told then, two for its end, and three for the start of the next step.
+pub const MAX_EVENTS_OF_ATTEMPT: usize = 2 * MAX_CALLS + 7;
 /// Most events of a transition: one that is almost full takes in one more input, which is about all
 /// attempts, commands and the run's status. The store takes as many by default, and is not to be
 /// set to take fewer.

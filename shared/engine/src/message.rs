@@ -1,4 +1,4 @@
-//! What goes to a language model and comes back: messages, tool calls, usage.
+//! What goes to a language model and comes back: messages with parts, tool calls, usage.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Role {
     /// Instructions that hold for the whole conversation.
     System,
-    /// The person, or Cairn in their place (requirement, step context).
+    /// The person, or Cairn in their place (requirement, step context, reminders).
     User,
     /// The model.
     Assistant,
@@ -16,7 +16,7 @@ pub enum Role {
     Tool,
 }
 
-/// A model's wish to have a tool called.
+/// A call of a tool that a model requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Names the call within its attempt; the result refers to it.
@@ -27,19 +27,71 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
+/// What a tool call came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The call that this is the result of.
+    pub call_id: String,
+    /// What the model gets.
+    pub text: String,
+    /// The text tells of a failure.
+    pub is_error: bool,
+}
+
+/// A picture or a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Media {
+    /// What it is, such as `image/png`.
+    pub mime: String,
+    /// Its bytes.
+    pub data: Vec<u8>,
+}
+
+/// Something that a provider wants back as it gave it, such as a thinking block with its signature.
+/// It goes back only to the provider and the model that made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opaque {
+    /// The provider that made it.
+    pub provider: String,
+    /// The model that made it, as the settings name it.
+    pub model: String,
+    /// What the provider calls it, such as `thinking`.
+    pub kind: String,
+    /// JSON text as the provider gave it.
+    pub json: String,
+}
+
+/// Where an [`Opaque`] stands in a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacedOpaque {
+    /// How many of the reply's parts stand before it: its text is one if it has any, each call is one.
+    pub after: u32,
+    /// What stands there.
+    pub opaque: Opaque,
+}
+
+/// A part of a [`Message`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// Something that is said.
+    Text(String),
+    /// A call that is asked for; only an assistant has any.
+    Call(ToolCall),
+    /// What a call came to; only with [`Role::Tool`].
+    Result(ToolResult),
+    /// A picture or a file.
+    Media(Media),
+    /// What only its provider can read; only an assistant has any.
+    Opaque(Opaque),
+}
+
 /// One message of a conversation with a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,
-    /// What is said; may be empty beside tool calls.
-    pub text: String,
-    /// Calls asked for; only an assistant has any.
-    pub tool_calls: Vec<ToolCall>,
-    /// The call that this is the result of; empty unless the role is [`Role::Tool`].
-    pub tool_call_id: String,
-    /// The result tells of a failure; only with [`Role::Tool`].
-    pub is_error: bool,
+    /// What is said, in order.
+    pub parts: Vec<Part>,
 }
 
 impl Message {
@@ -54,40 +106,131 @@ impl Message {
     }
 
     /// A model's reply with the calls that it asks for.
-    pub fn assistant(text: impl Into<String>, tool_calls: Vec<ToolCall>) -> Self {
-        Self {
-            tool_calls,
-            ..Self::plain(Role::Assistant, text.into())
-        }
+    pub fn assistant(text: impl Into<String>, calls: Vec<ToolCall>) -> Self {
+        let mut message = Self::plain(Role::Assistant, text.into());
+        message.parts.extend(calls.into_iter().map(Part::Call));
+        message
     }
 
-    /// The result of the call `tool_call_id`.
-    pub fn tool(tool_call_id: impl Into<String>, text: impl Into<String>, is_error: bool) -> Self {
-        Self {
-            tool_call_id: tool_call_id.into(),
+    /// A model's reply of these parts. [`Message::into_reply`] takes it apart again.
+    pub fn reply(text: String, calls: Vec<ToolCall>, opaque: Vec<PlacedOpaque>) -> Self {
+        let mut message = Self::assistant(text, calls);
+        for (before, placed) in opaque.into_iter().enumerate() {
+            let at = (placed.after as usize).saturating_add(before);
+            let at = at.min(message.parts.len());
+            message.parts.insert(at, Part::Opaque(placed.opaque));
+        }
+        message
+    }
+
+    /// The text, the calls and the rest of a model's reply. Its texts become one, in the place of the
+    /// first.
+    pub fn into_reply(self) -> (String, Vec<ToolCall>, Vec<PlacedOpaque>) {
+        let (mut text, mut calls, mut opaque) = (String::new(), Vec::new(), Vec::new());
+        let has_text = |part: &Part| matches!(part, Part::Text(text) if !text.is_empty());
+        let late_text = self.parts.iter().position(has_text);
+        let first_call = self
+            .parts
+            .iter()
+            .position(|part| matches!(part, Part::Call(_)));
+        // The text stands before all calls, wherever the model began it.
+        let text_at = late_text.map(|at| first_call.map_or(at, |call| call.min(at)));
+        for (at, part) in self.parts.into_iter().enumerate() {
+            match part {
+                Part::Text(more) => text.push_str(&more),
+                Part::Call(call) => calls.push(call),
+                Part::Opaque(part) => {
+                    let texts = usize::from(text_at.is_some_and(|text| text <= at));
+                    let after = u32::try_from(texts + calls.len()).unwrap_or(u32::MAX);
+                    opaque.push(PlacedOpaque {
+                        after,
+                        opaque: part,
+                    });
+                }
+                Part::Result(_) | Part::Media(_) => {}
+            }
+        }
+        (text, calls, opaque)
+    }
+
+    /// The result of the call `call_id`.
+    pub fn tool(call_id: impl Into<String>, text: impl Into<String>, is_error: bool) -> Self {
+        let result = ToolResult {
+            call_id: call_id.into(),
+            text: text.into(),
             is_error,
-            ..Self::plain(Role::Tool, text.into())
+        };
+        Self {
+            role: Role::Tool,
+            parts: vec![Part::Result(result)],
         }
     }
 
+    /// A text with nothing in it is no part.
     fn plain(role: Role, text: String) -> Self {
+        let text = (!text.is_empty()).then_some(Part::Text(text));
         Self {
             role,
-            text,
-            tool_calls: Vec::new(),
-            tool_call_id: String::new(),
-            is_error: false,
+            parts: text.into_iter().collect(),
         }
     }
+
+    /// All that is said in text or as a result, without what is between.
+    pub fn text(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            Part::Result(result) => Some(result.text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// The calls that it asks for, in order.
+    pub fn calls(&self) -> impl DoubleEndedIterator<Item = &ToolCall> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The results that it has, in order.
+    pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Result(result) => Some(result),
+            _ => None,
+        })
+    }
+}
+
+/// Why a reply ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FinishReason {
+    /// The model was done.
+    Stop,
+    /// The model waits for the results of its tool calls.
+    ToolCalls,
+    /// The reply was cut at the limit of its length.
+    Length,
+    /// The model or its provider refused to answer.
+    Refusal,
+    /// The provider said something else, or nothing.
+    #[default]
+    Other,
 }
 
 /// What model calls used up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens sent, cached ones included.
+    /// Tokens sent, those of the provider's cache included.
     pub input_tokens: u64,
-    /// Tokens received.
+    /// Those of them that were read from the provider's cache.
+    pub cached_input_tokens: u64,
+    /// Those of them that were written to the provider's cache.
+    pub cache_write_tokens: u64,
+    /// Tokens received, those of reasoning included.
     pub output_tokens: u64,
+    /// Those of them that the model only thought, where the provider says so.
+    pub reasoning_tokens: u64,
     /// Price in 10⁻⁹ US dollars.
     pub cost_nano_usd: u64,
     /// Calls of a model that were answered.
@@ -102,9 +245,16 @@ impl Usage {
 
     /// Adds `other` to this, stopping at the largest number.
     pub fn add(&mut self, other: &Self) {
-        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
-        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
-        self.cost_nano_usd = self.cost_nano_usd.saturating_add(other.cost_nano_usd);
+        for (sum, more) in [
+            (&mut self.input_tokens, other.input_tokens),
+            (&mut self.cached_input_tokens, other.cached_input_tokens),
+            (&mut self.cache_write_tokens, other.cache_write_tokens),
+            (&mut self.output_tokens, other.output_tokens),
+            (&mut self.reasoning_tokens, other.reasoning_tokens),
+            (&mut self.cost_nano_usd, other.cost_nano_usd),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
         self.model_calls = self.model_calls.saturating_add(other.model_calls);
     }
 }

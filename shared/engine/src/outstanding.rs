@@ -118,12 +118,12 @@ impl Run {
         if step.plan.tool.is_some() || !attempt.needs_turn() {
             return Some(Lane::HasWork);
         }
-        let last = attempt.turns.last();
-        let mut calls = last.into_iter().flat_map(|turn| &turn.calls);
-        Some(match has_begun && calls.all(Call::is_finished) {
-            true => Lane::Asks,
-            false => Lane::NeedsTurn,
-        })
+        Some(
+            match has_begun && attempt.calls.iter().all(Call::is_finished) {
+                true => Lane::Asks,
+                false => Lane::NeedsTurn,
+            },
+        )
     }
 
     /// The planner is asked for the first plan, or is to be.

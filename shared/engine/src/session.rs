@@ -17,7 +17,7 @@ mod run;
 mod spent;
 mod step;
 
-pub use attempt::{Attempt, SubGoal, Turn};
+pub use attempt::{Attempt, SubGoal};
 pub use budgets::PerBudget;
 pub use call::{Ask, Call, CallStatus};
 pub use decisions::PastDecision;
@@ -30,6 +30,7 @@ pub use spent::Spent;
 pub use step::{EffectfulCall, Moment, Note, Step, StepStatus, in_journal_order};
 
 use crate::command::Command;
+use crate::conversation::LayerKind;
 use crate::event::{
     AttemptRef, CallRef, CommandReceived, CommandRefused, Event, EventKind, SessionCreated,
 };
@@ -59,6 +60,8 @@ pub struct Session {
     pub handled_through: u64,
     /// Session memory.
     pub memory: BTreeMap<String, String>,
+    /// Layers of system prompts as they were last written in full.
+    pub layers: BTreeMap<LayerKind, String>,
     /// All runs; a run's number is its position plus 1. Only the last may be active.
     pub runs: Vec<Run>,
     /// Where it begins, if it was copied from another session.
@@ -204,16 +207,14 @@ impl Session {
 
     /// The call, while its attempt is under way.
     pub fn call(&self, call: CallRef) -> Option<&Call> {
-        let turns = &self.attempt(call.attempt)?.turns;
-        let turn = turns.get(call.tool_turn as usize)?;
-        turn.calls.get(call.index as usize)
+        let attempt = self.attempt(call.attempt)?;
+        attempt.calls.get(attempt.call_at(call)?)
     }
 
     pub(crate) fn call_mut(&mut self, name: CallRef) -> Result<&mut Call, IllegalTransition> {
-        let turns = &mut self.attempt_mut(name.attempt)?.turns;
-        turns
-            .get_mut(name.tool_turn as usize)
-            .and_then(|turn| turn.calls.get_mut(name.index as usize))
+        let attempt = self.attempt_mut(name.attempt)?;
+        let at = attempt.call_at(name);
+        at.and_then(|at| attempt.calls.get_mut(at))
             .ok_or_else(|| IllegalTransition::missing(format!("call {name:?}")))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! From the state, as it is now: [`agent_state`] (all of it as JSON), [`todo`](mod@todo) (the plan as a
 //! list), [`plan_diff`] (what another plan would change), [`memory`] (session memory for a prompt),
-//! [`transcript`] (an attempt as messages), [`mod@title`] (what people call the session).
+//! [`mod@title`] (what people call the session).
 //!
 //! From the events, folded one by one in the order of the journal and in time proportional to
 //! them: [`tree`] (what was done, as a tree) with its renderings [`history`] (for a model whose
@@ -21,5 +21,4 @@ pub mod report;
 pub mod safe;
 pub mod title;
 pub mod todo;
-pub mod transcript;
 pub mod tree;

@@ -2,16 +2,19 @@
 //!
 //! What differs from a plain list of messages is met here, so that callers see one behaviour:
 //!
-//! - system messages become the `system` field; messages of one role that follow each other become
-//!   one, so that the results of several calls are one message, results before text;
-//! - texts with nothing in them are left out, and a conversation that does not begin and end with
-//!   the user is made to, because the server refuses anything else;
+//! - system messages at the beginning become the `system` field, later ones the user's; messages of
+//!   one role that follow each other become one, so that the results of several calls are one
+//!   message, results before text;
+//! - every list of messages is made valid: texts with nothing in them are left out, each call has
+//!   its result in the next message, a result without its call becomes text, and a conversation
+//!   that does not begin and end with the user is made to, because the server refuses anything else;
 //! - a call in the history whose arguments are no JSON object is sent as
 //!   `{"invalid_json": "<what the model wrote>"}`;
-//! - where tools are offered, the question is marked for the server's cache, because the same
-//!   beginning comes again with the next tool turn; usage counts the cached tokens as sent, and
-//!   their prices are their own;
-//! - thinking is not asked for, and left out where it comes;
+//! - where tools are offered or some messages never change, the question is marked for the server's
+//!   cache, because the same beginning comes again with the next turn; usage counts the cached
+//!   tokens as sent, and their prices are their own;
+//! - thinking is not requested. If it comes, it is kept with its signature and goes back to the same
+//!   model only; so are all blocks of other kinds;
 //! - an error may come as a status, or in the middle of a stream.
 //!
 //! The key travels in a header that is marked sensitive, and redirects are not followed.
@@ -54,7 +57,7 @@ static DIALECT: Dialect = Dialect {
 pub struct AnthropicConfig {
     /// Where it is; the base URL goes up to and without `/v1/messages`.
     pub server: ServerConfig,
-    /// Mark questions with tools for the server's cache.
+    /// Mark questions for the server's cache if their beginning will come again.
     pub prompt_cache: bool,
 }
 
@@ -100,6 +103,14 @@ impl Anthropic {
             prompt_cache: config.prompt_cache,
         })
     }
+
+    /// The body of a streamed request, byte for byte the same for the same request.
+    ///
+    /// # Errors
+    /// The request is too large.
+    pub fn request_body(&self, request: &ChatRequest) -> Result<Vec<u8>, ModelError> {
+        request::body(self, request, true)
+    }
 }
 
 #[async_trait]
@@ -113,7 +124,7 @@ impl Model for Anthropic {
         &self,
         request: &ChatRequest,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        let body = request::body(self, request, true)?;
+        let body = self.request_body(request)?;
         self.server.chat_stream(request, body).await
     }
 

@@ -4,8 +4,9 @@ use crate::ModelError;
 use crate::prices::Prices;
 use crate::stream::reply_events;
 use async_trait::async_trait;
-use cairn_engine::message::{Message, Usage};
+use cairn_engine::message::{FinishReason, Message, Usage};
 use futures::stream::BoxStream;
+use std::sync::Arc;
 
 /// A tool as it is offered to a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,8 +24,12 @@ pub struct OfferedTool {
 pub struct ChatRequest {
     /// The conversation so far, oldest first.
     pub messages: Vec<Message>,
-    /// The tools that the reply may call, in a stable order so that prompt caches hit.
-    pub tools: Vec<OfferedTool>,
+    /// How many of the first messages are the same in every later request of this conversation, so
+    /// that a provider's cache can keep them; 0 if that is not known.
+    pub stable: usize,
+    /// The tools that the reply may call, in a stable order so that prompt caches hit. They are
+    /// shared: each turn of a step offers the same ones.
+    pub tools: Arc<[OfferedTool]>,
     /// Options that differ from call to call.
     pub options: ChatOptions,
 }
@@ -38,25 +43,10 @@ pub struct ChatOptions {
     pub temperature: Option<f32>,
 }
 
-/// Why a reply ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FinishReason {
-    /// The model was done.
-    Stop,
-    /// The model waits for the results of its tool calls.
-    ToolCalls,
-    /// The reply was cut at the limit of its length.
-    Length,
-    /// The provider refused to show the reply.
-    ContentFilter,
-    /// The provider said something else, or nothing.
-    Other,
-}
-
 /// A model's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatReply {
-    /// Text and tool calls; the role is assistant.
+    /// Texts, tool calls and what only the provider can read, in order; the role is assistant.
     pub message: Message,
     /// What the call used up; the cost is computed from the model's prices.
     pub usage: Usage,

@@ -1,6 +1,7 @@
 //! Removing secrets from a provider's texts: from errors, for people and logs, and from replies.
 
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 
 /// Longest text of a provider that an error shows, in characters.
 const MAX_CHARS: usize = 500;
@@ -18,12 +19,6 @@ pub(crate) struct Cleaner {
 /// The end of a text that comes in pieces, as long as it may be the beginning of a secret.
 #[derive(Default)]
 pub(crate) struct HeldBack(String);
-
-impl HeldBack {
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-}
 
 impl Cleaner {
     pub(crate) fn new(secrets: impl IntoIterator<Item = SecretString>) -> Self {
@@ -50,6 +45,23 @@ impl Cleaner {
     /// The text with each secret replaced; the same text if it has none.
     pub(crate) fn redact(&self, text: String) -> String {
         self.replace(text, false).0
+    }
+
+    /// Redacts all texts of a JSON value, names of fields included. Not its JSON text: there a
+    /// server may write any character of a secret as an escape.
+    pub(crate) fn redact_json(&self, json: &mut Value) {
+        match json {
+            Value::String(text) => *text = self.redact(std::mem::take(text)),
+            Value::Array(list) => list.iter_mut().for_each(|value| self.redact_json(value)),
+            Value::Object(fields) => {
+                let old = std::mem::take(fields);
+                fields.extend(old.into_iter().map(|(name, mut value)| {
+                    self.redact_json(&mut value);
+                    (self.redact(name), value)
+                }));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
     }
 
     /// As [`redact`](Self::redact), for the next piece of a text. A secret that is cut between two

@@ -26,10 +26,11 @@ pub mod tokens;
 pub mod traced;
 
 pub use anthropic::{Anthropic, AnthropicConfig};
+pub use cairn_engine::message::FinishReason;
 pub use chat::*;
 pub use error::ModelError;
 pub use openai::{OpenAi, OpenAiConfig};
-pub use prices::{PriceBook, Prices, Tokens};
+pub use prices::{PriceBook, Prices};
 pub use prompt::{
     PromptComposer, PromptError, PromptTemplate, PromptTemplateRegistry, TemplateContext,
 };

@@ -9,12 +9,16 @@
 //!   the whole conversation for ever;
 //! - a failed tool's result begins with `error: `, as the protocol has no mark for it;
 //! - usage that is not reported is estimated, so that budgets hold all the same;
-//! - what a model thinks (`reasoning_content`, `reasoning`, parts of type `thinking`) is not part
-//!   of its reply and is left out; a refusal is its text;
+//! - reasoning (`reasoning_content`, `reasoning`, `reasoning_details`) is kept beside the text. It
+//!   goes back to the same model only, in the field in which it came. Parts of type `thinking` are
+//!   left out; a refusal is the reply's text;
+//! - every list of messages is made valid: each call has its result in the next messages, a result
+//!   without its call becomes text, and empty messages are left out;
 //! - an error may come as a status, inside an answer of status 200, or inside a stream.
 //!
 //! The key travels in a header that is marked sensitive, and redirects are not followed.
 
+mod reasoning;
 mod reply;
 mod request;
 mod wire;
@@ -104,6 +108,14 @@ impl OpenAi {
             stream_usage: config.stream_usage,
         })
     }
+
+    /// The body of a streamed request, byte for byte the same for the same request.
+    ///
+    /// # Errors
+    /// The request is too large.
+    pub fn request_body(&self, request: &ChatRequest) -> Result<Vec<u8>, ModelError> {
+        request::body(self, request, true)
+    }
 }
 
 #[async_trait]
@@ -117,7 +129,7 @@ impl Model for OpenAi {
         &self,
         request: &ChatRequest,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
-        let body = request::body(self, request, true)?;
+        let body = self.request_body(request)?;
         self.server.chat_stream(request, body).await
     }
 

@@ -7,6 +7,7 @@
 
 use crate::ModelInfo;
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::Usage;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected};
 use std::collections::BTreeMap;
@@ -26,19 +27,6 @@ pub struct Prices {
     /// Sent, and put into the provider's cache.
     pub cache_write: u64,
     /// Received.
-    pub output: u64,
-}
-
-/// What one call used up, as far as prices tell it apart.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tokens {
-    /// All that were sent, those of the cache included.
-    pub input: u64,
-    /// Those of them that were found in the cache.
-    pub cached_input: u64,
-    /// Those of them that were put into the cache.
-    pub cache_write: u64,
-    /// All that were received.
     pub output: u64,
 }
 
@@ -62,15 +50,15 @@ impl Prices {
     }
 
     /// What these tokens cost, in 10⁻⁹ US dollars, rounded up once.
-    pub fn cost_nano_usd(&self, tokens: &Tokens) -> u64 {
-        let cached = tokens.cached_input.min(tokens.input);
-        let written = tokens.cache_write.min(tokens.input - cached);
-        let plain = tokens.input - cached - written;
+    pub fn cost_nano_usd(&self, usage: &Usage) -> u64 {
+        let cached = usage.cached_input_tokens.min(usage.input_tokens);
+        let written = usage.cache_write_tokens.min(usage.input_tokens - cached);
+        let plain = usage.input_tokens - cached - written;
         let parts = [
             (plain, self.input),
             (cached, self.cached_input),
             (written, self.cache_write),
-            (tokens.output, self.output),
+            (usage.output_tokens, self.output),
         ];
         let sum = parts.into_iter().fold(0u128, |sum, (count, price)| {
             sum.saturating_add(u128::from(count) * u128::from(price))
@@ -81,9 +69,9 @@ impl Prices {
 
 impl ModelInfo {
     /// What these tokens cost, in 10⁻⁹ US dollars, rounded up; 0 if no price is known.
-    pub fn cost_nano_usd(&self, tokens: &Tokens) -> u64 {
+    pub fn cost_nano_usd(&self, usage: &Usage) -> u64 {
         let prices = self.prices.unwrap_or(Prices::FREE);
-        prices.cost_nano_usd(tokens)
+        prices.cost_nano_usd(usage)
     }
 }
 
@@ -308,34 +296,35 @@ mod tests {
             cache_write: 3_750_000_000,
             output: 15_000_000_000,
         };
-        let tokens = Tokens {
-            input: 10_000,
-            cached_input: 7_000,
-            cache_write: 2_000,
-            output: 100,
+        let usage = Usage {
+            input_tokens: 10_000,
+            cached_input_tokens: 7_000,
+            cache_write_tokens: 2_000,
+            output_tokens: 100,
+            ..Usage::default()
         };
         // 1,000 × 3,000 + 7,000 × 300 + 2,000 × 3,750 + 100 × 15,000 nano-dollars.
-        assert_eq!(prices.cost_nano_usd(&tokens), 14_100_000);
+        assert_eq!(prices.cost_nano_usd(&usage), 14_100_000);
         let few = Prices::flat(400_000, 400_000);
-        let one = Tokens {
-            input: 1,
-            output: 1,
-            ..Tokens::default()
+        let one = Usage {
+            input_tokens: 1,
+            output_tokens: 1,
+            ..Usage::default()
         };
         assert_eq!(few.cost_nano_usd(&one), 1);
-        assert_eq!(Prices::FREE.cost_nano_usd(&tokens), 0);
+        assert_eq!(Prices::FREE.cost_nano_usd(&usage), 0);
         // More in the cache than was sent is a server's slip, not a discount on the rest.
-        let odd = Tokens {
-            input: 10,
-            cached_input: 20,
-            cache_write: 20,
-            output: 0,
+        let odd = Usage {
+            input_tokens: 10,
+            cached_input_tokens: 20,
+            cache_write_tokens: 20,
+            ..Usage::default()
         };
         assert_eq!(prices.cost_nano_usd(&odd), 3_000);
-        let most = Tokens {
-            input: u64::MAX,
-            output: u64::MAX,
-            ..Tokens::default()
+        let most = Usage {
+            input_tokens: u64::MAX,
+            output_tokens: u64::MAX,
+            ..Usage::default()
         };
         assert_eq!(
             Prices::flat(u64::MAX, u64::MAX).cost_nano_usd(&most),

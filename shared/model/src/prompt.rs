@@ -22,6 +22,7 @@
 mod composer;
 mod template;
 
+pub use cairn_engine::prompt::{EXECUTION, GUIDE};
 pub use composer::PromptComposer;
 pub use template::{PromptTemplate, PromptTemplateRegistry, TemplateContext};
 
@@ -29,11 +30,6 @@ use cairn_engine::failure::{Failure, FailureKind};
 
 /// System prompt for making a plan. No variables.
 pub const PLANNING: &str = include_str!("../prompts/planning.md");
-/// System prompt for carrying out a step. No variables.
-pub const EXECUTION: &str = include_str!("../prompts/execution.md");
-/// How to work with the `step`, `read_progress`, `scratchpad` and `session_memory_*` tools, for
-/// the system prompt of whoever has them. No variables.
-pub const GUIDE: &str = include_str!("../prompts/guide.md");
 /// What a model is told whose plan could not be read; a template with the variable `problem`.
 pub const PLAN_REPAIR: &str = include_str!("../prompts/plan_repair.md");
 

@@ -40,11 +40,13 @@
 //! (for the reader).
 //!
 //! A reply has `text`, `tool_calls` (each a `name`, `arguments` as an object, or as a text to play
-//! a model that writes bad JSON, and if wanted an `id`), `finish` (`stop`, `tool_calls`, `length`,
-//! `content_filter`), `usage` (`input_tokens`, `output_tokens`, `cost_nano_usd`; all 0 if it is
-//! not said), `delay_ms` (what the answer takes), and in place of all that `error`: one of
-//! `rate_limit`, `timeout`, `stream`, `server`, `auth`, `context_length`, `bad_request`, with
-//! `text` as its message.
+//! a model that writes bad JSON, and if wanted an `id`), `opaque` (parts that only a provider can
+//! read, before the text: each a `kind` and its `json`, and if wanted the `provider` and `model`
+//! that they are from), `finish` (`stop`, `tool_calls`, `length`, `refusal`, `other`), `usage`
+//! (`input_tokens` and of them `cached_input_tokens` and `cache_write_tokens`, `output_tokens` and
+//! of them `reasoning_tokens`, `cost_nano_usd`; all 0 if it is not said), `delay_ms` (what the
+//! answer takes), and in place of all that `error`: one of `rate_limit`, `timeout`, `stream`,
+//! `server`, `auth`, `context_length`, `bad_request`, with `text` as its message.
 //!
 //! A line `{"model": {"name": "…", "window_tokens": 8000}}` describes the model; it may also give
 //! `input_nano_usd_per_million` and `output_nano_usd_per_million`, from which the cost is computed
@@ -56,13 +58,13 @@
 mod choose;
 mod format;
 
-use crate::prices::{Prices, Tokens};
-use crate::stream::reply_events;
+use crate::prices::Prices;
+use crate::stream::word_events;
 use crate::tokens::estimate_tokens;
 use crate::{ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, StreamEvent};
 use async_trait::async_trait;
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::{Message, Role, ToolCall, Usage};
+use cairn_engine::message::{Message, Opaque, Part, Role, ToolCall, Usage};
 use format::{Arguments, Recording, Reply};
 use futures::stream::BoxStream;
 use std::path::Path;
@@ -120,26 +122,40 @@ impl Recorded {
         if let Some(error) = reply.error {
             return Err(error.into_error(reply.text.clone()));
         }
-        let message = Message::assistant(reply.text.clone(), calls(reply, request));
-        let usage = reply.usage.or(exchange.usage).unwrap_or_default();
-        let (input, output) = (usage.input_tokens, usage.output_tokens);
-        let tokens = Tokens {
-            input,
-            output,
-            ..Tokens::default()
+        let mut message = Message::assistant(reply.text.clone(), calls(reply, request));
+        message.parts.splice(..0, self.opaque(reply));
+        let recorded = reply.usage.or(exchange.usage).unwrap_or_default();
+        let mut usage = Usage {
+            input_tokens: recorded.input_tokens,
+            cached_input_tokens: recorded.cached_input_tokens,
+            cache_write_tokens: recorded.cache_write_tokens,
+            output_tokens: recorded.output_tokens,
+            reasoning_tokens: recorded.reasoning_tokens,
+            cost_nano_usd: 0,
+            model_calls: 1,
         };
-        let computed = || self.info.cost_nano_usd(&tokens);
+        let computed = || self.info.cost_nano_usd(&usage);
+        usage.cost_nano_usd = recorded.cost_nano_usd.unwrap_or_else(computed);
         Ok(ChatReply {
             finish: finish(reply),
             message,
-            usage: Usage {
-                input_tokens: input,
-                output_tokens: output,
-                cost_nano_usd: usage.cost_nano_usd.unwrap_or_else(computed),
-                model_calls: 1,
-            },
+            usage,
             model: self.info.name.clone(),
         })
+    }
+
+    fn opaque(&self, reply: &Reply) -> Vec<Part> {
+        let opaque = reply.opaque.iter().cloned().map(|opaque| {
+            Part::Opaque(Opaque {
+                provider: opaque
+                    .provider
+                    .unwrap_or_else(|| self.info.provider.clone()),
+                model: opaque.model.unwrap_or_else(|| self.info.name.clone()),
+                kind: opaque.kind,
+                json: opaque.json.to_string(),
+            })
+        });
+        opaque.collect()
     }
 
     fn unknown(&self, request: &ChatRequest) -> ModelError {
@@ -194,15 +210,7 @@ impl Model for Recorded {
         request: &ChatRequest,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
         let reply = self.answer(request).await?;
-        let words = reply.message.text.split_inclusive(' ').map(str::to_owned);
-        let deltas: Vec<_> = words
-            .map(|text| StreamEvent::AssistantTextDelta { text })
-            .collect();
-        let rest = reply_events(reply).into_iter();
-        let rest = rest.filter(|event| !matches!(event, StreamEvent::AssistantTextDelta { .. }));
-        Ok(Box::pin(futures::stream::iter(
-            deltas.into_iter().chain(rest),
-        )))
+        Ok(Box::pin(futures::stream::iter(word_events(reply))))
     }
 
     fn estimate_tokens(&self, messages: &[Message]) -> u64 {

@@ -32,6 +32,7 @@ use self::notes::Notes;
 use self::report::Subject;
 use self::task::Task;
 use crate::prices::Prices;
+use crate::stream::word_events;
 use crate::{ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, StreamEvent};
 use async_trait::async_trait;
 use cairn_engine::message::{Message, Role, Usage};
@@ -59,7 +60,7 @@ impl Rehearsal {
             tokio::time::sleep(self.pace).await;
         }
         let message = respond(request);
-        let finish = if message.tool_calls.is_empty() {
+        let finish = if message.calls().next().is_none() {
             FinishReason::Stop
         } else {
             FinishReason::ToolCalls
@@ -87,16 +88,7 @@ impl Model for Rehearsal {
         request: &ChatRequest,
     ) -> Result<BoxStream<'static, StreamEvent>, ModelError> {
         let reply = self.reply(request).await;
-        let words = reply.message.text.split_inclusive(' ');
-        let mut events: Vec<StreamEvent> = words
-            .map(|text| StreamEvent::AssistantTextDelta { text: text.into() })
-            .collect();
-        let calls = reply.message.tool_calls.iter().cloned();
-        events.extend(calls.map(StreamEvent::ToolCall));
-        events.push(StreamEvent::TurnComplete {
-            reply: Box::new(reply),
-        });
-        Ok(stream::iter(events).boxed())
+        Ok(stream::iter(word_events(reply)).boxed())
     }
 
     fn estimate_tokens(&self, _messages: &[Message]) -> u64 {
@@ -133,7 +125,7 @@ fn respond(request: &ChatRequest) -> Message {
         .rposition(|message| message.role == Role::User);
     let after = last.map_or(0, |at| at + 1);
     let desk = Desk::new(&request.messages[after..], &request.tools);
-    let question = last.map_or("", |at| request.messages[at].text.as_str());
+    let question = last.map_or_else(String::new, |at| request.messages[at].text());
     let question = question
         .split("<system-reminder>")
         .next()

@@ -5,6 +5,8 @@
 //! reading streams, ids of calls, usage and cost.
 
 mod config;
+pub(crate) mod conversation;
+pub(crate) mod draft;
 pub(crate) mod fault;
 pub(crate) mod reply;
 mod stream;
@@ -18,10 +20,11 @@ use crate::{ChatReply, ChatRequest, ModelError, ModelInfo, StreamEvent};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_http::{HttpClient, HttpConfig, HttpError, HttpResponse, build_client};
 use config::Endpoint;
+use draft::Draft;
 use futures::stream::BoxStream;
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
-use reply::{Asked, Draft};
+use reply::Asked;
 use std::sync::{Arc, Once};
 
 /// What tells one provider's protocol from another's.
@@ -41,10 +44,10 @@ pub(crate) struct Dialect {
     pub(crate) piece: fn(&mut Draft, &str, &Cleaner) -> Result<Piece, ModelError>,
 }
 
-/// What an event of a stream brought.
+/// What an event of a stream brought; the draft has it already.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// More text; possibly none.
+    /// More text to show; possibly none.
     Text(String),
     /// The server says that nothing follows.
     End,
@@ -54,8 +57,7 @@ impl Piece {
     pub(crate) const NOTHING: Self = Self::Text(String::new());
 }
 
-/// What a whole answer, or one event of a stream, has beside the reply: usage, names, what a model
-/// thinks.
+/// What a whole answer, or one event of a stream, has beside the reply: usage and names.
 const AROUND_REPLY: u64 = 256 * 1024;
 /// Bytes that may travel in JSON for one byte of a reply: an escaped character takes twice its
 /// bytes, but for control characters.
@@ -63,7 +65,7 @@ const BYTES_IN_JSON: u64 = 2;
 /// Bytes that may travel in a stream for one byte of a reply: a token of four bytes may come in an
 /// event of 1 KiB. They are not in memory at once.
 const BYTES_IN_STREAM: u64 = 256;
-/// What a stream has beside the reply: signs of life, and what a model thinks.
+/// What a stream has beside the reply: signs of life, and pieces with nothing in them.
 const AROUND_STREAM: u64 = 16 * 1024 * 1024;
 
 /// A server, ready to be asked.

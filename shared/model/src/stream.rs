@@ -1,18 +1,37 @@
 //! Streamed replies: taking a whole reply apart, and putting a stream together.
 
 use crate::{ChatReply, Model, ModelError, StreamEvent};
+use cairn_engine::message::Part;
 use futures::stream::{BoxStream, StreamExt};
 
-/// The events of a reply that is already whole: its text at once, its calls, its end.
+/// The events of a reply that is already whole: its texts and calls in order, then its end.
 pub fn reply_events(reply: ChatReply) -> Vec<StreamEvent> {
+    events_of(reply, |text| vec![text.to_owned()])
+}
+
+/// As [`reply_events`], with the texts word by word.
+pub(crate) fn word_events(reply: ChatReply) -> Vec<StreamEvent> {
+    let words = |text: &str| text.split_inclusive(' ').map(str::to_owned).collect();
+    events_of(reply, words)
+}
+
+/// As [`reply_events`], for a reply whose texts have been shown already.
+pub(crate) fn events_after_text(reply: ChatReply) -> Vec<StreamEvent> {
+    events_of(reply, |_| Vec::new())
+}
+
+fn events_of(reply: ChatReply, pieces: impl Fn(&str) -> Vec<String>) -> Vec<StreamEvent> {
     let mut events = Vec::new();
-    if !reply.message.text.is_empty() {
-        events.push(StreamEvent::AssistantTextDelta {
-            text: reply.message.text.clone(),
-        });
+    for part in &reply.message.parts {
+        match part {
+            Part::Text(text) => {
+                let deltas = pieces(text).into_iter();
+                events.extend(deltas.map(|text| StreamEvent::AssistantTextDelta { text }));
+            }
+            Part::Call(call) => events.push(StreamEvent::ToolCall(call.clone())),
+            Part::Result(_) | Part::Media(_) | Part::Opaque(_) => {}
+        }
     }
-    let calls = reply.message.tool_calls.iter().cloned();
-    events.extend(calls.map(StreamEvent::ToolCall));
     events.push(StreamEvent::TurnComplete {
         reply: Box::new(reply),
     });

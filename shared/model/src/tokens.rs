@@ -1,24 +1,34 @@
 //! Counting without asking: tokens of messages.
 
 use crate::ChatRequest;
-use cairn_engine::message::Message;
+use cairn_engine::message::{Media, Message, Part};
 
 /// What a message costs beside its text: role and separators.
 const PER_MESSAGE: u64 = 4;
 /// What a tool call or an offered tool costs beside its texts.
 const PER_CALL: u64 = 8;
+/// What a picture costs, whatever its bytes: providers scale a larger one down to about this.
+const PER_IMAGE: u64 = 1_600;
 
 /// Tokens that these messages would take in a common model: a fourth of the ASCII bytes, one per
 /// other character, and a little for each message and call. Rather too many than too few.
 pub fn estimate_tokens(messages: &[Message]) -> u64 {
     let of_message = |message: &Message| {
-        let calls = message.tool_calls.iter();
-        let calls: u64 = calls
-            .map(|call| PER_CALL + of_text(&call.name) + of_text(&call.arguments))
-            .sum();
-        PER_MESSAGE + of_text(&message.text) + calls
+        let parts = message.parts.iter().map(of_part);
+        PER_MESSAGE + parts.sum::<u64>()
     };
     messages.iter().map(of_message).sum()
+}
+
+fn of_part(part: &Part) -> u64 {
+    match part {
+        Part::Text(text) => of_text(text),
+        Part::Call(call) => PER_CALL + of_text(&call.name) + of_text(&call.arguments),
+        Part::Result(result) => of_text(&result.text),
+        Part::Media(Media { mime, .. }) if mime.starts_with("image/") => PER_IMAGE,
+        Part::Media(media) => (media.data.len() as u64).div_ceil(4),
+        Part::Opaque(opaque) => of_text(&opaque.json),
+    }
 }
 
 /// As [`estimate_tokens`], with the tools that are offered.
@@ -43,7 +53,8 @@ fn of_text(text: &str) -> u64 {
 mod tests {
     use super::*;
     use crate::OfferedTool;
-    use cairn_engine::message::ToolCall;
+    use cairn_engine::message::{Opaque, Role, ToolCall};
+    use std::sync::Arc;
 
     #[test]
     fn longer_conversations_take_more_tokens() {
@@ -57,13 +68,45 @@ mod tests {
         };
         let with_call = [Message::assistant("", vec![call])];
         assert_eq!(estimate_tokens(&with_call), PER_MESSAGE + PER_CALL + 1 + 2);
+        let parts = [
+            (Part::Text("12345678".into()), 2),
+            (
+                Part::Media(Media {
+                    mime: "image/png".into(),
+                    data: vec![0; 9],
+                }),
+                PER_IMAGE,
+            ),
+            (
+                Part::Media(Media {
+                    mime: "application/pdf".into(),
+                    data: vec![0; 9],
+                }),
+                3,
+            ),
+            (
+                Part::Opaque(Opaque {
+                    provider: "p".into(),
+                    model: "m".into(),
+                    kind: "thinking".into(),
+                    json: "{}".into(),
+                }),
+                1,
+            ),
+        ];
+        let message = Message {
+            role: Role::Assistant,
+            parts: parts.iter().map(|(part, _)| part.clone()).collect(),
+        };
+        let tokens: u64 = parts.iter().map(|(_, tokens)| tokens).sum();
+        assert_eq!(estimate_tokens(&[message]), PER_MESSAGE + tokens);
         let request = ChatRequest {
             messages: short.to_vec(),
-            tools: vec![OfferedTool {
+            tools: Arc::new([OfferedTool {
                 name: "read".into(),
                 description: "Reads.".into(),
                 parameters: serde_json::json!({"type": "object"}),
-            }],
+            }]),
             ..ChatRequest::default()
         };
         assert!(estimate_request(&request) > estimate_tokens(&short) + PER_CALL);

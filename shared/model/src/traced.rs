@@ -3,8 +3,8 @@
 //! Names and attributes are those of OpenTelemetry's conventions for generative AI; Cairn's own are
 //! under `cairn.`. What is said to a model and by it is left out unless the caller wants it.
 
-use crate::{ChatReply, ChatRequest, FinishReason, Model, ModelError};
-use cairn_engine::message::{Message, Role};
+use crate::{ChatReply, ChatRequest, Model, ModelError};
+use cairn_engine::message::{FinishReason, Message, Role};
 use serde_json::json;
 use tracing::Span;
 use tracing::field::Empty;
@@ -33,6 +33,9 @@ pub fn question(model: &dyn Model, request: &ChatRequest, with_content: bool) ->
         gen_ai.response.finish_reasons = Empty,
         gen_ai.usage.input_tokens = Empty,
         gen_ai.usage.output_tokens = Empty,
+        cairn.cached_input_tokens = Empty,
+        cairn.cache_write_tokens = Empty,
+        cairn.reasoning_tokens = Empty,
         gen_ai.input.messages = Empty,
         gen_ai.output.messages = Empty,
         cairn.cost_nano_usd = Empty,
@@ -65,9 +68,13 @@ pub fn answered(span: &Span, answer: &Result<ChatReply, ModelError>, with_conten
     };
     span.record("gen_ai.response.model", reply.model.as_str());
     span.record("gen_ai.response.finish_reasons", finish(reply.finish));
-    span.record("gen_ai.usage.input_tokens", reply.usage.input_tokens);
-    span.record("gen_ai.usage.output_tokens", reply.usage.output_tokens);
-    span.record("cairn.cost_nano_usd", reply.usage.cost_nano_usd);
+    let usage = &reply.usage;
+    span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+    span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+    span.record("cairn.cached_input_tokens", usage.cached_input_tokens);
+    span.record("cairn.cache_write_tokens", usage.cache_write_tokens);
+    span.record("cairn.reasoning_tokens", usage.reasoning_tokens);
+    span.record("cairn.cost_nano_usd", usage.cost_nano_usd);
     if with_content {
         let message = std::slice::from_ref(&reply.message);
         span.record("gen_ai.output.messages", shown(message));
@@ -87,7 +94,7 @@ fn finish(reason: FinishReason) -> &'static str {
         FinishReason::Stop => "stop",
         FinishReason::ToolCalls => "tool_call",
         FinishReason::Length => "length",
-        FinishReason::ContentFilter => "content_filter",
+        FinishReason::Refusal => "content_filter",
         FinishReason::Other => "other",
     }
 }
@@ -100,10 +107,10 @@ fn shown(messages: &[Message]) -> String {
             Role::Assistant => "assistant",
             Role::Tool => "tool",
         };
-        let calls = message.tool_calls.iter();
-        let calls = calls
+        let calls = message
+            .calls()
             .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}));
-        json!({"role": role, "content": message.text, "tool_calls": calls.collect::<Vec<_>>()})
+        json!({"role": role, "content": message.text(), "tool_calls": calls.collect::<Vec<_>>()})
     });
     let mut text = serde_json::Value::from_iter(shown).to_string();
     if text.len() > MOST_CONTENT {

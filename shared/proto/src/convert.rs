@@ -12,6 +12,7 @@
 //! encoded events that do.
 
 mod command;
+mod conversation;
 mod error;
 mod event;
 mod executor;

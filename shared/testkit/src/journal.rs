@@ -72,6 +72,14 @@ impl Journal {
                 },
                 _ => event.clone(),
             };
+            for op in event["ops"].as_array_mut().into_iter().flatten() {
+                for change in ["set_layer", "remind"] {
+                    // It names folders, which are each run's own.
+                    if op[change]["kind"] == "environment" {
+                        op[change]["text"] = Value::Null;
+                    }
+                }
+            }
             let fields = event.as_object_mut().expect("an object");
             for field in [
                 "seq",

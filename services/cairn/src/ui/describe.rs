@@ -62,6 +62,9 @@ pub fn usage_text(usage: Option<&Usage>) -> String {
         "{} model calls, {} + {} tokens",
         usage.model_calls, usage.input_tokens, usage.output_tokens
     );
+    if usage.cached_input_tokens > 0 {
+        text.push_str(&format!(" ({} from a cache)", usage.cached_input_tokens));
+    }
     if usage.cost_nano_usd > 0 {
         // Tens of thousandths are as fine as anybody wants to know it.
         let parts = usage.cost_nano_usd.div_ceil(100_000);
@@ -193,6 +196,7 @@ mod tests {
             output_tokens: 3,
             cost_nano_usd,
             model_calls: 2,
+            ..Usage::default()
         };
         let free = "2 model calls, 12 + 3 tokens";
         assert_eq!(usage_text(Some(&usage(0))), free);

@@ -1,6 +1,7 @@
 //! One line of text for each kind of event.
 
 mod brief;
+mod context;
 mod runs;
 mod words;
 
@@ -12,6 +13,7 @@ use cairn_engine::pending::PendingId;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_rpc::text::clip;
+use context::context_line;
 use runs::run_line;
 use std::collections::HashMap;
 use std::fmt;
@@ -131,6 +133,7 @@ impl Narrator {
             | Kind::SubGoalDropped(_)
             | Kind::ScratchpadWritten(_) => self.part_line(kind),
             Kind::ReplyReceived(e) => reply_line(e),
+            Kind::ContextChanged(e) => context_line(e),
             Kind::CallIntended(_)
             | Kind::CallHeld(_)
             | Kind::CallFinished(_)

@@ -87,7 +87,7 @@ impl Model for Asked {
         let calls_tools = request
             .messages
             .iter()
-            .any(|it| it.text.contains("Do call."));
+            .any(|it| it.text().contains("Do call."));
         let has_called = request.messages.iter().any(|it| it.role == Role::Tool);
         let call = |number: usize, name: &str, arguments: &str| ToolCall {
             id: format!("call-{number}"),

@@ -95,7 +95,7 @@ impl Watched {
         }
     }
 
-    /// The next event, and when it came.
+    /// The next event that is not a change of the conversation, and when it came.
     async fn next(&mut self) -> (Kind, Instant) {
         loop {
             let message = tokio::time::timeout(PATIENCE, self.events.message()).await;
@@ -103,7 +103,9 @@ impl Watched {
             let message = message.expect("the session is there");
             if let Some(kind) = message.event.and_then(|event| event.kind) {
                 self.cursor = message.seq;
-                return (kind, Instant::now());
+                if !matches!(kind, Kind::ContextChanged(_)) {
+                    return (kind, Instant::now());
+                }
             }
         }
     }

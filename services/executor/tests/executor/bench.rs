@@ -1,6 +1,6 @@
 //! The three peers of the executor, each with a handle for the test.
 
-use crate::owner::Owner;
+use crate::owner::{Owner, catalogue, model_step};
 use cairn_engine::message::{Message, ToolCall, Usage};
 use cairn_executor::{Config, Deps};
 use cairn_model::{
@@ -77,6 +77,7 @@ pub(crate) fn reply(text: &str, calls: &[(&str, &str)]) -> ChatReply {
             output_tokens: 2,
             cost_nano_usd: 1,
             model_calls: 1,
+            ..Usage::default()
         },
         finish: FinishReason::Other,
         model: "played-1".to_owned(),
@@ -230,11 +231,22 @@ impl Bench {
         let (asked, model) = mpsc::unbounded_channel();
         let mut models = ModelRegistry::new();
         models.insert("played", Arc::new(PlayedModel(asked)));
-        Self {
+        let mut bench = Self {
             client: executor(config, models, server.expect("a server").link()).await,
             model,
             tools,
-        }
+        };
+        bench.learn_catalogue().await;
+        bench
+    }
+
+    /// An attempt that is given up: the executor has the catalogue from then on.
+    async fn learn_catalogue(&mut self) {
+        let mut owner = self.start(model_step()).await;
+        owner.lacks(catalogue()).await;
+        let asked = self.asked().await;
+        drop(owner);
+        asked.dropped().await;
     }
 
     /// Opens a stream and sends the start.

@@ -1,8 +1,10 @@
 //! Calls that are not to be made now.
 
 use crate::bench::Bench;
-use crate::owner::{Owner, call_ref, model_step, outputs, owners_result, permit};
-use cairn_proto::event::{self, Effect, Role};
+use crate::owner::{Owner, call_ref, conversation, model_step, outputs, owners_result, permit};
+use cairn_engine::conversation::Conversation;
+use cairn_engine::message::{Message, ToolCall};
+use cairn_proto::event::Effect;
 use cairn_proto::executor::{AttemptStart, PermittedCall};
 use cairn_rpc::RpcError;
 
@@ -74,18 +76,18 @@ async fn a_call_that_was_sent_cannot_be_held() {
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_may_begin_with_held_calls() {
-    let call = |index: u32| event::ToolCall {
+    let call = |index: u32| ToolCall {
         id: format!("id-{index}"),
         name: "send".to_owned(),
-        arguments_json: "{}".to_owned(),
+        arguments: "{}".to_owned(),
     };
-    let reply = event::Message {
-        role: Role::Assistant.into(),
-        tool_calls: vec![call(0), call(1)],
-        ..event::Message::default()
+    let said = Conversation {
+        incremental: vec![Message::assistant("", vec![call(0), call(1)])],
+        ..conversation()
     };
     let start = AttemptStart {
-        transcript: vec![reply],
+        conversation: Some(said.into()),
+        tool_turns: 1,
         open_calls: vec![send(0)],
         held_calls: vec![call_ref(0, 1)],
         ..model_step()

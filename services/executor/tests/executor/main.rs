@@ -10,6 +10,7 @@
 )]
 
 mod bench;
+mod conversation;
 mod deltas;
 mod held;
 mod owner;

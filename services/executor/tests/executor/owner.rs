@@ -1,12 +1,14 @@
 //! The owner's end of a stream, and what it sends.
 
 use crate::bench::within;
+use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
+use cairn_engine::message::Message;
 use cairn_proto::event::{self, AttemptRef, CallRef, Effect};
 use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{
-    Acknowledgement, AttemptStart, CallResult, OfferedTool, PermittedCall, RunStepRequest,
-    RunStepResponse,
+    Acknowledgement, AttemptStart, CallResult, Catalogue, OfferedTool, PermittedCall,
+    RunStepRequest, RunStepResponse,
 };
 use cairn_rpc::{Link, Namespace, Principal, RpcError, with_principal};
 use std::time::Duration;
@@ -52,6 +54,13 @@ impl Owner {
         report.expect("a report")
     }
 
+    /// The executor asks for the catalogue, and is sent this one.
+    pub(crate) async fn lacks(&mut self, catalogue: Catalogue) {
+        let first = self.report().await;
+        assert!(first.lacks_catalogue, "{first:?}");
+        self.send(ToExecutor::Catalogue(catalogue));
+    }
+
     /// Fails if a report comes before nothing moves any more.
     pub(crate) async fn hears_nothing(&mut self) {
         let quiet = Duration::from_secs(30);
@@ -73,6 +82,15 @@ impl Owner {
             through_number,
             permitted_calls,
             results,
+            ..Acknowledgement::default()
+        }));
+    }
+
+    /// Acknowledges, and changes the conversation.
+    pub(crate) fn changes(&self, through_number: u64, ops: Vec<Op>) {
+        self.send(ToExecutor::Acknowledgement(Acknowledgement {
+            through_number,
+            ops: ops.into_iter().map(Into::into).collect(),
             ..Acknowledgement::default()
         }));
     }
@@ -151,8 +169,8 @@ pub(crate) fn owners_result(at: CallRef, output: &str) -> CallResult {
     }
 }
 
-/// The start of a step for the model, with one tool of each effect.
-pub(crate) fn model_step() -> AttemptStart {
+/// One tool of each effect.
+pub(crate) fn catalogue() -> Catalogue {
     let tool = |name: &str, effect: Effect| OfferedTool {
         name: name.to_owned(),
         description: format!("the tool {name}"),
@@ -160,15 +178,7 @@ pub(crate) fn model_step() -> AttemptStart {
         effect: effect.into(),
         needs_approval: name == "peek",
     };
-    AttemptStart {
-        session: "s-1".to_owned(),
-        attempt: Some(attempt()),
-        prompt_layers: vec![
-            "You are a tester.\n".to_owned(),
-            String::new(),
-            "Pool: 1".to_owned(),
-        ],
-        step_context: "## Requirement\ntest".to_owned(),
+    Catalogue {
         tools: vec![
             tool("look", Effect::Pure),
             tool("peek", Effect::Pure),
@@ -176,6 +186,33 @@ pub(crate) fn model_step() -> AttemptStart {
             tool("send", Effect::Effectful),
             tool("step", Effect::State),
         ],
+    }
+}
+
+/// What a step for the model begins with.
+pub(crate) fn conversation() -> Conversation {
+    let layer = |kind, text: &str| Layer {
+        kind,
+        text: text.to_owned(),
+    };
+    Conversation {
+        system: vec![
+            layer(LayerKind::Prompt, "You are a tester.\n"),
+            layer(LayerKind::Environment, ""),
+            layer(LayerKind::Memory, "Pool: 1"),
+        ],
+        immutable: vec![Message::user("## Requirement\ntest")],
+        ..Conversation::default()
+    }
+}
+
+/// The start of a step for the model.
+pub(crate) fn model_step() -> AttemptStart {
+    AttemptStart {
+        session: "s-1".to_owned(),
+        attempt: Some(attempt()),
+        conversation: Some(conversation().into()),
+        catalogue: "one of each effect".to_owned(),
         max_tool_turns: 5,
         ..AttemptStart::default()
     }

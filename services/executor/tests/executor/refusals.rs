@@ -1,34 +1,39 @@
 //! What the executor does not take.
 
 use crate::bench::{Bench, executor};
-use crate::owner::{Owner, attempt, call_ref, model_step, owners_result, permit};
+use crate::owner::{
+    Owner, attempt, call_ref, catalogue, conversation, model_step, owners_result, permit,
+};
+use cairn_engine::conversation::{Conversation, Op};
+use cairn_engine::message::{Message, ToolCall};
 use cairn_executor::Config;
 use cairn_model::ModelRegistry;
-use cairn_proto::event::{self, Effect, FailureKind, Role};
+use cairn_proto::event::{self, Effect, FailureKind};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
-use cairn_proto::executor::{Acknowledgement, AttemptStart, OfferedTool, RunStepRequest};
+use cairn_proto::executor::{Acknowledgement, AttemptStart, RunStepRequest};
 use cairn_rpc::{ErrorKind, RpcError};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-fn assistant(ids: &[&str]) -> event::Message {
-    let calls = ids.iter().map(|id| event::ToolCall {
+/// A start after a reply with calls of these ids, of which some have a result.
+fn after(ids: &[&str], results: &[u32]) -> AttemptStart {
+    let calls = ids.iter().map(|id| ToolCall {
         id: (*id).to_owned(),
         name: "look".to_owned(),
-        arguments_json: "{}".to_owned(),
+        arguments: "{}".to_owned(),
     });
-    event::Message {
-        role: Role::Assistant.into(),
-        tool_calls: calls.collect(),
-        ..event::Message::default()
-    }
-}
-
-fn result(id: &str) -> event::Message {
-    event::Message {
-        role: Role::Tool.into(),
-        tool_call_id: id.to_owned(),
-        ..event::Message::default()
+    let said = Conversation {
+        incremental: vec![Message::assistant("", calls.collect())],
+        ..conversation()
+    };
+    let results = results
+        .iter()
+        .map(|index| owners_result(call_ref(0, *index), "seen"));
+    AttemptStart {
+        conversation: Some(said.into()),
+        tool_turns: 1,
+        results: results.collect(),
+        ..model_step()
     }
 }
 
@@ -47,16 +52,15 @@ fn field(error: &RpcError) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_start_that_makes_no_sense_is_refused_by_field() {
     type Change = fn(&mut AttemptStart);
-    let user = event::Message {
-        role: Role::User.into(),
-        ..event::Message::default()
-    };
     let starts: Vec<(&str, Change)> = vec![
         ("start.session", |s| s.session.clear()),
         ("start.attempt", |s| s.attempt = None),
         ("start.max_tool_turns", |s| s.max_tool_turns = 0),
-        ("start.tools[1].parameters_json", |s| {
-            s.tools[1].parameters_json = "{".to_owned()
+        ("start.conversation", |s| s.conversation = None),
+        ("start.conversation", |s| s.tool_turns = 1),
+        ("start.ops[0].op", |s| s.ops = vec![event::Op::default()]),
+        ("ops", |s| {
+            s.ops = vec![Op::Remove { index: 7 }.into()];
         }),
     ];
     for (want, change) in starts {
@@ -64,40 +68,33 @@ async fn a_start_that_makes_no_sense_is_refused_by_field() {
         change(&mut start);
         assert_eq!(refused(start).await, want);
     }
-    let transcripts = [
-        (
-            "start.transcript[1].role",
-            vec![assistant(&[]), event::Message::default()],
-        ),
-        ("transcript[0].role", vec![result("a")]),
-        ("transcript[1].role", vec![assistant(&[]), user]),
-        (
-            "transcript[1].tool_call_id",
-            vec![assistant(&["a"]), result("b")],
-        ),
-        (
-            "transcript[2].tool_call_id",
-            vec![assistant(&["a"]), result("a"), result("a")],
-        ),
-        (
-            "transcript[0].tool_calls",
-            vec![assistant(&["a"]), assistant(&[])],
-        ),
-        ("permitted_calls", vec![assistant(&["a"])]),
-    ];
-    for (want, transcript) in transcripts {
-        let start = AttemptStart {
-            transcript,
-            ..model_step()
-        };
-        assert_eq!(refused(start).await, want);
-    }
+    let earlier = AttemptStart {
+        tool_turns: 2,
+        ..after(&["a"], &[0])
+    };
+    assert_eq!(refused(earlier).await, "start.results.call");
+    assert_eq!(refused(after(&["a"], &[1])).await, "start.results");
+    assert_eq!(refused(after(&["a"], &[])).await, "permitted_calls");
     let start = AttemptStart {
-        transcript: vec![assistant(&["a"]), result("a")],
-        open_calls: vec![permit(call_ref(0, 0), "look", "{}", Effect::Pure)],
-        ..model_step()
+        open_calls: vec![permit(call_ref(0, 1), "look", "{}", Effect::Pure)],
+        ..after(&["a"], &[0])
     };
     assert_eq!(refused(start).await, "permitted_calls.call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catalogue_that_cannot_be_read_is_refused() {
+    let bench = Bench::new().await;
+    let start = AttemptStart {
+        catalogue: "broken".to_owned(),
+        ..model_step()
+    };
+    let mut owner = bench.start(start).await;
+    let mut broken = catalogue();
+    broken.tools[1].parameters_json = "{".to_owned();
+    owner.lacks(broken).await;
+    let error = owner.error().await;
+    assert_eq!(field(&error), "catalogue.tools[1].parameters_json");
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,7 +202,6 @@ async fn without_a_model_the_step_fails_and_a_tool_step_works() {
         session: "s-1".to_owned(),
         attempt: Some(attempt()),
         tool_step: Some(permit(call_ref(0, 0), "look", "{}", Effect::Pure)),
-        tools: vec![OfferedTool::default()],
         ..AttemptStart::default()
     };
     let mut owner = Owner::open(&client, start).await.expect("a slot");

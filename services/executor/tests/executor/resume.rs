@@ -1,15 +1,17 @@
 //! An attempt that is continued from what is durable goes on as if nothing had happened.
 
 use crate::bench::{Bench, reply, within};
-use crate::owner::{Owner, attempt, call_ref, model_step, owners_result, permit};
-use cairn_engine::message::Message;
-use cairn_proto::event::{self, Effect, Role};
+use crate::owner::{Owner, attempt, call_ref, conversation, model_step, owners_result, permit};
+use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
+use cairn_engine::message::{Message, Role, ToolCall};
+use cairn_model::{Anthropic, AnthropicConfig, ChatRequest, OpenAi, OpenAiConfig};
+use cairn_proto::event::Effect;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{
     Acknowledgement, AttemptStart, CallResult, PermittedCall, Reply, RunStepResponse,
 };
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -23,16 +25,16 @@ struct Turn {
 /// What became durable in one transition.
 #[derive(Debug, Clone)]
 enum Entry {
-    /// A reply with the results that the owner itself gave to its calls.
-    Reply(Reply, Vec<CallResult>),
+    /// A reply with the results that the owner itself gave to its calls, and what it said then.
+    Reply(Reply, Vec<CallResult>, Vec<Op>),
     Result(CallResult),
 }
 
 /// What was seen while an attempt was carried out.
 #[derive(Debug, Default)]
 struct Seen {
-    /// What the model was told, by tool turn.
-    asked: BTreeMap<usize, Vec<Message>>,
+    /// What each provider would have been sent, by tool turn.
+    asked: BTreeMap<usize, [Vec<u8>; 2]>,
     /// The calls that reached the tools service, in order.
     called: Vec<String>,
 }
@@ -59,46 +61,87 @@ fn sorted(reply: &Reply) -> (Vec<PermittedCall>, Vec<CallResult>) {
     (permits, answers)
 }
 
-/// The owner's view of a journal: how the attempt is started from it.
-fn start_from(journal: &[Entry]) -> AttemptStart {
-    let mut start = AttemptStart {
-        max_tool_turns: 100,
-        ..model_step()
+/// What the owner says after a reply: a word to continue, or that something has changed.
+fn ops_after(reply: &Reply) -> Vec<Op> {
+    let nudge = || Op::Append(Message::user("Continue."));
+    let changed = Layer {
+        kind: LayerKind::Memory,
+        text: format!("Pool: {}", reply.tool_turn),
     };
-    let mut ids = BTreeMap::new();
-    let tool_message = |ids: &BTreeMap<_, String>, result: &CallResult| {
-        let at = result.call.expect("a call");
-        event::Message {
-            role: Role::Tool.into(),
-            text: result.output.clone(),
-            tool_call_id: ids[&(at.tool_turn, at.index)].clone(),
-            is_error: result.is_error,
-            ..event::Message::default()
+    match reply.tool_calls.len() {
+        0 => vec![nudge(), Op::Remind(changed)],
+        1 => Vec::new(),
+        _ => vec![Op::Remind(changed)],
+    }
+}
+
+/// What the owner folds from a journal.
+#[derive(Default)]
+struct Folded {
+    start: AttemptStart,
+    conversation: Conversation,
+    waiting: VecDeque<Op>,
+    /// Ids of the last reply's calls.
+    ids: Vec<String>,
+}
+
+impl Folded {
+    fn take_reply(&mut self, reply: &Reply) {
+        let mut results = std::mem::take(&mut self.start.results);
+        results.sort_by_key(|result| result.call.expect("a call").index);
+        let results = results.into_iter().zip(&self.ids);
+        let results = results.map(|(result, id)| Message::tool(id, result.output, result.is_error));
+        self.conversation.incremental.extend(results);
+        while self.start.ops_through < reply.ops_through {
+            let op = self.waiting.pop_front().expect("the change was sent");
+            self.conversation.apply(op).expect("it fits");
+            self.start.ops_through += 1;
         }
-    };
-    for entry in journal {
+        let calls: Vec<ToolCall> = reply.tool_calls.iter().cloned().map(Into::into).collect();
+        self.ids = calls.iter().map(|call| call.id.clone()).collect();
+        let reply = Message::assistant(&*reply.text, calls);
+        self.conversation.incremental.push(reply);
+        self.start.tool_turns += 1;
+    }
+
+    fn take(&mut self, entry: &Entry) {
         match entry {
-            Entry::Reply(reply, answers) => {
-                for (index, call) in (0..).zip(&reply.tool_calls) {
-                    ids.insert((reply.tool_turn, index), call.id.clone());
-                }
-                start.transcript.push(event::Message {
-                    role: Role::Assistant.into(),
-                    text: reply.text.clone(),
-                    tool_calls: reply.tool_calls.clone(),
-                    ..event::Message::default()
-                });
-                let answers = answers.iter().map(|answer| tool_message(&ids, answer));
-                start.transcript.extend(answers);
-                start.open_calls = sorted(reply).0;
+            Entry::Reply(reply, answers, ops) => {
+                self.take_reply(reply);
+                self.start.results.clone_from(answers);
+                self.start.open_calls = sorted(reply).0;
+                self.waiting.extend(ops.iter().cloned());
             }
             Entry::Result(result) => {
-                start.transcript.push(tool_message(&ids, result));
-                start.open_calls.retain(|open| open.call != result.call);
+                self.start.results.push(result.clone());
+                self.start
+                    .open_calls
+                    .retain(|open| open.call != result.call);
             }
         }
     }
-    start
+}
+
+/// The owner's view of a journal: how the attempt is started from it.
+fn start_from(journal: &[Entry]) -> AttemptStart {
+    let mut folded = Folded {
+        conversation: conversation(),
+        ..Folded::default()
+    };
+    for entry in journal {
+        folded.take(entry);
+    }
+    AttemptStart {
+        max_tool_turns: 100,
+        conversation: Some(folded.conversation.into()),
+        ops: folded.waiting.into_iter().map(Into::into).collect(),
+        ..AttemptStart {
+            session: model_step().session,
+            attempt: model_step().attempt,
+            catalogue: model_step().catalogue,
+            ..folded.start
+        }
+    }
 }
 
 /// Plays owner, model and tools until the last turn of the script is durable.
@@ -115,9 +158,10 @@ async fn carry_out(script: &[Turn], journal: &mut Vec<Entry>) -> Seen {
                 }
             }
             Some(asked) = bench.model.recv() => {
-                let messages = asked.request.messages.clone();
-                let turn = messages.iter().filter(|m| m.role == cairn_engine::message::Role::Assistant).count();
-                seen.asked.insert(turn, messages);
+                let request = &asked.request;
+                let replies = request.messages.iter().filter(|m| m.role == Role::Assistant);
+                let turn = replies.count();
+                seen.asked.insert(turn, bodies(request));
                 let Turn { model_ms, calls } = script[turn].clone();
                 tokio::spawn(async move {
                     sleep(Duration::from_millis(model_ms)).await;
@@ -144,6 +188,17 @@ async fn carry_out(script: &[Turn], journal: &mut Vec<Entry>) -> Seen {
     }
 }
 
+/// The request as each dialect has it.
+fn bodies(request: &ChatRequest) -> [Vec<u8>; 2] {
+    let openai = OpenAi::new(OpenAiConfig::new("http://127.0.0.1:1", "m")).expect("settings");
+    let anthropic = Anthropic::new(AnthropicConfig::new("http://127.0.0.1:1", "m"));
+    let anthropic = anthropic.expect("settings");
+    [
+        openai.request_body(request).expect("a body"),
+        anthropic.request_body(request).expect("a body"),
+    ]
+}
+
 /// Makes a report durable and acknowledges it; true if it was the last one.
 fn take(report: RunStepResponse, turns: usize, journal: &mut Vec<Entry>, owner: &Owner) -> bool {
     assert_eq!(report.failure, None);
@@ -154,11 +209,13 @@ fn take(report: RunStepResponse, turns: usize, journal: &mut Vec<Entry>, owner: 
     };
     let (permits, answers) = sorted(&reply);
     let ended = reply.tool_turn as usize + 1 == turns;
-    journal.push(Entry::Reply(reply, answers.clone()));
+    let ops = ops_after(&reply);
+    journal.push(Entry::Reply(reply, answers.clone(), ops.clone()));
     owner.send(ToExecutor::Acknowledgement(Acknowledgement {
         through_number: report.number,
         permitted_calls: permits,
         results: answers,
+        ops: ops.into_iter().map(Into::into).collect(),
         ended,
         ..Acknowledgement::default()
     }));

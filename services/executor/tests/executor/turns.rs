@@ -2,17 +2,14 @@
 
 use crate::bench::{Answer, Bench, reply};
 use crate::owner::{attempt, call_ref, outputs, owners_result, permit};
-use cairn_engine::event;
+use cairn_engine::event::{AttemptRef, CallRef};
 use cairn_engine::key::call_key;
-use cairn_engine::message::Message;
-use cairn_model::{ModelError, prompt};
+use cairn_engine::message::{Message, Part};
+use cairn_model::ModelError;
 use cairn_proto::event::{Effect, FailureKind};
 use cairn_proto::executor::AttemptStart;
 use std::time::Duration;
 use tokio::time::Instant;
-
-const GO_ON: &str = "Continue with the step; call the `step` tool with complete=true and a \
-                     summary when it is done.";
 
 fn start() -> AttemptStart {
     crate::owner::model_step()
@@ -24,16 +21,12 @@ async fn a_step_goes_on_until_the_owner_ends_it() {
     let mut owner = bench.start(start()).await;
 
     let asked = bench.asked().await;
-    let system = format!(
-        "{}\n\n{}\n\nYou are a tester.\n\nPool: 1",
-        prompt::EXECUTION.trim_end(),
-        prompt::GUIDE.trim_end()
-    );
     let opening = [
-        Message::system(system),
+        Message::system("You are a tester.\n\nPool: 1"),
         Message::user("## Requirement\ntest"),
     ];
     assert_eq!(asked.request.messages, opening);
+    assert_eq!(asked.request.stable, 2);
     let names: Vec<_> = asked
         .request
         .tools
@@ -93,14 +86,12 @@ async fn calls_of_a_turn_overlap_and_keep_their_order() {
         call.output(&output);
     }
     let asked = bench.asked().await;
-    let told: Vec<_> = asked.said()[1..]
-        .iter()
-        .map(|m| (&*m.tool_call_id, &*m.text))
-        .collect();
-    assert_eq!(
-        told,
-        [("id-0", "seen 1"), ("id-1", "seen 2"), ("id-2", "seen 3")]
-    );
+    let results = [
+        Message::tool("id-0", "seen 1", false),
+        Message::tool("id-1", "seen 2", false),
+        Message::tool("id-2", "seen 3", false),
+    ];
+    assert_eq!(asked.said()[1..], results);
     asked.reply("", &[]);
     let report = owner.report().await;
     assert_eq!(report.results.len(), 3);
@@ -119,8 +110,8 @@ async fn only_pure_calls_are_sent_before_the_reply_is_acknowledged() {
     let pure = bench.called().await;
     assert_eq!(pure.request.name, "look");
     assert_eq!(pure.request.not_after_unix_ms, 0);
-    let at = event::CallRef {
-        attempt: event::AttemptRef {
+    let at = CallRef {
+        attempt: AttemptRef {
             run: 1,
             step: 2.into(),
             attempt: 3,
@@ -153,7 +144,7 @@ async fn only_pure_calls_are_sent_before_the_reply_is_acknowledged() {
         owner.ack(report.number);
     }
     let asked = bench.asked().await;
-    let told: Vec<_> = asked.said()[1..].iter().map(|m| &*m.text).collect();
+    let told: Vec<_> = asked.said()[1..].iter().map(Message::text).collect();
     assert_eq!(told, ["send", "look", "put"]);
 }
 
@@ -211,7 +202,7 @@ async fn what_the_owner_answers_last_does_not_wait_for_held_results() {
         vec![owners_result(call_ref(0, 1), "a sub-goal is open")],
     );
     let asked = bench.asked().await;
-    let told: Vec<_> = asked.said()[1..].iter().map(|m| &*m.text).collect();
+    let told: Vec<_> = asked.said()[1..].iter().map(Message::text).collect();
     assert_eq!(told, ["seen", "a sub-goal is open"]);
 }
 
@@ -225,7 +216,7 @@ async fn the_owners_answer_to_a_pure_call_holds() {
     owner.ack_with(1, Vec::new(), vec![owners_result(call_ref(0, 0), "denied")]);
     called.dropped().await;
     let asked = bench.asked().await;
-    assert_eq!(asked.said()[1].text, "denied");
+    assert_eq!(asked.said()[1].text(), "denied");
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,21 +238,6 @@ async fn the_model_is_not_asked_before_its_last_reply_is_acknowledged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn text_alone_ends_nothing() {
-    let mut bench = Bench::new().await;
-    let mut owner = bench.start(start()).await;
-    bench.asked().await.reply("I think", &[]);
-    assert_eq!(owner.report().await.reply.expect("a reply").text, "I think");
-    owner.ack(1);
-    let asked = bench.asked().await;
-    let said = [
-        Message::assistant("I think", Vec::new()),
-        Message::user(GO_ON),
-    ];
-    assert_eq!(asked.said(), said);
-}
-
-#[tokio::test(start_paused = true)]
 async fn calls_without_an_id_of_their_own_get_one() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(start()).await;
@@ -270,7 +246,12 @@ async fn calls_without_an_id_of_their_own_get_one() {
         &[("look", "1"), ("look", "2"), ("look", "3"), ("look", "4")],
     );
     let ids = ["", "x", "x", "call_0_0"];
-    for (call, id) in answer.message.tool_calls.iter_mut().zip(ids) {
+    let parts = answer.message.parts.iter_mut();
+    let calls = parts.filter_map(|part| match part {
+        Part::Call(call) => Some(call),
+        _ => None,
+    });
+    for (call, id) in calls.zip(ids) {
         call.id = id.to_owned();
     }
     bench.asked().await.answer(Ok(answer));
@@ -286,8 +267,10 @@ async fn calls_without_an_id_of_their_own_get_one() {
         bench.called().await.output("seen");
     }
     let asked = bench.asked().await;
-    assert_eq!(asked.said()[4].tool_call_id, "call_0_3");
-    assert_eq!(asked.said()[0].tool_calls[3].id, "call_0_3");
+    let last = asked.said()[4].results().next().expect("a result");
+    assert_eq!(last.call_id, "call_0_3");
+    let ids: Vec<_> = asked.said()[0].calls().map(|call| &*call.id).collect();
+    assert_eq!(ids[3], "call_0_3");
 }
 
 #[tokio::test(start_paused = true)]

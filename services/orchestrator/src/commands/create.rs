@@ -170,6 +170,7 @@ fn first_events(deps: &Deps, new: NewSession) -> Result<(Session, Vec<Event>), R
         not_after: now + u64::from(deps.config.lease_ms()) * 4 / 5,
         tools: &catalogue.facts,
         offered: &BTreeMap::new(),
+        environment: &deps.config.environment,
         limits: deps.config.limits,
         starts: !deps.owners.is_draining() && deps.config.carries_out(),
     };

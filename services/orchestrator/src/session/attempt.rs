@@ -3,39 +3,35 @@
 use super::perform::ExecutorView;
 use crate::catalogue::Catalogue;
 use crate::key::SessionKey;
-use cairn_engine::context::step_context;
 use cairn_engine::event::{AttemptRef, Budget, CallRef, Effect};
-use cairn_engine::session::{Attempt, Call, CallStatus, Session};
-use cairn_engine::views::transcript;
+use cairn_engine::session::{Call, CallStatus, Session};
 use cairn_proto::event as wire;
 use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
+use std::sync::Arc;
 
 /// What an attempt begins or goes on with, and what its executor knows then.
 pub(super) fn attempt_start(
     session: &Session,
     key: &SessionKey,
     name: AttemptRef,
-    catalogue: &Catalogue,
+    catalogue: &Arc<Catalogue>,
     not_after: i64,
 ) -> Option<(AttemptStart, ExecutorView)> {
     let (run, step) = (session.run(name.run)?, session.step(name)?);
     let attempt = session.attempt(name)?;
-    let (tool_turn, calls) = last_turn(attempt);
     let mut view = ExecutorView {
-        tools: catalogue.facts.clone(),
-        tool_turn,
+        catalogue: Arc::clone(catalogue),
+        tool_turns: attempt.tool_turns,
+        newest_op: attempt.newest_op(),
         ..ExecutorView::default()
     };
-    let (mut open, mut held) = (Vec::new(), Vec::new());
+    let (mut open, mut held, mut results) = (Vec::new(), Vec::new(), Vec::new());
     // A reply comes when the calls of the turn before it are over.
-    for (call, index) in calls.iter().zip(0..) {
-        let call_name = CallRef {
-            attempt: name,
-            tool_turn,
-            index,
-        };
-        if call.is_finished() {
+    for (call_name, call) in attempt.last_calls(name) {
+        let index = call_name.index;
+        if let Some(result) = result_of(call_name, call) {
             view.results.insert(index);
+            results.push(result);
         } else if may_be_sent(call) {
             view.permitted.insert((index, times_intended(call)));
             open.push(permitted(session, key, call_name, call, not_after));
@@ -53,19 +49,24 @@ pub(super) fn attempt_start(
     if step.plan.tool.is_some() {
         start.tool_step = open.pop();
     } else {
-        start.step_context = step_context(session, name)?;
-        start.transcript = transcript::messages(attempt)
-            .into_iter()
+        start.conversation = Some(attempt.conversation.clone().into());
+        start.tool_turns = attempt.tool_turns;
+        start.ops = attempt
+            .waiting_ops
+            .iter()
+            .cloned()
             .map(Into::into)
             .collect();
+        start.ops_through = attempt.ops_through;
         (start.open_calls, start.held_calls) = (open, held);
-        start.tools.clone_from(&catalogue.offered);
+        start.results = results;
+        start.catalogue.clone_from(&catalogue.name);
         start.no_early_calls = counts_calls(session, name);
     }
     Some((start, view))
 }
 
-/// Adds to an acknowledgement what the executor does not know yet: calls that it may send now, calls
+/// Adds to an acknowledgement what the executor does not know yet: changes of the conversation, calls that it may send now, calls
 /// that are held, and results of calls that the owner answered.
 pub(super) fn news_for_executor(
     session: &Session,
@@ -78,37 +79,24 @@ pub(super) fn news_for_executor(
     let Some(attempt) = session.attempt(name) else {
         return;
     };
-    let (tool_turn, calls) = last_turn(attempt);
-    if view.tool_turn != tool_turn {
+    if view.tool_turns != attempt.tool_turns {
         *view = ExecutorView {
-            tool_turn,
-            tools: std::mem::take(&mut view.tools),
+            tool_turns: attempt.tool_turns,
+            newest_op: view.newest_op,
+            catalogue: std::mem::take(&mut view.catalogue),
             ..ExecutorView::default()
         };
     }
-    for (call, index) in calls.iter().zip(0..) {
-        let call_name = CallRef {
-            attempt: name,
-            tool_turn,
-            index,
-        };
-        match (&call.status, call.effect) {
-            (
-                CallStatus::Finished {
-                    output,
-                    is_error,
-                    reason,
-                },
-                effect,
-            ) => {
-                if view.results.insert(index) && effect == Effect::State {
-                    ack.results.push(CallResult {
-                        call: Some(call_name.into()),
-                        output: output.clone(),
-                        is_error: *is_error,
-                        reason: reason.clone(),
-                        duration_ms: 0,
-                    });
+    let known = view.newest_op.saturating_sub(attempt.ops_through);
+    let news = attempt.waiting_ops.iter().skip(known as usize);
+    ack.ops = news.cloned().map(Into::into).collect();
+    view.newest_op = attempt.newest_op();
+    for (call_name, call) in attempt.last_calls(name) {
+        let index = call_name.index;
+        match result_of(call_name, call) {
+            Some(result) => {
+                if view.results.insert(index) && call.effect == Effect::State {
+                    ack.results.push(result);
                 }
             }
             _ if !may_be_sent(call) => {
@@ -133,11 +121,21 @@ fn counts_calls(session: &Session, name: AttemptRef) -> bool {
     run.is_some_and(|run| run.spent.allowed[Budget::Calls].is_some())
 }
 
-/// The last tool turn with its calls.
-pub(super) fn last_turn(attempt: &Attempt) -> (u32, &[Call]) {
-    let number = attempt.turns.len().saturating_sub(1);
-    let calls = attempt.turns.last().map_or(&[][..], |turn| &turn.calls);
-    (u32::try_from(number).unwrap_or(u32::MAX), calls)
+fn result_of(name: CallRef, call: &Call) -> Option<CallResult> {
+    match &call.status {
+        CallStatus::Finished {
+            output,
+            is_error,
+            reason,
+        } => Some(CallResult {
+            call: Some(name.into()),
+            output: output.clone(),
+            is_error: *is_error,
+            reason: reason.clone(),
+            duration_ms: 0,
+        }),
+        _ => None,
+    }
 }
 
 /// An effectful call needs its intent; one in doubt needs a person's word.

@@ -1,8 +1,9 @@
 //! Does what the committed state leaves outstanding, and what is done already goes on.
 
-use super::attempt::{attempt_start, last_turn, news_for_executor};
+use super::attempt::{attempt_start, news_for_executor};
 use super::planning::question;
 use super::{Message, Outstanding, Owner};
+use crate::catalogue::Catalogue;
 use crate::key::SessionKey;
 use crate::observe::trace_of;
 use crate::store::{Store, for_namespace, for_session};
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tonic::Response;
+use tonic::{Response, Status};
 
 /// Work that is being done.
 #[derive(Debug)]
@@ -34,14 +35,16 @@ pub(super) struct Active {
     pub(super) view: ExecutorView,
 }
 
-/// What an executor knows: the tools of its attempt, and the calls of its last tool turn; those before it
-/// are over.
+/// What an executor knows: the tools of its attempt, the changes of its conversation, and the calls of its
+/// last reply; those before have ended.
 #[derive(Debug, Default)]
 pub(super) struct ExecutorView {
     /// The tools that its start offered.
-    pub(super) tools: Arc<ToolList>,
-    /// The turn that the rest is about.
-    pub(super) tool_turn: u32,
+    pub(super) catalogue: Arc<Catalogue>,
+    /// The newest change of the conversation that it was sent.
+    pub(super) newest_op: u64,
+    /// Replies up to the one that the rest is about.
+    pub(super) tool_turns: u32,
     /// Calls that it may send: index, how often intended.
     pub(super) permitted: HashSet<(u32, u32)>,
     /// Calls whose results it has: index.
@@ -68,7 +71,7 @@ impl Owner {
     pub(super) fn offered(&self) -> BTreeMap<AttemptRef, Arc<ToolList>> {
         let active = self.active.iter();
         let offered = active.filter_map(|(work, active)| match work {
-            Work::RunStep(attempt) => Some((*attempt, active.view.tools.clone())),
+            Work::RunStep(attempt) => Some((*attempt, active.view.catalogue.facts.clone())),
             _ => None,
         });
         offered.collect()
@@ -165,14 +168,11 @@ impl Owner {
     fn start_attempt(&mut self, work: Work, attempt: AttemptRef, pause: Option<Duration>) {
         let catalogue = self.deps.catalogue();
         let not_after = self.tenure.not_after();
-        let Some((mut start, view)) =
+        let Some((start, view)) =
             attempt_start(&self.session, &self.key, attempt, &catalogue, not_after)
         else {
             return;
         };
-        if start.tool_step.is_none() {
-            start.prompt_layers = self.prompt_layers();
-        }
         // A channel for a few messages: one that makes room for many at once costs a tool step more
         // than its messages do.
         let (to_executor, from_owner) = unbounded();
@@ -189,13 +189,16 @@ impl Owner {
         let mut executor = self.deps.executor.clone();
         let (store, key) = (self.deps.store.clone(), self.key.clone());
         let stream = self.next_stream;
+        let answers = to_executor.clone();
         let reports = async move {
             if let Some(pause) = pause {
                 tokio::time::sleep(pause).await;
             }
             match executor.run_step(requests).await {
                 Ok(answer) => {
-                    reports(store, key, attempt, stream, answer.into_inner()).left_stream()
+                    let reports = answer.into_inner();
+                    let reports = with_catalogue(reports, answers, catalogue);
+                    messages_of(store, key, attempt, stream, reports).left_stream()
                 }
                 Err(status) => {
                     let broken = Message::Broken {
@@ -240,10 +243,27 @@ impl Owner {
             .collect()
     }
 
-    /// Acknowledges to executors what has become durable of their reports.
+    /// Attempts that have reported, by the number of their last report; and those whose conversation has
+    /// changed without one.
+    fn attempts_with_news(&mut self) -> BTreeMap<AttemptRef, u64> {
+        let mut attempts: BTreeMap<_, _> = std::mem::take(&mut self.reported).into_iter().collect();
+        for (work, active) in &self.active {
+            let Work::RunStep(name) = work else {
+                continue;
+            };
+            let running = self.session.attempt(*name);
+            if running.is_some_and(|running| running.newest_op() > active.view.newest_op) {
+                attempts.entry(*name).or_insert(0);
+            }
+        }
+        attempts
+    }
+
+    /// Acknowledges to executors what has become durable of their reports, and sends them the changes of
+    /// their conversations.
     pub(super) fn acknowledge(&mut self, left: &Outstanding) {
         let not_after = self.tenure.not_after();
-        for (attempt, through_number) in std::mem::take(&mut self.reported) {
+        for (attempt, through_number) in self.attempts_with_news() {
             let work = Work::RunStep(attempt);
             let is_wanted = left.contains(&work);
             // An acknowledgement would let it ask the model again. Without one the attempt comes to
@@ -287,7 +307,7 @@ pub(super) fn has_open_intent(session: &Session, work: Work) -> bool {
         return false;
     };
     let attempt = session.attempt(name).into_iter();
-    let mut calls = attempt.flat_map(|attempt| last_turn(attempt).1);
+    let mut calls = attempt.flat_map(|attempt| &attempt.calls);
     calls.any(|call| matches!(call.status, CallStatus::Intended { .. }))
 }
 
@@ -306,14 +326,31 @@ fn publish(store: &Store, key: &SessionKey) -> mpsc::Sender<TextDelta> {
     sender
 }
 
+/// Sends the catalogue to an executor that lacks it; the rest is what it sends.
+fn with_catalogue(
+    answers: tonic::Streaming<RunStepResponse>,
+    to_executor: UnboundedSender<RunStepRequest>,
+    catalogue: Arc<Catalogue>,
+) -> impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send {
+    answers.filter(move |answer| {
+        let lacks = answer.as_ref().is_ok_and(|report| report.lacks_catalogue);
+        if lacks {
+            let message = Some(ToExecutor::Catalogue(catalogue.offered.clone()));
+            // An executor that is gone shows as a broken stream.
+            let _ = to_executor.unbounded_send(RunStepRequest { message });
+        }
+        std::future::ready(!lacks)
+    })
+}
+
 /// What an executor sends, for the owner. Parts of replies are none of its business: they are
 /// published beside, and reports wait for none of them.
-fn reports(
+fn messages_of(
     store: Store,
     key: SessionKey,
     attempt: AttemptRef,
     stream: u64,
-    answers: tonic::Streaming<RunStepResponse>,
+    answers: impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send,
 ) -> impl stream::Stream<Item = Message> + Send {
     let broken = move |status| Message::Broken {
         attempt,

@@ -211,6 +211,7 @@ fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Vec<Input
         then = Some(failed(attempt, FailureKind::LimitExceeded, reason, message));
         reply.text.clear();
         reply.calls.clear();
+        reply.opaque.clear();
     }
     let first = Input::Report {
         attempt,
@@ -240,7 +241,8 @@ fn size_of(reply: &Reply) -> usize {
         .calls
         .iter()
         .map(|call| call.name.len() + call.arguments.len());
-    reply.text.len() + calls.sum::<usize>()
+    let opaque = reply.opaque.iter().map(|placed| placed.opaque.json.len());
+    reply.text.len() + calls.sum::<usize>() + opaque.sum::<usize>()
 }
 
 #[cfg(test)]

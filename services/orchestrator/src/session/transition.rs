@@ -203,6 +203,7 @@ fn only_ends(event: &EventKind) -> bool {
         event,
         E::CommandRefused(_)
             | E::AttemptContinued(_)
+            | E::ContextChanged(_)
             | E::RunWaiting(_)
             | E::RunPaused(_)
             | E::RunResumed(_)
@@ -226,7 +227,10 @@ fn only_ends(event: &EventKind) -> bool {
 /// A session whose owners die one after the other, and only take it up again, is set aside.
 fn is_no_progress(event: &EventKind) -> bool {
     use EventKind as E;
-    matches!(event, E::AttemptContinued(_) | E::RunTakenOver(_))
+    matches!(
+        event,
+        E::AttemptContinued(_) | E::ContextChanged(_) | E::RunTakenOver(_)
+    )
 }
 
 fn memory_writes(events: &[Event]) -> Vec<pb::MemoryWrite> {

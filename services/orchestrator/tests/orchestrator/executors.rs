@@ -153,7 +153,7 @@ async fn nothing_is_taken_of_an_executor_that_was_dropped() {
     held.release();
     world.until(attempt.dropped()).await;
     let mut attempt = world.attempt().await;
-    assert_eq!(attempt.start.transcript.len(), 1);
+    assert_eq!(attempt.said(), 1);
     attempt.complete(1);
     assert!(attempt.settled().await);
     let events = world.ended(&session).await;

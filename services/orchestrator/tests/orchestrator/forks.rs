@@ -89,12 +89,7 @@ async fn a_run_goes_on_in_both() {
     let mut mine = world.attempt().await;
     assert_eq!(mine.start.session, child.session);
     // What the parent's attempt had said by then.
-    assert_eq!(
-        mine.start.transcript.len(),
-        1,
-        "{:?}",
-        mine.start.transcript
-    );
+    assert_eq!(mine.said(), 1, "{:?}", mine.start.conversation);
     let result = mine.result(0, 0, "made");
     mine.reply_with(
         vec![result],

@@ -70,7 +70,7 @@ async fn what_arrives_together_is_written_in_transitions_of_bounded_size() {
     second.release();
     world.until(third.reached()).await;
     let after = world.journal.read(&session, 0).await.last_seq;
-    assert_eq!(after - before, 1 + 6 * 102, "six replies join the second");
+    assert_eq!(after - before, 2 + 6 * 102, "six replies join the second");
     let told = attempts.iter_mut().filter_map(|attempt| attempt.heard());
     assert_eq!(told.count(), 6, "of which six are told");
     third.release();
@@ -82,7 +82,7 @@ async fn what_arrives_together_is_written_in_transitions_of_bounded_size() {
 /// As small as makes sense, to be reached soon.
 fn small() -> Limits {
     Limits {
-        journal_events: 12,
+        journal_events: 18,
         ..Limits::default()
     }
 }
@@ -108,10 +108,10 @@ async fn a_full_journal_ends_the_run() {
     let failure = failure_of(&events);
     assert_eq!(failure.kind, FailureKind::LimitExceeded);
     assert_eq!(failure.reason, "journal_events");
-    assert!(failure.message.contains("at most 12"), "{failure}");
+    assert!(failure.message.contains("at most 18"), "{failure}");
     assert_eq!(count(&events, "ReplyReceived"), 5);
     let ends = ["CallInDoubt", "StepFailed", "StepFailed", "RunFailed"];
-    assert_eq!(names(&events)[12..], ends);
+    assert_eq!(names(&events)[18..], ends);
     assert_eq!(world.status(&session).await, pb::SessionStatus::Idle);
     assert!(world.claim("o-2").await.is_empty());
 
@@ -124,7 +124,7 @@ async fn a_full_journal_ends_the_run() {
     let mut client = world.client.clone();
     let refused = world.until(client.start_run(request)).await.unwrap_err();
     let refused = RpcError::from_status(&refused);
-    assert!(refused.to_string().contains("at most 12"), "{refused}");
+    assert!(refused.to_string().contains("at most 18"), "{refused}");
     assert!(world.claim("o-2").await.is_empty());
 }
 
@@ -138,7 +138,8 @@ async fn a_journal_without_a_reserve_stops_its_owner() {
     let world = World::with_limits(limits).await;
     let session = world.start(chain(vec![model_step("a")])).await;
     let mut attempt = world.attempt().await;
-    let turns = 12 - u32::try_from(world.journal.events(&session).await.len()).unwrap();
+    // Each reply is followed by the word to continue.
+    let turns = (18 - u32::try_from(world.journal.events(&session).await.len()).unwrap()) / 2;
     for turn in 0..turns {
         attempt.reply(reply(turn, "hm", &[]));
         attempt.ack().await;
@@ -147,7 +148,7 @@ async fn a_journal_without_a_reserve_stops_its_owner() {
     attempt.reply(reply(turns, "too much", &[]));
     attempt.dropped().await;
     assert_eq!(world.faults.calls("Commit"), before + 2);
-    assert_eq!(world.journal.events(&session).await.len(), 12);
+    assert_eq!(world.journal.events(&session).await.len(), 18);
 }
 
 /// Somebody else wrote in the owner's name: what it knows is not what the journal holds.

@@ -10,7 +10,10 @@ use tonic::Status;
 
 const USAGE: wire::Usage = wire::Usage {
     input_tokens: 700,
+    cached_input_tokens: 300,
+    cache_write_tokens: 100,
     output_tokens: 40,
+    reasoning_tokens: 9,
     cost_nano_usd: 5,
     model_calls: 2,
 };

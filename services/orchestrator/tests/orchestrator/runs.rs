@@ -1,6 +1,7 @@
 //! Runs from their start to their end.
 
 use crate::support::{Kind, World, chain, count, goal, graph, model_step, names, reply, tool_step};
+use cairn_engine::conversation::Conversation;
 use cairn_engine::limits::LARGEST_REPLY;
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
@@ -13,6 +14,7 @@ fn usage(model_calls: u32) -> wire::Usage {
         output_tokens: 10,
         cost_nano_usd: 1000,
         model_calls,
+        ..wire::Usage::default()
     }
 }
 
@@ -27,7 +29,9 @@ async fn a_goal_is_planned_and_carried_out() {
 
     let mut first = world.attempt().await;
     assert_eq!(first.place(), (1, 1));
-    assert!(first.start.step_context.contains("Do think."));
+    let conversation = first.start.conversation.clone().expect("a conversation");
+    let context = Conversation::try_from(conversation).expect("a conversation");
+    assert!(context.immutable[0].text().contains("Do think."));
     first.reply(reply(
         0,
         "looking",
@@ -115,7 +119,7 @@ async fn an_attempt_that_goes_on_elsewhere_begins_with_what_is_open() {
     let mut again = world.attempt().await;
     let open: Vec<_> = again.start.open_calls.iter().map(|c| c.call).collect();
     assert_eq!(open, [Some(again.call(1, 0))]);
-    assert_eq!(again.start.transcript.len(), 4);
+    assert_eq!(again.said(), 4);
     again.report_result(1, 0, "made");
     let ack = again.ack().await;
     assert!(ack.permitted_calls.is_empty() && ack.results.is_empty());

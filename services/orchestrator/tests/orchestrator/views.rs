@@ -4,7 +4,7 @@ use crate::support::{Author, Line, World};
 use cairn_engine::command::{self, Command, LimitOverrides, Settlement, StartRun};
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, Budget, CallFinished, CallRef, EventKind};
-use cairn_engine::message::{ToolCall, Usage};
+use cairn_engine::message::{FinishReason, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 use cairn_engine::session::PerBudget;
 use cairn_proto::orchestrator as pb;
@@ -93,9 +93,13 @@ fn report(
             tool_turn,
             text: text.to_owned(),
             calls: calls.collect(),
+            opaque: Vec::new(),
+            finish: FinishReason::ToolCalls,
             usage: Usage::default(),
+            provider: "played".to_owned(),
             model: "played-1".to_owned(),
             duration_ms: 9,
+            ops_through: 0,
         }),
         failure: None,
     }

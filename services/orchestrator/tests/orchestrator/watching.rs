@@ -66,7 +66,7 @@ async fn a_watcher_that_wants_them_sees_replies_while_they_are_written() {
     let journal = world.ended(&session).await;
     let shown = format!("{journal:?}");
     assert!(
-        !shown.contains("hel\"") && !shown.contains("late"),
+        !shown.contains("hel\"") && !shown.contains("\"late\""),
         "{shown}"
     );
 }

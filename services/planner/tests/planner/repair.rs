@@ -111,7 +111,7 @@ async fn every_fault_is_told_back_once_and_a_mended_plan_counts() {
             panic!("the answer and what is wrong with it: {second:?}");
         };
         assert_eq!(*answer, Message::assistant(bad, Vec::new()));
-        assert!(told.text.contains(said), "{bad}: {}", told.text);
+        assert!(told.text().contains(said), "{bad}: {}", told.text());
     }
 }
 
@@ -162,6 +162,6 @@ async fn another_parser_takes_the_place_of_the_reference() {
         .collect();
     assert_eq!(steps, ["survey", "report"]);
     // What the parser lets through is still checked, and told back in the same way.
-    let told = &requests[1].messages[3].text;
+    let told = requests[1].messages[3].text();
     assert!(told.contains("at least one step"), "{told}");
 }

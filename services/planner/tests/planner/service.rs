@@ -62,6 +62,7 @@ pub(crate) fn reply(text: &str) -> Answer {
             output_tokens: 3,
             cost_nano_usd: 7,
             model_calls: 1,
+            ..Usage::default()
         },
         finish: FinishReason::Stop,
         model: "played".to_owned(),
@@ -196,14 +197,14 @@ async fn another_plan_is_made_from_the_earlier_one_its_results_and_feedback() {
     assert!(response.plan.is_some());
     let messages = &requests[0].messages;
     let results = "Tools: none\n\n## What came of the plan so far\n\n- 1: done: 3";
-    assert!(messages[0].text.ends_with(results), "{messages:?}");
+    assert!(messages[0].text().ends_with(results), "{messages:?}");
     let plan = JsonPlanParser::strict()
-        .parse(&messages[2].text)
+        .parse(&messages[2].text())
         .expect("a plan");
     assert_eq!(plan.steps[0].description, "count");
     let want = [
         Message::user(""),
-        Message::assistant(&*messages[2].text, Vec::new()),
+        Message::assistant(messages[2].text(), Vec::new()),
         Message::user("mention the year"),
     ];
     assert_eq!(messages[1..], want);
@@ -220,9 +221,9 @@ async fn a_bad_plan_is_told_back_once() {
     assert_eq!(second[..2], first[..]);
     assert_eq!(second[2], Message::assistant(bad, Vec::new()));
     assert!(
-        second[3].text.contains("step 0 lacks 'description'"),
+        second[3].text().contains("step 0 lacks 'description'"),
         "{}",
-        second[3].text
+        second[3].text()
     );
     assert_eq!(second.len(), 4);
 }

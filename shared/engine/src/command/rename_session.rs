@@ -51,6 +51,7 @@ mod tests {
     fn renamed(title: &str) -> (Session, Vec<Event>) {
         let tools = ToolList::new();
         let facts = Facts {
+            environment: "",
             now: 1,
             not_after: 1,
             tools: &tools,

@@ -2,6 +2,7 @@
 
 use super::Decision;
 use crate::command::OnFailure;
+use crate::context::of_step;
 use crate::event::{
     AttemptRef, Budget, BudgetExhausted, CallRef, Effect, RunCompleted, RunFailed, RunResumed,
     RunWaiting, StepStarted, WaitReason,
@@ -103,12 +104,17 @@ impl Decision<'_> {
             known.map_or(Effect::Pure, |tool| tool.effect)
         };
         let tool_effect = tool.as_ref().map(effect);
+        let context = match tool_effect {
+            None => self.session.run(run).and_then(|run| of_step(run, number)),
+            Some(_) => None,
+        };
         self.emit(StepStarted {
             attempt,
             tool_effect,
+            context: context.unwrap_or_default(),
         })?;
-        if tool.is_none() {
-            return Ok(());
+        if tool_effect.is_none() {
+            return self.begin_conversation(attempt);
         }
         let call = CallRef {
             attempt,
@@ -166,6 +172,7 @@ impl Decision<'_> {
     pub(crate) fn begin_again(&mut self, number: u32) -> Applied {
         for attempt in self.running(number) {
             self.intend_requested_calls(attempt)?;
+            self.prepare_request(attempt)?;
         }
         self.settle_due()
     }

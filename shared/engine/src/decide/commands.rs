@@ -185,6 +185,7 @@ mod tests {
         let mut session = Session::default();
         session.apply(7, &event).expect("it fits");
         let facts = Facts {
+            environment: "",
             now: 1,
             not_after: 1,
             tools: &ToolList::new(),

@@ -4,12 +4,16 @@ use super::tools::{Ending, STEP, ending};
 use super::{Decision, Reply};
 use crate::event::{AttemptRef, CallFinished, Effect, ReplyReceived, StepCompleted, StepFailed};
 use crate::failure::{Failure, FailureKind};
+use crate::message::FinishReason;
 use crate::session::{Call, CallStatus};
 use crate::text::headline;
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
 /// Longest line of a tool step's output that becomes its summary, in characters.
 const HEADLINE_LENGTH: usize = 120;
+/// Replies in a row that may be cut at the limit of their length: after each the model is asked to
+/// continue.
+const MOST_CUT_REPLIES: u32 = 3;
 
 impl Decision<'_> {
     pub(super) fn report(
@@ -31,7 +35,7 @@ impl Decision<'_> {
             match (reply, failure) {
                 (Some(reply), _) => self.take_reply(attempt, reply)?,
                 (None, Some(failure)) => self.fail_step(attempt, failure)?,
-                (None, None) => {}
+                (None, None) => self.prepare_request(attempt)?,
             }
         }
         self.advance(attempt.run)
@@ -62,19 +66,19 @@ impl Decision<'_> {
         let (Some(reply), Some(running)) = (reply, self.session.attempt(attempt)) else {
             return Ok(());
         };
-        let last = running.turns.last();
-        let mut open = last.into_iter().flat_map(|turn| turn.calls.iter().zip(0..));
+        let mut open = running.calls.iter().zip(0..);
         let is_open = open.any(|(call, index)| match call.status.phase() {
             CallPhase::Finished => false,
             CallPhase::InDoubt | CallPhase::Asking => true,
             _ => !results.iter().any(|result| result.call.index == index),
         });
-        let is_next = reply.tool_turn as usize == running.turns.len();
-        if is_open || !is_next || self.is_tool_step(attempt) {
+        let is_next = reply.tool_turn == running.tool_turns;
+        let has_ops = (running.ops_through..=running.newest_op()).contains(&reply.ops_through);
+        if is_open || !is_next || !has_ops || self.is_tool_step(attempt) {
             let what = format_args!("tool turn {} of {attempt:?}", reply.tool_turn);
             return Err(IllegalTransition::not_allowed(
                 what,
-                running.turns.len(),
+                running.tool_turns,
                 "next",
             ));
         }
@@ -84,7 +88,7 @@ impl Decision<'_> {
     fn take_reply(&mut self, attempt: AttemptRef, reply: Reply) -> Applied {
         let limits = self.session.run(attempt.run).map(|run| run.limits);
         let limit = limits.map_or(0, |limits| limits.max_tool_turns);
-        let tool_turn = reply.tool_turn;
+        let (tool_turn, finish) = (reply.tool_turn, reply.finish);
         let calls = reply.calls.into_iter();
         let calls = calls.map(|call| self.requested(attempt, call)).collect();
         self.emit(ReplyReceived {
@@ -92,17 +96,44 @@ impl Decision<'_> {
             tool_turn,
             text: reply.text,
             calls,
+            opaque: reply.opaque,
+            finish,
             usage: reply.usage,
+            provider: reply.provider,
             model: reply.model,
             duration_ms: reply.duration_ms,
+            ops_through: reply.ops_through,
         })?;
+        if let Some(failure) = self.unusable(attempt, finish) {
+            return self.emit(StepFailed { attempt, failure });
+        }
         if tool_turn >= limit {
             let message = format!("the step used all of its {limit} tool turns without completing");
             let failure = Failure::new(FailureKind::LimitExceeded, "max_tool_turns", message);
             return self.emit(StepFailed { attempt, failure });
         }
         self.answer_and_intend(attempt)?;
-        self.finish_turn(attempt)
+        self.finish_turn(attempt)?;
+        self.answer_reply(attempt, finish)
+    }
+
+    /// A reply that was refused, or cut once more, has no use.
+    fn unusable(&self, attempt: AttemptRef, finish: FinishReason) -> Option<Failure> {
+        let cut = self.session.attempt(attempt)?.cut_replies;
+        match finish {
+            FinishReason::Refusal => {
+                let message = "the model refused to answer; change the goal or take another model";
+                Some(Failure::new(FailureKind::Llm, "refused", message))
+            }
+            FinishReason::Length if cut > MOST_CUT_REPLIES => {
+                let message = format!(
+                    "{cut} replies in a row were cut at the limit of their length; allow longer ones \
+                     with max_output_tokens, or split the step"
+                );
+                Some(Failure::new(FailureKind::Llm, "reply_cut", message))
+            }
+            _ => None,
+        }
     }
 
     /// State tools and unknown ones are answered at once, effectful calls get their intent. While a
@@ -158,8 +189,7 @@ impl Decision<'_> {
 
     fn finish_tool_step(&mut self, attempt: AttemptRef) -> Applied {
         let running = self.session.attempt(attempt);
-        let turn = running.and_then(|running| running.turns.first());
-        let call = turn.and_then(|turn| turn.calls.first());
+        let call = running.and_then(|running| running.calls.first());
         let Some(CallStatus::Finished {
             output,
             is_error,
@@ -190,6 +220,7 @@ impl Decision<'_> {
     pub(crate) fn continue_attempt(&mut self, attempt: AttemptRef) -> Applied {
         self.finish_turn(attempt)?;
         self.intend_requested_calls(attempt)?;
+        self.prepare_request(attempt)?;
         self.advance(attempt.run)
     }
 }

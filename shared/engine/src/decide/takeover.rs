@@ -30,6 +30,7 @@ impl Decision<'_> {
         for attempt in attempts {
             self.ask_for_approvals(attempt)?;
             self.intend_requested_calls(attempt)?;
+            self.prepare_request(attempt)?;
         }
         self.settle_due()
     }
@@ -51,6 +52,7 @@ impl Decision<'_> {
         }
         self.emit(AttemptContinued { attempt })?;
         self.doubt_intended_calls(attempt, false)?;
+        self.prepare_request(attempt)?;
         self.advance(attempt.run)
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{AttemptRef, CallRef, RequestedCall};
 use crate::command::Settlement;
-use crate::message::Usage;
+use crate::message::{FinishReason, Message, PlacedOpaque, Usage};
 use crate::pending::PendingId;
 
 /// A call is about to be sent.
@@ -70,12 +70,28 @@ pub struct ReplyReceived {
     pub text: String,
     /// The calls asked for, in order.
     pub calls: Vec<RequestedCall>,
+    /// What only its provider can read.
+    pub opaque: Vec<PlacedOpaque>,
+    /// Why it ended.
+    pub finish: FinishReason,
     /// What the reply cost.
     pub usage: Usage,
+    /// The provider that answered.
+    pub provider: String,
     /// The model that answered.
     pub model: String,
     /// From question to answer.
     pub duration_ms: u64,
+    /// The last change of the conversation that the request was built with; 0 for none.
+    pub ops_through: u64,
+}
+
+impl ReplyReceived {
+    /// What the model is sent of it later.
+    pub(crate) fn message(&self) -> Message {
+        let calls = self.calls.iter().map(|asked| asked.call.clone());
+        Message::reply(self.text.clone(), calls.collect(), self.opaque.clone())
+    }
 }
 
 /// A call's result.

@@ -3,6 +3,7 @@
 #![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
 
 use super::{AttemptRef, Effect};
+use crate::conversation::{LayerKind, Op};
 use crate::failure::Failure;
 use crate::session::StepNo;
 
@@ -11,6 +12,15 @@ use crate::session::StepNo;
 pub struct StepStarted {
     pub attempt: AttemptRef,
     pub tool_effect: Option<Effect>,
+    pub context: String,
+}
+
+/// The conversation of an attempt changed otherwise than by a reply or a result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextChanged {
+    pub attempt: AttemptRef,
+    pub same_layers: Vec<LayerKind>,
+    pub ops: Vec<Op>,
 }
 
 /// An attempt continues after its owner or its executor was lost.

@@ -1,35 +1,38 @@
 //! One try at a step, and the events about its sub-goals and notes.
 
 use super::{Apply, Call, CallStatus, Envelope, Note, Session};
+use crate::conversation::{Conversation, Layer, LayerKind, Op};
 use crate::event::{
-    AttemptRef, CallRef, Effect, ScratchpadWritten, SubGoalAdded, SubGoalCompleted, SubGoalDropped,
-    SubGoalFocused,
+    AttemptRef, CallRef, ContextChanged, Effect, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
+    SubGoalDropped, SubGoalFocused,
 };
+use crate::message::Message;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
 /// One try at a step, as far as it is durable.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     /// From 1.
     pub number: u32,
-    /// Its tool turns. A tool step has one, with one call.
-    pub turns: Vec<Turn>,
+    /// What its model was sent and has said, through the last reply; without the results of its calls.
+    pub conversation: Conversation,
+    /// Changes of the conversation that no reply has seen. They follow the results of the last reply's
+    /// calls.
+    pub waiting_ops: VecDeque<Op>,
+    /// The last change that the conversation holds, numbered from 1.
+    pub ops_through: u64,
+    /// Replies so far. A tool step counts as one.
+    pub tool_turns: u32,
+    /// The calls of the last reply, or the one of a tool step. Those before have ended.
+    pub calls: Vec<Call>,
+    /// Replies in a row, up to the last, that were cut at the limit of their length.
+    pub cut_replies: u32,
     /// The parts that the model split its step into.
     pub sub_goals: Vec<SubGoal>,
     /// Position of the sub-goal in focus.
     pub focus: Option<u32>,
-    /// The step context that it began with, if the plan was changed while it was under way.
-    pub context: Option<String>,
-}
-
-/// One reply of the model with its calls.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Turn {
-    /// The reply's text.
-    pub text: String,
-    /// The calls that it asked for.
-    pub calls: Vec<Call>,
 }
 
 /// A part of a step.
@@ -50,8 +53,10 @@ impl SubGoal {
     }
 }
 
-impl Turn {
-    fn calls(&self, attempt: AttemptRef, tool_turn: u32) -> impl Iterator<Item = (CallRef, &Call)> {
+impl Attempt {
+    /// The calls of the last reply with their names.
+    pub fn last_calls(&self, attempt: AttemptRef) -> impl Iterator<Item = (CallRef, &Call)> {
+        let tool_turn = self.tool_turns.saturating_sub(1);
         self.calls.iter().zip(0..).map(move |(call, index)| {
             let name = CallRef {
                 attempt,
@@ -61,34 +66,75 @@ impl Turn {
             (name, call)
         })
     }
-}
 
-impl Attempt {
-    /// Calls with their names, oldest first.
-    pub fn calls(&self, attempt: AttemptRef) -> impl Iterator<Item = (CallRef, &Call)> {
-        let turns = self.turns.iter().zip(0..);
-        turns.flat_map(move |(turn, tool_turn)| turn.calls(attempt, tool_turn))
+    /// The call, if it is one of the last reply.
+    pub(super) fn call_at(&self, name: CallRef) -> Option<usize> {
+        let is_last = self.tool_turns.checked_sub(1) == Some(name.tool_turn);
+        is_last.then_some(name.index as usize)
     }
 
-    /// The calls of the last tool turn with their names; those before it have ended.
-    pub fn last_calls(&self, attempt: AttemptRef) -> impl Iterator<Item = (CallRef, &Call)> {
-        let tool_turn = (self.turns.len() as u32).saturating_sub(1);
-        let last = self.turns.last().into_iter();
-        last.flat_map(move |turn| turn.calls(attempt, tool_turn))
+    /// The number of the newest change of the conversation.
+    pub fn newest_op(&self) -> u64 {
+        self.ops_through + self.waiting_ops.len() as u64
+    }
+
+    /// What the model was last told that a layer is, or will be with its next request.
+    pub(crate) fn layer(&self, kind: LayerKind) -> &str {
+        let mut newest = self.waiting_ops.iter().rev();
+        let waiting = newest.find_map(|op| match op {
+            Op::SetLayer(layer) | Op::Remind(layer) if layer.kind == kind => Some(&layer.text),
+            _ => None,
+        });
+        waiting.map_or_else(|| self.conversation.layer(kind), String::as_str)
+    }
+
+    /// What was said after the step context, as far as it is known: results of the last reply's calls
+    /// that have ended, and changes that no reply has seen, included.
+    pub fn messages(&self) -> Vec<Message> {
+        let mut said = self.conversation.clone();
+        let results = self.calls.iter().filter_map(Call::result);
+        said.incremental.extend(results);
+        for op in &self.waiting_ops {
+            // One that does not fit is refused when it takes effect.
+            let _ = said.apply(op.clone());
+        }
+        said.incremental
+    }
+
+    /// The model was sent the results of the last reply's calls, and then the changes up to this one.
+    pub(super) fn end_turn(&mut self, ops_through: u64) -> Applied {
+        for call in std::mem::take(&mut self.calls) {
+            let open = || {
+                let what = format_args!("tool turn {}", self.tool_turns);
+                IllegalTransition::not_allowed(what, "a call before it is open", "next")
+            };
+            self.conversation
+                .incremental
+                .push(call.result().ok_or_else(open)?);
+        }
+        while self.ops_through < ops_through {
+            let Some(op) = self.waiting_ops.pop_front() else {
+                let what = format_args!("change {ops_through} of a conversation");
+                return Err(IllegalTransition::missing(what));
+            };
+            self.conversation.apply(op)?;
+            self.ops_through += 1;
+        }
+        Ok(())
     }
 
     /// It can do nothing that matters without asking the model again. Calls that may be made again
     /// at any time wait with it; a call with side effects, and the end of the step when it waits
     /// for other calls, do not.
     pub fn needs_turn(&self) -> bool {
-        let mut calls = self.turns.last().into_iter().flat_map(|turn| &turn.calls);
+        let mut calls = self.calls.iter();
         let matters = |call: &Call| matches!(call.effect, Effect::Effectful | Effect::State);
         !calls.any(|call| matters(call) && !call.is_finished())
     }
 
     /// A call with side effects may be on its way.
     pub fn has_intended_call(&self) -> bool {
-        let mut calls = self.turns.last().into_iter().flat_map(|turn| &turn.calls);
+        let mut calls = self.calls.iter();
         calls.any(|call| {
             call.effect == Effect::Effectful && matches!(call.status, CallStatus::Intended { .. })
         })
@@ -97,7 +143,7 @@ impl Attempt {
     /// A call waits for a person's decision, approval or answer. The attempt does not continue before
     /// that, and no executor keeps a slot for it.
     pub fn waits_for_person(&self) -> bool {
-        let mut calls = self.turns.last().into_iter().flat_map(|turn| &turn.calls);
+        let mut calls = self.calls.iter();
         calls.any(|call| {
             matches!(
                 call.status,
@@ -111,6 +157,25 @@ impl Attempt {
             .get_mut(index as usize)
             .filter(|goal| goal.is_open())
             .ok_or_else(|| IllegalTransition::missing(format_args!("open sub-goal {index}")))
+    }
+}
+
+impl Apply for ContextChanged {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let mut ops = Vec::with_capacity(self.same_layers.len() + self.ops.len());
+        for kind in &self.same_layers {
+            let text = session.layers.get(kind).cloned();
+            let text = text.ok_or_else(|| IllegalTransition::missing(format_args!("{kind:?}")))?;
+            ops.push(Op::SetLayer(Layer { kind: *kind, text }));
+        }
+        for op in &self.ops {
+            if let Op::SetLayer(layer) = op {
+                session.layers.insert(layer.kind, layer.text.clone());
+            }
+        }
+        ops.extend(self.ops.iter().cloned());
+        session.attempt_mut(self.attempt)?.waiting_ops.extend(ops);
+        Ok(())
     }
 }
 

@@ -1,12 +1,13 @@
 //! A call with its state, and the events about replies and calls.
 
-use super::{Apply, EffectfulCall, Envelope, Session, Turn};
+use super::{Apply, EffectfulCall, Envelope, Session};
 use crate::command::Settlement;
+use crate::conversation::Op;
 use crate::event::{
     ApprovalRequested, CallFinished, CallHeld, CallInDoubt, CallIntended, CallRef, CallSettled,
     Decided, Effect, QuestionAsked, ReplyReceived,
 };
-use crate::message::ToolCall;
+use crate::message::{FinishReason, Message, ToolCall};
 use crate::pending::{Subject, pending};
 use crate::transitions::{Applied, CallPhase, IllegalTransition, call_may};
 use serde::{Deserialize, Serialize};
@@ -101,6 +102,16 @@ impl Call {
         }
     }
 
+    /// Its result as the model is sent it, once it has one. A tool step has no model.
+    pub fn result(&self) -> Option<Message> {
+        match &self.status {
+            CallStatus::Finished {
+                output, is_error, ..
+            } => Some(Message::tool(&self.call.id, output, *is_error)),
+            _ => None,
+        }
+    }
+
     /// It has a result.
     pub fn is_finished(&self) -> bool {
         matches!(self.status, CallStatus::Finished { .. })
@@ -182,23 +193,24 @@ impl Session {
 impl Apply for ReplyReceived {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
         let attempt = session.attempt_mut(self.attempt)?;
-        let what = format_args!("tool turn {}", self.tool_turn);
-        let turns = attempt.turns.len();
-        if turns != self.tool_turn as usize {
-            return Err(IllegalTransition::not_allowed(what, turns, "next"));
+        if attempt.tool_turns != self.tool_turn {
+            let what = format_args!("tool turn {}", self.tool_turn);
+            return Err(IllegalTransition::not_allowed(
+                what,
+                attempt.tool_turns,
+                "next",
+            ));
         }
-        let last = attempt.turns.last();
-        let mut before = last.into_iter().flat_map(|turn| &turn.calls);
-        if before.any(|call| !call.is_finished()) {
-            let from = "a call before it is open";
-            return Err(IllegalTransition::not_allowed(what, from, "next"));
-        }
+        attempt.end_turn(self.ops_through)?;
+        attempt.conversation.apply(Op::Append(self.message()))?;
         let calls = self.calls.iter();
         let calls = calls.map(|asked| Call::requested(asked.call.clone(), asked.effect));
-        attempt.turns.push(Turn {
-            text: self.text.clone(),
-            calls: calls.collect(),
-        });
+        attempt.calls = calls.collect();
+        attempt.tool_turns += 1;
+        attempt.cut_replies = match self.finish {
+            FinishReason::Length => attempt.cut_replies + 1,
+            _ => 0,
+        };
         let step = session.step_mut(self.attempt)?;
         step.usage.add(&self.usage);
         step.tool_turns += 1;

@@ -48,8 +48,7 @@ fn inherit(step: &mut Step, parent: &str) {
     let StepStatus::Running(attempt) = &mut step.status else {
         return;
     };
-    let calls = attempt.turns.iter_mut().flat_map(|turn| &mut turn.calls);
-    for call in calls {
+    for call in &mut attempt.calls {
         if may_have_been_sent(call) {
             call.origin.get_or_insert_with(|| parent.to_owned());
         }

@@ -46,8 +46,7 @@ impl Run {
     /// Those of the last tool turn of each attempt; calls before it have ended.
     fn last_statuses(&self) -> impl Iterator<Item = &CallStatus> {
         let attempts = self.running_attempts();
-        let turns = attempts.filter_map(|(_, _, attempt)| attempt.turns.last());
-        turns.flat_map(|turn| turn.calls.iter().map(|call| &call.status))
+        attempts.flat_map(|(_, _, attempt)| attempt.calls.iter().map(|call| &call.status))
     }
 
     /// A person can answer something now: about calls or a plan.

@@ -1,7 +1,6 @@
 //! The plan of a run, with the states of its steps.
 
 use super::{Apply, End, Envelope, Place, Run, RunStatus, Session, Slot, Step, StepNo, StepStatus};
-use crate::context::step_context;
 use crate::event::PlanApplied;
 use crate::key::{StepKey, step_keys};
 use crate::plan::{Order, Plan, PlanStep};
@@ -46,7 +45,6 @@ impl PlanState {
 
 impl Apply for PlanApplied {
     fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        session.keep_contexts(self.run)?;
         let run = session.run_mut(self.run)?;
         if self.revision != run.revision() + 1 {
             let what = format_args!("revision {} of run {}", self.revision, self.run);
@@ -62,19 +60,6 @@ impl Apply for PlanApplied {
         run.first_failure = None;
         run.refused_budget = None;
         run.end = End::default();
-        Ok(())
-    }
-}
-
-impl Session {
-    /// What is under way continues with the context that it began with.
-    fn keep_contexts(&mut self, run: u32) -> Applied {
-        let running = self.run(run).into_iter().flat_map(Run::running_attempts);
-        let running: Vec<_> = running.map(|(name, ..)| name).collect();
-        for attempt in running {
-            let context = step_context(self, attempt);
-            self.attempt_mut(attempt)?.context = context;
-        }
         Ok(())
     }
 }

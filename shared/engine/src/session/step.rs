@@ -1,12 +1,13 @@
 //! A step, and the events about it and its attempts.
 
-use super::{Apply, Attempt, Call, Envelope, Place, Run, Session, Slot, StepNo, SubGoal, Turn};
+use super::{Apply, Attempt, Call, Envelope, Place, Run, Session, Slot, StepNo, SubGoal};
+use crate::conversation::Conversation;
 use crate::event::{
     AttemptContinued, CallRef, Effect, StepCompleted, StepFailed, StepSkipped, StepStarted,
 };
 use crate::failure::Failure;
 use crate::key::StepKey;
-use crate::message::{ToolCall, Usage};
+use crate::message::{Message, ToolCall, Usage};
 use crate::plan::PlanStep;
 use crate::transitions::{Applied, IllegalTransition, StepPhase, step_may};
 use serde::{Deserialize, Serialize};
@@ -274,17 +275,23 @@ impl Step {
         }
         self.started.get_or_insert(Moment { tick, at });
         self.notes.clear();
-        let turns = event.tool_effect.map(|effect| self.tool_turn(effect));
+        let call = event.tool_effect.map(|effect| self.tool_call(effect));
+        let context = Some(&event.context).filter(|context| !context.is_empty());
         let begun = Attempt {
             number: name.attempt,
-            turns: turns.into_iter().collect(),
+            conversation: Conversation {
+                immutable: context.into_iter().map(Message::user).collect(),
+                ..Conversation::default()
+            },
+            tool_turns: u32::from(call.is_some()),
+            calls: call.into_iter().collect(),
             ..Attempt::default()
         };
         self.enter(name.step, StepStatus::Running(Box::new(begun)))
     }
 
-    /// A tool step is one tool turn for which no model is asked.
-    fn tool_turn(&self, effect: Effect) -> Turn {
+    /// The one call of a tool step, for which no model is asked.
+    fn tool_call(&self, effect: Effect) -> Call {
         let tool = self.plan.tool.clone();
         let (name, arguments) = tool
             .map(|tool| (tool.name, tool.arguments))
@@ -295,10 +302,7 @@ impl Step {
             name,
             arguments,
         };
-        Turn {
-            text: String::new(),
-            calls: vec![Call::requested(call, effect)],
-        }
+        Call::requested(call, effect)
     }
 
     fn enter(&mut self, number: StepNo, to: StepStatus) -> Applied {

@@ -36,7 +36,7 @@ use crate::pending::pending;
 use crate::session::{
     PlanState, Run, RunStatus, Session, Slot, Step, StepNo, StepStatus, in_journal_order,
 };
-use crate::views::{title, transcript};
+use crate::views::title;
 use serde_json::{Value, json};
 
 /// The state of the newest run, or of a session without one.
@@ -156,19 +156,20 @@ fn step_value(run: &Run, number: StepNo, step: &Step) -> Value {
 fn chat_history(run: &Run) -> Vec<Value> {
     let mut history = Vec::new();
     for (name, _, attempt) in run.running_attempts() {
-        for message in transcript::messages(attempt) {
+        for message in attempt.messages() {
             let mut value = json!({
                 "step": name.step,
                 "attempt": name.attempt,
                 "role": message.role,
-                "text": message.text,
+                "text": message.text(),
             });
-            if !message.tool_calls.is_empty() {
-                value["tool_calls"] = json!(message.tool_calls);
+            let calls: Vec<_> = message.calls().collect();
+            if !calls.is_empty() {
+                value["tool_calls"] = json!(calls);
             }
-            if !message.tool_call_id.is_empty() {
-                value["tool_call_id"] = json!(message.tool_call_id);
-                value["is_error"] = json!(message.is_error);
+            if let Some(result) = message.results().next() {
+                value["tool_call_id"] = json!(result.call_id);
+                value["is_error"] = json!(result.is_error);
             }
             history.push(value);
         }

@@ -233,7 +233,7 @@ fn effects(run: u32, gone: &[(StepNo, &Step)]) -> Vec<EffectfulCall> {
             continue;
         };
         let attempt = running.number;
-        let calls = running.calls(AttemptRef { run, step, attempt });
+        let calls = running.last_calls(AttemptRef { run, step, attempt });
         let on_their_way = calls.filter(|(name, call)| {
             let is_intended = matches!(call.status, CallStatus::Intended { .. });
             let is_known = || state.effects.iter().any(|known| known.call == *name);

@@ -132,7 +132,7 @@ fn it_holds_steps_history_and_notes() {
             "tool_call_id": "id-look", "is_error": false}),
     ];
     assert_eq!(history[..2], expected);
-    assert_eq!(history.len(), 4, "a call without a result has no message");
+    assert_eq!(history.len(), 5, "a call without a result has no message");
     assert_eq!(value["usage"]["tool_turns"], 7);
     assert_eq!(value["usage"]["tool_turns_allowed"], 50);
 }

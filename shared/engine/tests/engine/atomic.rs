@@ -50,7 +50,7 @@ fn report(world: &World, seed: &Seed) -> Option<Input> {
     });
     let send = tool_call("send", &json!({}));
     let reply = seed.tool_turn.and_then(|tool_turn| {
-        match report_reply(attempt, tool_turn, "hm", std::slice::from_ref(&send)) {
+        match report_reply(attempt, (tool_turn, 0), "hm", std::slice::from_ref(&send)) {
             Input::Report { reply, .. } => reply,
             _ => None,
         }

@@ -78,7 +78,12 @@ fn a_run_without_tool_turns_left_waits_and_goes_on_when_it_gets_more() {
     let events = world.reply(1, "hm", &[]);
     assert_eq!(
         kinds(&events),
-        ["ReplyReceived", "BudgetExhausted", "RunWaiting"]
+        [
+            "ReplyReceived",
+            "ContextChanged",
+            "BudgetExhausted",
+            "RunWaiting"
+        ]
     );
     assert_eq!(world.run().status, WAITING);
     assert!(world.outstanding().is_empty());

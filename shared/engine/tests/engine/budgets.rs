@@ -66,7 +66,12 @@ fn no_model_is_asked_once_tokens_or_money_are_used_up() {
         world.reply(1, "hm", &[]);
         assert_eq!(world.run().status, RunStatus::Running);
         let events = world.reply(1, "hm", &[]);
-        let waits = ["ReplyReceived", "BudgetExhausted", "RunWaiting"];
+        let waits = [
+            "ReplyReceived",
+            "ContextChanged",
+            "BudgetExhausted",
+            "RunWaiting",
+        ];
         assert_eq!(kinds(&events), waits, "{budget:?}");
         assert_eq!(world.run().status, WAITING);
         assert_eq!(asked_for(&world), Some(budget));

@@ -161,7 +161,8 @@ fn time_without_an_owner_does_not_count() {
     }));
     world.session = world.folded();
     let events = world.decide(Input::TakenOver { holder_dead: true });
-    assert_eq!(kinds(&events), ["RunTakenOver", "AttemptContinued"]);
+    let told = ["RunTakenOver", "AttemptContinued", "ContextChanged"];
+    assert_eq!(kinds(&events), told);
     let deadline = world.now + 40_000;
     assert_eq!(
         world.outstanding().last(),

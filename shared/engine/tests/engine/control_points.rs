@@ -176,7 +176,7 @@ fn a_cancelled_run_calls_no_tool_any_more() {
             assert_eq!(world.outstanding(), [], "{name}");
             assert_eq!((pending(&world.session).len(), world.in_doubt()), (0, 0));
             check_effects(name, &world);
-            let late = crate::world::report_reply(attempt, 0, "late", &[send()]);
+            let late = crate::world::report_reply(attempt, (0, 0), "late", &[send()]);
             assert!(world.decide(late).is_empty(), "{name}");
             world.now += 1_000_000;
             assert!(world.decide(Input::Tick).is_empty(), "{name}");

@@ -24,7 +24,7 @@ fn summary(world: &World, step: u32) -> &str {
 fn text_alone_ends_nothing() {
     let mut world = world();
     let events = world.reply(1, "I am done. Everything is finished.", &[]);
-    assert_eq!(kinds(&events), ["ReplyReceived"]);
+    assert_eq!(kinds(&events), ["ReplyReceived", "ContextChanged"]);
     assert_eq!(world.running(), [1]);
 }
 
@@ -38,6 +38,7 @@ fn completing_ends_the_step_and_starts_the_next() {
         "CallFinished",
         "StepCompleted",
         "StepStarted",
+        "ContextChanged",
     ];
     assert_eq!(kinds(&events), expected);
     match world.status(1) {
@@ -67,6 +68,7 @@ fn the_end_waits_for_the_other_calls_of_the_reply() {
         "CallFinished",
         "StepCompleted",
         "StepStarted",
+        "ContextChanged",
     ];
     assert_eq!(kinds(&events), expected);
     assert_eq!(summary(&world, 1), "12 files");
@@ -139,7 +141,12 @@ fn a_tool_step_ends_with_its_result() {
     let events = world.result(1, 0, "first line\nsecond line");
     assert_eq!(
         kinds(&events),
-        ["CallFinished", "StepCompleted", "StepStarted"]
+        [
+            "CallFinished",
+            "StepCompleted",
+            "StepStarted",
+            "ContextChanged"
+        ]
     );
     assert_eq!(summary(&world, 1), "first line (+1 line)");
 }
@@ -236,7 +243,7 @@ fn a_report_that_contradicts_the_state_changes_nothing() {
     ];
     for (attempt, turn) in replies {
         let before = world.session.clone();
-        let reply = crate::world::report_reply(attempt, turn, "", &[]);
+        let reply = crate::world::report_reply(attempt, (turn, 0), "", &[]);
         assert!(world.try_decide(reply).is_err(), "{attempt:?} {turn}");
         assert_eq!(world.session, before);
     }

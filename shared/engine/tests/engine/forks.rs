@@ -46,7 +46,7 @@ impl World {
 fn calls(session: &Session) -> BTreeMap<CallRef, Call> {
     let runs = session.active_run().into_iter();
     let attempts = runs.flat_map(|run| run.running_attempts());
-    let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
+    let calls = attempts.flat_map(|(name, _, attempt)| attempt.last_calls(name));
     calls.map(|(name, call)| (name, call.clone())).collect()
 }
 

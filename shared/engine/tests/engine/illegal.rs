@@ -52,6 +52,7 @@ fn completed(attempt: AttemptRef) -> EventKind {
 
 fn started(attempt: AttemptRef) -> EventKind {
     EventKind::StepStarted(event::StepStarted {
+        context: String::new(),
         attempt,
         tool_effect: None,
     })
@@ -142,12 +143,14 @@ fn a_step_starts_with_the_next_attempt_and_as_what_it_is() {
     assert_eq!(
         last.kind,
         EventKind::StepStarted(event::StepStarted {
+            context: String::new(),
             attempt: attempt(3, 1),
             tool_effect: Some(Effect::Pure)
         })
     );
     let session = fold(&journal);
     let wrong_attempt = EventKind::StepStarted(event::StepStarted {
+        context: String::new(),
         attempt: attempt(3, 2),
         tool_effect: Some(Effect::Pure),
     });
@@ -158,6 +161,7 @@ fn a_step_starts_with_the_next_attempt_and_as_what_it_is() {
     let mut first = journal;
     first.truncate(4);
     let of_a_tool = EventKind::StepStarted(event::StepStarted {
+        context: String::new(),
         attempt: attempt(1, 1),
         tool_effect: Some(Effect::Pure),
     });
@@ -333,7 +337,8 @@ fn runs_begin_and_end_once_and_with_nothing_running() {
         );
     }
     let mut early = World::with_plan(chain(vec![model_step("one"), model_step("two")]));
-    early.journal.pop();
+    // The step and its conversation have not begun.
+    early.journal.truncate(early.journal.len() - 2);
     let text = refusal(&fold(&early.journal), ends[0].clone());
     assert!(text.contains("run 1") && text.contains("open"), "{text}");
 

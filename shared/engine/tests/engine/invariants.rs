@@ -43,7 +43,7 @@ pub(crate) fn check_session(session: &Session) {
     for (name, _, attempt) in run.running_attempts() {
         // What the owner has to answer waits for calls of others only.
         let open: Vec<_> = attempt
-            .calls(name)
+            .last_calls(name)
             .filter(|(_, call)| !call.is_finished())
             .collect();
         let is_asked = |call: &Call| matches!(call.status, CallStatus::Asking { .. });
@@ -90,6 +90,7 @@ fn check_moves(session: &Session, work: &[Work]) {
 fn check_sleeps(session: &Session) {
     let tools = World::new().tools;
     let facts = Facts {
+        environment: "",
         now: session.updated_at,
         not_after: session.updated_at + 1,
         tools: &tools,
@@ -146,10 +147,10 @@ fn check_waiting(run: &Run, work: &[Work]) {
 fn check_asked(run: &Run, work: &[Work]) {
     for (name, _, attempt) in run.running_attempts() {
         let is_asked = |call: &Call| matches!(call.status, CallStatus::Asking { .. });
-        if attempt.calls(name).any(|(_, call)| is_asked(call)) {
+        if attempt.last_calls(name).any(|(_, call)| is_asked(call)) {
             assert!(!work.contains(&Work::RunStep(name)), "{name:?} is held");
         }
-        for (_, call) in attempt.calls(name) {
+        for (_, call) in attempt.last_calls(name) {
             let needs_approval = matches!(call.call.name.as_str(), "pay" | "peek");
             let was_sent = matches!(call.status, CallStatus::Intended { .. })
                 || matches!(&call.status, CallStatus::Finished { reason, .. } if reason != "Denied");
@@ -164,7 +165,7 @@ fn check_asked(run: &Run, work: &[Work]) {
 /// Calls that wait for an approval, or for an answer.
 fn asked(run: &Run, is_approval: bool) -> usize {
     let attempts = run.running_attempts();
-    let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
+    let calls = attempts.flat_map(|(name, _, attempt)| attempt.last_calls(name));
     let asked = calls.filter(|(_, call)| match &call.status {
         CallStatus::Asking { ask, .. } => matches!(ask, Ask::Approval { .. }) == is_approval,
         _ => false,
@@ -175,7 +176,7 @@ fn asked(run: &Run, is_approval: bool) -> usize {
 /// One for each call in doubt: whether it has an answer.
 fn doubts(run: &Run) -> Vec<bool> {
     let attempts = run.running_attempts();
-    let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
+    let calls = attempts.flat_map(|(name, _, attempt)| attempt.last_calls(name));
     let doubts = calls.filter_map(|(_, call)| match &call.status {
         CallStatus::InDoubt { answer, .. } => Some(answer.is_some()),
         _ => None,
@@ -215,7 +216,7 @@ fn check_paused(session: &Session, work: &[Work]) {
     for work in work {
         match work {
             Work::RunStep(name) => {
-                let calls = session.attempt(*name).unwrap().calls(*name);
+                let calls = session.attempt(*name).unwrap().last_calls(*name);
                 let mut intended = calls.filter(|(_, call)| {
                     call.effect == Effect::Effectful
                         && matches!(call.status, CallStatus::Intended { .. })

@@ -15,6 +15,7 @@ mod commands;
 mod context;
 mod control;
 mod control_points;
+mod conversation;
 mod cost;
 mod cost_revisions;
 mod doubt;

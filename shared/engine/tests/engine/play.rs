@@ -295,9 +295,13 @@ impl World {
         let Some(&name) = picked(&ready, seed) else {
             return false;
         };
-        let turn = self.session.attempt(name).unwrap().turns.len() as u32;
+        let running = self.session.attempt(name).unwrap();
+        // The request may have been built before the newest changes came.
+        let waiting = running.waiting_ops.len() as u64;
+        let ops_through = running.newest_op() - u64::from(seed) % (waiting + 1);
+        let seen = (running.tool_turns, ops_through);
         let calls: Vec<_> = calls.iter().map(|&seed| some_call(seed)).collect();
-        self.decide(report_reply(name, turn, "Some thoughts.", &calls));
+        self.decide(report_reply(name, seen, "Some thoughts.", &calls));
         true
     }
 
@@ -337,7 +341,7 @@ impl World {
             attempt: 7,
         };
         let before = self.session.clone();
-        let events = self.decide(report_reply(attempt, 0, "late", &[]));
+        let events = self.decide(report_reply(attempt, (0, 0), "late", &[]));
         assert!(events.is_empty());
         assert!(self.decide(Input::AttemptLost { attempt }).is_empty());
         assert_eq!(self.session, before);
@@ -353,7 +357,7 @@ pub(crate) fn open_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
     let calls = session
         .attempt(name)
         .into_iter()
-        .flat_map(|it| it.calls(name));
+        .flat_map(|it| it.last_calls(name));
     let open = calls.filter(|(_, call)| !call.is_finished());
     open.map(|(name, _)| name).collect()
 }
@@ -362,7 +366,9 @@ pub(crate) fn open_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
 /// are intended, none that is in doubt, waits for a person, or is the owner's to answer.
 pub(crate) fn sendable_calls(session: &Session, name: AttemptRef) -> Vec<CallRef> {
     let attempt: Option<&Attempt> = session.attempt(name);
-    let calls = attempt.into_iter().flat_map(|attempt| attempt.calls(name));
+    let calls = attempt
+        .into_iter()
+        .flat_map(|attempt| attempt.last_calls(name));
     let sendable = calls.filter(|(_, call)| match call.status {
         CallStatus::Requested => matches!(call.effect, Effect::Pure | Effect::Idempotent),
         CallStatus::Intended { .. } => true,

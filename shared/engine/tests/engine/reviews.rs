@@ -62,7 +62,13 @@ fn a_plan_is_carried_out_once_a_person_agrees() {
     let events = world.answer("plan-1.1", Settlement::Approve);
     assert_eq!(
         kinds(&events),
-        ["Decided", "RunResumed", "PlanApplied", "StepStarted"]
+        [
+            "Decided",
+            "RunResumed",
+            "PlanApplied",
+            "StepStarted",
+            "ContextChanged"
+        ]
     );
     assert_eq!(world.running(), [1]);
     // Nobody is asked about plans that people gave.
@@ -75,7 +81,12 @@ fn a_plan_is_carried_out_once_a_person_agrees() {
     let events = world.command(given);
     assert_eq!(
         kinds(&events),
-        ["StepSkipped", "PlanApplied", "StepStarted"]
+        [
+            "StepSkipped",
+            "PlanApplied",
+            "StepStarted",
+            "ContextChanged"
+        ]
     );
 }
 
@@ -170,6 +181,7 @@ fn a_plan_that_is_agreed_to_after_all_needs_no_other() {
         "PlanApplied",
         "RevisionFailed",
         "StepStarted",
+        "ContextChanged",
     ];
     assert_eq!(kinds(&events), goes_on);
     assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
@@ -187,7 +199,13 @@ fn a_way_round_a_failure_is_looked_at_too() {
     let events = world.answer("plan-1.2", Settlement::Approve);
     assert_eq!(
         kinds(&events),
-        ["Decided", "RunResumed", "PlanApplied", "StepStarted"]
+        [
+            "Decided",
+            "RunResumed",
+            "PlanApplied",
+            "StepStarted",
+            "ContextChanged"
+        ]
     );
 }
 

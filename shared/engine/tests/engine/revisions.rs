@@ -123,7 +123,7 @@ fn check(row: &Row, stage: Stage) {
             assert_eq!(name, before);
         } else {
             assert!(!world.outstanding().contains(&Work::RunStep(name)));
-            let late = crate::world::report_reply(name, 0, "late", &[]);
+            let late = crate::world::report_reply(name, (0, 0), "late", &[]);
             assert!(world.decide(late).is_empty(), "{what}");
         }
     }

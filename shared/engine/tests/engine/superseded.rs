@@ -39,7 +39,7 @@ fn a_running_step_that_does_not_hold_is_stopped() {
         assert!(is_begun(&events), "the next step begins at once");
         // Nothing of it is heard any more, and nobody has the attempt continued.
         for late in [
-            report_reply(attempt, turns, "late", &[send()]),
+            report_reply(attempt, (turns, 0), "late", &[send()]),
             Input::AttemptLost { attempt },
         ] {
             assert!(world.decide(late).is_empty(), "{name}");
@@ -57,7 +57,7 @@ fn a_running_step_that_holds_goes_on_undisturbed() {
         let attempt = world.attempt(2);
         let told = step_context(&world.session, attempt);
         let (work, open) = (world.outstanding(), pending(&world.session));
-        let calls = |world: &World| world.session.attempt(attempt).unwrap().turns.clone();
+        let calls = |world: &World| world.session.attempt(attempt).unwrap().calls.clone();
         let before = calls(&world);
         let events = world.command(apply("a b x y z"));
         assert!(!is_begun(&events), "{name}");
@@ -177,7 +177,7 @@ fn a_call_that_was_not_allowed_has_done_nothing() {
         let call = world.call(1, 0);
         // A call that is not sent again, because the model was told.
         let result = finished(call, "no", reason);
-        let reply = report_reply(world.attempt(1), 1, "hm", &[]);
+        let reply = report_reply(world.attempt(1), (1, 1), "hm", &[]);
         let Input::Report { attempt, reply, .. } = reply else {
             unreachable!("a report");
         };

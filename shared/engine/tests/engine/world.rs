@@ -108,6 +108,7 @@ impl World {
 
     pub(crate) fn try_decide(&mut self, input: Input) -> Result<Vec<Event>, IllegalTransition> {
         let facts = Facts {
+            environment: "",
             now: self.now,
             not_after: self.now + LEASE,
             tools: &self.tools,
@@ -123,7 +124,7 @@ impl World {
     /// Calls of the run whose outcome is not known.
     pub(crate) fn in_doubt(&self) -> usize {
         let attempts = self.run().running_attempts();
-        let calls = attempts.flat_map(|(name, _, attempt)| attempt.calls(name));
+        let calls = attempts.flat_map(|(name, _, attempt)| attempt.last_calls(name));
         let in_doubt = |call: &Call| matches!(call.status, CallStatus::InDoubt { .. });
         calls.filter(|(_, call)| in_doubt(call)).count()
     }
@@ -169,8 +170,9 @@ impl World {
         calls: &[ToolCall],
     ) -> Vec<Event> {
         let attempt = self.attempt(step);
-        let turn = self.session.attempt(attempt).unwrap().turns.len();
-        self.decide(report_reply(attempt, turn as u32, text, calls))
+        let running = self.session.attempt(attempt).unwrap();
+        let seen = (running.tool_turns, running.newest_op());
+        self.decide(report_reply(attempt, seen, text, calls))
     }
 
     /// The call at `index` of the last tool turn has ended well.
@@ -219,7 +221,7 @@ impl World {
     /// The name of a call of the last tool turn.
     pub(crate) fn call(&self, step: impl Into<StepNo>, index: u32) -> CallRef {
         let attempt = self.attempt(step);
-        let turns = self.session.attempt(attempt).unwrap().turns.len();
+        let turns = self.session.attempt(attempt).unwrap().tool_turns as usize;
         CallRef {
             attempt,
             tool_turn: turns as u32 - 1,

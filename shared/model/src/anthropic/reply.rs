@@ -1,11 +1,17 @@
 //! From the server's JSON to a reply.
+//!
+//! Texts and calls are read. Every other block, such as thinking, is kept as the server made it,
+//! because the server wants it back unchanged.
 
-use super::wire::{Answer, Content, Event};
+use super::wire::{Answer, Event, Fields};
 use crate::clean::Cleaner;
-use crate::server::reply::Draft;
+use crate::server::draft::{CallDraft, Draft, OpaqueDraft, PartDraft};
 use crate::server::{Piece, fault, from_json};
 use crate::{FinishReason, ModelError};
 use serde_json::Value;
+
+/// The field that holds the pieces of a block's `input`.
+const PARTIAL_JSON: &str = "partial_json";
 
 /// Reads a whole answer.
 pub(super) fn whole(json: &[u8], cleaner: &Cleaner) -> Result<Draft, ModelError> {
@@ -16,11 +22,14 @@ pub(super) fn whole(json: &[u8], cleaner: &Cleaner) -> Result<Draft, ModelError>
     };
     let mut draft = Draft::default();
     begin(&mut draft, answer);
-    for (index, block) in (0..).zip(content) {
-        let text = open(&mut draft, index, block)?;
-        draft.text.push_str(&text);
-        // A whole block ends where it begins.
-        draft.other_blocks.clear();
+    for block in content {
+        open(&mut draft, None, block)?;
+    }
+    // The server completes the JSON of a call that it cuts, so nothing in it shows the cut.
+    if draft.finish == Some(FinishReason::Length)
+        && matches!(draft.parts.last(), Some(PartDraft::Call(_)))
+    {
+        draft.parts.pop();
     }
     Ok(draft)
 }
@@ -33,20 +42,17 @@ pub(super) fn piece(draft: &mut Draft, data: &str, cleaner: &Cleaner) -> Result<
     match event.kind.as_str() {
         "message_start" => begin(draft, event.message.unwrap_or_default()),
         "content_block_start" => {
-            let mut block = event.content_block.unwrap_or_default();
-            // Nearly always empty here, and then it follows in pieces; what is not is whole.
-            block.input = block.input.filter(|input| !is_empty(input));
-            return open(draft, index, block).map(Piece::Text);
+            let block = event.content_block.unwrap_or_default();
+            return open(draft, Some(index), block).map(Piece::Text);
         }
-        "content_block_delta" => return delta(draft, index, event),
-        "content_block_stop" => draft.other_blocks.retain(|other| *other != index),
+        "content_block_delta" => {
+            let delta = event.delta.unwrap_or_default();
+            return self::delta(draft, index, delta).map(Piece::Text);
+        }
+        "content_block_stop" => close(draft, index),
         "message_delta" => {
             let delta = event.delta.unwrap_or_default();
-            draft.finish = delta
-                .stop_reason
-                .as_deref()
-                .map(stop_reason)
-                .or(draft.finish);
+            draft.finish = stop_reason(text_of(&delta, "stop_reason")).or(draft.finish);
             if let Some(usage) = &event.usage {
                 usage.report(&mut draft.usage);
             }
@@ -58,77 +64,152 @@ pub(super) fn piece(draft: &mut Draft, data: &str, cleaner: &Cleaner) -> Result<
     Ok(Piece::NOTHING)
 }
 
-fn delta(draft: &mut Draft, index: u64, event: Event) -> Result<Piece, ModelError> {
-    if draft.other_blocks.contains(&index) {
-        return Ok(Piece::NOTHING);
-    }
-    let delta = event.delta.unwrap_or_default();
-    match delta.kind.as_str() {
-        "text_delta" => return Ok(Piece::Text(delta.text.unwrap_or_default())),
-        "input_json_delta" => {
-            let mut calls = draft.calls.iter_mut();
-            let Some(call) = calls.rfind(|call| call.index == Some(index)) else {
-                return Err(ModelError::BadAnswer {
-                    message: format!("block {index} has arguments and is no tool call"),
-                });
-            };
-            let piece = delta.partial_json.unwrap_or_default();
-            call.arguments.push_str(&piece);
-        }
-        // Thinking and its signature, citations.
-        _ => {}
-    }
-    Ok(Piece::NOTHING)
-}
-
-/// Takes over what stands beside the content.
+/// Takes over the fields beside the content.
 fn begin(draft: &mut Draft, answer: Answer) {
     draft.model = answer.model.or(draft.model.take());
-    draft.finish = answer
-        .stop_reason
-        .as_deref()
-        .map(stop_reason)
-        .or(draft.finish);
+    draft.finish = stop_reason(answer.stop_reason.as_deref()).or(draft.finish);
     if let Some(usage) = &answer.usage {
         usage.report(&mut draft.usage);
     }
 }
 
-/// Begins a block; returns the text that it brought.
-fn open(draft: &mut Draft, index: u64, block: Content) -> Result<String, ModelError> {
-    match block.kind.as_str() {
-        "text" => Ok(block.text.unwrap_or_default()),
+/// Begins a block, which is whole without an index; returns the text that it brought.
+fn open(draft: &mut Draft, index: Option<u64>, mut block: Fields) -> Result<String, ModelError> {
+    let text = |block: &Fields, name| text_of(block, name).unwrap_or_default().to_owned();
+    let kind = text(&block, "type");
+    match kind.as_str() {
+        "text" => {
+            let text = text(&block, "text");
+            draft.add_text(&text);
+            return Ok(text);
+        }
         "tool_use" => {
-            let call = draft.new_call(Some(index))?;
-            call.id = block.id.unwrap_or_default();
-            call.name = block.name.unwrap_or_default();
-            call.arguments = block.input.map(to_text).unwrap_or_default();
-            Ok(String::new())
+            // In a stream the input is nearly always empty here, and follows in pieces.
+            let input = block.remove("input").filter(|input| {
+                let fields = input.as_object();
+                index.is_none() || fields.is_none_or(|fields| !fields.is_empty())
+            });
+            draft.add_call(CallDraft {
+                index,
+                id: text(&block, "id"),
+                name: text(&block, "name"),
+                arguments: input.map(to_text).unwrap_or_default(),
+            })?;
         }
         _ => {
-            draft.begin_other_block(index)?;
-            Ok(String::new())
+            let json = Value::Object(block);
+            draft.add_opaque(OpaqueDraft {
+                open: index,
+                kind,
+                bytes: json.to_string().len(),
+                json,
+            })?;
+        }
+    }
+    Ok(String::new())
+}
+
+/// Adds a piece of a block; returns the text that it brought.
+fn delta(draft: &mut Draft, index: u64, delta: Fields) -> Result<String, ModelError> {
+    if let Some(opaque) = open_block(draft, index) {
+        merge(opaque, delta);
+        return Ok(String::new());
+    }
+    match text_of(&delta, "type").unwrap_or_default() {
+        "text_delta" => {
+            let text = text_of(&delta, "text").unwrap_or_default();
+            draft.add_text(text);
+            return Ok(text.to_owned());
+        }
+        "input_json_delta" => {
+            let mut calls = draft.calls_mut();
+            let Some(call) = calls.rfind(|call| call.index == Some(index)) else {
+                return Err(ModelError::BadAnswer {
+                    message: format!("block {index} has arguments and is no tool call"),
+                });
+            };
+            let piece = text_of(&delta, PARTIAL_JSON).unwrap_or_default();
+            call.arguments.push_str(piece);
+        }
+        // Citations of a text.
+        _ => {}
+    }
+    Ok(String::new())
+}
+
+/// Adds a piece to a block of any kind: its texts continue the block's texts of the same names, a
+/// citation is one more of the block's citations, and another value replaces the block's.
+fn merge(opaque: &mut OpaqueDraft, delta: Fields) {
+    let Value::Object(block) = &mut opaque.json else {
+        return;
+    };
+    for (name, value) in delta {
+        opaque.bytes += match &value {
+            Value::String(text) => text.len(),
+            other => other.to_string().len(),
+        };
+        match (name.as_str(), value) {
+            ("type", _) => {}
+            ("citation", citation) => {
+                let citations = block.entry("citations").or_insert(Value::Null);
+                match citations {
+                    Value::Array(list) => list.push(citation),
+                    other => *other = Value::Array(vec![citation]),
+                }
+            }
+            (_, Value::String(piece)) => match block.get_mut(&name) {
+                Some(Value::String(text)) => text.push_str(&piece),
+                _ => {
+                    block.insert(name, Value::String(piece));
+                }
+            },
+            (_, value) => {
+                block.insert(name, value);
+            }
         }
     }
 }
 
-fn stop_reason(said: &str) -> FinishReason {
-    match said {
+/// Ends a block. One whose input is incomplete stays open, and so is no part of the reply.
+fn close(draft: &mut Draft, index: u64) {
+    let Some(opaque) = open_block(draft, index) else {
+        return;
+    };
+    if let Value::Object(block) = &mut opaque.json
+        && let Some(input) = block.shift_remove(PARTIAL_JSON)
+    {
+        let input = input.as_str().unwrap_or_default();
+        let Ok(input) = serde_json::from_str(input) else {
+            return;
+        };
+        block.insert("input".to_owned(), input);
+    }
+    opaque.open = None;
+}
+
+fn open_block(draft: &mut Draft, index: u64) -> Option<&mut OpaqueDraft> {
+    draft
+        .opaque_mut()
+        .rfind(|opaque| opaque.open == Some(index))
+}
+
+fn stop_reason(said: Option<&str>) -> Option<FinishReason> {
+    said.map(|said| match said {
         "end_turn" | "stop_sequence" => FinishReason::Stop,
         "tool_use" => FinishReason::ToolCalls,
         "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
-        "refusal" => FinishReason::ContentFilter,
+        "refusal" => FinishReason::Refusal,
         // `pause_turn` belongs to tools that run at the server, of which none is offered.
         _ => FinishReason::Other,
-    }
+    })
 }
 
 fn refuse_error(error: Option<&Value>, cleaner: &Cleaner) -> Result<(), ModelError> {
     error.map_or(Ok(()), |error| Err(fault::of_answer(error, cleaner)))
 }
 
-fn is_empty(input: &Value) -> bool {
-    input.is_null() || input.as_object().is_some_and(serde_json::Map::is_empty)
+fn text_of<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
+    fields.get(name).and_then(Value::as_str)
 }
 
 fn to_text(input: Value) -> String {

@@ -1,16 +1,24 @@
 //! From a [`ChatRequest`] to the body of a request.
 
-use super::wire::{Block, CacheControl, Message, Part, Request, Speaker, Tool};
+use super::wire::{Block, CacheControl, Fields, Message, Part, Request, Role, Source, Tool};
 use super::{Anthropic, MAX_OUTPUT_TOKENS};
+use crate::server::conversation::{self, Call, Speaker, Turn, left_out};
 use crate::server::reply::valid_arguments;
 use crate::server::to_body;
 use crate::{ChatRequest, ModelError};
-use cairn_engine::message::{Message as Said, Role};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cairn_engine::message::{Media, Opaque};
 
-/// What the user says where the conversation needs a word of theirs and has none.
+/// The text of a user message that the protocol requires and the conversation lacks.
 const GO_ON: &str = "Go on.";
 /// The highest temperature of the protocol.
 const HOTTEST: f32 = 1.0;
+/// How many of the user's newest messages end with a cache breakpoint: the newest for the next
+/// request, and the one before, which the last request left in the cache.
+const NEWEST_USERS: usize = 2;
+/// The source of a block that is not from a message: it may change with every request.
+const NO_SOURCE: usize = usize::MAX;
 
 pub(super) fn body(
     model: &Anthropic,
@@ -23,49 +31,50 @@ pub(super) fn body(
         description: &tool.description,
         input_schema: &tool.parameters,
     });
+    let info = model.server.info();
+    let admitted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let mut turns = conversation::turns(&request.messages, info, admitted)
+        .into_iter()
+        .peekable();
+    let mut system = Vec::new();
+    while let Some(turn) = turns.next_if(|turn| turn.speaker == Speaker::System) {
+        system.extend(blocks(turn).0);
+    }
     let mut body = Request {
-        model: &model.server.info().name,
+        model: &info.name,
         max_tokens: limit.unwrap_or(MAX_OUTPUT_TOKENS),
-        system: system(&request.messages),
-        messages: messages(&request.messages),
+        system,
+        messages: messages(turns),
         tools: tools.collect(),
         temperature: request.options.temperature.map(|heat| heat.min(HOTTEST)),
         stream,
     };
-    if model.prompt_cache && !request.tools.is_empty() {
-        mark(&mut body);
+    if model.prompt_cache && (!request.tools.is_empty() || request.stable > 0) {
+        set_breakpoints(&mut body, request.stable);
     }
     to_body(&body)
 }
 
-fn system(messages: &[Said]) -> Vec<Block<'_>> {
-    let system = messages.iter().filter(|said| said.role == Role::System);
-    let texts = system.filter_map(|said| text(&said.text));
-    texts.map(Block::from).collect()
-}
-
-/// The messages beside the system's, each with another role than the one before, the user's first
-/// and last.
-fn messages(said: &[Said]) -> Vec<Message<'_>> {
-    let mut messages: Vec<Message<'_>> = Vec::new();
-    for said in said.iter().filter(|said| said.role != Role::System) {
-        let (role, blocks) = match said.role {
-            Role::Assistant => (Speaker::Assistant, of_assistant(said)),
-            Role::Tool => (Speaker::User, vec![result(said).into()]),
-            Role::User | Role::System => {
-                let block = text(&said.text).map(Block::from);
-                (Speaker::User, block.into_iter().collect())
-            }
+/// The messages after the instructions, each with another role than the one before, the user's
+/// first and last. Instructions in the middle become the user's: the protocol has no other place
+/// for them.
+fn messages<'a>(turns: impl Iterator<Item = Turn<'a>>) -> Vec<Message<'a>> {
+    let mut messages: Vec<Message<'a>> = Vec::new();
+    for turn in turns {
+        let role = match turn.speaker {
+            Speaker::Assistant => Role::Assistant,
+            Speaker::User | Speaker::System => Role::User,
         };
+        let (blocks, results) = blocks(turn);
         push(&mut messages, role, blocks);
+        push(&mut messages, Role::User, results);
     }
     let go_on = || Message {
-        role: Speaker::User,
-        content: vec![Part::Text { text: GO_ON }.into()],
+        role: Role::User,
+        content: vec![Part::Text { text: GO_ON.into() }.from(NO_SOURCE)],
     };
-    let is_user = |message: Option<&Message<'_>>| {
-        message.is_some_and(|message| message.role == Speaker::User)
-    };
+    let is_user =
+        |message: Option<&Message<'_>>| message.is_some_and(|message| message.role == Role::User);
     if !is_user(messages.first()) {
         messages.insert(0, go_on());
     }
@@ -75,7 +84,7 @@ fn messages(said: &[Said]) -> Vec<Message<'_>> {
     messages
 }
 
-fn push<'a>(messages: &mut Vec<Message<'a>>, role: Speaker, blocks: Vec<Block<'a>>) {
+fn push<'a>(messages: &mut Vec<Message<'a>>, role: Role, blocks: Vec<Block<'a>>) {
     if blocks.is_empty() {
         return;
     }
@@ -88,45 +97,117 @@ fn push<'a>(messages: &mut Vec<Message<'a>>, role: Speaker, blocks: Vec<Block<'a
     }
 }
 
-fn of_assistant(said: &Said) -> Vec<Block<'_>> {
-    let calls = said.tool_calls.iter().map(|call| Part::ToolUse {
-        id: id(&call.id),
-        name: &call.name,
-        // It is an object: that is what makes arguments valid.
-        input: serde_json::from_str(&valid_arguments(&call.arguments)).unwrap_or_default(),
-    });
-    let parts = text(&said.text).into_iter().chain(calls);
-    parts.map(Block::from).collect()
+/// The blocks of a turn, and those of the message that has to follow it at once.
+fn blocks(turn: Turn<'_>) -> (Vec<Block<'_>>, Vec<Block<'_>>) {
+    let (mut blocks, mut results) = (Vec::new(), Vec::new());
+    for part in turn.parts {
+        let part = match part {
+            conversation::Part::Text(text) => Some(Part::Text { text }),
+            conversation::Part::Media(media) => Some(file(media)),
+            conversation::Part::Opaque(opaque) => opaque_block(opaque),
+            conversation::Part::Call(call) => {
+                results.push(result(&call).from(call.result_source().unwrap_or(turn.source)));
+                Some(Part::ToolUse {
+                    id: call.id,
+                    name: &call.call.name,
+                    // It is an object: that is what makes arguments valid.
+                    input: serde_json::from_str(&valid_arguments(&call.call.arguments))
+                        .unwrap_or_default(),
+                })
+            }
+        };
+        blocks.extend(part.map(|part| part.from(turn.source)));
+    }
+    // The protocol refuses a message that ends with thinking, as the message of a cut reply does.
+    while blocks.last().is_some_and(is_thinking) {
+        blocks.pop();
+    }
+    (blocks, results)
 }
 
-fn result(said: &Said) -> Part<'_> {
+fn is_thinking(block: &Block<'_>) -> bool {
+    let Part::Opaque(fields) = &block.part else {
+        return false;
+    };
+    let kind = fields.get("type").and_then(serde_json::Value::as_str);
+    matches!(kind, Some("thinking" | "redacted_thinking"))
+}
+
+fn result<'a>(call: &Call<'a>) -> Part<'a> {
+    let (content, is_error) = call.result();
+    let is_blank = content.trim().is_empty();
     Part::ToolResult {
-        tool_use_id: id(&said.tool_call_id),
-        content: &said.text,
-        is_error: said.is_error,
+        tool_use_id: call.id.clone(),
+        content: if is_blank { "" } else { content },
+        is_error,
     }
 }
 
-fn text(text: &str) -> Option<Part<'_>> {
-    (!text.trim().is_empty()).then_some(Part::Text { text })
+/// The block as the server made it; none if it is no such block. Kinds that are encoded here are
+/// never opaque.
+fn opaque_block<'a>(opaque: &Opaque) -> Option<Part<'a>> {
+    let fields: Fields = serde_json::from_str(&opaque.json).ok()?;
+    let kind = fields.get("type")?.as_str()?;
+    let known = ["text", "image", "document", "tool_use", "tool_result"];
+    (kind == opaque.kind && !known.contains(&kind)).then_some(Part::Opaque(fields))
 }
 
-/// The id with the characters that the protocol admits: a conversation may have begun with a model
-/// of another provider.
-fn id(id: &str) -> String {
-    let admitted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    id.chars()
-        .map(|c| if admitted(c) { c } else { '_' })
-        .collect()
+fn file(media: &Media) -> Part<'_> {
+    let source = || Source {
+        kind: "base64",
+        media_type: &media.mime,
+        data: STANDARD.encode(&media.data),
+    };
+    match media.mime.as_str() {
+        _ if media.data.is_empty() => Part::Text {
+            text: left_out(media).into(),
+        },
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" => Part::Image { source: source() },
+        "application/pdf" => Part::Document { source: source() },
+        _ => Part::Text {
+            text: left_out(media).into(),
+        },
+    }
 }
 
-/// Marks the two places up to which the next question will be the same: the instructions (tools
-/// stand before them), and the conversation so far.
-fn mark(body: &mut Request<'_>) {
-    let instructions = body.system.last_mut();
-    let last = body.messages.last_mut();
-    let conversation = last.and_then(|message| message.content.last_mut());
-    for block in instructions.into_iter().chain(conversation) {
+/// Sets cache breakpoints where a later request will be the same up to there: after the instructions
+/// (tools stand before them), the messages that never change, and the user's newest messages. The
+/// protocol allows four.
+fn set_breakpoints(body: &mut Request<'_>, stable: usize) {
+    let mut places: Vec<_> = end_of_stable(&body.messages, stable).into_iter().collect();
+    let last = body.messages.len().saturating_sub(1);
+    let newest = (0..=last).rev().step_by(2).take(NEWEST_USERS);
+    places.extend(newest.map(|at| (at, usize::MAX)));
+    for (at, end) in places {
+        let message = body.messages.get_mut(at);
+        let blocks = message.into_iter().flat_map(|message| &mut message.content);
+        let blocks = blocks.take(end);
+        // The protocol allows none after thinking.
+        let markable = blocks.filter(|block| !matches!(block.part, Part::Opaque(_)));
+        if let Some(block) = markable.last() {
+            block.cache_control = Some(CacheControl::EPHEMERAL);
+        }
+    }
+    if let Some(block) = body.system.last_mut() {
         block.cache_control = Some(CacheControl::EPHEMERAL);
     }
 }
+
+/// The message in which the first `stable` messages end, and how many of its blocks are of them.
+fn end_of_stable(messages: &[Message<'_>], stable: usize) -> Option<(usize, usize)> {
+    let mut end = None;
+    for (at, message) in messages.iter().enumerate() {
+        let is_stable = |block: &&Block<'_>| block.source < stable;
+        let count = message.content.iter().take_while(is_stable).count();
+        if count > 0 {
+            end = Some((at, count));
+        }
+        if count < message.content.len() {
+            break;
+        }
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,13 @@
-//! The JSON of the protocol. Every field of an answer may be missing or null, and kinds that are
-//! not known are passed over, as the protocol wants it.
+//! The JSON of the protocol. Every field of an answer may be missing or null, and blocks of
+//! kinds that are not known are kept as they are.
 
-use crate::server::reply::Reported;
+use crate::server::draft::Reported;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+/// A block or a piece of one, as it is.
+pub(super) type Fields = Map<String, Value>;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Request<'a> {
@@ -22,13 +26,13 @@ pub(super) struct Request<'a> {
 
 #[derive(Debug, Serialize)]
 pub(super) struct Message<'a> {
-    pub(super) role: Speaker,
+    pub(super) role: Role,
     pub(super) content: Vec<Block<'a>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Speaker {
+pub(super) enum Role {
     User,
     Assistant,
 }
@@ -40,13 +44,22 @@ pub(super) struct Block<'a> {
     pub(super) part: Part<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cache_control: Option<CacheControl>,
+    /// Position of the message of the conversation that it is from.
+    #[serde(skip)]
+    pub(super) source: usize,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Part<'a> {
     Text {
-        text: &'a str,
+        text: Cow<'a, str>,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    Document {
+        source: Source<'a>,
     },
     ToolUse {
         id: String,
@@ -60,6 +73,18 @@ pub(super) enum Part<'a> {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+    /// As the server made it.
+    #[serde(untagged)]
+    Opaque(Fields),
+}
+
+/// The bytes of a file.
+#[derive(Debug, Serialize)]
+pub(super) struct Source<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) media_type: &'a str,
+    pub(super) data: String,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -80,11 +105,13 @@ pub(super) struct Tool<'a> {
     pub(super) input_schema: &'a Value,
 }
 
-impl<'a> From<Part<'a>> for Block<'a> {
-    fn from(part: Part<'a>) -> Self {
-        Self {
-            part,
+impl<'a> Part<'a> {
+    /// A block of this part, from the message at the position `source`.
+    pub(super) fn from(self, source: usize) -> Block<'a> {
+        Block {
+            part: self,
             cache_control: None,
+            source,
         }
     }
 }
@@ -93,21 +120,10 @@ impl<'a> From<Part<'a>> for Block<'a> {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Answer {
     pub(super) model: Option<String>,
-    pub(super) content: Option<Vec<Content>>,
+    pub(super) content: Option<Vec<Fields>>,
     pub(super) stop_reason: Option<String>,
     pub(super) usage: Option<Usage>,
     pub(super) error: Option<Value>,
-}
-
-/// A part of an answer, whole or at its beginning.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Content {
-    #[serde(rename = "type", default)]
-    pub(super) kind: String,
-    pub(super) text: Option<String>,
-    pub(super) id: Option<String>,
-    pub(super) name: Option<String>,
-    pub(super) input: Option<Value>,
 }
 
 /// One event of a stream.
@@ -117,19 +133,10 @@ pub(super) struct Event {
     pub(super) kind: String,
     pub(super) index: Option<u64>,
     pub(super) message: Option<Answer>,
-    pub(super) content_block: Option<Content>,
-    pub(super) delta: Option<Delta>,
+    pub(super) content_block: Option<Fields>,
+    pub(super) delta: Option<Fields>,
     pub(super) usage: Option<Usage>,
     pub(super) error: Option<Value>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Delta {
-    #[serde(rename = "type", default)]
-    pub(super) kind: String,
-    pub(super) text: Option<String>,
-    pub(super) partial_json: Option<String>,
-    pub(super) stop_reason: Option<String>,
 }
 
 /// Numbers that are none are taken for not reported: usage breaks no reply.

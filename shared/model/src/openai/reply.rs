@@ -1,8 +1,8 @@
 //! From the server's JSON to a reply.
 
-use super::wire;
+use super::{reasoning, wire};
 use crate::clean::Cleaner;
-use crate::server::reply::Draft;
+use crate::server::draft::{CallDraft, Draft};
 use crate::server::{Piece, fault};
 use crate::{FinishReason, ModelError};
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub(super) fn whole(json: &[u8], cleaner: &Cleaner) -> Result<Draft, ModelError>
         call.index = Some(at);
     }
     let mut draft = Draft::default();
-    draft.text = add(&mut draft, reply)?;
+    add(&mut draft, reply)?;
     Ok(draft)
 }
 
@@ -47,7 +47,10 @@ fn add(draft: &mut Draft, piece: wire::Reply) -> Result<String, ModelError> {
     };
     let reason = choice.finish_reason.filter(|reason| !reason.is_empty());
     draft.finish = draft.finish.or(reason.as_deref().map(finish_reason));
-    let delta = choice.delta.or(choice.message).unwrap_or_default();
+    let mut delta = choice.delta.or(choice.message).unwrap_or_default();
+    for (name, value) in delta.take_reasoning() {
+        reasoning::add(draft, name, value.unwrap_or_default())?;
+    }
     let mut text = delta
         .content
         .map(wire::Content::into_text)
@@ -56,6 +59,7 @@ fn add(draft: &mut Draft, piece: wire::Reply) -> Result<String, ModelError> {
         draft.refused = true;
         text.push_str(&refusal);
     }
+    draft.add_text(&text);
     let only = delta.function_call.map(|function| wire::CallPiece {
         index: Some(0),
         function: Some(function),
@@ -72,7 +76,7 @@ fn finish_reason(said: &str) -> FinishReason {
         "stop" | "end_turn" => FinishReason::Stop,
         "tool_calls" | "function_call" | "tool_use" => FinishReason::ToolCalls,
         "length" | "max_tokens" => FinishReason::Length,
-        "content_filter" => FinishReason::ContentFilter,
+        "content_filter" => FinishReason::Refusal,
         _ => FinishReason::Other,
     }
 }
@@ -81,29 +85,42 @@ fn add_call(draft: &mut Draft, piece: wire::CallPiece) -> Result<(), ModelError>
     let id = piece.id.unwrap_or_default();
     let function = piece.function.unwrap_or_default();
     let name = function.name.unwrap_or_default();
-    let call = match open_call(draft, piece.index, &id, &name) {
-        Some(at) => &mut draft.calls[at],
-        None => draft.new_call(piece.index)?,
+    if let Some(call) = open_call(draft, piece.index, &id, &name) {
+        add_piece(call, id, &name, function.arguments);
+        return Ok(());
+    }
+    let mut call = CallDraft {
+        index: piece.index,
+        ..CallDraft::default()
     };
+    add_piece(&mut call, id, &name, function.arguments);
+    draft.add_call(call)
+}
+
+fn add_piece(call: &mut CallDraft, id: String, name: &str, arguments: Option<Value>) {
     if call.id.is_empty() {
         call.id = id;
     }
     // Some servers repeat the name in every piece, some send it once, in the first.
     if call.name != name {
-        call.name.push_str(&name);
+        call.name.push_str(name);
     }
-    match function.arguments {
+    match arguments {
         None | Some(Value::Null) => {}
         Some(Value::String(text)) => call.arguments.push_str(&text),
         Some(json) => call.arguments.push_str(&json.to_string()),
     }
-    Ok(())
 }
 
-/// The call that a piece goes on with. Servers that number all calls 0 tell them apart by id;
-/// those that do not number them begin each with its name.
-fn open_call(draft: &Draft, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
-    draft.calls.iter().rposition(|call| {
+/// The call that a piece continues. Servers that number all calls 0 tell them apart by id; those
+/// that do not number them begin each with its name.
+fn open_call<'a>(
+    draft: &'a mut Draft,
+    index: Option<u64>,
+    id: &str,
+    name: &str,
+) -> Option<&'a mut CallDraft> {
+    draft.calls_mut().rfind(|call| {
         let same_id = id.is_empty() || call.id.is_empty() || call.id == id;
         match index {
             Some(_) => call.index == index && same_id,

@@ -1,10 +1,19 @@
 //! From a [`ChatRequest`] to the body of a request.
 
-use super::{MaxTokensField, OpenAi, wire};
+use super::wire::{ContentPart, ImageUrl, Message, MessageContent, Role};
+use super::{MaxTokensField, OpenAi, reasoning, wire};
+use crate::server::conversation::{self, Call, Part, Speaker, Turn, left_out};
 use crate::server::reply::valid_arguments;
 use crate::server::to_body;
 use crate::{ChatRequest, ModelError};
-use cairn_engine::message::{Message, Role, ToolCall};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cairn_engine::message::Media;
+use serde_json::Map;
+use std::borrow::Cow;
+
+/// The text of a result that has none: some servers refuse a message without text.
+const NOTHING: &str = "(empty)";
 
 pub(super) fn body(
     model: &OpenAi,
@@ -22,9 +31,12 @@ pub(super) fn body(
             parameters: &tool.parameters,
         },
     });
+    let info = model.server.info();
+    // Some servers read their own ids: they come back as they were.
+    let turns = conversation::turns(&request.messages, info, |_| true);
     to_body(&wire::Request {
-        model: &model.server.info().name,
-        messages: request.messages.iter().map(message).collect(),
+        model: &info.name,
+        messages: turns.into_iter().flat_map(messages).collect(),
         tools: tools.collect(),
         max_tokens: limit_of(MaxTokensField::MaxTokens),
         max_completion_tokens: limit_of(MaxTokensField::MaxCompletionTokens),
@@ -36,30 +48,111 @@ pub(super) fn body(
     })
 }
 
-fn message(message: &Message) -> wire::Message<'_> {
-    let content = match message.role {
-        // Null beside calls, where an empty text is refused by some servers.
-        Role::Assistant if message.text.is_empty() && !message.tool_calls.is_empty() => None,
-        Role::Tool if message.is_error && !message.text.starts_with("error") => {
-            Some(format!("error: {}", message.text))
-        }
-        _ => Some(message.text.clone()),
-    };
-    wire::Message {
-        role: message.role,
-        content,
-        tool_calls: message.tool_calls.iter().map(call).collect(),
-        tool_call_id: &message.tool_call_id,
+/// The message of a turn, and the results of its calls.
+fn messages(turn: Turn<'_>) -> Vec<Message<'_>> {
+    match turn.speaker {
+        Speaker::System => vec![plain(Role::System, content(turn.parts))],
+        Speaker::User => vec![plain(Role::User, content(turn.parts))],
+        Speaker::Assistant => reply(turn.parts),
     }
 }
 
-fn call(call: &ToolCall) -> wire::Call<'_> {
-    wire::Call {
-        id: &call.id,
-        kind: "function",
-        function: wire::CalledFunction {
-            name: &call.name,
-            arguments: valid_arguments(&call.arguments),
+fn plain(role: Role, content: MessageContent<'_>) -> Message<'_> {
+    Message {
+        role,
+        content: Some(content),
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+        reasoning: Map::new(),
+    }
+}
+
+/// A reply with the results of its calls. Reasoning alone is no message.
+fn reply(parts: Vec<Part<'_>>) -> Vec<Message<'_>> {
+    let (mut text, mut calls, mut results) = (String::new(), Vec::new(), Vec::new());
+    let mut reasoning_fields = Map::new();
+    for part in parts {
+        match part {
+            Part::Text(more) => text += &more,
+            Part::Call(call) => {
+                results.push(result(&call));
+                calls.push(wire::Call {
+                    id: call.id,
+                    kind: "function",
+                    function: wire::CalledFunction {
+                        name: &call.call.name,
+                        arguments: valid_arguments(&call.call.arguments),
+                    },
+                });
+            }
+            Part::Opaque(opaque) => reasoning::put(&mut reasoning_fields, opaque),
+            // An assistant has none.
+            Part::Media(_) => {}
+        }
+    }
+    if text.is_empty() && calls.is_empty() {
+        return Vec::new();
+    }
+    let mut messages = vec![Message {
+        role: Role::Assistant,
+        // Null beside calls, where an empty text is refused by some servers.
+        content: (!text.is_empty()).then_some(MessageContent::Text(text.into())),
+        tool_calls: calls,
+        tool_call_id: None,
+        reasoning: reasoning_fields,
+    }];
+    messages.append(&mut results);
+    messages
+}
+
+fn result<'a>(call: &Call<'_>) -> Message<'a> {
+    let text = match call.result() {
+        (text, true) if !text.starts_with("error") => format!("error: {text}"),
+        (text, _) if text.trim().is_empty() => NOTHING.to_owned(),
+        (text, _) => text.to_owned(),
+    };
+    Message {
+        tool_call_id: Some(call.id.clone()),
+        ..plain(Role::Tool, MessageContent::Text(text.into()))
+    }
+}
+
+/// The content of a message: its texts as paragraphs, or its parts where some are no texts.
+fn content(parts: Vec<Part<'_>>) -> MessageContent<'_> {
+    let parts = parts.into_iter().filter_map(|part| match part {
+        Part::Text(text) => Some(ContentPart::Text { text }),
+        Part::Media(media) => Some(file(media)),
+        // Only an assistant has any.
+        Part::Call(_) | Part::Opaque(_) => None,
+    });
+    let mut parts: Vec<ContentPart<'_>> = parts.collect();
+    if let [ContentPart::Text { text }] = parts.as_mut_slice() {
+        return MessageContent::Text(std::mem::take(text));
+    }
+    let texts = parts.iter().map(|part| match part {
+        ContentPart::Text { text } => Some(text.as_ref()),
+        ContentPart::ImageUrl { .. } => None,
+    });
+    match texts.collect::<Option<Vec<&str>>>() {
+        Some(texts) => MessageContent::Text(Cow::Owned(texts.join("\n\n"))),
+        None => MessageContent::Parts(parts),
+    }
+}
+
+fn file(media: &Media) -> ContentPart<'_> {
+    let Media { mime, data } = media;
+    match mime.as_str() {
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" if !data.is_empty() => {
+            let url = format!("data:{mime};base64,{}", STANDARD.encode(data));
+            ContentPart::ImageUrl {
+                image_url: ImageUrl { url },
+            }
+        }
+        _ => ContentPart::Text {
+            text: left_out(media).into(),
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

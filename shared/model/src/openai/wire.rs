@@ -2,10 +2,17 @@
 
 use crate::ModelError;
 use crate::clean::Cleaner;
-use crate::server::reply::Reported;
+use crate::server::draft::Reported;
 use crate::server::{fault, from_json};
+pub(super) use cairn_engine::message::Role;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+pub(super) const REASONING_CONTENT: &str = "reasoning_content";
+pub(super) const REASONING: &str = "reasoning";
+/// A list; the others are texts.
+pub(super) const REASONING_DETAILS: &str = "reasoning_details";
 
 #[derive(Debug, Serialize)]
 pub(super) struct Request<'a> {
@@ -32,17 +39,40 @@ pub(super) struct StreamOptions {
 
 #[derive(Debug, Serialize)]
 pub(super) struct Message<'a> {
-    pub(super) role: cairn_engine::message::Role,
-    pub(super) content: Option<String>,
+    pub(super) role: Role,
+    pub(super) content: Option<MessageContent<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tool_calls: Vec<Call<'a>>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(super) tool_call_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool_call_id: Option<String>,
+    /// Reasoning, in the fields in which it came.
+    #[serde(flatten)]
+    pub(super) reasoning: Map<String, Value>,
+}
+
+/// Text alone is sent as text: not every server understands a list of parts.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum MessageContent<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<ContentPart<'a>>),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum ContentPart<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl },
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ImageUrl {
+    pub(super) url: String,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct Call<'a> {
-    pub(super) id: &'a str,
+    pub(super) id: String,
     #[serde(rename = "type")]
     pub(super) kind: &'static str,
     pub(super) function: CalledFunction<'a>,
@@ -92,6 +122,11 @@ pub(super) struct Choice {
 pub(super) struct Delta {
     pub(super) content: Option<Content>,
     pub(super) refusal: Option<String>,
+    /// Reasoning: these fields are no part of the protocol, and some servers want them back. A server
+    /// has one of them, or two.
+    reasoning_content: Option<Value>,
+    reasoning: Option<Value>,
+    reasoning_details: Option<Value>,
     pub(super) tool_calls: Option<Vec<CallPiece>>,
     /// What `tool_calls` was before there could be several.
     pub(super) function_call: Option<FunctionPiece>,
@@ -131,16 +166,19 @@ pub(super) struct Usage {
     prompt_tokens: Value,
     completion_tokens: Value,
     prompt_tokens_details: Value,
+    completion_tokens_details: Value,
 }
 
 impl Usage {
     pub(super) fn reported(&self) -> Reported {
         let cached = self.prompt_tokens_details.get("cached_tokens");
+        let reasoning = self.completion_tokens_details.get("reasoning_tokens");
         Reported {
             input: self.prompt_tokens.as_u64(),
             cached: cached.and_then(Value::as_u64).unwrap_or_default(),
             cache_write: 0,
             output: self.completion_tokens.as_u64(),
+            reasoning: reasoning.and_then(Value::as_u64).unwrap_or_default(),
         }
     }
 }
@@ -157,6 +195,17 @@ impl Reply {
             return Err(fault::of_answer(&error, cleaner));
         }
         Ok(reply)
+    }
+}
+
+impl Delta {
+    /// The reasoning by the names of its fields.
+    pub(super) fn take_reasoning(&mut self) -> [(&'static str, Option<Value>); 3] {
+        [
+            (REASONING_CONTENT, self.reasoning_content.take()),
+            (REASONING, self.reasoning.take()),
+            (REASONING_DETAILS, self.reasoning_details.take()),
+        ]
     }
 }
 

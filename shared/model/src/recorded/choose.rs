@@ -39,10 +39,10 @@ pub(super) fn describe(request: &ChatRequest) -> String {
     let Some(newest) = newest else {
         return "a conversation without a user message".to_owned();
     };
-    let text = messages[newest].text.as_str();
-    let (kind, text) = match current_step(text) {
+    let text = messages[newest].text();
+    let (kind, text) = match current_step(&text) {
         Some(step) => ("the step", step),
-        None => ("the message", text),
+        None => ("the message", text.as_str()),
     };
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let shown: String = text.chars().take(SHOWN).collect();
@@ -57,19 +57,20 @@ fn anchor(when: &Match, messages: &[Message]) -> Option<usize> {
     let mut systems = messages
         .iter()
         .filter(|message| message.role == Role::System);
-    if when.system.is_some() && !systems.any(|message| holds(&when.system, &message.text)) {
+    if when.system.is_some() && !systems.any(|message| holds(&when.system, &message.text())) {
         return None;
     }
-    if !holds(
-        &when.last,
-        messages.last().map_or("", |message| &message.text),
-    ) {
+    let last = messages.last().map_or_else(String::new, Message::text);
+    if !holds(&when.last, &last) {
         return None;
     }
     let fits = |message: &Message| {
-        message.role == Role::User
-            && holds(&when.contains, &message.text)
-            && match (&when.step, current_step(&message.text)) {
+        if message.role != Role::User {
+            return false;
+        }
+        let text = message.text();
+        holds(&when.contains, &text)
+            && match (&when.step, current_step(&text)) {
                 (Some(wanted), Some(step)) => step.contains(wanted),
                 (None, None) => true,
                 _ => false,

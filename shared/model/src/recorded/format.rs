@@ -61,6 +61,7 @@ pub(super) struct Match {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Reply {
+    pub(super) opaque: Vec<RecordedOpaque>,
     pub(super) text: String,
     pub(super) tool_calls: Vec<Call>,
     pub(super) finish: Option<Finish>,
@@ -77,6 +78,16 @@ pub(super) struct Call {
     pub(super) arguments: Arguments,
     #[serde(default)]
     pub(super) id: Option<String>,
+}
+
+/// What only a provider can read; that is the recording itself if no other is named.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RecordedOpaque {
+    pub(super) kind: String,
+    pub(super) json: Value,
+    pub(super) provider: Option<String>,
+    pub(super) model: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -96,7 +107,10 @@ impl Default for Arguments {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RecordedUsage {
     pub(super) input_tokens: u64,
+    pub(super) cached_input_tokens: u64,
+    pub(super) cache_write_tokens: u64,
     pub(super) output_tokens: u64,
+    pub(super) reasoning_tokens: u64,
     pub(super) cost_nano_usd: Option<u64>,
 }
 
@@ -106,7 +120,8 @@ pub(super) enum Finish {
     Stop,
     ToolCalls,
     Length,
-    ContentFilter,
+    Refusal,
+    Other,
 }
 
 impl From<Finish> for FinishReason {
@@ -115,7 +130,8 @@ impl From<Finish> for FinishReason {
             Finish::Stop => Self::Stop,
             Finish::ToolCalls => Self::ToolCalls,
             Finish::Length => Self::Length,
-            Finish::ContentFilter => Self::ContentFilter,
+            Finish::Refusal => Self::Refusal,
+            Finish::Other => Self::Other,
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn find(messages: &[Message]) -> Option<(usize, StepContext)> {
     let contexts = messages.iter().enumerate().rev();
     contexts
         .filter(|(_, message)| message.role == Role::User)
-        .find_map(|(at, message)| Some((at, parse(&message.text)?)))
+        .find_map(|(at, message)| Some((at, parse(&message.text())?)))
 }
 
 /// No text from outside begins a line like a heading, so a line that does is one.

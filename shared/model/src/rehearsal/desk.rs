@@ -6,7 +6,7 @@
 //! that is continued from any point goes on to the same end.
 
 use crate::OfferedTool;
-use cairn_engine::message::{Message, Role, ToolCall};
+use cairn_engine::message::{Message, Role, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
 /// A tool call that a step needs.
@@ -62,11 +62,12 @@ impl<'a> Desk<'a> {
                 continue;
             }
             turn += 1;
-            for call in &message.tool_calls {
+            for call in message.calls() {
                 let result = messages[at + 1..]
                     .iter()
                     .take_while(|m| m.role != Role::Assistant)
-                    .find(|m| m.role == Role::Tool && m.tool_call_id == call.id);
+                    .flat_map(Message::results)
+                    .find(|result| result.call_id == call.id);
                 let arguments = serde_json::from_str(&call.arguments);
                 if let (Some(result), Ok(arguments)) = (result, arguments) {
                     answered.push((call.name.as_str(), arguments, answer(result)));
@@ -208,7 +209,7 @@ pub(super) fn step(arguments: Value) -> Call {
     }
 }
 
-fn answer(result: &Message) -> Answer {
+fn answer(result: &ToolResult) -> Answer {
     if result.is_error {
         Err(result.text.clone())
     } else {
@@ -228,6 +229,10 @@ mod tests {
         }]
     }
 
+    fn id_of(message: &Message) -> String {
+        message.calls().next().expect("a call").id.clone()
+    }
+
     #[test]
     fn only_what_is_unanswered_is_asked() {
         let tools = tools();
@@ -236,15 +241,15 @@ mod tests {
         let first = empty.ask("both", calls.clone()).unwrap_err();
         assert_eq!(first.calls, calls);
         let mut messages = vec![empty.message(first)];
-        let id = messages[0].tool_calls[0].id.clone();
+        let id = id_of(&messages[0]);
         messages.push(Message::tool(id, "no such folder", true));
         let second = Desk::new(&messages, &tools)
             .ask("both", calls.clone())
             .unwrap_err();
         assert_eq!(second.calls, calls[1..]);
         messages.push(Desk::new(&messages, &tools).message(second));
-        let id = messages[2].tool_calls[0].id.clone();
-        assert_ne!(id, messages[0].tool_calls[0].id);
+        let id = id_of(&messages[2]);
+        assert_ne!(id, id_of(&messages[0]));
         messages.push(Message::tool(id, "fine", false));
         let answers = Desk::new(&messages, &tools).ask("both", calls).unwrap();
         assert_eq!(answers, [Err("no such folder".into()), Ok("fine".into())]);

@@ -10,14 +10,15 @@ use serde_json::{Value, json};
 /// earlier plans with what a person said to them.
 pub(super) fn answer(messages: &[Message]) -> String {
     let mut said = messages.iter().filter(|message| message.role == Role::User);
-    let goal = said.next().map_or("", |message| message.text.trim());
+    let goal = said.next().map_or_else(String::new, Message::text);
+    let goal = goal.trim();
     let mut query = Query::parse(goal);
     let mut extra = None;
     for (at, message) in messages.iter().enumerate().skip(1) {
         // What follows a text that is no plan is the parser's complaint, not a wish.
         let after_plan = message.role == Role::User && is_plan(&messages[at - 1]);
         if after_plan {
-            extra = revise(&mut query, &without_json(&message.text)).or(extra);
+            extra = revise(&mut query, &without_json(&message.text())).or(extra);
         }
     }
     let mut steps = tasks(&query);
@@ -64,7 +65,7 @@ fn tasks(query: &Query) -> Vec<Task> {
 }
 
 fn is_plan(message: &Message) -> bool {
-    let steps = json_in(&message.text).and_then(|(_, value)| value.get("steps").cloned());
+    let steps = json_in(&message.text()).and_then(|(_, value)| value.get("steps").cloned());
     message.role == Role::Assistant
         && steps.is_some_and(|steps| steps.as_array().is_some_and(|steps| !steps.is_empty()))
 }

@@ -30,8 +30,8 @@ pub struct ServerConfig {
     pub idle_timeout: Duration,
     /// Longest time for a reply, streamed or not.
     pub total_timeout: Duration,
-    /// Most bytes of a reply, streamed or not: its text, and the ids, names and arguments of its
-    /// calls. How many bytes may travel for it follows from this.
+    /// Most bytes of a reply, streamed or not: its text, the ids, names and arguments of its calls,
+    /// and the thinking that the provider wants back. How many bytes may travel for it follows from this.
     pub max_reply_bytes: u64,
     /// Tokens that fit into one conversation.
     pub window_tokens: u64,

@@ -1,9 +1,10 @@
 //! From server-sent events to the events of a reply.
 
-use super::reply::{Asked, Draft};
+use super::draft::Draft;
+use super::reply::Asked;
 use super::{Dialect, Piece, Provider};
 use crate::clean::HeldBack;
-use crate::stream::reply_events;
+use crate::stream::events_after_text;
 use crate::{ModelError, StreamEvent};
 use cairn_http::{HttpError, HttpResponse};
 use futures::stream::{self, BoxStream, StreamExt};
@@ -93,7 +94,7 @@ struct Pump {
     /// None after the end; dropping it closes the connection.
     source: Option<BoxStream<'static, Result<Sse, sse_stream::Error>>>,
     draft: Draft,
-    /// The end of the text, while it may be the beginning of a secret.
+    /// The end of the text, not shown while it may be the beginning of a secret.
     held: HeldBack,
     ready: VecDeque<StreamEvent>,
     asked: Asked,
@@ -130,23 +131,19 @@ impl Pump {
         let cleaner = &self.provider.cleaner;
         let text = match (self.dialect.piece)(&mut self.draft, data, cleaner)? {
             Piece::Text(text) => text,
-            Piece::End if self.draft.is_whole() || self.has_something() => return self.complete(),
+            Piece::End if self.draft.is_whole() || !self.draft.is_empty() => {
+                return self.complete();
+            }
             Piece::End => return Err(ended_early()),
         };
-        let before = self.draft.bytes() + self.held.len();
-        self.provider.check_size(before + text.len())?;
+        self.provider.check_size(self.draft.bytes())?;
         let text = cleaner.redact_piece(&mut self.held, text);
         self.show(text);
         Ok(())
     }
 
-    fn has_something(&self) -> bool {
-        !self.draft.is_empty() || self.held.len() > 0
-    }
-
     fn show(&mut self, text: String) {
         if !text.is_empty() {
-            self.draft.text.push_str(&text);
             self.ready
                 .push_back(StreamEvent::AssistantTextDelta { text });
         }
@@ -160,10 +157,7 @@ impl Pump {
         self.show(rest);
         let draft = std::mem::take(&mut self.draft);
         let reply = draft.finish(&self.asked, &self.provider)?;
-        let events = reply_events(reply).into_iter();
-        let unseen =
-            events.filter(|event| !matches!(event, StreamEvent::AssistantTextDelta { .. }));
-        self.ready.extend(unseen);
+        self.ready.extend(events_after_text(reply));
         Ok(())
     }
 

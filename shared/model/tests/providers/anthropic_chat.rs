@@ -1,13 +1,14 @@
 //! Whole replies of Anthropic's Messages API.
 
-use crate::support::{CANARY, anthropic, ask, call};
-use cairn_engine::message::{Message, Usage};
+use crate::support::{CANARY, anthropic, ask, call, calls_in, opaque};
+use cairn_engine::message::{Message, Part, Usage};
 use cairn_http::test_server::Reply;
 use cairn_model::{
     Anthropic, AnthropicConfig, ChatOptions, ChatRequest, FinishReason, Model, ModelError,
     OfferedTool,
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn answer(content: &Value, stop_reason: &str) -> Reply {
     let body = json!({
@@ -51,6 +52,7 @@ async fn a_reply_comes_with_usage_and_cost() {
         output_tokens: 100,
         cost_nano_usd: 3_500_000,
         model_calls: 1,
+        ..Usage::default()
     };
     assert_eq!(reply.usage, usage);
     let seen = &server.requests()[0];
@@ -88,7 +90,8 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
             Message::tool("c4", "list", false),
             Message::user("And now?"),
         ],
-        tools: vec![tool("read"), tool("list")],
+        stable: 5,
+        tools: Arc::new([tool("read"), tool("list")]),
         options: ChatOptions {
             max_output_tokens: Some(50),
             temperature: Some(1.5),
@@ -105,7 +108,8 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
         ],
         "messages": [
             {"role": "user", "content": [
-                {"type": "text", "text": "Read."}, {"type": "text", "text": "All of it."},
+                {"type": "text", "text": "Read."},
+                {"type": "text", "text": "All of it.", "cache_control": kept},
             ]},
             {"role": "assistant", "content": [
                 use_of("c1", json!({"a": 1})),
@@ -158,7 +162,7 @@ async fn the_user_speaks_first_and_last() {
 }
 
 #[tokio::test]
-async fn texts_and_calls_come_in_blocks_and_thinking_is_left_out() {
+async fn blocks_are_parts_and_those_of_other_kinds_are_kept_as_they_are() {
     let content = json!([
         {"type": "thinking", "thinking": "hm", "signature": "s"},
         {"type": "text", "text": "I read "},
@@ -170,13 +174,44 @@ async fn texts_and_calls_come_in_blocks_and_thinking_is_left_out() {
     ]);
     let (_server, model) = anthropic(vec![answer(&content, "tool_use")], |_| {}).await;
     let reply = model.chat(&ask("Read.")).await.expect("a reply");
-    assert_eq!(reply.message.text, "I read both.");
+    let kept = |at: usize| {
+        let kind = content[at]["type"].as_str().expect("a kind");
+        opaque("anthropic", kind, &content[at])
+    };
     let expected = [
-        call("toolu_1", "read", "{\"path\":\"a\"}"),
-        call("call_0_1_0", "read", "{}"),
+        kept(0),
+        Part::Text("I read ".to_owned()),
+        Part::Call(call("toolu_1", "read", "{\"path\":\"a\"}")),
+        Part::Text("both.".to_owned()),
+        Part::Call(call("call_0_1_0", "read", "{}")),
+        kept(5),
+        kept(6),
     ];
-    assert_eq!(reply.message.tool_calls, expected);
+    assert_eq!(reply.message.parts, expected);
     assert_eq!(reply.finish, FinishReason::ToolCalls);
+
+    // They go back where they were, but for the thoughts of others.
+    let mut request = ask("Read.");
+    request.messages.push(reply.message);
+    let again = sent(&request, |_| {}).await;
+    let said = again["messages"][1]["content"].as_array().expect("blocks");
+    assert_eq!(said[..4], content.as_array().expect("blocks")[..4]);
+    let other = sent(&request, |config| {
+        config.server.model = "claude-2".to_owned()
+    })
+    .await;
+    assert!(!other.to_string().contains("signature"), "{other}");
+}
+
+/// The server completes the JSON of a call that it cuts, so its arguments look whole.
+#[tokio::test]
+async fn a_call_that_was_cut_is_no_part_of_the_reply() {
+    let used = |id: &str| json!({"type": "tool_use", "id": id, "name": "read", "input": {}});
+    let content = json!([{"type": "text", "text": "Hm."}, used("whole"), used("cut")]);
+    let (_server, model) = anthropic(vec![answer(&content, "max_tokens")], |_| {}).await;
+    let reply = model.chat(&ask("Read.")).await.expect("a reply");
+    assert_eq!(reply.finish, FinishReason::Length);
+    assert_eq!(calls_in(&reply.message), [call("whole", "read", "{}")]);
 }
 
 #[tokio::test]
@@ -186,7 +221,7 @@ async fn reasons_of_the_end_are_understood() {
         ("stop_sequence", FinishReason::Stop),
         ("max_tokens", FinishReason::Length),
         ("model_context_window_exceeded", FinishReason::Length),
-        ("refusal", FinishReason::ContentFilter),
+        ("refusal", FinishReason::Refusal),
         ("pause_turn", FinishReason::Other),
         ("of_tomorrow", FinishReason::Other),
         ("tool_use", FinishReason::Other),
@@ -195,7 +230,7 @@ async fn reasons_of_the_end_are_understood() {
         let (_server, model) = anthropic(vec![answer(&json!([]), reason)], |_| {}).await;
         let reply = model.chat(&ask("x")).await.expect("a reply");
         assert_eq!(reply.finish, expected, "{reason}");
-        assert_eq!(reply.message.text, "");
+        assert_eq!(reply.message.text(), "");
     }
 }
 
@@ -209,6 +244,10 @@ async fn tokens_of_the_cache_are_sent_and_have_their_own_prices() {
     let (_server, model) = anthropic(vec![Reply::json(200, body.to_string())], |_| {}).await;
     let usage = model.chat(&ask("x")).await.expect("a reply").usage;
     assert_eq!((usage.input_tokens, usage.output_tokens), (1000, 10));
+    assert_eq!(
+        (usage.cached_input_tokens, usage.cache_write_tokens),
+        (700, 200)
+    );
     // 100 × 2,500 + 700 × 250 + 200 × 3,125 + 10 × 10,000 nano-dollars.
     assert_eq!(usage.cost_nano_usd, 1_150_000);
 }

@@ -99,7 +99,7 @@ async fn a_busy_server_is_asked_again_when_it_says() {
     ];
     let (server, model) = anthropic(script, |_| {}).await;
     let reply = chat_with_retry(&model, &ask("x"), &at_once(), |_, _, _| {}).await;
-    assert_eq!(reply.expect("a reply").message.text, "at last");
+    assert_eq!(reply.expect("a reply").message.text(), "at last");
     assert_eq!(server.requests().len(), 2);
 }
 
@@ -114,7 +114,7 @@ async fn an_answer_spoiled_on_its_way_is_asked_for_again_and_a_senseless_one_is_
             assert_reason(error, "Stream");
         })
         .await;
-        assert_eq!(reply.expect("a reply").message.text, "whole");
+        assert_eq!(reply.expect("a reply").message.text(), "whole");
         assert_eq!(server.requests().len(), 2);
     }
     for (body, text) in [

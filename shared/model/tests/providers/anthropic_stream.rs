@@ -1,8 +1,10 @@
 //! Streamed replies of Anthropic's Messages API.
 
 use crate::support::{
-    anthropic, ask, assert_reason, at_once, call, calls_of, cut, streamed, text_of, whole,
+    anthropic, ask, assert_reason, at_once, call, calls_in, calls_of, cut, opaque, streamed,
+    text_of, whole,
 };
+use cairn_engine::message::Part;
 use cairn_http::test_server::Reply;
 use cairn_model::{FinishReason, Model, Progress, StreamEvent, stream_with_retry};
 use futures::StreamExt;
@@ -110,8 +112,11 @@ async fn text_and_calls_are_whole_wherever_the_bytes_are_cut() {
         assert_eq!(text_of(&events), "Zähle 数 🦀.", "pieces of {length}");
         assert_eq!(calls_of(&events), expected);
         let reply = whole(&events);
-        assert_eq!(reply.message.text, "Zähle 数 🦀.");
-        assert_eq!(reply.message.tool_calls, expected);
+        assert_eq!(reply.message.text(), "Zähle 数 🦀.");
+        assert_eq!(calls_in(&reply.message), expected);
+        let thought = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+        let thought = opaque("anthropic", "thinking", &thought);
+        assert_eq!(reply.message.parts.first(), Some(&thought));
         assert_eq!(reply.finish, FinishReason::ToolCalls);
         assert_eq!(reply.model, "claude-1-2026");
         let usage = reply.usage;
@@ -125,7 +130,7 @@ async fn text_and_calls_are_whole_wherever_the_bytes_are_cut() {
 /// A tool that runs at the server has input and results of its own, beside the calls that are asked
 /// for here.
 #[tokio::test]
-async fn blocks_of_unknown_kinds_are_passed_over_with_all_that_is_in_them() {
+async fn blocks_of_unknown_kinds_are_kept_with_all_that_is_in_them() {
     let used = |index, id: &str, input: Value| {
         let block = json!({"type": "tool_use", "id": id, "name": "read", "input": input});
         self::block(index, &block)
@@ -166,7 +171,77 @@ async fn blocks_of_unknown_kinds_are_passed_over_with_all_that_is_in_them() {
     ];
     assert_eq!(calls_of(&events), expected);
     assert_eq!(text_of(&events), "I search. Done.");
-    assert_eq!(whole(&events).message.text, "I search. Done.");
+    let kept = |kind: &str, json: &Value| opaque("anthropic", kind, json);
+    let search = json!({"type": "server_tool_use", "id": "srv_1", "name": "web_search",
+        "input": {"query": "y"}, "text": "not a part of the reply"});
+    let found = json!({"type": "web_search_tool_result", "content": [{"type": "x"}]});
+    let [first, second] = expected.map(Part::Call);
+    let parts = [
+        Part::Text("I search. ".to_owned()),
+        first,
+        kept("server_tool_use", &search),
+        second,
+        kept("web_search_tool_result", &found),
+        Part::Text("Done.".to_owned()),
+    ];
+    assert_eq!(whole(&events).message.parts, parts);
+}
+
+#[tokio::test]
+async fn pieces_of_unknown_blocks_are_put_together_and_unfinished_blocks_dropped() {
+    let begun = json!({"type": "of_tomorrow", "words": "a", "number": 1});
+    let cited = |at: u32| json!({"type": "citations_delta", "citation": {"at": at}});
+    let unread = json!({"type": "server_tool_use", "id": "srv_1", "input": {}});
+    let body = [
+        begin(),
+        block(0, &begun),
+        delta(
+            0,
+            &json!({"type": "of_tomorrow_delta", "words": "b", "number": 2}),
+        ),
+        delta(0, &cited(1)),
+        delta(0, &cited(2)),
+        stop(0),
+        text(1, "x"),
+        block(2, &unread),
+        input(2, "{\"query\":"),
+        stop(2),
+        block(3, &json!({"type": "thinking", "thinking": "so"})),
+        end("end_turn"),
+        done(),
+    ]
+    .concat();
+    let all = json!({"type": "of_tomorrow", "words": "ab", "number": 2,
+        "citations": [{"at": 1}, {"at": 2}]});
+    let expected = [
+        opaque("anthropic", "of_tomorrow", &all),
+        Part::Text("x".to_owned()),
+    ];
+    assert_eq!(whole(&events(&body).await).message.parts, expected);
+}
+
+#[tokio::test]
+async fn a_call_that_is_cut_at_the_length_is_dropped() {
+    let used = |index, id: &str| {
+        let block = json!({"type": "tool_use", "id": id, "name": "read", "input": {}});
+        self::block(index, &block)
+    };
+    let body = [
+        begin(),
+        text(0, "Hm."),
+        used(1, "whole"),
+        input(1, "{\"path\":\"a\"}"),
+        used(2, "cut"),
+        input(2, "{\"path\":\"b"),
+        end("max_tokens"),
+        done(),
+    ]
+    .concat();
+    let events = events(&body).await;
+    let whole_call = call("whole", "read", "{\"path\":\"a\"}");
+    assert_eq!(calls_of(&events), [whole_call]);
+    assert_eq!(whole(&events).finish, FinishReason::Length);
+    assert_eq!(whole(&events).message.text(), "Hm.");
 }
 
 #[tokio::test]
@@ -189,7 +264,7 @@ async fn a_stream_ends_with_its_reason_or_breaks() {
         Reply::events(&[without_stop]).then_cut(),
     ] {
         let (_server, model) = anthropic(vec![reply], |_| {}).await;
-        assert_eq!(whole(&streamed(&model).await).message.text, "half");
+        assert_eq!(whole(&streamed(&model).await).message.text(), "half");
     }
     for reply in [
         Reply::events(std::slice::from_ref(&half)),
@@ -273,7 +348,7 @@ async fn begun_anew(spoiled: &str, reason: &str) {
     .await
     .expect("a reply");
     assert_eq!(
-        (reply.message.text.as_str(), shown.as_str()),
+        (reply.message.text().as_str(), shown.as_str()),
         ("all", "all")
     );
     assert_eq!(server.requests().len(), 2);

@@ -105,7 +105,7 @@ async fn a_whole_reply_over_the_limit_is_refused() {
     })
     .await;
     let reply = model.chat(&ask("x")).await.expect("a reply");
-    assert_eq!(reply.message.text.len(), 4_000);
+    assert_eq!(reply.message.text().len(), 4_000);
 }
 
 /// The limit is on the reply: a server that sends each word in much JSON, cuts it anywhere, or ends
@@ -140,7 +140,7 @@ async fn a_reply_within_the_limit_comes_however_it_is_wrapped() {
         .await;
         let events = streamed(&model).await;
         assert_eq!(text_of(&events).len(), bytes);
-        assert_eq!(whole(&events).message.text.len(), bytes);
+        assert_eq!(whole(&events).message.text().len(), bytes);
     }
 }
 
@@ -158,6 +158,18 @@ async fn the_limit_holds_for_every_protocol() {
     .await;
     let error = model.chat_stream(&ask("x")).await.err();
     assert_too_large(error.expect("nothing is shown before the calls are whole"));
+
+    let thought = json!({"type": "content_block_start", "index": 0,
+        "content_block": {"type": "thinking", "thinking": ""}});
+    let more = json!({"type": "content_block_delta", "index": 0,
+        "delta": {"type": "thinking_delta", "thinking": "x".repeat(1_000)}});
+    let pieces = [vec![event(&thought)], vec![event(&more); 5]].concat();
+    let (_server, model) = anthropic(vec![Reply::events(&pieces)], |config| {
+        config.server.max_reply_bytes = LIMIT;
+    })
+    .await;
+    let error = model.chat_stream(&ask("x")).await.err();
+    assert_too_large(error.expect("what is kept is limited"));
 
     let text = json!({"type": "content_block_delta", "index": 0,
         "delta": {"type": "text_delta", "text": "x".repeat(3_000)}});

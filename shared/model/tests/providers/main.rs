@@ -10,6 +10,7 @@ mod limits;
 mod openai_chat;
 mod openai_errors;
 mod openai_oddities;
+mod openai_reasoning;
 mod openai_stream;
 mod recorded;
 mod retry;

@@ -1,11 +1,12 @@
 //! Whole replies of an OpenAI-compatible server.
 
-use crate::support::{CANARY, Log, answer, ask, call, configured, scripted};
+use crate::support::{CANARY, Log, answer, ask, call, calls_in, configured, scripted};
 use cairn_engine::message::{Message, Usage};
 use cairn_http::test_server::Reply;
 use cairn_model::openai::MaxTokensField;
 use cairn_model::{ChatOptions, ChatRequest, FinishReason, Model, OfferedTool};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 #[tokio::test]
 async fn a_reply_comes_with_usage_and_cost() {
@@ -21,6 +22,7 @@ async fn a_reply_comes_with_usage_and_cost() {
         output_tokens: 100,
         cost_nano_usd: 3_500_000,
         model_calls: 1,
+        ..Usage::default()
     };
     assert_eq!(reply.usage, usage);
     let seen = &server.requests()[0];
@@ -55,11 +57,12 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
             Message::tool("c1", "text", false),
             Message::tool("c2", "no such file", true),
         ],
-        tools: vec![OfferedTool {
+        tools: Arc::new([OfferedTool {
             name: "read".to_owned(),
             description: "Reads.".to_owned(),
             parameters: json!({"type": "object"}),
-        }],
+        }]),
+        stable: 0,
         options: ChatOptions {
             max_output_tokens: Some(50),
             temperature: Some(0.2),
@@ -84,6 +87,7 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
             ]},
             {"role": "tool", "content": "text", "tool_call_id": "c1"},
             {"role": "tool", "content": "error: no such file", "tool_call_id": "c2"},
+            {"role": "tool", "content": "removed", "tool_call_id": "c3"},
         ],
         "tools": [{"type": "function", "function": {
             "name": "read", "description": "Reads.", "parameters": {"type": "object"}
@@ -133,7 +137,7 @@ async fn calls_come_whole_with_ids_of_their_own() {
         call("call_1_2_0", "list", ""),
         call("call_1_3_0", "list", ""),
     ];
-    assert_eq!(reply.message.tool_calls, expected);
+    assert_eq!(calls_in(&reply.message), expected);
     assert_eq!(reply.finish, FinishReason::ToolCalls);
     assert_eq!(reply.model, "small-1");
     assert!(
@@ -158,7 +162,7 @@ async fn unusual_answers_are_understood() {
             json!({"content": null, "refusal": "No."}),
             "stop",
             "No.",
-            FinishReason::ContentFilter,
+            FinishReason::Refusal,
         ),
         (
             json!({"content": "yes", "refusal": ""}),
@@ -182,7 +186,7 @@ async fn unusual_answers_are_understood() {
             json!({"content": "x"}),
             "content_filter",
             "x",
-            FinishReason::ContentFilter,
+            FinishReason::Refusal,
         ),
         (json!({"content": null}), "eos", "", FinishReason::Other),
     ];
@@ -192,7 +196,7 @@ async fn unusual_answers_are_understood() {
         let (_server, model) = scripted(vec![Reply::json(200, body.to_string())]).await;
         let reply = model.chat(&ask("x")).await.expect("a reply");
         assert_eq!(
-            (reply.message.text.as_str(), reply.finish),
+            (reply.message.text().as_str(), reply.finish),
             (text, expected)
         );
     }
@@ -208,7 +212,7 @@ async fn the_one_call_of_an_older_server_is_a_call() {
     let (_server, model) = scripted(vec![Reply::json(200, body)]).await;
     let reply = model.chat(&ask("x")).await.expect("a reply");
     let expected = [call("call_0_0_0", "read", "{\"a\":1}")];
-    assert_eq!(reply.message.tool_calls, expected);
+    assert_eq!(calls_in(&reply.message), expected);
     assert_eq!(reply.finish, FinishReason::ToolCalls);
 }
 
@@ -216,13 +220,18 @@ async fn the_one_call_of_an_older_server_is_a_call() {
 async fn what_the_cache_had_is_sent_but_costs_less() {
     let usage = json!({
         "prompt_tokens": 1000, "completion_tokens": 100,
-        "prompt_tokens_details": {"cached_tokens": 800}
+        "prompt_tokens_details": {"cached_tokens": 800},
+        "completion_tokens_details": {"reasoning_tokens": 60}
     });
     let body = json!({"choices": [{"message": {"content": "x"}}], "usage": usage});
     let (_server, model) = scripted(vec![Reply::json(200, body.to_string())]).await;
     let usage = model.chat(&ask("x")).await.expect("a reply").usage;
     // 200 × 2,500 + 800 × 250 + 100 × 10,000 nano-dollars.
     assert_eq!((usage.input_tokens, usage.cost_nano_usd), (1000, 1_700_000));
+    assert_eq!(
+        (usage.cached_input_tokens, usage.reasoning_tokens),
+        (800, 60)
+    );
 }
 
 #[tokio::test]

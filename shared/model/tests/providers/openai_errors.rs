@@ -257,7 +257,7 @@ async fn a_server_that_recovers_is_asked_again() {
     .await
     .expect("a reply");
 
-    assert_eq!(reply.message.text, "at last");
+    assert_eq!(reply.message.text(), "at last");
     assert_eq!(retries, [(1, "Server"), (2, "RateLimit")]);
     assert_eq!(server.requests().len(), 3);
 }
@@ -317,7 +317,7 @@ async fn an_answer_that_was_spoiled_on_its_way_is_asked_for_again() {
         })
         .await
         .expect("a reply");
-        assert_eq!(reply.message.text, "whole", "{body}");
+        assert_eq!(reply.message.text(), "whole", "{body}");
         assert_reason(&errors[0], "Stream");
         let said = errors[0].to_string();
         assert!(said.contains(text), "{said}");

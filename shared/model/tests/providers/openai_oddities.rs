@@ -60,7 +60,7 @@ async fn pieces_with_nothing_in_them_are_passed_over() {
     let events = events(&body).await;
     assert_eq!(text_of(&events), "x");
     assert_eq!(events.len(), 2, "{events:?}");
-    assert_eq!(whole(&events).message.text, "x");
+    assert_eq!(whole(&events).message.text(), "x");
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn reasons_of_the_end_are_understood_in_all_their_forms() {
     let cases = [
         ("stop", FinishReason::Stop),
         ("length", FinishReason::Length),
-        ("content_filter", FinishReason::ContentFilter),
+        ("content_filter", FinishReason::Refusal),
         ("function_call", FinishReason::Other),
         ("eos", FinishReason::Other),
     ];
@@ -120,7 +120,7 @@ async fn reasons_of_the_end_are_understood_in_all_their_forms() {
     .concat();
     let events = events(&refusal).await;
     assert_eq!(text_of(&events), "I won't.");
-    assert_eq!(whole(&events).finish, FinishReason::ContentFilter);
+    assert_eq!(whole(&events).finish, FinishReason::Refusal);
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Streamed replies of an OpenAI-compatible server.
 
 use crate::support::{
-    answer, ask, assert_reason, at_once, call, calls_of, configured, cut, fault, scripted,
-    streamed, text_of, whole,
+    answer, ask, assert_reason, at_once, call, calls_in, calls_of, configured, cut, fault,
+    scripted, streamed, text_of, whole,
 };
 use cairn_http::test_server::Reply;
 use cairn_model::{FinishReason, Model, ModelError, Progress, StreamEvent, stream_with_retry};
@@ -65,8 +65,8 @@ async fn text_and_calls_are_whole_wherever_the_bytes_are_cut() {
         assert_eq!(text_of(&events), "Zähle 数 🦀.", "pieces of {length}");
         assert_eq!(calls_of(&events), expected);
         let reply = whole(&events);
-        assert_eq!(reply.message.text, "Zähle 数 🦀.");
-        assert_eq!(reply.message.tool_calls, expected);
+        assert_eq!(reply.message.text(), "Zähle 数 🦀.");
+        assert_eq!(calls_in(&reply.message), expected);
         assert_eq!(reply.finish, FinishReason::ToolCalls);
         assert_eq!(reply.model, "small-1-2026");
         assert_eq!(
@@ -173,7 +173,7 @@ async fn a_stream_cut_after_the_reason_of_its_end_is_whole() {
     let reply = Reply::events(&[body]);
     for reply in [reply.clone(), reply.then_cut()] {
         let events = events(reply).await;
-        assert_eq!(whole(&events).message.text, "all");
+        assert_eq!(whole(&events).message.text(), "all");
     }
 }
 
@@ -185,7 +185,7 @@ async fn what_is_spoiled_after_the_reason_of_the_end_does_no_harm() {
         "data: {\"choices\": [], \"usa\n\n".to_owned(),
     ];
     let events = events(Reply::events(&[body.concat()])).await;
-    assert_eq!(whole(&events).message.text, "all");
+    assert_eq!(whole(&events).message.text(), "all");
 }
 
 #[tokio::test]
@@ -219,7 +219,7 @@ async fn begun_anew(begun: Reply) {
     .await
     .expect("a reply");
 
-    assert_eq!(reply.message.text, "all");
+    assert_eq!(reply.message.text(), "all");
     assert_eq!(shown, "all", "what was void was told to be");
     let [(1, half, error)] = &restarts[..] else {
         panic!("one restart: {restarts:?}");

@@ -1,8 +1,8 @@
 //! Replies from a recording.
 
-use crate::support::ask;
+use crate::support::{ask, calls_in};
 use cairn_engine::failure::FailureKind;
-use cairn_engine::message::{Message, ToolCall};
+use cairn_engine::message::{Message, Opaque, Part, ToolCall};
 use cairn_model::{ChatReply, ChatRequest, FinishReason, Model, ModelError, Recorded, StreamEvent};
 use futures::StreamExt;
 
@@ -44,7 +44,7 @@ async fn reply(messages: Vec<Message>) -> ChatReply {
 
 fn then(mut messages: Vec<Message>, reply: &ChatReply, result: &str) -> Vec<Message> {
     messages.push(reply.message.clone());
-    for call in &reply.message.tool_calls {
+    for call in reply.message.calls() {
         messages.push(Message::tool(&call.id, result, false));
     }
     messages
@@ -54,7 +54,7 @@ fn then(mut messages: Vec<Message>, reply: &ChatReply, result: &str) -> Vec<Mess
 async fn a_conversation_is_played_in_its_order_by_any_process() {
     let messages = vec![Message::system("s"), step("Count")];
     let first = reply(messages.clone()).await;
-    assert_eq!(first.message.text, "Let me see.");
+    assert_eq!(first.message.text(), "Let me see.");
     assert_eq!(first.finish, FinishReason::ToolCalls);
     let call = |id: &str, name: &str, arguments: &str| ToolCall {
         id: id.to_owned(),
@@ -65,12 +65,12 @@ async fn a_conversation_is_played_in_its_order_by_any_process() {
         call("call_0_0", "list_files", "{\"path\":\".\",\"max\":2}"),
         call("call_0_1", "broken", "{\"a\""),
     ];
-    assert_eq!(first.message.tool_calls, calls);
+    assert_eq!(calls_in(&first.message), calls);
 
     let messages = then(messages, &first, "denied");
     let second = reply(messages.clone()).await;
     assert_eq!(
-        second.message.tool_calls,
+        calls_in(&second.message),
         [call("mine", "step", "{\"complete\":true}")]
     );
     // Each reply came from a model of its own, and the same question has the same answer.
@@ -83,14 +83,14 @@ async fn planning_and_steps_are_told_apart() {
         reply(vec![Message::user("Please count the files.")])
             .await
             .message
-            .text,
+            .text(),
         "the plan"
     );
     let looped = reply(vec![step("Loop")]).await;
-    assert_eq!(looped.message.tool_calls[0].name, "again");
+    assert_eq!(calls_in(&looped.message)[0].name, "again");
     let strict = vec![Message::system("Be strict."), step("Else")];
     assert_eq!(
-        reply(strict).await.message.text,
+        reply(strict).await.message.text(),
         "any step of a strict agent"
     );
 }
@@ -100,7 +100,7 @@ async fn the_last_reply_repeats_only_where_it_is_said() {
     let mut messages = vec![step("Loop")];
     for round in 0..3 {
         let next = reply(messages.clone()).await;
-        assert_eq!(next.message.tool_calls[0].id, format!("call_{round}_0"));
+        assert_eq!(calls_in(&next.message)[0].id, format!("call_{round}_0"));
         messages = then(messages, &next, "ok");
     }
     let mut messages = vec![step("Count")];
@@ -121,17 +121,17 @@ async fn the_newest_question_is_the_one_that_is_answered() {
     let look = reply(messages.clone()).await;
     messages = then(messages, &look, "seen");
     let answer = reply(messages.clone()).await;
-    assert_eq!(answer.message.text, "hello yourself");
+    assert_eq!(answer.message.text(), "hello yourself");
     messages.push(answer.message);
     messages.push(Message::user("and bye"));
     let bye = reply(messages.clone()).await;
     assert_eq!(
-        (bye.message.text.as_str(), bye.finish),
+        (bye.message.text().as_str(), bye.finish),
         ("cut off", FinishReason::Length)
     );
     messages.push(bye.message);
     messages.push(Message::user("hello again"));
-    assert_eq!(reply(messages).await.message.tool_calls[0].name, "look");
+    assert_eq!(calls_in(&reply(messages).await.message)[0].name, "look");
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn a_remark_between_does_not_begin_the_step_anew() {
     let first = reply(messages.clone()).await;
     let mut messages = then(messages, &first, "ok");
     messages.push(Message::user("Go on, please."));
-    assert_eq!(reply(messages).await.message.tool_calls[0].name, "step");
+    assert_eq!(calls_in(&reply(messages).await.message)[0].name, "step");
 }
 
 #[tokio::test]
@@ -158,6 +158,35 @@ async fn usage_and_description_come_from_the_file() {
         (info.provider.as_str(), info.window_tokens),
         ("recorded", 8000)
     );
+}
+
+#[tokio::test]
+async fn opaque_parts_caches_and_refusals_can_be_recorded() {
+    let line = r#"{"reply": {"opaque": [{"kind": "thinking", "json": {"a": 1}},
+        {"kind": "hint", "json": "x", "provider": "p", "model": "q"}],
+        "text": "No.", "finish": "refusal", "usage": {"input_tokens": 9,
+        "cached_input_tokens": 4, "cache_write_tokens": 3, "output_tokens": 8,
+        "reasoning_tokens": 2}}}"#;
+    let model = Recorded::parse("file", &line.replace('\n', "")).expect("a recording");
+    let reply = model.chat(&ask("x")).await.expect("a reply");
+    let opaque = |provider: &str, model: &str, kind: &str, json: &str| {
+        Part::Opaque(Opaque {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            kind: kind.to_owned(),
+            json: json.to_owned(),
+        })
+    };
+    let expected = [
+        opaque("recorded", "file", "thinking", "{\"a\":1}"),
+        opaque("p", "q", "hint", "\"x\""),
+        Part::Text("No.".to_owned()),
+    ];
+    assert_eq!(reply.message.parts, expected);
+    assert_eq!(reply.finish, FinishReason::Refusal);
+    let usage = reply.usage;
+    let cache = (usage.cached_input_tokens, usage.cache_write_tokens);
+    assert_eq!((cache, usage.reasoning_tokens), ((4, 3), 2));
 }
 
 #[tokio::test]
@@ -200,12 +229,8 @@ async fn a_stream_is_the_same_reply_in_pieces() {
     let deltas = ["Let ", "me ", "see."].map(|text| StreamEvent::AssistantTextDelta {
         text: text.to_owned(),
     });
-    let calls = whole
-        .message
-        .tool_calls
-        .iter()
-        .cloned()
-        .map(StreamEvent::ToolCall);
+    let calls = whole.message.calls().cloned();
+    let calls = calls.map(StreamEvent::ToolCall);
     let complete = StreamEvent::TurnComplete {
         reply: Box::new(whole.clone()),
     };

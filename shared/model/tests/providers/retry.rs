@@ -111,7 +111,7 @@ fn seconds(waits: &[(u32, Duration)]) -> Vec<u64> {
 async fn waits_double_up_to_the_longest_and_attempts_count_from_one() {
     let model = Flaky::new((0..6).map(|_| server()).collect());
     let (outcome, waits, elapsed) = run(&model, &policy()).await;
-    assert_eq!(outcome.expect("a reply").message.text, "done");
+    assert_eq!(outcome.expect("a reply").message.text(), "done");
     assert_eq!(seconds(&waits), [1, 2, 4, 8, 10, 10]);
     assert_eq!(
         waits
@@ -259,7 +259,7 @@ async fn a_model_that_cannot_stream_gives_its_text_at_once() {
     })
     .await
     .expect("a reply");
-    assert_eq!(reply.message.text, "done");
+    assert_eq!(reply.message.text(), "done");
     assert_eq!(seen, ["1 Server 1s", "2 RateLimit 7s", "done"]);
     assert_eq!(started.elapsed(), Duration::from_secs(8));
 }

@@ -1,7 +1,8 @@
 //! The key is nowhere to be seen, whatever a server does with it.
 
 use crate::support::{
-    CANARY, Log, answer, anthropic, ask, at_once, configured, fault, streamed, text_of, whole,
+    CANARY, Log, answer, anthropic, ask, at_once, calls_in, configured, fault, opaque, streamed,
+    text_of, whole,
 };
 use cairn_engine::failure::Failure;
 use cairn_http::test_server::Reply;
@@ -98,8 +99,8 @@ async fn no_reply_shows_an_echoed_key() {
     let whole = model.chat(&ask("x")).await.expect("a reply");
     let events = streamed(&model).await;
     assert_clean(&format!("{whole:?} {events:?}"));
-    assert_eq!(whole.message.text, "key [secret], header [secret]");
-    let call = &whole.message.tool_calls[0];
+    assert_eq!(whole.message.text(), "key [secret], header [secret]");
+    let call = &calls_in(&whole.message)[0];
     assert_eq!(
         (call.name.as_str(), call.arguments.as_str()),
         ("read-[secret]", "{\"a\":\"key [secret], header [secret]\"}")
@@ -129,8 +130,8 @@ async fn no_piece_of_a_reply_shows_a_part_of_an_echoed_key() {
         let expected = "key [secret], header [secret]; s";
         assert_eq!(text_of(&events), expected, "in pieces of {length}");
         let message = &whole(&events).message;
-        assert_eq!(message.text, expected);
-        assert_eq!(message.tool_calls[0].arguments, expected);
+        assert_eq!(message.text(), expected);
+        assert_eq!(calls_in(message)[0].arguments, expected);
         assert_clean(&format!("{events:?}"));
     }
 }
@@ -143,11 +144,31 @@ async fn no_reply_of_anthropic_shows_an_echoed_key() {
     let body = json!({"content": content, "stop_reason": "tool_use"});
     let (_server, model) = anthropic(vec![Reply::json(200, body.to_string())], |_| {}).await;
     let whole = model.chat(&ask("x")).await.expect("a reply");
-    assert_eq!(whole.message.text, "key [secret].");
+    assert_eq!(whole.message.text(), "key [secret].");
     assert_eq!(
-        whole.message.tool_calls[0].arguments,
+        calls_in(&whole.message)[0].arguments,
         "{\"a\":\"key [secret].\"}"
     );
+    // In a thought, as escapes and in the name of a field.
+    let escaped: String = CANARY
+        .bytes()
+        .map(|byte| format!("\\u{byte:04x}"))
+        .collect();
+    let thought = format!("{{\"type\":\"thinking\",\"{CANARY}\":[\"{escaped}\"]}}");
+    let body = format!("{{\"content\":[{thought}],\"stop_reason\":\"end_turn\"}}");
+    let (_server, model) = anthropic(vec![Reply::json(200, body)], |_| {}).await;
+    let reply = model.chat(&ask("x")).await.expect("a reply");
+    let clean = json!({"type": "thinking", "[secret]": ["[secret]"]});
+    let expected = [opaque("anthropic", "thinking", &clean)];
+    assert_eq!(reply.message.parts, expected);
+    // Over two texts with a call between.
+    let content = json!([{"type": "text", "text": said[..9]},
+        {"type": "tool_use", "id": "t", "name": "read", "input": {}},
+        {"type": "text", "text": said[9..]}]);
+    let body = json!({"content": content, "stop_reason": "tool_use"});
+    let (_server, model) = anthropic(vec![Reply::json(200, body.to_string())], |_| {}).await;
+    let reply = model.chat(&ask("x")).await.expect("a reply");
+    assert_eq!(reply.message.text(), "key [secret].");
     // Over two blocks.
     let (first, second) = said.split_at(9);
     let text = |index: u32, text: &str| {

@@ -1,7 +1,6 @@
 //! What the tests of a provider share.
 
-use cairn_engine::message::Message;
-use cairn_engine::message::ToolCall;
+use cairn_engine::message::{Message, Opaque, Part, ToolCall};
 use cairn_http::test_server::{Reply, TestServer};
 use cairn_model::{
     Anthropic, AnthropicConfig, ChatReply, ChatRequest, Model, ModelError, OpenAi, OpenAiConfig,
@@ -98,6 +97,25 @@ pub(crate) fn calls_of(events: &[StreamEvent]) -> Vec<ToolCall> {
         _ => None,
     });
     calls.collect()
+}
+
+/// A part that only its provider can read, made by the model that the tests ask.
+pub(crate) fn opaque(provider: &str, kind: &str, json: &serde_json::Value) -> Part {
+    Part::Opaque(Opaque {
+        provider: provider.to_owned(),
+        model: match provider {
+            "anthropic" => "claude-1",
+            _ => "small-1",
+        }
+        .to_owned(),
+        kind: kind.to_owned(),
+        json: json.to_string(),
+    })
+}
+
+/// The calls that a message asks for.
+pub(crate) fn calls_in(message: &Message) -> Vec<ToolCall> {
+    message.calls().cloned().collect()
 }
 
 pub(crate) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {

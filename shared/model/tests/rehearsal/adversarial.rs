@@ -164,7 +164,11 @@ fn a_line_of_five_megabytes_is_neither_read_nor_quoted_whole() {
     );
     assert!(run.report().len() < 16 * 1024);
     for step in &run.steps {
-        let bytes: usize = step.messages.iter().map(|message| message.text.len()).sum();
+        let bytes: usize = step
+            .messages
+            .iter()
+            .map(|message| message.text().len())
+            .sum();
         assert!(bytes < 64 * 1024, "{}: {bytes} bytes", step.title);
     }
     let run = check(root, "Outline all files", ".", &[], &[]);

@@ -89,7 +89,7 @@ pub(crate) fn offered() -> Vec<OfferedTool> {
 pub(crate) fn ask(messages: &[Message], tools: Vec<OfferedTool>) -> Message {
     let request = ChatRequest {
         messages: messages.to_vec(),
-        tools,
+        tools: tools.into(),
         ..ChatRequest::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -115,8 +115,8 @@ pub(crate) fn plan(goal: &str) -> Vec<(String, String)> {
                   Tools: list_files, read_file, search_files, write_file";
     let messages = [Message::system(system), Message::user(goal)];
     let reply = ask(&messages, vec![]);
-    assert!(reply.tool_calls.is_empty());
-    let plan: Value = serde_json::from_str(&reply.text).unwrap();
+    assert!(reply.calls().next().is_none());
+    let plan: Value = serde_json::from_str(&reply.text()).unwrap();
     let text = |step: &Value, field: &str| step[field].as_str().unwrap().to_owned();
     let steps = plan["steps"].as_array().unwrap().iter();
     steps
@@ -244,13 +244,13 @@ impl Owner {
     /// last reply that have no result.
     fn replay(&mut self, stage: &Stage, mut messages: Vec<Message>) -> Vec<Message> {
         let replies: Vec<usize> = (0..messages.len())
-            .filter(|at| !messages[*at].tool_calls.is_empty())
+            .filter(|at| messages[*at].calls().next().is_some())
             .collect();
         for at in replies {
             let reply = messages[at].clone();
             let next = messages[at + 1..]
                 .iter()
-                .position(|m| m.tool_call_id.is_empty());
+                .position(|m| m.results().next().is_none());
             let end = next.map_or(messages.len(), |offset| at + 1 + offset);
             let known = messages[at + 1..end].to_vec();
             let results = self.answer(stage, &reply, &known);
@@ -263,13 +263,13 @@ impl Owner {
     fn answer(&mut self, stage: &Stage, reply: &Message, known: &[Message]) -> Vec<Message> {
         self.turns += 1;
         assert!(
-            !reply.tool_calls.is_empty(),
+            reply.calls().next().is_some(),
             "text alone ends nothing: {}",
-            reply.text
+            reply.text()
         );
         let mut results = Vec::new();
         let focus = self.focus.clone();
-        for call in &reply.tool_calls {
+        for call in reply.calls() {
             if call.name == "read_file" {
                 let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
                 let path = arguments["path"].as_str().unwrap();
@@ -278,7 +278,8 @@ impl Owner {
             assert!(!self.ids.contains(&call.id), "{} twice", call.id);
             self.ids.push(call.id.clone());
             let answer = self.call(stage, call);
-            let known = known.iter().find(|result| result.tool_call_id == call.id);
+            let is_known = |message: &&Message| message.results().any(|it| it.call_id == call.id);
+            let known = known.iter().find(is_known);
             results.push(known.cloned().unwrap_or_else(|| match answer {
                 Ok(text) => Message::tool(&call.id, text, false),
                 Err(text) => Message::tool(&call.id, text, true),

@@ -14,7 +14,7 @@ fn step_request() -> ChatRequest {
                    step (step 1)\nTitle: Survey\nDescription: List the files under \".\" and note.";
     ChatRequest {
         messages: vec![Message::system("s"), Message::user(context)],
-        tools: offered(),
+        tools: offered().into(),
         ..ChatRequest::default()
     }
 }
@@ -24,7 +24,7 @@ async fn events_add_up_to_the_reply() {
     let model = Rehearsal::new(Duration::ZERO);
     let expected = model.chat(&step_request()).await.unwrap();
     assert_eq!(expected.finish, FinishReason::ToolCalls);
-    assert_eq!(expected.message.tool_calls[0].name, "list_files");
+    assert_eq!(expected.message.calls().next().unwrap().name, "list_files");
     let events: Vec<StreamEvent> = model
         .chat_stream(&step_request())
         .await
@@ -40,8 +40,11 @@ async fn events_add_up_to_the_reply() {
         }
     }
     assert_eq!(
-        (&text, &calls),
-        (&expected.message.text, &expected.message.tool_calls)
+        (text, calls),
+        (
+            expected.message.text(),
+            expected.message.calls().cloned().collect()
+        )
     );
     let reply = Box::new(expected);
     assert_eq!(events.last(), Some(&StreamEvent::TurnComplete { reply }));
@@ -105,31 +108,27 @@ fn a_conversation_is_answered_in_text() {
     let stage = Stage::new(dir.path());
     let mut messages = vec![Message::system("s"), Message::user("hello there")];
     let reply = ask(&messages, offered());
-    assert!(reply.tool_calls.is_empty() && reply.text.contains("no language model"));
+    assert!(reply.calls().next().is_none() && reply.text().contains("no language model"));
     messages.push(reply);
     messages.push(Message::user(
         "Which files under docs mention Valkey?\n<system-reminder>\nRedis",
     ));
     let reply = ask(&messages, offered());
-    let names: Vec<&str> = reply
-        .tool_calls
-        .iter()
-        .map(|call| call.name.as_str())
-        .collect();
+    let names: Vec<&str> = reply.calls().map(|call| call.name.as_str()).collect();
     assert_eq!(names, ["list_files", "search_files"]);
     messages.push(reply.clone());
-    for call in &reply.tool_calls {
+    for call in reply.calls() {
         let arguments = serde_json::from_str(&call.arguments).unwrap();
         let result = crate::tools::call(&stage.root, usize::MAX, &call.name, &arguments).unwrap();
         messages.push(Message::tool(&call.id, result, false));
     }
     let reply = ask(&messages, offered());
-    assert!(reply.tool_calls.is_empty());
+    assert!(reply.calls().next().is_none());
     assert!(
         reply
-            .text
+            .text()
             .starts_with("2 of 5 files under docs mention \"Valkey\""),
         "{}",
-        reply.text
+        reply.text()
     );
 }

@@ -2,7 +2,7 @@
 
 use crate::driver::{Played, Stage, ask, offered};
 use crate::folders::{docs, write};
-use cairn_engine::message::{Message, Role};
+use cairn_engine::message::{Message, Part, Role};
 
 /// Ends of the parts of an attempt after which it may be broken off: after every message.
 fn continued(stage: &Stage, step: &Played) {
@@ -18,7 +18,12 @@ fn continued(stage: &Stage, step: &Played) {
             prefix.push(Message::assistant("thinking", vec![]));
             prefix.push(Message::user("Continue with the step."));
             let mut reply = ask(&prefix, offered());
-            for (call, expected) in reply.tool_calls.iter_mut().zip(&next.tool_calls) {
+            let parts = reply.parts.iter_mut();
+            let calls = parts.filter_map(|part| match part {
+                Part::Call(call) => Some(call),
+                _ => None,
+            });
+            for (call, expected) in calls.zip(next.calls()) {
                 call.id.clone_from(&expected.id);
             }
             assert_eq!(reply, *next, "{} at {end}", step.title);
@@ -61,10 +66,10 @@ fn a_step_that_is_asked_again_after_its_end_ends_again() {
     let run = Stage::new(dir.path()).run("Which files mention Redis?");
     let mut messages = run.steps[0].messages.clone();
     messages.truncate(messages.len() - 1);
-    let end = messages.last().unwrap().tool_call_id.clone();
-    assert!(!end.is_empty());
+    let end = messages.last().unwrap();
+    assert!(end.results().next().is_some());
     messages.push(Message::tool("rehearsal_1_1", "a hook refused it", true));
     let again = ask(&messages, offered());
-    assert_eq!(again.tool_calls.len(), 1);
-    assert_eq!(again.tool_calls[0].name, "step");
+    assert_eq!(again.calls().count(), 1);
+    assert_eq!(again.calls().next().unwrap().name, "step");
 }

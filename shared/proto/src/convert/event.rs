@@ -64,7 +64,8 @@ pub(super) use kinds;
 
 record! {
     ReplyReceived => proto::ReplyReceived {
-        attempt, tool_turn, text, calls, usage, model, duration_ms
+        attempt, tool_turn, text, calls, opaque, finish, usage, provider, model, duration_ms,
+        ops_through
     }
 }
 record! { CallFinished => proto::CallFinished { call, output, is_error, reason, duration_ms } }

@@ -14,9 +14,13 @@ impl From<Reply> for proto::Reply {
             tool_turn: reply.tool_turn,
             text: reply.text,
             tool_calls: reply.calls.to_wire(),
+            opaque: reply.opaque.to_wire(),
+            finish: reply.finish.to_wire(),
             usage: reply.usage.to_wire(),
+            provider: reply.provider,
             model: reply.model,
             duration_ms: reply.duration_ms,
+            ops_through: reply.ops_through,
         }
     }
 }
@@ -29,9 +33,13 @@ impl TryFrom<proto::Reply> for Reply {
             tool_turn: reply.tool_turn,
             text: reply.text,
             calls: OnWire::from_wire(reply.tool_calls, "tool_calls")?,
+            opaque: OnWire::from_wire(reply.opaque, "opaque")?,
+            finish: OnWire::from_wire(reply.finish, "finish")?,
             usage: OnWire::from_wire(reply.usage, "usage")?,
+            provider: reply.provider,
             model: reply.model,
             duration_ms: reply.duration_ms,
+            ops_through: reply.ops_through,
         })
     }
 }

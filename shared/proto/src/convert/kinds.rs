@@ -35,7 +35,7 @@ kinds! {
         run_completed: RunCompleted { run, answer }
         run_failed: RunFailed { run, failure, usage, duration_ms }
         run_cancelled: RunCancelled { run, reason }
-        step_started: StepStarted { attempt, tool_effect }
+        step_started: StepStarted { attempt, tool_effect, context }
         attempt_continued: AttemptContinued { attempt }
         step_completed: StepCompleted { attempt, response, summary }
         step_failed: StepFailed { attempt, failure }
@@ -71,6 +71,7 @@ kinds! {
         reply_received: ReplyReceived
         call_finished: CallFinished
         session_renamed: SessionRenamed
+        context_changed: ContextChanged
     }
 }
 

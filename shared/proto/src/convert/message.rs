@@ -4,10 +4,80 @@ use super::error::ConvertError;
 use super::wire::{OnWire, known, plain_record, record};
 use crate::event as proto;
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::{Message, Role, ToolCall, Usage};
+use cairn_engine::message::{
+    FinishReason, Media, Message, Opaque, Part, PlacedOpaque, Role, ToolCall, ToolResult, Usage,
+};
 
-plain_record! { Usage => proto::Usage { input_tokens, output_tokens, cost_nano_usd, model_calls } }
-record! { Message => proto::Message { role, text, tool_calls, tool_call_id, is_error } }
+plain_record! {
+    Usage => proto::Usage {
+        input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens,
+        cost_nano_usd, model_calls
+    }
+}
+record! { Message => proto::Message { role, parts } }
+plain_record! { ToolResult => proto::ToolResult { call_id, text, is_error } }
+plain_record! { Media => proto::Media { mime, data } }
+plain_record! { Opaque => proto::Opaque { provider, model, kind, json } }
+record! { PlacedOpaque => proto::PlacedOpaque { after, opaque } }
+
+impl From<Part> for proto::Part {
+    fn from(part: Part) -> Self {
+        use proto::part::Part as Wire;
+        let part = match part {
+            Part::Text(text) => Wire::Text(text),
+            Part::Call(call) => Wire::Call(call.into()),
+            Part::Result(result) => Wire::Result(result.into()),
+            Part::Media(media) => Wire::Media(media.into()),
+            Part::Opaque(opaque) => Wire::Opaque(opaque.into()),
+        };
+        Self { part: Some(part) }
+    }
+}
+
+impl TryFrom<proto::Part> for Part {
+    type Error = ConvertError;
+
+    fn try_from(part: proto::Part) -> Result<Self, ConvertError> {
+        use proto::part::Part as Wire;
+        Ok(match part.part {
+            Some(Wire::Text(text)) => Self::Text(text),
+            Some(Wire::Call(call)) => Self::Call(call.into()),
+            Some(Wire::Result(result)) => Self::Result(result.into()),
+            Some(Wire::Media(media)) => Self::Media(media.into()),
+            Some(Wire::Opaque(opaque)) => Self::Opaque(opaque.into()),
+            None => return Err(ConvertError::missing("part")),
+        })
+    }
+}
+
+impl From<FinishReason> for proto::FinishReason {
+    fn from(finish: FinishReason) -> Self {
+        match finish {
+            FinishReason::Stop => Self::Stop,
+            FinishReason::ToolCalls => Self::ToolCalls,
+            FinishReason::Length => Self::Length,
+            FinishReason::Refusal => Self::Refusal,
+            FinishReason::Other => Self::Unspecified,
+        }
+    }
+}
+
+impl OnWire<i32> for FinishReason {
+    fn to_wire(self) -> i32 {
+        proto::FinishReason::from(self).into()
+    }
+
+    fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
+        use proto::FinishReason as Wire;
+        Ok(match known(wire, field)? {
+            Wire::Stop => Self::Stop,
+            Wire::ToolCalls => Self::ToolCalls,
+            Wire::Length => Self::Length,
+            Wire::Refusal => Self::Refusal,
+            Wire::Unspecified => Self::Other,
+        })
+    }
+}
 
 impl From<ToolCall> for proto::ToolCall {
     fn from(call: ToolCall) -> Self {

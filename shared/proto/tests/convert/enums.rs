@@ -2,6 +2,7 @@
 //! do no harm.
 
 use cairn_engine::command::LimitOverrides;
+use cairn_engine::conversation::Layer;
 use cairn_engine::event::{self, Effect, Event, EventKind, RequestedCall};
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Message;
@@ -17,7 +18,7 @@ const FUTURE: i32 = 4711;
 type Reading = fn(i32) -> Result<i32, ConvertError>;
 
 /// Reads a number from a message and writes it back, by enum.
-const READINGS: [(&str, Reading); 8] = [
+const READINGS: [(&str, Reading); 10] = [
     ("Authentication", authentication),
     ("Budget", budget),
     ("Effect", effect),
@@ -26,7 +27,30 @@ const READINGS: [(&str, Reading); 8] = [
     ("Role", role),
     ("FailureKind", failure_kind),
     ("OnFailure", on_failure),
+    ("FinishReason", finish),
+    ("LayerKind", layer_kind),
 ];
+
+fn finish(finish: i32) -> Result<i32, ConvertError> {
+    let reply = Kind::ReplyReceived(proto::ReplyReceived {
+        attempt: Some(proto::AttemptRef::default()),
+        usage: Some(proto::Usage::default()),
+        finish,
+        ..Default::default()
+    });
+    match again(reply)? {
+        Kind::ReplyReceived(reply) => Ok(reply.finish),
+        other => panic!("another kind: {other:?}"),
+    }
+}
+
+fn layer_kind(kind: i32) -> Result<i32, ConvertError> {
+    let layer = Layer::try_from(proto::Layer {
+        kind,
+        ..Default::default()
+    })?;
+    Ok(proto::Layer::from(layer).kind)
+}
 
 fn authentication(authentication: i32) -> Result<i32, ConvertError> {
     let event = proto::Event {
@@ -104,6 +128,7 @@ fn tool_effect(tool_effect: i32) -> Option<Effect> {
     let kind = Kind::StepStarted(proto::StepStarted {
         attempt,
         tool_effect,
+        context: String::new(),
     });
     match engine(kind) {
         Ok(EventKind::StepStarted(event::StepStarted { tool_effect, .. })) => tool_effect,

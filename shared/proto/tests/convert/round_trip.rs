@@ -1,6 +1,7 @@
 //! Nothing is lost on the way to the wire and back.
 
 use crate::{decoded, encoded, strategies};
+use cairn_engine::conversation::Conversation;
 use cairn_engine::decide::Reply;
 use cairn_engine::event::{self, CallFinished, Event, EventKind};
 use cairn_engine::message::Message;
@@ -47,6 +48,12 @@ proptest! {
     fn messages_come_back_as_they_were(message in strategies::message()) {
         let wire = proto::Message::from(message.clone());
         prop_assert_eq!(Message::try_from(wire), Ok(message));
+    }
+
+    #[test]
+    fn conversations_come_back_as_they_were(conversation in strategies::conversation()) {
+        let wire = proto::Conversation::from(conversation.clone());
+        prop_assert_eq!(Conversation::try_from(wire), Ok(conversation));
     }
 
     #[test]

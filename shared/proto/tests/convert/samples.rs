@@ -12,6 +12,7 @@ mod asked;
 mod attempt;
 mod envelope;
 
+use crate::strategies::thought;
 use cairn_engine::command::{
     self, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
@@ -20,7 +21,7 @@ use cairn_engine::event::{
     RequestedCall, WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::{ToolCall, Usage};
+use cairn_engine::message::{FinishReason, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 use cairn_engine::session::{PerBudget, StepNo};
 
@@ -37,7 +38,10 @@ const CALL: CallRef = CallRef {
 };
 const USAGE: Usage = Usage {
     input_tokens: 1200,
+    cached_input_tokens: 800,
+    cache_write_tokens: 100,
     output_tokens: 340,
+    reasoning_tokens: 40,
     cost_nano_usd: 5_600_000_000,
     model_calls: 2,
 };
@@ -50,7 +54,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Event)> {
         changes(),
         runs(),
         plans(),
-        steps(),
+        attempt::steps(),
         attempt::parts(),
         calls(),
         asked::settled(),
@@ -296,29 +300,6 @@ fn plans() -> Kinds {
     }
 }
 
-fn steps() -> Kinds {
-    let failure = failure(FailureKind::LimitExceeded, "max_tool_turns");
-    kinds! {
-        "step_started.model": StepStarted { attempt: ATTEMPT, tool_effect: None }
-        "step_started.tool": StepStarted {
-            attempt: ATTEMPT, tool_effect: Some(Effect::Effectful)
-        }
-        "attempt_continued": AttemptContinued { attempt: ATTEMPT }
-        "step_completed": StepCompleted {
-            attempt: ATTEMPT,
-            response: "Read twelve files.".into(),
-            summary: "12 files, 48 KiB".into(),
-        }
-        "step_failed": StepFailed { attempt: ATTEMPT, failure: failure }
-        "step_skipped": StepSkipped {
-            run: 2, step: ATTEMPT.step, reason: "cancelled".into(), by_person: false
-        }
-        "step_skipped.by_person": StepSkipped {
-            run: 2, step: ATTEMPT.step, reason: "not needed".into(), by_person: true
-        }
-    }
-}
-
 fn calls() -> Kinds {
     let effects = [
         Effect::Pure,
@@ -335,7 +316,11 @@ fn calls() -> Kinds {
         tool_turn: 4,
         text: "I read the file first.".into(),
         calls: effects.map(requested).into(),
+        opaque: vec![thought()],
+        finish: FinishReason::ToolCalls,
         usage: USAGE,
+        provider: "anthropic".into(),
+        ops_through: 3,
         model: "rehearsal-1".into(),
         duration_ms: 812,
     };

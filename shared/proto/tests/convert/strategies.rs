@@ -4,18 +4,20 @@ mod envelope;
 
 pub(crate) use envelope::event;
 
+mod messages;
+
+pub(crate) use messages::{conversation, message, reply, thought};
+
 use cairn_engine::command::{
     self, Command, LimitOverrides, OnFailure, RevisePlan, RunLimits, Settlement, StartRun,
 };
-use cairn_engine::decide::Reply;
 use cairn_engine::event::{
-    self, AttemptRef, Budget, CallFinished, CallRef, Effect, EventKind, ReplyReceived,
-    RequestedCall, WaitReason,
+    self, AttemptRef, Budget, CallFinished, CallRef, Effect, EventKind, WaitReason,
 };
 use cairn_engine::failure::{Failure, FailureKind};
-use cairn_engine::message::{Message, Role, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 use cairn_engine::session::{PerBudget, StepNo};
+use messages::{context_changed, reply_received, usage};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -118,23 +120,6 @@ fn call() -> impl Strategy<Value = CallRef> {
         attempt,
         tool_turn,
         index,
-    })
-}
-
-fn usage() -> impl Strategy<Value = Usage> {
-    any::<(u64, u64, u64, u32)>().prop_map(|(input, output, cost, calls)| Usage {
-        input_tokens: input,
-        output_tokens: output,
-        cost_nano_usd: cost,
-        model_calls: calls,
-    })
-}
-
-fn tool_call() -> impl Strategy<Value = ToolCall> {
-    (text(), text(), text()).prop_map(|(id, name, arguments)| ToolCall {
-        id,
-        name,
-        arguments,
     })
 }
 
@@ -267,55 +252,6 @@ pub(crate) fn call_finished() -> impl Strategy<Value = CallFinished> {
     )
 }
 
-pub(crate) fn reply() -> impl Strategy<Value = Reply> {
-    let calls = vec(tool_call(), 0..3);
-    let numbers = any::<(u32, u64)>();
-    (numbers, text(), calls, usage(), text()).prop_map(
-        |((tool_turn, duration_ms), text, calls, usage, model)| Reply {
-            tool_turn,
-            text,
-            calls,
-            usage,
-            model,
-            duration_ms,
-        },
-    )
-}
-
-pub(crate) fn message() -> impl Strategy<Value = Message> {
-    let role = prop_oneof![
-        Just(Role::System),
-        Just(Role::User),
-        Just(Role::Assistant),
-        Just(Role::Tool),
-    ];
-    (role, text(), vec(tool_call(), 0..3), text(), any::<bool>()).prop_map(
-        |(role, text, tool_calls, tool_call_id, is_error)| Message {
-            role,
-            text,
-            tool_calls,
-            tool_call_id,
-            is_error,
-        },
-    )
-}
-
-fn reply_received() -> impl Strategy<Value = EventKind> {
-    let requested =
-        (tool_call(), effect()).prop_map(|(call, effect)| RequestedCall { call, effect });
-    (attempt(), reply(), vec(requested, 0..3)).prop_map(|(attempt, reply, calls)| {
-        EventKind::ReplyReceived(ReplyReceived {
-            attempt,
-            tool_turn: reply.tool_turn,
-            text: reply.text,
-            calls,
-            usage: reply.usage,
-            model: reply.model,
-            duration_ms: reply.duration_ms,
-        })
-    })
-}
-
 /// Every kind by its name in the contract, its fields each from a strategy of its own.
 macro_rules! kinds {
     ($($name:ident: $kind:ident { $($field:ident: $strategy:expr),+ })*) => {
@@ -329,6 +265,7 @@ macro_rules! kinds {
                 ),)*
                 ("memory_cleared", Just(EventKind::MemoryCleared(event::MemoryCleared {})).boxed()),
                 ("reply_received", reply_received().boxed()),
+                ("context_changed", context_changed().prop_map(EventKind::ContextChanged).boxed()),
                 ("call_finished", call_finished().prop_map(EventKind::CallFinished).boxed()),
             ]
         }
@@ -374,7 +311,7 @@ kinds! {
         run: number(), failure: failure(), usage: option::of(usage()), duration_ms: seq()
     }
     run_cancelled: RunCancelled { run: number(), reason: text() }
-    step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()) }
+    step_started: StepStarted { attempt: attempt(), tool_effect: option::of(effect()), context: text() }
     attempt_continued: AttemptContinued { attempt: attempt() }
     step_completed: StepCompleted { attempt: attempt(), response: text(), summary: text() }
     step_failed: StepFailed { attempt: attempt(), failure: failure() }

@@ -19,6 +19,7 @@ impl Narrator {
             Kind::CallFinished(e) => self.brief_call(e),
             Kind::CallIntended(_)
             | Kind::CallHeld(_)
+            | Kind::ContextChanged(_)
             | Kind::SubGoalAdded(_)
             | Kind::SubGoalFocused(_)
             | Kind::SubGoalCompleted(_)

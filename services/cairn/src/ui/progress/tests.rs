@@ -7,6 +7,7 @@ fn planning_that_failed_was_paid_for() {
         output_tokens: 40,
         cost_nano_usd: 5,
         model_calls: 2,
+        ..wire::Usage::default()
     };
     let started = wire::RunStarted {
         run: 1,

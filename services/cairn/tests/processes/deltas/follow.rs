@@ -37,8 +37,12 @@ impl Followed {
         assert!(text.starts_with(&self.text), "{self:?} in {text:?}");
     }
 
-    /// Takes a line of JSON, which must be a part.
+    /// Takes a line of JSON, which must be a part or the beginning of the conversation.
     pub(crate) fn take_line(&mut self, line: &Value) {
+        if line["kind"] == "context_changed" {
+            // The conversation begins before the reply.
+            return;
+        }
         assert_eq!(line["kind"], "text_delta", "the reply is not whole");
         assert!(line["seq"].is_null(), "a part has no number: {line}");
         let number = |value: &Value| {

@@ -1,5 +1,7 @@
 //! Valid requests of the services that only Cairn itself calls.
 
+use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
+use cairn_engine::message::{Message as Said, ToolCall};
 use cairn_proto::event as wire;
 use cairn_proto::executor as executor_pb;
 use cairn_proto::memory as pb;
@@ -232,16 +234,19 @@ fn attempt(session: String) -> Vec<u8> {
     let start = executor_pb::AttemptStart {
         session,
         attempt: Some(attempt),
-        prompt_layers: vec!["Be brief.".to_owned()],
-        step_context: "Look.".to_owned(),
-        transcript: transcript(),
-        tools: vec![executor_pb::OfferedTool {
-            name: "pure".to_owned(),
-            description: "does nothing".to_owned(),
-            parameters_json: "{\"type\": \"object\"}".to_owned(),
-            effect: wire::Effect::Pure.into(),
-            needs_approval: false,
+        conversation: Some(conversation()),
+        tool_turns: 1,
+        results: vec![executor_pb::CallResult {
+            call: Some(wire::CallRef {
+                attempt: Some(attempt),
+                tool_turn: 0,
+                index: 0,
+            }),
+            output: "nothing".to_owned(),
+            ..executor_pb::CallResult::default()
         }],
+        catalogue: "none".to_owned(),
+        ops: vec![Op::Append(Said::user("Continue.")).into()],
         max_tool_turns: 2,
         ..executor_pb::AttemptStart::default()
     };
@@ -251,24 +256,22 @@ fn attempt(session: String) -> Vec<u8> {
     request.encode_to_vec()
 }
 
-/// One reply with one call, and its result.
-fn transcript() -> Vec<wire::Message> {
-    let call = wire::ToolCall {
+/// One reply with one call.
+fn conversation() -> wire::Conversation {
+    let call = ToolCall {
         id: "call".to_owned(),
         name: "pure".to_owned(),
-        arguments_json: "{}".to_owned(),
+        arguments: "{}".to_owned(),
     };
-    let reply = wire::Message {
-        role: wire::Role::Assistant.into(),
-        text: "I look.".to_owned(),
-        tool_calls: vec![call],
-        ..wire::Message::default()
+    let layer = Layer {
+        kind: LayerKind::Prompt,
+        text: "Be brief.".to_owned(),
     };
-    let result = wire::Message {
-        role: wire::Role::Tool.into(),
-        text: "nothing".to_owned(),
-        tool_call_id: "call".to_owned(),
-        ..wire::Message::default()
+    let conversation = Conversation {
+        system: vec![layer],
+        immutable: vec![Said::user("Look.")],
+        incremental: vec![Said::assistant("I look.", vec![call])],
+        ..Conversation::default()
     };
-    vec![reply, result]
+    conversation.into()
 }

@@ -95,7 +95,7 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
 #[async_trait::async_trait]
 impl Model for Played {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
-        let told = &request.messages[1].text;
+        let told = &request.messages[1].text();
         let case = between(told, "## Requirement\n", "\n");
         let place = between(told, "## Current step (step ", ")");
         let outcome = self.0.outcome(case, place.parse().expect("a place")).await;

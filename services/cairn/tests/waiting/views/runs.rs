@@ -71,6 +71,7 @@ fn first_run(scene: &Scene) -> pb::Run {
         output_tokens: 270,
         cost_nano_usd: 17_500_000,
         model_calls: 10,
+        ..wire::Usage::default()
     };
     assert_eq!(refold::usage(&scene.events_of(1), None), usage);
     let (started_unix_ms, ended_unix_ms) = times(scene, 1);

@@ -100,6 +100,7 @@ impl Author {
             not_after: self.now,
             tools: &tools,
             offered: &BTreeMap::new(),
+            environment: "",
             limits: RunLimits::default(),
             starts: true,
         };

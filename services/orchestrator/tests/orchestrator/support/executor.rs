@@ -27,6 +27,12 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// Step and attempt.
+    /// How many replies and results it starts with.
+    pub(crate) fn said(&self) -> usize {
+        let conversation = self.start.conversation.as_ref().expect("a conversation");
+        conversation.incremental.len() + self.start.results.len()
+    }
+
     pub(crate) fn place(&self) -> (u32, u32) {
         let name = self.start.attempt.unwrap();
         (name.step, name.attempt)
@@ -171,9 +177,11 @@ pub(crate) fn reply(tool_turn: u32, text: &str, calls: &[(&str, &str)]) -> Reply
             output_tokens: 2,
             cost_nano_usd: 1,
             model_calls: 1,
+            ..wire::Usage::default()
         }),
         model: "played-1".to_owned(),
         duration_ms: 11,
+        ..Reply::default()
     }
 }
 

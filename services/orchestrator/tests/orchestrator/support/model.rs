@@ -48,9 +48,10 @@ struct Played(mpsc::UnboundedSender<Question>);
 impl Model for Played {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
         let (answer, wait) = oneshot::channel();
-        let texts = request.messages.iter().map(|message| message.text.as_str());
-        let step = texts.filter_map(|text| text.split_once("\nTitle: ")).next();
-        let (_, step) = step.expect("the step is in the question");
+        let mut texts = request.messages.iter().map(Message::text);
+        let step = texts.find(|text| text.contains("\nTitle: "));
+        let step = step.expect("the step is in the question");
+        let (_, step) = step.split_once("\nTitle: ").expect("it was found");
         let step = step.lines().next().unwrap_or_default().to_owned();
         // The test may be over, and then nobody answers.
         drop(self.0.send(Question { step, answer }));

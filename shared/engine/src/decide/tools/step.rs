@@ -8,8 +8,8 @@ use crate::event::{
     AttemptRef, CallRef, SubGoalAdded, SubGoalCompleted, SubGoalDropped, SubGoalFocused,
 };
 use crate::limits::MAX_SUB_GOALS;
-use crate::message::ToolCall;
-use crate::session::{Attempt, Call, CallStatus, Turn};
+use crate::message::{Message, Role, ToolCall};
+use crate::session::{Attempt, Call, CallStatus};
 use crate::transitions::Applied;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -273,18 +273,19 @@ pub(in crate::decide) enum Ending {
 /// A call of `step` that is left open asks to end the step: all other state calls are answered at
 /// once.
 pub(in crate::decide) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
-    let Some(turn) = attempt.turns.last() else {
-        return Ending::None;
-    };
     let asks_to_complete =
         |call: &Call| call.call.name == STEP && matches!(call.status, CallStatus::Requested);
-    let Some(index) = turn.calls.iter().position(asks_to_complete) else {
+    let Some(index) = attempt.calls.iter().position(asks_to_complete) else {
         return Ending::None;
     };
-    let others = turn.calls.iter().enumerate().filter(|(at, _)| *at != index);
+    let others = attempt
+        .calls
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at != index);
     let call = CallRef {
         attempt: name,
-        tool_turn: attempt.turns.len() as u32 - 1,
+        tool_turn: attempt.tool_turns.saturating_sub(1),
         index: index as u32,
     };
     for (_, other) in others {
@@ -320,10 +321,10 @@ pub(in crate::decide) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
         let because = still_open(&open);
         return Ending::Refused { call, because };
     }
-    let asked: Result<StepArguments, _> = arguments(&turn.calls[index].call);
+    let asked: Result<StepArguments, _> = arguments(&attempt.calls[index].call);
     Ending::Step {
         call,
-        response: last_text(&attempt.turns),
+        response: last_text(&attempt.conversation.incremental),
         summary: asked
             .ok()
             .and_then(|asked| asked.summary)
@@ -331,11 +332,12 @@ pub(in crate::decide) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
     }
 }
 
-fn last_text(turns: &[Turn]) -> String {
-    let texts = turns.iter().rev().map(|turn| &turn.text);
+/// The newest text of the model that is not empty.
+fn last_text(messages: &[Message]) -> String {
+    let replies = messages.iter().rev();
+    let replies = replies.filter(|message| message.role == Role::Assistant);
+    let mut texts = replies.map(Message::text);
     texts
-        .into_iter()
         .find(|text| !text.trim().is_empty())
-        .cloned()
         .unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 //! its own. Each transition is held against them.
 
 use crate::world::World;
-use cairn_engine::context::step_context;
+use cairn_engine::context::of_step;
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::key::StepKey;
 use cairn_engine::plan::{Order, PlanDraft, StepDraft};
@@ -58,7 +58,8 @@ impl Oracle {
             match &event.kind {
                 EventKind::StepStarted(event::StepStarted { attempt, .. }) => {
                     self.check_start(attempt.step);
-                    let text = step_context(&self.shadow, *attempt).unwrap();
+                    let text =
+                        of_step(self.shadow.run(attempt.run).unwrap(), attempt.step).unwrap();
                     self.check_sight(attempt.step, &text);
                 }
                 EventKind::PlanApplied(_) => self.check_reuse(&before),

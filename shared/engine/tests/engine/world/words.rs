@@ -3,13 +3,13 @@
 use cairn_engine::command::{Command, StartRun};
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, CallFinished, CallRef};
-use cairn_engine::message::{ToolCall, Usage};
+use cairn_engine::message::{FinishReason, ToolCall, Usage};
 use cairn_engine::plan::{Order, PlanDraft, StepDraft, ToolInvocation};
 use serde_json::{Value, json};
 
 pub(crate) fn report_reply(
     attempt: AttemptRef,
-    tool_turn: u32,
+    (tool_turn, ops_through): (u32, u64),
     text: &str,
     calls: &[ToolCall],
 ) -> Input {
@@ -25,7 +25,12 @@ pub(crate) fn report_reply(
                 output_tokens: 10,
                 cost_nano_usd: 2_500_000,
                 model_calls: 1,
+                ..Usage::default()
             },
+            opaque: Vec::new(),
+            finish: FinishReason::ToolCalls,
+            provider: "test".to_owned(),
+            ops_through,
             model: "test-model".to_owned(),
             duration_ms: 700,
         }),

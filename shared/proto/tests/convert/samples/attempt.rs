@@ -1,7 +1,33 @@
-//! What an attempt writes beside its replies and calls: sub-goals and notes.
+//! How an attempt starts and ends, and what it writes beside its replies and calls.
 
-use super::{ATTEMPT, Kinds};
-use cairn_engine::event::{self, EventKind};
+use super::{ATTEMPT, Kinds, failure};
+use cairn_engine::event::{self, Effect, EventKind};
+use cairn_engine::failure::FailureKind;
+
+pub(super) fn steps() -> Kinds {
+    let failure = failure(FailureKind::LimitExceeded, "max_tool_turns");
+    kinds! {
+        "step_started.model": StepStarted {
+            attempt: ATTEMPT, tool_effect: None, context: "## Requirement\nCount the files.".into()
+        }
+        "step_started.tool": StepStarted {
+            attempt: ATTEMPT, tool_effect: Some(Effect::Effectful), context: String::new()
+        }
+        "attempt_continued": AttemptContinued { attempt: ATTEMPT }
+        "step_completed": StepCompleted {
+            attempt: ATTEMPT,
+            response: "Read twelve files.".into(),
+            summary: "12 files, 48 KiB".into(),
+        }
+        "step_failed": StepFailed { attempt: ATTEMPT, failure: failure }
+        "step_skipped": StepSkipped {
+            run: 2, step: ATTEMPT.step, reason: "cancelled".into(), by_person: false
+        }
+        "step_skipped.by_person": StepSkipped {
+            run: 2, step: ATTEMPT.step, reason: "not needed".into(), by_person: true
+        }
+    }
+}
 
 pub(super) fn parts() -> Kinds {
     kinds! {

@@ -13,6 +13,7 @@ impl Tree {
             E::StepStarted(event::StepStarted {
                 attempt,
                 tool_effect,
+                ..
             }) => self.start_step(*attempt, tool_effect.is_some(), origin),
             E::StepCompleted(event::StepCompleted {
                 attempt, summary, ..

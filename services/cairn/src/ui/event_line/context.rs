@@ -1,0 +1,101 @@
+//! What Cairn says to a model, in a line.
+
+use super::words::PIECE;
+use super::{EventLine, Mark, line, step_of};
+use cairn_proto::event::op::Op;
+use cairn_proto::event::part::Part;
+use cairn_proto::event::{self as wire, LayerKind};
+use cairn_rpc::text::clip;
+
+/// A conversation begins with its system prompt; later changes are what the model is told.
+pub(super) fn context_line(event: &wire::ContextChanged) -> EventLine {
+    let ops = || event.ops.iter().filter_map(|op| op.op.as_ref());
+    let written = ops().filter_map(|op| match op {
+        Op::SetLayer(layer) => Some(layer.kind()),
+        _ => None,
+    });
+    let mut layers: Vec<_> = event.same_layers().chain(written).collect();
+    layers.sort_unstable();
+    let layers: Vec<_> = layers.into_iter().map(name).collect();
+    let begins =
+        (!layers.is_empty()).then(|| format!("the model starts with {}", layers.join(", ")));
+    let said = ops().filter_map(said);
+    let text = begins
+        .into_iter()
+        .chain(said)
+        .collect::<Vec<_>>()
+        .join("; ");
+    let number = step_of(event.attempt.as_ref());
+    line(Mark::Plain, format!("step {number}: {text}"))
+}
+
+fn said(op: &Op) -> Option<String> {
+    match op {
+        Op::SetLayer(_) => None,
+        Op::Remind(layer) => Some(format!(
+            "the model is told that {} changed",
+            name(layer.kind())
+        )),
+        Op::Append(message) => {
+            let texts = message.parts.iter().filter_map(|part| match &part.part {
+                Some(Part::Text(text)) => Some(text.as_str()),
+                _ => None,
+            });
+            Some(format!(
+                "the model is told: {}",
+                clip(&texts.collect::<String>(), PIECE)
+            ))
+        }
+        Op::Compact(compaction) => Some(format!("{} messages became one", compaction.messages)),
+        Op::Update(_)
+        | Op::Insert(_)
+        | Op::Remove(_)
+        | Op::Pop(_)
+        | Op::Retain(_)
+        | Op::Clear(_) => Some("the conversation was edited".to_owned()),
+    }
+}
+
+fn name(kind: LayerKind) -> &'static str {
+    match kind {
+        LayerKind::Unspecified => "a layer",
+        LayerKind::Prompt => "its instructions",
+        LayerKind::Environment => "the environment",
+        LayerKind::Memory => "session memory",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_and_each_change_are_told() {
+        let layer = |kind: LayerKind| wire::Layer {
+            kind: kind.into(),
+            text: "text".to_owned(),
+        };
+        let op = |op| wire::Op { op: Some(op) };
+        let message = cairn_engine::message::Message::user("Go on.");
+        let begins = wire::ContextChanged {
+            same_layers: vec![LayerKind::Prompt.into()],
+            ops: vec![op(Op::SetLayer(layer(LayerKind::Memory)))],
+            ..wire::ContextChanged::default()
+        };
+        let changes = wire::ContextChanged {
+            ops: vec![
+                op(Op::Append(message.into())),
+                op(Op::Remind(layer(LayerKind::Memory))),
+            ],
+            ..wire::ContextChanged::default()
+        };
+        assert_eq!(
+            context_line(&begins).text,
+            "step 0: the model starts with its instructions, session memory"
+        );
+        assert_eq!(
+            context_line(&changes).text,
+            "step 0: the model is told: Go on.; the model is told that session memory changed"
+        );
+    }
+}

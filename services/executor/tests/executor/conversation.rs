@@ -1,0 +1,106 @@
+//! The executor's replica of the conversation, and the catalogue.
+
+use crate::bench::{Bench, reply};
+use crate::owner::{catalogue, model_step};
+use cairn_engine::conversation::{Layer, LayerKind, Op};
+use cairn_engine::message::{FinishReason, Message, Opaque, Part};
+use cairn_proto::event;
+use cairn_proto::executor::AttemptStart;
+
+/// The owner says how it goes on, in its acknowledgement.
+#[tokio::test(start_paused = true)]
+async fn text_alone_ends_nothing() {
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(model_step()).await;
+    bench.asked().await.reply("I think", &[]);
+    let sent = owner.report().await.reply.expect("a reply");
+    assert_eq!((&*sent.text, sent.ops_through), ("I think", 0));
+    owner.changes(1, vec![Op::Append(Message::user("Continue."))]);
+    let asked = bench.asked().await;
+    let said = [
+        Message::assistant("I think", Vec::new()),
+        Message::user("Continue."),
+    ];
+    assert_eq!(asked.said(), said);
+    asked.reply("", &[]);
+    let sent = owner.report().await.reply.expect("a reply");
+    assert_eq!(sent.ops_through, 1);
+}
+
+/// Changes take effect at the next request, after the results, whenever they come.
+#[tokio::test(start_paused = true)]
+async fn changes_follow_the_results_of_the_last_reply() {
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(model_step()).await;
+    let asked = bench.asked().await;
+    let memory = Layer {
+        kind: LayerKind::Memory,
+        text: "Pool: 2".to_owned(),
+    };
+    // The model is being asked: its request has the layers of before.
+    owner.changes(0, vec![Op::Remind(memory)]);
+    asked.reply("", &[("look", "{}")]);
+    let sent = owner.report().await.reply.expect("a reply");
+    assert_eq!(sent.ops_through, 0);
+    owner.ack(1);
+    bench.called().await.output("seen");
+    let asked = bench.asked().await;
+    assert_eq!(asked.said()[1], Message::tool("id-0", "seen", false));
+    assert!(
+        asked.said()[2].text().contains("Pool: 2"),
+        "{:?}",
+        asked.said()
+    );
+    asked.reply("", &[]);
+    let sent = owner.report().await.reply.expect("a reply");
+    assert_eq!(sent.ops_through, 1);
+}
+
+/// What only the provider can read is reported, and comes back in its place.
+#[tokio::test(start_paused = true)]
+async fn thoughts_stay_where_the_model_had_them() {
+    let mut bench = Bench::new().await;
+    let mut owner = bench.start(model_step()).await;
+    let mut answer = reply("I look.", &[("look", "{}")]);
+    let thought = Opaque {
+        provider: "test".to_owned(),
+        model: "played".to_owned(),
+        kind: "thinking".to_owned(),
+        json: r#"{"type":"thinking","signature":"c2ln"}"#.to_owned(),
+    };
+    answer
+        .message
+        .parts
+        .insert(0, Part::Opaque(thought.clone()));
+    answer.message.parts.push(Part::Opaque(thought));
+    answer.finish = FinishReason::ToolCalls;
+    let said = answer.message.clone();
+    bench.asked().await.answer(Ok(answer));
+    let sent = owner.report().await.reply.expect("a reply");
+    let places: Vec<_> = sent.opaque.iter().map(|placed| placed.after).collect();
+    assert_eq!(places, [0, 2]);
+    assert_eq!(sent.finish(), event::FinishReason::ToolCalls);
+    assert_eq!(sent.provider, "test");
+    owner.ack(1);
+    bench.called().await.output("seen");
+    assert_eq!(bench.asked().await.said()[0], said);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catalogue_is_asked_for_once() {
+    let mut bench = Bench::new().await;
+    let other = AttemptStart {
+        catalogue: "another".to_owned(),
+        ..model_step()
+    };
+    let mut owner = bench.start(other.clone()).await;
+    let mut listed = catalogue();
+    listed.tools.truncate(1);
+    owner.lacks(listed).await;
+    assert_eq!(bench.asked().await.request.tools.len(), 1);
+    for (start, tools) in [(other, 1), (model_step(), 5)] {
+        let owner = bench.start(start).await;
+        assert_eq!(bench.asked().await.request.tools.len(), tools);
+        drop(owner);
+    }
+}

@@ -1,0 +1,276 @@
+//! The conversation of an attempt: what it begins with, how it changes, and what a model is told.
+
+use crate::world::{World, chain, kinds, look, model_step, report_reply, tool_call};
+use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
+use cairn_engine::decide::Input;
+use cairn_engine::event::{self, ContextChanged, Event, EventKind};
+use cairn_engine::message::{FinishReason, Message, Opaque, Part, Role};
+use cairn_engine::prompt;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn world() -> World {
+    World::with_plan(chain(vec![model_step("one"), model_step("two")]))
+}
+
+fn changes(events: &[Event]) -> Vec<&ContextChanged> {
+    let changes = events.iter().filter_map(|event| match &event.kind {
+        EventKind::ContextChanged(changed) => Some(changed),
+        _ => None,
+    });
+    changes.collect()
+}
+
+fn memory(world: &mut World, value: &str) {
+    world.foreign(EventKind::MemorySet(event::MemorySet {
+        key: "key".to_owned(),
+        value: value.to_owned(),
+    }));
+}
+
+/// A reply of step 1 that ended for this reason.
+fn ended(world: &mut World, finish: FinishReason) -> Vec<Event> {
+    let running = world.session.attempt(world.attempt(1)).unwrap();
+    let seen = (running.tool_turns, running.newest_op());
+    let mut input = report_reply(world.attempt(1), seen, "text", &[]);
+    if let Input::Report {
+        reply: Some(reply), ..
+    } = &mut input
+    {
+        reply.finish = finish;
+    }
+    world.decide(input)
+}
+
+/// The text of the last change that a model was told.
+fn last_told(world: &World) -> String {
+    let running = world.session.attempt(world.attempt(1)).unwrap();
+    running
+        .messages()
+        .last()
+        .map(Message::text)
+        .unwrap_or_default()
+}
+
+#[test]
+fn a_layer_that_was_written_before_is_only_named() {
+    let mut world = world();
+    let first = changes(&world.journal)[0];
+    assert_eq!(first.same_layers, []);
+    assert!(matches!(&first.ops[..], [Op::SetLayer(layer)] if layer.kind == LayerKind::Prompt));
+    memory(&mut world, "new");
+    let events = world.complete(1, "done");
+    let second = *changes(&events).last().unwrap();
+    assert_eq!(second.same_layers, [LayerKind::Prompt]);
+    assert!(matches!(&second.ops[..], [Op::SetLayer(layer)] if layer.text.contains("key: new")));
+    let sent = world.session.attempt(world.attempt(2)).unwrap();
+    assert!(
+        sent.conversation.immutable[0]
+            .text()
+            .contains("## Current step (step 2)")
+    );
+    assert_eq!(
+        sent.waiting_ops.len(),
+        2,
+        "the prompt is written out for the executor"
+    );
+}
+
+#[test]
+fn changed_memory_is_a_reminder_after_the_results() {
+    let mut world = world();
+    world.reply(1, "", &[look()]);
+    memory(&mut world, "first");
+    memory(&mut world, "second");
+    let events = world.result(1, 0, "seen");
+    let [changed] = changes(&events)[..] else {
+        panic!("one reminder: {events:?}");
+    };
+    assert_eq!(changed.ops.len(), 1);
+    let running = world.session.attempt(world.attempt(1)).unwrap();
+    let said = running.messages();
+    let roles: Vec<_> = said.iter().map(|message| message.role).collect();
+    assert_eq!(roles, [Role::Assistant, Role::Tool, Role::User]);
+    let text = last_told(&world);
+    assert!(
+        text.starts_with("<system-reminder>\n") && text.contains("key: second"),
+        "{text}"
+    );
+    // What was told is not told again.
+    assert_eq!(kinds(&world.reply(1, "", &[look()])), ["ReplyReceived"]);
+}
+
+#[test]
+fn the_models_own_write_is_a_reminder_of_its_next_request() {
+    let mut world = world();
+    let set = tool_call("session_memory_set", &json!({"key": "k", "value": "v"}));
+    let events = world.reply(1, "", &[set]);
+    assert_eq!(changes(&events).len(), 1, "{events:?}");
+    assert!(last_told(&world).contains("k: v"));
+}
+
+#[test]
+fn a_request_that_was_built_before_a_change_keeps_it_for_the_next() {
+    let mut world = world();
+    world.reply(1, "", &[look()]);
+    let before = world.session.attempt(world.attempt(1)).unwrap().newest_op();
+    memory(&mut world, "late");
+    world.result(1, 0, "seen");
+    let reply = report_reply(world.attempt(1), (1, before), "", &[look()]);
+    world.decide(reply);
+    let running = world.session.attempt(world.attempt(1)).unwrap();
+    let last = running.conversation.incremental.last().unwrap();
+    assert_eq!(
+        last.role,
+        Role::Assistant,
+        "the reminder follows its results"
+    );
+    assert_eq!(running.waiting_ops.len(), 1);
+    let beyond = report_reply(world.attempt(1), (2, before + 9), "", &[]);
+    let kept = world.session.clone();
+    assert!(world.try_decide(beyond).is_err());
+    assert_eq!(world.session, kept);
+}
+
+#[test]
+fn a_cut_reply_is_continued_three_times_in_a_row() {
+    let mut world = world();
+    for _ in 0..3 {
+        ended(&mut world, FinishReason::Length);
+        assert_eq!(last_told(&world), prompt::CUT);
+    }
+    ended(&mut world, FinishReason::Stop);
+    assert_eq!(last_told(&world), prompt::CONTINUE);
+    for _ in 0..3 {
+        ended(&mut world, FinishReason::Length);
+    }
+    let events = ended(&mut world, FinishReason::Length);
+    let reason = events.iter().find_map(|event| match &event.kind {
+        EventKind::StepFailed(failed) => Some(failed.failure.reason.as_str()),
+        _ => None,
+    });
+    assert_eq!(reason, Some("reply_cut"));
+}
+
+#[test]
+fn a_refusal_fails_the_step() {
+    let mut world = world();
+    let events = ended(&mut world, FinishReason::Refusal);
+    let failed = events.iter().any(|event| match &event.kind {
+        EventKind::StepFailed(failed) => failed.failure.reason == "refused",
+        _ => false,
+    });
+    assert!(failed, "{events:?}");
+}
+
+#[test]
+fn a_reply_comes_apart_and_together_again() {
+    let opaque = |kind: &str| {
+        Part::Opaque(Opaque {
+            provider: "p".to_owned(),
+            model: "m".to_owned(),
+            kind: kind.to_owned(),
+            json: "{}".to_owned(),
+        })
+    };
+    let mut message = Message::assistant("text", vec![look(), look()]);
+    message.parts.insert(3, opaque("last"));
+    message.parts.insert(2, opaque("between"));
+    message.parts.insert(0, opaque("second"));
+    message.parts.insert(0, opaque("first"));
+    let (text, calls, placed) = message.clone().into_reply();
+    assert_eq!((&*text, calls.len(), placed.len()), ("text", 2, 4));
+    assert_eq!(Message::reply(text, calls, placed), message);
+}
+
+fn messages() -> impl Strategy<Value = Message> {
+    let role = prop_oneof![Just(Role::User), Just(Role::Assistant)];
+    (role, "[a-z]{1,4}").prop_map(|(role, text)| Message {
+        role,
+        parts: vec![Part::Text(text)],
+    })
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let placed = || (0..6_u32, messages());
+    prop_oneof![
+        messages().prop_map(Op::Append),
+        messages().prop_map(Op::Append),
+        placed().prop_map(|(index, message)| Op::Update { index, message }),
+        placed().prop_map(|(index, message)| Op::Insert { index, message }),
+        (0..6_u32).prop_map(|index| Op::Remove { index }),
+        Just(Op::Pop),
+        Just(Op::Retain(Role::User)),
+        Just(Op::Clear),
+        placed().prop_map(|(messages, summary)| Op::Compact { messages, summary }),
+    ]
+}
+
+/// The same over a plain list: the compressed messages and those after them, or nothing if an index is
+/// beyond the end.
+fn expected(compressed: &mut Vec<Message>, list: &mut Vec<Message>, op: &Op) -> Option<()> {
+    match op.clone() {
+        Op::Append(message) => list.push(message),
+        Op::Update { index, message } => *list.get_mut(index as usize)? = message,
+        Op::Insert { index, message } => {
+            let rest = (index as usize <= list.len()).then(|| list.split_off(index as usize))?;
+            list.push(message);
+            list.extend(rest);
+        }
+        Op::Remove { index } => {
+            list.get(index as usize)?;
+            list.remove(index as usize);
+        }
+        Op::Pop => drop(list.pop()),
+        Op::Retain(role) => list.retain(|message| message.role == role),
+        Op::Clear => list.clear(),
+        Op::Compact { messages, summary } => {
+            list.get(..messages as usize)?;
+            list.drain(..messages as usize);
+            compressed.push(summary);
+        }
+        Op::SetLayer(_) | Op::Remind(_) => {}
+    }
+    Some(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn changes_are_those_of_a_plain_list(ops in prop::collection::vec(ops(), 0..20)) {
+        let mut conversation = Conversation {
+            immutable: vec![Message::user("first")],
+            ..Conversation::default()
+        };
+        let (mut compressed, mut list) = (Vec::new(), Vec::new());
+        for op in ops {
+            let before = conversation.clone();
+            let fits = expected(&mut compressed, &mut list, &op);
+            let applied = conversation.apply(op);
+            prop_assert_eq!(applied.is_ok(), fits.is_some());
+            if applied.is_err() {
+                prop_assert_eq!(&conversation, &before);
+            }
+            prop_assert_eq!(&conversation.incremental, &list);
+            prop_assert_eq!(&conversation.compressed, &compressed);
+        }
+        prop_assert_eq!(conversation.stable(), 1 + compressed.len());
+    }
+
+    /// No change of a layer touches what was sent before.
+    #[test]
+    fn a_reminder_changes_no_message_before_it(texts in prop::collection::vec("[a-z]{0,4}", 1..6)) {
+        let layer = |text: &str| Layer { kind: LayerKind::Memory, text: text.to_owned() };
+        let mut conversation = Conversation::default();
+        conversation.apply(Op::SetLayer(layer("first"))).unwrap();
+        conversation.apply(Op::Append(Message::assistant("hm", Vec::new()))).unwrap();
+        for text in &texts {
+            let before = conversation.messages();
+            conversation.apply(Op::Remind(layer(text))).unwrap();
+            conversation.apply(Op::Append(Message::assistant("hm", Vec::new()))).unwrap();
+            prop_assert_eq!(&conversation.messages()[..before.len()], &before[..]);
+            prop_assert_eq!(conversation.layer(LayerKind::Memory), text);
+        }
+    }
+}

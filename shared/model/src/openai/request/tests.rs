@@ -1,0 +1,156 @@
+use super::*;
+use crate::OpenAiConfig;
+use crate::server::conversation::random::{self, MODEL};
+use cairn_engine::message::{self as engine, Opaque};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+static OPENAI: LazyLock<OpenAi> =
+    LazyLock::new(|| OpenAi::new(OpenAiConfig::new("http://127.0.0.1:9", MODEL)).expect("a model"));
+
+fn encode(messages: &[engine::Message]) -> Vec<Value> {
+    let request = random::request(messages, 0);
+    let body = body(&OPENAI, &request, false).expect("a body");
+    let body: Value = serde_json::from_slice(&body).expect("JSON");
+    body["messages"].as_array().expect("messages").clone()
+}
+
+/// Checks a server's rules, independently of the encoder.
+fn check(messages: &[Value]) {
+    let mut ids = HashSet::new();
+    // The calls that the next messages have to answer.
+    let mut asked: Vec<&str> = Vec::new();
+    for message in messages {
+        let role = message["role"].as_str().expect("a role");
+        if role == "tool" {
+            let id = message["tool_call_id"].as_str().expect("an id");
+            assert_eq!(asked.first(), Some(&id), "a result without its call");
+            asked.remove(0);
+        } else {
+            assert!(asked.is_empty(), "{asked:?} have no result");
+        }
+        let calls = message["tool_calls"].as_array();
+        for call in calls.into_iter().flatten() {
+            let id = call["id"].as_str().expect("an id");
+            assert!(
+                role == "assistant" && !id.is_empty() && ids.insert(id),
+                "{id}"
+            );
+            let arguments = call["function"]["arguments"].as_str().expect("text");
+            let arguments: Value = serde_json::from_str(arguments).expect("JSON");
+            assert!(arguments.is_object());
+            asked.push(id);
+        }
+        check_content(message, role);
+        let fields = ["reasoning_content", "reasoning", "reasoning_details"];
+        for value in fields.iter().filter_map(|name| message.get(name)) {
+            let own = format!("by openai/{MODEL}");
+            assert!(role == "assistant" && value.to_string().contains(&own));
+        }
+    }
+    assert!(asked.is_empty(), "{asked:?} have no result");
+}
+
+fn check_content(message: &Value, role: &str) {
+    match &message["content"] {
+        Value::Null => assert!(role == "assistant" && message.get("tool_calls").is_some()),
+        Value::String(text) => assert!(!text.trim().is_empty()),
+        Value::Array(parts) => {
+            assert_eq!(role, "user");
+            for part in parts {
+                match part["type"].as_str().expect("a kind") {
+                    "text" => assert!(!part["text"].as_str().expect("text").trim().is_empty()),
+                    "image_url" => {
+                        let url = part["image_url"]["url"].as_str().expect("a URL");
+                        assert!(url.starts_with("data:image/png;base64,") && !url.ends_with(','));
+                    }
+                    other => panic!("a part of the kind {other}"),
+                }
+            }
+        }
+        other => panic!("content {other}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_list_of_messages_is_sent_as_a_server_accepts_it(messages in random::messages()) {
+        let all = encode(&messages);
+        check(&all);
+        prop_assert_eq!(&all, &encode(&messages));
+        let sent = Value::from(all.clone()).to_string();
+        for text in random::texts(&messages) {
+            prop_assert_eq!(sent.matches(&text).count(), 1, "{} in {}", text, sent);
+        }
+        for end in 0..messages.len() {
+            let earlier = encode(&messages[..end]);
+            // A call without its result yet gets it later.
+            let last = earlier.iter().rposition(|message| message["role"] == "assistant");
+            let is_open = |message: &Value| message["content"] == "removed";
+            if earlier[last.unwrap_or(0)..].iter().any(is_open) {
+                continue;
+            }
+            prop_assert_eq!(&earlier[..], &all[..earlier.len()], "the first {}", end);
+        }
+    }
+}
+
+#[test]
+fn reasoning_goes_back_in_its_field_to_its_model_and_to_no_other() {
+    let with = |model: &str| {
+        let opaque = engine::Part::Opaque(Opaque {
+            provider: "openai".to_owned(),
+            model: model.to_owned(),
+            kind: "reasoning_content".to_owned(),
+            json: "\"hm\"".to_owned(),
+        });
+        let parts = vec![opaque, engine::Part::Text("Yes.".into())];
+        let reply = engine::Message {
+            role: Role::Assistant,
+            parts,
+        };
+        encode(&[engine::Message::user("So?"), reply])[1].clone()
+    };
+    let said = json!({"role": "assistant", "content": "Yes."});
+    assert_eq!(with("other"), said);
+    let with_reasoning = json!({"role": "assistant", "content": "Yes.", "reasoning_content": "hm"});
+    assert_eq!(with(MODEL), with_reasoning);
+}
+
+#[test]
+fn pictures_are_sent_and_other_files_are_named() {
+    let media = |mime: &str| {
+        engine::Part::Media(Media {
+            mime: mime.to_owned(),
+            data: vec![1, 2, 3],
+        })
+    };
+    let message = engine::Message {
+        role: Role::User,
+        parts: vec![
+            engine::Part::Text("Look.".into()),
+            media("image/png"),
+            media("application/zip"),
+        ],
+    };
+    let left_out =
+        "[a file of type application/zip with 3 bytes was left out: this model cannot read it]";
+    let expected = json!([
+        {"type": "text", "text": "Look."},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AQID"}},
+        {"type": "text", "text": left_out},
+    ]);
+    assert_eq!(encode(&[message])[0]["content"], expected);
+    let two = engine::Message {
+        role: Role::User,
+        parts: vec![
+            engine::Part::Text("One.".into()),
+            engine::Part::Text("Two.".into()),
+        ],
+    };
+    assert_eq!(encode(&[two])[0]["content"], "One.\n\nTwo.");
+}

@@ -1,0 +1,198 @@
+//! Makes any list of messages valid to send: each result has its call, each call has one result, no
+//! id comes twice, and nothing is empty.
+//!
+//! The turns depend on the messages alone. More messages at the end change no earlier turn, so that
+//! a provider's cache still hits; the exception is a call whose result comes later.
+
+#[cfg(test)]
+pub(crate) mod random;
+
+use crate::ModelInfo;
+use cairn_engine::message::{self, Media, Message, Opaque, Role, ToolCall, ToolResult};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// The result of a call whose own result was removed from the list.
+const REMOVED: &str = "removed";
+
+/// One message as it may be sent.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    pub(crate) speaker: Speaker,
+    /// Never empty.
+    pub(crate) parts: Vec<Part<'a>>,
+    /// Position of the message that it was made of.
+    pub(crate) source: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    System,
+    User,
+    Assistant,
+}
+
+#[derive(Debug)]
+pub(crate) enum Part<'a> {
+    /// With something in it beside blanks.
+    Text(Cow<'a, str>),
+    /// Only of the user.
+    Media(&'a Media),
+    /// Only of the assistant.
+    Call(Call<'a>),
+    /// Only of the assistant, and made by the model that is asked.
+    Opaque(&'a Opaque),
+}
+
+/// A call with its result.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    /// An id that no other call of the conversation has.
+    pub(crate) id: String,
+    pub(crate) call: &'a ToolCall,
+    result: Option<(usize, &'a ToolResult)>,
+}
+
+impl<'a> Call<'a> {
+    /// The text of the result, and whether it is an error.
+    pub(crate) fn result(&self) -> (&'a str, bool) {
+        self.result.map_or((REMOVED, false), |(_, result)| {
+            (&result.text, result.is_error)
+        })
+    }
+
+    /// Position of the message with the result, if there is one.
+    pub(crate) fn result_source(&self) -> Option<usize> {
+        self.result.map(|(source, _)| source)
+    }
+}
+
+/// The text in the place of a file that the model cannot read.
+pub(crate) fn left_out(media: &Media) -> String {
+    let Media { mime, data } = media;
+    format!(
+        "[a file of type {mime} with {} bytes was left out: this model cannot read it]",
+        data.len()
+    )
+}
+
+/// The turns of a conversation with the model `info`. Characters of ids that are not `admitted` are
+/// replaced: a conversation may have begun with a model of another provider.
+pub(crate) fn turns<'a>(
+    messages: &'a [Message],
+    info: &ModelInfo,
+    admitted: fn(char) -> bool,
+) -> Vec<Turn<'a>> {
+    let mut turns = Turns {
+        turns: Vec::with_capacity(messages.len()),
+        reply: None,
+        ids: HashSet::new(),
+        info,
+        admitted,
+    };
+    for (source, message) in messages.iter().enumerate() {
+        turns.add(source, message);
+    }
+    turns.turns
+}
+
+struct Turns<'a, 'b> {
+    turns: Vec<Turn<'a>>,
+    /// The latest turn of the assistant: only its calls may have results now.
+    reply: Option<usize>,
+    ids: HashSet<String>,
+    info: &'b ModelInfo,
+    admitted: fn(char) -> bool,
+}
+
+impl<'a> Turns<'a, '_> {
+    fn add(&mut self, source: usize, message: &'a Message) {
+        let speaker = match message.role {
+            Role::System => Speaker::System,
+            Role::Assistant => Speaker::Assistant,
+            Role::User | Role::Tool => Speaker::User,
+        };
+        let (mut lost, mut parts) = (Vec::new(), Vec::new());
+        for part in &message.parts {
+            match part {
+                message::Part::Text(text) => parts.extend(text_part(text)),
+                message::Part::Result(result) => {
+                    if !self.answer(source, result) {
+                        lost.push(Part::Text(lost_result(result).into()));
+                    }
+                }
+                message::Part::Media(media) if speaker == Speaker::User => {
+                    parts.push(Part::Media(media));
+                }
+                message::Part::Media(media) => parts.push(Part::Text(left_out(media).into())),
+                message::Part::Call(call) if speaker == Speaker::Assistant => {
+                    let id = self.new_id(&call.id);
+                    let result = None;
+                    parts.push(Part::Call(Call { id, call, result }));
+                }
+                message::Part::Opaque(opaque) if speaker == Speaker::Assistant => {
+                    let own =
+                        opaque.provider == self.info.provider && opaque.model == self.info.name;
+                    parts.extend(own.then_some(Part::Opaque(opaque)));
+                }
+                // Only an assistant has any.
+                message::Part::Call(_) | message::Part::Opaque(_) => {}
+            }
+        }
+        self.push(source, Speaker::User, lost);
+        self.push(source, speaker, parts);
+    }
+
+    fn push(&mut self, source: usize, speaker: Speaker, parts: Vec<Part<'a>>) {
+        if parts.is_empty() {
+            return;
+        }
+        if speaker == Speaker::Assistant {
+            self.reply = Some(self.turns.len());
+        }
+        self.turns.push(Turn {
+            speaker,
+            parts,
+            source,
+        });
+    }
+
+    /// Gives the result to its call; false if the latest reply has no such call without a result.
+    fn answer(&mut self, source: usize, result: &'a ToolResult) -> bool {
+        let reply = self.reply.and_then(|reply| self.turns.get_mut(reply));
+        let mut parts = reply.into_iter().flat_map(|turn| &mut turn.parts);
+        let call = parts.find_map(|part| match part {
+            Part::Call(call) if call.call.id == result.call_id && call.result.is_none() => {
+                Some(call)
+            }
+            _ => None,
+        });
+        call.map(|call| call.result = Some((source, result)))
+            .is_some()
+    }
+
+    fn new_id(&mut self, id: &str) -> String {
+        let admitted = self.admitted;
+        let id: String = id
+            .chars()
+            .map(|c| if admitted(c) { c } else { '_' })
+            .collect();
+        let id = if id.is_empty() { "call" } else { &id };
+        let numbered = (2..).map(|number| format!("{id}_{number}"));
+        let mut candidates = std::iter::once(id.to_owned()).chain(numbered);
+        let free = candidates.find(|id| !self.ids.contains(id));
+        let id = free.unwrap_or_default();
+        self.ids.insert(id.clone());
+        id
+    }
+}
+
+fn text_part(text: &str) -> Option<Part<'_>> {
+    (!text.trim().is_empty()).then_some(Part::Text(text.into()))
+}
+
+fn lost_result(result: &ToolResult) -> String {
+    let ToolResult { call_id, text, .. } = result;
+    let kind = if result.is_error { "Error" } else { "Result" };
+    format!("{kind} of the tool call {call_id}: {text}")
+}

@@ -1,0 +1,194 @@
+//! Messages, conversations and replies.
+
+use super::{attempt, effect, text};
+use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
+use cairn_engine::decide::Reply;
+use cairn_engine::event::{ContextChanged, EventKind, ReplyReceived, RequestedCall};
+use cairn_engine::message::{
+    FinishReason, Media, Message, Opaque, Part, PlacedOpaque, Role, ToolCall, ToolResult, Usage,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+pub(crate) fn usage() -> impl Strategy<Value = Usage> {
+    any::<([u64; 6], u32)>().prop_map(|(tokens, model_calls)| {
+        let [input, cached, written, output, reasoning, cost] = tokens;
+        Usage {
+            input_tokens: input,
+            cached_input_tokens: cached,
+            cache_write_tokens: written,
+            output_tokens: output,
+            reasoning_tokens: reasoning,
+            cost_nano_usd: cost,
+            model_calls,
+        }
+    })
+}
+
+pub(crate) fn tool_call() -> impl Strategy<Value = ToolCall> {
+    (text(), text(), text()).prop_map(|(id, name, arguments)| ToolCall {
+        id,
+        name,
+        arguments,
+    })
+}
+
+/// A thinking block before all else.
+pub(crate) fn thought() -> PlacedOpaque {
+    PlacedOpaque {
+        after: 0,
+        opaque: Opaque {
+            provider: "anthropic".into(),
+            model: "claude".into(),
+            kind: "thinking".into(),
+            json: r#"{"type":"thinking","thinking":"","signature":"c2ln"}"#.into(),
+        },
+    }
+}
+
+fn opaque() -> impl Strategy<Value = Opaque> {
+    (text(), text(), text(), text()).prop_map(|(provider, model, kind, json)| Opaque {
+        provider,
+        model,
+        kind,
+        json,
+    })
+}
+
+fn finish() -> impl Strategy<Value = FinishReason> {
+    prop_oneof![
+        Just(FinishReason::Stop),
+        Just(FinishReason::ToolCalls),
+        Just(FinishReason::Length),
+        Just(FinishReason::Refusal),
+        Just(FinishReason::Other),
+    ]
+}
+
+pub(crate) fn reply() -> impl Strategy<Value = Reply> {
+    let said = (
+        text(),
+        vec(tool_call(), 0..3),
+        vec((any::<u32>(), opaque()), 0..3),
+    );
+    let of_model = (finish(), usage(), text(), text());
+    (any::<(u32, u64, u64)>(), said, of_model).prop_map(
+        |((tool_turn, duration_ms, ops_through), (text, calls, opaque), of_model)| {
+            let (finish, usage, provider, model) = of_model;
+            let placed = |(after, opaque)| PlacedOpaque { after, opaque };
+            Reply {
+                tool_turn,
+                text,
+                calls,
+                opaque: opaque.into_iter().map(placed).collect(),
+                finish,
+                usage,
+                provider,
+                model,
+                duration_ms,
+                ops_through,
+            }
+        },
+    )
+}
+
+pub(super) fn reply_received() -> impl Strategy<Value = EventKind> {
+    let requested =
+        (tool_call(), effect()).prop_map(|(call, effect)| RequestedCall { call, effect });
+    (attempt(), reply(), vec(requested, 0..3)).prop_map(|(attempt, reply, calls)| {
+        EventKind::ReplyReceived(ReplyReceived {
+            attempt,
+            tool_turn: reply.tool_turn,
+            text: reply.text,
+            calls,
+            opaque: reply.opaque,
+            finish: reply.finish,
+            usage: reply.usage,
+            provider: reply.provider,
+            model: reply.model,
+            duration_ms: reply.duration_ms,
+            ops_through: reply.ops_through,
+        })
+    })
+}
+
+fn role() -> impl Strategy<Value = Role> {
+    prop_oneof![
+        Just(Role::System),
+        Just(Role::User),
+        Just(Role::Assistant),
+        Just(Role::Tool),
+    ]
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let result = (text(), text(), any::<bool>()).prop_map(|(call_id, text, is_error)| ToolResult {
+        call_id,
+        text,
+        is_error,
+    });
+    let media = (text(), vec(any::<u8>(), 0..9)).prop_map(|(mime, data)| Media { mime, data });
+    prop_oneof![
+        text().prop_map(Part::Text),
+        tool_call().prop_map(Part::Call),
+        result.prop_map(Part::Result),
+        media.prop_map(Part::Media),
+        opaque().prop_map(Part::Opaque),
+    ]
+}
+
+pub(crate) fn message() -> impl Strategy<Value = Message> {
+    (role(), vec(part(), 0..4)).prop_map(|(role, parts)| Message { role, parts })
+}
+
+fn layer_kind() -> impl Strategy<Value = LayerKind> {
+    prop_oneof![
+        Just(LayerKind::Prompt),
+        Just(LayerKind::Environment),
+        Just(LayerKind::Memory),
+    ]
+}
+
+fn layer() -> impl Strategy<Value = Layer> {
+    (layer_kind(), text()).prop_map(|(kind, text)| Layer { kind, text })
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let placed = || (any::<u32>(), message());
+    prop_oneof![
+        message().prop_map(Op::Append),
+        placed().prop_map(|(index, message)| Op::Update { index, message }),
+        placed().prop_map(|(index, message)| Op::Insert { index, message }),
+        any::<u32>().prop_map(|index| Op::Remove { index }),
+        Just(Op::Pop),
+        role().prop_map(Op::Retain),
+        Just(Op::Clear),
+        placed().prop_map(|(messages, summary)| Op::Compact { messages, summary }),
+        layer().prop_map(Op::SetLayer),
+        layer().prop_map(Op::Remind),
+    ]
+}
+
+pub(super) fn context_changed() -> impl Strategy<Value = ContextChanged> {
+    (attempt(), vec(layer_kind(), 0..3), vec(op(), 0..4)).prop_map(|(attempt, same_layers, ops)| {
+        ContextChanged {
+            attempt,
+            same_layers,
+            ops,
+        }
+    })
+}
+
+pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
+    let layers = || vec(layer(), 0..3);
+    let messages = || vec(message(), 0..3);
+    (layers(), layers(), messages(), messages(), messages()).prop_map(
+        |(system, changed, immutable, compressed, incremental)| Conversation {
+            system,
+            changed,
+            immutable,
+            compressed,
+            incremental,
+        },
+    )
+}
