@@ -1,26 +1,28 @@
 //! The owner of one session: decides, makes durable, and performs what the committed state leaves
 //! outstanding. One task a session, one commit in flight.
 
-mod attempt;
-mod checkpoint;
+mod commit;
+mod executor_view;
+mod facts;
+mod inbox;
+mod lost_writes;
 mod outstanding;
-mod perform;
-mod planning;
+mod planner;
 mod reports;
-mod tenure;
-mod transition;
-mod went_back;
+mod state_bytes;
+mod work;
 
-pub(crate) use checkpoint::Checkpointer;
-pub(crate) use tenure::{Notice, may_pass};
-pub(crate) use transition::header;
+pub(crate) use facts::facts;
+pub(crate) use inbox::{Notice, may_pass};
+#[cfg(test)]
+pub(crate) use state_bytes::GROWTH;
+pub(crate) use state_bytes::StateBytes;
 
-use crate::catalogue::Catalogue;
 use crate::deps::Deps;
+use crate::dispatch::Catalogue;
 use crate::key::SessionKey;
 use crate::observe::ActiveRun;
-use crate::owners::{Known, StateBytes};
-use crate::store::Loaded;
+use crate::store::{Acknowledged, Checkpointer, Loaded};
 use cairn_engine::decide::{Facts, Input, ToolList};
 use cairn_engine::event::{AttemptRef, Event};
 use cairn_engine::failure::{Failure, FailureKind};
@@ -31,15 +33,15 @@ use cairn_engine::transitions::IllegalTransition;
 use cairn_proto::executor::RunStepResponse;
 use cairn_proto::planner::MakePlanResponse;
 use cairn_rpc::RpcError;
+use inbox::Inbox;
 use outstanding::Outstanding;
-use perform::Active;
 use reports::Failures;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
-use tenure::Tenure;
 use tokio::sync::mpsc;
 use tonic::Status;
+use work::Active;
 
 /// What an owner's work brings.
 #[derive(Debug)]
@@ -99,9 +101,9 @@ struct Owner {
     key: SessionKey,
     epoch: u64,
     /// How far the store has come by its answers. A loss that is accepted ends the ownership first.
-    known: Known,
+    acknowledged: Acknowledged,
     session: Session,
-    tenure: Tenure,
+    inbox: Inbox,
     active: HashMap<Work, Active>,
     /// Attempts whose executors wait for an acknowledgement, with the last number reported.
     reported: HashMap<AttemptRef, u64>,
@@ -141,15 +143,16 @@ pub(crate) async fn own(
     state_bytes: StateBytes,
 ) -> End {
     let key = ownership.key.clone();
-    let (end, known) = match Owner::begin(deps.clone(), ownership, notices, state_bytes).await {
-        Ok((mut owner, first)) => {
-            let Err(end) = owner.go_on(first).await;
-            (end, owner.known)
-        }
-        // There is a session, or it could not have been claimed.
-        Err(end) => (end, Known::default()),
-    };
-    went_back::examine(&deps, &key, known, end).await
+    let (end, acknowledged) =
+        match Owner::begin(deps.clone(), ownership, notices, state_bytes).await {
+            Ok((mut owner, first)) => {
+                let Err(end) = owner.run(first).await;
+                (end, owner.acknowledged)
+            }
+            // There is a session, or it could not have been claimed.
+            Err(end) => (end, Acknowledged::default()),
+        };
+    lost_writes::after_end(&deps, &key, acknowledged, end).await
 }
 
 impl Owner {
@@ -162,16 +165,18 @@ impl Owner {
     ) -> Result<(Self, Option<Input>), End> {
         let (key, until) = (ownership.key, ownership.lease_until);
         let clock = deps.store.clock.clone();
-        let tenure = Tenure::new(clock, deps.config.lease, until, notices);
-        let mut tenure = tenure.trust(deps.config.trusts_leases());
+        let inbox = Inbox::new(clock, deps.config.lease, until, notices);
+        let mut inbox = inbox.trust(deps.config.trusts_leases());
         let (loaded, first) = match ownership.beginning {
             Beginning::Created(loaded) => {
                 state_bytes.set(loaded.checkpoints.state_bytes());
                 (*loaded, None)
             }
             Beginning::TakenOver { holder_dead } => {
-                let mut loaded = tenure.insist(|_| deps.store.load(&key, None)).await?;
-                went_back::check(&deps, &key, loaded.known)?;
+                let mut loaded = inbox
+                    .retry_until_lease_ends(|_| deps.store.load(&key, None))
+                    .await?;
+                lost_writes::check(&deps, &key, loaded.acknowledged)?;
                 loaded.checkpoints.make_if_due(&loaded.session);
                 let bytes = loaded.checkpoints.state_bytes();
                 if !state_bytes.fit(bytes, deps.config.state_bytes) {
@@ -186,9 +191,9 @@ impl Owner {
             deps,
             key,
             epoch: ownership.epoch,
-            known: loaded.known,
+            acknowledged: loaded.acknowledged,
             session: loaded.session,
-            tenure,
+            inbox,
             active: HashMap::new(),
             reported: HashMap::new(),
             next_stream: 0,
@@ -200,31 +205,31 @@ impl Owner {
         Ok((owner, first))
     }
 
-    async fn go_on(&mut self, first: Option<Input>) -> Result<Infallible, End> {
+    async fn run(&mut self, first: Option<Input>) -> Result<Infallible, End> {
         let mut first = first;
         loop {
-            self.tenure.hear()?;
+            self.inbox.drain_notices()?;
             let events = self.decide_all(first.take()).map_err(stalled)?;
-            let left = match self.make_durable(events).await {
+            let outstanding = match self.make_durable(events).await {
                 Err(End::Stalled(error)) if is_limit(&error) => self.end_at_limit(error).await?,
-                left => left?,
+                outstanding => outstanding?,
             };
             // The answer may have been long on its way, or this process asleep.
-            if self.tenure.left().is_zero() {
+            if self.inbox.remaining().is_zero() {
                 return Err(End::Fenced);
             }
-            self.drop_unwanted(&left);
-            self.perform(&left);
-            self.acknowledge(&left);
+            self.drop_done(&outstanding);
+            self.perform(&outstanding);
+            self.acknowledge(&outstanding);
             self.end_idle_if_stopping();
-            self.wait(&left).await?;
+            self.wait(&outstanding).await?;
         }
     }
 
     /// Decides what follows from all that has arrived, as far as it fits into a transition.
     fn decide_all(&mut self, first: Option<Input>) -> Result<Vec<Event>, IllegalTransition> {
         let deps = self.deps.clone();
-        let (catalogue, offered) = (deps.catalogue(), self.offered());
+        let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
         let facts = self.facts(&deps, &catalogue, &offered);
         let mut events = Vec::new();
         let mut inputs = Vec::from_iter(first);
@@ -237,7 +242,7 @@ impl Owner {
             if events.len() >= FULL_TRANSITION {
                 return Ok(events);
             }
-            match self.tenure.take_message() {
+            match self.inbox.take_message() {
                 Some(message) => self.interpret(message, &mut inputs),
                 None if self.answers_commands() => inputs.push(Input::HandleCommand),
                 None => return Ok(events),
@@ -251,15 +256,14 @@ impl Owner {
         catalogue: &'a Catalogue,
         offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
     ) -> Facts<'a> {
-        Facts {
-            now: self.deps.store.clock.now(),
-            not_after: u64::try_from(self.tenure.not_after()).unwrap_or(0),
-            tools: &catalogue.facts,
+        let not_after = u64::try_from(self.inbox.not_after()).unwrap_or(0);
+        facts(
+            deps,
+            catalogue,
             offered,
-            environment: &deps.config.environment,
-            limits: self.deps.config.limits,
-            starts: !self.tenure.is_stopping() && self.carries_out(),
-        }
+            not_after,
+            !self.inbox.is_stopping(),
+        )
     }
 
     /// Says whether it was taken.
@@ -296,15 +300,18 @@ impl Owner {
         tracing::warn!(session = %self.key, %error, "a limit of the store ends the run");
         let (store, key) = (&self.deps.store, &self.key);
         // The state here holds what was refused.
-        let loaded = self.tenure.insist(|_| store.load(key, None)).await?;
+        let loaded = self
+            .inbox
+            .retry_until_lease_ends(|_| store.load(key, None))
+            .await?;
         self.session = loaded.session;
-        self.known = loaded.known;
+        self.acknowledged = loaded.acknowledged;
         self.checkpoints = loaded.checkpoints;
         let limit = error.metadata("limit").unwrap_or_default();
         let message = format!("the session cannot grow any more: {error}");
         let failure = Failure::new(FailureKind::LimitExceeded, limit, message);
         let deps = self.deps.clone();
-        let (catalogue, offered) = (deps.catalogue(), self.offered());
+        let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
         let facts = self.facts(&deps, &catalogue, &offered);
         let input = Input::LimitReached { failure };
         let events = self.session.decide(input, &facts).map_err(stalled)?;
@@ -316,15 +323,15 @@ impl Owner {
 
     /// Commands are there, and are not left to the next owner.
     fn answers_commands(&self) -> bool {
-        !self.session.commands.is_empty() && !self.tenure.is_stopping()
+        !self.session.commands.is_empty() && !self.inbox.is_stopping()
     }
 
     /// Waits until something is to be decided, or the state has to be looked at.
-    async fn wait(&mut self, left: &Outstanding) -> Result<(), End> {
-        if !self.answers_commands() && !self.may_sleep(left) {
-            self.tenure.wait().await?;
+    async fn wait(&mut self, outstanding: &Outstanding) -> Result<(), End> {
+        if !self.answers_commands() && !self.may_sleep(outstanding) {
+            self.inbox.wait().await?;
         }
-        if self.tenure.take_woken() {
+        if self.inbox.take_woken() {
             self.read_others().await?;
         }
         Ok(())
@@ -333,7 +340,7 @@ impl Owner {
     fn interpret(&mut self, message: Message, inputs: &mut Vec<Input>) {
         match message {
             // What becomes due is for the next owner.
-            Message::Tick if self.tenure.is_stopping() => {}
+            Message::Tick if self.inbox.is_stopping() => {}
             Message::Tick => inputs.push(Input::Tick),
             Message::Planned { work, outcome } => inputs.extend(self.planned(work, *outcome)),
             Message::Report {

@@ -1,9 +1,9 @@
 //! Does what the committed state leaves outstanding, and what is done already goes on.
 
-use super::attempt::{attempt_start, news_for_executor};
-use super::planning::question;
+use super::executor_view::{attempt_start, news_for_executor};
+use super::planner::question;
 use super::{Message, Outstanding, Owner};
-use crate::catalogue::Catalogue;
+use crate::dispatch::Catalogue;
 use crate::key::SessionKey;
 use crate::observe::trace_of;
 use crate::store::{Store, for_namespace, for_session};
@@ -78,28 +78,28 @@ impl Owner {
     }
 
     /// Ends what the state no longer asks for.
-    pub(super) fn drop_unwanted(&mut self, left: &Outstanding) {
+    pub(super) fn drop_done(&mut self, outstanding: &Outstanding) {
         let reported = &self.reported;
         self.active.retain(|work, _| match work {
             // One that has just ended is told so once that is durable.
-            Work::RunStep(name) => left.contains(work) || reported.contains_key(name),
-            _ => left.contains(work),
+            Work::RunStep(name) => outstanding.contains(work) || reported.contains_key(name),
+            _ => outstanding.contains(work),
         });
     }
 
     /// An owner that is stopping ends the work that the next owner can continue at once, piece by
     /// piece: each as soon as everything that arrived from it is decided, whatever arrives from others.
     pub(super) fn end_idle_if_stopping(&mut self) {
-        if !self.tenure.is_stopping() {
+        if !self.inbox.is_stopping() {
             return;
         }
-        let (session, tenure) = (&self.session, &self.tenure);
+        let (session, inbox) = (&self.session, &self.inbox);
         self.active
-            .retain(|work, _| has_open_intent(session, *work) || tenure.has_message_of(*work));
+            .retain(|work, _| has_open_intent(session, *work) || inbox.has_message_of(*work));
     }
 
-    pub(super) fn perform(&mut self, left: &Outstanding) {
-        for work in left.iter() {
+    pub(super) fn perform(&mut self, outstanding: &Outstanding) {
+        for work in outstanding.iter() {
             if self.active.contains_key(&work) || !self.may_begin(work) {
                 continue;
             }
@@ -125,16 +125,16 @@ impl Owner {
     /// An owner that is stopping begins nothing but what it alone knows: that a call whose intent
     /// is durable has not been sent. For the next owner it would be in doubt.
     fn may_begin(&self, work: Work) -> bool {
-        if !self.carries_out() {
+        if !self.runs_steps() {
             return !matches!(work, Work::RunStep(_));
         }
-        !self.tenure.is_stopping() || has_open_intent(&self.session, work)
+        !self.inbox.is_stopping() || has_open_intent(&self.session, work)
     }
 
     /// An owner for the sake of commands answers them, with the planner if they ask for a plan, and
     /// leaves steps to the next.
-    pub(super) fn carries_out(&self) -> bool {
-        self.deps.config.carries_out()
+    pub(super) fn runs_steps(&self) -> bool {
+        self.deps.config.runs_steps()
     }
 
     /// Asks for a plan, or for another one because of a request. May be repeated, at the price of
@@ -144,7 +144,7 @@ impl Owner {
             return;
         };
         let mut layers = self.prompt_layers();
-        let catalogue = self.deps.catalogue();
+        let catalogue = self.deps.dispatch.catalogue();
         layers.extend(Some(catalogue.prompt.clone()).filter(|layer| !layer.is_empty()));
         let tools = catalogue.facts.keys().cloned().collect();
         let question = question(&self.key, state, layers, tools, request);
@@ -166,8 +166,8 @@ impl Owner {
     }
 
     fn start_attempt(&mut self, work: Work, attempt: AttemptRef, pause: Option<Duration>) {
-        let catalogue = self.deps.catalogue();
-        let not_after = self.tenure.not_after();
+        let catalogue = self.deps.dispatch.catalogue();
+        let not_after = self.inbox.not_after();
         let Some((start, view)) =
             attempt_start(&self.session, &self.key, attempt, &catalogue, not_after)
         else {
@@ -186,7 +186,7 @@ impl Owner {
         if let Some(trace) = run.and_then(|run| trace_of(&self.key, run)) {
             trace.set_on(&mut requests);
         }
-        let mut executor = self.deps.executor.clone();
+        let mut executor = self.deps.dispatch.executor.clone();
         let (store, key) = (self.deps.store.clone(), self.key.clone());
         let stream = self.next_stream;
         let answers = to_executor.clone();
@@ -223,7 +223,7 @@ impl Owner {
         let (messages, abort) = stream::abortable(messages);
         let stream = self.next_stream;
         self.next_stream += 1;
-        self.tenure.listen(messages);
+        self.inbox.listen(messages);
         let active = Active {
             stream,
             abort,
@@ -261,14 +261,14 @@ impl Owner {
 
     /// Acknowledges to executors what has become durable of their reports, and sends them the changes of
     /// their conversations.
-    pub(super) fn acknowledge(&mut self, left: &Outstanding) {
-        let not_after = self.tenure.not_after();
+    pub(super) fn acknowledge(&mut self, outstanding: &Outstanding) {
+        let not_after = self.inbox.not_after();
         for (attempt, through_number) in self.attempts_with_news() {
             let work = Work::RunStep(attempt);
-            let is_wanted = left.contains(&work);
+            let is_outstanding = outstanding.contains(&work);
             // An acknowledgement would let it ask the model again. Without one the attempt comes to
             // rest, and its stream ends when everything that it reported is durable.
-            if is_wanted && self.tenure.is_stopping() && !has_open_intent(&self.session, work) {
+            if is_outstanding && self.inbox.is_stopping() && !has_open_intent(&self.session, work) {
                 continue;
             }
             let Some(active) = self.active.get_mut(&work) else {
@@ -276,10 +276,10 @@ impl Owner {
             };
             let mut ack = Acknowledgement {
                 through_number,
-                ended: !is_wanted,
+                ended: !is_outstanding,
                 ..Acknowledgement::default()
             };
-            if is_wanted {
+            if is_outstanding {
                 news_for_executor(
                     &self.session,
                     &self.key,
@@ -294,7 +294,7 @@ impl Owner {
             if let Some(to_executor) = &active.to_executor {
                 let _ = to_executor.unbounded_send(RunStepRequest { message });
             }
-            if !is_wanted {
+            if !is_outstanding {
                 self.active.remove(&work);
             }
         }

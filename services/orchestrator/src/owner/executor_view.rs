@@ -1,7 +1,7 @@
 //! What an executor knows: pure functions of the state.
 
-use super::perform::ExecutorView;
-use crate::catalogue::Catalogue;
+use super::work::ExecutorView;
+use crate::dispatch::Catalogue;
 use crate::key::SessionKey;
 use cairn_engine::event::{AttemptRef, Budget, CallRef, Effect};
 use cairn_engine::session::{Call, CallStatus, Session};

@@ -1,47 +1,46 @@
 //! Makes what was decided durable.
 
-use super::perform::has_open_intent;
+use super::work::has_open_intent;
 use super::{End, Outstanding, Owner, stalled};
 use crate::observe::{self, trace_of};
-use crate::status::status_of;
-use crate::store::{Encoded, for_session, unreadable, within};
+use crate::store::{Encoded, for_session, header, unreadable, within};
 use bytes::Bytes;
 use cairn_engine::event::{self, Event, EventKind};
-use cairn_engine::session::Session;
-use cairn_engine::views::title;
 use cairn_proto::memory as pb;
 use cairn_rpc::trace::is_recording;
 
 impl Owner {
     /// Commits the events, folds what others appended before them, and lets the session sleep if
-    /// nothing is left to do. Says what is left.
+    /// nothing is left to do. Says what is outstanding.
     pub(super) async fn make_durable(&mut self, events: Vec<Event>) -> Result<Outstanding, End> {
-        let left = Outstanding::of(&self.session, |work| self.is_under_way(work));
-        let parks = self.may_sleep(&left);
+        let outstanding = Outstanding::of(&self.session, |work| self.is_under_way(work));
+        let parks = self.may_sleep(&outstanding);
         if !events.is_empty() || parks {
             let encoded = self.encode(&events).await?;
-            let request = self.request(&events, encoded.events, parks, &left);
+            let request = self.request(&events, encoded.events, parks, &outstanding);
             let answer = self.commit(request).await?;
             // A duplicate is the repeat of a try whose answer was lost, and which told nobody.
             observe::committed(&self.key, &self.session, &events);
             self.active_run.note(&self.session);
-            self.take_answer(answer, &events, encoded.bytes, &left)
+            self.take_answer(answer, &events, encoded.bytes, &outstanding)
                 .await?;
         }
-        self.release_if_stopping(&left).await?;
-        Ok(left)
+        self.release_if_stopping(&outstanding).await?;
+        Ok(outstanding)
     }
 
     /// Nothing is left to do before a time to come, for anybody. An owner that is stopping, or carries
     /// out nothing, may have left steps to the next: it lets go when its process ends.
-    pub(super) fn may_sleep(&self, left: &Outstanding) -> bool {
-        let leaves_steps = !self.carries_out() && self.session.needs_owner();
-        left.is_done() && !self.tenure.is_stopping() && !leaves_steps
+    pub(super) fn may_sleep(&self, outstanding: &Outstanding) -> bool {
+        let leaves_steps = !self.runs_steps() && self.session.needs_owner();
+        outstanding.is_done() && !self.inbox.is_stopping() && !leaves_steps
     }
 
     async fn encode(&mut self, events: &[Event]) -> Result<Encoded, End> {
         let (store, key) = (&self.deps.store, &self.key);
-        self.tenure.insist(|_| store.encode(key, events)).await
+        self.inbox
+            .retry_until_lease_ends(|_| store.encode(key, events))
+            .await
     }
 
     fn request(
@@ -49,25 +48,25 @@ impl Owner {
         events: &[Event],
         encoded: Vec<Bytes>,
         parks: bool,
-        left: &Outstanding,
+        outstanding: &Outstanding,
     ) -> pb::CommitRequest {
         let change = if parks {
             pb::LeaseChange::Park
         } else {
             pb::LeaseChange::Renew
         };
-        let due = left.wakes_at().filter(|_| parks).unwrap_or(0);
+        let due = outstanding.wakes_at().filter(|_| parks).unwrap_or(0);
         pb::CommitRequest {
             session: self.key.id.to_string(),
             owner: self.deps.config.owner.clone(),
             epoch: self.epoch,
-            version: self.known.version,
+            version: self.acknowledged.version,
             // An epoch is given twice if the store has lost the first claim.
             operation_id: format!(
                 "{}.{}.{}",
                 self.deps.config.owner_mark(),
                 self.epoch,
-                self.known.version
+                self.acknowledged.version
             ),
             // The state holds the new events already.
             seen_seq: self.session.seq - events.len() as u64,
@@ -98,7 +97,7 @@ impl Owner {
             async move { Ok(journal.commit(request).await?.into_inner()) }
         };
         let asked = store.clock.now();
-        let answer = self.tenure.insist(commit).await?;
+        let answer = self.inbox.retry_until_lease_ends(commit).await?;
         store.clock.take(asked, answer.store_time_unix_ms);
         Ok(answer)
     }
@@ -108,10 +107,10 @@ impl Owner {
         answer: pb::CommitResponse,
         events: &[Event],
         bytes: usize,
-        left: &Outstanding,
+        outstanding: &Outstanding,
     ) -> Result<(), End> {
-        self.tenure.renewed(answer.lease_until_unix_ms);
-        self.known.version += 1;
+        self.inbox.renewed(answer.lease_until_unix_ms);
+        self.acknowledged.version += 1;
         if !answer.others.is_empty() {
             let mut others = Vec::with_capacity(answer.others.len());
             for stored in &answer.others {
@@ -123,10 +122,10 @@ impl Owner {
             self.session.rebase(&others, events).map_err(stalled)?;
         }
         if !answer.owned {
-            if !left.is_done() {
+            if !outstanding.is_done() {
                 return Err(End::Fenced);
             }
-            self.acknowledge(left);
+            self.acknowledge(outstanding);
             return Err(End::Parked);
         }
         self.checkpoints.written(bytes, &self.session);
@@ -138,7 +137,10 @@ impl Owner {
     pub(super) async fn read_others(&mut self) -> Result<(), End> {
         loop {
             let (store, key, seen) = (&self.deps.store, &self.key, self.session.seq);
-            let page = self.tenure.insist(|_| store.read(key, seen)).await?;
+            let page = self
+                .inbox
+                .retry_until_lease_ends(|_| store.read(key, seen))
+                .await?;
             for stored in &page.events {
                 let (event, bytes) = self.read_event(stored).await?;
                 self.checkpoints.folded(bytes);
@@ -155,17 +157,19 @@ impl Owner {
     /// An event with its bytes, also if these are stored apart.
     async fn read_event(&mut self, stored: &pb::StoredEvent) -> Result<(Event, usize), End> {
         let (store, key) = (&self.deps.store, &self.key);
-        self.tenure.insist(|_| store.sized_event(key, stored)).await
+        self.inbox
+            .retry_until_lease_ends(|_| store.sized_event(key, stored))
+            .await
     }
 
     /// A process that ends gives the session to others as soon as what has arrived is durable and
     /// no call with side effects is under way.
-    async fn release_if_stopping(&mut self, left: &Outstanding) -> Result<(), End> {
-        if !self.tenure.is_stopping() || self.tenure.has_messages() {
+    async fn release_if_stopping(&mut self, outstanding: &Outstanding) -> Result<(), End> {
+        if !self.inbox.is_stopping() || self.inbox.has_messages() {
             return Ok(());
         }
         let is_under_way = |work| has_open_intent(&self.session, work);
-        if self.carries_out() && left.iter().any(is_under_way) {
+        if self.runs_steps() && outstanding.iter().any(is_under_way) {
             return Ok(());
         }
         let request = pb::ReleaseSessionRequest {
@@ -180,19 +184,10 @@ impl Owner {
             let mut ownership = store.ownership();
             async move { Ok(ownership.release_session(request).await?) }
         };
-        if let Err(end) = self.tenure.insist(release).await {
+        if let Err(end) = self.inbox.retry_until_lease_ends(release).await {
             tracing::warn!(session = %self.key, ?end, "lease is left to run out");
         }
         Err(End::Released)
-    }
-}
-
-/// The owner's notes that go with a state.
-pub(crate) fn header(session: &Session) -> pb::Header {
-    pb::Header {
-        status: status_of(session).into(),
-        handled_through: session.handled_through,
-        title: title::listed(session),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Whether new work is accepted. A full system refuses it, and goes on with what it has.
 
-use crate::deps::Deps;
+use super::Requests;
 use crate::key::SessionKey;
-use crate::owners::{Bound, Slot};
+use crate::sessions::{Bound, Reservation};
 use crate::store::{Store, within};
 use cairn_proto::memory as pb;
 use cairn_rpc::{ErrorKind, RpcError, SingleFlight};
@@ -26,15 +26,15 @@ const KEPT_FREE: u128 = 20;
 /// What is asked for a new run.
 pub(crate) enum Admission {
     /// It is accepted; a place is kept for its session until it has one, if it needs one here.
-    Accepted { _place: Option<Slot> },
+    Accepted { _reservation: Option<Reservation> },
     /// There is no room for new work. A repeat of what was accepted is answered all the same.
     OnlyRepeats(RpcError),
 }
 
 impl Admission {
     /// Of work that needs no place here.
-    pub(crate) fn without_place() -> Self {
-        Self::Accepted { _place: None }
+    pub(crate) fn without_reservation() -> Self {
+        Self::Accepted { _reservation: None }
     }
 }
 
@@ -131,24 +131,28 @@ fn spread(pause: Duration, roll: u64) -> Duration {
 }
 
 /// Whether a new run may be started, in the session of that name or in a new one.
-pub(crate) async fn admit(deps: &Arc<Deps>, session: Option<&SessionKey>) -> Admission {
+pub(crate) async fn admit(requests: &Arc<Requests>, session: Option<&SessionKey>) -> Admission {
     // One that is owned here has its place, and its owner answers at once.
-    if session.is_some_and(|key| deps.owners.has(key)) {
-        return Admission::without_place();
+    if session.is_some_and(|key| requests.sessions.has(key)) {
+        return Admission::without_reservation();
     }
-    let full = match Slot::keep(deps) {
+    let full = match Reservation::new(&requests.sessions) {
         Err(Bound::Sessions) => Full::Owner {
-            most: deps.config.max_sessions,
+            most: requests.config().max_sessions,
         },
         Err(Bound::StateBytes) => Full::State {
-            most: deps.config.state_bytes,
+            most: requests.config().state_bytes,
         },
-        Ok(slot) => {
-            let count = deps.backlog.count(&deps.store).await;
-            match count.and_then(|count| count.full(deps.config.max_queued)) {
+        Ok(reservation) => {
+            let count = requests.backlog.count(requests.store()).await;
+            match count.and_then(|count| count.full(requests.config().max_queued)) {
                 Some(full) => full,
                 // A store that cannot count will say itself what it cannot do.
-                None => return Admission::Accepted { _place: Some(slot) },
+                None => {
+                    return Admission::Accepted {
+                        _reservation: Some(reservation),
+                    };
+                }
             }
         }
     };
@@ -156,11 +160,11 @@ pub(crate) async fn admit(deps: &Arc<Deps>, session: Option<&SessionKey>) -> Adm
 }
 
 /// Whether a session may be stored that nobody is to work on for now.
-pub(crate) async fn admit_idle(deps: &Arc<Deps>) -> Admission {
-    let count = deps.backlog.count(&deps.store).await;
+pub(crate) async fn admit_idle(requests: &Arc<Requests>) -> Admission {
+    let count = requests.backlog.count(requests.store()).await;
     match count.and_then(Count::no_room) {
         Some(full) => Admission::OnlyRepeats(full.error(by_chance())),
-        None => Admission::without_place(),
+        None => Admission::without_reservation(),
     }
 }
 
@@ -170,9 +174,9 @@ fn by_chance() -> u64 {
 }
 
 /// Whether a session is there, as that of a request which had been accepted.
-pub(crate) async fn is_there(deps: &Deps, key: &SessionKey) -> Result<bool, RpcError> {
+pub(crate) async fn is_there(requests: &Requests, key: &SessionKey) -> Result<bool, RpcError> {
     // After the last of all events there are none to be read.
-    match deps.store.read(key, u64::MAX).await {
+    match requests.store().read(key, u64::MAX).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),

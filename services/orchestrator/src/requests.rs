@@ -1,15 +1,21 @@
 //! Commands of clients: stored first, then acted upon by the owner, answered from the journal.
 
+mod admission;
 mod answer;
 mod create;
+pub(crate) mod fork;
+pub(crate) mod import;
 
+pub(crate) use admission::Admission;
 pub(crate) use answer::Answer;
 pub(crate) use create::{NewSession, create};
 
-use crate::admission::{Admission, admit, is_there};
+use crate::config::Config;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id, in_journal};
-use crate::store::{LARGEST_INLINE_EVENT, for_session};
+use crate::sessions::Sessions;
+use crate::store::{LARGEST_INLINE_EVENT, Store, for_session};
+use admission::{Backlog, admit, is_there};
 use answer::answer_of;
 use cairn_engine::command::Command;
 use cairn_engine::event::{CommandReceived, Event};
@@ -30,6 +36,34 @@ const LATER_LOOKS: Duration = Duration::from_secs(5);
 /// What becomes of a request to a session that is set aside.
 const STORED: &str = "this request is stored, and answered";
 
+/// What requests of clients need.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    pub(crate) sessions: Arc<Sessions>,
+    backlog: Backlog,
+}
+
+impl Requests {
+    pub(crate) fn new(sessions: Arc<Sessions>) -> Self {
+        Self {
+            sessions,
+            backlog: Backlog::default(),
+        }
+    }
+
+    pub(crate) fn deps(&self) -> &Deps {
+        &self.sessions.deps
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.deps().store
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.deps().config
+    }
+}
+
 /// Starts a run in a session of its own. The session's id, and so the answer to a repeat, follows
 /// from the request.
 ///
@@ -37,7 +71,7 @@ const STORED: &str = "this request is stored, and answered";
 /// one has to be stored apart, which takes a session: it is submitted to the empty one, and a
 /// client whose answer was lost in between repeats its request.
 pub(crate) async fn start_in_new_session(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     principal: &Principal,
     request_id: String,
     time_to_live_ms: u64,
@@ -45,10 +79,10 @@ pub(crate) async fn start_in_new_session(
 ) -> Result<(SessionKey, Answer), RpcError> {
     let namespace = principal.namespace();
     let is_small = encoded_command(&command).len() < LARGEST_INLINE_EVENT / 2;
-    let admission = admit(deps, None).await;
+    let admission = admit(requests, None).await;
     if let Admission::OnlyRepeats(full) = &admission {
         let id = derived_session_id(namespace, &request_id);
-        if !is_there(deps, &SessionKey::new(namespace, &id)).await? {
+        if !is_there(requests, &SessionKey::new(namespace, &id)).await? {
             return Err(full.clone());
         }
     }
@@ -62,44 +96,44 @@ pub(crate) async fn start_in_new_session(
     };
     if is_small {
         new.command = Some(command);
-        let (key, answer) = create(deps, new, admission).await?;
+        let (key, answer) = create(requests, new, admission).await?;
         let answer = answer.ok_or_else(|| RpcError::internal("the command has no answer"))?;
         return Ok((key, answer?));
     }
     let request_id = format!("start-{}", derived_session_id(namespace, &new.request_id));
-    let (key, _) = create(deps, new, Admission::without_place()).await?;
-    let answer = submit_if(admission, deps, principal, &key, &request_id, command).await?;
+    let (key, _) = create(requests, new, Admission::without_reservation()).await?;
+    let answer = submit_if(admission, requests, principal, &key, &request_id, command).await?;
     Ok((key, answer))
 }
 
 /// Starts a run in a session that is there.
 pub(crate) async fn start_in(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     principal: &Principal,
     key: &SessionKey,
     request_id: &str,
     command: Command,
 ) -> Result<Answer, RpcError> {
-    let admission = admit(deps, Some(key)).await;
-    submit_if(admission, deps, principal, key, request_id, command).await
+    let admission = admit(requests, Some(key)).await;
+    submit_if(admission, requests, principal, key, request_id, command).await
 }
 
 /// Stores a command for an existing session, and waits for the owner's answer.
 pub(crate) async fn submit(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     principal: &Principal,
     key: &SessionKey,
     request_id: &str,
     command: Command,
 ) -> Result<Answer, RpcError> {
-    let admission = Admission::without_place();
-    submit_if(admission, deps, principal, key, request_id, command).await
+    let admission = Admission::without_reservation();
+    submit_if(admission, requests, principal, key, request_id, command).await
 }
 
 /// The same for a command that may have come too many: then only a repeat is answered.
 async fn submit_if(
     admission: Admission,
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     principal: &Principal,
     key: &SessionKey,
     request_id: &str,
@@ -107,7 +141,7 @@ async fn submit_if(
 ) -> Result<Answer, RpcError> {
     let digest = digest(&[&encoded_command(&command)]);
     let event = Event {
-        at: deps.store.clock.now(),
+        at: requests.store().clock.now(),
         answers: 0,
         principal: Some(in_journal(principal)),
         kind: CommandReceived {
@@ -116,7 +150,7 @@ async fn submit_if(
         }
         .into(),
     };
-    let encoded = deps.store.encode(key, &[event]).await?;
+    let encoded = requests.store().encode(key, &[event]).await?;
     let request = pb::AppendCommandRequest {
         session: key.id.to_string(),
         request_id: request_id.to_owned(),
@@ -124,8 +158,8 @@ async fn submit_if(
         event: encoded.events.into_iter().next().unwrap_or_default(),
         repeat_only: matches!(admission, Admission::OnlyRepeats(_)),
     };
-    let appended = deps
-        .store
+    let appended = requests
+        .store()
         .journal()
         .append_command(for_session(key, request))
         .await?
@@ -135,18 +169,18 @@ async fn submit_if(
         // Whoever claims the session finds a place for it.
         admission => drop(admission),
     }
-    deps.owners.commanded(deps, key);
-    wait_for_answer(deps, key, &appended).await
+    requests.sessions.on_command(key);
+    wait_for_answer(requests, key, &appended).await
 }
 
 async fn wait_for_answer(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     key: &SessionKey,
     appended: &pb::AppendCommandResponse,
 ) -> Result<Answer, RpcError> {
     let command_seq = appended.seq;
-    let mut stalled = deps.stalled.subscribe();
-    let mut events = deps.store.follow(key, command_seq, false).await?;
+    let mut stalled = requests.sessions.stalled.subscribe();
+    let mut events = requests.store().follow(key, command_seq, false).await?;
     let mut looks = tokio::time::interval_at(Instant::now() + FIRST_LOOK, LATER_LOOKS);
     loop {
         let page = tokio::select! {
@@ -154,9 +188,9 @@ async fn wait_for_answer(
             _ = looks.tick() => {
                 // A session that is worked on here was not set aside, and a look that fails says
                 // nothing.
-                let is_here = deps.owners.has(key);
-                if !is_here && let Ok(Some(aside)) = deps.store.aside(key).await {
-                    return Err(aside.error(key, STORED));
+                let is_here = requests.sessions.has(key);
+                if !is_here && let Ok(Some(quarantine)) = requests.store().quarantine(key).await {
+                    return Err(quarantine.error(key, STORED));
                 }
                 continue;
             }
@@ -172,13 +206,13 @@ async fn wait_for_answer(
         // The journal holds no answer (a repeated request may have one), and nobody makes one.
         if page.events.is_empty() && appended.quarantined {
             // Or has it been released meanwhile?
-            match deps.store.aside(key).await? {
-                Some(aside) => return Err(aside.error(key, STORED)),
+            match requests.store().quarantine(key).await? {
+                Some(quarantine) => return Err(quarantine.error(key, STORED)),
                 None => continue,
             }
         }
         for stored in page.events {
-            let event = deps.store.decode(key, &stored).await?;
+            let event = requests.store().decode(key, &stored).await?;
             let answer = event.and_then(|event| answer_of(event, stored.seq, command_seq));
             if let Some(answer) = answer {
                 return answer;

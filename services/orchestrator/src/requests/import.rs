@@ -5,9 +5,9 @@
 //! sees the session before the whole journal is there. A caller that ends in between leaves something
 //! that the same request continues, or that the store removes.
 
-use crate::admission::{Admission, admit_idle, is_there};
-use crate::deps::Deps;
-use crate::fork;
+use super::Requests;
+use super::admission::{Admission, admit_idle, is_there};
+use super::fork;
 use crate::key::{SessionKey, in_journal};
 use crate::store::{NEWER_VERSION, for_session};
 use cairn_engine::decide::Fork;
@@ -74,17 +74,17 @@ pub(crate) struct Imported {
 
 /// Makes the session of what the caller sends: batches of events, in their order.
 pub(crate) async fn import(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     asked: Asked,
     batches: impl Stream<Item = Result<Vec<pb::TranscriptEvent>, Status>>,
 ) -> Result<Imported, Status> {
-    let admission = admit_idle(deps).await;
+    let admission = admit_idle(requests).await;
     if let Admission::OnlyRepeats(full) = &admission
-        && !is_there(deps, asked.child()).await?
+        && !is_there(requests, asked.child()).await?
     {
         return Err(full.clone().into());
     }
-    let mut transfer = Transfer::begin(deps, &asked).await?;
+    let mut transfer = Transfer::begin(requests, &asked).await?;
     if transfer.is_complete {
         return Ok(Imported {
             session: asked.child().clone(),
@@ -104,7 +104,7 @@ pub(crate) async fn import(
 
 /// A journal on its way to the store.
 struct Transfer<'a> {
-    deps: &'a Deps,
+    requests: &'a Requests,
     asked: &'a Asked,
     /// The fold of what came so far.
     session: Session,
@@ -118,9 +118,9 @@ struct Transfer<'a> {
 }
 
 impl<'a> Transfer<'a> {
-    async fn begin(deps: &'a Deps, asked: &'a Asked) -> Result<Self, RpcError> {
+    async fn begin(requests: &'a Requests, asked: &'a Asked) -> Result<Self, RpcError> {
         let mut transfer = Self {
-            deps,
+            requests,
             asked,
             session: Session::default(),
             ends: true,
@@ -210,7 +210,7 @@ impl<'a> Transfer<'a> {
                     title: String::new(),
                     continues: false,
                 };
-                fork::decided(self.deps, &mut self.session, fork, self.now_unix_ms)?
+                fork::decided(self.requests, &mut self.session, fork, self.now_unix_ms)?
             }
         };
         self.send(last, false, Vec::new(), Some(completion)).await
@@ -235,11 +235,14 @@ impl<'a> Transfer<'a> {
             }),
             ..self.asked.request()
         };
-        let asked = self.deps.store.clock.now();
-        let mut journal = self.deps.store.journal();
+        let asked = self.requests.store().clock.now();
+        let mut journal = self.requests.store().journal();
         let answer = journal.copy_events(for_session(child, request)).await?;
         let answer = answer.into_inner();
-        self.deps.store.clock.take(asked, answer.store_time_unix_ms);
+        self.requests
+            .store()
+            .clock
+            .take(asked, answer.store_time_unix_ms);
         self.stored = answer.copied_through;
         self.is_complete = answer.complete;
         self.now_unix_ms = answer.store_time_unix_ms;

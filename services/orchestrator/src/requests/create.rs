@@ -1,15 +1,14 @@
 //! New sessions, made in tasks that no client can interrupt.
 
+use super::Requests;
+use super::admission::Admission;
 use super::answer::{Answer, answer_of};
 use super::encoded_command;
-use crate::admission::Admission;
-use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id, in_journal};
-use crate::owners::Known;
-use crate::session::{Beginning, Checkpointer, Ownership, header, may_pass};
-use crate::store::{Loaded, for_session, within};
+use crate::owner::{Beginning, Ownership, facts, may_pass};
+use crate::store::{Acknowledged, Checkpointer, Loaded, for_session, header, within};
 use cairn_engine::command::Command;
-use cairn_engine::decide::{Facts, Input};
+use cairn_engine::decide::Input;
 use cairn_engine::event::Event;
 use cairn_engine::key::digest;
 use cairn_engine::session::Session;
@@ -48,7 +47,7 @@ pub(crate) struct NewSession {
 /// The task also keeps the place that admission gave to the session. The answer to the command, if there
 /// is one, follows from the request alone, so a retry gets the same.
 pub(crate) async fn create(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     new: NewSession,
     admission: Admission,
 ) -> Result<(SessionKey, Option<Result<Answer, RpcError>>), RpcError> {
@@ -61,8 +60,8 @@ pub(crate) async fn create(
     let digest = digest_of(&new);
     let has_command = new.command.is_some();
     let (request_id, time_to_live_ms) = (new.request_id.clone(), new.time_to_live_ms);
-    let (session, events) = first_events(deps, new)?;
-    let encoded = deps.store.encode(&key, &events).await?;
+    let (session, events) = first_events(requests, new)?;
+    let encoded = requests.store().encode(&key, &events).await?;
     let command_seq = if has_command { COMMAND_SEQ } else { 0 };
     let mut numbered = (1..).zip(events).skip(2);
     let answer = numbered.find_map(|(seq, event)| answer_of(event, seq, COMMAND_SEQ));
@@ -74,23 +73,23 @@ pub(crate) async fn create(
         last_command_seq: command_seq,
         header: Some(header(&session)),
         owner: if has_command {
-            deps.config.owner.clone()
+            requests.config().owner.clone()
         } else {
             String::new()
         },
-        lease_ms: deps.config.lease_ms(),
+        lease_ms: requests.config().lease_ms(),
         operation_id: uuid::Uuid::now_v7().simple().to_string(),
         time_to_live_ms,
     };
     let checkpoints = Checkpointer::resumed(encoded.bytes, 0);
     let loaded = Loaded {
         session,
-        known: Known::default(),
-        aside: None,
+        acknowledged: Acknowledged::default(),
+        quarantine: None,
         checkpoints,
     };
-    let making = make(deps.clone(), key.clone(), request, loaded);
-    let task = deps.owners.spawn(async move {
+    let making = make(requests.clone(), key.clone(), request, loaded);
+    let task = requests.sessions.spawn(async move {
         let made = making.await;
         drop(admission);
         made
@@ -100,12 +99,12 @@ pub(crate) async fn create(
 }
 
 async fn make(
-    deps: Arc<Deps>,
+    requests: Arc<Requests>,
     key: SessionKey,
     request: pb::CreateSessionRequest,
     loaded: Loaded,
 ) -> Result<(), RpcError> {
-    let answer = create_until_lease_ends(&deps, &key, request).await?;
+    let answer = create_until_lease_ends(&requests, &key, request).await?;
     // A retry has it as well: the answer to one is a duplicate with the lease.
     let has_lease = answer.epoch > 0;
     if has_lease {
@@ -115,7 +114,7 @@ async fn make(
             lease_until: answer.lease_until_unix_ms,
             beginning: Beginning::Created(Box::new(loaded)),
         };
-        deps.owners.begin(&deps, ownership);
+        requests.sessions.begin(ownership);
     }
     Ok(())
 }
@@ -126,20 +125,23 @@ async fn make(
 /// # Errors
 /// The store refuses the request, wrote nothing, or has not answered for the length of a lease.
 async fn create_until_lease_ends(
-    deps: &Deps,
+    requests: &Requests,
     key: &SessionKey,
     request: pb::CreateSessionRequest,
 ) -> Result<pb::CreateSessionResponse, RpcError> {
-    let lease = deps.config.lease;
+    let lease = requests.config().lease;
     let (began, mut pause, mut is_unknown) = (Instant::now(), FIRST_PAUSE, false);
     loop {
         let left = lease.saturating_sub(began.elapsed());
         let request = within(left.min(lease / 3), for_session(key, request.clone()));
-        let asked = deps.store.clock.now();
-        let error = match deps.store.journal().create_session(request).await {
+        let asked = requests.store().clock.now();
+        let error = match requests.store().journal().create_session(request).await {
             Ok(answer) => {
                 let answer = answer.into_inner();
-                deps.store.clock.take(asked, answer.store_time_unix_ms);
+                requests
+                    .store()
+                    .clock
+                    .take(asked, answer.store_time_unix_ms);
                 return Ok(answer);
             }
             Err(status) => RpcError::from_status(&status),
@@ -160,20 +162,14 @@ fn may_be_written(error: &RpcError) -> bool {
     may_pass(error) && !nothing_written
 }
 
-fn first_events(deps: &Deps, new: NewSession) -> Result<(Session, Vec<Event>), RpcError> {
-    let catalogue = deps.catalogue();
-    let now = deps.store.clock.now();
+fn first_events(requests: &Requests, new: NewSession) -> Result<(Session, Vec<Event>), RpcError> {
+    let catalogue = requests.deps().dispatch.catalogue();
+    let now = requests.store().clock.now();
     let mut session = Session::default();
-    let facts = Facts {
-        now,
-        // The lease will begin no earlier than now.
-        not_after: now + u64::from(deps.config.lease_ms()) * 4 / 5,
-        tools: &catalogue.facts,
-        offered: &BTreeMap::new(),
-        environment: &deps.config.environment,
-        limits: deps.config.limits,
-        starts: !deps.owners.is_draining() && deps.config.carries_out(),
-    };
+    // The lease will begin no earlier than now.
+    let not_after = now + u64::from(requests.config().lease_ms()) * 4 / 5;
+    let (offered, starts) = (BTreeMap::new(), !requests.sessions.is_draining());
+    let facts = facts(requests.deps(), &catalogue, &offered, not_after, starts);
     let input = Input::Create {
         title: new.title,
         time_to_live_ms: new.time_to_live_ms,

@@ -1,8 +1,7 @@
 //! What can be seen of a session: its state, and views of its journal.
 
-use crate::aside::Aside;
 use crate::key::SessionKey;
-use crate::status::{public_status, status_of};
+use crate::store::{Quarantine, status_of};
 use cairn_engine::event::WaitReason;
 use cairn_engine::message::Usage;
 use cairn_engine::pending::{Asked, Pending, pending};
@@ -11,7 +10,7 @@ use cairn_engine::session::{
 };
 use cairn_engine::views::title;
 use cairn_proto::event as wire;
-use cairn_proto::orchestrator as pb;
+use cairn_proto::{memory, orchestrator as pb};
 use cairn_rpc::{ErrorKind, RpcError};
 
 /// The run of that number, or the latest for 0.
@@ -32,11 +31,15 @@ pub(crate) fn no_such_run(number: u32) -> RpcError {
     error.reason("NO_SUCH_RUN")
 }
 
-pub(crate) fn session_message(id: &str, session: &Session, aside: Option<Aside>) -> pb::Session {
+pub(crate) fn session_message(
+    id: &str,
+    session: &Session,
+    quarantine: Option<Quarantine>,
+) -> pb::Session {
     pb::Session {
         id: id.to_owned(),
         title: title::of_session(session),
-        status: public_status(status_of(session), aside).into(),
+        status: public_status(status_of(session), quarantine).into(),
         created_unix_ms: ms(session.created_at),
         updated_unix_ms: ms(session.updated_at),
         last_seq: session.seq,
@@ -47,7 +50,7 @@ pub(crate) fn session_message(id: &str, session: &Session, aside: Option<Aside>)
             session: origin.session.clone(),
             seq: origin.seq,
         }),
-        quarantine_reason: Aside::public(aside),
+        quarantine_reason: Quarantine::to_public(quarantine),
         decisions: session.decisions.iter().map(decision_message).collect(),
     }
 }
@@ -260,4 +263,17 @@ fn pending_call_message(
 /// Milliseconds as the contracts have them.
 pub(crate) fn ms(at: u64) -> i64 {
     i64::try_from(at).unwrap_or(i64::MAX)
+}
+
+/// What clients are told of a session, given what its owner noted.
+pub(crate) fn public_status(
+    noted: memory::SessionStatus,
+    quarantine: Option<Quarantine>,
+) -> pb::SessionStatus {
+    match noted {
+        _ if quarantine.is_some() => pb::SessionStatus::Quarantined,
+        memory::SessionStatus::Running => pb::SessionStatus::Running,
+        memory::SessionStatus::Waiting => pb::SessionStatus::Waiting,
+        memory::SessionStatus::Idle | memory::SessionStatus::Unspecified => pb::SessionStatus::Idle,
+    }
 }

@@ -4,15 +4,15 @@
 //! session as it was at the cut. Whoever dies in between leaves something that nobody can see, and
 //! the same request goes on with it anywhere.
 
-use crate::admission::{Admission, admit, admit_idle, is_there};
-use crate::aside::Aside;
-use crate::deps::Deps;
+use super::Requests;
+use super::admission::{Admission, admit, admit_idle, is_there};
 use crate::key::{SessionKey, derived_session_id, in_journal};
-use crate::session::header;
-use crate::store::for_session;
+use crate::owner::facts;
+use crate::store::Quarantine;
+use crate::store::{for_session, header};
 use bytes::Bytes;
 use cairn_engine::command::Command;
-use cairn_engine::decide::{Facts, Fork, Input};
+use cairn_engine::decide::{Fork, Input};
 use cairn_engine::key::digest;
 use cairn_engine::session::{Received, Session};
 use cairn_proto::convert::encode_event;
@@ -40,7 +40,10 @@ pub(crate) struct Asked {
 }
 
 /// Makes the session, and says where it was cut.
-pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, u64), RpcError> {
+pub(crate) async fn fork(
+    requests: &Arc<Requests>,
+    asked: Asked,
+) -> Result<(SessionKey, u64), RpcError> {
     let namespace = &asked.parent.namespace;
     let id = match asked.id.as_str() {
         // No request of another kind has a space in its id.
@@ -53,53 +56,58 @@ pub(crate) async fn fork(deps: &Arc<Deps>, asked: Asked) -> Result<(SessionKey, 
         return Err(error.allowed("another id, or nothing"));
     }
     let admission = match asked.continues {
-        true => admit(deps, None).await,
-        false => admit_idle(deps).await,
+        true => admit(requests, None).await,
+        false => admit_idle(requests).await,
     };
-    if !is_there(deps, &child).await? {
+    if !is_there(requests, &child).await? {
         if let Admission::OnlyRepeats(full) = &admission {
             return Err(full.clone());
         }
-        lost_nothing(deps, &asked).await?;
+        lost_nothing(requests, &asked).await?;
     }
     let request = pb::CopyEventsRequest {
-        at_seq: whole(deps, &asked).await?,
+        at_seq: whole(requests, &asked).await?,
         ..request(&asked, &child)
     };
-    let copied = copy(deps, &asked, &child, &request).await?;
+    let copied = copy(requests, &asked, &child, &request).await?;
     if copied.complete {
         return Ok((child, copied.cut_seq));
     }
     // Also while it was copied.
-    lost_nothing(deps, &asked).await?;
-    let completion = completion(deps, &asked, &copied).await?;
+    lost_nothing(requests, &asked).await?;
+    let completion = completion(requests, &asked, &copied).await?;
     let completed = pb::CopyEventsRequest {
         completion: Some(completion),
         ..request
     };
-    let completed = send(deps, &child, completed).await?;
+    let completed = send(requests, &child, completed).await?;
     drop(admission);
     Ok((child, completed.cut_seq))
 }
 
 /// What the store has lost of the parent was done, and the copy does not know that.
-async fn lost_nothing(deps: &Deps, asked: &Asked) -> Result<(), RpcError> {
+async fn lost_nothing(requests: &Requests, asked: &Asked) -> Result<(), RpcError> {
     let parent = &asked.parent;
-    if !asked.accepts_loss && deps.store.aside(parent).await? == Some(Aside::WritesLost) {
-        return Err(Aside::not_copied(parent));
+    if !asked.accepts_loss
+        && requests.store().quarantine(parent).await? == Some(Quarantine::WritesLost)
+    {
+        return Err(Quarantine::refuse_copy(parent));
     }
     Ok(())
 }
 
 /// The first events of a session are no transition, and each can be the last of a copy. But a run
 /// that began with its plan is never without: such a cut falls back to before the run.
-async fn whole(deps: &Deps, asked: &Asked) -> Result<u64, RpcError> {
+async fn whole(requests: &Requests, asked: &Asked) -> Result<u64, RpcError> {
     /// SessionCreated, CommandReceived, RunStarted.
     const FIRST_RUN: u64 = 3;
     if asked.at_seq != FIRST_RUN {
         return Ok(asked.at_seq);
     }
-    let before = deps.store.load(&asked.parent, Some(FIRST_RUN - 1)).await?;
+    let before = requests
+        .store()
+        .load(&asked.parent, Some(FIRST_RUN - 1))
+        .await?;
     let brings_plan = |received: &Received| match &received.command {
         Command::StartRun(start) => start.plan.is_some(),
         _ => false,
@@ -130,13 +138,13 @@ fn request(asked: &Asked, child: &SessionKey) -> pb::CopyEventsRequest {
 
 /// Has the store copy until everything is there.
 async fn copy(
-    deps: &Deps,
+    requests: &Requests,
     asked: &Asked,
     child: &SessionKey,
     request: &pb::CopyEventsRequest,
 ) -> Result<pb::CopyEventsResponse, RpcError> {
     loop {
-        let copied = send(deps, child, request.clone()).await;
+        let copied = send(requests, child, request.clone()).await;
         let copied = copied.map_err(|error| match error.reason_name() {
             // Otherwise the session is shorter than it was a moment ago.
             "WENT_BACK" if asked.at_seq > 0 => {
@@ -155,25 +163,31 @@ async fn copy(
 }
 
 async fn send(
-    deps: &Deps,
+    requests: &Requests,
     child: &SessionKey,
     request: pb::CopyEventsRequest,
 ) -> Result<pb::CopyEventsResponse, RpcError> {
-    let asked = deps.store.clock.now();
-    let mut journal = deps.store.journal();
+    let asked = requests.store().clock.now();
+    let mut journal = requests.store().journal();
     let answer = journal.copy_events(for_session(child, request)).await?;
     let answer = answer.into_inner();
-    deps.store.clock.take(asked, answer.store_time_unix_ms);
+    requests
+        .store()
+        .clock
+        .take(asked, answer.store_time_unix_ms);
     Ok(answer)
 }
 
 /// What the copy is given to be a session of its own.
 async fn completion(
-    deps: &Deps,
+    requests: &Requests,
     asked: &Asked,
     copied: &pb::CopyEventsResponse,
 ) -> Result<pb::CopyCompletion, RpcError> {
-    let loaded = deps.store.load(&asked.parent, Some(copied.cut_seq)).await?;
+    let loaded = requests
+        .store()
+        .load(&asked.parent, Some(copied.cut_seq))
+        .await?;
     let mut session = loaded.session;
     let fork = Fork {
         session: asked.parent.id.to_string(),
@@ -182,27 +196,20 @@ async fn completion(
         title: asked.title.clone(),
         continues: asked.continues,
     };
-    decided(deps, &mut session, fork, copied.store_time_unix_ms)
+    decided(requests, &mut session, fork, copied.store_time_unix_ms)
 }
 
 /// What makes a session of its own out of the fold of another one, by the store's time.
 pub(crate) fn decided(
-    deps: &Deps,
+    requests: &Requests,
     session: &mut Session,
     fork: Fork,
     now_unix_ms: i64,
 ) -> Result<pb::CopyCompletion, RpcError> {
-    let catalogue = deps.catalogue();
-    let facts = Facts {
-        now: deps.store.clock.now(),
-        not_after: 0,
-        tools: &catalogue.facts,
-        offered: &BTreeMap::new(),
-        environment: &deps.config.environment,
-        limits: deps.config.limits,
-        // The owner begins.
-        starts: false,
-    };
+    let catalogue = requests.deps().dispatch.catalogue();
+    let offered = BTreeMap::new();
+    // The owner begins.
+    let facts = facts(requests.deps(), &catalogue, &offered, 0, false);
     let decided = session.decide(Input::Forked(fork), &facts);
     let decided = decided.map_err(RpcError::internal)?;
     // All of them are small.

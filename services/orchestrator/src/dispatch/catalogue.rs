@@ -1,5 +1,6 @@
 //! The tools that may be called, as the tools service lists them.
 
+use super::Dispatcher;
 use cairn_engine::decide::{STATE_TOOLS, ToolFacts, ToolList};
 use cairn_engine::escape::entry;
 use cairn_engine::event::Effect;
@@ -11,6 +12,11 @@ use cairn_proto::tools::tools_service_client::ToolsServiceClient;
 use cairn_rpc::{Link, RpcError};
 use prost::Message as _;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How old the catalogue may become.
+const CATALOGUE_AGE: Duration = Duration::from_secs(10);
 
 /// A reading of the catalogue.
 #[derive(Debug, Default)]
@@ -70,6 +76,20 @@ impl Catalogue {
         catalogue.offered = Offered { tools: offered };
         catalogue.name = hex(&digest(&[&catalogue.offered.encode_to_vec()]));
         Ok(catalogue)
+    }
+}
+
+/// Keeps the catalogue of a dispatcher fresh, until stopped.
+pub(crate) async fn refresh(dispatcher: Arc<Dispatcher>, tools: Link, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(CATALOGUE_AGE) => {}
+        }
+        match Catalogue::read(&tools).await {
+            Ok(catalogue) => dispatcher.set_catalogue(catalogue),
+            Err(error) => tracing::warn!(%error, "catalogue of tools cannot be read"),
+        }
     }
 }
 

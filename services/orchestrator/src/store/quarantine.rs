@@ -1,33 +1,33 @@
-//! Sessions that are set aside: nobody works on them before they are released.
+//! Sessions that are quarantined: nobody works on them before they are released.
 
 use crate::key::SessionKey;
 use cairn_proto::{memory, orchestrator};
 use cairn_rpc::RpcError;
 
-/// Why a session is set aside.
+/// Why a session is quarantined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Aside {
+pub(crate) enum Quarantine {
     /// Its owners died on it five times.
     Claims,
     /// The store has lost acknowledged writes of it.
     WritesLost,
 }
 
-impl Aside {
+impl Quarantine {
     /// What the store tells of a session. A store that does not say why knows of no loss.
-    pub(crate) fn of(is_set_aside: bool, reason: memory::QuarantineReason) -> Option<Self> {
+    pub(crate) fn read(is_quarantined: bool, reason: memory::QuarantineReason) -> Option<Self> {
         let why = match reason {
             memory::QuarantineReason::WritesLost => Self::WritesLost,
             memory::QuarantineReason::Claims | memory::QuarantineReason::Unspecified => {
                 Self::Claims
             }
         };
-        is_set_aside.then_some(why)
+        is_quarantined.then_some(why)
     }
 
     /// What clients are told of it.
-    pub(crate) fn public(aside: Option<Self>) -> i32 {
-        let reason = match aside {
+    pub(crate) fn to_public(quarantine: Option<Self>) -> i32 {
+        let reason = match quarantine {
             None => orchestrator::QuarantineReason::Unspecified,
             Some(Self::Claims) => orchestrator::QuarantineReason::Claims,
             Some(Self::WritesLost) => orchestrator::QuarantineReason::WritesLost,
@@ -37,7 +37,7 @@ impl Aside {
 
     /// What is said to whoever would copy a session that the store has lost writes of, and does not
     /// accept that.
-    pub(crate) fn not_copied(key: &SessionKey) -> RpcError {
+    pub(crate) fn refuse_copy(key: &SessionKey) -> RpcError {
         let id = &key.id;
         let message = format!(
             "the store has lost acknowledged writes of session \"{id}\": a copy begins from an older \
@@ -66,7 +66,7 @@ impl Aside {
             ),
         };
         let message = format!(
-            "session \"{id}\" was set aside, because {why}; {so} once {release} lets it be worked \
+            "session \"{id}\" is quarantined, because {why}; {so} once {release} lets it be worked \
              on again"
         );
         RpcError::precondition(message)

@@ -1,7 +1,7 @@
 //! The time for which a session is its owner's, and all that reaches the owner in it.
 
 use super::{End, Message};
-use crate::clock::StoreClock;
+use crate::store::StoreClock;
 use cairn_engine::outstanding::Work;
 use cairn_rpc::{ErrorKind, Link, RpcError};
 use futures::StreamExt as _;
@@ -35,7 +35,7 @@ pub(crate) enum Notice {
 
 /// A lease, with what happens while it runs. Whatever an owner waits for, it waits here: renewals
 /// count at once, and nothing goes on when the lease ends.
-pub(super) struct Tenure {
+pub(super) struct Inbox {
     clock: Arc<StoreClock>,
     /// Length of the lease after a renewal.
     lease: Duration,
@@ -50,7 +50,7 @@ pub(super) struct Tenure {
     is_trusted: bool,
 }
 
-impl Tenure {
+impl Inbox {
     pub(super) fn new(
         clock: Arc<StoreClock>,
         lease: Duration,
@@ -88,13 +88,13 @@ impl Tenure {
     }
 
     /// How long work may go on without a renewal: executors are to stop before others may begin.
-    pub(super) fn left(&self) -> Duration {
+    pub(super) fn remaining(&self) -> Duration {
         if self.is_trusted {
             return self.lease;
         }
         let until = u64::try_from(self.until).unwrap_or(0);
-        let left = Duration::from_millis(until.saturating_sub(self.clock.now()));
-        left.saturating_sub(self.lease / 10)
+        let remaining = Duration::from_millis(until.saturating_sub(self.clock.now()));
+        remaining.saturating_sub(self.lease / 10)
     }
 
     /// The process is about to end.
@@ -130,12 +130,12 @@ impl Tenure {
     }
 
     /// Takes in what the process has told already.
-    pub(super) fn hear(&mut self) -> Result<(), End> {
+    pub(super) fn drain_notices(&mut self) -> Result<(), End> {
         loop {
             match self.notices.try_recv() {
-                Ok(notice) => self.heed(Some(notice))?,
+                Ok(notice) => self.on_notice(Some(notice))?,
                 Err(TryRecvError::Empty) => return Ok(()),
-                Err(TryRecvError::Disconnected) => return self.heed(None),
+                Err(TryRecvError::Disconnected) => return self.on_notice(None),
             }
         }
     }
@@ -144,13 +144,13 @@ impl Tenure {
     pub(super) async fn wait(&mut self) -> Result<(), End> {
         let was_stopping = self.is_stopping;
         while self.batch.is_empty() && !self.is_woken && self.is_stopping == was_stopping {
-            let left = self.left();
+            let remaining = self.remaining();
             tokio::select! {
                 Some(message) = self.work.next(), if !self.work.is_empty() => {
                     self.batch.push_back(message);
                 }
-                notice = self.notices.recv() => self.heed(notice)?,
-                () = tokio::time::sleep(left) => return Err(End::Fenced),
+                notice = self.notices.recv() => self.on_notice(notice)?,
+                () = tokio::time::sleep(remaining) => return Err(End::Fenced),
             }
         }
         Ok(())
@@ -162,7 +162,7 @@ impl Tenure {
     ///
     /// # Errors
     /// The lease ended, the session is lost, or the store says no.
-    pub(super) async fn insist<T, F>(
+    pub(super) async fn retry_until_lease_ends<T, F>(
         &mut self,
         mut call: impl FnMut(Duration) -> F,
     ) -> Result<T, End>
@@ -172,8 +172,8 @@ impl Tenure {
         let mut pause = FIRST_PAUSE;
         let mut last = None;
         loop {
-            let time = self.left().min(self.lease / 3);
-            match self.meanwhile(call(time)).await {
+            let time = self.remaining().min(self.lease / 3);
+            match self.while_listening(call(time)).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) if !may_pass(&error) => return Err(end_of(error)),
                 Ok(Err(error)) => {
@@ -182,7 +182,7 @@ impl Tenure {
                 }
                 Err(end) => return Err(self.given_up(end, last)),
             }
-            if let Err(end) = self.meanwhile(tokio::time::sleep(pause)).await {
+            if let Err(end) = self.while_listening(tokio::time::sleep(pause)).await {
                 return Err(self.given_up(end, last));
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -192,33 +192,33 @@ impl Tenure {
     /// If the lease ended, whoever watches is told why it was not renewed by what was tried.
     fn given_up(&self, end: End, last: Option<RpcError>) -> End {
         match last {
-            Some(error) if self.left().is_zero() => End::Stalled(error),
+            Some(error) if self.remaining().is_zero() => End::Stalled(error),
             _ => end,
         }
     }
 
     /// Waits for `future` and takes in what arrives meanwhile.
-    async fn meanwhile<F: Future>(&mut self, future: F) -> Result<F::Output, End> {
-        if self.left().is_zero() {
+    async fn while_listening<F: Future>(&mut self, future: F) -> Result<F::Output, End> {
+        if self.remaining().is_zero() {
             return Err(End::Fenced);
         }
         tokio::pin!(future);
         loop {
             let has_room = self.batch.len() < LARGEST_BATCH;
-            let left = self.left();
+            let remaining = self.remaining();
             tokio::select! {
                 biased;
                 output = &mut future => return Ok(output),
-                notice = self.notices.recv() => self.heed(notice)?,
+                notice = self.notices.recv() => self.on_notice(notice)?,
                 Some(message) = self.work.next(), if has_room && !self.work.is_empty() => {
                     self.batch.push_back(message);
                 }
-                () = tokio::time::sleep(left) => return Err(End::Fenced),
+                () = tokio::time::sleep(remaining) => return Err(End::Fenced),
             }
         }
     }
 
-    fn heed(&mut self, notice: Option<Notice>) -> Result<(), End> {
+    fn on_notice(&mut self, notice: Option<Notice>) -> Result<(), End> {
         match notice {
             Some(Notice::Woken) => self.is_woken = true,
             Some(Notice::Renewed(until)) => self.renewed(until),

@@ -31,20 +31,20 @@ impl Checkpointer {
     }
 
     /// Takes note of events that others have appended.
-    pub(super) fn folded(&mut self, bytes: usize) {
+    pub(crate) fn folded(&mut self, bytes: usize) {
         self.written += bytes;
     }
 
     /// Takes note of a transition of so many bytes that is durable now; `session` is the state after
     /// it.
-    pub(super) fn written(&mut self, bytes: usize, session: &Session) {
+    pub(crate) fn written(&mut self, bytes: usize, session: &Session) {
         self.written += bytes;
         self.make_if_due(session);
     }
 
     /// Makes a checkpoint of a state if one is due. When a session has just been read, its first
     /// transition carries it, and the size of its state is known from the beginning.
-    pub(super) fn make_if_due(&mut self, session: &Session) {
+    pub(crate) fn make_if_due(&mut self, session: &Session) {
         if self.written < LEAST_BYTES.max(self.last_size) {
             return;
         }
@@ -65,7 +65,7 @@ impl Checkpointer {
     }
 
     /// The checkpoint that the next transition is to carry.
-    pub(super) fn take(&mut self) -> Option<Checkpoint> {
+    pub(crate) fn take(&mut self) -> Option<Checkpoint> {
         self.next.take()
     }
 }

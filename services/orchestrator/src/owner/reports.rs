@@ -1,8 +1,8 @@
 //! What planners and executors answer, in the words of the engine.
 
 use super::Owner;
-use super::perform::has_open_intent;
-use super::planning::{planning_ended, read_plan};
+use super::planner::{planning_ended, read_plan};
+use super::work::has_open_intent;
 use cairn_engine::decide::{Input, Reply};
 use cairn_engine::event::{AttemptRef, CallFinished};
 use cairn_engine::failure::{Failure, FailureKind};
@@ -113,7 +113,7 @@ impl Owner {
             return None;
         }
         let work = Work::RunStep(attempt);
-        if self.tenure.is_stopping() && !has_open_intent(&self.session, work) {
+        if self.inbox.is_stopping() && !has_open_intent(&self.session, work) {
             // The next owner continues it, whatever became of this stream.
             self.active.remove(&work);
             self.reported.remove(&attempt);
@@ -148,7 +148,7 @@ impl Owner {
         let failures = self.failures.entry(work).or_default();
         failures.lost += 1;
         tracing::warn!(session = %self.key, ?attempt, %cause, "attempt lost its executor");
-        if failures.lost < MOST_BREAKS || self.tenure.is_stopping() {
+        if failures.lost < MOST_BREAKS || self.inbox.is_stopping() {
             return Input::AttemptLost { attempt };
         }
         let times = failures.lost;
