@@ -1,26 +1,58 @@
-//! Where steps are carried out: the executors, and the tools that they may call.
+//! Where steps are carried out: the executors with free slots, and the tools that they may call.
 
 mod catalogue;
+mod executors;
+mod queue;
 
 pub(crate) use catalogue::{Catalogue, refresh};
+pub(crate) use executors::Slot;
 
-use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
-use cairn_rpc::Link;
+use cairn_rpc::{Link, Namespace};
+use executors::Executors;
 use std::sync::{Arc, PoisonError, RwLock};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
-/// Sends attempts to executors.
+/// Sends steps to executors that have a free slot.
+///
+/// The dispatcher never queues a step at an executor. A step waits here until a slot is free, so to
+/// cancel it costs nothing. The oldest waiting step is served first, in turn over namespaces.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
-    pub(crate) executor: ExecutorServiceClient<Link>,
+    executors: Executors,
     catalogue: RwLock<Arc<Catalogue>>,
+    _following: AbortOnDropHandle<()>,
 }
 
 impl Dispatcher {
+    /// Follows the executors behind a link from now on.
     pub(crate) fn new(executor: &Link, catalogue: Catalogue) -> Self {
+        let (executors, following) = Executors::follow(executor);
         Self {
-            executor: ExecutorServiceClient::new(executor.clone()),
+            executors,
             catalogue: RwLock::new(Arc::new(catalogue)),
+            _following: following,
         }
+    }
+
+    /// A slot, unless none is free or others wait for one.
+    pub(crate) fn try_slot(&self) -> Option<Slot> {
+        self.executors.try_slot()
+    }
+
+    /// Waits for a slot, as an attempt that waits since then.
+    pub(crate) fn slot(
+        &self,
+        namespace: Namespace,
+        since: Instant,
+    ) -> impl Future<Output = Slot> + Send + use<> {
+        let executors = self.executors.clone();
+        async move { executors.slot(namespace, since).await }
+    }
+
+    /// The executor has reported that it stops: to lose it is no failure.
+    pub(crate) fn is_draining(&self, executor: &str) -> bool {
+        self.executors.is_draining(executor)
     }
 
     /// The latest reading of the catalogue.

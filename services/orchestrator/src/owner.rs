@@ -19,7 +19,7 @@ pub(crate) use state_bytes::GROWTH;
 pub(crate) use state_bytes::StateBytes;
 
 use crate::deps::Deps;
-use crate::dispatch::Catalogue;
+use crate::dispatch::{Catalogue, Slot};
 use crate::key::SessionKey;
 use crate::observe::ActiveRun;
 use crate::store::{Acknowledged, Checkpointer, Loaded};
@@ -40,6 +40,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tonic::Status;
 use work::Active;
 
@@ -63,6 +64,8 @@ enum Message {
         stream: u64,
         status: Option<Status>,
     },
+    /// An executor has a slot for the attempt.
+    SlotFree { attempt: AttemptRef, slot: Slot },
     /// Something is due.
     Tick,
 }
@@ -72,9 +75,9 @@ impl Message {
     fn work(&self) -> Option<Work> {
         match self {
             Self::Planned { work, .. } => Some(*work),
-            Self::Report { attempt, .. } | Self::Broken { attempt, .. } => {
-                Some(Work::RunStep(*attempt))
-            }
+            Self::Report { attempt, .. }
+            | Self::Broken { attempt, .. }
+            | Self::SlotFree { attempt, .. } => Some(Work::RunStep(*attempt)),
             Self::Tick => None,
         }
     }
@@ -110,6 +113,10 @@ struct Owner {
     next_stream: u64,
     checkpoints: Checkpointer,
     state_bytes: StateBytes,
+    /// Slots that are free for attempts that waited.
+    slots: HashMap<Work, Slot>,
+    /// Since when attempts wait that have not reported.
+    waiting_since: HashMap<Work, Instant>,
     /// Failures in a row of each piece of work, for waiting longer each time.
     failures: HashMap<Work, Failures>,
     active_run: ActiveRun,
@@ -199,6 +206,8 @@ impl Owner {
             next_stream: 0,
             checkpoints: loaded.checkpoints,
             state_bytes,
+            slots: HashMap::new(),
+            waiting_since: HashMap::new(),
             failures: HashMap::new(),
             active_run,
         };
@@ -281,6 +290,7 @@ impl Owner {
             Ok(mut decided) => {
                 events.append(&mut decided);
                 self.failures.remove(&Work::RunStep(attempt));
+                self.waiting_since.remove(&Work::RunStep(attempt));
                 Ok(true)
             }
             // A report that contradicts the state was not taken: its executor goes, not the
@@ -348,6 +358,11 @@ impl Owner {
                 stream,
                 report,
             } => self.reported(attempt, stream, *report, inputs),
+            Message::SlotFree { attempt, slot } => {
+                let work = Work::RunStep(attempt);
+                self.active.remove(&work);
+                self.slots.insert(work, slot);
+            }
             Message::Broken {
                 attempt,
                 stream,

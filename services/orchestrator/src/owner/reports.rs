@@ -129,7 +129,10 @@ impl Owner {
             tracing::debug!(session = %self.key, ?attempt, %error, "attempt waits");
             self.active.remove(&work);
             self.reported.remove(&attempt);
-            self.failures.entry(work).or_default().refused += 1;
+            // One that finds no executor waits for a slot instead.
+            if error.reason_name() == "TOOLS_UNREACHABLE" {
+                self.failures.entry(work).or_default().refused += 1;
+            }
             return None;
         }
         if is_final(&error) {
@@ -143,8 +146,15 @@ impl Owner {
     /// too often. A process that stops fails no step: the next owner counts anew.
     pub(super) fn lost(&mut self, attempt: AttemptRef, cause: &dyn Display) -> Input {
         let work = Work::RunStep(attempt);
-        self.active.remove(&work);
+        let executor = self
+            .active
+            .remove(&work)
+            .and_then(|mut it| it.executor.take());
         self.reported.remove(&attempt);
+        if executor.is_some_and(|it| self.deps.dispatch.is_draining(&it.id)) {
+            tracing::info!(session = %self.key, ?attempt, "attempt continues elsewhere: its executor stops");
+            return Input::AttemptLost { attempt };
+        }
         let failures = self.failures.entry(work).or_default();
         failures.lost += 1;
         tracing::warn!(session = %self.key, ?attempt, %cause, "attempt lost its executor");

@@ -4,6 +4,7 @@ use super::executor_view::{attempt_start, news_for_executor};
 use super::planner::question;
 use super::{Message, Outstanding, Owner};
 use crate::dispatch::Catalogue;
+use crate::dispatch::Slot;
 use crate::key::SessionKey;
 use crate::observe::trace_of;
 use crate::store::{Store, for_namespace, for_session};
@@ -22,6 +23,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tonic::{Response, Status};
 
 /// Work that is being done.
@@ -29,9 +31,17 @@ use tonic::{Response, Status};
 pub(super) struct Active {
     pub(super) stream: u64,
     abort: AbortHandle,
-    /// To the executor; none for other work.
-    to_executor: Option<UnboundedSender<RunStepRequest>>,
-    /// What the executor has been told of its calls.
+    /// The executor of an attempt; none for other work, and while the attempt waits for a slot.
+    pub(super) executor: Option<Executor>,
+}
+
+/// The executor that carries out an attempt.
+#[derive(Debug)]
+pub(super) struct Executor {
+    /// Its name among all executors.
+    pub(super) id: String,
+    to_executor: UnboundedSender<RunStepRequest>,
+    /// What it has been sent.
     pub(super) view: ExecutorView,
 }
 
@@ -70,8 +80,10 @@ impl Owner {
     /// The tools that the start of each attempt under way offered.
     pub(super) fn offered(&self) -> BTreeMap<AttemptRef, Arc<ToolList>> {
         let active = self.active.iter();
-        let offered = active.filter_map(|(work, active)| match work {
-            Work::RunStep(attempt) => Some((*attempt, active.view.catalogue.facts.clone())),
+        let offered = active.filter_map(|(work, active)| match (work, &active.executor) {
+            (Work::RunStep(attempt), Some(executor)) => {
+                Some((*attempt, executor.view.catalogue.facts.clone()))
+            }
             _ => None,
         });
         offered.collect()
@@ -85,6 +97,7 @@ impl Owner {
             Work::RunStep(name) => outstanding.contains(work) || reported.contains_key(name),
             _ => outstanding.contains(work),
         });
+        self.slots.retain(|work, _| outstanding.contains(work));
     }
 
     /// An owner that is stopping ends the work that the next owner can continue at once, piece by
@@ -116,7 +129,7 @@ impl Owner {
                         tokio::time::sleep(wait).await;
                         Message::Tick
                     };
-                    self.begin_work(work, stream::once(tick), None, ExecutorView::default());
+                    self.begin_work(work, stream::once(tick), None);
                 }
             }
         }
@@ -162,10 +175,34 @@ impl Owner {
             let outcome = Box::new(answer.map(Response::into_inner));
             Message::Planned { work, outcome }
         };
-        self.begin_work(work, stream::once(ask), None, ExecutorView::default());
+        self.begin_work(work, stream::once(ask), None);
     }
 
+    /// Starts an attempt in a free slot. Without one the attempt waits, and starts from the state of
+    /// the moment at which a slot is there.
     fn start_attempt(&mut self, work: Work, attempt: AttemptRef, pause: Option<Duration>) {
+        if let Some(slot) = self.slots.remove(&work) {
+            return self.start_in(slot, work, attempt);
+        }
+        if pause.is_none()
+            && let Some(slot) = self.deps.dispatch.try_slot()
+        {
+            return self.start_in(slot, work, attempt);
+        }
+        let since = *self.waiting_since.entry(work).or_insert_with(Instant::now);
+        let namespace = self.key.namespace.clone();
+        let slot = self.deps.dispatch.slot(namespace, since);
+        let wait = async move {
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            let slot = slot.await;
+            Message::SlotFree { attempt, slot }
+        };
+        self.begin_work(work, stream::once(wait), None);
+    }
+
+    fn start_in(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
         let catalogue = self.deps.dispatch.catalogue();
         let not_after = self.inbox.not_after();
         let Some((start, view)) =
@@ -186,18 +223,17 @@ impl Owner {
         if let Some(trace) = run.and_then(|run| trace_of(&self.key, run)) {
             trace.set_on(&mut requests);
         }
-        let mut executor = self.deps.dispatch.executor.clone();
+        let executor = Executor {
+            id: slot.executor().to_owned(),
+            to_executor: to_executor.clone(),
+            view,
+        };
         let (store, key) = (self.deps.store.clone(), self.key.clone());
         let stream = self.next_stream;
-        let answers = to_executor.clone();
         let reports = async move {
-            if let Some(pause) = pause {
-                tokio::time::sleep(pause).await;
-            }
-            match executor.run_step(requests).await {
-                Ok(answer) => {
-                    let reports = answer.into_inner();
-                    let reports = with_catalogue(reports, answers, catalogue);
+            match slot.run_step(requests).await {
+                Ok(reports) => {
+                    let reports = with_catalogue(reports, to_executor, catalogue);
                     messages_of(store, key, attempt, stream, reports).left_stream()
                 }
                 Err(status) => {
@@ -210,15 +246,14 @@ impl Owner {
                 }
             }
         };
-        self.begin_work(work, reports.flatten_stream(), Some(to_executor), view);
+        self.begin_work(work, reports.flatten_stream(), Some(executor));
     }
 
     fn begin_work(
         &mut self,
         work: Work,
         messages: impl stream::Stream<Item = Message> + Send + 'static,
-        to_executor: Option<UnboundedSender<RunStepRequest>>,
-        view: ExecutorView,
+        executor: Option<Executor>,
     ) {
         let (messages, abort) = stream::abortable(messages);
         let stream = self.next_stream;
@@ -227,8 +262,7 @@ impl Owner {
         let active = Active {
             stream,
             abort,
-            to_executor,
-            view,
+            executor,
         };
         self.active.insert(work, active);
     }
@@ -252,7 +286,8 @@ impl Owner {
                 continue;
             };
             let running = self.session.attempt(*name);
-            if running.is_some_and(|running| running.newest_op() > active.view.newest_op) {
+            let known = active.executor.as_ref().map(|it| it.view.newest_op);
+            if running.map(|it| it.newest_op()) > known && known.is_some() {
                 attempts.entry(*name).or_insert(0);
             }
         }
@@ -271,7 +306,8 @@ impl Owner {
             if is_outstanding && self.inbox.is_stopping() && !has_open_intent(&self.session, work) {
                 continue;
             }
-            let Some(active) = self.active.get_mut(&work) else {
+            let active = self.active.get_mut(&work);
+            let Some(executor) = active.and_then(|active| active.executor.as_mut()) else {
                 continue;
             };
             let mut ack = Acknowledgement {
@@ -285,15 +321,15 @@ impl Owner {
                     &self.key,
                     attempt,
                     not_after,
-                    &mut active.view,
+                    &mut executor.view,
                     &mut ack,
                 );
             }
             let message = Some(ToExecutor::Acknowledgement(ack));
             // An executor that is gone shows as a broken stream.
-            if let Some(to_executor) = &active.to_executor {
-                let _ = to_executor.unbounded_send(RunStepRequest { message });
-            }
+            let _ = executor
+                .to_executor
+                .unbounded_send(RunStepRequest { message });
             if !is_outstanding {
                 self.active.remove(&work);
             }
