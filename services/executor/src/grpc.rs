@@ -17,6 +17,9 @@ use std::task::{Context, Poll};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Request, Response, Status, Streaming};
 
+/// Metadata of an answer: the version of the reports that count its attempt.
+const SLOTS_VERSION: &str = "cairn-slots-version";
+
 /// The executor: carries out attempts while it has slots for them.
 #[derive(Debug)]
 pub struct Executor {
@@ -71,6 +74,7 @@ impl ExecutorService for Executor {
             let message = format!("all {most} slots of this executor are taken");
             return Err(RpcError::exhausted(message).reason("NO_FREE_SLOT").into());
         };
+        let version = slot.version;
         let shared = Arc::clone(&self.shared);
         let caller = TraceParent::of(&request);
         let (owner, reports) = Owner::new(request.into_inner());
@@ -80,10 +84,13 @@ impl ExecutorService for Executor {
             drop(slot);
             outcome
         }));
-        Ok(Response::new(Reports {
+        let mut answer = Response::new(Reports {
             reports,
             attempt: Some(AbortOnDropHandle::new(attempt)),
-        }))
+        });
+        let metadata = answer.metadata_mut();
+        metadata.insert(SLOTS_VERSION, version.into());
+        Ok(answer)
     }
 }
 

@@ -21,11 +21,16 @@ pub(crate) struct Slots {
 struct Usage {
     taken: usize,
     is_draining: bool,
+    version: u64,
 }
 
 /// A slot that an attempt holds until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Slot(Slots);
+pub(crate) struct Slot {
+    slots: Slots,
+    /// The version of the reports that count it.
+    pub(crate) version: u64,
+}
 
 impl Slots {
     pub(crate) fn new(most: usize) -> Self {
@@ -37,12 +42,20 @@ impl Slots {
 
     /// Takes a slot; none if all are taken, or while the process drains.
     pub(crate) fn take(&self) -> Option<Slot> {
-        let is_taken = self.usage.send_if_modified(|usage| {
+        let mut taken = None;
+        self.usage.send_if_modified(|usage| {
             let is_free = !usage.is_draining && usage.taken < self.most;
-            usage.taken += usize::from(is_free);
+            if is_free {
+                usage.taken += 1;
+                usage.version += 1;
+                taken = Some(usage.version);
+            }
             is_free
         });
-        is_taken.then(|| Slot(self.clone()))
+        taken.map(|version| Slot {
+            slots: self.clone(),
+            version,
+        })
     }
 
     /// Gives no further slots, and waits until all are free.
@@ -72,7 +85,10 @@ impl Slots {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.usage.send_modify(|usage| usage.taken -= 1);
+        self.slots.usage.send_modify(|usage| {
+            usage.taken -= 1;
+            usage.version += 1;
+        });
     }
 }
 
@@ -86,5 +102,6 @@ fn report(usage: Usage, most: usize) -> WatchStatusResponse {
         slots: slots(most),
         free_slots: slots(free),
         state: state.into(),
+        version: usage.version,
     }
 }

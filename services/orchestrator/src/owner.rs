@@ -10,13 +10,14 @@ mod outstanding;
 mod planner;
 mod reports;
 mod state_bytes;
+mod stream;
 mod work;
 
 pub(crate) use facts::facts;
 pub(crate) use inbox::{Notice, may_pass};
 #[cfg(test)]
 pub(crate) use state_bytes::GROWTH;
-pub(crate) use state_bytes::StateBytes;
+pub(crate) use state_bytes::{AllState, StateBytes};
 
 use crate::deps::Deps;
 use crate::dispatch::{Catalogue, Slot};

@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "the suite runs short forms only")]
 
+pub(crate) mod commands;
 pub(crate) mod crash;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
@@ -16,6 +17,9 @@ pub(crate) mod state;
 /// The proofs by name.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Proof {
+    /// Sends commands to idle sessions, and measures the answers with and without the folds that an
+    /// orchestrator keeps
+    Commands(commands::Options),
     /// Kills and suspends the services and Redis at any moment, while clients start runs, watch
     /// them, change plans and approve calls. Nothing that was acknowledged may be lost, and nothing
     /// may happen twice without a decision
@@ -54,6 +58,7 @@ impl Proof {
     /// Runs the proof.
     pub(crate) fn run(&self) {
         match self {
+            Self::Commands(options) => commands::prove(options),
             Self::Crash(options) => crash::prove(options),
             Self::Dispatch(options) => dispatch::prove(options),
             Self::Replies(options) => replies::prove(options),

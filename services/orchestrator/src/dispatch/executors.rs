@@ -15,7 +15,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Status, Streaming};
+
+/// Metadata of the answer to RunStep, see WatchStatusResponse.version.
+const SLOTS_VERSION: &str = "cairn-slots-version";
 
 /// First and longest pause before an executor that does not report is asked again.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -78,7 +82,7 @@ impl Slot {
         if let Some(executors) = self.executors.upgrade() {
             let mut state = executors.lock();
             match &begun {
-                Ok(_) => state.begin(&self.id),
+                Ok(answer) => state.begin(&self.id, version_of(answer.metadata())),
                 Err(status) => state.refuse(&self.id, &RpcError::from_status(status)),
             }
             self.is_used = true;
@@ -165,9 +169,16 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// The version of the reports that count an attempt. Without one, the next report does.
+fn version_of(metadata: &MetadataMap) -> u64 {
+    let version = metadata.get(SLOTS_VERSION);
+    let version = version.and_then(|version| version.to_str().ok()?.parse().ok());
+    version.unwrap_or(u64::MAX)
+}
+
 impl State {
-    fn begin(&mut self, id: &str) {
-        self.queue.begin(id);
+    fn begin(&mut self, id: &str, version: u64) {
+        self.queue.begin(id, version);
         if let Some(followed) = self.followed.get_mut(id) {
             followed.failures = 0;
         }
@@ -233,7 +244,8 @@ impl Shared {
     fn report(self: &Arc<Self>, id: &str, status: &WatchStatusResponse) {
         let is_draining = status.state() == ExecutorState::Draining;
         let mut state = self.lock();
-        state.queue.report(id, status.free_slots, is_draining);
+        let free = status.free_slots;
+        state.queue.report(id, status.version, free, is_draining);
         drop(state);
         self.serve();
     }

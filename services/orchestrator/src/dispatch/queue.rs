@@ -18,6 +18,8 @@ pub(super) struct Ticket<T> {
 struct Member {
     /// Free slots, by its latest report and the attempts that it has begun since.
     free: u32,
+    /// The version of its latest report: it counts all attempts up to this one.
+    version: u64,
     /// Slots that were given to attempts which have not begun yet.
     reserved: u32,
     is_draining: bool,
@@ -112,9 +114,10 @@ impl<T: Copy + Ord> Queue<T> {
     }
 
     /// An executor reports how many slots are free.
-    pub(super) fn report(&mut self, id: &str, free: u32, is_draining: bool) {
+    pub(super) fn report(&mut self, id: &str, version: u64, free: u32, is_draining: bool) {
         let member = self.members.entry(id.to_owned()).or_default();
         (member.free, member.is_draining) = (free, is_draining);
+        member.version = version;
     }
 
     /// An executor cannot be reached: it has no slots until it reports again.
@@ -131,10 +134,12 @@ impl<T: Copy + Ord> Queue<T> {
             .retain(|member, state| member != id || state.is_draining);
     }
 
-    /// An attempt has begun in its reserved slot.
-    pub(super) fn begin(&mut self, id: &str) {
+    /// An attempt has begun in its reserved slot. Reports from that version on count it.
+    pub(super) fn begin(&mut self, id: &str, version: u64) {
         self.release(id);
-        if let Some(member) = self.members.get_mut(id) {
+        if let Some(member) = self.members.get_mut(id)
+            && member.version < version
+        {
             member.free = member.free.saturating_sub(1);
         }
     }
@@ -177,11 +182,11 @@ mod tests {
     fn an_attempt_goes_to_the_executor_with_most_free_slots() {
         let mut queue = Queue::<u32>::default();
         assert_eq!(queue.reserve(), None);
-        queue.report("a", 1, false);
-        queue.report("b", 3, false);
+        queue.report("a", 0, 1, false);
+        queue.report("b", 0, 3, false);
         let ids: Vec<_> = std::iter::from_fn(|| queue.reserve()).collect();
         assert_eq!(ids, ["b", "b", "b", "a"]);
-        queue.begin("b");
+        queue.begin("b", 1);
         queue.release("a");
         assert_eq!(queue.reserve().as_deref(), Some("a"));
         assert_eq!(queue.reserve(), None);
@@ -199,20 +204,18 @@ mod tests {
         queue.wait(&space("many"), 0);
         assert!(queue.leave(&space("few"), left));
         assert!(!queue.leave(&space("few"), left));
-        queue.report("a", 4, false);
-        let served: Vec<_> = served(&mut queue)
-            .into_iter()
-            .map(|(since, _)| since)
-            .collect();
+        queue.report("a", 0, 4, false);
+        let served = served(&mut queue).into_iter();
+        let served: Vec<_> = served.map(|(since, _)| since).collect();
         assert_eq!(served, [0, 6, 1, 2]);
         assert_eq!(queue.waiting(), 2);
     }
 
     #[test]
-    fn nobody_overtakes_those_who_wait() {
+    fn no_attempt_overtakes_those_that_wait() {
         let mut queue = Queue::default();
         queue.wait(&space("a"), 1);
-        queue.report("a", 1, false);
+        queue.report("a", 0, 1, false);
         assert_eq!(queue.reserve(), None);
         assert_eq!(served(&mut queue), [(1, "a".to_owned())]);
     }
@@ -220,39 +223,57 @@ mod tests {
     #[test]
     fn slots_of_an_executor_that_is_lost_come_back_with_its_next_report() {
         let mut queue = Queue::<u32>::default();
-        queue.report("a", 2, false);
+        queue.report("a", 7, 2, false);
         assert!(queue.reserve().is_some());
         queue.lose("a");
         assert_eq!(queue.reserve(), None);
         queue.release("a");
-        queue.report("a", 2, false);
+        // Another process, which begins to count anew.
+        queue.report("a", 0, 2, false);
         assert!(queue.reserve().is_some() && queue.reserve().is_some());
-        queue.report("a", 0, true);
+        queue.report("a", 1, 0, true);
         assert!(queue.is_draining("a"));
         queue.remove("a");
         assert!(queue.is_draining("a"));
     }
 
     proptest! {
-        /// No slot is given twice: there are never more reservations and running attempts than slots.
+        /// Reports come before and after the answers of the attempts that they count. There are never
+        /// more reservations and attempts than slots, and in the end every free slot is given.
         #[test]
-        fn no_slot_is_given_twice(moves in prop::collection::vec(0..6_u8, 1..200)) {
+        fn no_slot_is_given_twice_and_none_is_lost(
+            moves in prop::collection::vec(0..6_u8, 1..300)
+        ) {
             const SLOTS: u32 = 3;
             let mut queue = Queue::default();
-            let (mut reserved, mut running, mut since) = (0, 0, 0);
-            queue.report("a", SLOTS, false);
+            let (mut reserved, mut unanswered, mut answered) = (0, VecDeque::new(), 0);
+            let (mut version, mut since) = (0, 0);
+            queue.report("a", version, SLOTS, false);
             for it in moves {
+                let running = u32::try_from(unanswered.len()).expect("a few") + answered;
                 match it {
                     0 => { queue.wait(&space("n"), since); since += 1; }
-                    1 => reserved += u32::from(queue.reserve().is_some()),
-                    2 => reserved += u32::from(queue.serve().is_some()),
-                    3 if reserved > 0 => { queue.begin("a"); reserved -= 1; running += 1; }
-                    4 if reserved > 0 => { queue.release("a"); reserved -= 1; }
-                    5 if running > 0 => { running -= 1; queue.report("a", SLOTS - running, false); }
+                    1 => reserved += u32::from(queue.reserve().or(queue.serve().map(|it| it.1)).is_some()),
+                    // The executor takes the slot; its answer comes later.
+                    2 if reserved > 0 => { reserved -= 1; version += 1; unanswered.push_back(version); }
+                    3 => if let Some(version) = unanswered.pop_front() {
+                        queue.begin("a", version);
+                        answered += 1;
+                    },
+                    4 => queue.report("a", version, SLOTS - running, false),
+                    5 if answered > 0 => { answered -= 1; version += 1; }
                     _ => {}
                 }
+                let running = u32::try_from(unanswered.len()).expect("a few") + answered;
                 prop_assert!(reserved + running <= SLOTS);
             }
+            while let Some(version) = unanswered.pop_front() {
+                queue.begin("a", version);
+                answered += 1;
+            }
+            queue.report("a", version, SLOTS - answered, false);
+            while queue.serve().is_some() || queue.reserve().is_some() { reserved += 1; }
+            prop_assert_eq!(reserved + answered, SLOTS);
         }
     }
 }

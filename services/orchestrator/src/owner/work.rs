@@ -2,19 +2,18 @@
 
 use super::executor_view::{attempt_start, news_for_executor};
 use super::planner::question;
+use super::stream::{messages_of, with_catalogue};
 use super::{Message, Outstanding, Owner};
 use crate::dispatch::Catalogue;
 use crate::dispatch::Slot;
-use crate::key::SessionKey;
 use crate::observe::trace_of;
-use crate::store::{Store, for_namespace, for_session};
+use crate::store::{for_namespace, for_session};
 use cairn_engine::decide::ToolList;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::outstanding::Work;
 use cairn_engine::session::{CallStatus, Session};
-use cairn_proto::event::TextDelta;
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
-use cairn_proto::executor::{Acknowledgement, RunStepRequest, RunStepResponse};
+use cairn_proto::executor::{Acknowledgement, RunStepRequest};
 use cairn_rpc::trace::is_passed_on;
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::future::{AbortHandle, FutureExt as _};
@@ -22,9 +21,8 @@ use futures::stream::{self, StreamExt as _};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tonic::{Response, Status};
+use tonic::Response;
 
 /// Work that is being done.
 #[derive(Debug)]
@@ -345,74 +343,4 @@ pub(super) fn has_open_intent(session: &Session, work: Work) -> bool {
     let attempt = session.attempt(name).into_iter();
     let mut calls = attempt.flat_map(|attempt| &attempt.calls);
     calls.any(|call| matches!(call.status, CallStatus::Intended { .. }))
-}
-
-/// Parts of a reply that wait to be published; more than these are lost.
-const MOST_PARTS: usize = 8;
-
-/// Publishes what it is sent, one after the other, until nobody sends any more.
-fn publish(store: &Store, key: &SessionKey) -> mpsc::Sender<TextDelta> {
-    let (sender, mut deltas) = mpsc::channel(MOST_PARTS);
-    let (store, key) = (store.clone(), key.clone());
-    tokio::spawn(async move {
-        while let Some(delta) = deltas.recv().await {
-            store.publish(&key, delta).await;
-        }
-    });
-    sender
-}
-
-/// Sends the catalogue to an executor that lacks it; the rest is what it sends.
-fn with_catalogue(
-    answers: tonic::Streaming<RunStepResponse>,
-    to_executor: UnboundedSender<RunStepRequest>,
-    catalogue: Arc<Catalogue>,
-) -> impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send {
-    answers.filter(move |answer| {
-        let lacks = answer.as_ref().is_ok_and(|report| report.lacks_catalogue);
-        if lacks {
-            let message = Some(ToExecutor::Catalogue(catalogue.offered.clone()));
-            // An executor that is gone shows as a broken stream.
-            let _ = to_executor.unbounded_send(RunStepRequest { message });
-        }
-        std::future::ready(!lacks)
-    })
-}
-
-/// What an executor sends, for the owner. Parts of replies are none of its business: they are
-/// published beside, and reports wait for none of them.
-fn messages_of(
-    store: Store,
-    key: SessionKey,
-    attempt: AttemptRef,
-    stream: u64,
-    answers: impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send,
-) -> impl stream::Stream<Item = Message> + Send {
-    let broken = move |status| Message::Broken {
-        attempt,
-        stream,
-        status,
-    };
-    let mut publisher = None;
-    let messages = answers.filter_map(move |answer| {
-        std::future::ready(match answer {
-            Ok(mut report) => match report.delta.take() {
-                None => Some(Message::Report {
-                    attempt,
-                    stream,
-                    report: Box::new(report),
-                }),
-                Some(mut delta) => {
-                    // An executor speaks for its own attempt only.
-                    delta.attempt = Some(attempt.into());
-                    let publisher = publisher.get_or_insert_with(|| publish(&store, &key));
-                    // Whoever watches sees that one is missing, and then the whole reply.
-                    let _ = publisher.try_send(delta);
-                    None
-                }
-            },
-            Err(status) => Some(broken(Some(status))),
-        })
-    });
-    messages.chain(stream::once(async move { broken(None) }))
 }

@@ -3,11 +3,10 @@
 use super::{Running, Sessions};
 use crate::config::Config;
 use crate::key::SessionKey;
-use crate::owner::StateBytes;
+use crate::owner::{AllState, StateBytes};
 use cairn_rpc::metrics::{self, gauge};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A session that is not read yet counts with the mean of those that are owned, and at least with this.
 const LEAST_EXPECTED: usize = 64 * 1024;
@@ -25,12 +24,11 @@ pub(crate) enum Bound {
 #[derive(Debug, Default)]
 pub(super) struct Capacity {
     pub(super) running: HashMap<SessionKey, Running>,
-    /// Capacity that are reserved for sessions on their way here.
+    /// Shares that are reserved for sessions on their way here.
     pub(super) reserved: usize,
     /// The process is about to end: an owner that begins now ends at once.
     pub(super) is_draining: bool,
-    /// Bytes of state of all owners.
-    state: Arc<AtomicUsize>,
+    state: Arc<AllState>,
 }
 
 impl Capacity {
@@ -40,7 +38,8 @@ impl Capacity {
             .max_sessions
             .saturating_sub(self.running.len() + self.reserved);
         let expected = self.expected();
-        let taken = self.state.load(Ordering::Relaxed) + self.reserved * expected;
+        let unread = self.reserved + self.state.reading();
+        let taken = self.state.bytes() + unread * expected;
         let by_bytes = config.state_bytes.saturating_sub(taken) / expected;
         match (sessions, by_bytes) {
             (0, _) => Err(Bound::Sessions),
@@ -51,11 +50,12 @@ impl Capacity {
 
     /// The share of an owner that begins, before its session is read.
     pub(super) fn begin_state(&self) -> StateBytes {
-        StateBytes::begin(self.state.clone(), self.expected())
+        StateBytes::begin(self.state.clone())
     }
 
     fn expected(&self) -> usize {
-        let mean = self.state.load(Ordering::Relaxed) / self.running.len().max(1);
+        let read = self.running.len().saturating_sub(self.state.reading());
+        let mean = self.state.bytes() / read.max(1);
         mean.max(LEAST_EXPECTED)
     }
 
@@ -133,6 +133,6 @@ mod tests {
         drop(one);
         assert!(other.fit(9 * MIB, 4 * MIB));
         drop(other);
-        assert_eq!(capacity.state.load(Ordering::Relaxed), 0);
+        assert_eq!((capacity.state.bytes(), capacity.state.reading()), (0, 0));
     }
 }

@@ -263,6 +263,7 @@ impl ExecutorService for Played {
             slots: MANY,
             free_slots: MANY,
             state: ExecutorState::Accepting.into(),
+            version: 0,
         };
         let status = futures::stream::once(async move { Ok(status) });
         let status = futures::StreamExt::chain(status, futures::stream::pending());
