@@ -1,6 +1,6 @@
-//! What checkpoints cost while a session grows to a state of 8 MiB and goes on: size and time of each,
-//! bytes written in all, what is kept, and the time to resume. On Redis also the longest time for which
-//! the server answers nobody else meanwhile, beside the same state through a script.
+//! The cost of checkpoints while a session grows to a state of 8 MiB and continues: size and time of
+//! each, bytes written in all, the checkpoints that are kept, and the time to resume. On Redis, also
+//! the longest time that another client waits, beside the same state through a script.
 //!
 //! `cargo bench -p cairn-memory --bench checkpoints`; needs `redis-server`, and Linux.
 //!
