@@ -1,6 +1,8 @@
 //! What every view says of a session, over the public API of `cairn serve` and on the command
 //! line: written by hand, or made anew from the journal by code of this test. In a file, on Redis and
 //! on a cluster.
+//!
+//! The views are compared with the session as it is now, and with the state after each event.
 
 mod commands;
 mod expected;

@@ -1,4 +1,6 @@
 //! What holds whatever happens.
+//!
+//! Histories are random. Something moves each run, and every run ends.
 
 use crate::invariants::{check_reuse, check_session, told};
 use crate::play::{Op, People, open_calls, ops, plan_seeds, play_to_the_end};
