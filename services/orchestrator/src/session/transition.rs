@@ -8,9 +8,9 @@ use crate::store::{Encoded, for_session, unreadable, within};
 use bytes::Bytes;
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::session::Session;
-use cairn_engine::views::title;
 use cairn_proto::memory as pb;
 use cairn_rpc::trace::is_recording;
+use cairn_views::title;
 
 impl Owner {
     /// Commits the events, folds what others appended before them, and lets the session sleep if

@@ -34,7 +34,8 @@ pub(crate) fn after_each(events: &[Numbered]) -> Vec<Value> {
         state["current_step_chat_history"] = chat(&events[..=at], &state);
         if state["phase"].get("Executing").is_some() {
             let running = running(&state);
-            state["phase"] = json!({"Executing": {"step": running.first(), "running": running}});
+            let step = running.first().copied().or_else(|| next(&state));
+            state["phase"] = json!({"Executing": {"step": step, "running": running}});
         }
         states.push(state.clone());
     }
@@ -160,6 +161,24 @@ fn running(state: &Value) -> Vec<u64> {
     let steps = state["steps"].as_array().expect("steps").iter();
     let steps = steps.filter(|step| step["status"] == "Running");
     steps.filter_map(|step| step["step"].as_u64()).collect()
+}
+
+/// The step that begins next; none after a failure.
+fn next(state: &Value) -> Option<u64> {
+    let steps = state["steps"].as_array().expect("steps");
+    let is = |step: &Value, status: &str| step["status"] == status;
+    if steps.iter().any(|step| is(step, "Failed")) {
+        return None;
+    }
+    let is_done = |id: &Value| {
+        let mut others = steps.iter();
+        others.any(|step| step["id"] == *id && is(step, "Completed"))
+    };
+    let is_ready = |step: &&Value| {
+        let mut needed = step["depends_on"].as_array().expect("ids").iter();
+        is(step, "Pending") && needed.all(is_done)
+    };
+    steps.iter().find(is_ready)?["step"].as_u64()
 }
 
 /// What was said and answered in the running step since it began. Here one runs at a time.
