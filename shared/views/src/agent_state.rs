@@ -24,8 +24,9 @@
 //! `{"Paused": {"step", "running"}}`, `"Completed"`,
 //! `{"Failed": {"kind", "reason", "message"}}` or `{"Cancelled": {"reason"}}`. Steps are those of
 //! the plan in force, in its order and by their numbers in the run, so `step` need not count up
-//! from 1 once the plan was revised; `step` of a phase is the first of the running ones, or null
-//! between two steps. A paused run may have running steps: they go on when it is resumed.
+//! from 1 once the plan was revised. `step` of a phase is the first running step. Between two steps
+//! it is the step that starts next. It is null if none starts any more. A paused run may have running
+//! steps: they continue when it is resumed.
 //!
 //! `status` of a step is `Pending`, `Running`, `Completed`, `Failed` or `Skipped`. The chat history
 //! holds the attempts under way, so it is empty between two steps; the scratchpad holds the notes
@@ -112,7 +113,7 @@ fn header(session: &Session) -> Value {
 
 fn phase(run: &Run) -> Value {
     let running: Vec<StepNo> = run.running_attempts().map(|(name, ..)| name.step).collect();
-    let step = running.first();
+    let step = running.first().copied().or_else(|| run.next_step());
     match run.status {
         RunStatus::Planning => json!("Planning"),
         RunStatus::Running => json!({"Executing": {"step": step, "running": running}}),
