@@ -34,5 +34,6 @@ mod runs;
 mod stopping;
 mod store_faults;
 mod support;
+mod tree;
 mod views;
 mod watching;
