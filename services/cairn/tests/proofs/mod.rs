@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "the suite runs short forms only")]
 
 pub(crate) mod crash;
+pub(crate) mod dispatch;
 pub(crate) mod drain;
 pub(crate) mod handover;
 pub(crate) mod replies;
@@ -27,6 +28,9 @@ pub(crate) enum Proof {
     /// Runs searches as slow as they can be, and lets their callers go. Tools stays below 256 MiB, and
     /// the threads end soon
     Searches(searches::Options),
+    /// Lets many steps wait for few slots, measures how soon the next one starts when a slot is free, and
+    /// kills an executor. No slot is used twice, and the killed one's slots come back
+    Dispatch(dispatch::Options),
     /// Suspends orchestrators with 120 sessions each past their leases, until the store has refused
     /// this many of their writes
     Stale(crash::redis_stale::Options),
@@ -51,6 +55,7 @@ impl Proof {
     pub(crate) fn run(&self) {
         match self {
             Self::Crash(options) => crash::prove(options),
+            Self::Dispatch(options) => dispatch::prove(options),
             Self::Replies(options) => replies::prove(options),
             Self::Handover(options) => handover::prove(options),
             Self::Searches(options) => searches::prove(options),

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Files below a folder with that ending, and what they say.
-fn files(folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
+pub(super) fn files(folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
@@ -26,7 +26,7 @@ fn files(folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-fn code() -> Vec<(PathBuf, String)> {
+pub(super) fn code() -> Vec<(PathBuf, String)> {
     [files("shared", "rs"), files("services", "rs")].concat()
 }
 

@@ -1,7 +1,7 @@
 //! What another plan changes, read from the journal and in the words of the contract.
 
-use crate::deps::Deps;
 use crate::key::SessionKey;
+use crate::requests::Requests;
 use cairn_engine::event::{self, EventKind};
 use cairn_engine::key::call_key;
 use cairn_engine::plan::PlanDraft;
@@ -18,13 +18,13 @@ const MOST_BEFORE: u64 = 512;
 
 /// What the plan of the event numbered `seq` changes of the one before it, as the run stood then.
 pub(super) async fn diff_by(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     key: &SessionKey,
     number: u32,
     seq: u64,
 ) -> Result<pb::PlanDiff, RpcError> {
-    let (before, plan) = change_of(deps, key, seq).await?;
-    let session = deps.store.load(key, Some(before)).await?.session;
+    let (before, plan) = change_of(requests, key, seq).await?;
+    let session = requests.store().load(key, Some(before)).await?.session;
     let run = session
         .run(number)
         .ok_or_else(|| RpcError::not_found("run", number.to_string()))?;
@@ -35,7 +35,7 @@ pub(super) async fn diff_by(
 /// The plan of an event, and the last event before its transition. Steps that are stopped for a plan
 /// are stopped in the transition that puts it into force.
 async fn change_of(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     key: &SessionKey,
     seq: u64,
 ) -> Result<(u64, PlanDraft), RpcError> {
@@ -43,7 +43,7 @@ async fn change_of(
     let mut before = at;
     let mut plan = None;
     while plan.is_none() {
-        let page = deps.store.read(key, at).await?;
+        let page = requests.store().read(key, at).await?;
         if page.events.is_empty() {
             break;
         }
@@ -52,7 +52,7 @@ async fn change_of(
             if at > seq {
                 break;
             }
-            match deps.store.decode(key, &stored).await?.map(|e| e.kind) {
+            match requests.store().decode(key, &stored).await?.map(|e| e.kind) {
                 Some(EventKind::PlanApplied(event::PlanApplied { plan: found, .. }))
                 | Some(EventKind::PlanProposed(event::PlanProposed { plan: found, .. }))
                     if at == seq =>

@@ -2,6 +2,7 @@
 
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
+use cairn_proto::event::op::Op;
 use serde_json::{Value, json};
 
 type Numbered = (u64, wire::Event);
@@ -229,6 +230,10 @@ fn chat(events: &[Numbered], state: &Value) -> Value {
                 told["is_error"] = json!(finished.is_error);
                 turn.push(told);
             }
+            Kind::ContextChanged(changed) => {
+                let reminders = reminders(changed);
+                turns.extend(reminders.map(|text| vec![message("user", &text)]));
+            }
             _ => {}
         }
     }
@@ -237,4 +242,16 @@ fn chat(events: &[Numbered], state: &Value) -> Value {
         turn[1..].sort_by_key(|message| message["tool_call_id"].to_string());
     }
     json!(turns.concat())
+}
+
+/// What a change of session memory tells the model.
+fn reminders(changed: &wire::ContextChanged) -> impl Iterator<Item = String> {
+    let ops = changed.ops.iter().filter_map(|op| op.op.as_ref());
+    ops.filter_map(|op| match op {
+        Op::Remind(layer) => Some(format!(
+            "<system-reminder>\nSession memory has changed. It is now:\n{}\n</system-reminder>",
+            layer.text
+        )),
+        _ => None,
+    })
 }
