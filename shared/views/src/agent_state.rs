@@ -34,6 +34,7 @@
 
 use crate::title;
 use cairn_engine::event::Budget;
+use cairn_engine::message::Message;
 use cairn_engine::pending::pending;
 use cairn_engine::session::{
     PlanState, Run, RunStatus, Session, Slot, Step, StepNo, StepStatus, in_journal_order,
@@ -156,8 +157,13 @@ fn step_value(run: &Run, number: StepNo, step: &Step) -> Value {
 /// A message says which step it belongs to, because several may be running.
 fn chat_history(run: &Run) -> Vec<Value> {
     let mut history = Vec::new();
-    for (name, _, attempt) in run.running_attempts() {
-        for message in attempt.messages() {
+    for (name, step, attempt) in run.running_attempts() {
+        // No reply asks for the call of a tool step.
+        let asked = step.plan.tool.as_ref().map(|_| {
+            let calls = attempt.calls.iter().map(|call| call.call.clone());
+            Message::assistant("", calls.collect())
+        });
+        for message in asked.into_iter().chain(attempt.messages()) {
             let mut value = json!({
                 "step": name.step,
                 "attempt": name.attempt,

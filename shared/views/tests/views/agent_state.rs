@@ -229,6 +229,15 @@ fn it_holds_steps_history_and_notes() {
 }
 
 #[test]
+fn the_history_of_a_tool_step_is_its_call() {
+    let world = World::with_plan(chain(vec![tool_step("a", "look")]));
+    let history = &of_session(&world.session)["current_step_chat_history"];
+    assert_eq!(history.as_array().unwrap().len(), 1);
+    assert_eq!(history[0]["role"], "assistant");
+    assert_eq!(history[0]["tool_calls"][0]["name"], "look");
+}
+
+#[test]
 fn the_history_is_gone_when_the_step_changes_and_the_notes_stay() {
     let mut world = World::with_plan(chain(vec![model_step("a"), model_step("b")]));
     let notes = crate::world::tool_call("scratchpad", &json!({"text": "a note"}));
