@@ -51,12 +51,12 @@ pub struct StepDiff {
 pub enum Fate {
     /// Its result is there and counts.
     Reused,
-    /// It is running and goes on undisturbed.
-    GoesOn,
+    /// It is running and continues undisturbed.
+    Continues,
     /// It has not begun. With a number it stays as it is; without one, what it depends on has changed,
     /// so it is a new step of the same words.
     Waiting,
-    /// Somebody wished to go on without it, and that holds.
+    /// A person skipped it, and that holds.
     Skipped,
     /// A step of the same words had begun, and what came of it does not count any more: the work is done
     /// again from the start.
@@ -183,7 +183,7 @@ fn repeated(
 
 fn fate_of_kept(step: &Step) -> Fate {
     match &step.status {
-        StepStatus::Running(_) => Fate::GoesOn,
+        StepStatus::Running(_) => Fate::Continues,
         StepStatus::Pending => Fate::Waiting,
         StepStatus::Skipped { .. } => Fate::Skipped,
         // A failed one is never kept.

@@ -11,7 +11,7 @@ use cairn_engine::event::Event;
 /// The report of a run, as far as the events of its session go. None for a run that there is not.
 ///
 /// It has the goal, the answer, the plan with its status, each step with its summary, calls and
-/// failures, calls whose outcome nobody knew and how they were settled, and what was used up.
+/// failures, calls of unknown outcome and how they were settled, and what was used up.
 pub fn markdown<'a>(events: impl IntoIterator<Item = &'a Event>, run: u32) -> Option<String> {
     gather::gather(events, run).map(|facts| render::render(&facts))
 }

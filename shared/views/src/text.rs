@@ -37,7 +37,7 @@ fn ends_sentence(before: &str, after: &str) -> bool {
 }
 
 /// Whether the dot between these two is not the end of a sentence: it belongs to an abbreviation or
-/// to the number of a list, or what follows goes on in lower case.
+/// to the number of a list, or the next word is in lower case.
 fn is_within_sentence(before: &str, after: &str) -> bool {
     if after.trim_start().starts_with(char::is_lowercase) {
         return true;

@@ -75,7 +75,7 @@ pub(super) struct ResultFacts<'a> {
     pub(super) duration_ms: Option<u64>,
 }
 
-/// A time at which nobody knew how a call ended.
+/// A time at which the outcome of a call was unknown.
 #[derive(Debug)]
 pub(super) struct Doubt<'a> {
     pub(super) since: u64,

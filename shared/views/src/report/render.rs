@@ -247,7 +247,7 @@ fn failures(facts: &Facts<'_>) -> Option<String> {
     (!lines.is_empty()).then(|| section("Failures", &lines.join("\n")))
 }
 
-/// Calls whose outcome nobody knew, and how they were settled.
+/// Calls of unknown outcome, and how they were settled.
 fn doubts(facts: &Facts<'_>) -> Option<String> {
     let mut lines = Vec::new();
     for (step, number) in facts.steps.iter().zip(StepNo::all()) {

@@ -155,7 +155,7 @@ impl Tree {
         let Some(root) = self.runs.get_mut(&run) else {
             return;
         };
-        // A run that waits or is paused goes on doing so.
+        // A run that waits or is paused stays so.
         if root.status == RunStatus::Planning || root.status.is_terminal() {
             root.status = RunStatus::Running;
         }

@@ -10,7 +10,7 @@ use cairn_views::history;
 use serde_json::json;
 
 #[test]
-fn goals_results_and_summaries_are_told_also_of_goals_in_progress() {
+fn goals_results_and_summaries_are_shown_also_of_goals_in_progress() {
     let mut world = explored();
     world.result(3, 0, "src/config lines 1-2 of 2");
     let expected = "\
@@ -30,7 +30,7 @@ fn goals_results_and_summaries_are_told_also_of_goals_in_progress() {
 }
 
 #[test]
-fn an_attempt_is_told_of_its_own_step_alone() {
+fn the_history_of_a_step_is_its_own_goal_alone() {
     let tree = tree(&explored());
     assert_eq!(
         history::of_step(&tree, 1, 2.into()),
@@ -42,7 +42,7 @@ fn an_attempt_is_told_of_its_own_step_alone() {
 }
 
 #[test]
-fn failures_skips_and_doubts_are_told() {
+fn failures_skips_and_doubts_are_shown() {
     let mut world = World::with_plan(chain(vec![model_step("one"), tool_step("two", "look")]));
     let part = step_call(&json!({"plan": ["A"]}));
     world.reply(1, "", &[part, send()]);

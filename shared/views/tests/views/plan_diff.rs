@@ -1,4 +1,4 @@
-//! What people are told of another plan before they apply it.
+//! What people read of another plan before they apply it.
 //!
 //! Notation: `=1` is reused, `>2` goes on, `.3` waits, `.0` waits as a new step of the same words, `-2`
 //! stays skipped, `2again` repeats step 2, `new` is added; `!` has moved. After `|` what is dropped, with
@@ -30,12 +30,12 @@ fn skipped(text: &str) -> World {
     world
 }
 
-fn told(diff: &PlanDiff) -> String {
+fn written(diff: &PlanDiff) -> String {
     let step = |step: &cairn_views::plan_diff::StepDiff| {
         let number = step.number.unwrap_or_default();
         let fate = match step.fate {
             Fate::Reused => format!("={number}"),
-            Fate::GoesOn => format!(">{number}"),
+            Fate::Continues => format!(">{number}"),
             Fate::Waiting => format!(".{number}"),
             Fate::Skipped => format!("-{number}"),
             Fate::Repeated { number } => format!("{number}again"),
@@ -94,7 +94,7 @@ fn changes_of_a_chain() {
         ("w x", "new new | 1Completed 2Running 3Pending 4Pending"),
     ];
     for (text, expected) in cases {
-        assert_eq!(told(&of(&world, text)), expected, "{text}");
+        assert_eq!(written(&of(&world, text)), expected, "{text}");
     }
 }
 
@@ -111,7 +111,7 @@ fn changes_of_a_graph() {
         ("g: a b d<b x:a", "=1 >2 .0 new | 3Running 4Pending@3"),
     ];
     for (text, expected) in cases {
-        assert_eq!(told(&of(&world, text)), expected, "{text}");
+        assert_eq!(written(&of(&world, text)), expected, "{text}");
     }
 }
 
@@ -125,7 +125,7 @@ fn what_failed_is_repeated_and_what_was_skipped_stays_skipped() {
     }));
     world.fail(1, Failure::new(FailureKind::Llm, "Refused", "no"));
     let diff = of(&world, "g: a b c<b d");
-    assert_eq!(told(&diff), "1again -2 >3 >4 | 1Failed@1");
+    assert_eq!(written(&diff), "1again -2 >3 >4 | 1Failed@1");
     assert!(diff.stopped.is_empty());
     assert_eq!(diff.saved, Saved::default(), "a skipped step saves nothing");
 }
@@ -146,7 +146,7 @@ fn a_step_that_had_not_begun_waits_and_one_whose_skip_is_lost_is_new() {
     }
     world.fail(4, Failure::new(FailureKind::Llm, "Refused", "no"));
     assert_eq!(
-        told(&of(&world, "a*1 b c d")),
+        written(&of(&world, "a*1 b c d")),
         "1again new 3again 4again | 1Completed@1 2Skipped 3Skipped@3 4Failed@4"
     );
     let mut world = World::with_plan(plan("a b c d"));
@@ -157,7 +157,7 @@ fn a_step_that_had_not_begun_waits_and_one_whose_skip_is_lost_is_new() {
     }));
     world.end(1);
     assert_eq!(
-        told(&of(&world, "a*1 b c d")),
+        written(&of(&world, "a*1 b c d")),
         "1again new 3again .0 | 1Completed@1 2Skipped 3Running@3 4Pending@4"
     );
 }
@@ -173,7 +173,7 @@ fn what_an_earlier_plan_did_comes_back_without_having_moved() {
         ..RevisePlan::default()
     }));
     let diff = of(&world, "g: b a");
-    assert_eq!((told(&diff).as_str(), diff.base_revision), (">2 =1", 2));
+    assert_eq!((written(&diff).as_str(), diff.base_revision), (">2 =1", 2));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn running_steps_that_are_stopped_and_their_calls_are_named() {
     world.result(2, 0, "sent");
     world.error(2, 1, "ExecutionFailed");
     let diff = of(&world, "g: a c<a");
-    assert_eq!(told(&diff), "=1 >3 | 2Running 4Pending");
+    assert_eq!(written(&diff), "=1 >3 | 2Running 4Pending");
     assert_eq!(diff.stopped, [StepNo::new(2)]);
     let effects = diff.effects.iter().map(|it| {
         assert_eq!((it.tool.as_str(), it.call.attempt.step), ("send", 2.into()));
@@ -268,7 +268,10 @@ fn without_a_plan_everything_is_added_and_no_plan_is_refused() {
     let mut world = World::new();
     world.command(crate::world::with_goal("a goal"));
     let diff = of(&world, "a b");
-    assert_eq!((told(&diff).as_str(), diff.base_revision), ("new new", 0));
+    assert_eq!(
+        (written(&diff).as_str(), diff.base_revision),
+        ("new new", 0)
+    );
     assert_eq!(diff.steps[1].label, "b");
     let none = cairn_views::plan_diff::diff(world.run(), &plan(""));
     assert_eq!(none, Err(PlanError::NoSteps));

@@ -15,7 +15,7 @@ fn report(world: &World) -> String {
 }
 
 #[test]
-fn a_finished_run_is_told_from_goal_to_usage() {
+fn a_finished_run_is_shown_from_goal_to_usage() {
     let mut world = explored();
     world.result(3, 0, "text");
     world.now += 60_000;
@@ -175,7 +175,7 @@ fn calls_of_unknown_outcome_are_listed_with_how_they_were_settled() {
 }
 
 #[test]
-fn a_budget_that_was_raised_is_told() {
+fn a_budget_that_was_raised_is_shown() {
     let mut world = World::new();
     let limits = LimitOverrides {
         budgets: PerBudget::from([(Budget::Turns, 1)]),

@@ -20,7 +20,7 @@ fn what_is_said_of_another_plan_is_what_applying_it_does() {
     }
 }
 
-/// What people are told before is what is so afterwards.
+/// What people read before is so afterwards.
 fn check_said(what: &str, said: &PlanDiff, world: &World) {
     let plan = world.run().plan.as_ref().unwrap();
     let is_kept = |number: &StepNo| *number <= StepNo::new(4);

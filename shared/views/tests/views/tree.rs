@@ -199,9 +199,9 @@ fn calls_beside_step_belong_to_the_goal_in_focus_after_it() {
     let next = json!({"complete": true, "summary": "A is done", "focus": "B"});
     let events = world.reply(1, "Now B.", &[read(), step_call(&next), read()]);
     let progress = "[→] one\n  [✓] A\n  [→] B\n  [ ] C";
-    let told = World::told(&events);
+    let results = World::told(&events);
     assert_eq!(
-        (told[1].0.as_str(), told[2].0.as_str()),
+        (results[1].0.as_str(), results[2].0.as_str()),
         (progress, progress)
     );
     world.reply(1, "", &[look(), step_call(&json!({"drop": ["B"]}))]);
@@ -290,8 +290,8 @@ fn a_reply_of_nothing_is_a_thought_too() {
 fn a_run_knows_its_trace() {
     let started = World::with_plan(chain(vec![model_step("one")]));
     assert_eq!(tree(&started).run(1).unwrap().trace_id, "abc123");
-    let untold = tree(&explored());
-    assert_eq!(untold.run(1).unwrap().trace_id, "abc123");
+    let traced = tree(&explored());
+    assert_eq!(traced.run(1).unwrap().trace_id, "abc123");
 }
 
 #[test]
