@@ -18,6 +18,9 @@ pub struct Config {
     /// events since: then new runs are refused here, and queued sessions are left to others, or wait. A
     /// session that is at work may grow beyond it.
     pub state_bytes: usize,
+    /// Most bytes of state of the sessions that were read or owned lately, kept for those who read them
+    /// next; 0 for none.
+    pub cache_bytes: usize,
     /// Most sessions of the store that may wait for an owner: then new runs are refused.
     pub max_queued: u64,
     /// Which of the sessions that need an owner are taken up.
@@ -51,6 +54,7 @@ impl Default for Config {
             lease: Duration::from_secs(15),
             max_sessions: 4096,
             state_bytes: 512 * 1024 * 1024,
+            cache_bytes: 64 * 1024 * 1024,
             max_queued: 10_000,
             mode: Mode::ClaimAny,
             limits: RunLimits::default(),

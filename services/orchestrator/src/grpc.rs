@@ -43,8 +43,8 @@ impl Orchestrator {
         Self { requests }
     }
 
-    async fn session(&self, key: &SessionKey) -> Result<Session, RpcError> {
-        Ok(self.requests.store().load(key, None).await?.session)
+    async fn session(&self, key: &SessionKey) -> Result<Arc<Session>, RpcError> {
+        Ok(self.requests.store().view(key).await?.session)
     }
 }
 
@@ -125,9 +125,9 @@ impl OrchestratorService for Orchestrator {
         request: Request<pb::GetSessionRequest>,
     ) -> Answer<pb::GetSessionResponse> {
         let key = key_of(&request, &request.get_ref().session)?;
-        let loaded = self.requests.store().load(&key, None).await?;
+        let viewed = self.requests.store().view(&key).await?;
         Ok(Response::new(pb::GetSessionResponse {
-            session: Some(session_message(&key.id, &loaded.session, loaded.quarantine)),
+            session: Some(session_message(&key.id, &viewed.session, viewed.quarantine)),
         }))
     }
 

@@ -154,7 +154,11 @@ pub(crate) async fn own(
         match Owner::begin(deps.clone(), ownership, notices, state_bytes).await {
             Ok((mut owner, first)) => {
                 let Err(end) = owner.run(first).await;
-                (end, owner.acknowledged)
+                let acknowledged = owner.acknowledged;
+                if matches!(end, End::Parked) {
+                    owner.leave();
+                }
+                (end, acknowledged)
             }
             // There is a session, or it could not have been claimed.
             Err(end) => (end, Acknowledged::default()),
@@ -163,6 +167,16 @@ pub(crate) async fn own(
 }
 
 impl Owner {
+    /// Keeps the state for the next who reads the session in this process.
+    fn leave(self) {
+        let loaded = Loaded {
+            session: self.session,
+            acknowledged: self.acknowledged,
+            checkpoints: self.checkpoints,
+        };
+        self.deps.store.keep(&self.key, loaded);
+    }
+
     /// Reads the session if need be. The input is what has to be decided before anything else.
     async fn begin(
         deps: Arc<Deps>,
@@ -181,7 +195,7 @@ impl Owner {
             }
             Beginning::TakenOver { holder_dead } => {
                 let mut loaded = inbox
-                    .retry_until_lease_ends(|_| deps.store.load(&key, None))
+                    .retry_until_lease_ends(|_| deps.store.load(&key))
                     .await?;
                 lost_writes::check(&deps, &key, loaded.acknowledged)?;
                 loaded.checkpoints.make_if_due(&loaded.session);
@@ -312,7 +326,7 @@ impl Owner {
         // The state here holds what was refused.
         let loaded = self
             .inbox
-            .retry_until_lease_ends(|_| store.load(key, None))
+            .retry_until_lease_ends(|_| store.load(key))
             .await?;
         self.session = loaded.session;
         self.acknowledged = loaded.acknowledged;

@@ -125,9 +125,10 @@ async fn sessions(
     links: &Links,
     catalogue: Catalogue,
 ) -> Result<Arc<Sessions>, RpcError> {
+    let store = Store::connect(&links.memory, &links.journals, config.cache_bytes).await?;
     let deps = Deps {
         config,
-        store: Store::connect(&links.memory, &links.journals).await?,
+        store,
         dispatch: Arc::new(Dispatcher::new(&links.executor, catalogue)),
         planner: PlannerServiceClient::new(links.planner.clone()),
         last_acknowledged: LastAcknowledged::default(),

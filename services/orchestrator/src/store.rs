@@ -1,6 +1,7 @@
 //! The memory service as the orchestrator uses it: journals in the words of the engine.
 
 mod acknowledged;
+mod cache;
 mod checkpoints;
 mod clock;
 mod events;
@@ -17,6 +18,7 @@ pub(crate) use load::Loaded;
 pub(crate) use quarantine::Quarantine;
 
 use crate::key::SessionKey;
+use cache::Cache;
 use cairn_engine::event::Event;
 use cairn_proto::event::TextDelta;
 use cairn_proto::memory as pb;
@@ -52,11 +54,16 @@ pub(crate) struct Store {
     journals: JournalServiceClient<Link>,
     ownership: OwnershipServiceClient<Link>,
     pub(crate) clock: Arc<StoreClock>,
+    cache: Arc<Cache>,
 }
 
 impl Store {
     /// Connects, and reads the store's clock for the first time.
-    pub(crate) async fn connect(memory: &Link, journals: &Link) -> Result<Self, RpcError> {
+    pub(crate) async fn connect(
+        memory: &Link,
+        journals: &Link,
+        cache_bytes: usize,
+    ) -> Result<Self, RpcError> {
         let client = |link: &Link| {
             JournalServiceClient::new(link.clone()).max_decoding_message_size(MAX_INTERNAL_MESSAGE)
         };
@@ -67,6 +74,7 @@ impl Store {
             journals,
             ownership: OwnershipServiceClient::new(memory.clone()),
             clock: Arc::new(StoreClock::new(time.store_time_unix_ms)),
+            cache: Arc::new(Cache::new(cache_bytes)),
         })
     }
 

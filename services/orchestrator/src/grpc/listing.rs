@@ -37,12 +37,12 @@ pub(super) async fn pending(
     let mut answer = pb::ListPendingResponse::default();
     if !request.get_ref().session.is_empty() {
         let key = key_of(&request, &request.get_ref().session)?;
-        let session = requests.store().load(&key, None).await?.session;
+        let session = requests.store().view(&key).await?.session;
         answer.pending = pending_messages(&key, &session);
         return Ok(Response::new(answer));
     }
     for key in waiting(requests, principal(&request)?.namespace()).await? {
-        match requests.store().load(&key, None).await {
+        match requests.store().view(&key).await {
             Ok(loaded) => answer
                 .pending
                 .extend(pending_messages(&key, &loaded.session)),

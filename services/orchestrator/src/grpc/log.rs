@@ -29,7 +29,7 @@ pub(super) async fn page(
     };
     let mut session = match asked.after_seq {
         0 => Session::default(),
-        seq => requests.store().load(&key, Some(seq)).await?.session,
+        seq => requests.store().view_at(&key, seq).await?,
     };
     let mut answer = pb::GetExecutionLogResponse::default();
     let mut bytes = 0;

@@ -24,7 +24,7 @@ pub(super) async fn diff_by(
     seq: u64,
 ) -> Result<pb::PlanDiff, RpcError> {
     let (before, plan) = change_of(requests, key, seq).await?;
-    let session = requests.store().load(key, Some(before)).await?.session;
+    let session = requests.store().view_at(key, before).await?;
     let run = session
         .run(number)
         .ok_or_else(|| RpcError::not_found("run", number.to_string()))?;

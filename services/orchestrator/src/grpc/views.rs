@@ -11,6 +11,7 @@ use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
 use cairn_views::tree::{Node, NodeKind, NodeStatus, Tree};
 use cairn_views::{agent_state, dump, history, report as report_view};
+use std::sync::Arc;
 use tonic::{Request, Response};
 
 pub(super) async fn state(
@@ -30,9 +31,11 @@ pub(super) async fn session_at(
     requests: &Requests,
     key: &SessionKey,
     at_seq: u64,
-) -> Result<Session, RpcError> {
-    let at = Some(at_seq).filter(|&seq| seq > 0);
-    let session = requests.store().load(key, at).await?.session;
+) -> Result<Arc<Session>, RpcError> {
+    let session = match at_seq {
+        0 => requests.store().view(key).await?.session,
+        seq => Arc::new(requests.store().view_at(key, seq).await?),
+    };
     match at_seq > session.seq {
         true => Err(after_the_end(session.seq)),
         false => Ok(session),

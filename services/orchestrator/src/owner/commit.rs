@@ -126,6 +126,7 @@ impl Owner {
                 return Err(End::Fenced);
             }
             self.acknowledge(outstanding);
+            self.checkpoints.written(bytes, &self.session);
             return Err(End::Parked);
         }
         self.checkpoints.written(bytes, &self.session);

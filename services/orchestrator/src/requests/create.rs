@@ -85,7 +85,6 @@ pub(crate) async fn create(
     let loaded = Loaded {
         session,
         acknowledged: Acknowledged::default(),
-        quarantine: None,
         checkpoints,
     };
     let making = make(requests.clone(), key.clone(), request, loaded);

@@ -106,13 +106,13 @@ async fn whole(requests: &Requests, asked: &Asked) -> Result<u64, RpcError> {
     }
     let before = requests
         .store()
-        .load(&asked.parent, Some(FIRST_RUN - 1))
+        .view_at(&asked.parent, FIRST_RUN - 1)
         .await?;
     let brings_plan = |received: &Received| match &received.command {
         Command::StartRun(start) => start.plan.is_some(),
         _ => false,
     };
-    let is_within = before.session.commands.values().any(brings_plan);
+    let is_within = before.commands.values().any(brings_plan);
     Ok(FIRST_RUN - u64::from(is_within))
 }
 
@@ -184,11 +184,8 @@ async fn completion(
     asked: &Asked,
     copied: &pb::CopyEventsResponse,
 ) -> Result<pb::CopyCompletion, RpcError> {
-    let loaded = requests
-        .store()
-        .load(&asked.parent, Some(copied.cut_seq))
-        .await?;
-    let mut session = loaded.session;
+    let store = requests.store();
+    let mut session = store.view_at(&asked.parent, copied.cut_seq).await?;
     let fork = Fork {
         session: asked.parent.id.to_string(),
         request_id: asked.request_id.clone(),

@@ -12,7 +12,7 @@ const MOST_BYTES: usize = 60 * 1024 * 1024;
 /// Makes a checkpoint whenever as many bytes of events were written as the last one had, so that
 /// all checkpoints of a journal together are not larger than twice the journal. Events that are stored
 /// apart count with all their bytes: who resumes has to read them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Checkpointer {
     written: usize,
     last_size: usize,

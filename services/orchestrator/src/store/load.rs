@@ -1,5 +1,6 @@
 //! Reading a session: its newest checkpoint, and the events after it.
 
+use super::cache::Fold;
 use super::{
     Acknowledged, Checkpointer, DAMAGED, Quarantine, Store, acknowledged, for_session, unreadable,
 };
@@ -7,6 +8,7 @@ use crate::key::SessionKey;
 use cairn_engine::session::Session;
 use cairn_proto::memory as pb;
 use cairn_rpc::RpcError;
+use std::sync::Arc;
 
 /// A session read from the store.
 #[derive(Debug)]
@@ -14,49 +16,140 @@ pub(crate) struct Loaded {
     pub(crate) session: Session,
     /// How far the store has come with it.
     pub(crate) acknowledged: Acknowledged,
-    /// Why nobody works on it before it is released, if that is so.
-    pub(crate) quarantine: Option<Quarantine>,
     /// How far the journal is from its next checkpoint.
     pub(crate) checkpoints: Checkpointer,
 }
 
+/// A session to look at.
+#[derive(Debug)]
+pub(crate) struct Viewed {
+    pub(crate) session: Arc<Session>,
+    /// Why the session has no owner before it is released, if that is so.
+    pub(crate) quarantine: Option<Quarantine>,
+}
+
 impl Store {
-    /// Folds a session: the newest checkpoint that can be read, and the events after it. With
-    /// `at_seq`, as it was after that event.
-    pub(crate) async fn load(
-        &self,
-        key: &SessionKey,
-        at_seq: Option<u64>,
-    ) -> Result<Loaded, RpcError> {
-        let (mut session, size) = self.checkpoint(key, at_seq).await?.unwrap_or_default();
-        let mut folded = 0;
-        let until = at_seq.unwrap_or(u64::MAX);
-        loop {
-            let page = self.read(key, session.seq).await?;
-            let is_last = page
-                .events
-                .last()
-                .is_none_or(|event| event.seq >= page.last_seq);
-            let quarantine = Quarantine::read(page.quarantined, page.quarantine_reason());
-            let acknowledged = acknowledged(&page);
-            for stored in page.events {
-                if stored.seq > until {
-                    break;
-                }
-                let (event, bytes) = self.sized_event(key, &stored).await?;
-                folded += bytes;
-                let folded = session.apply(stored.seq, &event);
-                folded.map_err(|error| unreadable(key, stored.seq, error))?;
-            }
-            if is_last || session.seq >= until {
-                return Ok(Loaded {
-                    session,
-                    acknowledged,
-                    quarantine,
-                    checkpoints: Checkpointer::resumed(folded, size),
-                });
+    /// Reads a session for its owner.
+    pub(crate) async fn load(&self, key: &SessionKey) -> Result<Loaded, RpcError> {
+        let (fold, _) = self.newest(key).await?;
+        Ok(Loaded {
+            session: Arc::unwrap_or_clone(fold.session),
+            acknowledged: fold.acknowledged,
+            checkpoints: fold.checkpoints,
+        })
+    }
+
+    /// Keeps the state of an owner that let go of its session, for the next who reads it here.
+    pub(crate) fn keep(&self, key: &SessionKey, loaded: Loaded) {
+        let fold = Fold {
+            session: Arc::new(loaded.session),
+            acknowledged: loaded.acknowledged,
+            checkpoints: loaded.checkpoints,
+        };
+        self.cache.put(key, fold);
+    }
+
+    /// Reads a session to look at it.
+    pub(crate) async fn view(&self, key: &SessionKey) -> Result<Viewed, RpcError> {
+        let (fold, quarantine) = self.newest(key).await?;
+        let session = fold.session.clone();
+        self.cache.put(key, fold);
+        Ok(Viewed {
+            session,
+            quarantine,
+        })
+    }
+
+    /// The session as it was after that event.
+    pub(crate) async fn view_at(&self, key: &SessionKey, seq: u64) -> Result<Session, RpcError> {
+        let (session, _) = self.checkpoint(key, seq).await?.unwrap_or_default();
+        let mut begun = Begun::new(session, 0);
+        self.fold(key, &mut begun, seq).await?;
+        Ok(begun.session)
+    }
+
+    /// The fold of all events. It begins from a kept one if the store is still at its version and has
+    /// its seq: then owners have written nothing since.
+    async fn newest(&self, key: &SessionKey) -> Result<(Fold, Option<Quarantine>), RpcError> {
+        if let Some(kept) = self.cache.take(key) {
+            let page = self.read(key, kept.session.seq).await?;
+            let is_same = acknowledged(&page) == kept.acknowledged;
+            if is_same && page.last_seq >= kept.session.seq {
+                return self.continue_from(key, kept, page).await;
             }
         }
+        let checkpoint = self.checkpoint(key, 0).await?;
+        let (session, size) = checkpoint.unwrap_or_default();
+        let mut begun = Begun::new(session, size);
+        let (acknowledged, quarantine) = self.fold(key, &mut begun, u64::MAX).await?;
+        let fold = Fold {
+            session: Arc::new(begun.session),
+            acknowledged,
+            checkpoints: begun.checkpoints,
+        };
+        Ok((fold, quarantine))
+    }
+
+    async fn continue_from(
+        &self,
+        key: &SessionKey,
+        kept: Fold,
+        page: pb::ReadEventsResponse,
+    ) -> Result<(Fold, Option<Quarantine>), RpcError> {
+        let quarantine = Quarantine::read(page.quarantined, page.quarantine_reason());
+        if page.events.is_empty() {
+            return Ok((kept, quarantine));
+        }
+        let mut begun = Begun {
+            session: Arc::unwrap_or_clone(kept.session),
+            checkpoints: kept.checkpoints,
+        };
+        let is_last = self.fold_page(key, &mut begun, u64::MAX, &page).await?;
+        let (acknowledged, quarantine) = match is_last {
+            true => (kept.acknowledged, quarantine),
+            false => self.fold(key, &mut begun, u64::MAX).await?,
+        };
+        let fold = Fold {
+            session: Arc::new(begun.session),
+            acknowledged,
+            checkpoints: begun.checkpoints,
+        };
+        Ok((fold, quarantine))
+    }
+
+    /// Folds the events after those that were folded, through a seq.
+    async fn fold(
+        &self,
+        key: &SessionKey,
+        begun: &mut Begun,
+        until: u64,
+    ) -> Result<(Acknowledged, Option<Quarantine>), RpcError> {
+        loop {
+            let page = self.read(key, begun.session.seq).await?;
+            if self.fold_page(key, begun, until, &page).await? {
+                let quarantine = Quarantine::read(page.quarantined, page.quarantine_reason());
+                return Ok((acknowledged(&page), quarantine));
+            }
+        }
+    }
+
+    /// Folds a page, and returns whether it was the last one.
+    async fn fold_page(
+        &self,
+        key: &SessionKey,
+        begun: &mut Begun,
+        until: u64,
+        page: &pb::ReadEventsResponse,
+    ) -> Result<bool, RpcError> {
+        for stored in page.events.iter().filter(|stored| stored.seq <= until) {
+            let (event, bytes) = self.sized_event(key, stored).await?;
+            begun.checkpoints.folded(bytes);
+            let folded = begun.session.apply(stored.seq, &event);
+            folded.map_err(|error| unreadable(key, stored.seq, error))?;
+        }
+        let last = page.events.last();
+        let is_last = last.is_none_or(|event| event.seq >= page.last_seq);
+        Ok(is_last || begun.session.seq >= until)
     }
 
     /// The newest checkpoint that can be read. The journal has everything that a checkpoint has, so a
@@ -64,11 +157,11 @@ impl Store {
     async fn checkpoint(
         &self,
         key: &SessionKey,
-        at_seq: Option<u64>,
+        at_or_before_seq: u64,
     ) -> Result<Option<(Session, usize)>, RpcError> {
         let request = pb::GetCheckpointRequest {
             session: key.id.to_string(),
-            at_or_before_seq: at_seq.unwrap_or(0),
+            at_or_before_seq,
         };
         let mut journal = self.journal();
         let found = journal.get_checkpoint(for_session(key, request));
@@ -85,5 +178,21 @@ impl Store {
             let session = Session::from_checkpoint(&checkpoint.state)?;
             Some((session, checkpoint.state.len()))
         }))
+    }
+}
+
+/// A fold that is being made.
+struct Begun {
+    session: Session,
+    checkpoints: Checkpointer,
+}
+
+impl Begun {
+    /// From a checkpoint of that size.
+    fn new(session: Session, size: usize) -> Self {
+        Self {
+            session,
+            checkpoints: Checkpointer::resumed(0, size),
+        }
     }
 }

@@ -21,6 +21,7 @@ mod executors;
 mod forks;
 mod gone;
 mod imports;
+mod kept;
 mod leases;
 mod limits;
 mod losses;
