@@ -9,7 +9,7 @@ mod case;
 #[path = "../../../../shared/engine/tests/engine/world/notation/plan.rs"]
 mod plan;
 mod script;
-#[path = "../../../../shared/engine/tests/engine/revisions/table.rs"]
+#[path = "../../../../shared/engine/tests/engine/world/table.rs"]
 mod table;
 
 use crate::support;

@@ -6,9 +6,9 @@ use cairn_engine::event::{self, EventKind};
 use cairn_engine::key::call_key;
 use cairn_engine::plan::PlanDraft;
 use cairn_engine::transitions::StepPhase;
-use cairn_engine::views::plan_diff::{Dropped, Fate, PlanDiff, StepDiff, diff};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
+use cairn_views::plan_diff::{Dropped, Fate, PlanDiff, StepDiff, diff};
 use std::sync::Arc;
 
 /// How far is looked back for the begin of a plan's transition. All steps that may run at the same
@@ -101,7 +101,7 @@ fn message(key: &SessionKey, found: PlanDiff) -> pb::PlanDiff {
 fn new_step(step: StepDiff) -> pb::NewStep {
     let (fate, repeats) = match step.fate {
         Fate::Reused => (pb::StepFate::Reused, 0),
-        Fate::GoesOn => (pb::StepFate::GoesOn, 0),
+        Fate::Continues => (pb::StepFate::GoesOn, 0),
         Fate::Waiting => (pb::StepFate::Waiting, 0),
         Fate::Skipped => (pb::StepFate::Skipped, 0),
         Fate::Repeated { number } => (pb::StepFate::Repeated, number.into()),

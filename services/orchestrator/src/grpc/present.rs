@@ -8,10 +8,10 @@ use cairn_engine::pending::{Asked, Pending, pending};
 use cairn_engine::session::{
     PastDecision, PlanState, Run, RunStatus, Session, Step, StepNo, StepStatus,
 };
-use cairn_engine::views::title;
 use cairn_proto::event as wire;
 use cairn_proto::{memory, orchestrator as pb};
 use cairn_rpc::{ErrorKind, RpcError};
+use cairn_views::title;
 
 /// The run of that number, or the latest for 0.
 pub(crate) fn run_of(session: &Session, number: u32) -> Result<&Run, RpcError> {

@@ -5,11 +5,12 @@ use super::{Answer, key_of};
 use crate::key::SessionKey;
 use crate::requests::Requests;
 use cairn_engine::event::{Event, EventKind};
+use cairn_engine::prompt::progress;
 use cairn_engine::session::Session;
-use cairn_engine::views::tree::{Node, NodeKind, NodeStatus, Tree};
-use cairn_engine::views::{agent_state, dump, history, report as report_view, todo};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
+use cairn_views::tree::{Node, NodeKind, NodeStatus, Tree};
+use cairn_views::{agent_state, dump, history, report as report_view};
 use std::sync::Arc;
 use tonic::{Request, Response};
 
@@ -82,7 +83,7 @@ pub(super) async fn tree(
     let (number, at_seq) = (request.get_ref().run, request.get_ref().at_seq);
     if view == pb::TreeView::Todo {
         let session = session_at(requests, &key, at_seq).await?;
-        let text = todo::of_run(run_of(&session, number)?);
+        let text = progress::of_run(run_of(&session, number)?);
         return Ok(Response::new(pb::GetTreeResponse {
             nodes: Vec::new(),
             text,
@@ -128,15 +129,15 @@ fn number_in(asked: u32, latest: Option<u32>) -> Result<u32, RpcError> {
 }
 
 fn nodes_of(tree: &Tree, run: u32) -> Vec<pb::TreeNode> {
-    let roots = tree
-        .run(run)
-        .map(|root| root.roots.clone())
-        .unwrap_or_default();
-    let walked = roots.into_iter().flat_map(|root| tree.walk(root));
-    walked.map(|(_, node)| node_message(tree, node)).collect()
+    let run = tree.run(run).into_iter();
+    let nodes = run.flat_map(|run| {
+        let walked = run.roots.iter().flat_map(|&root| tree.walk(root));
+        walked.map(|(_, node)| node_message(tree, node, &run.trace_id))
+    });
+    nodes.collect()
 }
 
-fn node_message(tree: &Tree, node: &Node) -> pb::TreeNode {
+fn node_message(tree: &Tree, node: &Node, trace: &str) -> pb::TreeNode {
     let kind = match node.kind {
         NodeKind::Goal => pb::NodeKind::Goal,
         NodeKind::Thought => pb::NodeKind::Thought,
@@ -170,6 +171,7 @@ fn node_message(tree: &Tree, node: &Node) -> pb::TreeNode {
         tokens: node.tokens.unwrap_or(0),
         cost_nano_usd: node.cost_nano_usd.unwrap_or(0),
         created_unix_ms: ms(node.created_at),
+        trace_id: trace.to_owned(),
     }
 }
 

@@ -267,7 +267,7 @@ impl Owner {
 
     /// What every prompt of this session carries after the service's own.
     fn prompt_layers(&self) -> Vec<String> {
-        let memory = cairn_engine::views::memory::snapshot(&self.session.memory);
+        let memory = cairn_engine::prompt::memory::snapshot(&self.session.memory);
         let layers = [self.deps.config.environment.clone(), memory];
         layers
             .into_iter()

@@ -1,8 +1,8 @@
 //! What the store keeps beside a journal, for listings.
 
 use cairn_engine::session::{Run, RunStatus, Session};
-use cairn_engine::views::title;
 use cairn_proto::memory::{Header, SessionStatus};
+use cairn_views::title;
 
 /// The owner's notes that go with a state.
 pub(crate) fn header(session: &Session) -> Header {

@@ -35,5 +35,6 @@ mod runs;
 mod stopping;
 mod store_faults;
 mod support;
+mod tree;
 mod views;
 mod watching;

@@ -74,7 +74,7 @@ impl Decision<'_> {
         let text = match kind {
             LayerKind::Prompt => prompt::of_step(),
             LayerKind::Environment => self.facts.environment.to_owned(),
-            LayerKind::Memory => crate::views::memory::snapshot(&self.session.memory),
+            LayerKind::Memory => prompt::memory::snapshot(&self.session.memory),
         };
         Layer { kind, text }
     }
