@@ -27,6 +27,7 @@ mod deletion;
 mod following;
 mod idle;
 mod leases;
+mod listing;
 mod memory;
 mod quarantine;
 mod reading;
@@ -46,6 +47,7 @@ pub use deletion::*;
 pub use following::*;
 pub use idle::*;
 pub use leases::*;
+pub use listing::*;
 pub use memory::*;
 pub use quarantine::*;
 pub use reading::*;
@@ -77,6 +79,16 @@ macro_rules! conformance {
             concurrent_creations_make_one_session
             a_refused_creation_leaves_nothing
             sessions_are_listed_newest_first_in_pages
+
+            a_listing_has_what_the_owner_noted
+            a_listing_goes_by_its_filter
+            a_listing_goes_by_a_prefix
+            the_latest_is_what_changed_last
+            a_listing_goes_by_the_time_of_the_last_change
+            a_filtered_listing_comes_in_pages
+            pages_stay_valid_while_sessions_change
+            who_asks_a_person_is_listed_until_it_is_answered
+            a_page_looks_at_a_bounded_number_of_sessions
 
             a_commit_appends_contiguously
             a_commit_without_events_changes_the_header

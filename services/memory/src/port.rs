@@ -62,6 +62,7 @@
 mod copy;
 mod error;
 mod limits;
+mod list;
 mod ownership;
 mod read;
 mod write;
@@ -73,13 +74,16 @@ pub use copy::{
 pub use error::{End, Limit, StoreError, StoreResult, Stored};
 pub use limits::Limits;
 pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS, Room, at_most};
+pub use list::{
+    ListFilter, ListOrder, ListQuery, PageToken, PendingKind, SessionEntry, SessionPage,
+};
+pub(crate) use list::{MOST_LOOKED_AT, pending_of, pending_text, tenth};
 pub use ownership::{
     Claim, ClaimRequest, Claims, Lease, LeaseRequest, OwnedSession, Quarantine, ReleaseRequest,
     RenewRequest, Renewed,
 };
 pub use read::{
-    DeltaStream, EventPage, EventStream, Fill, IdleSession, MemoryEntry, MemoryList, PageToken,
-    SessionEntry, SessionPage, StoredEvent,
+    DeltaStream, EventPage, EventStream, Fill, IdleSession, MemoryEntry, MemoryList, StoredEvent,
 };
 pub use write::{
     AppendCommand, Appended, Checkpoint, Commit, Committed, Create, Created, Header, LeaseChange,
@@ -181,13 +185,14 @@ pub trait Store: Send + Sync + 'static {
         end: End,
     ) -> StoreResult<bool>;
 
-    /// Lists the living sessions of a namespace, newest first, from a page's token on.
-    async fn list(
-        &self,
-        namespace: &str,
-        from: Option<PageToken>,
-        max: usize,
-    ) -> StoreResult<SessionPage>;
+    /// Lists the living sessions of a namespace that pass a filter, in an order, from the end of the
+    /// page before on. Reads headers, and nothing of the journals.
+    ///
+    /// A page looks at a bounded number of sessions, so it may be short or empty and still say where the
+    /// next one begins. In the order of creation, a session that exists during the whole listing and
+    /// passes the filter comes exactly once. In the order of last changes, a session that changes
+    /// meanwhile moves to the newest end.
+    async fn list(&self, namespace: &str, query: &ListQuery) -> StoreResult<SessionPage>;
 
     /// The owner's transition: appends events, replaces the header, materialises session memory,
     /// keeps a checkpoint, and renews the lease or lets it go.

@@ -1,6 +1,6 @@
 //! What is written: creations, transitions, commands.
 
-use super::{Lease, LeaseRequest, StoredEvent};
+use super::{Lease, LeaseRequest, PendingKind, StoredEvent};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -80,6 +80,14 @@ pub struct Header {
     pub handled_through: u64,
     /// For listings; short, because it is written with each transition.
     pub title: String,
+    /// For listings: the agent that the session runs under; short, too.
+    pub agent: String,
+    /// For listings: input and output tokens of all runs together.
+    pub tokens: u64,
+    /// For listings: what all runs cost, in billionths of a US dollar.
+    pub cost_nano_usd: u64,
+    /// For listings: what the session asks a person, ordered by kind; a few entries at most.
+    pub pending: Vec<PendingKind>,
 }
 
 /// A client's request, by which its repeats are known.

@@ -34,6 +34,7 @@ impl Inner {
             names.partition.due(),
             names.followers(),
             names.partition.work(),
+            names.partition.changed(key.namespace()),
         ];
         let (most_events, most_bytes) = self.limits.journal_room(Room::Command);
         let call = (self.scripts.append.call(&keys))
@@ -93,6 +94,7 @@ impl Inner {
             names.journal(),
             names.memory(),
             names.followers(),
+            names.partition.changed(key.namespace()),
         ];
         let (most_keys, most_memory) = self.limits.memory_room(MemoryWriter::Client);
         let (most_events, most_bytes) = self.limits.journal_room(Room::Normal);
@@ -110,7 +112,8 @@ impl Inner {
             .arg(most_memory)
             .arg(most_events)
             .arg(most_bytes)
-            .arg(self.limits.unseen_bytes);
+            .arg(self.limits.unseen_bytes)
+            .arg(&names.member);
         let call = change(call, write);
         let (seq, accepted_losses, now) = self
             .run(names.partition.number, call, Effect::Writes, |_, reply| {

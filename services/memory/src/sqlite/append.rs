@@ -44,6 +44,7 @@ pub(super) fn append_unowned(
             to_i64(bytes),
             to_i64(unseen)
         ])?;
+    session.note_change(tx.conn, tx.now, None)?;
     Ok(Appending { seq, event })
 }
 

@@ -4,13 +4,16 @@ use super::claim_count::ClaimCount;
 use super::memory::MemorySize;
 use super::operation::Stop;
 use super::schema::{to_i64, to_u64};
-use crate::port::{End, Header, Lease, Quarantine, SessionKey, SessionStatus, StoreError};
+use crate::port::{
+    End, Header, Lease, Quarantine, SessionKey, SessionStatus, StoreError, pending_of,
+    pending_text, tenth,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 pub(super) const LOAD: &str = "SELECT sid, iif(deleted_ms IS NULL, NULL, status), status, version, last_seq, journal_bytes, \
     handled_through, last_command_seq, floor_seq, unseen_bytes, op_id, op_first_seq, epoch, owner, \
-    lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes, title \
-    FROM session WHERE namespace = ?1 AND id = ?2";
+    lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes, title, \
+    agent, tokens, cost_nano_usd, pending, changed FROM session WHERE namespace = ?1 AND id = ?2";
 
 /// What `session` holds of one session.
 #[derive(Debug)]
@@ -39,6 +42,13 @@ pub(super) struct Session {
     pub(super) memory: MemorySize,
     pub(super) blob_bytes: u64,
     title: String,
+    agent: String,
+    tokens: u64,
+    cost_nano_usd: u64,
+    /// As [`pending_text`] writes it.
+    pending: String,
+    /// The tenth of a second of the last change.
+    changed: u64,
 }
 
 impl Session {
@@ -86,6 +96,11 @@ impl Session {
             },
             blob_bytes: number(19)?,
             title: row.get(20)?,
+            agent: row.get(21)?,
+            tokens: number(22)?,
+            cost_nano_usd: number(23)?,
+            pending: row.get(24)?,
+            changed: number(25)?,
         })
     }
 
@@ -98,7 +113,31 @@ impl Session {
             status: self.status,
             handled_through: self.handled_through,
             title: self.title,
+            agent: self.agent,
+            tokens: self.tokens,
+            cost_nano_usd: self.cost_nano_usd,
+            pending: pending_of(&self.pending),
         }
+    }
+
+    /// Keeps for listings when the session changed, and its open questions if there is a new header.
+    pub(super) fn note_change(
+        &self,
+        conn: &Connection,
+        now: i64,
+        header: Option<&Header>,
+    ) -> rusqlite::Result<()> {
+        let pending = match header {
+            Some(header) => pending_text(&header.pending),
+            None => self.pending.clone(),
+        };
+        let changed = tenth(now);
+        if changed == self.changed && pending == self.pending {
+            return Ok(());
+        }
+        conn.prepare_cached("UPDATE session SET changed = ?2, pending = ?3 WHERE sid = ?1")?
+            .execute(params![self.sid, to_i64(changed), pending])?;
+        Ok(())
     }
 
     pub(super) fn lease(&self) -> Lease {

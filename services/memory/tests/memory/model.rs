@@ -267,6 +267,10 @@ impl Run {
                 },
                 handled_through: if body.handles { seen } else { 0 },
                 title: format!("title {}", number % 3),
+                agent: format!("agent {}", number % 2),
+                tokens: number,
+                cost_nano_usd: 7 * number,
+                pending: open_questions(number),
             },
             lease: match body.park {
                 None => LeaseChange::Renew,
@@ -332,6 +336,10 @@ impl Run {
                 session: id.clone(),
                 status: session.header.status,
                 title: session.header.title.clone(),
+                agent: session.header.agent.clone(),
+                tokens: session.header.tokens,
+                cost_nano_usd: session.header.cost_nano_usd,
+                pending: session.header.pending.clone(),
                 created_unix_ms: session.created_at,
                 updated_unix_ms: session.updated_at,
                 last_seq: session.events.len() as u64,
@@ -340,12 +348,32 @@ impl Run {
             listed.push((session.rank, entry));
         }
         listed.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-        let listed: Vec<_> = listed.into_iter().map(|(_, entry)| entry).collect();
-        assert_eq!(
-            store.list("space", None, 10).await.unwrap().sessions,
-            listed
-        );
+        let mut listed: Vec<_> = listed.into_iter().map(|(_, entry)| entry).collect();
+        let list = async |query: ListQuery| store.list("space", &query).await.unwrap().sessions;
+        assert_eq!(list(ListQuery::newest(10)).await, listed);
+        let mut asking = ListQuery::newest(10);
+        asking.filter.has_pending = true;
+        let with_questions = listed.iter().filter(|entry| !entry.pending.is_empty());
+        let with_questions: Vec<_> = with_questions.cloned().collect();
+        assert_eq!(list(asking).await, with_questions);
+        let last = ListQuery {
+            order: ListOrder::Changed,
+            ..ListQuery::newest(10)
+        };
+        let place = |entry: &SessionEntry| (entry.updated_unix_ms / 100, entry.session.clone());
+        listed.sort_by_key(|entry| std::cmp::Reverse(place(entry)));
+        assert_eq!(list(last).await, listed);
     }
+}
+
+/// The open questions after a transition.
+fn open_questions(number: u64) -> Vec<PendingKind> {
+    let open = PendingKind {
+        kind: 3,
+        since_unix_ms: 1_800_000_000_000,
+        count: 1,
+    };
+    vec![open; usize::from(number % 4 == 0)]
 }
 
 fn check(place: Place, ops: Vec<Op>) {

@@ -1,7 +1,7 @@
--- KEYS: 1 session, 2 journal, 3 requests, 4 due, 5 followers, 6 work
+-- KEYS: 1 session, 2 journal, 3 requests, 4 due, 5 followers, 6 work, 7 changed
 -- ARGV: 1 member, 2 process, 3 request id, 4 digest, 5 event, 6 journal_events,
 --       7 journal_bytes, 8 unseen_bytes, 9 '1' to answer a repeat only, 10 the event's checksum
-local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'jb', 'uns', 'ow', 'le', 'q', 'al')
+local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'seq', 'jb', 'uns', 'ow', 'le', 'q', 'al', 'ch')
 local bad = refused(s[1], s[2])
 if bad then return bad end
 local aside, losses = tonumber(s[8]), accepted(s[9])
@@ -20,6 +20,7 @@ local now = clock()
 append(KEYS[2], seq, name('e', ARGV[10], 1, seq), ARGV[5])
 redis.call('HSET', KEYS[3], ARGV[3], seq .. ' ' .. ARGV[4])
 redis.call('HSET', KEYS[1], 'up', now, 'seq', seq, 'jb', bytes, 'uns', unseen, 'cmd', seq)
+changed(KEYS[7], KEYS[1], ARGV[1], s[10], now)
 hint(KEYS[5], ARGV[2] .. ' ' .. seq)
 local wake, owner = 'nobody', s[6]
 if aside == 0 then

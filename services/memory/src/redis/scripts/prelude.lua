@@ -63,6 +63,22 @@ local function append(journal, seq, field, event)
   redis.call('XADD', journal, seq .. '-0', field, event)
 end
 
+-- Keeps the order of last changes: to a tenth of a second, so that a session at work changes its place
+-- there a few times a second only. `was` is the session's field `ch`.
+local function changed(set, session, member, was, now)
+  local tenth = text(math.floor(now / 100))
+  if was ~= tenth then
+    redis.call('HSET', session, 'ch', tenth)
+    redis.call('ZADD', set, tenth, member)
+  end
+end
+
+-- Whether a session's notes for listings (its field `no`: tokens, cost, open questions, agent) have
+-- open questions.
+local function asks(notes)
+  return not string.find(notes, '^%d+ %d+ %- ')
+end
+
 -- The journal lacks an event.
 local function gap(seq)
   return {'gap', seq}

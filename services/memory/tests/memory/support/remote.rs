@@ -1,11 +1,12 @@
 //! The port over the generated clients: what a service on the other side of a link sees.
 
 mod copy;
+mod list;
 mod memory;
 
 use super::wire::{
-    about, commit_request, create_request, in_namespace, keys, quarantine, reference, refused,
-    session, status, stored,
+    about, commit_request, create_request, header_of, keys, quarantine, reference, refused,
+    session, stored,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -101,38 +102,8 @@ impl Store for RemoteStore {
         self.behind.delete_unchanged(key, last_seq, end).await
     }
 
-    async fn list(
-        &self,
-        namespace: &str,
-        from: Option<PageToken>,
-        max: usize,
-    ) -> StoreResult<SessionPage> {
-        let message = pb::ListSessionsRequest {
-            page_size: u32::try_from(max).unwrap(),
-            page_token: from
-                .map(|PageToken(place)| place.to_string())
-                .unwrap_or_default(),
-        };
-        let answer = self
-            .journal
-            .clone()
-            .list_sessions(in_namespace(namespace, message))
-            .await;
-        let answer = answer.map_err(refused)?.into_inner();
-        let entry = |entry: pb::SessionEntry| SessionEntry {
-            session: entry.session,
-            status: status(entry.status),
-            title: entry.title,
-            created_unix_ms: entry.created_unix_ms,
-            updated_unix_ms: entry.updated_unix_ms,
-            last_seq: entry.last_seq,
-            quarantined: quarantine(entry.quarantined, entry.quarantine_reason),
-        };
-        let next = Some(answer.next_page_token).filter(|token| !token.is_empty());
-        Ok(SessionPage {
-            sessions: answer.sessions.into_iter().map(entry).collect(),
-            next: next.map(|token| PageToken(token.parse().unwrap())),
-        })
+    async fn list(&self, namespace: &str, query: &ListQuery) -> StoreResult<SessionPage> {
+        list::list(self.journal.clone(), namespace, query).await
     }
 
     async fn commit(&self, commit: Commit) -> StoreResult<Committed> {
@@ -182,16 +153,11 @@ impl Store for RemoteStore {
         };
         let answer = self.journal.clone().read_events(about(key, message)).await;
         let answer = answer.map_err(refused)?.into_inner();
-        let header = answer.header.unwrap();
         Ok(EventPage {
             events: stored(answer.events),
             last_seq: answer.last_seq,
             version: answer.version,
-            header: Header {
-                status: status(header.status),
-                handled_through: header.handled_through,
-                title: header.title,
-            },
+            header: header_of(answer.header.unwrap()),
             quarantined: quarantine(answer.quarantined, answer.quarantine_reason),
             accepted_losses: answer.accepted_losses,
         })
