@@ -1,9 +1,13 @@
 //! What a session is doing, in one word.
 
 use crate::aside::Aside;
+use cairn_engine::message::Usage;
+use cairn_engine::pending::pending;
 use cairn_engine::session::{Run, RunStatus, Session};
-use cairn_proto::memory::SessionStatus as Noted;
+use cairn_proto::event as wire;
+use cairn_proto::memory::{PendingKind, SessionStatus as Noted};
 use cairn_proto::orchestrator::SessionStatus;
+use std::collections::BTreeMap;
 
 /// What the owner notes for listings.
 pub(crate) fn status_of(session: &Session) -> Noted {
@@ -18,6 +22,32 @@ pub(crate) fn status_of(session: &Session) -> Noted {
         }
         Some(_) => Noted::Running,
     }
+}
+
+/// What all runs used up.
+pub(crate) fn usage_of(session: &Session) -> Usage {
+    let mut usage = Usage::default();
+    for run in &session.runs {
+        usage.add(&run.spent.usage);
+    }
+    usage
+}
+
+/// The open questions for listings: one entry for each reason, ordered by its number.
+pub(crate) fn pending_kinds(session: &Session) -> Vec<PendingKind> {
+    let mut kinds: BTreeMap<u32, PendingKind> = BTreeMap::new();
+    for open in pending(session) {
+        let kind = wire::WaitReason::from(open.reason()) as u32;
+        let since_unix_ms = i64::try_from(open.since).unwrap_or(i64::MAX);
+        let known = kinds.entry(kind).or_insert(PendingKind {
+            kind,
+            since_unix_ms,
+            count: 0,
+        });
+        known.since_unix_ms = known.since_unix_ms.min(since_unix_ms);
+        known.count += 1;
+    }
+    kinds.into_values().collect()
 }
 
 /// What clients are told of a session, given what its owner noted.

@@ -415,6 +415,7 @@ pub async fn who_asks_a_person_is_listed_until_it_is_answered(subject: &Subject)
 
 pub async fn a_page_looks_at_a_bounded_number_of_sessions(subject: &Subject) {
     subject.titled("wanted", "Needle").await;
+    subject.pass(APART).await;
     let others: Vec<_> = (0..MOST_LOOKED_AT + 10).collect();
     for some in others.chunks(256) {
         let made = some.iter().map(async |number: &usize| {

@@ -6,7 +6,7 @@ use crate::port::{
 };
 use bytes::Bytes;
 use cairn_proto::memory as pb;
-use cairn_rpc::{Namespace, RpcError, check_request_id, check_session_id, principal};
+use cairn_rpc::{Namespace, RpcError, check_request_id, check_session_id, check_text, principal};
 use std::str::FromStr as _;
 use tonic::Request;
 
@@ -117,11 +117,8 @@ pub(super) fn header(header: Option<pb::Header>) -> Result<Header, RpcError> {
 }
 
 pub(super) fn agent(field: &str, agent: String) -> Result<String, RpcError> {
-    if agent.len() <= MAX_AGENT {
-        return Ok(agent);
-    }
-    let problem = format!("has {} bytes", agent.len());
-    Err(RpcError::invalid(field, problem).allowed("at most 128 bytes"))
+    check_text(field, &agent, MAX_AGENT)?;
+    Ok(agent)
 }
 
 /// The number of a kind of question.

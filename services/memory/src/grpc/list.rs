@@ -5,7 +5,7 @@ use crate::port::{
     ListFilter, ListOrder, ListQuery, PageToken, SessionEntry, SessionStatus, Store,
 };
 use cairn_proto::memory as pb;
-use cairn_rpc::{RpcError, principal};
+use cairn_rpc::{RpcError, check_session_id, check_text, principal};
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
@@ -68,10 +68,7 @@ fn filter(filter: pb::SessionFilter) -> Result<ListFilter, RpcError> {
         .map(|(index, status)| convert::status(&format!("filter.statuses[{index}]"), status));
     let kinds = filter.pending.into_iter().enumerate();
     let kinds = kinds.map(|(index, kind)| convert::kind(&format!("filter.pending[{index}]"), kind));
-    if filter.prefix.len() > convert::MAX_TITLE {
-        let problem = format!("has {} bytes", filter.prefix.len());
-        return Err(RpcError::invalid("filter.prefix", problem).allowed("at most 800 bytes"));
-    }
+    check_text("filter.prefix", &filter.prefix, convert::MAX_TITLE)?;
     Ok(ListFilter {
         statuses: statuses.collect::<Result<Vec<SessionStatus>, _>>()?,
         quarantined: filter.quarantined,
@@ -126,7 +123,7 @@ fn page_start(token: &str, mark: &str) -> Result<Option<PageToken>, RpcError> {
     let (Some(of), Some(number), Some(session)) = (of, number, session) else {
         return Err(refused("is not a token"));
     };
-    cairn_rpc::check_session_id("page_token", session).map_err(|_| refused("is not a token"))?;
+    check_session_id("page_token", session).map_err(|_| refused("is not a token"))?;
     if of != mark {
         return Err(refused("is of a listing with another filter or order"));
     }

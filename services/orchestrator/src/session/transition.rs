@@ -3,7 +3,7 @@
 use super::perform::has_open_intent;
 use super::{End, Outstanding, Owner, stalled};
 use crate::observe::{self, trace_of};
-use crate::status::status_of;
+use crate::status::{pending_kinds, status_of, usage_of};
 use crate::store::{Encoded, for_session, unreadable, within};
 use bytes::Bytes;
 use cairn_engine::event::{self, Event, EventKind};
@@ -189,10 +189,16 @@ impl Owner {
 
 /// The owner's notes that go with a state.
 pub(crate) fn header(session: &Session) -> pb::Header {
+    let usage = usage_of(session);
     pb::Header {
         status: status_of(session).into(),
         handled_through: session.handled_through,
         title: title::listed(session),
+        // There are no agents yet.
+        agent: String::new(),
+        tokens: usage.tokens(),
+        cost_nano_usd: usage.cost_nano_usd,
+        pending: pending_kinds(session),
     }
 }
 

@@ -43,6 +43,14 @@ fn header() -> pb::Header {
         status: pb::SessionStatus::Running.into(),
         handled_through: 2,
         title: "A title".to_owned(),
+        agent: "agent".to_owned(),
+        tokens: 3,
+        cost_nano_usd: 4,
+        pending: vec![pb::PendingKind {
+            kind: 3,
+            since_unix_ms: 5,
+            count: 1,
+        }],
     }
 }
 
@@ -78,7 +86,19 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
         }),
         "ListSessions" => one(&pb::ListSessionsRequest {
             page_size: 1,
-            page_token: String::new(),
+            filter: Some(pb::SessionFilter {
+                statuses: vec![pb::SessionStatus::Idle.into()],
+                quarantined: true,
+                pending: vec![3],
+                has_pending: true,
+                agent: "agent".to_owned(),
+                prefix: "a".to_owned(),
+                changed_after_unix_ms: 1,
+                changed_before_unix_ms: 2,
+            }),
+            order: pb::SessionOrder::Changed.into(),
+            ascending: true,
+            ..pb::ListSessionsRequest::default()
         }),
         "GetTime" => vec![Vec::new()],
         "Commit" => {
