@@ -33,6 +33,7 @@ mod quarantine;
 mod reading;
 mod sizes;
 mod support;
+mod taking;
 mod transcripts;
 mod watching;
 
@@ -53,6 +54,7 @@ pub use quarantine::*;
 pub use reading::*;
 pub use sizes::*;
 pub use support::{Subject, client, limits};
+pub use taking::*;
 pub use transcripts::*;
 pub use watching::*;
 
@@ -173,6 +175,17 @@ macro_rules! conformance {
             a_command_for_an_expired_owner_makes_the_session_claimable
             concurrent_repeats_of_a_command_append_once
             concurrent_commands_get_distinct_numbers
+
+            a_command_takes_the_lease_where_none_runs
+            a_command_takes_the_lease_of_a_session_that_is_queued
+            a_command_takes_a_lease_that_has_run_out
+            a_command_takes_no_lease_that_runs
+            a_repeated_command_gets_the_lease_that_it_took
+            a_repeated_command_gets_no_lease_that_somebody_else_has
+            a_repeated_command_takes_nothing_new
+            a_command_takes_nothing_of_a_session_set_aside
+            leases_taken_with_commands_count_as_claims
+            of_concurrent_commands_one_takes_the_lease
 
             memory_is_set_and_overwritten
             an_absent_key_is_none

@@ -265,7 +265,7 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
 
 /// Columns of standard output, if it is a terminal.
 pub fn terminal_width() -> Option<usize> {
-    let is_terminal = std::io::IsTerminal::is_terminal(&io::stdout());
+    let is_terminal = io::IsTerminal::is_terminal(&io::stdout());
     is_terminal.then(|| size().0)
 }
 

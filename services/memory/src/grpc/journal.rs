@@ -2,7 +2,9 @@
 
 use super::{convert, copy, list, observe};
 use crate::error::{about, about_cursor};
-use crate::port::{AppendCommand, Commit, Create, DeltaStream, LeaseRequest, Store, StoreError};
+use crate::port::{
+    AppendCommand, Commit, Create, DeltaStream, LeaseRequest, SessionKey, Store, StoreError,
+};
 use cairn_proto::memory::{self as pb, journal_service_server::JournalService};
 use cairn_rpc::RpcError;
 use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
@@ -100,16 +102,7 @@ impl JournalService for Journal {
         request: Request<pb::AppendCommandRequest>,
     ) -> Result<Response<pb::AppendCommandResponse>, Status> {
         let key = convert::session_key(&request, &request.get_ref().session)?;
-        let request = request.into_inner();
-        if request.event.is_empty() {
-            return Err(RpcError::missing("event").into());
-        }
-        let command = AppendCommand {
-            key: key.clone(),
-            request: convert::request_id(request.request_id, request.request_digest)?,
-            event: request.event,
-            repeat_only: request.repeat_only,
-        };
+        let command = command(key.clone(), request.into_inner())?;
         let appended = self
             .store
             .append_command(command)
@@ -119,6 +112,10 @@ impl JournalService for Journal {
             duplicate: appended.duplicate,
             seq: appended.seq,
             quarantined: appended.quarantined,
+            epoch: appended.taken.map_or(0, |it| it.lease.epoch),
+            lease_until_unix_ms: appended.taken.map_or(0, |it| it.lease.until_unix_ms),
+            previous_holder_dead: appended.taken.is_some_and(|it| it.previous_holder_dead),
+            store_time_unix_ms: appended.now_unix_ms,
         }))
     }
 
@@ -288,14 +285,7 @@ fn create(request: Request<pb::CreateSessionRequest>) -> Result<Create, RpcError
         count,
         events,
     )?;
-    let (mut operation_id, mut lease) = (request.operation_id, None);
-    if !request.owner.is_empty() {
-        operation_id = convert::operation_id(operation_id)?;
-        lease = Some(LeaseRequest {
-            owner: convert::owner(request.owner)?,
-            lease_ms: convert::lease_ms(request.lease_ms)?,
-        });
-    }
+    let (operation_id, lease) = lease(request.operation_id, request.owner, request.lease_ms)?;
     Ok(Create {
         key,
         request: convert::request_id(request.request_id, request.request_digest)?,
@@ -305,6 +295,38 @@ fn create(request: Request<pb::CreateSessionRequest>) -> Result<Create, RpcError
         header,
         lease,
         time_to_live_ms: convert::time_to_live(request.time_to_live_ms)?,
+    })
+}
+
+/// Who takes the lease, if anybody, and the name of that attempt.
+fn lease(
+    operation_id: String,
+    owner: String,
+    lease_ms: u32,
+) -> Result<(String, Option<LeaseRequest>), RpcError> {
+    if owner.is_empty() {
+        return Ok((operation_id, None));
+    }
+    let operation_id = convert::operation_id(operation_id)?;
+    let lease = LeaseRequest {
+        owner: convert::owner(owner)?,
+        lease_ms: convert::lease_ms(lease_ms)?,
+    };
+    Ok((operation_id, Some(lease)))
+}
+
+fn command(key: SessionKey, request: pb::AppendCommandRequest) -> Result<AppendCommand, RpcError> {
+    if request.event.is_empty() {
+        return Err(RpcError::missing("event"));
+    }
+    let (operation_id, lease) = lease(request.operation_id, request.owner, request.lease_ms)?;
+    Ok(AppendCommand {
+        key,
+        request: convert::request_id(request.request_id, request.request_digest)?,
+        event: request.event,
+        repeat_only: request.repeat_only,
+        lease,
+        operation_id,
     })
 }
 

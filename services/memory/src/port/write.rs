@@ -238,6 +238,10 @@ pub struct AppendCommand {
     pub event: Bytes,
     /// Answers a repeat and appends nothing.
     pub repeat_only: bool,
+    /// Who takes the lease if none runs, if anybody.
+    pub lease: Option<LeaseRequest>,
+    /// Names this very attempt, so that its repeat gets the lease that it took.
+    pub operation_id: String,
 }
 
 /// A command stands in the journal.
@@ -249,4 +253,17 @@ pub struct Appended {
     pub seq: u64,
     /// The session is set aside: nobody answers the command before it is released.
     pub quarantined: bool,
+    /// The lease that the command took.
+    pub taken: Option<Taken>,
+    /// The store's time.
+    pub now_unix_ms: i64,
+}
+
+/// A lease that came with something else than a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// The lease.
+    pub lease: Lease,
+    /// Whoever owned the session before is proven dead together with its tools.
+    pub previous_holder_dead: bool,
 }

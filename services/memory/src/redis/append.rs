@@ -1,15 +1,17 @@
 //! What is appended without ownership: commands, and changes of session memory by clients.
 
 use super::answer::Status;
+use super::claim::MAX_CLAIMS;
 use super::commit::change;
 use super::failure::Effect;
 use super::inner::Inner;
 use super::journal;
+use super::script::{Odd, Reply};
 use super::witness::Mark;
 use crate::fingerprint::Fingerprint;
 use crate::memory_event::memory_event;
 use crate::port::{
-    AppendCommand, Appended, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult,
+    AppendCommand, Appended, Lease, MemoryWrite, MemoryWriter, Room, SessionKey, StoreResult, Taken,
 };
 use bytes::Bytes;
 use cairn_rpc::Principal;
@@ -24,7 +26,12 @@ impl Inner {
             request,
             event,
             repeat_only,
+            lease,
+            operation_id,
         } = command;
+        // A session that is known to lack something is not to be worked on.
+        let may_take = self.servers.witness.known_loss(&key).is_none() && !self.servers.time.is_behind();
+        let lease = lease.filter(|_| may_take);
         let names = self.names.session(&key);
         let partition = names.partition.number;
         let keys = [
@@ -35,6 +42,7 @@ impl Inner {
             names.followers(),
             names.partition.work(),
             names.partition.changed(key.namespace()),
+            names.partition.leases(),
         ];
         let (most_events, most_bytes) = self.limits.journal_room(Room::Command);
         let call = (self.scripts.append.call(&keys))
@@ -47,16 +55,24 @@ impl Inner {
             .arg(most_bytes)
             .arg(self.limits.unseen_bytes)
             .arg(u8::from(repeat_only))
-            .arg(journal::sums(from_ref(&event)));
+            .arg(journal::sums(from_ref(&event)))
+            .arg(lease.as_ref().map_or("", |lease| lease.owner.as_str()))
+            .arg(lease.as_ref().map_or(0, |lease| lease.lease_ms))
+            .arg(&operation_id)
+            .arg(MAX_CLAIMS);
         let (appended, accepted_losses, wake) = self
             .run_commit(partition, call, |status, reply| {
                 let duplicate = status == Status::Duplicate;
+                let (seq, quarantined) = (reply.number()?, reply.int()? == 1);
+                let accepted_losses = reply.number()?;
+                let now = reply.int()?;
                 let appended = Appended {
                     duplicate,
-                    seq: reply.number()?,
-                    quarantined: reply.int()? == 1,
+                    seq,
+                    quarantined,
+                    taken: taken(reply)?,
+                    now_unix_ms: self.servers.time.tell(now),
                 };
-                let accepted_losses = reply.number()?;
                 let wake = match duplicate {
                     true => None,
                     false => Some((reply.text()?, reply.text()?)),
@@ -128,6 +144,18 @@ impl Inner {
         self.announce(key, seq, &[event]);
         Ok(seq)
     }
+}
+
+/// The lease that a command took, if it did. On Redis no holder is ever proven dead.
+fn taken(reply: &mut Reply) -> Result<Option<Taken>, Odd> {
+    let (epoch, until_unix_ms) = (reply.int()?, reply.int()?);
+    Ok(u64::try_from(epoch).ok().map(|epoch| Taken {
+        lease: Lease {
+            epoch,
+            until_unix_ms,
+        },
+        previous_holder_dead: false,
+    }))
 }
 
 /// Somebody is told of an event.

@@ -13,7 +13,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 pub(super) const LOAD: &str = "SELECT sid, iif(deleted_ms IS NULL, NULL, status), status, version, last_seq, journal_bytes, \
     handled_through, last_command_seq, floor_seq, unseen_bytes, op_id, op_first_seq, epoch, owner, \
     lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes, title, \
-    agent, tokens, cost_nano_usd, pending, changed FROM session WHERE namespace = ?1 AND id = ?2";
+    agent, tokens, cost_nano_usd, pending, changed, \
+    holder_dead, taken FROM session WHERE namespace = ?1 AND id = ?2";
 
 /// What `session` holds of one session.
 #[derive(Debug)]
@@ -49,6 +50,45 @@ pub(super) struct Session {
     pending: String,
     /// The tenth of a second of the last change.
     changed: u64,
+    /// The last holder is proven dead, and nobody has owned it since.
+    pub(super) holder_dead: bool,
+    /// How the lease was taken with a command, if one ever was.
+    pub(super) taking: Option<Taking>,
+}
+
+/// A lease that was taken with a command.
+#[derive(Debug)]
+pub(super) struct Taking {
+    /// The epoch that it began.
+    pub(super) epoch: u64,
+    /// The owner's transitions before it.
+    pub(super) version: u64,
+    /// What was answered of the holder before.
+    pub(super) holder_dead: bool,
+    pub(super) operation_id: String,
+}
+
+impl Taking {
+    /// As the column has it.
+    pub(super) fn text(&self) -> String {
+        let Self {
+            epoch,
+            version,
+            holder_dead,
+            operation_id,
+        } = self;
+        format!("{epoch} {version} {} {operation_id}", u8::from(*holder_dead))
+    }
+
+    fn of(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(4, ' ');
+        Some(Self {
+            epoch: parts.next()?.parse().ok()?,
+            version: parts.next()?.parse().ok()?,
+            holder_dead: parts.next()? == "1",
+            operation_id: parts.next()?.to_owned(),
+        })
+    }
 }
 
 impl Session {
@@ -101,6 +141,8 @@ impl Session {
             cost_nano_usd: number(23)?,
             pending: row.get(24)?,
             changed: number(25)?,
+            holder_dead: row.get(26)?,
+            taking: row.get::<_, Option<String>>(27)?.as_deref().and_then(Taking::of),
         })
     }
 

@@ -2,7 +2,8 @@
 //!
 //! What the common transition touches is one row of `session` and one new row of `journal`; no
 //! index holds a column that it changes. The two columns for listings that have an index, `changed` and
-//! `pending`, are written only if they differ: `changed` is the tenth of a second of the last change. A journal row is one operation's events. The rows of a
+//! `pending`, are written only if they differ: `changed` is the tenth of a second of the last change. The column
+//! `taken` is the operation that took the lease with a command. A journal row is one operation's events. The rows of a
 //! session lie together because its number makes the upper half of their key. The status of a
 //! session that was deleted says how it ended. The column `claims` is a
 //! [`ClaimCount`](super::claim_count::ClaimCount). There is one more table in `idle`.
@@ -52,7 +53,8 @@ CREATE TABLE session (
   tokens INTEGER NOT NULL DEFAULT 0,
   cost_nano_usd INTEGER NOT NULL DEFAULT 0,
   pending TEXT NOT NULL DEFAULT '-',
-  changed INTEGER NOT NULL DEFAULT 0
+  changed INTEGER NOT NULL DEFAULT 0,
+  taken TEXT
 ) STRICT;
 CREATE UNIQUE INDEX session_name ON session (namespace, id);
 CREATE INDEX session_living ON session (namespace) WHERE deleted_ms IS NULL;

@@ -118,8 +118,9 @@ impl Run {
                 session,
                 request,
                 digest,
+                owner,
             } => {
-                self.append(session, request, digest).await;
+                self.append(session, request, digest, owner).await;
             }
             Op::Claim { owner } => self.claim(owner).await,
             Op::Renew { owner } => self.renew(owner).await,
@@ -173,7 +174,7 @@ impl Run {
         self.reference.reopen(died);
     }
 
-    async fn append(&mut self, session: u8, request: u8, digest: bool) {
+    async fn append(&mut self, session: u8, request: u8, digest: bool, owner: Option<u8>) {
         let command = AppendCommand {
             key: key(session),
             request: RequestId {
@@ -182,9 +183,21 @@ impl Run {
             },
             event: Bytes::from(format!("command {}", self.unique())),
             repeat_only: false,
+            lease: owner.map(|owner| LeaseRequest {
+                owner: name(owner),
+                lease_ms: LEASE,
+            }),
+            operation_id: format!("append-{request}"),
         };
         let want = self.reference.append(&command);
         assert_eq!(self.store().append_command(command).await, want);
+        let taken = want.ok().and_then(|appended| appended.taken);
+        if let (Some(owner), Some(taken)) = (owner, taken) {
+            let page = self.store().read(&key(session), u64::MAX, 1).await.unwrap();
+            let belief = self.belief((owner, session));
+            belief.epoch = taken.lease.epoch;
+            (belief.version, belief.seen) = (page.version, page.last_seq);
+        }
     }
 
     async fn release(&mut self, session: u8, owner: u8) {

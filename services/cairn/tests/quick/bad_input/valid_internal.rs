@@ -114,6 +114,9 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
             request_digest: vec![1; 32].into(),
             event: vec![5].into(),
             repeat_only: false,
+            owner: "owner".to_owned(),
+            lease_ms: 600_000,
+            operation_id: format!("append-{n}"),
         }),
         "ReadEvents" => one(&pb::ReadEventsRequest {
             session,

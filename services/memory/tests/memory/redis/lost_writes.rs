@@ -36,6 +36,8 @@ fn found(servers: &TestStore) -> RedisConfig {
 pub(super) fn command(session: &str) -> AppendCommand {
     AppendCommand {
         repeat_only: false,
+        lease: None,
+        operation_id: String::new(),
         key: key(session),
         request: RequestId {
             id: "command".to_owned(),

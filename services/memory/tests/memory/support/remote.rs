@@ -131,6 +131,9 @@ impl Store for RemoteStore {
             request_digest: command.request.digest,
             event: command.event,
             repeat_only: command.repeat_only,
+            owner: (command.lease.as_ref()).map_or_else(String::new, |lease| lease.owner.clone()),
+            lease_ms: command.lease.map_or(0, |lease| lease.lease_ms),
+            operation_id: command.operation_id,
         };
         let answer = self
             .journal
@@ -142,6 +145,14 @@ impl Store for RemoteStore {
             duplicate: answer.duplicate,
             seq: answer.seq,
             quarantined: answer.quarantined,
+            taken: (answer.epoch > 0).then_some(Taken {
+                lease: Lease {
+                    epoch: answer.epoch,
+                    until_unix_ms: answer.lease_until_unix_ms,
+                },
+                previous_holder_dead: answer.previous_holder_dead,
+            }),
+            now_unix_ms: answer.store_time_unix_ms,
         })
     }
 
