@@ -53,10 +53,7 @@ pub(crate) struct Options {
 
 #[test]
 fn lists_read_headers_only() {
-    run(&[
-        (TestStore::file(), 2200, 3),
-        (TestStore::redis(), 2200, 3),
-    ]);
+    run(&[(TestStore::file(), 2200, 3), (TestStore::redis(), 2200, 3)]);
 }
 
 /// Lists, and panics if something else than headers was read.
@@ -96,7 +93,10 @@ async fn prove_over(store: &TestStore, sessions: usize, rounds: usize) {
     let began = Instant::now();
     fill(&link, sessions).await;
     let name = if store.is_file() { "SQLite" } else { "Redis" };
-    println!("\n{name}, {sessions} sessions (made in {:.1?})", began.elapsed());
+    println!(
+        "\n{name}, {sessions} sessions (made in {:.1?})",
+        began.elapsed()
+    );
     let calls = Calls::default();
     let lists = Lists::over(&link, &calls).await;
     lists.measure(sessions, rounds).await;
@@ -144,7 +144,11 @@ fn session(number: usize, event: Vec<u8>) -> memory_pb::CreateSessionRequest {
         since_unix_ms: 1,
         count: 1,
     };
-    let what = if number % TITLED == 2 { "Nightly" } else { "Run" };
+    let what = if number % TITLED == 2 {
+        "Nightly"
+    } else {
+        "Run"
+    };
     memory_pb::CreateSessionRequest {
         session: format!("s-{number:05}"),
         request_id: "make".to_owned(),
@@ -213,11 +217,15 @@ impl Lists {
         self.list("latest", &latest, 1, rounds).await;
         let all = of(pb::SessionFilter::default());
         self.list("a page of 100", &all, 100, rounds).await;
-        self.list("filter: running, first page", &of(running), 0, rounds).await;
+        self.list("filter: running, first page", &of(running), 0, rounds)
+            .await;
         let count = with(ASKS, 0);
-        self.list("filter: open questions", &of(asking), count, rounds).await;
-        self.list("prefix, first page", &of(nightly.clone()), 0, rounds).await;
-        self.whole("prefix, all pages", &of(nightly), with(TITLED, 2), rounds).await;
+        self.list("filter: open questions", &of(asking), count, rounds)
+            .await;
+        self.list("prefix, first page", &of(nightly.clone()), 0, rounds)
+            .await;
+        self.whole("prefix, all pages", &of(nightly), with(TITLED, 2), rounds)
+            .await;
         self.pending(count, rounds).await;
     }
 
@@ -225,7 +233,11 @@ impl Lists {
     async fn list(&self, name: &str, asked: &pb::ListSessionsRequest, want: usize, rounds: usize) {
         self.timed(name, rounds, async || {
             let page = self.page(asked.clone()).await;
-            assert!(want == 0 || page.sessions.len() == want, "{}", page.sessions.len());
+            assert!(
+                want == 0 || page.sessions.len() == want,
+                "{}",
+                page.sessions.len()
+            );
         })
         .await;
     }

@@ -30,7 +30,8 @@ impl Inner {
             operation_id,
         } = command;
         // A session that is known to lack something is not to be worked on.
-        let may_take = self.servers.witness.known_loss(&key).is_none() && !self.servers.time.is_behind();
+        let may_take =
+            self.servers.witness.known_loss(&key).is_none() && !self.servers.time.is_behind();
         let lease = lease.filter(|_| may_take);
         let names = self.names.session(&key);
         let partition = names.partition.number;

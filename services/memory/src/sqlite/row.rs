@@ -77,7 +77,10 @@ impl Taking {
             holder_dead,
             operation_id,
         } = self;
-        format!("{epoch} {version} {} {operation_id}", u8::from(*holder_dead))
+        format!(
+            "{epoch} {version} {} {operation_id}",
+            u8::from(*holder_dead)
+        )
     }
 
     fn of(text: &str) -> Option<Self> {
@@ -142,7 +145,10 @@ impl Session {
             pending: row.get(24)?,
             changed: number(25)?,
             holder_dead: row.get(26)?,
-            taking: row.get::<_, Option<String>>(27)?.as_deref().and_then(Taking::of),
+            taking: row
+                .get::<_, Option<String>>(27)?
+                .as_deref()
+                .and_then(Taking::of),
         })
     }
 
