@@ -132,18 +132,44 @@ pub async fn a_listing_has_what_the_owner_noted(subject: &Subject) {
     check(Header::default()).await;
 }
 
-pub async fn a_listing_goes_by_its_filter(subject: &Subject) {
+/// Filters, and which of the sessions of the case pass them.
+fn filters() -> Vec<(ListFilter, &'static str)> {
+    let of = |change: fn(&mut ListFilter)| {
+        let mut filter = ListFilter::default();
+        change(&mut filter);
+        filter
+    };
     let (idle, running, waiting) = (
-        SessionStatus::Idle,
-        SessionStatus::Running,
-        SessionStatus::Waiting,
+        |filter: &mut ListFilter| filter.statuses.push(SessionStatus::Idle),
+        |filter: &mut ListFilter| filter.statuses.push(SessionStatus::Running),
+        |filter: &mut ListFilter| filter.statuses.push(SessionStatus::Waiting),
     );
+    let mut not_running = of(idle);
+    waiting(&mut not_running);
+    not_running.quarantined = true;
+    let mut waiting_for_two = of(waiting);
+    waiting_for_two.pending = vec![1, 2];
+    vec![
+        (ListFilter::default(), "e d c b a"),
+        (of(running), "e"),
+        (not_running, "d c b a"),
+        (of(|filter| filter.quarantined = true), "b"),
+        (of(|filter| filter.has_pending = true), "e d c"),
+        (of(|filter| filter.pending = vec![3]), "e d"),
+        (waiting_for_two, "d c"),
+        (of(|filter| filter.agent = "writer".to_owned()), "c b"),
+        (of(|filter| filter.pending = vec![9]), ""),
+    ]
+}
+
+pub async fn a_listing_goes_by_its_filter(subject: &Subject) {
+    use SessionStatus as S;
     for (id, status, agent, pending) in [
-        ("a", idle, "", vec![]),
-        ("b", running, "writer", vec![]),
-        ("c", waiting, "writer", vec![open(1, 7)]),
-        ("d", waiting, "", vec![open(2, 7), open(3, 7)]),
-        ("e", running, "reader", vec![open(3, 7)]),
+        ("a", S::Idle, "", vec![]),
+        ("b", S::Running, "writer", vec![]),
+        ("c", S::Waiting, "writer", vec![open(1, 7)]),
+        ("d", S::Waiting, "", vec![open(2, 7), open(3, 7)]),
+        ("e", S::Running, "reader", vec![open(3, 7)]),
     ] {
         let header = Header {
             status,
@@ -154,68 +180,7 @@ pub async fn a_listing_goes_by_its_filter(subject: &Subject) {
         subject.made(id, header).await;
     }
     subject.store.set_aside(&key("b"), None).await.unwrap();
-    let none = ListFilter::default();
-    for (filter, want) in [
-        (none.clone(), "e d c b a"),
-        (
-            ListFilter {
-                statuses: vec![running],
-                ..none.clone()
-            },
-            "e",
-        ),
-        (
-            ListFilter {
-                statuses: vec![idle, waiting],
-                quarantined: true,
-                ..none.clone()
-            },
-            "d c b a",
-        ),
-        (
-            ListFilter {
-                quarantined: true,
-                ..none.clone()
-            },
-            "b",
-        ),
-        (
-            ListFilter {
-                has_pending: true,
-                ..none.clone()
-            },
-            "e d c",
-        ),
-        (
-            ListFilter {
-                pending: vec![3],
-                ..none.clone()
-            },
-            "e d",
-        ),
-        (
-            ListFilter {
-                pending: vec![1, 2],
-                statuses: vec![waiting],
-                ..none.clone()
-            },
-            "d c",
-        ),
-        (
-            ListFilter {
-                agent: "writer".to_owned(),
-                ..none.clone()
-            },
-            "c b",
-        ),
-        (
-            ListFilter {
-                pending: vec![9],
-                ..none
-            },
-            "",
-        ),
-    ] {
+    for (filter, want) in filters() {
         let mut query = only(filter);
         assert_eq!(subject.listed(&query).await, want, "{query:?}");
         query.is_ascending = true;
@@ -292,21 +257,13 @@ pub async fn the_latest_is_what_changed_last(subject: &Subject) {
 }
 
 pub async fn a_listing_goes_by_the_time_of_the_last_change(subject: &Subject) {
-    let mut times = Vec::new();
     for id in ["a", "b", "c"] {
         subject.parked(id).await;
         subject.pass(APART).await;
     }
-    for entry in subject
-        .store
-        .list(SPACE, &ListQuery::newest(3))
-        .await
-        .unwrap()
-        .sessions
-    {
-        times.push(entry.updated_unix_ms);
-    }
-    times.reverse();
+    let page = subject.store.list(SPACE, &ListQuery::newest(3)).await;
+    let entries = page.unwrap().sessions.into_iter().rev();
+    let times: Vec<_> = entries.map(|entry| entry.updated_unix_ms).collect();
     for order in [ListOrder::Created, ListOrder::Changed] {
         for (after, before, want) in [
             (Some(times[0]), None, "c b"),

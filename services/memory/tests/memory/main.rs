@@ -22,3 +22,4 @@ mod opening;
 mod redis;
 mod support;
 mod validation;
+mod validation_lists;

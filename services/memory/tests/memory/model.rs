@@ -2,6 +2,7 @@
 //! answer and everything that can be read must be the same.
 
 mod idle;
+mod lists;
 mod ownership;
 mod place;
 #[cfg(target_os = "linux")]
@@ -200,17 +201,6 @@ impl Run {
         }
     }
 
-    async fn release(&mut self, session: u8, owner: u8) {
-        let request = ReleaseRequest {
-            key: key(session),
-            owner: name(owner),
-            epoch: self.belief((owner, session)).epoch,
-            delay_ms: 0,
-        };
-        let want = self.reference.release(&request);
-        assert_eq!(self.store().release(request).await, want);
-    }
-
     fn belief(&mut self, whose: (u8, u8)) -> &mut Belief {
         self.beliefs.entry(whose).or_default()
     }
@@ -283,7 +273,7 @@ impl Run {
                 agent: format!("agent {}", number % 2),
                 tokens: number,
                 cost_nano_usd: 7 * number,
-                pending: open_questions(number),
+                pending: lists::open_questions(number),
             },
             lease: match body.park {
                 None => LeaseChange::Renew,
@@ -361,32 +351,9 @@ impl Run {
             listed.push((session.rank, entry));
         }
         listed.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-        let mut listed: Vec<_> = listed.into_iter().map(|(_, entry)| entry).collect();
-        let list = async |query: ListQuery| store.list("space", &query).await.unwrap().sessions;
-        assert_eq!(list(ListQuery::newest(10)).await, listed);
-        let mut asking = ListQuery::newest(10);
-        asking.filter.has_pending = true;
-        let with_questions = listed.iter().filter(|entry| !entry.pending.is_empty());
-        let with_questions: Vec<_> = with_questions.cloned().collect();
-        assert_eq!(list(asking).await, with_questions);
-        let last = ListQuery {
-            order: ListOrder::Changed,
-            ..ListQuery::newest(10)
-        };
-        let place = |entry: &SessionEntry| (entry.updated_unix_ms / 100, entry.session.clone());
-        listed.sort_by_key(|entry| std::cmp::Reverse(place(entry)));
-        assert_eq!(list(last).await, listed);
+        let listed: Vec<_> = listed.into_iter().map(|(_, entry)| entry).collect();
+        self.compare_lists(listed).await;
     }
-}
-
-/// The open questions after a transition.
-fn open_questions(number: u64) -> Vec<PendingKind> {
-    let open = PendingKind {
-        kind: 3,
-        since_unix_ms: 1_800_000_000_000,
-        count: 1,
-    };
-    vec![open; usize::from(number % 4 == 0)]
 }
 
 fn check(place: Place, ops: Vec<Op>) {
