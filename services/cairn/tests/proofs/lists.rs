@@ -133,7 +133,7 @@ fn bytes_of(event: &wire::Event) -> Vec<u8> {
 
 fn session(number: usize, event: Vec<u8>) -> memory_pb::CreateSessionRequest {
     use memory_pb::SessionStatus as Noted;
-    let is_asking = number % ASKS == 0;
+    let is_asking = number.is_multiple_of(ASKS);
     let status = match () {
         () if is_asking => Noted::Waiting,
         () if number % RUNS == 1 => Noted::Running,

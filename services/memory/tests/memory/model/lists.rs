@@ -31,5 +31,5 @@ pub(super) fn open_questions(number: u64) -> Vec<PendingKind> {
         since_unix_ms: 1_800_000_000_000,
         count: 1,
     };
-    vec![open; usize::from(number % 4 == 0)]
+    vec![open; usize::from(number.is_multiple_of(4))]
 }
