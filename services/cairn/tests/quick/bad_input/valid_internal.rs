@@ -77,6 +77,25 @@ fn commit(n: usize, session: String, change: pb::memory_write::Change) -> Vec<u8
     request.encode_to_vec()
 }
 
+fn listing() -> pb::ListSessionsRequest {
+    pb::ListSessionsRequest {
+        page_size: 1,
+        filter: Some(pb::SessionFilter {
+            statuses: vec![pb::SessionStatus::Idle.into()],
+            quarantined: true,
+            pending: vec![3],
+            has_pending: true,
+            agent: "agent".to_owned(),
+            prefix: "a".to_owned(),
+            changed_after_unix_ms: 1,
+            changed_before_unix_ms: 2,
+        }),
+        order: pb::SessionOrder::Changed.into(),
+        ascending: true,
+        ..pb::ListSessionsRequest::default()
+    }
+}
+
 fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
     match method {
         "CreateSession" => one(&self::session(&format!("new-{n}"))),
@@ -84,22 +103,7 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
         "DeleteSession" => one(&pb::DeleteSessionRequest {
             session: format!("gone-{n}"),
         }),
-        "ListSessions" => one(&pb::ListSessionsRequest {
-            page_size: 1,
-            filter: Some(pb::SessionFilter {
-                statuses: vec![pb::SessionStatus::Idle.into()],
-                quarantined: true,
-                pending: vec![3],
-                has_pending: true,
-                agent: "agent".to_owned(),
-                prefix: "a".to_owned(),
-                changed_after_unix_ms: 1,
-                changed_before_unix_ms: 2,
-            }),
-            order: pb::SessionOrder::Changed.into(),
-            ascending: true,
-            ..pb::ListSessionsRequest::default()
-        }),
+        "ListSessions" => one(&listing()),
         "GetTime" => vec![Vec::new()],
         "Commit" => {
             let set = pb::memory_write::Set {
