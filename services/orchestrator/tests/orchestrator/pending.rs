@@ -92,7 +92,7 @@ async fn lists_read_headers_and_the_journals_of_those_that_wait() {
         pending: vec![WaitReason::Question.into()],
         ..pb::SessionFilter::default()
     };
-    assert_eq!(listed(with_question).await, [latest.clone()]);
+    assert_eq!(listed(with_question).await, std::slice::from_ref(&latest));
     let with_prefix = pb::SessionFilter {
         prefix: "idle".to_owned(),
         ..pb::SessionFilter::default()
