@@ -38,7 +38,7 @@ Examples:
   cairn sessions
   cairn sessions nightly                        id or title begins with \"nightly\"
   cairn sessions --pending                      sessions that ask a person something
-  cairn sessions --pending approval --status waiting
+  cairn sessions --pending=approval --since 1h
   cairn sessions --sort changed --limit 1       the session that changed last
   cairn sessions --json | jq -r 'select(.status == \"waiting\") | .id'")]
 pub struct Args {
@@ -51,7 +51,7 @@ pub struct Args {
     status: Vec<Status>,
 
     /// Only sessions with an open question, of this kind if one is named; may be repeated
-    #[arg(long, value_name = "KIND", num_args = 0..=1, default_missing_value = "any")]
+    #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "any")]
     pending: Vec<Kind>,
 
     /// Only sessions of this agent
@@ -338,7 +338,7 @@ mod tests {
             lines(&quiet, 80),
             [
                 "SESSION  STATUS   EVENTS  CHANGED    TITLE",
-                "s-1      waiting     123  1 min ago  Which files under docs mention Redis, and w…",
+                "s-1      waiting     123  1 min ago  Which files under docs mention Redis, and …",
             ]
         );
         let asking = [
@@ -349,8 +349,8 @@ mod tests {
             lines(&asking, 80),
             [
                 "SESSION  STATUS      COST  CHANGED    ASKS               TITLE",
-                "s-1      waiting  $0.0123  1 min ago  approval ×2 5 min  Which files under docs …",
-                "s-2      waiting  $0.0000  1 min ago                     Which files under docs …",
+                "s-1      waiting  $0.0123  1 min ago  approval ×2 5 min  Which files under docs…",
+                "s-2      waiting  $0.0000  1 min ago                     Which files under docs…",
             ]
         );
         let wide = lines(&asking, 200);

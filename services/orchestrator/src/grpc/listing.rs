@@ -10,11 +10,14 @@ use crate::store::{DAMAGED, EVENT_UNREADABLE, NEWER_VERSION, for_namespace};
 use cairn_proto::event as event_pb;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{ErrorKind, Namespace, RpcError, principal};
+use cairn_rpc::{ErrorKind, Namespace, RpcError, check_text, principal};
 use tonic::{Request, Response};
 
-/// Statuses in a filter.
+/// Statuses or reasons in a filter.
 const MOST: usize = 8;
+/// Longest agent and prefix in a filter, in bytes.
+const MAX_AGENT: usize = 128;
+const MAX_PREFIX: usize = 800;
 
 pub(super) async fn sessions(
     deps: &Deps,
@@ -39,7 +42,7 @@ pub(super) async fn sessions(
     let request = memory_pb::ListSessionsRequest {
         page_size: asked.page_size,
         page_token: asked.page_token,
-        filter: Some(filter(asked.filter.unwrap_or_default())?),
+        filter: Some(filter(&asked.filter.unwrap_or_default())?),
         order: order.into(),
         ascending: asked.ascending,
     };
@@ -56,21 +59,21 @@ pub(super) async fn pending(
     request: Request<pb::ListPendingRequest>,
 ) -> Answer<pb::ListPendingResponse> {
     let mut answer = pb::ListPendingResponse::default();
+    let asked = request.get_ref().filter.clone().unwrap_or_default();
+    let filter = filter(&asked)?;
+    let is_asked =
+        |open: &pb::Pending| asked.pending.is_empty() || asked.pending.contains(&open.reason);
     if !request.get_ref().session.is_empty() {
         let key = key_of(&request, &request.get_ref().session)?;
         let session = deps.store.load(&key, None).await?.session;
-        answer.pending = pending_messages(&key, &session);
+        let open = pending_messages(&key, &session).into_iter();
+        answer.pending.extend(open.filter(is_asked));
         return Ok(Response::new(answer));
     }
-    let namespace = principal(&request)?.namespace().clone();
-    let asked = request.into_inner().filter.unwrap_or_default();
-    let reasons = asked.pending.clone();
-    for key in waiting(deps, &namespace, asked).await? {
+    for key in waiting(deps, principal(&request)?.namespace(), filter).await? {
         match deps.store.load(&key, None).await {
             Ok(loaded) => {
                 let open = pending_messages(&key, &loaded.session).into_iter();
-                let is_asked =
-                    |open: &pb::Pending| reasons.is_empty() || reasons.contains(&open.reason);
                 answer.pending.extend(open.filter(is_asked));
             }
             // It was there when the sessions were listed.
@@ -106,11 +109,11 @@ fn unreadable(key: &SessionKey, error: &RpcError) -> pb::UnreadableSession {
 async fn waiting(
     deps: &Deps,
     namespace: &Namespace,
-    asked: pb::SessionFilter,
+    filter: memory_pb::SessionFilter,
 ) -> Result<Vec<SessionKey>, RpcError> {
     let filter = memory_pb::SessionFilter {
         has_pending: true,
-        ..filter(asked)?
+        ..filter
     };
     let mut waiting = Vec::new();
     let mut request = memory_pb::ListSessionsRequest {
@@ -129,12 +132,17 @@ async fn waiting(
     }
 }
 
-/// The filter as the store takes it, which checks all other fields.
-fn filter(asked: pb::SessionFilter) -> Result<memory_pb::SessionFilter, RpcError> {
+/// The filter as the store takes it.
+fn filter(asked: &pb::SessionFilter) -> Result<memory_pb::SessionFilter, RpcError> {
     use memory_pb::SessionStatus as Noted;
-    if asked.statuses.len() > MOST {
-        let problem = format!("has {} entries", asked.statuses.len());
-        return Err(RpcError::invalid("filter.statuses", problem).allowed("at most 8"));
+    for (name, count) in [
+        ("statuses", asked.statuses.len()),
+        ("pending", asked.pending.len()),
+    ] {
+        if count > MOST {
+            let error = RpcError::invalid(format!("filter.{name}"), format!("has {count} entries"));
+            return Err(error.allowed("at most 8"));
+        }
     }
     let (mut statuses, mut quarantined) = (Vec::new(), false);
     for (index, status) in asked.statuses.iter().enumerate() {
@@ -161,13 +169,24 @@ fn filter(asked: pb::SessionFilter) -> Result<memory_pb::SessionFilter, RpcError
             }
         }
     }
+    check_text("filter.agent", &asked.agent, MAX_AGENT)?;
+    check_text("filter.prefix", &asked.prefix, MAX_PREFIX)?;
+    for (name, time) in [
+        ("changed_after_unix_ms", asked.changed_after_unix_ms),
+        ("changed_before_unix_ms", asked.changed_before_unix_ms),
+    ] {
+        if time < 0 {
+            let error = RpcError::invalid(format!("filter.{name}"), "is negative");
+            return Err(error.allowed("0, or a time"));
+        }
+    }
     Ok(memory_pb::SessionFilter {
         statuses,
         quarantined,
         pending,
         has_pending: asked.has_pending,
-        agent: asked.agent,
-        prefix: asked.prefix,
+        agent: asked.agent.clone(),
+        prefix: asked.prefix.clone(),
         changed_after_unix_ms: asked.changed_after_unix_ms,
         changed_before_unix_ms: asked.changed_before_unix_ms,
     })
