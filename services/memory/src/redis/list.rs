@@ -102,9 +102,9 @@ impl<'q> Walk<'q> {
     }
 
     /// The first of all partitions, in the order of all.
-    fn merged(&self, parts: &[Vec<Place>], most: usize) -> Vec<Place> {
-        let ahead = parts.iter().flatten().filter(|place| self.is_ahead(place));
-        let mut all: Vec<_> = ahead.cloned().collect();
+    fn merged(&self, parts: Vec<Vec<Place>>, most: usize) -> Vec<Place> {
+        let places = parts.into_iter().flatten();
+        let mut all: Vec<_> = places.filter(|place| self.is_ahead(place)).collect();
         all.sort_unstable();
         if !self.query.is_ascending {
             all.reverse();
@@ -128,22 +128,28 @@ impl Inner {
         loop {
             let wanted = query.max - sessions.len();
             let room = MOST_LOOKED_AT - looked_at;
-            let batch = match is_filtered {
-                true => BATCH.min(room),
-                false => wanted.min(room),
+            // What passes is most often found soon; if not, the rest of the page is looked at in one go.
+            let batch = match (is_filtered, looked_at) {
+                (true, 0) => BATCH.min(room),
+                (true, _) => room,
+                (false, _) => wanted.min(room),
             };
             let mut places = self.places(&walk, batch + 1).await?;
             let is_last = places.len() <= batch;
             places.truncate(batch);
             looked_at += places.len();
-            let entries = self.entries(&places).await?;
-            for (index, (place, entry)) in places.iter().zip(entries).enumerate() {
-                walk.from = Some((place.score, place.member.clone()));
-                let entry = entry.map(|entry| self.known_aside(namespace, entry));
-                sessions.extend(entry.filter(|entry| passes(entry)));
-                let is_rest = !is_last || index + 1 < places.len();
-                if sessions.len() == query.max && is_rest {
-                    return Ok(page(sessions, walk.from));
+            let mut left = places.len();
+            for some in places.chunks(BATCH) {
+                let entries = self.entries(some).await?;
+                for (place, entry) in some.iter().zip(entries) {
+                    left -= 1;
+                    walk.from = Some((place.score, place.member.clone()));
+                    let entry = entry.map(|entry| self.known_aside(namespace, entry));
+                    sessions.extend(entry.filter(|entry| passes(entry)));
+                    let is_rest = !is_last || left > 0;
+                    if sessions.len() == query.max && is_rest {
+                        return Ok(page(sessions, walk.from));
+                    }
                 }
             }
             if is_last {
@@ -158,16 +164,16 @@ impl Inner {
     /// The next places of a walk.
     async fn places(&self, walk: &Walk<'_>, most: usize) -> StoreResult<Vec<Place>> {
         // Partitions have nearly equal parts: a few of each are nearly always enough.
-        let mut few = most.min(most / 64 + 8);
+        let mean = most / usize::from(PARTITIONS);
+        let mut few = most.min(mean + 4 * mean.isqrt() + 6);
         loop {
             let parts = self.parts(walk, few).await?;
-            let merged = walk.merged(&parts, most);
+            let full = parts.iter().filter(|part| part.len() == few);
+            let lasts: Vec<Place> = full.filter_map(|part| part.last().cloned()).collect();
+            let merged = walk.merged(parts, most);
             let cut = merged.last().filter(|_| merged.len() == most);
-            let hides = |part: &Vec<Place>| {
-                let last = part.last().filter(|_| part.len() == few);
-                last.is_some_and(|last| cut.is_none_or(|cut| walk.is_before(last, cut)))
-            };
-            if !parts.iter().any(hides) {
+            let hides = |last: &Place| cut.is_none_or(|cut| walk.is_before(last, cut));
+            if !lasts.iter().any(hides) {
                 return Ok(merged);
             }
             few = few.saturating_mul(4);
