@@ -107,6 +107,7 @@ async fn look_into_the_oven(client: &mut Client, session: &str) -> Result<()> {
     let session = session.to_owned();
     let pending = client.list_pending(pb::ListPendingRequest {
         session: session.clone(),
+        ..pb::ListPendingRequest::default()
     });
     let pending = pending.await?.into_inner().pending;
     let [question] = pending.as_slice() else {

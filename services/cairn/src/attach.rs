@@ -17,7 +17,6 @@ use crate::tokens::Tokens;
 use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
 use cairn_orchestrator::Mode;
-use cairn_proto::orchestrator::SessionStatus;
 use cairn_rpc::{Address, Link, RpcError, Server};
 use socket::Socket;
 use std::path::{Path, PathBuf};
@@ -329,9 +328,7 @@ async fn workspace_for(
         Err(StartError::ReadOnly(OpenError::Missing { .. })) => return Ok(configured),
         Err(error) => return Err(start_error(&error, store)),
     };
-    let sessions = client::sessions(&server.link()).await?;
-    let is_unfinished = |status| matches!(status, SessionStatus::Running | SessionStatus::Waiting);
-    match sessions.iter().find(|one| is_unfinished(one.status())) {
+    match client::an_active(&server.link()).await? {
         Some(one) => Err(workspace::belongs_elsewhere(context, &noted, &one.id)),
         None => Ok(configured),
     }

@@ -11,7 +11,8 @@ use crate::error::{CliError, USAGE};
 use cairn_proto::memory::session_memory_service_client::SessionMemoryServiceClient;
 use cairn_proto::orchestrator::orchestrator_service_client::OrchestratorServiceClient;
 use cairn_proto::orchestrator::{
-    GetSessionRequest, ListSessionsRequest, ListSessionsResponse, SessionSummary,
+    GetSessionRequest, ListSessionsRequest, ListSessionsResponse, SessionFilter, SessionStatus,
+    SessionSummary,
 };
 use cairn_rpc::{Link, RpcError};
 
@@ -82,18 +83,35 @@ impl<'a> Client<'a> {
             .max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
-    /// All sessions, newest first.
+    /// The first sessions of a listing, at most `most`.
     ///
     /// # Errors
     /// The service's.
-    pub async fn sessions(&self) -> Result<Vec<SessionSummary>, CliError> {
+    pub async fn list(
+        &self,
+        request: ListSessionsRequest,
+        most: usize,
+    ) -> Result<Vec<SessionSummary>, CliError> {
         let ask = |request: ListSessionsRequest| {
             self.patiently(move |mut orchestrator| {
                 let request = request.clone();
                 async move { orchestrator.list_sessions(request).await }
             })
         };
-        all_pages(ask).await
+        pages(ask, request, most).await
+    }
+
+    /// The sessions whose run has not ended, and those that are quarantined, newest first.
+    ///
+    /// # Errors
+    /// The service's.
+    pub async fn unfinished(&self, most: usize) -> Result<Vec<SessionSummary>, CliError> {
+        let unfinished = with_status(&[
+            SessionStatus::Running,
+            SessionStatus::Waiting,
+            SessionStatus::Quarantined,
+        ]);
+        self.list(unfinished, most).await
     }
 
     /// The id of the session that is meant: a whole id, a beginning that only one has, or without
@@ -103,7 +121,7 @@ impl<'a> Client<'a> {
     /// No session fits, or several do.
     pub async fn resolve(&self, given: Option<&str>) -> Result<String, CliError> {
         let Some(given) = given else {
-            let latest = self.sessions().await?.into_iter().next();
+            let latest = self.list(ListSessionsRequest::default(), 1).await?.pop();
             return latest.map(|session| session.id).ok_or_else(|| {
                 CliError::new("there is no session yet").hint("begin with: cairn run \"<goal>\"")
             });
@@ -116,7 +134,15 @@ impl<'a> Client<'a> {
         if self.is_there(given).await? {
             return Ok(given.to_owned());
         }
-        let sessions = self.sessions().await?;
+        let request = ListSessionsRequest {
+            filter: Some(SessionFilter {
+                prefix: given.to_owned(),
+                ..SessionFilter::default()
+            }),
+            ..ListSessionsRequest::default()
+        };
+        // Those whose title begins so are among them.
+        let sessions = self.list(request, usize::MAX).await?;
         let fitting = sessions.iter().map(|session| &session.id);
         let fitting: Vec<&String> = fitting.filter(|id| id.starts_with(given)).collect();
         match fitting.as_slice() {
@@ -185,33 +211,45 @@ fn orchestrator(link: &Link) -> OrchestratorServiceClient<Link> {
     OrchestratorServiceClient::new(link.clone()).max_decoding_message_size(MAX_ANSWER_BYTES)
 }
 
-/// All sessions behind a link, newest first.
+/// The first session behind a link whose run has not ended.
 ///
 /// # Errors
 /// The service's.
-pub async fn sessions(link: &Link) -> Result<Vec<SessionSummary>, CliError> {
+pub async fn an_active(link: &Link) -> Result<Option<SessionSummary>, CliError> {
     let ask = async |request| {
         let page = orchestrator(link).list_sessions(request).await?;
         Ok(page.into_inner())
     };
-    all_pages(ask).await
+    let active = [SessionStatus::Running, SessionStatus::Waiting];
+    Ok(pages(ask, with_status(&active), 1).await?.pop())
 }
 
-async fn all_pages(
+/// Asks for sessions with one of these statuses, newest first.
+pub fn with_status(statuses: &[SessionStatus]) -> ListSessionsRequest {
+    let statuses = statuses.iter().copied().map(Into::into);
+    ListSessionsRequest {
+        filter: Some(SessionFilter {
+            statuses: statuses.collect(),
+            ..SessionFilter::default()
+        }),
+        ..ListSessionsRequest::default()
+    }
+}
+
+/// Asks for pages until there are enough sessions or no more pages. A page may be empty.
+async fn pages(
     ask: impl AsyncFn(ListSessionsRequest) -> Result<ListSessionsResponse, CliError>,
+    mut request: ListSessionsRequest,
+    most: usize,
 ) -> Result<Vec<SessionSummary>, CliError> {
     let mut sessions = Vec::new();
-    let mut page_token = String::new();
     loop {
-        let page_size = 1000;
-        let request = ListSessionsRequest {
-            page_size,
-            page_token,
-        };
-        let page = ask(request).await?;
+        let wanted = most.saturating_sub(sessions.len()).min(1000);
+        request.page_size = u32::try_from(wanted).unwrap_or(1000);
+        let page = ask(request.clone()).await?;
         sessions.extend(page.sessions);
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() || sessions.len() >= most {
             return Ok(sessions);
         }
     }

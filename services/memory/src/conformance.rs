@@ -27,11 +27,13 @@ mod deletion;
 mod following;
 mod idle;
 mod leases;
+mod listing;
 mod memory;
 mod quarantine;
 mod reading;
 mod sizes;
 mod support;
+mod taking;
 mod transcripts;
 mod watching;
 
@@ -46,11 +48,13 @@ pub use deletion::*;
 pub use following::*;
 pub use idle::*;
 pub use leases::*;
+pub use listing::*;
 pub use memory::*;
 pub use quarantine::*;
 pub use reading::*;
 pub use sizes::*;
 pub use support::{Subject, client, limits};
+pub use taking::*;
 pub use transcripts::*;
 pub use watching::*;
 
@@ -77,6 +81,16 @@ macro_rules! conformance {
             concurrent_creations_make_one_session
             a_refused_creation_leaves_nothing
             sessions_are_listed_newest_first_in_pages
+
+            a_listing_has_what_the_owner_noted
+            a_listing_goes_by_its_filter
+            a_listing_goes_by_a_prefix
+            the_latest_is_what_changed_last
+            a_listing_goes_by_the_time_of_the_last_change
+            a_filtered_listing_comes_in_pages
+            pages_stay_valid_while_sessions_change
+            who_asks_a_person_is_listed_until_it_is_answered
+            a_page_looks_at_a_bounded_number_of_sessions
 
             a_commit_appends_contiguously
             a_commit_without_events_changes_the_header
@@ -161,6 +175,17 @@ macro_rules! conformance {
             a_command_for_an_expired_owner_makes_the_session_claimable
             concurrent_repeats_of_a_command_append_once
             concurrent_commands_get_distinct_numbers
+
+            a_command_takes_the_lease_where_none_runs
+            a_command_takes_the_lease_of_a_session_that_is_queued
+            a_command_takes_a_lease_that_has_run_out
+            a_command_takes_no_lease_that_runs
+            a_repeated_command_gets_the_lease_that_it_took
+            a_repeated_command_gets_no_lease_that_somebody_else_has
+            a_repeated_command_takes_nothing_new
+            a_command_takes_nothing_of_a_session_set_aside
+            leases_taken_with_commands_count_as_claims
+            of_concurrent_commands_one_takes_the_lease
 
             memory_is_set_and_overwritten
             an_absent_key_is_none

@@ -3,6 +3,7 @@
 mod convert;
 mod copy;
 mod journal;
+mod list;
 mod observe;
 mod ownership;
 mod session_memory;

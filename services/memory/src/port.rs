@@ -22,7 +22,7 @@
 //! | [`create`](Store::create) | request id | `duplicate`, and the lease if the operation id is the same and it still runs |
 //! | [`copy_events`](Store::copy_events) | request id and digest, for the child's life | where it goes on, or that it is complete |
 //! | [`commit`](Store::commit) | operation id, if no later transition came | `duplicate` with the first answer; `owned` tells whether the epoch still holds |
-//! | [`append_command`](Store::append_command) | request id, for the session's life | `duplicate` with the first seq |
+//! | [`append_command`](Store::append_command) | request id, for the session's life | `duplicate` with the first seq, and the lease if the operation id is the same, it is still the caller's and no transition came since |
 //! | [`delete`](Store::delete), [`delete_unchanged`](Store::delete_unchanged), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`set_aside`](Store::set_aside), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
 //! | [`write_memory`](Store::write_memory) | – | a second event with the same effect |
 //! | [`claim`](Store::claim) | – | nothing; the leases of a lost answer run out, and such claims do not count |
@@ -62,6 +62,7 @@
 mod copy;
 mod error;
 mod limits;
+mod list;
 mod ownership;
 mod read;
 mod write;
@@ -73,17 +74,20 @@ pub use copy::{
 pub use error::{End, Limit, StoreError, StoreResult, Stored};
 pub use limits::Limits;
 pub(crate) use limits::{MemoryWriter, OWNER_BYTES, OWNER_EVENTS, OWNER_KEYS, Room, at_most};
+pub use list::{
+    ListFilter, ListOrder, ListQuery, PageToken, PendingKind, SessionEntry, SessionPage,
+};
+pub(crate) use list::{MOST_LOOKED_AT, pending_of, pending_text, tenth};
 pub use ownership::{
     Claim, ClaimRequest, Claims, Lease, LeaseRequest, OwnedSession, Quarantine, ReleaseRequest,
     RenewRequest, Renewed,
 };
 pub use read::{
-    DeltaStream, EventPage, EventStream, Fill, IdleSession, MemoryEntry, MemoryList, PageToken,
-    SessionEntry, SessionPage, StoredEvent,
+    DeltaStream, EventPage, EventStream, Fill, IdleSession, MemoryEntry, MemoryList, StoredEvent,
 };
 pub use write::{
     AppendCommand, Appended, Checkpoint, Commit, Committed, Create, Created, Header, LeaseChange,
-    MemoryWrite, RequestId, SessionKey, SessionStatus,
+    MemoryWrite, RequestId, SessionKey, SessionStatus, Taken,
 };
 
 use async_trait::async_trait;
@@ -181,13 +185,14 @@ pub trait Store: Send + Sync + 'static {
         end: End,
     ) -> StoreResult<bool>;
 
-    /// Lists the living sessions of a namespace, newest first, from a page's token on.
-    async fn list(
-        &self,
-        namespace: &str,
-        from: Option<PageToken>,
-        max: usize,
-    ) -> StoreResult<SessionPage>;
+    /// Lists the living sessions of a namespace that pass a filter, in an order, from the end of the
+    /// page before on. Reads headers, and nothing of the journals.
+    ///
+    /// A page looks at a bounded number of sessions, so it may be short or empty and still say where the
+    /// next one begins. In the order of creation, a session that exists during the whole listing and
+    /// passes the filter comes exactly once. In the order of last changes, a session that changes
+    /// meanwhile moves to the newest end.
+    async fn list(&self, namespace: &str, query: &ListQuery) -> StoreResult<SessionPage>;
 
     /// The owner's transition: appends events, replaces the header, materialises session memory,
     /// keeps a checkpoint, and renews the lease or lets it go.
@@ -211,6 +216,11 @@ pub trait Store: Send + Sync + 'static {
     /// Appends a command without ownership and wakes the session: it is queued if no lease runs,
     /// and otherwise its owner's long poll is told. One that is only to be answered if it is a repeat
     /// changes nothing.
+    ///
+    /// With a lease request, a command that is appended where no lease runs takes the lease in the same
+    /// operation, as a [`claim`](Self::claim) does: the epoch rises, the session is in no queue, and the
+    /// claim counts from the owner's first commit or renewal. Nothing is taken of a session that is set
+    /// aside, nor of one that the next claim sets aside: that one is queued.
     ///
     /// # Errors
     /// `RequestMismatch` if the request id is known with another digest; `Limit`.

@@ -43,6 +43,7 @@ mod lease;
 mod list;
 mod lookout;
 mod node;
+mod notes;
 mod open;
 mod options;
 mod outage;
@@ -71,7 +72,7 @@ use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
     CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, Fill, IdleSession,
-    MemoryList, MemoryWrite, PageToken, ReleaseRequest, RenewRequest, Renewed, SessionKey,
+    ListQuery, MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey,
     SessionPage, Store, StoreResult, Transcript,
 };
 use async_trait::async_trait;
@@ -289,13 +290,8 @@ impl Store for RedisStore {
         self.inner.delete(key, Some(last_seq), end).await
     }
 
-    async fn list(
-        &self,
-        namespace: &str,
-        from: Option<PageToken>,
-        max: usize,
-    ) -> StoreResult<SessionPage> {
-        self.inner.list(namespace, from, max).await
+    async fn list(&self, namespace: &str, query: &ListQuery) -> StoreResult<SessionPage> {
+        self.inner.list(namespace, query).await
     }
 
     async fn commit(&self, commit: Commit) -> StoreResult<Committed> {

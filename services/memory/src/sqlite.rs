@@ -19,6 +19,7 @@ mod holder;
 mod idle;
 mod journal;
 mod lease;
+mod list;
 mod log;
 mod mark;
 mod memory;
@@ -45,8 +46,8 @@ use crate::apart::digest_of;
 use crate::hub::{Hub, ReadPage, follow, listen};
 use crate::port::{
     AppendCommand, Appended, Checkpoint, ClaimRequest, Claims, Commit, Committed, Copied,
-    CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, IdleSession, MemoryList,
-    MemoryWrite, PageToken, ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store,
+    CopyEvents, Create, Created, DeltaStream, End, EventPage, EventStream, IdleSession, ListQuery,
+    MemoryList, MemoryWrite, ReleaseRequest, RenewRequest, Renewed, SessionKey, SessionPage, Store,
     StoreError, StoreResult, Transcript,
 };
 use crate::turns::Turns;
@@ -268,14 +269,9 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn list(
-        &self,
-        namespace: &str,
-        from: Option<PageToken>,
-        max: usize,
-    ) -> StoreResult<SessionPage> {
-        let namespace = namespace.to_owned();
-        let read = move |conn: &_| read::sessions(conn, &namespace, from, max);
+    async fn list(&self, namespace: &str, query: &ListQuery) -> StoreResult<SessionPage> {
+        let (namespace, query) = (namespace.to_owned(), query.clone());
+        let read = move |conn: &_| list::sessions(conn, &namespace, &query);
         self.readers.read(read).await
     }
 

@@ -157,6 +157,7 @@ async fn submit_if(
         request_digest: digest.to_vec().into(),
         event: encoded.events.into_iter().next().unwrap_or_default(),
         repeat_only: matches!(admission, Admission::OnlyRepeats(_)),
+        ..pb::AppendCommandRequest::default()
     };
     let appended = requests
         .store()

@@ -44,6 +44,8 @@ pub enum Subject {
 pub struct Pending {
     /// What is asked.
     pub asked: Asked,
+    /// When it was asked.
+    pub since: u64,
     /// How often this has been asked, from 1.
     pub time: u32,
     /// An answer was accepted and has not taken effect.
@@ -103,6 +105,17 @@ pub enum Asked {
 }
 
 impl Pending {
+    /// Why the run waits for the answer.
+    pub fn reason(&self) -> WaitReason {
+        match self.asked {
+            Asked::Doubt { .. } => WaitReason::InDoubt,
+            Asked::Approval { .. } => WaitReason::Approval,
+            Asked::Question { .. } => WaitReason::Question,
+            Asked::Budget { .. } => WaitReason::Budget,
+            Asked::Plan { .. } => WaitReason::PlanReview,
+        }
+    }
+
     /// Its name.
     pub fn id(&self) -> PendingId {
         let subject = match self.asked {
@@ -234,14 +247,15 @@ pub fn pending(session: &Session) -> Vec<Pending> {
                 _ => 0,
             },
         };
-        new(asked, budget_question(run).time)
+        new(asked, run.spent.asked_at, budget_question(run).time)
     }));
     open
 }
 
-fn new(asked: Asked, time: u32) -> Pending {
+fn new(asked: Asked, since: u64, time: u32) -> Pending {
     Pending {
         asked,
+        since,
         time,
         is_answered: false,
     }
@@ -254,9 +268,10 @@ fn review_of(run: &Run, proposal: u32) -> Option<Pending> {
         proposal,
         plan,
     };
+    let (since, time) = (run.revisions.review_at, plan_question(run, proposal).time);
     Some(Pending {
         is_answered: run.revisions.is_denied(proposal),
-        ..new(asked, plan_question(run, proposal).time)
+        ..new(asked, since, time)
     })
 }
 
@@ -274,15 +289,18 @@ fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
             };
             Some(Pending {
                 is_answered: answer.is_some(),
-                ..new(asked, call.doubts)
+                ..new(asked, call.asked_at, call.doubts)
             })
         }
         CallStatus::Asking {
             ask: Ask::Approval { .. },
             answer: None,
         } => {
-            let call = call.call.clone();
-            Some(new(Asked::Approval { name, call }, 1))
+            let asked = Asked::Approval {
+                name,
+                call: call.call.clone(),
+            };
+            Some(new(asked, call.asked_at, 1))
         }
         CallStatus::Asking {
             ask: Ask::Question { question, choices },
@@ -294,7 +312,7 @@ fn question_of(name: CallRef, call: &Call) -> Option<Pending> {
                 question,
                 choices,
             };
-            Some(new(asked, 1))
+            Some(new(asked, call.asked_at, 1))
         }
         _ => None,
     }

@@ -122,7 +122,7 @@ impl Session {
             self.worked_at = self.worked_at.max(at);
             if let Some(run) = self.runs.last_mut() {
                 run.count_time(at);
-                run.ask_budget();
+                run.ask_budget(at);
             }
         }
         Ok(())

@@ -58,6 +58,7 @@ async fn approve(client: &mut Client<'_>, args: Args, context: &Context) -> Resu
     let session = client.resolve(args.session.as_deref()).await?;
     let request = ListPendingRequest {
         session: session.clone(),
+        ..ListPendingRequest::default()
     };
     let open = client.orchestrator().list_pending(request).await?;
     let mut open = open.into_inner().pending;

@@ -195,6 +195,7 @@ async fn is_stuck(
 ) -> Result<bool, CliError> {
     let request = ListPendingRequest {
         session: what.session.clone(),
+        ..ListPendingRequest::default()
     };
     let pending = orchestrator
         .list_pending(request)

@@ -139,6 +139,7 @@ fn unaware(context: &Context, error: CliError, session: &str) -> CliError {
 async fn pending(client: &Client<'_>, session: &str) -> Result<usize, CliError> {
     let request = ListPendingRequest {
         session: session.to_owned(),
+        ..ListPendingRequest::default()
     };
     let answer = client.orchestrator().list_pending(request).await?;
     Ok(answer.into_inner().pending.len())

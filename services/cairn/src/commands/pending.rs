@@ -1,16 +1,14 @@
 //! `cairn pending`: what waits for a person.
 
 use crate::attach::Access;
-use crate::client::Client;
+use crate::client::{Client, with_status};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::ui::out;
 use crate::ui::questions::{pending_json, pending_lines, unreadable_json, unreadable_line};
 use crate::ui::style::Style;
 use crate::ui::text::command;
-use cairn_proto::orchestrator::{
-    ListPendingRequest, ListPendingResponse, SessionStatus, SessionSummary,
-};
+use cairn_proto::orchestrator::{ListPendingRequest, ListPendingResponse, SessionStatus};
 use std::process::ExitCode;
 
 /// What can be said to `cairn pending`.
@@ -18,7 +16,7 @@ use std::process::ExitCode;
 #[command(after_help = "\
 With --json one question a line: session, id, reason (in_doubt, budget, approval, question,
 plan_review), run, step, tool, arguments_json, call_key, settle_after (null for at once), answered,
-question, choices, budget (turns, tokens, cost, time, calls), plan, proposal.
+since, question, choices, budget (turns, tokens, cost, time, calls), plan, proposal.
 A session that cannot be read is a line with session, unreadable (the reason) and message.
 
 Examples:
@@ -40,7 +38,10 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         Some(given) => client.resolve(Some(given)).await?,
         None => String::new(),
     };
-    let request = ListPendingRequest { session };
+    let request = ListPendingRequest {
+        session,
+        ..ListPendingRequest::default()
+    };
     let answer = client.orchestrator().list_pending(request).await?;
     let ListPendingResponse {
         pending,
@@ -82,7 +83,6 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 
 /// A run has not ended, and nobody works on it.
 async fn is_interrupted(client: &Client<'_>) -> Result<bool, CliError> {
-    let sessions = client.sessions().await?;
-    let is_running = |session: &SessionSummary| session.status() == SessionStatus::Running;
-    Ok(sessions.iter().any(is_running))
+    let running = with_status(&[SessionStatus::Running]);
+    Ok(!client.list(running, 1).await?.is_empty())
 }

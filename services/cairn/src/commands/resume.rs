@@ -10,7 +10,7 @@ use crate::ui::text::command;
 use cairn_proto::event::event::Kind;
 use cairn_proto::orchestrator::{
     GetSessionRequest, QuarantineReason, ReleaseQuarantineRequest, ResumeRunRequest, RunStatus,
-    Session, SessionStatus,
+    Session,
 };
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -200,11 +200,8 @@ async fn found(client: &Client<'_>, given: Option<&str>) -> Result<Option<Sessio
     let id = match given {
         Some(_) => Some(client.resolve(given).await?),
         None => {
-            let sessions = client.sessions().await?;
-            let mut unfinished = sessions
-                .into_iter()
-                .filter(|session| session.status() != SessionStatus::Idle);
-            unfinished.next().map(|session| session.id)
+            let mut unfinished = client.unfinished(1).await?;
+            unfinished.pop().map(|session| session.id)
         }
     };
     let Some(session) = id else {

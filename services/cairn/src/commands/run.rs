@@ -14,9 +14,7 @@ use crate::workspace::resume_command;
 use cairn_boot::config::duration;
 use cairn_proto::event as wire;
 use cairn_proto::event::{LimitOverrides, StartRun};
-use cairn_proto::orchestrator::{
-    CreateSessionRequest, SessionStatus, StartRunRequest, StartRunResponse,
-};
+use cairn_proto::orchestrator::{CreateSessionRequest, StartRunRequest, StartRunResponse};
 use cairn_rpc::text::escape;
 use clap::{ValueEnum, value_parser};
 use std::path::PathBuf;
@@ -225,12 +223,10 @@ async fn name_others(client: &Client<'_>, own: &str) -> Result<(), CliError> {
     if context.json || !client.attached().is_holder() {
         return Ok(());
     }
-    let Ok(sessions) = client.sessions().await else {
+    let Ok(sessions) = client.unfinished(usize::MAX).await else {
         return Ok(());
     };
-    let others = sessions
-        .iter()
-        .filter(|it| it.id != own && it.status() != SessionStatus::Idle);
+    let others = sessions.iter().filter(|it| it.id != own);
     let others: Vec<_> = others.map(|it| it.id.as_str()).collect();
     let Some(latest) = others.first() else {
         return Ok(());

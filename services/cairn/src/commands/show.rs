@@ -97,6 +97,7 @@ async fn read(client: &Client<'_>, id: String) -> Result<Shown, CliError> {
     let session = answer.into_inner().session.unwrap_or_default();
     let request = pb::ListPendingRequest {
         session: id.clone(),
+        ..pb::ListPendingRequest::default()
     };
     let pending = orchestrator
         .list_pending(request)

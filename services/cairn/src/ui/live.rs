@@ -263,6 +263,12 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
         .collect()
 }
 
+/// Columns of standard output, if it is a terminal.
+pub fn terminal_width() -> Option<usize> {
+    let is_terminal = io::IsTerminal::is_terminal(&io::stdout());
+    is_terminal.then(|| size().0)
+}
+
 /// Columns and rows of the terminal.
 pub fn size() -> (usize, usize) {
     match rustix::termios::tcgetwinsize(io::stdout()) {

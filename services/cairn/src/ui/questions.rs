@@ -27,6 +27,7 @@ pub fn pending_json(pending: &pb::Pending) -> Value {
         "call_key": pending.call_key,
         "settle_after": (from > 0).then(|| utc(from)),
         "answered": pending.answered,
+        "since": utc(pending.since_unix_ms),
         "question": pending.question,
         "choices": pending.choices,
         "budget": is_budget.then(|| budget(pending.budget)),

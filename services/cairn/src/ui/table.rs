@@ -30,8 +30,12 @@ impl Table {
     /// Adds a row. Cells may be untrusted: control characters are escaped, and a cell is cut at
     /// 240 bytes.
     pub fn row<const N: usize>(&mut self, cells: [&str; N]) {
-        self.rows
-            .push(cells.iter().map(|cell| clip(cell, 240)).collect());
+        self.cells(cells.into_iter().map(str::to_owned));
+    }
+
+    /// Adds a row of as many cells as there are columns.
+    pub fn cells(&mut self, cells: impl Iterator<Item = String>) {
+        self.rows.push(cells.map(|cell| clip(&cell, 240)).collect());
     }
 
     /// The lines of the table, without line ends and without blanks at theirs; at most `width`

@@ -10,6 +10,7 @@ pub(crate) mod crash;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
 pub(crate) mod handover;
+pub(crate) mod lists;
 pub(crate) mod replies;
 pub(crate) mod searches;
 pub(crate) mod state;
@@ -29,6 +30,9 @@ pub(crate) enum Proof {
     Replies(replies::Options),
     /// Kills tools while it hands arguments to programs. No program starts with a part of them
     Handover(handover::Options),
+    /// Lists, filters and searches 20,000 sessions, and 200, over a file and over Redis. Lists read
+    /// headers alone, and how long they take is printed
+    Lists(lists::Options),
     /// Runs searches as slow as they can be, and lets their callers go. Tools stays below 256 MiB, and
     /// the threads end soon
     Searches(searches::Options),
@@ -63,6 +67,7 @@ impl Proof {
             Self::Dispatch(options) => dispatch::prove(options),
             Self::Replies(options) => replies::prove(options),
             Self::Handover(options) => handover::prove(options),
+            Self::Lists(options) => lists::prove(options),
             Self::Searches(options) => searches::prove(options),
             Self::Stale(options) => crash::redis_stale::prove(options),
             Self::Drain(options) => drain::prove(options),

@@ -17,7 +17,7 @@ const LONG: &str = "<long>";
 type Case = (&'static str, &'static [(&'static str, i32, &'static str)]);
 
 #[rustfmt::skip]
-const CASES: [Case; 65] = [
+const CASES: [Case; 71] = [
     ("--store", &[("sessions --store=", 2, "--store"), ("sessions --store docs", 1, "docs")]),
     ("--server", &[("sessions --server nowhere", 2, "--server"), ("sessions --server=", 2, "--server")]),
     ("--config", &[("sessions --config none.toml", 2, "none.toml"), ("sessions --config docs", 2, "docs")]),
@@ -61,6 +61,12 @@ const CASES: [Case; 65] = [
         ("tree s --output docs", 1, "docs")]),
     ("report --run", &[("report --run first s", 2, "--run"), ("report --run 99 s", 1, "99")]),
     ("report --output", &[("report s --output=", 2, "--output"), ("report s --output plan.json/x", 1, "plan.json/x")]),
+    ("sessions --status", &[("sessions --status odd", 2, "--status"), ("sessions --status=", 2, "--status")]),
+    ("sessions --pending", &[("sessions --pending=odd", 2, "--pending"), ("sessions --pending=", 2, "--pending")]),
+    ("sessions --agent", &[("sessions --agent <long>", 2, "filter.agent")]),
+    ("sessions --since", &[("sessions --since soon", 2, "--since"), ("sessions --since=-1s", 2, "--since")]),
+    ("sessions --before", &[("sessions --before soon", 2, "--before"), ("sessions --before=-1s", 2, "--before")]),
+    ("sessions --sort", &[("sessions --sort size", 2, "--sort"), ("sessions --sort=", 2, "--sort")]),
     ("sessions --limit", &[("sessions --limit many", 2, "--limit"), ("sessions --limit=-1", 2, "--limit")]),
     ("log --after", &[("log --after many s", 2, "--after")]),
     ("state --at", &[("state --at now s", 2, "--at"), ("state --at 99 s", 2, "at_seq")]),

@@ -166,6 +166,7 @@ async fn sessions(link: &Link) -> BTreeSet<String> {
         let request = pb::ListSessionsRequest {
             page_size: 1000,
             page_token,
+            ..pb::ListSessionsRequest::default()
         };
         let page = orchestrator.list_sessions(request).await;
         let page = page.expect("a page").into_inner();

@@ -109,6 +109,7 @@ impl Watcher {
     ) -> Result<(), Status> {
         let request = pb::ListPendingRequest {
             session: self.session.clone(),
+            ..pb::ListPendingRequest::default()
         };
         for open in client.list_pending(request).await?.into_inner().pending {
             let to_say = || match site.ledger().has(&open.call_key) {

@@ -63,7 +63,10 @@ async fn cancel(client: &mut Client, request_id: &str) -> Result<pb::CancelRunRe
 async fn pending(client: &mut Client) -> Vec<(String, bool)> {
     let session = "s".to_owned();
     let answer = client
-        .list_pending(pb::ListPendingRequest { session })
+        .list_pending(pb::ListPendingRequest {
+            session,
+            ..pb::ListPendingRequest::default()
+        })
         .await;
     let pending = answer.expect("an answer").into_inner().pending;
     let open = pending.into_iter().map(|open| (open.id, open.answered));

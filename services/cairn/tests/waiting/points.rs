@@ -164,6 +164,7 @@ async fn paused_in_doubt(mut world: World, point: Point) {
 async fn settle(world: &World, point: Point) {
     let request = pb::ListPendingRequest {
         session: SESSION.to_owned(),
+        ..pb::ListPendingRequest::default()
     };
     let mut client = world.client();
     let open = client.list_pending(request).await.expect("questions");

@@ -26,6 +26,7 @@ pub async fn a_child_is_a_session_of_its_own(subject: &Subject) {
             status: SessionStatus::Running,
             handled_through: 6,
             title: "A fork".to_owned(),
+            ..Header::default()
         };
     }
     subject.store.copy_events(last).await.unwrap();

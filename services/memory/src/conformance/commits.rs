@@ -19,6 +19,7 @@ pub async fn a_commit_without_events_changes_the_header(subject: &Subject) {
         status: SessionStatus::Running,
         handled_through: 2,
         title: "a goal".to_owned(),
+        ..Header::default()
     };
     let commit = Commit {
         header: header.clone(),
@@ -251,6 +252,7 @@ pub async fn a_refused_commit_leaves_nothing(subject: &Subject) {
             status: SessionStatus::Waiting,
             handled_through: 1,
             title: "refused".to_owned(),
+            ..Header::default()
         },
         ..owner.parking(Some(1))
     };

@@ -2,7 +2,7 @@
 
 use super::support::*;
 use crate::port::{
-    Completion, Copied, CopyEvents, Header, SessionKey, Source, StoreError, StoreResult,
+    Completion, Copied, CopyEvents, Header, ListQuery, SessionKey, Source, StoreError, StoreResult,
 };
 use bytes::Bytes;
 use cairn_proto::event::{Event, StoredApart, event::Kind};
@@ -131,7 +131,11 @@ pub async fn a_copy_is_not_there_before_it_is_complete(subject: &Subject) {
     assert_eq!(appended.err(), Some(missing.clone()));
     let put = store.put_blob(&child, bytes("blob")).await;
     assert_eq!(put.err(), Some(missing));
-    let listed = store.list(SPACE, None, 10).await.unwrap().sessions;
+    let listed = store
+        .list(SPACE, &ListQuery::newest(10))
+        .await
+        .unwrap()
+        .sessions;
     assert_eq!(listed.len(), 1, "{listed:?}");
     subject.outlive_leases().await;
     assert_eq!(subject.claimed("two").await, ["source"]);
@@ -140,7 +144,11 @@ pub async fn a_copy_is_not_there_before_it_is_complete(subject: &Subject) {
         .copy_events(completing(&copy, "forked"))
         .await
         .unwrap();
-    let listed = store.list(SPACE, None, 10).await.unwrap().sessions;
+    let listed = store
+        .list(SPACE, &ListQuery::newest(10))
+        .await
+        .unwrap()
+        .sessions;
     let ids: Vec<_> = listed.iter().map(|entry| &entry.session).collect();
     assert_eq!(ids, ["child", "source"]);
     assert_eq!(listed[0].last_seq, 6);

@@ -2,7 +2,7 @@
 
 use super::support::*;
 use crate::port::{
-    Create, Header, Lease, Limit, SessionKey, SessionStatus, StoreError, StoreResult,
+    Create, Header, Lease, Limit, ListQuery, SessionKey, SessionStatus, StoreError, StoreResult,
 };
 
 pub async fn creation_numbers_events_from_one(subject: &Subject) {
@@ -152,7 +152,8 @@ pub async fn namespaces_do_not_see_each_other(subject: &Subject) {
     subject.store.create(other).await.unwrap();
     assert_eq!(subject.journal(&mine).await, "1:made 2:first");
     assert_eq!(subject.journal(&theirs).await, "1:theirs");
-    let list = |space| subject.store.list(space, None, 10);
+    let ten = ListQuery::newest(10);
+    let list = |space| subject.store.list(space, &ten);
     assert_eq!(list("elsewhere").await.unwrap().sessions.len(), 1);
     assert_eq!(list("nowhere").await.unwrap().sessions.len(), 0);
     subject.store.delete(&theirs).await.unwrap();
@@ -224,18 +225,22 @@ pub async fn sessions_are_listed_newest_first_in_pages(subject: &Subject) {
         owner.make(commit).await.unwrap();
     }
 
-    let (mut from, mut pages) = (None, Vec::new());
+    let (mut query, mut pages) = (ListQuery::newest(2), Vec::new());
     loop {
-        let page = subject.store.list(SPACE, from, 2).await.unwrap();
+        let page = subject.store.list(SPACE, &query).await.unwrap();
         let ids = page.sessions.iter().map(|entry| entry.session.as_str());
         pages.push(ids.collect::<Vec<_>>().join(""));
-        from = page.next;
-        if from.is_none() {
+        query.from = page.next;
+        if query.from.is_none() {
             break;
         }
     }
     assert_eq!(pages, ["fe", "dc", "ba"]);
-    let page = subject.store.list(SPACE, None, 10).await.unwrap();
+    let page = subject
+        .store
+        .list(SPACE, &ListQuery::newest(10))
+        .await
+        .unwrap();
     let (newest, oldest) = (&page.sessions[0], &page.sessions[5]);
     assert_eq!(
         (newest.status, newest.last_seq),

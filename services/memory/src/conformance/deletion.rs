@@ -2,8 +2,8 @@
 
 use super::support::*;
 use crate::port::{
-    Checkpoint, Commit, End, MemoryWrite, OwnedSession, ReleaseRequest, RenewRequest, SessionKey,
-    StoreError,
+    Checkpoint, Commit, End, ListQuery, MemoryWrite, OwnedSession, ReleaseRequest, RenewRequest,
+    SessionKey, StoreError,
 };
 
 fn set() -> MemoryWrite {
@@ -49,7 +49,11 @@ pub async fn deleting_removes_everything(subject: &Subject) {
     let (owner, digest) = full(subject, "a").await;
     assert_eq!(subject.store.delete(&owner.key).await, Ok(true));
     assert_gone(subject, &owner.key, &digest).await;
-    let page = subject.store.list(SPACE, None, 10).await.unwrap();
+    let page = subject
+        .store
+        .list(SPACE, &ListQuery::newest(10))
+        .await
+        .unwrap();
     assert!(page.sessions.is_empty());
 }
 

@@ -3,7 +3,7 @@
 use super::memory::set;
 use super::support::*;
 use crate::port::{
-    Commit, Create, End, Header, IdleSession, SessionKey, SessionStatus, StoreError,
+    Commit, Create, End, Header, IdleSession, ListQuery, SessionKey, SessionStatus, StoreError,
 };
 
 /// How long the sessions of the cases stay by default.
@@ -177,7 +177,11 @@ pub async fn a_session_that_may_go_goes_whole_and_says_how(subject: &Subject) {
         .delete_unchanged(&missing, 1, End::Expired)
         .await;
     assert_eq!(missing, Err(StoreError::NotFound));
-    let page = subject.store.list(SPACE, None, 10).await.unwrap();
+    let page = subject
+        .store
+        .list(SPACE, &ListQuery::newest(10))
+        .await
+        .unwrap();
     assert!(page.sessions.is_empty());
     subject.pass(2 * AFTER).await;
     assert_eq!(subject.idle(Some(AFTER)).await, [""; 0]);

@@ -1,7 +1,7 @@
 //! Claims without progress.
 
 use super::support::*;
-use crate::port::{Commit, Quarantine, ReleaseRequest, StoreError};
+use crate::port::{Commit, ListQuery, Quarantine, ReleaseRequest, StoreError};
 
 /// Claims, confirms and lets the lease run out, as owners that die of the session.
 async fn die(subject: &Subject, times: usize) {
@@ -21,7 +21,11 @@ async fn lose_answers(subject: &Subject, times: usize) {
 
 /// Why the one session is set aside, if it is; the listing and its journal say the same.
 async fn set_aside_for(subject: &Subject) -> Option<Quarantine> {
-    let listed = subject.store.list(SPACE, None, 10).await.unwrap();
+    let listed = subject
+        .store
+        .list(SPACE, &ListQuery::newest(10))
+        .await
+        .unwrap();
     let entry = &listed.sessions[0];
     let key = key(&entry.session);
     for after_seq in [0, u64::MAX] {

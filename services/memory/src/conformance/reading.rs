@@ -76,6 +76,7 @@ pub async fn a_page_tells_version_and_header(subject: &Subject) {
         status: SessionStatus::Waiting,
         handled_through: 2,
         title: "a goal".to_owned(),
+        ..Header::default()
     };
     let commit = Commit {
         header: header.clone(),

@@ -136,6 +136,8 @@ pub(super) fn command(key: &SessionKey, id: &str) -> AppendCommand {
         request: request(id),
         event: bytes(id),
         repeat_only: false,
+        lease: None,
+        operation_id: String::new(),
     }
 }
 

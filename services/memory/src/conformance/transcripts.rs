@@ -3,8 +3,8 @@
 use super::copies::{completing, copy, source};
 use super::support::*;
 use crate::port::{
-    CopyEvents, End, LeaseChange, SessionKey, Source, StoreError, Transcript, TranscriptEvent,
-    TranscriptPage,
+    CopyEvents, End, LeaseChange, ListQuery, SessionKey, Source, StoreError, Transcript,
+    TranscriptEvent, TranscriptPage,
 };
 use bytes::Bytes;
 use cairn_proto::event::{Event, StoredApart, event::Kind};
@@ -162,7 +162,12 @@ pub async fn an_archived_session_is_made_again_from_its_transcript(subject: &Sub
 
     let made = subject.made_from(&whole, "source", 5).await;
     assert_eq!((&made, subject.journal(&made).await), (&was, journal));
-    let listed = subject.store.list(SPACE, None, 10).await.unwrap().sessions;
+    let listed = subject
+        .store
+        .list(SPACE, &ListQuery::newest(10))
+        .await
+        .unwrap()
+        .sessions;
     let listed: Vec<_> = listed.iter().map(|entry| &entry.session[..]).collect();
     assert_eq!(listed, ["source", "other"]);
     // The owner of the earlier session stays without rights.

@@ -1,12 +1,12 @@
 //! Between messages and the port's types. What is wrong with a message is said by field.
 
 use crate::port::{
-    Checkpoint, Header, LeaseChange, MemoryEntry, MemoryWrite, Quarantine, RequestId, SessionKey,
-    SessionStatus, StoredEvent,
+    Checkpoint, Header, LeaseChange, MemoryEntry, MemoryWrite, PendingKind, Quarantine, RequestId,
+    SessionKey, SessionStatus, StoredEvent,
 };
 use bytes::Bytes;
 use cairn_proto::memory as pb;
-use cairn_rpc::{Namespace, RpcError, check_request_id, check_session_id, principal};
+use cairn_rpc::{Namespace, RpcError, check_request_id, check_session_id, check_text, principal};
 use std::str::FromStr as _;
 use tonic::Request;
 
@@ -16,7 +16,11 @@ const TIME_TO_LIVE_MS: std::ops::RangeInclusive<u64> = 1000..=315_360_000_000;
 const MAX_OPERATION_ID: usize = 64;
 const MAX_DIGEST: usize = 64;
 const MAX_KEY: usize = 128;
-const MAX_TITLE: usize = 800;
+pub(super) const MAX_TITLE: usize = 800;
+const MAX_AGENT: usize = 128;
+/// Kinds of questions in a header or a filter.
+pub(super) const MAX_KINDS: usize = 8;
+const KINDS: std::ops::RangeInclusive<u8> = 1..=31;
 
 /// The session that a request names, in the caller's namespace.
 pub(super) fn session_key<T>(request: &Request<T>, session: &str) -> Result<SessionKey, RpcError> {
@@ -85,17 +89,18 @@ pub(super) fn request_id(id: String, digest: Bytes) -> Result<RequestId, RpcErro
     Ok(RequestId { id, digest })
 }
 
+pub(super) fn status(field: &str, status: i32) -> Result<SessionStatus, RpcError> {
+    match pb::SessionStatus::try_from(status) {
+        Ok(pb::SessionStatus::Unspecified | pb::SessionStatus::Idle) => Ok(SessionStatus::Idle),
+        Ok(pb::SessionStatus::Running) => Ok(SessionStatus::Running),
+        Ok(pb::SessionStatus::Waiting) => Ok(SessionStatus::Waiting),
+        Err(_) => Err(RpcError::invalid(field, format!("is {status}")).allowed("0 to 3")),
+    }
+}
+
 pub(super) fn header(header: Option<pb::Header>) -> Result<Header, RpcError> {
     let header = header.unwrap_or_default();
-    let status = match pb::SessionStatus::try_from(header.status) {
-        Ok(pb::SessionStatus::Unspecified | pb::SessionStatus::Idle) => SessionStatus::Idle,
-        Ok(pb::SessionStatus::Running) => SessionStatus::Running,
-        Ok(pb::SessionStatus::Waiting) => SessionStatus::Waiting,
-        Err(_) => {
-            let problem = format!("is {}", header.status);
-            return Err(RpcError::invalid("header.status", problem).allowed("0 to 3"));
-        }
-    };
+    let status = status("header.status", header.status)?;
     if header.title.len() > MAX_TITLE {
         let problem = format!("has {} bytes", header.title.len());
         return Err(RpcError::invalid("header.title", problem).allowed("at most 800 bytes"));
@@ -104,7 +109,53 @@ pub(super) fn header(header: Option<pb::Header>) -> Result<Header, RpcError> {
         status,
         handled_through: header.handled_through,
         title: header.title,
+        agent: agent("header.agent", header.agent)?,
+        tokens: header.tokens,
+        cost_nano_usd: header.cost_nano_usd,
+        pending: pending(header.pending)?,
     })
+}
+
+pub(super) fn agent(field: &str, agent: String) -> Result<String, RpcError> {
+    check_text(field, &agent, MAX_AGENT)?;
+    Ok(agent)
+}
+
+/// The number of a kind of question.
+pub(super) fn kind(field: &str, kind: u32) -> Result<u8, RpcError> {
+    match u8::try_from(kind) {
+        Ok(kind) if KINDS.contains(&kind) => Ok(kind),
+        _ => Err(RpcError::invalid(field, format!("is {kind}")).allowed("1 to 31")),
+    }
+}
+
+fn pending(pending: Vec<pb::PendingKind>) -> Result<Vec<PendingKind>, RpcError> {
+    if pending.len() > MAX_KINDS {
+        let problem = format!("has {} entries", pending.len());
+        return Err(RpcError::invalid("header.pending", problem).allowed("at most 8"));
+    }
+    let mut kinds: Vec<PendingKind> = Vec::with_capacity(pending.len());
+    for (index, open) in pending.into_iter().enumerate() {
+        let field = |name: &str| format!("header.pending[{index}].{name}");
+        let found = PendingKind {
+            kind: kind(&field("kind"), open.kind)?,
+            since_unix_ms: open.since_unix_ms,
+            count: open.count,
+        };
+        if open.since_unix_ms < 0 {
+            return Err(RpcError::invalid(field("since_unix_ms"), "is negative").allowed("a time"));
+        }
+        if open.count == 0 {
+            return Err(RpcError::invalid(field("count"), "is 0").allowed("at least 1"));
+        }
+        if kinds.iter().any(|known| known.kind == found.kind) {
+            let problem = "is the kind of another entry";
+            return Err(RpcError::invalid(field("kind"), problem).allowed("one entry of each kind"));
+        }
+        kinds.push(found);
+    }
+    kinds.sort_unstable_by_key(|open| open.kind);
+    Ok(kinds)
 }
 
 pub(super) fn header_message(header: Header) -> pb::Header {
@@ -112,7 +163,20 @@ pub(super) fn header_message(header: Header) -> pb::Header {
         status: status_number(header.status),
         handled_through: header.handled_through,
         title: header.title,
+        agent: header.agent,
+        tokens: header.tokens,
+        cost_nano_usd: header.cost_nano_usd,
+        pending: pending_messages(header.pending),
     }
+}
+
+pub(super) fn pending_messages(pending: Vec<PendingKind>) -> Vec<pb::PendingKind> {
+    let message = |open: PendingKind| pb::PendingKind {
+        kind: open.kind.into(),
+        since_unix_ms: open.since_unix_ms,
+        count: open.count,
+    };
+    pending.into_iter().map(message).collect()
 }
 
 pub(super) fn status_number(status: SessionStatus) -> i32 {

@@ -1,21 +1,18 @@
 //! `cairn.memory.v1.JournalService`.
 
-use super::{convert, copy, observe};
+use super::{convert, copy, list, observe};
 use crate::error::{about, about_cursor};
 use crate::port::{
-    AppendCommand, Commit, Create, DeltaStream, LeaseRequest, PageToken, SessionEntry, Store,
-    StoreError,
+    AppendCommand, Commit, Create, DeltaStream, LeaseRequest, SessionKey, Store, StoreError,
 };
 use cairn_proto::memory::{self as pb, journal_service_server::JournalService};
-use cairn_rpc::{RpcError, principal};
+use cairn_rpc::RpcError;
 use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
 use std::sync::Arc;
 use std::time::Instant;
 use tonic::{Request, Response, Status};
 use tracing::Instrument as _;
 
-const DEFAULT_PAGE: usize = 100;
-const MAX_PAGE: usize = 1000;
 const DEFAULT_EVENTS: usize = 1000;
 /// Most bytes of what is published at once.
 const MAX_DELTA: usize = 16 * 1024;
@@ -68,20 +65,7 @@ impl JournalService for Journal {
         &self,
         request: Request<pb::ListSessionsRequest>,
     ) -> Result<Response<pb::ListSessionsResponse>, Status> {
-        let namespace = principal(&request)?.namespace().clone();
-        let pb::ListSessionsRequest {
-            page_size,
-            page_token,
-        } = request.into_inner();
-        let max = page_length(page_size)?;
-        let from = page_start(&page_token)?;
-        let list = self.store.list(namespace.as_str(), from, max).await;
-        let page = list.map_err(RpcError::from)?;
-        let next = page.next.map(|PageToken(place)| place.to_string());
-        Ok(Response::new(pb::ListSessionsResponse {
-            sessions: page.sessions.into_iter().map(entry).collect(),
-            next_page_token: next.unwrap_or_default(),
-        }))
+        list::sessions(&self.store, request).await
     }
 
     async fn get_time(
@@ -118,16 +102,7 @@ impl JournalService for Journal {
         request: Request<pb::AppendCommandRequest>,
     ) -> Result<Response<pb::AppendCommandResponse>, Status> {
         let key = convert::session_key(&request, &request.get_ref().session)?;
-        let request = request.into_inner();
-        if request.event.is_empty() {
-            return Err(RpcError::missing("event").into());
-        }
-        let command = AppendCommand {
-            key: key.clone(),
-            request: convert::request_id(request.request_id, request.request_digest)?,
-            event: request.event,
-            repeat_only: request.repeat_only,
-        };
+        let command = command(key.clone(), request.into_inner())?;
         let appended = self
             .store
             .append_command(command)
@@ -137,6 +112,10 @@ impl JournalService for Journal {
             duplicate: appended.duplicate,
             seq: appended.seq,
             quarantined: appended.quarantined,
+            epoch: appended.taken.map_or(0, |it| it.lease.epoch),
+            lease_until_unix_ms: appended.taken.map_or(0, |it| it.lease.until_unix_ms),
+            previous_holder_dead: appended.taken.is_some_and(|it| it.previous_holder_dead),
+            store_time_unix_ms: appended.now_unix_ms,
         }))
     }
 
@@ -306,14 +285,7 @@ fn create(request: Request<pb::CreateSessionRequest>) -> Result<Create, RpcError
         count,
         events,
     )?;
-    let (mut operation_id, mut lease) = (request.operation_id, None);
-    if !request.owner.is_empty() {
-        operation_id = convert::operation_id(operation_id)?;
-        lease = Some(LeaseRequest {
-            owner: convert::owner(request.owner)?,
-            lease_ms: convert::lease_ms(request.lease_ms)?,
-        });
-    }
+    let (operation_id, lease) = lease(request.operation_id, request.owner, request.lease_ms)?;
     Ok(Create {
         key,
         request: convert::request_id(request.request_id, request.request_digest)?,
@@ -323,6 +295,38 @@ fn create(request: Request<pb::CreateSessionRequest>) -> Result<Create, RpcError
         header,
         lease,
         time_to_live_ms: convert::time_to_live(request.time_to_live_ms)?,
+    })
+}
+
+/// Who takes the lease, if anybody, and the name of that attempt.
+fn lease(
+    operation_id: String,
+    owner: String,
+    lease_ms: u32,
+) -> Result<(String, Option<LeaseRequest>), RpcError> {
+    if owner.is_empty() {
+        return Ok((operation_id, None));
+    }
+    let operation_id = convert::operation_id(operation_id)?;
+    let lease = LeaseRequest {
+        owner: convert::owner(owner)?,
+        lease_ms: convert::lease_ms(lease_ms)?,
+    };
+    Ok((operation_id, Some(lease)))
+}
+
+fn command(key: SessionKey, request: pb::AppendCommandRequest) -> Result<AppendCommand, RpcError> {
+    if request.event.is_empty() {
+        return Err(RpcError::missing("event"));
+    }
+    let (operation_id, lease) = lease(request.operation_id, request.owner, request.lease_ms)?;
+    Ok(AppendCommand {
+        key,
+        request: convert::request_id(request.request_id, request.request_digest)?,
+        event: request.event,
+        repeat_only: request.repeat_only,
+        lease,
+        operation_id,
     })
 }
 
@@ -355,36 +359,5 @@ pub(super) fn check_events(field: &str, events: &[bytes::Bytes]) -> Result<(), R
     match events.iter().position(bytes::Bytes::is_empty) {
         Some(index) => Err(RpcError::invalid(format!("{field}[{index}]"), "is empty")),
         None => Ok(()),
-    }
-}
-
-fn page_length(page_size: u32) -> Result<usize, RpcError> {
-    match usize::try_from(page_size).unwrap_or(usize::MAX) {
-        0 => Ok(DEFAULT_PAGE),
-        size if size <= MAX_PAGE => Ok(size),
-        size => Err(RpcError::invalid("page_size", format!("is {size}")).allowed("0 to 1000")),
-    }
-}
-
-fn page_start(token: &str) -> Result<Option<PageToken>, RpcError> {
-    if token.is_empty() {
-        return Ok(None);
-    }
-    let place = token.parse().map_err(|_| {
-        RpcError::invalid("page_token", "is not a token").allowed("empty, or a next_page_token")
-    })?;
-    Ok(Some(PageToken(place)))
-}
-
-fn entry(entry: SessionEntry) -> pb::SessionEntry {
-    pb::SessionEntry {
-        session: entry.session,
-        status: convert::status_number(entry.status),
-        created_unix_ms: entry.created_unix_ms,
-        updated_unix_ms: entry.updated_unix_ms,
-        last_seq: entry.last_seq,
-        quarantined: entry.quarantined.is_some(),
-        quarantine_reason: convert::quarantine_number(entry.quarantined),
-        title: entry.title,
     }
 }

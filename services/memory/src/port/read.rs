@@ -1,6 +1,6 @@
 //! What is read.
 
-use super::{Header, Quarantine, SessionKey, SessionStatus, StoreResult};
+use super::{Header, Quarantine, SessionKey, StoreResult};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 
@@ -35,38 +35,6 @@ pub type EventStream = BoxStream<'static, StoreResult<Vec<StoredEvent>>>;
 
 /// What is published of a session, as it comes.
 pub type DeltaStream = BoxStream<'static, Bytes>;
-
-/// A place in the list of a namespace's sessions. Its value means something to the store alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageToken(pub u64);
-
-/// What a listing tells of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionEntry {
-    /// Its id.
-    pub session: String,
-    /// As its owner noted it last.
-    pub status: SessionStatus,
-    /// As its owner noted it last.
-    pub title: String,
-    /// By the store's clock.
-    pub created_unix_ms: i64,
-    /// Time of the last change of the journal, by the store's clock.
-    pub updated_unix_ms: i64,
-    /// Number of the last event.
-    pub last_seq: u64,
-    /// Why it is set aside, if it is: nobody works on it before it is released.
-    pub quarantined: Option<Quarantine>,
-}
-
-/// A part of a listing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SessionPage {
-    /// Newest first.
-    pub sessions: Vec<SessionEntry>,
-    /// Where the next page begins, if there is one.
-    pub next: Option<PageToken>,
-}
 
 /// How full the memory of a server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

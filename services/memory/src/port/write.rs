@@ -1,6 +1,6 @@
 //! What is written: creations, transitions, commands.
 
-use super::{Lease, LeaseRequest, StoredEvent};
+use super::{Lease, LeaseRequest, PendingKind, StoredEvent};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -80,6 +80,14 @@ pub struct Header {
     pub handled_through: u64,
     /// For listings; short, because it is written with each transition.
     pub title: String,
+    /// For listings: the agent that the session runs under; short, too.
+    pub agent: String,
+    /// For listings: input and output tokens of all runs together.
+    pub tokens: u64,
+    /// For listings: what all runs cost, in billionths of a US dollar.
+    pub cost_nano_usd: u64,
+    /// For listings: what the session asks a person, ordered by kind; a few entries at most.
+    pub pending: Vec<PendingKind>,
 }
 
 /// A client's request, by which its repeats are known.
@@ -230,6 +238,10 @@ pub struct AppendCommand {
     pub event: Bytes,
     /// Answers a repeat and appends nothing.
     pub repeat_only: bool,
+    /// Who takes the lease if none runs, if anybody.
+    pub lease: Option<LeaseRequest>,
+    /// Names this very attempt, so that its repeat gets the lease that it took.
+    pub operation_id: String,
 }
 
 /// A command stands in the journal.
@@ -241,4 +253,17 @@ pub struct Appended {
     pub seq: u64,
     /// The session is set aside: nobody answers the command before it is released.
     pub quarantined: bool,
+    /// The lease that the command took.
+    pub taken: Option<Taken>,
+    /// The store's time.
+    pub now_unix_ms: i64,
+}
+
+/// A lease that came with something else than a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// The lease.
+    pub lease: Lease,
+    /// Whoever owned the session before is proven dead together with its tools.
+    pub previous_holder_dead: bool,
 }

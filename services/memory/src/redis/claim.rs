@@ -4,6 +4,8 @@
 mod only;
 mod take;
 
+pub(super) use take::MAX_CLAIMS;
+
 use super::ask::{LATE, VERY_LATE};
 use super::failure::{Effect, odd};
 use super::inner::{Inner, score};

@@ -4,6 +4,7 @@ use super::answer::Status;
 use super::checkpoint::StoredCheckpoint;
 use super::inner::Inner;
 use super::journal;
+use super::notes::notes;
 use super::script::{Call, Odd, Reply};
 use super::witness::Mark;
 use crate::fingerprint::Fingerprint;
@@ -29,6 +30,8 @@ impl Inner {
             names.partition.due(),
             names.followers(),
             names.partition.work(),
+            names.partition.changed(commit.key.namespace()),
+            names.partition.asking(commit.key.namespace()),
         ];
         if commit.checkpoint.is_some() || !commit.memory_writes.is_empty() {
             keys.extend([
@@ -117,6 +120,7 @@ impl Inner {
             .arg(commit.memory_writes.len())
             .arg(commit.events.len())
             .arg(journal::sums(&commit.events))
+            .arg(notes(&commit.header))
             .all(&commit.events);
         commit.memory_writes.iter().fold(call, change)
     }

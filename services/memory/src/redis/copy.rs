@@ -14,6 +14,7 @@ use super::failure::{Effect, odd};
 use super::inner::Inner;
 use super::journal::{self, NAME};
 use super::keys::{CopyNames, PARTITIONS, Session};
+use super::notes::notes;
 use super::script::{Call, Odd, Script};
 use super::witness::Mark;
 use crate::apart::blob_of;
@@ -226,6 +227,7 @@ impl Inner {
             .arg(completion.events.len())
             .arg(completion.memory.len())
             .arg(journal::sums(&completion.events))
+            .arg(notes(&completion.header))
             .all(&completion.events);
         let entries = completion.memory.iter();
         let call = entries.fold(call, |call, entry| call.arg(&entry.key).arg(&entry.value));
@@ -367,7 +369,7 @@ fn time_to_live(ms: Option<u64>) -> String {
     ms.map(|ms| ms.to_string()).unwrap_or_default()
 }
 
-fn completion_keys(names: &Names, namespace: &str) -> [String; 14] {
+fn completion_keys(names: &Names, namespace: &str) -> [String; 16] {
     let (child, copy, partition) = (&names.child, &names.copy, &names.child.partition);
     [
         child.hash(),
@@ -384,5 +386,7 @@ fn completion_keys(names: &Names, namespace: &str) -> [String; 14] {
         partition.work(),
         partition.resting(),
         partition.ending(),
+        partition.changed(namespace),
+        partition.asking(namespace),
     ]
 }

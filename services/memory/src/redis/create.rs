@@ -5,6 +5,7 @@ use super::failure::Effect;
 use super::inner::Inner;
 use super::journal;
 use super::keys::Session;
+use super::notes::notes;
 use super::witness::Mark;
 use crate::fingerprint::Fingerprint;
 use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreResult};
@@ -13,7 +14,7 @@ use bytes::Bytes;
 /// How long a deleted session is remembered, by the server's clock.
 const TOMBSTONE_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 
-fn keys_of(names: &Session, create: &Create) -> [String; 9] {
+fn keys_of(names: &Session, create: &Create) -> [String; 11] {
     [
         names.hash(),
         names.journal(),
@@ -24,6 +25,8 @@ fn keys_of(names: &Session, create: &Create) -> [String; 9] {
         names.partition.work(),
         names.partition.resting(),
         names.partition.ending(),
+        names.partition.changed(create.key.namespace()),
+        names.partition.asking(create.key.namespace()),
     ]
 }
 
@@ -55,6 +58,7 @@ impl Inner {
             .arg(create.events.len())
             .arg(time_to_live(&create))
             .arg(journal::sums(&create.events))
+            .arg(notes(&create.header))
             .all(&create.events);
         let (created, queued, made) = self
             .run_commit(partition, call, |status, reply| {
@@ -118,6 +122,8 @@ impl Inner {
             names.partition.living(key.namespace()),
             names.partition.resting(),
             names.partition.ending(),
+            names.partition.changed(key.namespace()),
+            names.partition.asking(key.namespace()),
             names.followers(),
         ];
         let call = self.scripts.delete.call(&keys);

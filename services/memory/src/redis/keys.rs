@@ -150,6 +150,16 @@ impl Partition {
         format!("{}:l:{namespace}", self.base)
     }
 
+    /// Living sessions of a namespace, in the order of their last change.
+    pub(super) fn changed(&self, namespace: &str) -> String {
+        format!("{}:c:{namespace}", self.base)
+    }
+
+    /// Living sessions of a namespace with an open question, in the order of their creation.
+    pub(super) fn asking(&self, namespace: &str) -> String {
+        format!("{}:a:{namespace}", self.base)
+    }
+
     /// The channel that tells of work, and owners of commands.
     pub(super) fn work(&self) -> String {
         format!("{}:w:{}", self.base, self.store)

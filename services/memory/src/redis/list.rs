@@ -1,43 +1,116 @@
-//! Listing the sessions of a namespace: each partition has a part of the order.
+//! Listing the sessions of a namespace: each partition has a part of every order.
+//!
+//! An order is a sorted set of each partition: by creation, by last change, and by creation of those that
+//! have an open question. A page is made of batches: places from the sets, and then the headers of the
+//! sessions there, by bare commands. No command takes long, so other callers are served in between.
 
 use super::claim::scored;
 use super::failure::{Effect, odd};
 use super::inner::Inner;
-use super::keys::{self, PARTITIONS};
+use super::keys::{self, PARTITIONS, Partition};
+use super::notes::noted;
 use super::script::{Odd, Reply};
 use crate::port::{
-    PageToken, Quarantine, SessionEntry, SessionKey, SessionPage, SessionStatus, StoreResult,
+    Header, ListOrder, ListQuery, MOST_LOOKED_AT, PageToken, Quarantine, SessionEntry, SessionKey,
+    SessionPage, SessionStatus, StoreResult,
 };
 use redis::Value;
 
-/// A place in the order of all sessions: when the session was made, in microseconds, and its
-/// partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Sessions whose headers are read at once.
+const BATCH: usize = 512;
+
+/// A place in the order of all sessions. Sessions of one score are ordered by their ids.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    rank: u64,
+    score: u64,
+    member: String,
     partition: u16,
 }
 
-impl Place {
-    /// 2^56 microseconds are two thousand years.
-    fn token(self) -> PageToken {
-        PageToken(self.rank << 8 | u64::from(self.partition))
-    }
+/// A listing on its way: which sets it reads, and how far it has come.
+struct Walk<'q> {
+    query: &'q ListQuery,
+    namespace: &'q str,
+    /// The bounds of the scores.
+    first: u64,
+    last: u64,
+    /// The end of what was looked at.
+    from: Option<(u64, String)>,
+}
 
-    fn of(token: PageToken) -> Self {
+impl<'q> Walk<'q> {
+    fn new(namespace: &'q str, query: &'q ListQuery) -> Self {
+        let (first, last) = match query.order {
+            ListOrder::Created => (0, 1 << 53),
+            ListOrder::Changed => query.filter.tenths(),
+        };
+        let member = |id: &str| keys::member(&SessionKey::new(namespace, id));
+        let from = query.from.as_ref();
         Self {
-            rank: token.0 >> 8,
-            partition: u16::from(token.0.to_le_bytes()[0]),
+            query,
+            namespace,
+            first,
+            last,
+            from: from.map(|PageToken { number, session }| (*number, member(session))),
         }
     }
 
-    /// The highest rank, as a bound of a range, that a partition has beyond this place.
-    fn bound(place: Option<Self>, partition: u16) -> String {
-        match place {
-            None => "+inf".to_owned(),
-            Some(place) if partition < place.partition => place.rank.to_string(),
-            Some(place) => format!("({}", place.rank),
+    fn set(&self, partition: &Partition) -> String {
+        match self.query.order {
+            ListOrder::Changed => partition.changed(self.namespace),
+            ListOrder::Created if self.query.filter.asks_pending() => {
+                partition.asking(self.namespace)
+            }
+            ListOrder::Created => partition.living(self.namespace),
         }
+    }
+
+    /// Asks for the first places of a partition.
+    fn question(&self, partition: &Partition, most: usize) -> redis::Cmd {
+        let from = self.from.as_ref().map(|(score, _)| *score);
+        let mut cmd = redis::cmd("ZRANGE");
+        cmd.arg(self.set(partition));
+        match self.query.is_ascending {
+            true => cmd.arg(from.unwrap_or(self.first)).arg(self.last),
+            false => cmd.arg(from.unwrap_or(self.last)).arg(self.first),
+        };
+        cmd.arg("BYSCORE");
+        if !self.query.is_ascending {
+            cmd.arg("REV");
+        }
+        cmd.arg(&["LIMIT", "0"]).arg(most).arg("WITHSCORES");
+        cmd
+    }
+
+    fn is_before(&self, a: &Place, b: &Place) -> bool {
+        match self.query.is_ascending {
+            true => a < b,
+            false => a > b,
+        }
+    }
+
+    /// What shares its score with the end of what was looked at may have been looked at, too.
+    fn is_ahead(&self, place: &Place) -> bool {
+        let here = (place.score, &place.member);
+        self.from.as_ref().is_none_or(|(score, member)| {
+            let from = (*score, member);
+            match self.query.is_ascending {
+                true => here > from,
+                false => here < from,
+            }
+        })
+    }
+
+    /// The first of all partitions, in the order of all.
+    fn merged(&self, parts: Vec<Vec<Place>>, most: usize) -> Vec<Place> {
+        let places = parts.into_iter().flatten();
+        let mut all: Vec<_> = places.filter(|place| self.is_ahead(place)).collect();
+        all.sort_unstable();
+        if !self.query.is_ascending {
+            all.reverse();
+        }
+        all.truncate(most);
+        all
     }
 }
 
@@ -46,76 +119,100 @@ impl Inner {
     pub(super) async fn list(
         &self,
         namespace: &str,
-        from: Option<PageToken>,
-        max: usize,
+        query: &ListQuery,
     ) -> StoreResult<SessionPage> {
-        let from = from.map(Place::of);
-        let most = max.saturating_add(1);
-        // Partitions have nearly equal parts: a few of each are nearly always enough.
-        let few = most.min(max / 64 + 8);
-        let mut parts = self.parts(namespace, from, few).await?;
-        let mut sessions = merged(&parts, most);
-        let cut = sessions.get(max).map(|(place, _)| *place);
-        let hides = |part: &Vec<(Place, String)>| {
-            let last = part.last().filter(|_| part.len() == few);
-            last.is_some_and(|(last, _)| cut.is_none_or(|cut| *last > cut))
-        };
-        if few < most && parts.iter().any(hides) {
-            parts = self.parts(namespace, from, most).await?;
-            sessions = merged(&parts, most);
+        let mut walk = Walk::new(namespace, query);
+        let passes = query.filter.test();
+        let (mut sessions, mut looked_at) = (Vec::new(), 0);
+        let is_filtered = query.filter != Default::default();
+        loop {
+            let wanted = query.max - sessions.len();
+            let room = MOST_LOOKED_AT - looked_at;
+            // What passes is most often found soon; if not, the rest of the page is looked at in one go.
+            let batch = match (is_filtered, looked_at) {
+                (true, 0) => BATCH.min(room),
+                (true, _) => room,
+                (false, _) => wanted.min(room),
+            };
+            let mut places = self.places(&walk, batch + 1).await?;
+            let is_last = places.len() <= batch;
+            places.truncate(batch);
+            looked_at += places.len();
+            let mut left = places.len();
+            for some in places.chunks(BATCH) {
+                let entries = self.entries(some).await?;
+                for (place, entry) in some.iter().zip(entries) {
+                    left -= 1;
+                    walk.from = Some((place.score, place.member.clone()));
+                    let entry = entry.map(|entry| self.known_aside(namespace, entry));
+                    sessions.extend(entry.filter(|entry| passes(entry)));
+                    let is_rest = !is_last || left > 0;
+                    if sessions.len() == query.max && is_rest {
+                        return Ok(page(sessions, walk.from));
+                    }
+                }
+            }
+            if is_last {
+                return Ok(page(sessions, None));
+            }
+            if looked_at >= MOST_LOOKED_AT {
+                return Ok(page(sessions, walk.from));
+            }
         }
-        let is_last = sessions.len() <= max;
-        sessions.truncate(max);
-        let next = sessions.last().filter(|_| !is_last);
-        let next = next.map(|(place, _)| place.token());
-        let sessions = self.entries(sessions).await?.into_iter();
-        let sessions = sessions.map(|entry| self.known_aside(namespace, entry));
-        let sessions = sessions.collect();
-        Ok(SessionPage { sessions, next })
     }
 
-    /// The first sessions of each partition, from a place on.
-    async fn parts(
-        &self,
-        namespace: &str,
-        from: Option<Place>,
-        most: usize,
-    ) -> StoreResult<Vec<Vec<(Place, String)>>> {
+    /// The next places of a walk.
+    async fn places(&self, walk: &Walk<'_>, most: usize) -> StoreResult<Vec<Place>> {
+        // Partitions have nearly equal parts: a few of each are nearly always enough.
+        let mean = most / usize::from(PARTITIONS);
+        let mut few = most.min(mean + 4 * mean.isqrt() + 6);
+        loop {
+            let parts = self.parts(walk, few).await?;
+            let full = parts.iter().filter(|part| part.len() == few);
+            let lasts: Vec<Place> = full.filter_map(|part| part.last().cloned()).collect();
+            let merged = walk.merged(parts, most);
+            let cut = merged.last().filter(|_| merged.len() == most);
+            let hides = |last: &Place| cut.is_none_or(|cut| walk.is_before(last, cut));
+            if !lasts.iter().any(hides) {
+                return Ok(merged);
+            }
+            few = few.saturating_mul(4);
+        }
+    }
+
+    /// The first places of each partition.
+    async fn parts(&self, walk: &Walk<'_>, most: usize) -> StoreResult<Vec<Vec<Place>>> {
         let questions = (0..PARTITIONS).map(|number| {
-            let mut cmd = redis::cmd("ZRANGE");
-            cmd.arg(self.names.partition(number).living(namespace))
-                .arg(Place::bound(from, number))
-                .arg("-inf")
-                .arg(&["BYSCORE", "REV", "LIMIT", "0"])
-                .arg(most)
-                .arg("WITHSCORES");
-            (number, cmd)
+            let partition = self.names.partition(number);
+            (number, walk.question(&partition, most))
         });
         let answers = self.servers.ask_all(questions).await?;
         let parts = (0..PARTITIONS).zip(answers).map(|(partition, answer)| {
-            let members = scored(answer)?.into_iter().map(|(member, rank)| {
-                let rank = u64::try_from(rank).map_err(|_| Odd)?;
-                Ok((Place { rank, partition }, member))
+            let places = scored(answer)?.into_iter().map(|(member, score)| {
+                let score = u64::try_from(score).map_err(|_| Odd)?;
+                Ok(Place {
+                    score,
+                    member,
+                    partition,
+                })
             });
-            members.collect()
+            places.collect()
         });
         let parts: Result<_, Odd> = parts.collect();
         parts.map_err(|error| odd(Effect::Reads, error))
     }
 
-    /// What the listing tells of sessions; those that were deleted meanwhile are left out.
-    async fn entries(&self, sessions: Vec<(Place, String)>) -> StoreResult<Vec<SessionEntry>> {
-        let questions = sessions.iter().map(|(place, member)| {
+    /// What the listing tells of sessions; `None` for one that was deleted meanwhile.
+    async fn entries(&self, places: &[Place]) -> StoreResult<Vec<Option<SessionEntry>>> {
+        let questions = places.iter().map(|place| {
             let mut cmd = redis::cmd("HMGET");
-            cmd.arg(self.names.partition(place.partition).hash(member))
-                .arg(&["cr", "st", "up", "seq", "q", "ti", "qw"]);
+            cmd.arg(self.names.partition(place.partition).hash(&place.member))
+                .arg(&["cr", "st", "up", "seq", "q", "ti", "qw", "no"]);
             (place.partition, cmd)
         });
         let answers = self.servers.ask_all(questions).await?;
-        let members = sessions.iter().map(|(_, member)| member.as_str());
-        let entries = members
-            .zip(answers)
-            .filter_map(|(m, answer)| entry(m, answer).transpose());
+        let entries = places.iter().zip(answers);
+        let entries = entries.map(|(place, answer)| entry(&place.member, answer));
         let entries: Result<_, Odd> = entries.collect();
         entries.map_err(|error| odd(Effect::Reads, error))
     }
@@ -131,12 +228,12 @@ impl Inner {
     }
 }
 
-/// The first of all partitions, in the order of all.
-fn merged(parts: &[Vec<(Place, String)>], most: usize) -> Vec<(Place, String)> {
-    let mut all: Vec<_> = parts.iter().flatten().cloned().collect();
-    all.sort_unstable_by(|a, b| b.cmp(a));
-    all.truncate(most);
-    all
+fn page(sessions: Vec<SessionEntry>, end: Option<(u64, String)>) -> SessionPage {
+    let next = end.and_then(|(number, member)| {
+        let session = keys::session_of(&member)?.session().to_owned();
+        Some(PageToken { number, session })
+    });
+    SessionPage { sessions, next }
 }
 
 fn entry(member: &str, answer: Value) -> Result<Option<SessionEntry>, Odd> {
@@ -146,35 +243,28 @@ fn entry(member: &str, answer: Value) -> Result<Option<SessionEntry>, Odd> {
     };
     let created = std::str::from_utf8(&created).ok();
     let key = keys::session_of(member).ok_or(Odd)?;
-    let mut entry = SessionEntry {
+    let status = SessionStatus::of_number(fields.int()?);
+    let (updated_unix_ms, last_seq) = (fields.int()?, fields.number()?);
+    let mut quarantined = Quarantine::of_number(fields.int()?);
+    let title = fields.text()?;
+    let why = fields.optional()?;
+    if quarantined.is_some() && why.as_deref() == Some(b"lost") {
+        quarantined = Some(Quarantine::WritesLost);
+    }
+    let notes = fields.optional()?.unwrap_or_default();
+    let notes = std::str::from_utf8(&notes).map_err(|_| Odd)?;
+    let noted = noted(Header::default(), notes);
+    Ok(Some(SessionEntry {
         session: key.session().to_owned(),
+        status,
+        title,
+        agent: noted.agent,
+        tokens: noted.tokens,
+        cost_nano_usd: noted.cost_nano_usd,
+        pending: noted.pending,
         created_unix_ms: created.and_then(|text| text.parse().ok()).ok_or(Odd)?,
-        status: SessionStatus::of_number(fields.int()?),
-        updated_unix_ms: fields.int()?,
-        last_seq: fields.number()?,
-        quarantined: Quarantine::of_number(fields.int()?),
-        title: fields.text()?,
-    };
-    if entry.quarantined.is_some() && fields.optional()?.as_deref() == Some(b"lost") {
-        entry.quarantined = Some(Quarantine::WritesLost);
-    }
-    Ok(Some(entry))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_a_place_in_the_order_of_all_partitions() {
-        let place = Place {
-            rank: 1_800_000_000_000_000,
-            partition: 7,
-        };
-        assert_eq!(Place::of(place.token()), place);
-        let bound = |partition| Place::bound(Some(place), partition);
-        assert_eq!(bound(6), "1800000000000000");
-        assert_eq!(bound(7), "(1800000000000000");
-        assert_eq!(bound(8), "(1800000000000000");
-    }
+        updated_unix_ms,
+        last_seq,
+        quarantined,
+    }))
 }

@@ -5,6 +5,7 @@ use super::failure::{Effect, odd};
 use super::inner::Inner;
 use super::journal;
 use super::keys::Session;
+use super::notes::noted;
 use super::script::{Odd, Reply, int};
 use super::unchanged::Moment;
 use crate::apart::digest_of;
@@ -36,10 +37,12 @@ impl Inner {
                 status: SessionStatus::of_number(reply.int()?),
                 handled_through: reply.number()?,
                 title: reply.text()?,
+                ..Header::default()
             };
             let stored = Quarantine::of_number(reply.int()?);
             let quarantined = self.servers.witness.known_loss(key).or(stored);
             let accepted_losses = reply.number()?;
+            let header = noted(header, &reply.text()?);
             let fields = reply.bytes()?;
             let mut events = Vec::with_capacity(reply.len());
             for place in 0..reply.len() {

@@ -75,6 +75,11 @@ impl Time {
         self.check_behind(now)
     }
 
+    /// The servers' clock was behind what was told when it was last looked at.
+    pub(super) fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Relaxed)
+    }
+
     /// By how much clocks may differ. What is left of a lease that is a third shorter is enough to
     /// renew it.
     pub(super) fn allowed_ms(&self) -> i64 {

@@ -3,12 +3,17 @@
 use super::journal;
 use super::operation::{Operation, Stop, Tx};
 use super::pack::Packed;
-use super::row::{Session, find_request, keep_request};
+use super::row::{Session, Taking, find_request, keep_request};
 use super::schema::to_i64;
 use crate::hub::Hub;
-use crate::port::{AppendCommand, Appended, Limit, Room, StoreError, at_most};
+use crate::port::{AppendCommand, Appended, Lease, Limit, Room, StoreError, Taken, at_most};
 use bytes::Bytes;
 use rusqlite::params;
+
+/// As a claim does, for a session whose last event is the command.
+const TAKE: &str = "UPDATE session SET owner = ?2, holder = ?3, epoch = ?4, lease_until_ms = ?5, \
+    due_ms = NULL, claims = ?6, holder_dead = 0, floor_seq = ?7, unseen_bytes = 0, taken = ?8 \
+    WHERE sid = ?1";
 
 /// An event that was appended.
 pub(super) struct Appending {
@@ -44,6 +49,7 @@ pub(super) fn append_unowned(
             to_i64(bytes),
             to_i64(unseen)
         ])?;
+    session.note_change(tx.conn, tx.now, None)?;
     Ok(Appending { seq, event })
 }
 
@@ -64,7 +70,7 @@ enum Wake {
     Owner(String),
     /// Whoever claims.
     Claimers,
-    /// Nobody: the session is set aside.
+    /// Nobody: the session is set aside, or the caller's.
     Nobody,
 }
 
@@ -74,6 +80,65 @@ impl AppendOp {
             command,
             happened: None,
         }
+    }
+
+    /// What is answered where nothing is appended.
+    fn nothing_new(&self, tx: &Tx<'_>, session: &Session, seq: Option<u64>) -> Appended {
+        Appended {
+            duplicate: seq.is_some(),
+            seq: seq.unwrap_or(0),
+            quarantined: session.quarantined.is_some(),
+            taken: seq.and_then(|_| self.taken_before(session)),
+            now_unix_ms: tx.now,
+        }
+    }
+
+    /// The lease that this very attempt took, if it is the caller's and no transition came since.
+    fn taken_before(&self, session: &Session) -> Option<Taken> {
+        let owner = &self.command.lease.as_ref()?.owner;
+        let taking = session.taking.as_ref()?;
+        let is_same = taking.operation_id == self.command.operation_id
+            && taking.version == session.version
+            && session.is_owned_by(owner, taking.epoch);
+        is_same.then(|| Taken {
+            lease: session.lease(),
+            previous_holder_dead: taking.holder_dead,
+        })
+    }
+
+    /// Takes the lease if it is asked for and none runs.
+    fn take(&self, tx: &Tx<'_>, session: &Session, seq: u64) -> rusqlite::Result<Option<Taken>> {
+        let runs = session.owner.is_some() && session.lease_until_ms > tx.now;
+        let Some(asked) = &self.command.lease else {
+            return Ok(None);
+        };
+        if runs || session.quarantined.is_some() || session.claims.is_full() {
+            return Ok(None);
+        }
+        let lease = Lease {
+            epoch: session.epoch + 1,
+            until_unix_ms: tx.lease_until(asked.lease_ms),
+        };
+        let taking = Taking {
+            epoch: lease.epoch,
+            version: session.version,
+            holder_dead: session.holder_dead,
+            operation_id: self.command.operation_id.clone(),
+        };
+        tx.conn.prepare_cached(TAKE)?.execute(params![
+            session.sid,
+            asked.owner,
+            tx.holder_of(&asked.owner),
+            to_i64(lease.epoch),
+            lease.until_unix_ms,
+            session.claims.claimed(),
+            to_i64(seq),
+            taking.text(),
+        ])?;
+        Ok(Some(Taken {
+            lease,
+            previous_holder_dead: session.holder_dead,
+        }))
     }
 }
 
@@ -89,28 +154,27 @@ impl Operation for AppendOp {
             if digest != request.digest {
                 return Err(StoreError::RequestMismatch.into());
             }
-            return Ok(Appended {
-                duplicate: true,
-                seq,
-                quarantined: session.quarantined.is_some(),
-            });
+            return Ok(self.nothing_new(tx, &session, Some(seq)));
         }
         if command.repeat_only {
-            return Ok(Appended {
-                duplicate: false,
-                seq: 0,
-                quarantined: session.quarantined.is_some(),
-            });
+            return Ok(self.nothing_new(tx, &session, None));
         }
         let seq = append_unowned(tx, &session, command.event.clone(), Room::Command)?.seq;
         keep_request(tx.conn, session.sid, &request.id, &request.digest, seq)?;
-        let wake = wake(tx, &session, seq)?;
+        note_command(tx, &session, seq)?;
+        let taken = self.take(tx, &session, seq)?;
+        let wake = match taken {
+            Some(_) => Wake::Nobody,
+            None => wake(tx, &session)?,
+        };
         tx.step();
         self.happened = Some(Happened { seq, wake });
         Ok(Appended {
             duplicate: false,
             seq,
             quarantined: session.quarantined.is_some(),
+            taken,
+            now_unix_ms: tx.now,
         })
     }
 
@@ -130,12 +194,16 @@ impl Operation for AppendOp {
     }
 }
 
-/// Notes the command, and queues the session unless somebody owns it: then it is its owner's, or
-/// claimable as soon as the lease has run out.
-fn wake(tx: &Tx<'_>, session: &Session, seq: u64) -> rusqlite::Result<Wake> {
+fn note_command(tx: &Tx<'_>, session: &Session, seq: u64) -> rusqlite::Result<()> {
     tx.conn
         .prepare_cached("UPDATE session SET last_command_seq = ?2 WHERE sid = ?1")?
         .execute(params![session.sid, to_i64(seq)])?;
+    Ok(())
+}
+
+/// Queues the session unless somebody owns it: then it is its owner's, or claimable as soon as the
+/// lease has run out.
+fn wake(tx: &Tx<'_>, session: &Session) -> rusqlite::Result<Wake> {
     if session.quarantined.is_some() {
         return Ok(Wake::Nobody);
     }

@@ -18,7 +18,7 @@ use rusqlite::params;
 pub(super) const UPDATE: &str = "UPDATE session SET updated_ms = ?2, status = ?3, version = ?4, \
     last_seq = ?5, journal_bytes = ?6, handled_through = ?7, floor_seq = ?5, unseen_bytes = 0, \
     op_id = ?8, op_first_seq = ?9, lease_until_ms = ?10, claims = ?11, memory_keys = ?12, memory_bytes = ?13, \
-    title = ?14 WHERE sid = ?1";
+    title = ?14, agent = ?15, tokens = ?16, cost_nano_usd = ?17 WHERE sid = ?1";
 
 const LET_GO: &str = "UPDATE session SET owner = NULL, holder = NULL, lease_until_ms = 0, due_ms = ?2 WHERE sid = ?1";
 
@@ -116,7 +116,11 @@ impl CommitOp {
             to_i64(size.keys),
             to_i64(size.bytes),
             commit.header.title,
+            commit.header.agent,
+            to_i64(commit.header.tokens),
+            to_i64(commit.header.cost_nano_usd),
         ])?;
+        session.note_change(tx.conn, tx.now, Some(&commit.header))?;
         Ok(lease_until)
     }
 

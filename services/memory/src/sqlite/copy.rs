@@ -20,7 +20,7 @@ use super::{idle, journal};
 use crate::hub::Hub;
 use crate::port::{
     Completion, Copied, CopyEvents, Room, SessionKey, Source, StoreError, TranscriptPage,
-    UNFINISHED_MS,
+    UNFINISHED_MS, pending_text, tenth,
 };
 use rusqlite::params;
 
@@ -32,7 +32,8 @@ const COMPLETE: &str = "UPDATE session SET namespace = ?2, id = ?3, created_ms =
     updated_ms = ?4, status = ?5, last_seq = ?6, journal_bytes = ?7, handled_through = ?8, \
     floor_seq = ?6, op_id = '', op_first_seq = 1, due_ms = ?9, memory_keys = ?10, \
     memory_bytes = ?11, title = ?12, epoch = ?13, \
-    version = ?14 WHERE sid = ?1";
+    version = ?14, agent = ?15, tokens = ?16, cost_nano_usd = ?17, pending = ?18, changed = ?19 \
+    WHERE sid = ?1";
 
 pub(super) const UNFINISHED: &str =
     "SELECT sid FROM session WHERE namespace = '' AND updated_ms <= ?1 LIMIT ?2";
@@ -214,6 +215,11 @@ impl CopyOp {
             // are lost.
             to_i64(mark.map_or(0, |mark| mark.epoch)),
             to_i64(mark.map_or(0, |mark| mark.version)),
+            header.agent,
+            to_i64(header.tokens),
+            to_i64(header.cost_nano_usd),
+            pending_text(&header.pending),
+            to_i64(tenth(tx.now)),
         ])?;
         idle::enter(tx.conn, sid, ttl, tx.now)?;
         Ok(())

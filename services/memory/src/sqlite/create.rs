@@ -8,13 +8,15 @@ use super::pack::Packed;
 use super::row::{Session, find_request, keep_request};
 use super::schema::{position, to_i64};
 use crate::hub::Hub;
-use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreError};
+use crate::port::{Create, Created, End, Lease, Room, SessionKey, StoreError, pending_text, tenth};
 use rusqlite::{Connection, params};
 
 const INSERT: &str = "INSERT INTO session (namespace, id, created_ms, updated_ms, status, \
     last_seq, journal_bytes, handled_through, last_command_seq, floor_seq, op_id, op_first_seq, \
-    epoch, owner, holder, lease_until_ms, due_ms, title) \
-    VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?5, ?9, 1, ?10, ?11, ?12, ?13, ?14, ?15)";
+    epoch, owner, holder, lease_until_ms, due_ms, title, agent, tokens, cost_nano_usd, pending, \
+    changed) \
+    VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?5, ?9, 1, ?10, ?11, ?12, ?13, ?14, ?15, \
+    ?16, ?17, ?18, ?19, ?20)";
 
 pub(super) const FORGET: &str = "DELETE FROM session WHERE sid IN \
     (SELECT sid FROM session WHERE deleted_ms IS NOT NULL AND deleted_ms < ?1 LIMIT 64)";
@@ -88,6 +90,11 @@ impl CreateOp {
             granted.map_or(0, |lease| lease.until_unix_ms),
             waits.then_some(tx.now),
             header.title,
+            header.agent,
+            to_i64(header.tokens),
+            to_i64(header.cost_nano_usd),
+            pending_text(&header.pending),
+            to_i64(tenth(tx.now)),
         ])?;
         Ok(granted)
     }

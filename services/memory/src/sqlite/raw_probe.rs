@@ -58,7 +58,8 @@ impl RawProbe {
                     "UPDATE session SET updated_ms = ?2, status = 1, version = ?2, \
                      last_seq = ?2, journal_bytes = ?2, handled_through = 0, floor_seq = ?2, \
                      unseen_bytes = 0, op_id = ?3, op_first_seq = ?2, lease_until_ms = ?2, \
-                     claims = 0, memory_keys = 0, memory_bytes = 0, title = '' WHERE sid = ?1",
+                     claims = 0, memory_keys = 0, memory_bytes = 0, title = '', agent = '', \
+                     tokens = ?2, cost_nano_usd = ?2 WHERE sid = ?1",
                 )?
                 .execute(params![sid, count, format!("operation-{count}")])?;
         }

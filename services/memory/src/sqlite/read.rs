@@ -1,19 +1,12 @@
-//! Reading journals and listings.
+//! Reading journals.
 
 use super::journal;
 use super::operation::Stop;
 use super::row::{Session, accepted_losses};
-use super::schema::{position, seq_of, to_i64, to_u64};
+use super::schema::{position, seq_of};
 use crate::checksum::check_checkpoint;
-use crate::port::{
-    Checkpoint, EventPage, PageToken, Quarantine, SessionEntry, SessionKey, SessionPage,
-    SessionStatus, Stored,
-};
+use crate::port::{Checkpoint, EventPage, SessionKey, Stored};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-
-pub(super) const SESSIONS: &str = "SELECT sid, id, status, created_ms, updated_ms, last_seq, \
-    quarantined, title FROM session WHERE namespace = ?1 AND deleted_ms IS NULL AND sid < ?2 \
-    ORDER BY sid DESC LIMIT ?3";
 
 /// About where a page of events stops.
 const PAGE_BYTES: usize = 1 << 20;
@@ -67,41 +60,4 @@ pub(super) fn checkpoint(
     };
     check_checkpoint(&checkpoint, sum)?;
     Ok(Some(checkpoint))
-}
-
-/// See [`Store::list`](crate::port::Store::list).
-pub(super) fn sessions(
-    conn: &Connection,
-    namespace: &str,
-    from: Option<PageToken>,
-    max: usize,
-) -> Result<SessionPage, Stop> {
-    // Sessions are numbered in the order of their creation.
-    let below = from.map_or(i64::MAX, |PageToken(sid)| to_i64(sid));
-    let one_more = i64::try_from(max).unwrap_or(i64::MAX).saturating_add(1);
-    let mut select = conn.prepare_cached(SESSIONS)?;
-    let mut rows = select.query(params![namespace, below, one_more])?;
-    let mut page = SessionPage::default();
-    let mut last = 0;
-    while let Some(row) = rows.next()? {
-        if page.sessions.len() == max {
-            page.next = Some(PageToken(last));
-            break;
-        }
-        last = to_u64(row.get(0)?);
-        page.sessions.push(entry(row)?);
-    }
-    Ok(page)
-}
-
-fn entry(row: &Row<'_>) -> rusqlite::Result<SessionEntry> {
-    Ok(SessionEntry {
-        session: row.get(1)?,
-        status: SessionStatus::of_number(row.get(2)?),
-        created_unix_ms: row.get(3)?,
-        updated_unix_ms: row.get(4)?,
-        last_seq: to_u64(row.get(5)?),
-        quarantined: Quarantine::of_number(row.get(6)?),
-        title: row.get(7)?,
-    })
 }

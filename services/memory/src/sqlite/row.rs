@@ -4,13 +4,17 @@ use super::claim_count::ClaimCount;
 use super::memory::MemorySize;
 use super::operation::Stop;
 use super::schema::{to_i64, to_u64};
-use crate::port::{End, Header, Lease, Quarantine, SessionKey, SessionStatus, StoreError};
+use crate::port::{
+    End, Header, Lease, Quarantine, SessionKey, SessionStatus, StoreError, pending_of,
+    pending_text, tenth,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 pub(super) const LOAD: &str = "SELECT sid, iif(deleted_ms IS NULL, NULL, status), status, version, last_seq, journal_bytes, \
     handled_through, last_command_seq, floor_seq, unseen_bytes, op_id, op_first_seq, epoch, owner, \
-    lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes, title \
-    FROM session WHERE namespace = ?1 AND id = ?2";
+    lease_until_ms, claims, quarantined, memory_keys, memory_bytes, blob_bytes, title, \
+    agent, tokens, cost_nano_usd, pending, changed, \
+    holder_dead, taken FROM session WHERE namespace = ?1 AND id = ?2";
 
 /// What `session` holds of one session.
 #[derive(Debug)]
@@ -39,6 +43,55 @@ pub(super) struct Session {
     pub(super) memory: MemorySize,
     pub(super) blob_bytes: u64,
     title: String,
+    agent: String,
+    tokens: u64,
+    cost_nano_usd: u64,
+    /// As [`pending_text`] writes it.
+    pending: String,
+    /// The tenth of a second of the last change.
+    changed: u64,
+    /// The last holder is proven dead, and nobody has owned it since.
+    pub(super) holder_dead: bool,
+    /// How the lease was taken with a command, if one ever was.
+    pub(super) taking: Option<Taking>,
+}
+
+/// A lease that was taken with a command.
+#[derive(Debug)]
+pub(super) struct Taking {
+    /// The epoch that it began.
+    pub(super) epoch: u64,
+    /// The owner's transitions before it.
+    pub(super) version: u64,
+    /// What was answered of the holder before.
+    pub(super) holder_dead: bool,
+    pub(super) operation_id: String,
+}
+
+impl Taking {
+    /// As the column has it.
+    pub(super) fn text(&self) -> String {
+        let Self {
+            epoch,
+            version,
+            holder_dead,
+            operation_id,
+        } = self;
+        format!(
+            "{epoch} {version} {} {operation_id}",
+            u8::from(*holder_dead)
+        )
+    }
+
+    fn of(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(4, ' ');
+        Some(Self {
+            epoch: parts.next()?.parse().ok()?,
+            version: parts.next()?.parse().ok()?,
+            holder_dead: parts.next()? == "1",
+            operation_id: parts.next()?.to_owned(),
+        })
+    }
 }
 
 impl Session {
@@ -86,6 +139,16 @@ impl Session {
             },
             blob_bytes: number(19)?,
             title: row.get(20)?,
+            agent: row.get(21)?,
+            tokens: number(22)?,
+            cost_nano_usd: number(23)?,
+            pending: row.get(24)?,
+            changed: number(25)?,
+            holder_dead: row.get(26)?,
+            taking: row
+                .get::<_, Option<String>>(27)?
+                .as_deref()
+                .and_then(Taking::of),
         })
     }
 
@@ -98,7 +161,31 @@ impl Session {
             status: self.status,
             handled_through: self.handled_through,
             title: self.title,
+            agent: self.agent,
+            tokens: self.tokens,
+            cost_nano_usd: self.cost_nano_usd,
+            pending: pending_of(&self.pending),
         }
+    }
+
+    /// Keeps for listings when the session changed, and its open questions if there is a new header.
+    pub(super) fn note_change(
+        &self,
+        conn: &Connection,
+        now: i64,
+        header: Option<&Header>,
+    ) -> rusqlite::Result<()> {
+        let pending = match header {
+            Some(header) => pending_text(&header.pending),
+            None => self.pending.clone(),
+        };
+        let changed = tenth(now);
+        if changed == self.changed && pending == self.pending {
+            return Ok(());
+        }
+        conn.prepare_cached("UPDATE session SET changed = ?2, pending = ?3 WHERE sid = ?1")?
+            .execute(params![self.sid, to_i64(changed), pending])?;
+        Ok(())
     }
 
     pub(super) fn lease(&self) -> Lease {

@@ -1,7 +1,9 @@
 //! The tables, and how a connection is set up.
 //!
 //! What the common transition touches is one row of `session` and one new row of `journal`; no
-//! index holds a column that it changes. A journal row is one operation's events. The rows of a
+//! index holds a column that it changes. The two columns for listings that have an index, `changed` and
+//! `pending`, are written only if they differ: `changed` is the tenth of a second of the last change. The column
+//! `taken` is the operation that took the lease with a command. A journal row is one operation's events. The rows of a
 //! session lie together because its number makes the upper half of their key. The status of a
 //! session that was deleted says how it ended. The column `claims` is a
 //! [`ClaimCount`](super::claim_count::ClaimCount). There is one more table in `idle`.
@@ -46,10 +48,18 @@ CREATE TABLE session (
   memory_keys INTEGER NOT NULL DEFAULT 0,
   memory_bytes INTEGER NOT NULL DEFAULT 0,
   blob_bytes INTEGER NOT NULL DEFAULT 0,
-  title TEXT NOT NULL
+  title TEXT NOT NULL,
+  agent TEXT NOT NULL DEFAULT '',
+  tokens INTEGER NOT NULL DEFAULT 0,
+  cost_nano_usd INTEGER NOT NULL DEFAULT 0,
+  pending TEXT NOT NULL DEFAULT '-',
+  changed INTEGER NOT NULL DEFAULT 0,
+  taken TEXT
 ) STRICT;
 CREATE UNIQUE INDEX session_name ON session (namespace, id);
 CREATE INDEX session_living ON session (namespace) WHERE deleted_ms IS NULL;
+CREATE INDEX session_changed ON session (namespace, changed, id) WHERE deleted_ms IS NULL;
+CREATE INDEX session_asking ON session (namespace) WHERE deleted_ms IS NULL AND pending <> '-';
 CREATE INDEX session_deleted ON session (deleted_ms) WHERE deleted_ms IS NOT NULL;
 CREATE INDEX session_due ON session (due_ms) WHERE due_ms IS NOT NULL;
 CREATE INDEX session_owned ON session (owner) WHERE owner IS NOT NULL;

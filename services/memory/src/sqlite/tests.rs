@@ -2,7 +2,9 @@
 
 use super::operation::{Operation, Stop, Task, Tx};
 use super::{SqliteOptions, SqliteStore};
-use crate::port::{Create, Header, RequestId, SessionKey, Store, StoreError, StoreResult};
+use crate::port::{
+    Create, Header, ListQuery, RequestId, SessionKey, Store, StoreError, StoreResult,
+};
 use bytes::Bytes;
 use std::sync::mpsc;
 
@@ -125,7 +127,7 @@ async fn a_fault_hurts_only_itself(fault: Fault) {
         refused.await.unwrap().unwrap_err(),
         StoreError::RequestMismatch
     );
-    let page = store.list("space", None, 10).await.unwrap();
+    let page = store.list("space", &ListQuery::newest(10)).await.unwrap();
     assert_eq!(page.sessions.len(), 5);
     let untouched = |entry: &crate::port::SessionEntry| entry.status == Default::default();
     assert!(
@@ -161,7 +163,7 @@ async fn whoever_panics_alone_is_told_so_each_time() {
         assert!(reason.contains("on purpose"), "{reason}");
         store.create(creation(id)).await.unwrap();
     }
-    let page = store.list("space", None, 10).await.unwrap();
+    let page = store.list("space", &ListQuery::newest(10)).await.unwrap();
     assert_eq!(page.sessions.len(), 2);
 }
 
@@ -287,14 +289,19 @@ fn the_common_transition_changes_no_index() {
 
 #[test]
 fn nothing_looks_at_all_sessions() {
-    use super::{claim, copy, create, read, row};
+    use super::{claim, copy, create, list, row};
     for sql in [
         row::LOAD,
         claim::EXPIRED,
         claim::DUE,
         claim::NEXT_DUE,
         claim::NEXT_END,
-        read::SESSIONS,
+        list::NEWEST,
+        list::OLDEST,
+        list::NEWEST_ASKING,
+        list::OLDEST_ASKING,
+        list::LAST_CHANGED,
+        list::FIRST_CHANGED,
         create::FORGET,
         copy::UNFINISHED,
     ] {
@@ -302,6 +309,26 @@ fn nothing_looks_at_all_sessions() {
         let all = |step: &&String| step.contains("SCAN session") && !step.contains("USING");
         assert_eq!(plan.iter().find(all), None, "{sql}");
         assert!(plan.iter().any(|step| step.contains("session")), "{plan:?}");
+    }
+}
+
+#[test]
+fn listings_go_by_an_index_that_has_their_order() {
+    use super::list;
+    for sql in [
+        list::NEWEST,
+        list::OLDEST,
+        list::NEWEST_ASKING,
+        list::OLDEST_ASKING,
+        list::LAST_CHANGED,
+        list::FIRST_CHANGED,
+    ] {
+        let plan = explained("EXPLAIN QUERY PLAN", sql);
+        assert!(
+            plan[0].starts_with("SEARCH session USING INDEX"),
+            "{plan:?}"
+        );
+        assert_eq!(plan.len(), 1, "nothing is sorted: {plan:?}");
     }
 }
 

@@ -39,6 +39,8 @@ fn command() -> AppendCommand {
         },
         event: "command".into(),
         repeat_only: false,
+        lease: None,
+        operation_id: String::new(),
     }
 }
 

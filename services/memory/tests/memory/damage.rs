@@ -40,6 +40,8 @@ fn command(session: &str, id: &str) -> AppendCommand {
         },
         event: "command".into(),
         repeat_only: false,
+        lease: None,
+        operation_id: String::new(),
     }
 }
 

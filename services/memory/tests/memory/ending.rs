@@ -193,6 +193,8 @@ async fn a_journal_is_archived_whole_before_its_session_goes() {
     };
     let command = AppendCommand {
         repeat_only: false,
+        lease: None,
+        operation_id: String::new(),
         key: key("a"),
         request: RequestId {
             id: "c".to_owned(),

@@ -305,7 +305,12 @@ async fn a_store_that_nobody_holds_can_be_read() {
     let store = open(&path).unwrap();
     store.create(creation("b", None)).await.unwrap();
     assert_eq!(
-        reader.list("space", None, 10).await.unwrap().sessions.len(),
+        reader
+            .list("space", &ListQuery::newest(10))
+            .await
+            .unwrap()
+            .sessions
+            .len(),
         2
     );
     drop((store, reader));

@@ -28,3 +28,4 @@ mod opening;
 mod redis;
 mod support;
 mod validation;
+mod validation_lists;

@@ -2,6 +2,7 @@
 //! answer and everything that can be read must be the same.
 
 mod idle;
+mod lists;
 mod ownership;
 mod place;
 #[cfg(target_os = "linux")]
@@ -118,8 +119,9 @@ impl Run {
                 session,
                 request,
                 digest,
+                owner,
             } => {
-                self.append(session, request, digest).await;
+                self.append(session, request, digest, owner).await;
             }
             Op::Claim { owner } => self.claim(owner).await,
             Op::Renew { owner } => self.renew(owner).await,
@@ -173,7 +175,7 @@ impl Run {
         self.reference.reopen(died);
     }
 
-    async fn append(&mut self, session: u8, request: u8, digest: bool) {
+    async fn append(&mut self, session: u8, request: u8, digest: bool, owner: Option<u8>) {
         let command = AppendCommand {
             key: key(session),
             request: RequestId {
@@ -182,20 +184,21 @@ impl Run {
             },
             event: Bytes::from(format!("command {}", self.unique())),
             repeat_only: false,
+            lease: owner.map(|owner| LeaseRequest {
+                owner: name(owner),
+                lease_ms: LEASE,
+            }),
+            operation_id: format!("append-{request}"),
         };
         let want = self.reference.append(&command);
         assert_eq!(self.store().append_command(command).await, want);
-    }
-
-    async fn release(&mut self, session: u8, owner: u8) {
-        let request = ReleaseRequest {
-            key: key(session),
-            owner: name(owner),
-            epoch: self.belief((owner, session)).epoch,
-            delay_ms: 0,
-        };
-        let want = self.reference.release(&request);
-        assert_eq!(self.store().release(request).await, want);
+        let taken = want.ok().and_then(|appended| appended.taken);
+        if let (Some(owner), Some(taken)) = (owner, taken) {
+            let page = self.store().read(&key(session), u64::MAX, 1).await.unwrap();
+            let belief = self.belief((owner, session));
+            belief.epoch = taken.lease.epoch;
+            (belief.version, belief.seen) = (page.version, page.last_seq);
+        }
     }
 
     fn belief(&mut self, whose: (u8, u8)) -> &mut Belief {
@@ -267,6 +270,10 @@ impl Run {
                 },
                 handled_through: if body.handles { seen } else { 0 },
                 title: format!("title {}", number % 3),
+                agent: format!("agent {}", number % 2),
+                tokens: number,
+                cost_nano_usd: 7 * number,
+                pending: lists::open_questions(number),
             },
             lease: match body.park {
                 None => LeaseChange::Renew,
@@ -332,6 +339,10 @@ impl Run {
                 session: id.clone(),
                 status: session.header.status,
                 title: session.header.title.clone(),
+                agent: session.header.agent.clone(),
+                tokens: session.header.tokens,
+                cost_nano_usd: session.header.cost_nano_usd,
+                pending: session.header.pending.clone(),
                 created_unix_ms: session.created_at,
                 updated_unix_ms: session.updated_at,
                 last_seq: session.events.len() as u64,
@@ -341,10 +352,7 @@ impl Run {
         }
         listed.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
         let listed: Vec<_> = listed.into_iter().map(|(_, entry)| entry).collect();
-        assert_eq!(
-            store.list("space", None, 10).await.unwrap().sessions,
-            listed
-        );
+        self.compare_lists(listed).await;
     }
 }
 

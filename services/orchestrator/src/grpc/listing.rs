@@ -7,10 +7,17 @@ use crate::key::SessionKey;
 use crate::requests::Requests;
 use crate::store::Quarantine;
 use crate::store::{DAMAGED, EVENT_UNREADABLE, NEWER_VERSION, for_namespace};
+use cairn_proto::event as event_pb;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
-use cairn_rpc::{ErrorKind, Namespace, RpcError, principal};
+use cairn_rpc::{ErrorKind, Namespace, RpcError, check_text, principal};
 use tonic::{Request, Response};
+
+/// Statuses or reasons in a filter.
+const MOST: usize = 8;
+/// Longest agent and prefix in a filter, in bytes.
+const MAX_AGENT: usize = 128;
+const MAX_PREFIX: usize = 800;
 
 pub(super) async fn sessions(
     requests: &Requests,
@@ -22,7 +29,24 @@ pub(super) async fn sessions(
         let error = RpcError::invalid("page_size", format!("is {}", asked.page_size));
         return Err(error.allowed("0 to 1000").into());
     }
-    let page = page(requests, &namespace, asked.page_size, asked.page_token).await?;
+    let order = match pb::SessionOrder::try_from(asked.order) {
+        Ok(pb::SessionOrder::Unspecified | pb::SessionOrder::Created) => {
+            memory_pb::SessionOrder::Created
+        }
+        Ok(pb::SessionOrder::Changed) => memory_pb::SessionOrder::Changed,
+        Err(_) => {
+            let error = RpcError::invalid("order", format!("is {}", asked.order));
+            return Err(error.allowed("0 to 2").into());
+        }
+    };
+    let request = memory_pb::ListSessionsRequest {
+        page_size: asked.page_size,
+        page_token: asked.page_token,
+        filter: Some(filter(&asked.filter.unwrap_or_default())?),
+        order: order.into(),
+        ascending: asked.ascending,
+    };
+    let page = page(requests, &namespace, request).await?;
     Ok(Response::new(pb::ListSessionsResponse {
         sessions: page.sessions.into_iter().map(summary).collect(),
         next_page_token: page.next_page_token,
@@ -35,17 +59,23 @@ pub(super) async fn pending(
     request: Request<pb::ListPendingRequest>,
 ) -> Answer<pb::ListPendingResponse> {
     let mut answer = pb::ListPendingResponse::default();
+    let asked = request.get_ref().filter.clone().unwrap_or_default();
+    let filter = filter(&asked)?;
+    let is_asked =
+        |open: &pb::Pending| asked.pending.is_empty() || asked.pending.contains(&open.reason);
     if !request.get_ref().session.is_empty() {
         let key = key_of(&request, &request.get_ref().session)?;
         let session = requests.store().view(&key).await?.session;
-        answer.pending = pending_messages(&key, &session);
+        let open = pending_messages(&key, &session).into_iter();
+        answer.pending.extend(open.filter(is_asked));
         return Ok(Response::new(answer));
     }
-    for key in waiting(requests, principal(&request)?.namespace()).await? {
+    for key in waiting(requests, principal(&request)?.namespace(), filter).await? {
         match requests.store().view(&key).await {
-            Ok(loaded) => answer
-                .pending
-                .extend(pending_messages(&key, &loaded.session)),
+            Ok(loaded) => {
+                let open = pending_messages(&key, &loaded.session).into_iter();
+                answer.pending.extend(open.filter(is_asked));
+            }
             // It was there when the sessions were listed.
             Err(error) if is_gone(&error) => {}
             Err(error) if is_unreadable(&error) => answer.unreadable.push(unreadable(&key, &error)),
@@ -75,32 +105,98 @@ fn unreadable(key: &SessionKey, error: &RpcError) -> pb::UnreadableSession {
     }
 }
 
-/// The sessions of a tenant that wait for a person.
-async fn waiting(requests: &Requests, namespace: &Namespace) -> Result<Vec<SessionKey>, RpcError> {
+/// The sessions of a tenant that wait for a person, and pass the filter.
+async fn waiting(
+    requests: &Requests,
+    namespace: &Namespace,
+    filter: memory_pb::SessionFilter,
+) -> Result<Vec<SessionKey>, RpcError> {
+    let filter = memory_pb::SessionFilter {
+        has_pending: true,
+        ..filter
+    };
     let mut waiting = Vec::new();
-    let mut page_token = String::new();
+    let mut request = memory_pb::ListSessionsRequest {
+        page_size: 1000,
+        filter: Some(filter),
+        ..memory_pb::ListSessionsRequest::default()
+    };
     loop {
-        let page = page(requests, namespace, 1000, page_token).await?;
+        let page = page(requests, namespace, request.clone()).await?;
         let found = page.sessions.iter();
-        let found = found.filter(|entry| entry.status() == memory_pb::SessionStatus::Waiting);
         waiting.extend(found.map(|entry| SessionKey::new(namespace, &entry.session)));
-        page_token = page.next_page_token;
-        if page_token.is_empty() {
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
             return Ok(waiting);
         }
     }
 }
 
+/// The filter as the store takes it.
+fn filter(asked: &pb::SessionFilter) -> Result<memory_pb::SessionFilter, RpcError> {
+    use memory_pb::SessionStatus as Noted;
+    for (name, count) in [
+        ("statuses", asked.statuses.len()),
+        ("pending", asked.pending.len()),
+    ] {
+        if count > MOST {
+            let error = RpcError::invalid(format!("filter.{name}"), format!("has {count} entries"));
+            return Err(error.allowed("at most 8"));
+        }
+    }
+    let (mut statuses, mut quarantined) = (Vec::new(), false);
+    for (index, status) in asked.statuses.iter().enumerate() {
+        match pb::SessionStatus::try_from(*status) {
+            Ok(pb::SessionStatus::Idle) => statuses.push(Noted::Idle.into()),
+            Ok(pb::SessionStatus::Running) => statuses.push(Noted::Running.into()),
+            Ok(pb::SessionStatus::Waiting) => statuses.push(Noted::Waiting.into()),
+            Ok(pb::SessionStatus::Quarantined) => quarantined = true,
+            Ok(pb::SessionStatus::Unspecified) | Err(_) => {
+                let field = format!("filter.statuses[{index}]");
+                return Err(RpcError::invalid(field, format!("is {status}")).allowed("1 to 4"));
+            }
+        }
+    }
+    let mut pending = Vec::new();
+    for (index, reason) in asked.pending.iter().enumerate() {
+        match event_pb::WaitReason::try_from(*reason) {
+            Ok(reason) if reason != event_pb::WaitReason::Unspecified => {
+                pending.push(reason as u32)
+            }
+            _ => {
+                let field = format!("filter.pending[{index}]");
+                return Err(RpcError::invalid(field, format!("is {reason}")).allowed("1 to 5"));
+            }
+        }
+    }
+    check_text("filter.agent", &asked.agent, MAX_AGENT)?;
+    check_text("filter.prefix", &asked.prefix, MAX_PREFIX)?;
+    for (name, time) in [
+        ("changed_after_unix_ms", asked.changed_after_unix_ms),
+        ("changed_before_unix_ms", asked.changed_before_unix_ms),
+    ] {
+        if time < 0 {
+            let error = RpcError::invalid(format!("filter.{name}"), "is negative");
+            return Err(error.allowed("0, or a time"));
+        }
+    }
+    Ok(memory_pb::SessionFilter {
+        statuses,
+        quarantined,
+        pending,
+        has_pending: asked.has_pending,
+        agent: asked.agent.clone(),
+        prefix: asked.prefix.clone(),
+        changed_after_unix_ms: asked.changed_after_unix_ms,
+        changed_before_unix_ms: asked.changed_before_unix_ms,
+    })
+}
+
 async fn page(
     requests: &Requests,
     namespace: &Namespace,
-    page_size: u32,
-    page_token: String,
+    request: memory_pb::ListSessionsRequest,
 ) -> Result<memory_pb::ListSessionsResponse, RpcError> {
-    let request = memory_pb::ListSessionsRequest {
-        page_size,
-        page_token,
-    };
     let request = for_namespace(namespace, request);
     let page = requests.store().journal().list_sessions(request).await?;
     Ok(page.into_inner())
@@ -109,7 +205,16 @@ async fn page(
 fn summary(entry: memory_pb::SessionEntry) -> pb::SessionSummary {
     let quarantine = Quarantine::read(entry.quarantined, entry.quarantine_reason());
     let status = public_status(entry.status(), quarantine);
+    let pending = entry.pending.iter().map(|open| pb::PendingKind {
+        reason: i32::try_from(open.kind).unwrap_or_default(),
+        since_unix_ms: open.since_unix_ms,
+        count: open.count,
+    });
     pb::SessionSummary {
+        pending: pending.collect(),
+        agent: entry.agent,
+        tokens: entry.tokens,
+        cost_nano_usd: entry.cost_nano_usd,
         id: entry.session,
         status: status.into(),
         title: entry.title,

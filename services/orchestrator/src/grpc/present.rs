@@ -1,9 +1,8 @@
 //! What can be seen of a session: its state, and views of its journal.
 
 use crate::key::SessionKey;
-use crate::store::{Quarantine, status_of};
+use crate::store::{Quarantine, status_of, usage_of};
 use cairn_engine::event::WaitReason;
-use cairn_engine::message::Usage;
 use cairn_engine::pending::{Asked, Pending, pending};
 use cairn_engine::session::{
     PastDecision, PlanState, Run, RunStatus, Session, Step, StepNo, StepStatus,
@@ -63,15 +62,6 @@ fn decision_message(decision: &PastDecision) -> pb::PastDecision {
         what: decision.what.clone(),
         principal: Some(decision.principal.clone().into()),
     }
-}
-
-/// What all runs used up.
-fn usage_of(session: &Session) -> Usage {
-    let mut usage = Usage::default();
-    for run in &session.runs {
-        usage.add(&run.spent.usage);
-    }
-    usage
 }
 
 pub(crate) fn run_message(run: &Run) -> pb::Run {
@@ -189,6 +179,7 @@ fn pending_message(key: &SessionKey, session: &Session, open: Pending) -> pb::Pe
         session: key.id.to_string(),
         id: open.id().to_string(),
         answered: open.is_answered,
+        since_unix_ms: ms(open.since),
         ..pb::Pending::default()
     };
     let reason = |reason: WaitReason| wire::WaitReason::from(reason).into();

@@ -1,15 +1,25 @@
 //! What the store keeps beside a journal, for listings.
 
+use cairn_engine::message::Usage;
+use cairn_engine::pending::pending;
 use cairn_engine::session::{Run, RunStatus, Session};
-use cairn_proto::memory::{Header, SessionStatus};
+use cairn_proto::event as wire;
+use cairn_proto::memory::{Header, PendingKind, SessionStatus};
 use cairn_views::title;
+use std::collections::BTreeMap;
 
 /// The owner's notes that go with a state.
 pub(crate) fn header(session: &Session) -> Header {
+    let usage = usage_of(session);
     Header {
         status: status_of(session).into(),
         handled_through: session.handled_through,
         title: title::listed(session),
+        // There are no agents yet.
+        agent: String::new(),
+        tokens: usage.tokens(),
+        cost_nano_usd: usage.cost_nano_usd,
+        pending: pending_kinds(session),
     }
 }
 
@@ -26,4 +36,30 @@ pub(crate) fn status_of(session: &Session) -> SessionStatus {
         }
         Some(_) => SessionStatus::Running,
     }
+}
+
+/// What all runs used up.
+pub(crate) fn usage_of(session: &Session) -> Usage {
+    let mut usage = Usage::default();
+    for run in &session.runs {
+        usage.add(&run.spent.usage);
+    }
+    usage
+}
+
+/// The open questions for listings: one entry for each reason, ordered by its number.
+pub(crate) fn pending_kinds(session: &Session) -> Vec<PendingKind> {
+    let mut kinds: BTreeMap<u32, PendingKind> = BTreeMap::new();
+    for open in pending(session) {
+        let kind = wire::WaitReason::from(open.reason()) as u32;
+        let since_unix_ms = i64::try_from(open.since).unwrap_or(i64::MAX);
+        let known = kinds.entry(kind).or_insert(PendingKind {
+            kind,
+            since_unix_ms,
+            count: 0,
+        });
+        known.since_unix_ms = known.since_unix_ms.min(since_unix_ms);
+        known.count += 1;
+    }
+    kinds.into_values().collect()
 }

@@ -202,6 +202,7 @@ async fn a_full_orchestrator_leaves_sessions_to_others_and_hears_of_its_own() {
         request_digest: vec![1; 32].into(),
         event: event.into(),
         repeat_only: false,
+        ..memory_pb::AppendCommandRequest::default()
     };
     let mut journal = world.journal.0.clone();
     let stored = journal.append_command(for_tenant(request)).await;

@@ -116,6 +116,7 @@ async fn a_fork_begins_nothing_before_it_is_resumed() {
     assert!(world.other_attempts().await.is_empty());
     let listing = pb::ListPendingRequest {
         session: child.clone(),
+        ..pb::ListPendingRequest::default()
     };
     let pending = world.client.clone().list_pending(listing).await.unwrap();
     assert_eq!(pending.into_inner().pending.len(), 1);

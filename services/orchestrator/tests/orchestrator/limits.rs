@@ -176,6 +176,7 @@ async fn an_owner_whose_picture_is_wrong_says_so() {
             status: memory_pb::SessionStatus::Running.into(),
             handled_through: 2,
             title: String::new(),
+            ..memory_pb::Header::default()
         }),
         lease_change: memory_pb::LeaseChange::Renew.into(),
         lease_ms: 15_000,

@@ -1,6 +1,7 @@
 //! What waits for a person, of all sessions together.
 
 use crate::support::{Fault, World, chain, model_step, put_damaged, put_newer, reply};
+use cairn_proto::event::WaitReason;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{ErrorKind, RpcError};
 use std::sync::Arc;
@@ -16,7 +17,10 @@ async fn waiting(world: &World) -> String {
 
 async fn pending(world: &World, session: &str) -> Result<pb::ListPendingResponse, RpcError> {
     let session = session.to_owned();
-    let request = pb::ListPendingRequest { session };
+    let request = pb::ListPendingRequest {
+        session,
+        ..pb::ListPendingRequest::default()
+    };
     let answer = world.client.clone().list_pending(request).await;
     Ok(answer?.into_inner())
 }
@@ -42,6 +46,65 @@ async fn a_session_that_is_deleted_meanwhile_is_left_out() {
     assert_eq!(answer.unreadable, []);
     let error = pending(&world, &gone).await.expect_err("it is named");
     assert_eq!(error.reason_name(), "TERMINAL");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_read_headers_and_the_journals_of_those_that_wait() {
+    let world = World::new().await;
+    for number in 0..20 {
+        let request = pb::CreateSessionRequest {
+            session: format!("idle-{number:02}"),
+            request_id: format!("make-{number}"),
+            title: "Idle".to_owned(),
+            ..pb::CreateSessionRequest::default()
+        };
+        let made = world.client.clone().create_session(request).await;
+        made.expect("a session");
+    }
+    let session = waiting(&world).await;
+    let reads = || {
+        let count = |method| world.faults.calls(method);
+        (count("ReadEvents"), count("GetCheckpoint"))
+    };
+    let before = reads();
+    let list = async |request: pb::ListSessionsRequest| {
+        let answer = world.client.clone().list_sessions(request).await;
+        answer.expect("a page").into_inner().sessions
+    };
+    let latest = list(pb::ListSessionsRequest {
+        page_size: 1,
+        order: pb::SessionOrder::Changed.into(),
+        ..pb::ListSessionsRequest::default()
+    });
+    let latest = latest.await.remove(0);
+    assert_eq!(latest.id, session);
+    let [open] = &latest.pending[..] else {
+        panic!("{latest:?}");
+    };
+    assert_eq!((open.reason(), open.count), (WaitReason::Question, 1));
+    let listed = |filter| {
+        list(pb::ListSessionsRequest {
+            filter: Some(filter),
+            ..pb::ListSessionsRequest::default()
+        })
+    };
+    let with_question = pb::SessionFilter {
+        pending: vec![WaitReason::Question.into()],
+        ..pb::SessionFilter::default()
+    };
+    assert_eq!(listed(with_question).await, std::slice::from_ref(&latest));
+    let with_prefix = pb::SessionFilter {
+        prefix: "idle".to_owned(),
+        ..pb::SessionFilter::default()
+    };
+    assert_eq!(listed(with_prefix).await.len(), 20);
+    assert_eq!(reads(), before, "no journal is read");
+    let asked = pending(&world, "").await.expect("a list").pending;
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].since_unix_ms, open.since_unix_ms);
+    let after = reads();
+    let journals = (after.0 - before.0, after.1 - before.1);
+    assert_eq!(journals, (1, 1), "one session is opened");
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,6 +44,7 @@ async fn start_elsewhere(world: &World, session: &str) {
         request_digest: vec![1; 32].into(),
         event: event.encode_to_vec().into(),
         repeat_only: false,
+        ..memory_pb::AppendCommandRequest::default()
     };
     let mut journal = world.journal.0.clone();
     let stored = journal.append_command(for_tenant(request)).await;

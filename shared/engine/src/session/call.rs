@@ -24,6 +24,8 @@ pub struct Call {
     pub status: CallStatus,
     /// How often it was in doubt.
     pub doubts: u32,
+    /// When it last began to wait for a person; 0 if it never did.
+    pub asked_at: u64,
     /// A person approved the call of which this is the digest.
     pub approval: Option<String>,
     /// The session that it was sent in, or may have been, if this one was copied from there since:
@@ -97,6 +99,7 @@ impl Call {
             effect,
             status: CallStatus::Requested,
             doubts: 0,
+            asked_at: 0,
             approval: None,
             origin: None,
         }
@@ -158,12 +161,14 @@ impl Call {
 }
 
 impl Session {
-    fn ask(&mut self, name: CallRef, ask: Ask) -> Applied {
+    fn ask(&mut self, name: CallRef, ask: Ask, at: u64) -> Applied {
         let call = self.call_mut(name)?;
         if matches!(ask, Ask::Approval { .. }) && call.approval.is_some() {
             return Err(call.refuse(CallPhase::Asking));
         }
-        call.enter(CallStatus::Asking { ask, answer: None })
+        call.enter(CallStatus::Asking { ask, answer: None })?;
+        call.asked_at = at;
+        Ok(())
     }
 
     /// Keeps with the step what its call with side effects came to, for when the step is dropped.
@@ -275,28 +280,30 @@ impl Apply for CallFinished {
 }
 
 impl Apply for CallInDoubt {
-    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         let call = session.call_mut(self.call)?;
         call.enter(CallStatus::InDoubt {
             settle_after: self.settle_after,
             answer: None,
         })?;
         call.doubts += 1;
+        call.asked_at = envelope.at;
         session.note_effect(self.call, false)
     }
 }
 
 impl Apply for ApprovalRequested {
-    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         let digest = self.digest.clone();
-        session.ask(self.call, Ask::Approval { digest })
+        session.ask(self.call, Ask::Approval { digest }, envelope.at)
     }
 }
 
 impl Apply for QuestionAsked {
-    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         let (question, choices) = (self.question.clone(), self.choices.clone());
-        session.ask(self.call, Ask::Question { question, choices })
+        let ask = Ask::Question { question, choices };
+        session.ask(self.call, ask, envelope.at)
     }
 }
 

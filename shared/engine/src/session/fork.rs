@@ -34,14 +34,14 @@ impl Apply for ForkedFrom {
             run.spent.exclude_absence(worked_at, envelope.at);
             run.refused_budget = None;
             for step in run.plan.iter_mut().flat_map(|plan| &mut plan.steps) {
-                inherit(step, &self.session);
+                inherit(step, &self.session, envelope.at);
             }
         }
         Ok(())
     }
 }
 
-fn inherit(step: &mut Step, parent: &str) {
+fn inherit(step: &mut Step, parent: &str, at: u64) {
     for effect in &mut step.effects {
         effect.origin.get_or_insert_with(|| parent.to_owned());
     }
@@ -58,6 +58,7 @@ fn inherit(step: &mut Step, parent: &str) {
                 if let Some(digest) = call.approval.take() {
                     let ask = Ask::Approval { digest };
                     call.status = CallStatus::Asking { ask, answer: None };
+                    call.asked_at = at;
                 }
             }
             _ => {}

@@ -22,6 +22,8 @@ pub struct Revisions {
     pub proposed: u32,
     /// The proposal that a person is to approve.
     pub review: Option<u32>,
+    /// When that proposal was made.
+    pub review_at: u64,
     /// Revisions that the run requested by itself since a person last changed the plan.
     pub own: u32,
 }
@@ -96,7 +98,7 @@ impl Apply for RevisionRequested {
 }
 
 impl Apply for PlanProposed {
-    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         let Run {
             limits,
             spent,
@@ -109,6 +111,7 @@ impl Apply for PlanProposed {
         // place of one under review is to be approved in its stead.
         if limits.review_plan && (self.request == 0 || revisions.review.is_some()) {
             revisions.review = Some(self.proposal);
+            revisions.review_at = envelope.at;
         }
         if self.proposal != revisions.proposed + 1 {
             let what = format_args!("proposal {}", self.proposal);

@@ -20,6 +20,8 @@ pub struct Spent {
     pub allowed: PerBudget<Option<u64>>,
     /// The budget that a person is asked about, or was when the run was paused.
     pub asked: Option<Budget>,
+    /// When a person was last asked about one.
+    pub asked_at: u64,
     /// How often a person was asked about one.
     pub times_asked: u32,
     /// Its active time is used up, as of the last check.
@@ -39,6 +41,7 @@ impl Spent {
             calls: 0,
             allowed: PerBudget::of(|budget| Some(limits.budgets[budget]).filter(|most| *most > 0)),
             asked: None,
+            asked_at: 0,
             times_asked: 0,
             is_out_of_time: false,
             active_ms: 0,
@@ -105,13 +108,14 @@ impl Run {
     }
 
     /// A question that is open stays the same until it is answered, or another budget forbids more.
-    pub(super) fn ask_budget(&mut self) {
+    pub(super) fn ask_budget(&mut self, at: u64) {
         let is_asked = self.status == RunStatus::Waiting(WaitReason::Budget);
         let Some(budget) = self.blocking_budget().filter(|_| is_asked) else {
             return;
         };
         if self.spent.asked != Some(budget) {
             self.spent.asked = Some(budget);
+            self.spent.asked_at = at;
             self.spent.times_asked += 1;
         }
     }

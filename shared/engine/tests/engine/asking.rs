@@ -258,3 +258,25 @@ fn what_a_dropped_step_asked_is_not_asked_any_more() {
     assert_eq!(world.run().status, RunStatus::Running);
     assert!(!world.run().asks_person());
 }
+
+#[test]
+fn a_question_says_since_when_it_is_open() {
+    let mut world = World::with_plan(graph(vec![model_step("one"), model_step("two")]));
+    let asked_at = world.now;
+    world.reply(1, "", &[pay()]);
+    world.now += 60_000;
+    world.reply(2, "", &[ask()]);
+    let since = |world: &World| -> Vec<_> {
+        let open = pending(&world.session).into_iter();
+        open.map(|open| (open.reason(), open.since)).collect()
+    };
+    let expected = [
+        (WaitReason::Approval, asked_at),
+        (WaitReason::Question, asked_at + 60_000),
+    ];
+    assert_eq!(since(&world), expected);
+    assert_eq!(pending(&world.folded()), pending(&world.session));
+    world.now += 60_000;
+    world.answer("approval-1.1.1.0.0", Settlement::Approve);
+    assert_eq!(since(&world), expected[1..]);
+}

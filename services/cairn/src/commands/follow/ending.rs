@@ -214,6 +214,7 @@ async fn waiting(
     item(&style.asks("waits "), why)?;
     let request = ListPendingRequest {
         session: what.session.clone(),
+        ..ListPendingRequest::default()
     };
     let answer = client.orchestrator().list_pending(request).await?;
     for question in answer.into_inner().pending {

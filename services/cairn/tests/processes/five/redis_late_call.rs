@@ -249,6 +249,7 @@ async fn have_it_made_again(client: &mut Client, session: &str) {
 async fn retry(client: &mut Client, session: &str) {
     let request = pb::ListPendingRequest {
         session: session.to_owned(),
+        ..pb::ListPendingRequest::default()
     };
     let open = client.list_pending(request).await.expect("questions");
     let open = open.into_inner().pending;

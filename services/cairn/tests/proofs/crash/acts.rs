@@ -131,7 +131,10 @@ impl Driver {
     /// Answers what is asked, and again what was answered without anybody saying that it was taken.
     pub(crate) async fn settle(&mut self, run: &mut Run) -> Result<(), Break> {
         let session = run.known.session().to_owned();
-        let request = pb::ListPendingRequest { session };
+        let request = pb::ListPendingRequest {
+            session,
+            ..pb::ListPendingRequest::default()
+        };
         let mut client = self.client();
         let open = self.ask(run, client.list_pending(request)).await?.pending;
         for question in open.into_iter().filter(|it| !it.answered) {

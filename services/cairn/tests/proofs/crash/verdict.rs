@@ -190,6 +190,7 @@ async fn list(client: &mut Client) -> Result<Vec<String>, Status> {
         let request = pb::ListSessionsRequest {
             page_size,
             page_token,
+            ..pb::ListSessionsRequest::default()
         };
         let page = client.list_sessions(request).await?.into_inner();
         sessions.extend(page.sessions.into_iter().map(|session| session.id));

@@ -19,7 +19,10 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
         "GetSession" => one(&pb::GetSessionRequest { session }),
         "ListSessions" => one(&pb::ListSessionsRequest {
             page_size: 1,
-            page_token: String::new(),
+            filter: Some(filter()),
+            order: pb::SessionOrder::Changed.into(),
+            ascending: true,
+            ..pb::ListSessionsRequest::default()
         }),
         "RenameSession" => one(&pb::RenameSessionRequest {
             session,
@@ -50,9 +53,33 @@ pub(crate) fn public(method: &str, n: usize, session: &str) -> Vec<Vec<u8>> {
             after_seq: 1,
             ..pb::WatchSessionRequest::default()
         }),
-        "ListPending" => one(&pb::ListPendingRequest { session }),
+        "ListPending" => vec![
+            one(&pb::ListPendingRequest {
+                session,
+                ..pb::ListPendingRequest::default()
+            })
+            .swap_remove(0),
+            one(&pb::ListPendingRequest {
+                filter: Some(filter()),
+                ..pb::ListPendingRequest::default()
+            })
+            .swap_remove(0),
+        ],
         "Decide" => decisions(n, &session),
         _ => views(method, session),
+    }
+}
+
+/// Passes nothing, and names no session.
+fn filter() -> pb::SessionFilter {
+    pb::SessionFilter {
+        statuses: vec![pb::SessionStatus::Idle.into()],
+        pending: vec![wire::WaitReason::Approval.into()],
+        has_pending: true,
+        agent: "agent".to_owned(),
+        prefix: "a".to_owned(),
+        changed_after_unix_ms: 1,
+        changed_before_unix_ms: 2,
     }
 }
 

@@ -43,6 +43,14 @@ fn header() -> pb::Header {
         status: pb::SessionStatus::Running.into(),
         handled_through: 2,
         title: "A title".to_owned(),
+        agent: "agent".to_owned(),
+        tokens: 3,
+        cost_nano_usd: 4,
+        pending: vec![pb::PendingKind {
+            kind: 3,
+            since_unix_ms: 5,
+            count: 1,
+        }],
     }
 }
 
@@ -69,6 +77,25 @@ fn commit(n: usize, session: String, change: pb::memory_write::Change) -> Vec<u8
     request.encode_to_vec()
 }
 
+fn listing() -> pb::ListSessionsRequest {
+    pb::ListSessionsRequest {
+        page_size: 1,
+        filter: Some(pb::SessionFilter {
+            statuses: vec![pb::SessionStatus::Idle.into()],
+            quarantined: true,
+            pending: vec![3],
+            has_pending: true,
+            agent: "agent".to_owned(),
+            prefix: "a".to_owned(),
+            changed_after_unix_ms: 1,
+            changed_before_unix_ms: 2,
+        }),
+        order: pb::SessionOrder::Changed.into(),
+        ascending: true,
+        ..pb::ListSessionsRequest::default()
+    }
+}
+
 fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
     match method {
         "CreateSession" => one(&self::session(&format!("new-{n}"))),
@@ -76,10 +103,7 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
         "DeleteSession" => one(&pb::DeleteSessionRequest {
             session: format!("gone-{n}"),
         }),
-        "ListSessions" => one(&pb::ListSessionsRequest {
-            page_size: 1,
-            page_token: String::new(),
-        }),
+        "ListSessions" => one(&listing()),
         "GetTime" => vec![Vec::new()],
         "Commit" => {
             let set = pb::memory_write::Set {
@@ -94,6 +118,9 @@ fn journal(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
             request_digest: vec![1; 32].into(),
             event: vec![5].into(),
             repeat_only: false,
+            owner: "owner".to_owned(),
+            lease_ms: 600_000,
+            operation_id: format!("append-{n}"),
         }),
         "ReadEvents" => one(&pb::ReadEventsRequest {
             session,

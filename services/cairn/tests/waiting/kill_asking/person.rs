@@ -124,7 +124,10 @@ async fn begin(client: &mut Client) -> Result<(), Status> {
 
 pub(crate) async fn pending(client: &mut Client) -> Result<Vec<pb::Pending>, Status> {
     let session = SESSION.to_owned();
-    let request = pb::ListPendingRequest { session };
+    let request = pb::ListPendingRequest {
+        session,
+        ..pb::ListPendingRequest::default()
+    };
     Ok(client.list_pending(request).await?.into_inner().pending)
 }
 

@@ -205,6 +205,7 @@ fn feedback() -> pb::SendFeedbackRequest {
 async fn settle(site: &Site, client: &mut Client, reference: &Journal) -> Result<(), Status> {
     let request = pb::ListPendingRequest {
         session: SESSION.to_owned(),
+        ..pb::ListPendingRequest::default()
     };
     for open in client.list_pending(request).await?.into_inner().pending {
         let outcome = if site.ledger().has(&open.call_key) {

@@ -239,6 +239,7 @@ impl Case {
     async fn raise(&mut self) {
         let request = pb::ListPendingRequest {
             session: self.name.clone(),
+            ..pb::ListPendingRequest::default()
         };
         let open = self.client.list_pending(request).await.expect("questions");
         for open in open.into_inner().pending {

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use std::collections::BTreeMap;
 
 /// Claims without progress after which a session is set aside.
-const MAX_CLAIMS: u32 = 5;
+pub(in crate::redis) const MAX_CLAIMS: u32 = 5;
 
 /// Most sessions that one script claims, so that nobody waits for it.
 const BATCH: usize = 32;

@@ -1,18 +1,18 @@
--- KEYS: 1 session, 2 journal, 3 leases, 4 due, 5 followers, 6 work
---       and, if they are needed, 7 memory, 8 checkpoints, 9 their numbers
+-- KEYS: 1 session, 2 journal, 3 leases, 4 due, 5 followers, 6 work, 7 changed, 8 asking
+--       and, if they are needed, 9 memory, 10 checkpoints, 11 their numbers
 -- ARGV: 1 member, 2 process, 3 owner, 4 epoch, 5 version, 6 operation, 7 seen_seq, 8 status,
 --       9 handled_through, 10 title, 11 lease_ms, 12 park ('' for no, 'idle', or when due),
 --       13 whether events are progress, 14 bytes of the events, 15 journal_events,
 --       16 journal_bytes, 17 memory keys allowed, 18 memory bytes allowed,
 --       19 number of the checkpoint (0 for none), 20 the name under which it is stored ('' for not),
 --       21 names of those to remove then, separated by blanks, 22 count of memory changes, 23 count of events, 24 their checksums,
---       25… events, then changes of memory
+--       25 notes for listings, 26… events, then changes of memory
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'ver', 'seq', 'jb', 'flo', 'cmd', 'op', 'of',
-  'ep', 'ow', 'le', 'cl', 'mk', 'mb', 'al')
+  'ep', 'ow', 'le', 'cl', 'mk', 'mb', 'al', 'ch', 'as')
 local bad = refused(s[1], s[2])
 if bad then
   -- The checkpoint may have been stored after the session was deleted.
-  if ARGV[20] ~= '' and bad[1] ~= 'format' then redis.call('UNLINK', KEYS[8]) end
+  if ARGV[20] ~= '' and bad[1] ~= 'format' then redis.call('UNLINK', KEYS[10]) end
   return bad
 end
 local now, seen = clock(), tonumber(ARGV[7])
@@ -55,22 +55,22 @@ if count > 0 then
 end
 local keys, size
 if changes > 0 then
-  keys, size, bad = planned(KEYS[7], tonumber(s[14]), tonumber(s[15]), 25 + count, changes,
+  keys, size, bad = planned(KEYS[9], tonumber(s[14]), tonumber(s[15]), 26 + count, changes,
     tonumber(ARGV[17]), tonumber(ARGV[18]))
   if bad then return bad end
 end
 
 local answer = with_others({'ok', now, last + 1, -1, accepted(s[16])}, last)
 for i = 1, count do
-  append(KEYS[2], last + i, name(i < count and 'm' or 'e', ARGV[24], i, last + i), ARGV[24 + i])
+  append(KEYS[2], last + i, name(i < count and 'm' or 'e', ARGV[24], i, last + i), ARGV[25 + i])
 end
-if changes > 0 then change(KEYS[7], 25 + count, changes) end
+if changes > 0 then change(KEYS[9], 26 + count, changes) end
 -- A server that took over may not have it. That costs time only.
-if ARGV[20] ~= '' and redis.call('HEXISTS', KEYS[8], ARGV[20]) == 1 then
-  redis.call('ZADD', KEYS[9], through, ARGV[20])
+if ARGV[20] ~= '' and redis.call('HEXISTS', KEYS[10], ARGV[20]) == 1 then
+  redis.call('ZADD', KEYS[11], through, ARGV[20])
   for gone in string.gmatch(ARGV[21], '%S+') do
-    redis.call('HDEL', KEYS[8], gone)
-    redis.call('ZREM', KEYS[9], gone)
+    redis.call('HDEL', KEYS[10], gone)
+    redis.call('ZREM', KEYS[11], gone)
   end
 end
 -- A command that is not handled yet keeps the lease.
@@ -81,7 +81,17 @@ if ARGV[13] == '1' then claims = 0 end
 -- Most transitions change no more than this.
 redis.call('HSET', KEYS[1], 'up', text(now), 'st', ARGV[8], 'ver', text(version + 1),
   'seq', text(events), 'jb', text(bytes), 'hnd', ARGV[9], 'flo', text(events), 'op', ARGV[6],
-  'of', text(last + 1), 'le', text(ends), 'ti', ARGV[10])
+  'of', text(last + 1), 'le', text(ends), 'ti', ARGV[10], 'no', ARGV[25])
+changed(KEYS[7], KEYS[1], ARGV[1], s[17], now)
+if asks(ARGV[25]) then
+  if s[18] ~= '1' then
+    redis.call('ZADD', KEYS[8], redis.call('HGET', KEYS[1], 'rk') or 0, ARGV[1])
+    redis.call('HSET', KEYS[1], 'as', 1)
+  end
+elseif s[18] == '1' then
+  redis.call('ZREM', KEYS[8], ARGV[1])
+  redis.call('HSET', KEYS[1], 'as', 0)
+end
 if last > tonumber(s[6]) then redis.call('HSET', KEYS[1], 'uns', '0') end
 if claims ~= tonumber(s[13]) then redis.call('HSET', KEYS[1], 'cl', claims) end
 if changes > 0 then redis.call('HSET', KEYS[1], 'mk', keys, 'mb', size) end

@@ -63,6 +63,25 @@ local function append(journal, seq, field, event)
   redis.call('XADD', journal, seq .. '-0', field, event)
 end
 
+-- Fields for listings: `no` has the notes of the owner (tokens, cost, open questions, agent), `ch` the
+-- tenth of a second of the last change, `as` 1 while the session has open questions, and `rk` its place
+-- in the order of creation. `tk` has epoch, version and operation of the last command that took the lease.
+
+-- Keeps the order of last changes: to a tenth of a second, so that a session at work changes its place
+-- there a few times a second only. `was` is the session's field `ch`.
+local function changed(set, session, member, was, now)
+  local tenth = text(math.floor(now / 100))
+  if was ~= tenth then
+    redis.call('HSET', session, 'ch', tenth)
+    redis.call('ZADD', set, tenth, member)
+  end
+end
+
+-- Whether a session's notes have open questions.
+local function asks(notes)
+  return not string.find(notes, '^%d+ %d+ %- ')
+end
+
 -- The journal lacks an event.
 local function gap(seq)
   return {'gap', seq}

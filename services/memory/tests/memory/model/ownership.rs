@@ -45,4 +45,15 @@ impl Run {
         let want = self.reference.renew(&request);
         assert_eq!(self.store().renew(request).await, Ok(want));
     }
+
+    pub(super) async fn release(&mut self, session: u8, owner: u8) {
+        let request = ReleaseRequest {
+            key: key(session),
+            owner: name(owner),
+            epoch: self.belief((owner, session)).epoch,
+            delay_ms: 0,
+        };
+        let want = self.reference.release(&request);
+        assert_eq!(self.store().release(request).await, want);
+    }
 }

@@ -116,6 +116,8 @@ fn command(session: &str) -> AppendCommand {
         },
         event: Bytes::from("command"),
         repeat_only: false,
+        lease: None,
+        operation_id: String::new(),
     }
 }
 

@@ -36,6 +36,8 @@ fn found(servers: &TestStore) -> RedisConfig {
 pub(super) fn command(session: &str) -> AppendCommand {
     AppendCommand {
         repeat_only: false,
+        lease: None,
+        operation_id: String::new(),
         key: key(session),
         request: RequestId {
             id: "command".to_owned(),
@@ -71,7 +73,8 @@ pub(super) async fn answered<T, F: Future<Output = StoreResult<T>>>(
 }
 
 pub(super) async fn set_aside(store: &RedisStore) -> Vec<String> {
-    let listed = answered(|| store.list("space", None, 100)).await.unwrap();
+    let all = ListQuery::newest(100);
+    let listed = answered(|| store.list("space", &all)).await.unwrap();
     let aside = listed
         .sessions
         .into_iter()

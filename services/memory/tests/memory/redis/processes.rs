@@ -34,6 +34,8 @@ fn command(session: &str, id: &str) -> AppendCommand {
         },
         event: Bytes::from("command"),
         repeat_only: false,
+        lease: None,
+        operation_id: String::new(),
     }
 }
 

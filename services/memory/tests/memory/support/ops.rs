@@ -25,6 +25,8 @@ pub(crate) enum Op {
         session: u8,
         request: u8,
         digest: bool,
+        /// Who is to take the lease.
+        owner: Option<u8>,
     },
     Claim {
         owner: u8,
@@ -116,9 +118,18 @@ fn op() -> impl Strategy<Value = Op> {
         12 => (session.clone(), owner.clone(), what, body()).prop_map(
             |(session, owner, what, body)| Op::Commit { session, owner, what, body }
         ),
-        4 => (session.clone(), 0..6_u8, proptest::bool::weighted(0.9)).prop_map(
-            |(session, request, digest)| Op::Append { session, request, digest }
-        ),
+        6 => (
+            session.clone(),
+            0..6_u8,
+            proptest::bool::weighted(0.9),
+            proptest::option::of(owner.clone()),
+        )
+            .prop_map(|(session, request, digest, owner)| Op::Append {
+                session,
+                request,
+                digest,
+                owner,
+            }),
         6 => owner.clone().prop_map(|owner| Op::Claim { owner }),
         2 => owner.clone().prop_map(|owner| Op::Renew { owner }),
         1 => (session.clone(), owner).prop_map(|(session, owner)| Op::Release { session, owner }),

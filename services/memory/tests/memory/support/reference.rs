@@ -3,6 +3,7 @@
 mod claims;
 mod idle;
 mod memory;
+mod taking;
 
 use bytes::Bytes;
 use cairn_memory::port::*;
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     holder_dead: bool,
     requests: HashMap<String, (Bytes, u64)>,
     time_to_live: Option<i64>,
+    /// Operation, epoch, version and answer of the last command that took the lease.
+    taking: Option<(String, u64, u64, bool)>,
 }
 
 impl Session {
@@ -213,13 +216,19 @@ impl Reference {
     pub(crate) fn append(&mut self, command: &AppendCommand) -> StoreResult<Appended> {
         let (now, request) = (self.now, &command.request);
         let session = self.living(&command.key)?;
+        let answer = |duplicate, seq, quarantined, taken| Appended {
+            duplicate,
+            seq,
+            quarantined,
+            taken,
+            now_unix_ms: now,
+        };
         if let Some((digest, seq)) = session.requests.get(&request.id) {
             return match *digest == request.digest {
-                true => Ok(Appended {
-                    duplicate: true,
-                    seq: *seq,
-                    quarantined: session.quarantined,
-                }),
+                true => {
+                    let taken = session.taken_before(command);
+                    Ok(answer(true, *seq, session.quarantined, taken))
+                }
                 false => Err(StoreError::RequestMismatch),
             };
         }
@@ -230,6 +239,9 @@ impl Reference {
         session
             .requests
             .insert(request.id.clone(), (request.digest.clone(), seq));
+        if let Some(taken) = session.take(command, now) {
+            return Ok(answer(false, seq, quarantined, Some(taken)));
+        }
         let mut wake = None;
         match &session.owner {
             _ if session.quarantined => {}
@@ -241,11 +253,7 @@ impl Reference {
             let id = command.key.session().to_owned();
             self.wakes.entry(owner).or_default().insert(id);
         }
-        Ok(Appended {
-            duplicate: false,
-            seq,
-            quarantined,
-        })
+        Ok(answer(false, seq, quarantined, None))
     }
 
     /// Claims all that there is; sorted by id.

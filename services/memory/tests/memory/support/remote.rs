@@ -1,11 +1,12 @@
 //! The port over the generated clients: what a service on the other side of a link sees.
 
 mod copy;
+mod list;
 mod memory;
 
 use super::wire::{
-    about, commit_request, create_request, in_namespace, keys, quarantine, reference, refused,
-    session, status, stored,
+    about, commit_request, create_request, header_of, keys, quarantine, reference, refused,
+    session, stored,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -101,38 +102,8 @@ impl Store for RemoteStore {
         self.behind.delete_unchanged(key, last_seq, end).await
     }
 
-    async fn list(
-        &self,
-        namespace: &str,
-        from: Option<PageToken>,
-        max: usize,
-    ) -> StoreResult<SessionPage> {
-        let message = pb::ListSessionsRequest {
-            page_size: u32::try_from(max).unwrap(),
-            page_token: from
-                .map(|PageToken(place)| place.to_string())
-                .unwrap_or_default(),
-        };
-        let answer = self
-            .journal
-            .clone()
-            .list_sessions(in_namespace(namespace, message))
-            .await;
-        let answer = answer.map_err(refused)?.into_inner();
-        let entry = |entry: pb::SessionEntry| SessionEntry {
-            session: entry.session,
-            status: status(entry.status),
-            title: entry.title,
-            created_unix_ms: entry.created_unix_ms,
-            updated_unix_ms: entry.updated_unix_ms,
-            last_seq: entry.last_seq,
-            quarantined: quarantine(entry.quarantined, entry.quarantine_reason),
-        };
-        let next = Some(answer.next_page_token).filter(|token| !token.is_empty());
-        Ok(SessionPage {
-            sessions: answer.sessions.into_iter().map(entry).collect(),
-            next: next.map(|token| PageToken(token.parse().unwrap())),
-        })
+    async fn list(&self, namespace: &str, query: &ListQuery) -> StoreResult<SessionPage> {
+        list::list(self.journal.clone(), namespace, query).await
     }
 
     async fn commit(&self, commit: Commit) -> StoreResult<Committed> {
@@ -160,6 +131,9 @@ impl Store for RemoteStore {
             request_digest: command.request.digest,
             event: command.event,
             repeat_only: command.repeat_only,
+            owner: (command.lease.as_ref()).map_or_else(String::new, |lease| lease.owner.clone()),
+            lease_ms: command.lease.map_or(0, |lease| lease.lease_ms),
+            operation_id: command.operation_id,
         };
         let answer = self
             .journal
@@ -171,6 +145,14 @@ impl Store for RemoteStore {
             duplicate: answer.duplicate,
             seq: answer.seq,
             quarantined: answer.quarantined,
+            taken: (answer.epoch > 0).then_some(Taken {
+                lease: Lease {
+                    epoch: answer.epoch,
+                    until_unix_ms: answer.lease_until_unix_ms,
+                },
+                previous_holder_dead: answer.previous_holder_dead,
+            }),
+            now_unix_ms: answer.store_time_unix_ms,
         })
     }
 
@@ -182,16 +164,11 @@ impl Store for RemoteStore {
         };
         let answer = self.journal.clone().read_events(about(key, message)).await;
         let answer = answer.map_err(refused)?.into_inner();
-        let header = answer.header.unwrap();
         Ok(EventPage {
             events: stored(answer.events),
             last_seq: answer.last_seq,
             version: answer.version,
-            header: Header {
-                status: status(header.status),
-                handled_through: header.handled_through,
-                title: header.title,
-            },
+            header: header_of(answer.header.unwrap()),
             quarantined: quarantine(answer.quarantined, answer.quarantine_reason),
             accepted_losses: answer.accepted_losses,
         })

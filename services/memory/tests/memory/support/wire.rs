@@ -85,7 +85,40 @@ pub(crate) fn header(header: Header) -> Option<pb::Header> {
         status: status.into(),
         handled_through: header.handled_through,
         title: header.title,
+        agent: header.agent,
+        tokens: header.tokens,
+        cost_nano_usd: header.cost_nano_usd,
+        pending: header.pending.into_iter().map(open).collect(),
     })
+}
+
+fn open(open: PendingKind) -> pb::PendingKind {
+    pb::PendingKind {
+        kind: open.kind.into(),
+        since_unix_ms: open.since_unix_ms,
+        count: open.count,
+    }
+}
+
+pub(crate) fn pending(pending: Vec<pb::PendingKind>) -> Vec<PendingKind> {
+    let open = |open: pb::PendingKind| PendingKind {
+        kind: u8::try_from(open.kind).unwrap(),
+        since_unix_ms: open.since_unix_ms,
+        count: open.count,
+    };
+    pending.into_iter().map(open).collect()
+}
+
+pub(crate) fn header_of(message: pb::Header) -> Header {
+    Header {
+        status: status(message.status),
+        handled_through: message.handled_through,
+        title: message.title,
+        agent: message.agent,
+        tokens: message.tokens,
+        cost_nano_usd: message.cost_nano_usd,
+        pending: pending(message.pending),
+    }
 }
 
 pub(crate) fn status(number: i32) -> SessionStatus {

@@ -172,6 +172,7 @@ impl Author {
             status: pb::SessionStatus::Running.into(),
             handled_through,
             title: String::new(),
+            ..pb::Header::default()
         }
     }
 }

@@ -26,6 +26,11 @@ async fn put(world: &World, session: &str, event: &[u8], last_command_seq: u64) 
     let event = bytes::Bytes::copy_from_slice(event);
     let header = pb::Header {
         status: pb::SessionStatus::Waiting.into(),
+        pending: vec![pb::PendingKind {
+            kind: 1,
+            since_unix_ms: 1,
+            count: 1,
+        }],
         ..pb::Header::default()
     };
     let request = pb::CreateSessionRequest {

@@ -256,6 +256,7 @@ impl World {
             let request = pb::ListSessionsRequest {
                 page_size,
                 page_token,
+                ..pb::ListSessionsRequest::default()
             };
             let page = self.client.clone().list_sessions(request).await;
             let page = page.expect("a page").into_inner();

@@ -46,7 +46,7 @@ async fn a_loss_is_told_once_while_the_server_takes_no_writes_and_set_aside_late
     assert_eq!(read.quarantined, Some(Quarantine::WritesLost));
     is_told(&mut follower, 2, 1).await;
     assert_eq!(*store.losses().borrow(), 1);
-    let listed = store.list("space", None, 100).await.unwrap();
+    let listed = store.list("space", &ListQuery::newest(100)).await.unwrap();
     assert_eq!(listed.sessions.len(), 2);
     assert_eq!(set_aside(&store).await, ["a"]);
     answered(|| store.read(&untouched, 0, 10)).await.unwrap();
