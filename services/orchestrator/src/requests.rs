@@ -5,6 +5,7 @@ mod answer;
 mod create;
 pub(crate) mod fork;
 pub(crate) mod import;
+mod until_known;
 
 pub(crate) use admission::Admission;
 pub(crate) use answer::Answer;
@@ -13,8 +14,9 @@ pub(crate) use create::{NewSession, create};
 use crate::config::Config;
 use crate::deps::Deps;
 use crate::key::{SessionKey, derived_session_id, in_journal};
-use crate::sessions::Sessions;
-use crate::store::{LARGEST_INLINE_EVENT, Store, for_session};
+use crate::owner::{Beginning, Ownership};
+use crate::sessions::{Reservation, Sessions, begin_claimed};
+use crate::store::{LARGEST_INLINE_EVENT, Store, for_session, within};
 use admission::{Backlog, admit, is_there};
 use answer::answer_of;
 use cairn_engine::command::Command;
@@ -27,7 +29,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
+use until_known::until_known;
 
+/// How long the store may take to store a command.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// The session of a command that nobody has answered for so long may have been set aside since.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often this is looked at again.
@@ -151,27 +156,94 @@ async fn submit_if(
         .into(),
     };
     let encoded = requests.store().encode(key, &[event]).await?;
+    let event = encoded.events.into_iter().next().unwrap_or_default();
     let request = pb::AppendCommandRequest {
         session: key.id.to_string(),
         request_id: request_id.to_owned(),
         request_digest: digest.to_vec().into(),
-        event: encoded.events.into_iter().next().unwrap_or_default(),
+        event,
         repeat_only: matches!(admission, Admission::OnlyRepeats(_)),
         ..pb::AppendCommandRequest::default()
     };
-    let appended = requests
-        .store()
-        .journal()
-        .append_command(for_session(key, request))
-        .await?
-        .into_inner();
-    match admission {
-        Admission::OnlyRepeats(full) if appended.seq == 0 => return Err(full),
-        // Whoever claims the session finds a place for it.
-        admission => drop(admission),
-    }
-    requests.sessions.on_command(key);
+    let appended = match admission {
+        Admission::OnlyRepeats(full) => {
+            let appended = append(requests, key, request).await?;
+            if appended.seq == 0 {
+                return Err(full);
+            }
+            requests.sessions.on_command(key);
+            appended
+        }
+        Admission::Accepted { reservation } => {
+            // Between the store's commit and the owner's begin the session is leased and has no owner:
+            // a client that hangs up does not end this task.
+            let (requests, key) = (requests.clone(), key.clone());
+            let spawner = requests.sessions.clone();
+            let appending = append_and_own(requests, key, request, reservation);
+            spawner
+                .spawn(appending)
+                .await
+                .map_err(RpcError::internal)??
+        }
+    };
     wait_for_answer(requests, key, &appended).await
+}
+
+/// Appends a command. If this process has capacity and no lease of the session runs, it owns the session
+/// from the same operation on.
+async fn append_and_own(
+    requests: Arc<Requests>,
+    key: SessionKey,
+    mut request: pb::AppendCommandRequest,
+    reservation: Option<Reservation>,
+) -> Result<pb::AppendCommandResponse, RpcError> {
+    let sessions = &requests.sessions;
+    let may_own = !sessions.has(&key) && !sessions.is_draining();
+    let reservation = reservation.or_else(|| Reservation::new(sessions).ok());
+    let reservation = reservation.filter(|_| may_own);
+    if reservation.is_some() {
+        request.owner.clone_from(&requests.config().owner);
+        request.lease_ms = requests.config().lease_ms();
+        request.operation_id = uuid::Uuid::now_v7().simple().to_string();
+    }
+    let appended = append(&requests, &key, request).await?;
+    match reservation {
+        Some(reservation) if appended.epoch > 0 => {
+            let ownership = Ownership {
+                key,
+                epoch: appended.epoch,
+                lease_until: appended.lease_until_unix_ms,
+                beginning: Beginning::TakenOver {
+                    holder_dead: appended.previous_holder_dead,
+                },
+            };
+            begin_claimed(sessions, vec![(reservation, ownership)]);
+        }
+        _ => sessions.on_command(&key),
+    }
+    Ok(appended)
+}
+
+async fn append(
+    requests: &Requests,
+    key: &SessionKey,
+    request: pb::AppendCommandRequest,
+) -> Result<pb::AppendCommandResponse, RpcError> {
+    let store = requests.store();
+    let append = |time| {
+        let request = within(time, for_session(key, request.clone()));
+        let mut journal = store.journal();
+        async move { Ok(journal.append_command(request).await?.into_inner()) }
+    };
+    let asked = store.clock.now();
+    let appended = match request.owner.as_str() {
+        "" => append(ANSWER_TIME).await?,
+        _ => until_known(key, requests.config().lease, append).await?,
+    };
+    if appended.epoch > 0 {
+        store.clock.take(asked, appended.store_time_unix_ms);
+    }
+    Ok(appended)
 }
 
 async fn wait_for_answer(

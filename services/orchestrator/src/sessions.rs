@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 pub(crate) use capacity::{Bound, Reservation};
-pub(crate) use claim::claim;
+pub(crate) use claim::{begin_claimed, claim};
 pub(crate) use renew::renew;
 
 /// Errors of owners that wait for a watcher to read them; older ones are lost.

@@ -26,7 +26,7 @@ const KEPT_FREE: u128 = 20;
 /// What is asked for a new run.
 pub(crate) enum Admission {
     /// It is accepted; a place is kept for its session until it has one, if it needs one here.
-    Accepted { _reservation: Option<Reservation> },
+    Accepted { reservation: Option<Reservation> },
     /// There is no room for new work. A repeat of what was accepted is answered all the same.
     OnlyRepeats(RpcError),
 }
@@ -34,7 +34,7 @@ pub(crate) enum Admission {
 impl Admission {
     /// Of work that needs no place here.
     pub(crate) fn without_reservation() -> Self {
-        Self::Accepted { _reservation: None }
+        Self::Accepted { reservation: None }
     }
 }
 
@@ -150,7 +150,7 @@ pub(crate) async fn admit(requests: &Arc<Requests>, session: Option<&SessionKey>
                 // A store that cannot count will say itself what it cannot do.
                 None => {
                     return Admission::Accepted {
-                        _reservation: Some(reservation),
+                        reservation: Some(reservation),
                     };
                 }
             }

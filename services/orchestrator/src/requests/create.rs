@@ -4,8 +4,9 @@ use super::Requests;
 use super::admission::Admission;
 use super::answer::{Answer, answer_of};
 use super::encoded_command;
+use super::until_known::until_known;
 use crate::key::{SessionKey, derived_session_id, in_journal};
-use crate::owner::{Beginning, Ownership, facts, may_pass};
+use crate::owner::{Beginning, Ownership, facts};
 use crate::store::{Acknowledged, Checkpointer, Loaded, for_session, header, within};
 use cairn_engine::command::Command;
 use cairn_engine::decide::Input;
@@ -13,15 +14,9 @@ use cairn_engine::event::Event;
 use cairn_engine::key::digest;
 use cairn_engine::session::Session;
 use cairn_proto::memory as pb;
-use cairn_rpc::{Link, Principal, RpcError};
+use cairn_rpc::{Principal, RpcError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::Instant;
-
-/// First and longest pause before the store is asked again.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The command that a session is made with is its second event.
 const COMMAND_SEQ: u64 = 2;
@@ -103,7 +98,15 @@ async fn make(
     request: pb::CreateSessionRequest,
     loaded: Loaded,
 ) -> Result<(), RpcError> {
-    let answer = create_until_lease_ends(&requests, &key, request).await?;
+    let store = requests.store();
+    let create = |time| {
+        let request = within(time, for_session(&key, request.clone()));
+        let mut journal = store.journal();
+        async move { Ok(journal.create_session(request).await?.into_inner()) }
+    };
+    let asked = store.clock.now();
+    let answer = until_known(&key, requests.config().lease, create).await?;
+    store.clock.take(asked, answer.store_time_unix_ms);
     // A retry has it as well: the answer to one is a duplicate with the lease.
     let has_lease = answer.epoch > 0;
     if has_lease {
@@ -116,49 +119,6 @@ async fn make(
         requests.sessions.begin(ownership);
     }
     Ok(())
-}
-
-/// Sends the request until its outcome is known. A retry with the same operation id is answered with
-/// the lease that an earlier try took, until that lease ends.
-///
-/// # Errors
-/// The store refuses the request, wrote nothing, or has not answered for the length of a lease.
-async fn create_until_lease_ends(
-    requests: &Requests,
-    key: &SessionKey,
-    request: pb::CreateSessionRequest,
-) -> Result<pb::CreateSessionResponse, RpcError> {
-    let lease = requests.config().lease;
-    let (began, mut pause, mut is_unknown) = (Instant::now(), FIRST_PAUSE, false);
-    loop {
-        let left = lease.saturating_sub(began.elapsed());
-        let request = within(left.min(lease / 3), for_session(key, request.clone()));
-        let asked = requests.store().clock.now();
-        let error = match requests.store().journal().create_session(request).await {
-            Ok(answer) => {
-                let answer = answer.into_inner();
-                requests
-                    .store()
-                    .clock
-                    .take(asked, answer.store_time_unix_ms);
-                return Ok(answer);
-            }
-            Err(status) => RpcError::from_status(&status),
-        };
-        is_unknown |= may_be_written(&error);
-        if !is_unknown || !may_pass(&error) || left <= pause {
-            return Err(error);
-        }
-        tracing::warn!(session = %key, %error, "session creation is retried");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-/// The session may have been made all the same.
-fn may_be_written(error: &RpcError) -> bool {
-    let nothing_written = error.reason_name() == "NOT_WRITTEN" || Link::did_not_begin(error);
-    may_pass(error) && !nothing_written
 }
 
 fn first_events(requests: &Requests, new: NewSession) -> Result<(Session, Vec<Event>), RpcError> {

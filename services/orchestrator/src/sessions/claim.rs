@@ -122,14 +122,18 @@ pub(super) fn take_answer(
         }
     }
     if !claimed.is_empty() {
-        // A drain waits for it, so that the sessions are given back.
-        let take_over = take_over(sessions.clone(), claimed);
-        sessions.tasks.spawn(take_over);
+        begin_claimed(sessions, claimed);
     }
     for session in &answer.woken {
         sessions.notify(&SessionKey::from_ref(session)?, Notice::Woken);
     }
     Ok(())
+}
+
+/// Takes over sessions that were claimed here, in a task. A drain waits for it, so that the sessions are
+/// given back.
+pub(crate) fn begin_claimed(sessions: &Arc<Sessions>, claimed: Vec<(Reservation, Ownership)>) {
+    sessions.tasks.spawn(take_over(sessions.clone(), claimed));
 }
 
 /// Confirms the claims and begins to own the sessions. An owner reads its session itself: one that takes
