@@ -3,9 +3,12 @@
 
 use crate::conversation::{Layer, LayerKind};
 
-/// The first layer of the system prompt of a step: how it is carried out, and how to work with the
-/// `step`, `read_progress`, `scratchpad` and `session_memory_*` tools.
-pub const STEP: &str = concat!(
+/// How a step is carried out.
+pub const EXECUTION: &str = include_str!("prompt/execution.md");
+/// How to work with the `step`, `read_progress`, `scratchpad` and `session_memory_*` tools.
+pub const GUIDE: &str = include_str!("prompt/guide.md");
+/// The first layer of the system prompt of a step: [`EXECUTION`], a blank line, and [`GUIDE`].
+pub(crate) const STEP: &str = concat!(
     include_str!("prompt/execution.md"),
     "\n",
     include_str!("prompt/guide.md")

@@ -125,7 +125,7 @@ fn processor_time(process: u32) -> Duration {
     let threads = threads.into_iter().flatten().flatten();
     let nanos = threads.filter_map(|thread| {
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse().ok()
+        text.split(' ').next()?.parse::<u64>().ok()
     });
     Duration::from_nanos(nanos.sum())
 }
