@@ -1,9 +1,10 @@
 //! The cost of a tool turn does not grow with the turns before it: bytes between orchestrator and
 //! executor, bytes of the journal, and the owner's time.
 //!
-//! The five services run as processes, and a step for the model reads a file in each turn.
+//! The five services run as processes, and a step for the model makes one call with an effect in each
+//! turn: the result of a pure call may or may not travel with the next reply.
 
-use super::executor_stream::{ExecutorStream, Kind, Passed, median};
+use super::executor_stream::{ExecutorStream, Kind, Passed, THINKS, median};
 use crate::support::served::{add_model, done, turn};
 use crate::support::{CAIRN, chain, check_completed, connect, link, model_step, watch_to_end};
 use cairn_proto::event::event::Kind as EventKind;
@@ -16,17 +17,38 @@ use clap::Args;
 use prost::Message as _;
 use serde_json::{Value, json};
 use std::ops::Range;
+use std::thread;
 use tokio::runtime::Builder;
 
 const SESSION: &str = "s";
+const PROCESSOR: &str = "orchestrator's processor, µs";
+/// Long enough for a machine that does much beside.
+const SETTINGS: &str = r#"
+[session]
+lease = "10s"
+
+[run]
+max_turns = 1000
+max_tool_turns = 1000
+
+[[tools.commands]]
+name = "note"
+description = "Notes something."
+argv = ["cat"]
+effect = "effectful"
+time_limit_ms = 60000
+parameters = { type = "object" }
+"#;
+/// What is noted in each turn, and comes back as the result.
+const NOTE: &str = "The bridge carries ten tonnes, and its piers were looked at in spring. ";
 /// The largest value in session memory.
 const VALUE_KIB: usize = 32;
 /// The turns that are compared. The first ones are left out: in them, connections and caches are new.
 const EARLY: Range<usize> = 10..60;
 /// As many at the end.
 const LATE: usize = 50;
-/// Numbers of turns take one byte more from 128 on; nothing else may grow.
-const MOST_BYTES_RATIO: f64 = 1.03;
+/// Numbers take one byte more from 128 on; nothing else may grow.
+const MOST_BYTES_RATIO: f64 = 1.02;
 /// Processor time is noisy, also on a quiet machine.
 const MOST_TIME_RATIO: f64 = 1.25;
 
@@ -67,29 +89,54 @@ struct Turn {
     processor_us: f64,
 }
 
-type Column = (&'static str, fn(&Turn) -> f64);
+/// A figure of turns, and how much it may grow.
+struct Column {
+    name: &'static str,
+    value: fn(&Turn) -> f64,
+    of_many: fn(Vec<f64>) -> f64,
+    most_ratio: f64,
+}
 
-const BYTES: [Column; 3] = [
-    ("bytes to the executor", |turn| turn.to_executor as f64),
-    ("bytes to the owner", |turn| turn.to_owner as f64),
-    ("bytes of the journal", |turn| turn.journal as f64),
-];
-
-const TIMES: [Column; 2] = [
-    ("report to acknowledgement, µs", |turn| turn.owner_us),
-    ("orchestrator's processor, µs", |turn| turn.processor_us),
+/// A mean shows also what is rare; a median leaves out what else the machine does.
+const COLUMNS: [Column; 4] = [
+    Column {
+        name: "bytes over the executor stream",
+        value: |turn| (turn.to_executor + turn.to_owner) as f64,
+        of_many: mean,
+        most_ratio: MOST_BYTES_RATIO,
+    },
+    Column {
+        name: "bytes of the journal",
+        value: |turn| turn.journal as f64,
+        of_many: mean,
+        most_ratio: MOST_BYTES_RATIO,
+    },
+    Column {
+        name: PROCESSOR,
+        value: |turn| turn.processor_us,
+        of_many: median,
+        most_ratio: MOST_TIME_RATIO,
+    },
+    // It says as much of the disk, and is only printed.
+    Column {
+        name: "report to acknowledgement, µs",
+        value: |turn| turn.owner_us,
+        of_many: median,
+        most_ratio: f64::MAX,
+    },
 ];
 
 /// Runs one attempt, prints each turn, and panics if late turns cost more than early ones.
 pub(crate) fn prove(options: &Options) {
     let turns = usize::from(options.turns);
-    let model = ModelServer::start(move |body| answer(body, turns));
+    let thinks = THINKS * u32::from(!options.bytes_only);
+    let model = ModelServer::start(move |body| {
+        thread::sleep(thinks);
+        answer(body, turns)
+    });
     let site = Site::new(CAIRN);
+    site.write("cairn.toml", SETTINGS);
     add_model(&site, &model);
-    site.append(
-        "cairn.toml",
-        "\n[run]\nmax_turns = 1000\nmax_tool_turns = 1000\n",
-    );
     let mut cluster = Cluster::start(&site, &[]);
     let stream = ExecutorStream::within(&mut cluster);
     let runtime = Builder::new_current_thread().enable_all().build();
@@ -101,18 +148,14 @@ pub(crate) fn prove(options: &Options) {
     compare(&measured, options.bytes_only);
 }
 
-/// A turn reads a file, the same each time.
+/// The same note in each turn.
 fn answer(body: &Value, turns: usize) -> Answer {
     let turn = turn(body);
     if turn + 1 == turns {
-        return done("It is read.");
+        return done("It is noted.");
     }
-    let read = ("read_file", json!({"path": "docs/one.md"}));
-    reply(
-        &format!("turn-{turn:03}"),
-        "I read the file again.",
-        &[read],
-    )
+    let note = ("note", json!({"what": NOTE.repeat(8)}));
+    reply(&format!("turn-{turn:03}"), &NOTE.repeat(4), &[note])
 }
 
 /// Runs the step in a session with so much memory. The bytes of the events of each turn, which begins
@@ -137,7 +180,7 @@ async fn run(url: &str, memory_kib: usize) -> Vec<usize> {
     let request = pb::StartRunRequest {
         session: SESSION.to_owned(),
         request_id: "start".to_owned(),
-        run: Some(chain(vec![model_step("Read")])),
+        run: Some(chain(vec![model_step("Note")])),
         ..pb::StartRunRequest::default()
     };
     client.start_run(request).await.expect("a run");
@@ -199,43 +242,30 @@ fn print(turns: &[Turn]) {
     }
 }
 
-/// Bytes are compared by their mean, times by their median.
 fn compare(turns: &[Turn], bytes_only: bool) {
-    let (early, late) = (&turns[EARLY], &turns[turns.len() - LATE..]);
-    let mean = |turns: &[Turn], value: fn(&Turn) -> f64| {
-        turns.iter().map(value).sum::<f64>() / turns.len() as f64
-    };
-    let middle = |turns: &[Turn], value: fn(&Turn) -> f64| median(turns.iter().map(value));
-    let bytes = BYTES.map(|(name, value)| {
-        let ends = (mean(early, value), mean(late, value));
-        (name, ends, MOST_BYTES_RATIO)
-    });
-    let times = TIMES.map(|(name, value)| {
-        let ends = (middle(early, value), middle(late, value));
-        (
-            name,
-            ends,
-            if bytes_only {
-                f64::MAX
-            } else {
-                MOST_TIME_RATIO
-            },
-        )
-    });
-    let mut findings = Vec::new();
+    let late = turns.len() - LATE;
+    let range = |from, to| format!("{from}–{to}");
     println!(
         "{:<32} {:>10} {:>10} {:>7}",
-        "",
-        format!("{}–{}", EARLY.start, EARLY.end),
-        format!("{}–{}", turns.len() - LATE, turns.len()),
+        "turns",
+        range(EARLY.start, EARLY.end),
+        range(late, turns.len()),
         "ratio"
     );
-    for (name, (early, late), most) in bytes.into_iter().chain(times) {
-        let ratio = late / early;
+    let mut findings = Vec::new();
+    for column in COLUMNS {
+        let of = |turns: &[Turn]| (column.of_many)(turns.iter().map(column.value).collect());
+        let (early, late) = (of(&turns[EARLY]), of(&turns[late..]));
+        let (name, ratio) = (column.name, late / early);
         println!("{name:<32} {early:>10.0} {late:>10.0} {ratio:>7.3}");
-        if ratio > most {
+        let is_compared = !(bytes_only && name == PROCESSOR);
+        if is_compared && ratio > column.most_ratio {
             findings.push(format!("{name}: {early:.0}, later {late:.0}"));
         }
     }
     assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+fn mean(values: Vec<f64>) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }

@@ -162,3 +162,53 @@ fn with_anthropics_protocol_nearly_all_of_the_request_before_is_read_from_the_ca
 fn with_openais_protocol_nearly_all_of_the_request_before_is_read_from_the_cache() {
     nearly_all_of_the_request_before_is_read_from_the_cache(Dialect::OpenAi);
 }
+
+/// A request of two messages after instructions that are long enough for a cache.
+fn request(dialect: Dialect, system: &str, first: &str) -> Value {
+    let mark = json!({"type": "ephemeral"});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let marked = |text: &str| json!({"type": "text", "text": text, "cache_control": mark});
+    let system = system.repeat(2000);
+    match dialect {
+        Dialect::Anthropic => json!({
+            "tools": [],
+            "system": [marked(&system)],
+            "messages": [
+                {"role": "user", "content": [text(first), marked("second")]},
+            ],
+        }),
+        Dialect::OpenAi => json!({
+            "tools": [],
+            "messages": [
+                {"role": "system", "content": system},
+                {"role": "user", "content": first},
+                {"role": "user", "content": "second"},
+            ],
+        }),
+    }
+}
+
+/// What is read of a request that is nearly the one before it.
+fn read_after(dialect: Dialect, before: &Value, after: &Value) -> (u64, u64) {
+    let mut cache = Cache::default();
+    let mut count = |body: &Value| match dialect {
+        Dialect::Anthropic => cache.count_blocks(body).1,
+        Dialect::OpenAi => cache.count_prefix(body).1,
+    };
+    let before = count(before);
+    assert_eq!(before.read, 0);
+    (before.tokens, count(after).read)
+}
+
+#[test]
+fn what_follows_a_change_is_not_read_from_the_cache() {
+    for dialect in [Dialect::Anthropic, Dialect::OpenAi] {
+        let before = request(dialect, "aaaa", "first");
+        let (tokens, read) = read_after(dialect, &before, &before);
+        assert!(read * 100 > tokens * 90, "{dialect:?}: {read} of {tokens}");
+        let (_, read) = read_after(dialect, &before, &request(dialect, "aaaa", "other"));
+        assert!((1900..=2020).contains(&read), "{dialect:?}: {read}");
+        let (_, read) = read_after(dialect, &before, &request(dialect, "bbbb", "first"));
+        assert_eq!(read, 0, "{dialect:?}");
+    }
+}
