@@ -6,11 +6,12 @@ use crate::transitions::Applied;
 use crate::views::memory::snapshot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Deref;
 use std::sync::OnceLock;
 
 /// What a session remembers: values by key.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Memory {
     entries: BTreeMap<String, String>,
@@ -38,6 +39,12 @@ impl Deref for Memory {
 
     fn deref(&self) -> &Self::Target {
         &self.entries
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.entries.fmt(f)
     }
 }
 
