@@ -187,7 +187,8 @@ impl ExecutorService for Way {
 }
 
 /// The value in the middle.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -147,9 +147,12 @@ impl Measured {
     }
 }
 
+/// A figure of starts: its name, whether it is compared, and how it is read.
+type Column = (&'static str, bool, fn(&Start) -> f64);
+
 /// Compares medians: the starts of one run differ a little, those of both are alike.
 fn compare(few: &Measured, many: &Measured, bytes_only: bool) {
-    let columns: [(&str, bool, fn(&Start) -> f64); 4] = [
+    let columns: [Column; 4] = [
         ("bytes of a start", true, |start| start.bytes as f64),
         ("orchestrator's processor, µs", !bytes_only, |it| {
             it.processor_us
@@ -164,7 +167,10 @@ fn compare(few: &Measured, many: &Measured, bytes_only: bool) {
     );
     let mut findings = Vec::new();
     for (name, is_compared, value) in columns {
-        let middle = |measured: &Measured| median(measured.starts.iter().map(value).collect());
+        let middle = |measured: &Measured| {
+            let values: Vec<f64> = measured.starts.iter().map(value).collect();
+            median(&values)
+        };
         let (few, many) = (middle(few), middle(many));
         let ratio = many / few;
         println!("{name:<30} {few:>9.0} {many:>9.0} {ratio:>7.3}");

@@ -93,7 +93,7 @@ struct Turn {
 struct Column {
     name: &'static str,
     value: fn(&Turn) -> f64,
-    of_many: fn(Vec<f64>) -> f64,
+    of_many: fn(&[f64]) -> f64,
     most_ratio: f64,
 }
 
@@ -254,7 +254,10 @@ fn compare(turns: &[Turn], bytes_only: bool) {
     );
     let mut findings = Vec::new();
     for column in COLUMNS {
-        let of = |turns: &[Turn]| (column.of_many)(turns.iter().map(column.value).collect());
+        let of = |turns: &[Turn]| {
+            let values: Vec<f64> = turns.iter().map(column.value).collect();
+            (column.of_many)(&values)
+        };
         let (early, late) = (of(&turns[EARLY]), of(&turns[late..]));
         let (name, ratio) = (column.name, late / early);
         println!("{name:<32} {early:>10.0} {late:>10.0} {ratio:>7.3}");
@@ -266,6 +269,6 @@ fn compare(turns: &[Turn], bytes_only: bool) {
     assert!(findings.is_empty(), "{}", findings.join("\n"));
 }
 
-fn mean(values: Vec<f64>) -> f64 {
+fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

@@ -54,6 +54,8 @@ struct Questions {
 
 struct World {
     site: Site,
+    /// Without a model.
+    settings: String,
     questions: Arc<Mutex<Questions>>,
     model: ModelServer,
 }
@@ -67,7 +69,6 @@ impl World {
         site.append("cairn.toml", TOOL);
         site.write("weigh.sh", WEIGH);
         let settings = site.read("cairn.toml").expect("settings");
-        site.write("before.toml", &settings);
         let plan = json!({"steps": [{"title": "Weigh", "description": "Weigh it."}]});
         site.write("plan.json", &plan.to_string());
         for pipe in ["begun", "never"] {
@@ -76,6 +77,7 @@ impl World {
         }
         let world = Self {
             site,
+            settings,
             questions,
             model,
         };
@@ -85,13 +87,13 @@ impl World {
 
     /// From now on the model `served` is this one.
     fn ask(&self, provider: &str, model: &str) {
-        let settings = self.site.read("before.toml").expect("settings");
         let served = format!(
             "\n[model]\ndefault = \"served\"\n\n[models.served]\nprovider = \"{provider}\"\n\
              model = \"{model}\"\nbase_url = \"{}\"\napi_key = \"sk-none\"\n",
             self.model.url()
         );
-        self.site.write("cairn.toml", &(settings + &served));
+        self.site
+            .write("cairn.toml", &(self.settings.clone() + &served));
     }
 
     fn done(&self, arguments: &[&str]) {
