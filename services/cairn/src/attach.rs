@@ -16,7 +16,7 @@ use crate::settings::Addresses;
 use crate::tokens::Tokens;
 use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
-use cairn_orchestrator::TakesUp;
+use cairn_orchestrator::Mode;
 use cairn_proto::orchestrator::SessionStatus;
 use cairn_rpc::{Address, Link, RpcError, Server};
 use socket::Socket;
@@ -211,10 +211,10 @@ fn parts(
 ) -> Result<Parts, CliError> {
     let mut parts = settings::parts(context, workspace)?;
     parts.authenticators = authenticators.clone();
-    parts.orchestrator.takes_up = match access {
-        Access::Read | Access::Change => TakesUp::Commanded,
-        Access::Own => TakesUp::Requested,
-        Access::Hold => TakesUp::Any,
+    parts.orchestrator.mode = match access {
+        Access::Read | Access::Change => Mode::AnswerOnly,
+        Access::Own => Mode::ClaimRequested,
+        Access::Hold => Mode::ClaimAny,
     };
     Ok(parts)
 }

@@ -3,74 +3,78 @@
 use crate::attempt::{self, Shared};
 use crate::owner::Owner;
 use crate::queue;
+use crate::slots::Slots;
 use cairn_proto::executor::executor_service_server::ExecutorService;
-use cairn_proto::executor::{RunStepRequest, RunStepResponse};
+use cairn_proto::executor::{
+    RunStepRequest, RunStepResponse, WatchStatusRequest, WatchStatusResponse,
+};
 use cairn_rpc::{RpcError, TraceParent, principal};
-use futures::{Stream, ready};
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt as _, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Request, Response, Status, Streaming};
+
+/// Metadata of an answer: the version of the reports that count its attempt.
+const SLOTS_VERSION: &str = "cairn-slots-version";
 
 /// The executor: carries out attempts while it has slots for them.
 #[derive(Debug)]
 pub struct Executor {
     shared: Arc<Shared>,
-    slots: Arc<Semaphore>,
+    slots: Slots,
 }
 
 impl Executor {
     pub(crate) fn new(shared: Shared) -> (Self, Running) {
-        let most = shared.config.max_attempts;
-        let slots = Arc::new(Semaphore::new(most));
-        let running = Running {
-            slots: Arc::clone(&slots),
-            most,
-        };
+        let slots = Slots::new(shared.config.max_attempts);
         let executor = Self {
-            slots,
+            slots: slots.clone(),
             shared: Arc::new(shared),
         };
-        (executor, running)
+        (executor, Running { slots })
     }
 }
 
 /// The attempts that are under way.
 #[derive(Debug)]
 pub struct Running {
-    slots: Arc<Semaphore>,
-    most: usize,
+    slots: Slots,
 }
 
 impl Running {
-    /// Waits until every attempt has ended and begins no further ones: those are refused, and their
-    /// owners go elsewhere. Bound it by a deadline; what is cut then is continued elsewhere too.
+    /// Waits until every attempt has ended, and begins no further ones. Those are refused, and watchers
+    /// of the status know. Bound it by a deadline; an attempt that is cut continues at another executor.
     pub async fn drain(&self) {
-        let most = u32::try_from(self.most).unwrap_or(u32::MAX);
-        // Whoever waits for slots gets them before anybody who tries for one. An error would say
-        // that there are none any more, which is as good.
-        if let Ok(all) = self.slots.acquire_many(most).await {
-            all.forget();
-        }
+        self.slots.drain().await;
     }
 }
 
 #[tonic::async_trait]
 impl ExecutorService for Executor {
     type RunStepStream = Reports;
+    type WatchStatusStream = BoxStream<'static, Result<WatchStatusResponse, Status>>;
+
+    async fn watch_status(
+        &self,
+        _: Request<WatchStatusRequest>,
+    ) -> Result<Response<Self::WatchStatusStream>, Status> {
+        Ok(Response::new(self.slots.reports().map(Ok).boxed()))
+    }
 
     async fn run_step(
         &self,
         request: Request<Streaming<RunStepRequest>>,
     ) -> Result<Response<Reports>, Status> {
         let namespace = principal(&request)?.namespace().clone();
-        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
+        let Some(slot) = self.slots.take() else {
             let most = self.shared.config.max_attempts;
             let message = format!("all {most} slots of this executor are taken");
             return Err(RpcError::exhausted(message).reason("NO_FREE_SLOT").into());
         };
+        let version = slot.version;
         let shared = Arc::clone(&self.shared);
         let caller = TraceParent::of(&request);
         let (owner, reports) = Owner::new(request.into_inner());
@@ -80,10 +84,13 @@ impl ExecutorService for Executor {
             drop(slot);
             outcome
         }));
-        Ok(Response::new(Reports {
+        let mut answer = Response::new(Reports {
             reports,
             attempt: Some(AbortOnDropHandle::new(attempt)),
-        }))
+        });
+        let metadata = answer.metadata_mut();
+        metadata.insert(SLOTS_VERSION, version.into());
+        Ok(answer)
     }
 }
 

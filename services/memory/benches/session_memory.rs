@@ -8,6 +8,19 @@
 //!
 //! `cargo bench -p cairn-memory --bench session_memory [-- set|get|snapshot|change ...]`; needs
 //! `redis-server`, and Linux.
+//!
+//! # Figures
+//!
+//! One operation at a time, in 3 runs; November 2026, a quiet virtual machine with 2 cores.
+//! Required: 40 % of the bare command. Goal: 60 %.
+//!
+//! - `set`: 1,480 to 1,660/s. Bare: 3,000 to 3,560/s. Ratio: 47 to 50 %. A hop and then the bare
+//!   command: 68 to 70 %.
+//! - `get`: 3,530 to 3,880/s. Bare: 36,600 to 41,100/s. Ratio: 9 to 10 %. A hop and then the bare
+//!   command: 13 to 14 %.
+//! - `snapshot` of 100 unchanged keys: 3,200 to 3,760/s. Bare: 6,440 to 6,790/s. Ratio: 49 to 55
+//!   %. A hop and then the bare command: 44 to 48 %.
+//! - `change`, a snapshot after a set: 990 to 1,070/s. Bare: 2,240 to 2,610/s. Ratio: 41 to 46 %.
 
 #![allow(
     clippy::unwrap_used,

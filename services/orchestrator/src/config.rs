@@ -18,10 +18,13 @@ pub struct Config {
     /// events since: then new runs are refused here, and queued sessions are left to others, or wait. A
     /// session that is at work may grow beyond it.
     pub state_bytes: usize,
+    /// Most bytes of state of the sessions that were read or owned lately, kept for those who read them
+    /// next; 0 for none.
+    pub cache_bytes: usize,
     /// Most sessions of the store that may wait for an owner: then new runs are refused.
     pub max_queued: u64,
     /// Which of the sessions that need an owner are taken up.
-    pub takes_up: TakesUp,
+    pub mode: Mode,
     /// Limits of a run that names none.
     pub limits: RunLimits,
     /// Layers of every system prompt after the executor's own: where the work happens.
@@ -33,15 +36,15 @@ pub struct Config {
 
 /// Which sessions a process takes up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TakesUp {
+pub enum Mode {
     /// Whichever need an owner.
-    Any,
+    ClaimAny,
     /// Those that were started, resumed or sent a command through it, again and again until it ends.
     /// The others are left as they are.
-    Requested,
+    ClaimRequested,
     /// Those that it has stored a command for, and to answer that: whoever comes to change something
     /// carries out no step of any session.
-    Commanded,
+    AnswerOnly,
 }
 
 impl Default for Config {
@@ -51,8 +54,9 @@ impl Default for Config {
             lease: Duration::from_secs(15),
             max_sessions: 4096,
             state_bytes: 512 * 1024 * 1024,
+            cache_bytes: 64 * 1024 * 1024,
             max_queued: 10_000,
-            takes_up: TakesUp::Any,
+            mode: Mode::ClaimAny,
             limits: RunLimits::default(),
             environment: String::new(),
             #[cfg(debug_assertions)]
@@ -71,8 +75,8 @@ impl Config {
     }
 
     /// Whether owners carry out steps, and do not only answer commands.
-    pub(crate) fn carries_out(&self) -> bool {
-        self.takes_up != TakesUp::Commanded
+    pub(crate) fn runs_steps(&self) -> bool {
+        self.mode != Mode::AnswerOnly
     }
 
     pub(crate) fn lease_ms(&self) -> u32 {

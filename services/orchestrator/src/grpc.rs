@@ -6,17 +6,18 @@ mod import;
 mod listing;
 mod log;
 mod plan_diff;
+mod present;
 mod revisions;
 mod start_run;
 mod streams;
 mod views;
 
 use self::commands::{decide, reason, requests, skip_step};
-use crate::admission::Admission;
-use crate::commands::{NewSession, create};
-use crate::deps::Deps;
+use self::present::{ms, run_message, run_of, session_message};
 use crate::key::SessionKey;
-use crate::reading::{ms, run_message, run_of, session_message};
+use crate::requests::Admission;
+use crate::requests::Requests;
+use crate::requests::{NewSession, create};
 use crate::store::for_session;
 use cairn_engine::command::{CancelRun, PauseRun, RenameSession, ResumeRun};
 use cairn_engine::event::EventKind;
@@ -32,18 +33,18 @@ use tonic::{Request, Response, Status, Streaming};
 /// The public service.
 #[derive(Debug, Clone)]
 pub struct Orchestrator {
-    deps: Arc<Deps>,
+    requests: Arc<Requests>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Orchestrator {
-    pub(crate) fn new(deps: Arc<Deps>) -> Self {
-        Self { deps }
+    pub(crate) fn new(requests: Arc<Requests>) -> Self {
+        Self { requests }
     }
 
-    async fn session(&self, key: &SessionKey) -> Result<Session, RpcError> {
-        Ok(self.deps.store.load(key, None).await?.session)
+    async fn session(&self, key: &SessionKey) -> Result<Arc<Session>, RpcError> {
+        Ok(self.requests.store().view(key).await?.session)
     }
 }
 
@@ -113,7 +114,7 @@ impl OrchestratorService for Orchestrator {
             principal,
             command: None,
         };
-        let (key, _) = create(&self.deps, new, Admission::without_place()).await?;
+        let (key, _) = create(&self.requests, new, Admission::without_reservation()).await?;
         Ok(Response::new(pb::CreateSessionResponse {
             session: key.id.to_string(),
         }))
@@ -124,9 +125,9 @@ impl OrchestratorService for Orchestrator {
         request: Request<pb::GetSessionRequest>,
     ) -> Answer<pb::GetSessionResponse> {
         let key = key_of(&request, &request.get_ref().session)?;
-        let loaded = self.deps.store.load(&key, None).await?;
+        let viewed = self.requests.store().view(&key).await?;
         Ok(Response::new(pb::GetSessionResponse {
-            session: Some(session_message(&key.id, &loaded.session, loaded.aside)),
+            session: Some(session_message(&key.id, &viewed.session, viewed.quarantine)),
         }))
     }
 
@@ -134,14 +135,14 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::ListSessionsRequest>,
     ) -> Answer<pb::ListSessionsResponse> {
-        listing::sessions(&self.deps, request).await
+        listing::sessions(&self.requests, request).await
     }
 
     async fn rename_session(
         &self,
         request: Request<pb::RenameSessionRequest>,
     ) -> Answer<pb::RenameSessionResponse> {
-        commands::answered(&self.deps, request).await
+        commands::answered(&self.requests, request).await
     }
 
     async fn delete_session(
@@ -154,14 +155,16 @@ impl OrchestratorService for Orchestrator {
         };
         let deletion = for_session(&key, deletion);
         let answer = self
-            .deps
-            .store
+            .requests
+            .store()
             .journal()
             .delete_session(deletion)
             .await?
             .into_inner();
         // Its owner may be anywhere, and will find out; one that is here need not try first.
-        self.deps.owners.tell(&key, crate::session::Notice::Lost);
+        self.requests
+            .sessions
+            .notify(&key, crate::owner::Notice::Lost);
         Ok(Response::new(pb::DeleteSessionResponse {
             deleted: answer.deleted,
         }))
@@ -171,14 +174,14 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::ForkSessionRequest>,
     ) -> Answer<pb::ForkSessionResponse> {
-        fork::session(&self.deps, request).await
+        fork::session(&self.requests, request).await
     }
 
     async fn import_session(
         &self,
         request: Request<Streaming<pb::ImportSessionRequest>>,
     ) -> Answer<pb::ImportSessionResponse> {
-        import::session(&self.deps, request).await
+        import::session(&self.requests, request).await
     }
 
     type ExportSessionStream = streams::Exported;
@@ -189,7 +192,7 @@ impl OrchestratorService for Orchestrator {
     ) -> Answer<Self::ExportSessionStream> {
         let key = key_of(&request, &request.get_ref().session)?;
         Ok(Response::new(
-            streams::export(self.deps.clone(), key).await?,
+            streams::export(self.requests.clone(), key).await?,
         ))
     }
 
@@ -197,7 +200,7 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::StartRunRequest>,
     ) -> Answer<pb::StartRunResponse> {
-        start_run::start_run(&self.deps, request).await
+        start_run::start_run(&self.requests, request).await
     }
 
     async fn get_run(&self, request: Request<pb::GetRunRequest>) -> Answer<pb::GetRunResponse> {
@@ -224,49 +227,49 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::CancelRunRequest>,
     ) -> Answer<pb::CancelRunResponse> {
-        commands::answered(&self.deps, request).await
+        commands::answered(&self.requests, request).await
     }
 
     async fn propose_plan(
         &self,
         request: Request<pb::ProposePlanRequest>,
     ) -> Answer<pb::ProposePlanResponse> {
-        revisions::propose(&self.deps, request).await
+        revisions::propose(&self.requests, request).await
     }
 
     async fn apply_plan(
         &self,
         request: Request<pb::ApplyPlanRequest>,
     ) -> Answer<pb::ApplyPlanResponse> {
-        revisions::apply(&self.deps, request).await
+        revisions::apply(&self.requests, request).await
     }
 
     async fn send_feedback(
         &self,
         request: Request<pb::SendFeedbackRequest>,
     ) -> Answer<pb::SendFeedbackResponse> {
-        revisions::send_feedback(&self.deps, request).await
+        revisions::send_feedback(&self.requests, request).await
     }
 
     async fn pause_run(
         &self,
         request: Request<pb::PauseRunRequest>,
     ) -> Answer<pb::PauseRunResponse> {
-        commands::answered(&self.deps, request).await
+        commands::answered(&self.requests, request).await
     }
 
     async fn resume_run(
         &self,
         request: Request<pb::ResumeRunRequest>,
     ) -> Answer<pb::ResumeRunResponse> {
-        commands::answered(&self.deps, request).await
+        commands::answered(&self.requests, request).await
     }
 
     async fn skip_step(
         &self,
         request: Request<pb::SkipStepRequest>,
     ) -> Answer<pb::SkipStepResponse> {
-        commands::answered(&self.deps, request).await
+        commands::answered(&self.requests, request).await
     }
 
     type WatchSessionStream = streams::Watched;
@@ -277,7 +280,12 @@ impl OrchestratorService for Orchestrator {
     ) -> Answer<Self::WatchSessionStream> {
         let key = key_of(&request, &request.get_ref().session)?;
         let asked = request.into_inner();
-        let watched = streams::watch(self.deps.clone(), key, asked.after_seq, asked.with_deltas);
+        let watched = streams::watch(
+            self.requests.clone(),
+            key,
+            asked.after_seq,
+            asked.with_deltas,
+        );
         Ok(Response::new(watched.await?))
     }
 
@@ -285,11 +293,11 @@ impl OrchestratorService for Orchestrator {
         &self,
         request: Request<pb::ListPendingRequest>,
     ) -> Answer<pb::ListPendingResponse> {
-        listing::pending(&self.deps, request).await
+        listing::pending(&self.requests, request).await
     }
 
     async fn decide(&self, request: Request<pb::DecideRequest>) -> Answer<pb::DecideResponse> {
-        commands::answered(&self.deps, request).await
+        commands::answered(&self.requests, request).await
     }
 
     async fn release_quarantine(
@@ -301,40 +309,40 @@ impl OrchestratorService for Orchestrator {
             session: key.id.to_string(),
             accept_loss: request.get_ref().accept_loss,
         };
-        let mut ownership = self.deps.store.ownership();
+        let mut ownership = self.requests.store().ownership();
         ownership
             .release_quarantine(for_session(&key, release))
             .await?;
-        self.deps.owners.requested(&self.deps, &key);
+        self.requests.sessions.on_request(&key);
         Ok(Response::new(pb::ReleaseQuarantineResponse {}))
     }
 
     async fn get_plan(&self, request: Request<pb::GetPlanRequest>) -> Answer<pb::GetPlanResponse> {
-        views::plan(&self.deps, request).await
+        views::plan(&self.requests, request).await
     }
 
     async fn get_tree(&self, request: Request<pb::GetTreeRequest>) -> Answer<pb::GetTreeResponse> {
-        views::tree(&self.deps, request).await
+        views::tree(&self.requests, request).await
     }
 
     async fn get_report(
         &self,
         request: Request<pb::GetReportRequest>,
     ) -> Answer<pb::GetReportResponse> {
-        views::report(&self.deps, request).await
+        views::report(&self.requests, request).await
     }
 
     async fn get_execution_log(
         &self,
         request: Request<pb::GetExecutionLogRequest>,
     ) -> Answer<pb::GetExecutionLogResponse> {
-        log::page(&self.deps, request).await
+        log::page(&self.requests, request).await
     }
 
     async fn get_state(
         &self,
         request: Request<pb::GetStateRequest>,
     ) -> Answer<pb::GetStateResponse> {
-        views::state(&self.deps, request).await
+        views::state(&self.requests, request).await
     }
 }

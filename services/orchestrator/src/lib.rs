@@ -1,38 +1,33 @@
-//! The orchestrator: takes ownership of sessions, decides what follows, makes it durable, and has
-//! the rest done by planner, executor and tools. Clients talk to it.
+//! The orchestrator: owns sessions, decides what follows, makes it durable, and has the rest done by
+//! planner, executors and tools. Clients talk to it.
 //!
-//! | module | what |
+//! A request goes down this list; no module uses one above it.
+//!
+//! | module | does |
 //! |---|---|
-//! | `grpc` | the public service: convert, call, convert |
-//! | `admission` | whether new work is accepted |
-//! | `commands` | what clients ask for: stored first, answered from the journal |
-//! | `owners` | the sessions that this process owns: claimed, renewed, given back |
-//! | `session` | the owner of one session: decide, make durable, perform |
-//! | `reading` | what can be seen of a session, as views of its journal |
-//! | `status` | what a session is doing, in one word |
+//! | `service` | builds it all from settings and links |
+//! | `grpc` | the public service: convert, call, present |
+//! | `requests` | what clients ask for: admitted, stored, answered from the journal |
+//! | `sessions` | the sessions that this process owns: claimed, renewed, given back |
+//! | `owner` | the owner of one session: decide, make durable, perform |
+//! | `deps` | what owners, claims and requests use alike |
+//! | `dispatch` | which executor carries out a step, and the tools on offer |
 //! | `store` | the memory service in the words of the engine |
 //! | `observe` | metrics, and the span of each run |
-//! | `catalogue` | the tools that may be called |
+//! | `config`, `key` | settings, and names of sessions |
 
-mod admission;
-mod aside;
-mod catalogue;
-mod clock;
-mod commands;
 mod config;
 mod deps;
-mod fork;
+mod dispatch;
 mod grpc;
-mod import;
 mod key;
 mod observe;
-mod owners;
-mod reading;
+mod owner;
+mod requests;
 mod service;
-mod session;
-mod status;
+mod sessions;
 mod store;
 
-pub use config::{Config, TakesUp};
+pub use config::{Config, Mode};
 pub use grpc::Orchestrator;
 pub use service::{Links, Running, build, build_reader};

@@ -2,16 +2,17 @@
 
 use crate::config::Config;
 use crate::deps::Deps;
+use crate::dispatch::{Catalogue, Dispatcher, refresh};
 use crate::grpc::Orchestrator;
 use crate::key::SessionKey;
-use crate::{admission, catalogue, owners, store};
-use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
+use crate::requests::Requests;
+use crate::sessions::{Sessions, claim, renew};
+use crate::store::{LastAcknowledged, Store};
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
 use cairn_rpc::{Deadlines, Link, MAX_MESSAGE_BYTES, Namespace, RpcError};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -58,7 +59,7 @@ impl Links {
 /// The orchestrator at work: it claims and renews until it is stopped.
 #[derive(Debug)]
 pub struct Running {
-    deps: Arc<Deps>,
+    sessions: Arc<Sessions>,
     claiming: TaskTracker,
     background: TaskTracker,
     stop_claiming: CancellationToken,
@@ -74,24 +75,24 @@ pub async fn build(
     links: Links,
 ) -> Result<(OrchestratorServiceServer<Orchestrator>, Running), RpcError> {
     let links = links.with_deadlines()?;
-    let catalogue = catalogue::Catalogue::read(&links.tools).await?;
-    let deps = deps(config, &links, catalogue).await?;
+    let catalogue = Catalogue::read(&links.tools).await?;
+    let sessions = sessions(config, &links, catalogue).await?;
     let running = Running {
-        deps: deps.clone(),
+        sessions: sessions.clone(),
         claiming: TaskTracker::new(),
         background: TaskTracker::new(),
         stop_claiming: CancellationToken::new(),
         stop: CancellationToken::new(),
     };
     let stop = || running.stop.clone();
-    let claim = owners::claim(deps.clone(), running.stop_claiming.clone());
+    let claim = claim(sessions.clone(), running.stop_claiming.clone());
     running.claiming.spawn(claim);
+    running.background.spawn(renew(sessions.clone(), stop()));
+    let dispatch = sessions.deps.dispatch.clone();
     running
         .background
-        .spawn(owners::renew(deps.clone(), stop()));
-    let refresh = owners::refresh_catalogue(deps.clone(), links.tools, stop());
-    running.background.spawn(refresh);
-    Ok((service(deps), running))
+        .spawn(refresh(dispatch, links.tools, stop()));
+    Ok((service(sessions), running))
 }
 
 /// Builds the public service over a store that is only read: whatever would change a session is
@@ -110,37 +111,36 @@ pub async fn build_reader(
         planner: memory.clone(),
     };
     let links = links.with_deadlines()?;
-    let catalogue = catalogue::Catalogue::default();
-    Ok(service(deps(Config::default(), &links, catalogue).await?))
+    let sessions = sessions(Config::default(), &links, Catalogue::default()).await?;
+    Ok(service(sessions))
 }
 
-fn service(deps: Arc<Deps>) -> OrchestratorServiceServer<Orchestrator> {
-    OrchestratorServiceServer::new(Orchestrator::new(deps))
+fn service(sessions: Arc<Sessions>) -> OrchestratorServiceServer<Orchestrator> {
+    OrchestratorServiceServer::new(Orchestrator::new(Arc::new(Requests::new(sessions))))
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
 }
 
-async fn deps(
+async fn sessions(
     config: Config,
     links: &Links,
-    catalogue: catalogue::Catalogue,
-) -> Result<Arc<Deps>, RpcError> {
-    Ok(Arc::new(Deps {
+    catalogue: Catalogue,
+) -> Result<Arc<Sessions>, RpcError> {
+    let store = Store::connect(&links.memory, &links.journals, config.cache_bytes).await?;
+    let deps = Deps {
         config,
-        store: store::Store::connect(&links.memory, &links.journals).await?,
+        store,
+        dispatch: Arc::new(Dispatcher::new(&links.executor, catalogue)),
         planner: PlannerServiceClient::new(links.planner.clone()),
-        executor: ExecutorServiceClient::new(links.executor.clone()),
-        owners: owners::Owners::default(),
-        backlog: admission::Backlog::default(),
-        stalled: broadcast::channel(64).0,
-        catalogue: RwLock::new(Arc::new(catalogue)),
-    }))
+        last_acknowledged: LastAcknowledged::default(),
+    };
+    Ok(Arc::new(Sessions::new(Arc::new(deps))))
 }
 
 impl Running {
     /// Works on a session from now on, if this process takes up those that were asked for alone.
     pub fn take_up(&self, namespace: &Namespace, session: &str) {
         let key = SessionKey::new(namespace, session);
-        self.deps.owners.requested(&self.deps, &key);
+        self.sessions.on_request(&key);
     }
 
     /// Takes no new sessions, lets calls with side effects end, and gives all sessions back, so
@@ -151,7 +151,7 @@ impl Running {
         self.stop_claiming.cancel();
         self.claiming.close();
         self.claiming.wait().await;
-        self.deps.owners.drain().await;
+        self.sessions.drain().await;
         self.stop.cancel();
         self.background.close();
         self.background.wait().await;

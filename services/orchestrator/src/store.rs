@@ -1,16 +1,25 @@
 //! The memory service as the orchestrator uses it: journals in the words of the engine.
 
+mod acknowledged;
+mod cache;
+mod checkpoints;
+mod clock;
 mod events;
+mod header;
+mod load;
+mod quarantine;
 
+pub(crate) use acknowledged::{Acknowledged, LastAcknowledged};
+pub(crate) use checkpoints::Checkpointer;
+pub(crate) use clock::StoreClock;
 pub(crate) use events::{Encoded, LARGEST_INLINE_EVENT};
+pub(crate) use header::{header, status_of};
+pub(crate) use load::Loaded;
+pub(crate) use quarantine::Quarantine;
 
-use crate::aside::Aside;
-use crate::clock::StoreClock;
 use crate::key::SessionKey;
-use crate::owners::Known;
-use crate::session::Checkpointer;
+use cache::Cache;
 use cairn_engine::event::Event;
-use cairn_engine::session::Session;
 use cairn_proto::event::TextDelta;
 use cairn_proto::memory as pb;
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
@@ -45,23 +54,16 @@ pub(crate) struct Store {
     journals: JournalServiceClient<Link>,
     ownership: OwnershipServiceClient<Link>,
     pub(crate) clock: Arc<StoreClock>,
-}
-
-/// A session read from the store.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) session: Session,
-    /// How far the store has come with it.
-    pub(crate) known: Known,
-    /// Why nobody works on it before it is released, if that is so.
-    pub(crate) aside: Option<Aside>,
-    /// How far the journal is from its next checkpoint.
-    pub(crate) checkpoints: Checkpointer,
+    cache: Arc<Cache>,
 }
 
 impl Store {
     /// Connects, and reads the store's clock for the first time.
-    pub(crate) async fn connect(memory: &Link, journals: &Link) -> Result<Self, RpcError> {
+    pub(crate) async fn connect(
+        memory: &Link,
+        journals: &Link,
+        cache_bytes: usize,
+    ) -> Result<Self, RpcError> {
         let client = |link: &Link| {
             JournalServiceClient::new(link.clone()).max_decoding_message_size(MAX_INTERNAL_MESSAGE)
         };
@@ -72,6 +74,7 @@ impl Store {
             journals,
             ownership: OwnershipServiceClient::new(memory.clone()),
             clock: Arc::new(StoreClock::new(time.store_time_unix_ms)),
+            cache: Arc::new(Cache::new(cache_bytes)),
         })
     }
 
@@ -81,72 +84,6 @@ impl Store {
 
     pub(crate) fn ownership(&self) -> OwnershipServiceClient<Link> {
         self.ownership.clone()
-    }
-
-    /// Folds a session: the newest checkpoint that can be read, and the events after it. With
-    /// `at_seq`, as it was after that event.
-    pub(crate) async fn load(
-        &self,
-        key: &SessionKey,
-        at_seq: Option<u64>,
-    ) -> Result<Loaded, RpcError> {
-        let (mut session, size) = self.checkpoint(key, at_seq).await?.unwrap_or_default();
-        let mut folded = 0;
-        let until = at_seq.unwrap_or(u64::MAX);
-        loop {
-            let page = self.read(key, session.seq).await?;
-            let is_last = page
-                .events
-                .last()
-                .is_none_or(|event| event.seq >= page.last_seq);
-            let aside = Aside::of(page.quarantined, page.quarantine_reason());
-            let known = known(&page);
-            for stored in page.events {
-                if stored.seq > until {
-                    break;
-                }
-                let (event, bytes) = self.sized_event(key, &stored).await?;
-                folded += bytes;
-                let folded = session.apply(stored.seq, &event);
-                folded.map_err(|error| unreadable(key, stored.seq, error))?;
-            }
-            if is_last || session.seq >= until {
-                return Ok(Loaded {
-                    session,
-                    known,
-                    aside,
-                    checkpoints: Checkpointer::resumed(folded, size),
-                });
-            }
-        }
-    }
-
-    /// The newest checkpoint that can be read. The journal has everything that a checkpoint has, so a
-    /// damaged one costs time only.
-    async fn checkpoint(
-        &self,
-        key: &SessionKey,
-        at_seq: Option<u64>,
-    ) -> Result<Option<(Session, usize)>, RpcError> {
-        let request = pb::GetCheckpointRequest {
-            session: key.id.to_string(),
-            at_or_before_seq: at_seq.unwrap_or(0),
-        };
-        let mut journal = self.journal();
-        let found = journal.get_checkpoint(for_session(key, request));
-        let found = match found.await.map_err(RpcError::from) {
-            Ok(found) => found.into_inner().checkpoint,
-            Err(error) if error.reason_name() == DAMAGED => {
-                let seq = error.metadata("seq");
-                tracing::error!(session = %key, seq, %error, "checkpoint not used: it is damaged");
-                None
-            }
-            Err(error) => return Err(error),
-        };
-        Ok(found.and_then(|checkpoint| {
-            let session = Session::from_checkpoint(&checkpoint.state)?;
-            Some((session, checkpoint.state.len()))
-        }))
     }
 
     /// A page of events after a cursor.
@@ -189,11 +126,14 @@ impl Store {
         }
     }
 
-    /// Why the session is set aside, if it is.
-    pub(crate) async fn aside(&self, key: &SessionKey) -> Result<Option<Aside>, RpcError> {
+    /// Why the session is quarantined, if it is.
+    pub(crate) async fn quarantine(
+        &self,
+        key: &SessionKey,
+    ) -> Result<Option<Quarantine>, RpcError> {
         // After the last of all events there are none to be read.
         let page = self.read(key, u64::MAX).await?;
-        Ok(Aside::of(page.quarantined, page.quarantine_reason()))
+        Ok(Quarantine::read(page.quarantined, page.quarantine_reason()))
     }
 
     /// Shows a part of a reply to those who watch. One that does not get there is lost: the reply
@@ -229,8 +169,8 @@ impl Store {
 }
 
 /// How far the store has come with a session, as a page of its journal tells.
-pub(crate) fn known(page: &pb::ReadEventsResponse) -> Known {
-    Known {
+pub(crate) fn acknowledged(page: &pb::ReadEventsResponse) -> Acknowledged {
+    Acknowledged {
         accepted_losses: page.accepted_losses,
         version: page.version,
     }

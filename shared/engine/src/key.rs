@@ -101,7 +101,7 @@ pub fn approval_digest(tool: &str, arguments: &str) -> String {
 }
 
 /// 16 hexadecimal digits that tell one list of numbers from another in the same domain.
-pub(crate) fn short_digest(domain: &str, numbers: &[u32]) -> String {
+pub fn short_digest(domain: &str, numbers: &[u32]) -> String {
     let mut digest = Fields::new(domain, 1);
     for &number in numbers {
         digest.number(number.into());

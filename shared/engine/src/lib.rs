@@ -30,4 +30,3 @@ pub mod revise;
 pub mod session;
 pub mod text;
 pub mod transitions;
-pub mod views;

@@ -30,7 +30,7 @@ impl Session {
     pub fn needs_owner(&self) -> bool {
         let continues = |run: &Run| match run.status {
             RunStatus::Paused => false,
-            RunStatus::Waiting(_) => run.has_more_to_begin(),
+            RunStatus::Waiting(_) => run.next_step().is_some(),
             _ => true,
         };
         self.active_run().is_some_and(continues) || !self.outstanding().is_empty()

@@ -1,5 +1,8 @@
-//! What Cairn itself says to models. The texts are constants, so that the same conversation is byte for
-//! byte the same and providers' caches hit.
+//! What Cairn itself says to models: constants, session memory ([`memory`]) and the to-do list
+//! ([`progress`]). The same conversation is byte for byte the same, so that providers' caches hit.
+
+pub mod memory;
+pub mod progress;
 
 use crate::conversation::{Layer, LayerKind};
 

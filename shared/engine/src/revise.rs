@@ -167,8 +167,9 @@ struct Redone {
 }
 
 /// What people recognise a step by.
-pub(crate) type IdentityText<'a> = (&'a str, &'a str, Option<&'a ToolInvocation>);
+pub type IdentityText<'a> = (&'a str, &'a str, Option<&'a ToolInvocation>);
 
-pub(crate) fn identity_text<At>(step: &PlanStep<At>) -> IdentityText<'_> {
+/// The title, the description and the call of a step.
+pub fn identity_text<At>(step: &PlanStep<At>) -> IdentityText<'_> {
     (&step.title, &step.description, step.tool.as_ref())
 }

@@ -45,7 +45,7 @@ pub use error::{ErrorKind, FieldViolation, RpcError};
 pub use flight::SingleFlight;
 pub use forward::Forward;
 pub use id::{check_id, check_request_id, check_required_text, check_session_id, check_text};
-pub use link::{FindToken, Link, RemoteOptions};
+pub use link::{FindToken, Link, Member, RemoteOptions};
 pub use principal::{
     AllowAnonymous, Authenticate, Authentication, NAMESPACE_HEADER, Namespace, PRINCIPAL_HEADER,
     Principal, principal, with_principal,

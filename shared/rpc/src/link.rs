@@ -18,13 +18,16 @@ use crate::error::{ErrorKind, RpcError};
 use crate::server::{LocalCall, LocalServices};
 use crate::token::RequireToken;
 use futures::future::BoxFuture;
+use futures::stream::{self, Stream, StreamExt as _};
 use http::{Extensions, Request, Response};
 use pool::Pool;
 use remote::{Remote, RemoteFuture};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio_stream::wrappers::WatchStream;
 use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
@@ -49,6 +52,16 @@ enum Transport {
     Local(LocalServices),
     Remote(Remote),
     Pool(Pool),
+    Member(Arc<pool::Member>),
+}
+
+/// One process behind a link to a service.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its address; empty if the link has one process only.
+    pub address: String,
+    /// A way to this process alone.
+    pub link: Link,
 }
 
 impl Link {
@@ -121,6 +134,28 @@ impl Link {
         }
     }
 
+    /// The processes behind the link: at once, and whenever a name stands for others.
+    pub fn members(&self) -> impl Stream<Item = Vec<Member>> + Send + use<> {
+        let Transport::Pool(pool) = &self.transport else {
+            let (address, link) = (String::new(), self.clone());
+            let only = stream::once(async { vec![Member { address, link }] });
+            return only.chain(stream::pending()).left_stream();
+        };
+        let deadlines = self.deadlines.clone();
+        let members = WatchStream::new(pool.members());
+        let members = members.map(move |members| {
+            let link = |member: Arc<pool::Member>| Member {
+                address: member.address(),
+                link: Self {
+                    transport: Transport::Member(member),
+                    deadlines: deadlines.clone(),
+                },
+            };
+            members.into_iter().map(link).collect()
+        });
+        members.right_stream()
+    }
+
     /// The link, giving these deadlines to unary calls that have none.
     #[must_use]
     pub fn with_deadlines(self, deadlines: Deadlines) -> Self {
@@ -137,6 +172,7 @@ impl fmt::Debug for Link {
             Transport::Local(_) => "Link(local)",
             Transport::Remote(_) => "Link(remote)",
             Transport::Pool(_) => "Link(service)",
+            Transport::Member(_) => "Link(member)",
         })
     }
 }
@@ -148,7 +184,7 @@ impl Service<Request<Body>> for Link {
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         match &mut self.transport {
-            Transport::Local(_) | Transport::Pool(_) => Poll::Ready(Ok(())),
+            Transport::Local(_) | Transport::Pool(_) | Transport::Member(_) => Poll::Ready(Ok(())),
             Transport::Remote(remote) => remote.poll_ready(cx),
         }
     }
@@ -168,6 +204,7 @@ impl Service<Request<Body>> for Link {
             }
             Transport::Remote(remote) => Inner::Remote(remote.call(request)),
             Transport::Pool(pool) => Inner::Pool(pool.call(request)),
+            Transport::Member(member) => Inner::Pool(member.call(request)),
         })
     }
 }

@@ -46,6 +46,8 @@ pub const COMMIT_SECONDS: &str = "cairn_commit_seconds";
 pub const SESSIONS_OWNED: &str = "cairn_sessions_owned";
 /// Bytes of state of the sessions that this process owns, as `session.state_bytes` counts them; a gauge.
 pub const STATE_BYTES: &str = "cairn_state_bytes";
+/// Attempts at steps that wait for a free slot of an executor; a gauge.
+pub const STEPS_WAITING: &str = "cairn_steps_waiting";
 /// Sessions that were claimed.
 pub const CLAIMS: &str = "cairn_claims_total";
 /// Leases that ended under their owner.

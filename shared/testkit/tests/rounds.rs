@@ -1,4 +1,7 @@
 //! Durable rounds: what a run costs in commits, with a model and tools that take no time.
+//!
+//! A plan of n tool steps takes exactly n + 1 rounds. A tool turn takes one, or two if it has an
+//! effectful call. `cargo nextest run -p cairn-testkit --test rounds` runs the test alone.
 
 #![allow(
     clippy::expect_used,

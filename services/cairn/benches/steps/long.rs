@@ -1,4 +1,15 @@
 //! Long sessions: memory, and the cost of a fold and of a watch from the start.
+//!
+//! # Figures
+//!
+//! `cargo bench -p cairn --bench steps -- memory`, on the machine that the file `main.rs`
+//! describes.
+//!
+//! - Memory at rest: 29 MiB. Required: 60 MiB. Goal: 40 MiB.
+//! - Memory after 10,000 steps: 50 MiB. Required: 100 MiB. Goal: 60 MiB.
+//! - Resume of 30,005 events from the last checkpoint: 25 to 37 ms; 11 ms for 15,029 events.
+//!   Required: 200 ms for 10,000 events. Goal: 50 ms.
+//! - Watch of 30,005 events from the start: 54 to 81 ms; 24 ms for 15,029 events.
 
 use crate::counted::{Calls, Counted};
 use crate::support::{

@@ -18,6 +18,9 @@ pub struct SessionSettings {
     /// Most bytes of state of the sessions that an orchestrator works on at a time, by their checkpoints
     /// and the events since: then it refuses new runs, and leaves queued sessions to others.
     pub state_bytes: usize,
+    /// Most bytes of state of idle sessions that an orchestrator keeps, so that their next request needs no
+    /// reading of the journal; 0 for none.
+    pub cache_bytes: usize,
     /// Most sessions of the store that may wait for an orchestrator: then new runs are refused.
     pub max_queued: u64,
 }
@@ -37,6 +40,7 @@ impl Default for SessionSettings {
             lease: config.lease,
             max_owned: config.max_sessions,
             state_bytes: config.state_bytes,
+            cache_bytes: config.cache_bytes,
             max_queued: config.max_queued,
         }
     }
@@ -56,6 +60,7 @@ impl SessionSettings {
         checks.range("session.lease", self.lease, second..=hour);
         checks.range("session.max_owned", self.max_owned, 1..=1_000_000);
         checks.range("session.state_bytes", self.state_bytes, MIB..=MIB * MIB);
+        checks.range("session.cache_bytes", self.cache_bytes, 0..=MIB * MIB);
         checks.range("session.max_queued", self.max_queued, 1..=100_000_000);
     }
 }

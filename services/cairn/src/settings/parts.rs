@@ -51,6 +51,7 @@ pub fn parts(context: &Context, workspace: &Path) -> Result<Parts, CliError> {
             lease: settings.session.lease,
             max_sessions: settings.session.max_owned,
             state_bytes: settings.session.state_bytes,
+            cache_bytes: settings.session.cache_bytes,
             max_queued: settings.session.max_queued,
             limits: settings.run.limits(),
             environment: surroundings(workspace),

@@ -6,10 +6,10 @@ use super::style::Style;
 use super::text::{command, quoted};
 use super::time::{clock, span, utc};
 use crate::context::Context;
-use cairn_engine::views::figures::dollars;
 use cairn_proto::event::{Budget, WaitReason};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::text::{clip, escape};
+use cairn_views::figures::dollars;
 use serde_json::{Value, json};
 
 /// An open question as JSON, by the names of the contract.

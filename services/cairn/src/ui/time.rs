@@ -1,28 +1,16 @@
 //! Points in time and spans of it as text.
 
-/// A point in time in UTC, to the millisecond: `2026-11-21T23:11:34.512Z`.
+use cairn_views::figures;
+
+/// A point in time in UTC, to the millisecond: `2026-11-21T23:11:34.512Z`. An earlier
+/// time than 1970 is shown as its begin.
 pub fn utc(unix_ms: i64) -> String {
-    let (days, ms) = (
-        unix_ms.div_euclid(86_400_000),
-        unix_ms.rem_euclid(86_400_000),
-    );
-    let (year, month, day) = date(days);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{}.{:03}Z",
-        clock(ms),
-        ms % 1000
-    )
+    figures::rfc3339(unix_ms.max(0).unsigned_abs())
 }
 
 /// The time of day in UTC: `23:11:34`.
 pub fn clock(unix_ms: i64) -> String {
-    let seconds = unix_ms.rem_euclid(86_400_000) / 1000;
-    format!(
-        "{:02}:{:02}:{:02}",
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
+    figures::clock(unix_ms.max(0).unsigned_abs())
 }
 
 /// How long ago something was: `12 s ago`, `3 h ago`.
@@ -51,26 +39,6 @@ pub fn span(ms: u64) -> String {
     }
 }
 
-/// The Gregorian date of a number of days since 1970-01-01, after Howard Hinnant's
-/// `civil_from_days`: years begin in March, so that the leap day is the last of its year.
-fn date(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,7 +51,7 @@ mod tests {
             (951_868_799_999, "2000-02-29T23:59:59.999Z"),
             (1_760_000_000_001, "2025-10-09T08:53:20.001Z"),
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
-            (-1, "1969-12-31T23:59:59.999Z"),
+            (-1, "1970-01-01T00:00:00.000Z"),
         ];
         for (ms, want) in cases {
             assert_eq!(utc(ms), want);

@@ -80,6 +80,7 @@ pub fn node_json(node: &TreeNode) -> Value {
         "tokens": node.tokens,
         "cost_nano_usd": node.cost_nano_usd,
         "created": utc(node.created_unix_ms),
+        "trace_id": node.trace_id,
     })
 }
 

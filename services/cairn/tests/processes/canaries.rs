@@ -2,6 +2,8 @@
 //!
 //! The program itself works with a value that is nowhere else for each kind of secret, logs all it
 //! can, and everything that it printed or wrote is searched.
+//!
+//! No key, header, password or variable is in anything that was printed or written.
 
 mod files;
 mod places;

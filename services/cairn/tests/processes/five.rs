@@ -1,6 +1,11 @@
 //! The five services as five processes: the same journal as in one, and every one of them may be
 //! killed, and so may the servers of their store. A failover goes unnoticed, or if it has lost something
 //! is told.
+//!
+//! The store is a file, Redis or a cluster. Each process, and Redis or a server of the cluster, is
+//! killed twice during a run. A run continues unharmed through a failover of Sentinel or of a
+//! cluster. A failover that loses writes is reported to every process above the store, also if
+//! memory dies too.
 
 mod redis_failover;
 mod redis_late_call;

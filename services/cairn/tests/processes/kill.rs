@@ -1,6 +1,9 @@
 //! Kill -9 before and after every commit of a run, of `cairn run` and of `cairn serve`: after a
 //! restart the run ends with the same result, nothing that was finished runs again, and calls with
 //! side effects happen once or are asked about.
+//!
+//! A ledger outside Cairn counts the calls. Every event that was printed before the kill is in the
+//! journal.
 
 mod doubt;
 

@@ -1,5 +1,7 @@
 //! Steps that do not depend on each other run at the same time: calls end only when so many of them
 //! are under way together, so that a run which makes them one after the other does not end.
+//!
+//! A run has 8 steps at the same time.
 
 use crate::support;
 use cairn_engine::message::{Message, Role, ToolCall, Usage};

@@ -1,4 +1,6 @@
 //! What `cairn serve` shows of itself.
+//!
+//! Metrics are at the address that the first line of output names.
 
 use crate::support::CAIRN;
 use cairn_testkit::Site;

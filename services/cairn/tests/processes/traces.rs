@@ -1,4 +1,7 @@
 //! The trace of a run over five processes, as a collector receives it.
+//!
+//! Each span is compared with the journal. A run that a kill interrupts is one trace. Contents are
+//! traced only if the settings ask for them.
 
 use crate::support::CAIRN;
 use cairn_testkit::cluster::SERVICES;

@@ -5,7 +5,9 @@
 
 #![allow(dead_code, reason = "the suite runs short forms only")]
 
+pub(crate) mod commands;
 pub(crate) mod crash;
+pub(crate) mod dispatch;
 pub(crate) mod drain;
 pub(crate) mod executor_stream;
 pub(crate) mod handover;
@@ -18,6 +20,9 @@ pub(crate) mod turns;
 /// The proofs by name.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Proof {
+    /// Sends commands to idle sessions, and measures the answers with and without the folds that an
+    /// orchestrator keeps
+    Commands(commands::Options),
     /// Kills and suspends the services and Redis at any moment, while clients start runs, watch
     /// them, change plans and approve calls. Nothing that was acknowledged may be lost, and nothing
     /// may happen twice without a decision
@@ -30,6 +35,9 @@ pub(crate) enum Proof {
     /// Runs searches as slow as they can be, and lets their callers go. Tools stays below 256 MiB, and
     /// the threads end soon
     Searches(searches::Options),
+    /// Lets many steps wait for few slots, measures how soon the next one starts when a slot is free, and
+    /// kills an executor. No slot is used twice, and the killed one's slots come back
+    Dispatch(dispatch::Options),
     /// Suspends orchestrators with 120 sessions each past their leases, until the store has refused
     /// this many of their writes
     Stale(crash::redis_stale::Options),
@@ -59,7 +67,9 @@ impl Proof {
     /// Runs the proof.
     pub(crate) fn run(&self) {
         match self {
+            Self::Commands(options) => commands::prove(options),
             Self::Crash(options) => crash::prove(options),
+            Self::Dispatch(options) => dispatch::prove(options),
             Self::Replies(options) => replies::prove(options),
             Self::Handover(options) => handover::prove(options),
             Self::Searches(options) => searches::prove(options),

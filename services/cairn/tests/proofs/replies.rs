@@ -3,6 +3,8 @@
 //!
 //! The five services run as processes, and a scripted server of a model sends replies to the
 //! executor: in pieces of 1 MiB, in one event, and as a whole body.
+//!
+//! A reply has 64 MiB in the long form, `deploy/prove replies`. The executor stays below 128 MiB.
 
 use crate::support::CAIRN;
 use cairn_testkit::model_server::{Answer, parts, reply};

@@ -4,6 +4,9 @@
 //! A real `cairn serve tools` searches a line of 4 MiB and files of 16 MiB for an expression whose every
 //! byte of text costs the automaton a new state of 3,000 places. `deploy/prove searches` runs 64 of
 //! them for longer; the suite runs a short form.
+//!
+//! With 64 searches, tools stays below 256 MiB, and all threads end soon after their calls are
+//! cancelled.
 
 use crate::support::{CAIRN, link};
 use cairn_proto::tools::tools_service_client::ToolsServiceClient;

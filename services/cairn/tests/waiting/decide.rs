@@ -1,5 +1,8 @@
 //! Requests to a session with an open question, a call whose outcome nobody knows: in a file, on Redis
 //! and on a cluster.
+//!
+//! Each doubt is answered once, under its own name. An answer that is sent again gets the same
+//! reply. A run that asks can be cancelled.
 
 mod world;
 

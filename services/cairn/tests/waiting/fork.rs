@@ -1,5 +1,7 @@
 //! New sessions from any point of another one, through the command line: in a file, on Redis and
 //! on a cluster.
+//!
+//! A fork from any point comes to its end, and nothing happens twice.
 
 mod place;
 

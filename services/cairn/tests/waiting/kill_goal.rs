@@ -1,6 +1,9 @@
 //! Kill -9 of `cairn serve` while a goal is pursued: while the model is asked for the plan, while
 //! it is asked in each tool turn, and while a tool is being called. The model and the tools are
 //! outside of Cairn and count what they were asked. In a file, on Redis and on a cluster.
+//!
+//! After a kill, only the open question to the model is asked again, and only a pure call is made
+//! again.
 
 use crate::support::{self, place, watcher};
 use cairn_proto::event as wire;

@@ -1,6 +1,8 @@
 //! What every view says of a session, over the public API of `cairn serve` and on the command
 //! line: written by hand, or made anew from the journal by code of this test. In a file, on Redis and
 //! on a cluster.
+//!
+//! The views are compared with the session as it is now, and with the state after each event.
 
 mod commands;
 mod expected;
@@ -144,6 +146,10 @@ async fn check_tree_json(scene: &mut Scene, run: u32, nodes: &[pb::TreeNode]) {
         assert_eq!(shown["step_type"], name(node.kind().as_str_name()));
         assert_eq!(shown["status"], status);
         assert_eq!(shown["description"], node.description);
+        assert_eq!(
+            (shown["trace_id"].as_str(), node.trace_id.len()),
+            (Some(&*node.trace_id), 32)
+        );
         assert_eq!(shown["sequence"], node.sequence);
         assert_eq!(shown["duration_ms"].as_u64().unwrap_or(0), node.duration_ms);
         assert_eq!(shown["tokens"].as_u64().unwrap_or(0), node.tokens);

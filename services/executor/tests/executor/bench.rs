@@ -2,7 +2,7 @@
 
 use crate::owner::{Owner, catalogue, model_step};
 use cairn_engine::message::{Message, ToolCall, Usage};
-use cairn_executor::{Config, Deps};
+use cairn_executor::{Config, Deps, Running};
 use cairn_model::{
     ChatReply, ChatRequest, FinishReason, Model, ModelError, ModelInfo, ModelRegistry, StreamEvent,
 };
@@ -211,6 +211,7 @@ impl ToolsService for PlayedTools {
 /// An executor with its peers.
 pub(crate) struct Bench {
     pub(crate) client: ExecutorServiceClient<Link>,
+    pub(crate) running: Running,
     pub(crate) model: mpsc::UnboundedReceiver<Asked>,
     pub(crate) tools: mpsc::UnboundedReceiver<Called>,
 }
@@ -231,8 +232,11 @@ impl Bench {
         let (asked, model) = mpsc::unbounded_channel();
         let mut models = ModelRegistry::new();
         models.insert("played", Arc::new(PlayedModel(asked)));
+        let tools_link = server.expect("a server").link();
+        let (client, running) = executor(config, models, tools_link).await;
         let mut bench = Self {
-            client: executor(config, models, server.expect("a server").link()).await,
+            client,
+            running,
             model,
             tools,
         };
@@ -275,18 +279,19 @@ pub(crate) async fn executor(
     config: Config,
     models: ModelRegistry,
     tools: Link,
-) -> ExecutorServiceClient<Link> {
+) -> (ExecutorServiceClient<Link>, Running) {
     let deps = Deps {
         models: Arc::new(models),
         tools,
     };
-    let (service, _) = cairn_executor::build(config, deps);
+    let (service, running) = cairn_executor::build(config, deps);
     let builder = ServerBuilder::new(Exposure::Internal);
     let server = builder
         .register(service, cairn_proto::DESCRIPTORS)
         .build()
         .await;
-    ExecutorServiceClient::new(server.expect("a server").link())
+    let client = ExecutorServiceClient::new(server.expect("a server").link());
+    (client, running)
 }
 
 /// What has to happen; a test that waits in vain fails after a time that passes at once.

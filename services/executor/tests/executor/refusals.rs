@@ -188,7 +188,7 @@ async fn without_a_model_the_step_fails_and_a_tool_step_works() {
         .build()
         .await;
     let tools = tools.expect("a server").link();
-    let client = executor(Config::default(), ModelRegistry::new(), tools).await;
+    let (client, _running) = executor(Config::default(), ModelRegistry::new(), tools).await;
     let mut owner = Owner::open(&client, model_step()).await.expect("a slot");
     let failure = owner.report().await.failure.expect("a failure");
     assert_eq!(

@@ -3,7 +3,12 @@
 use crate::bench::Bench;
 use crate::owner::{Owner, model_step};
 use cairn_executor::Config;
+use cairn_proto::executor::{ExecutorState, WatchStatusRequest};
 use cairn_rpc::{ErrorKind, RpcError};
+use futures::poll;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
 async fn without_its_owner_the_model_is_given_up() {
@@ -102,4 +107,42 @@ async fn without_a_free_slot_an_attempt_is_refused() {
     bench.start(model_step()).await;
     drop(third);
     asked.dropped().await;
+}
+
+/// Owners know how many slots are free: at once and after each change, the latest only, until the
+/// process stops.
+#[tokio::test(start_paused = true)]
+async fn the_status_tells_of_free_slots_until_it_drains() {
+    let config = Config {
+        max_attempts: 2,
+        ..Config::default()
+    };
+    let mut bench = Bench::with(config).await;
+    let mut reports = bench.client.watch_status(WatchStatusRequest {}).await;
+    let reports = reports.as_mut().expect("a stream").get_mut();
+    let mut next = async || {
+        let report = reports.message().await.expect("no error");
+        report.map(|it| (it.slots, it.free_slots, it.state()))
+    };
+    let accepting = |free| Some((2, free, ExecutorState::Accepting));
+    assert_eq!(next().await, accepting(2));
+    let first = bench.start(model_step()).await;
+    let (began, second) = (Instant::now(), bench.start(model_step()).await);
+    let (asked, also_asked) = (bench.asked().await, bench.asked().await);
+    assert_eq!(next().await, accepting(0), "the latest only");
+    drop(first);
+    asked.dropped().await;
+    assert_eq!(next().await, accepting(1));
+    assert!(
+        began.elapsed() >= Duration::from_millis(20),
+        "not too often"
+    );
+    let drained = bench.running.drain();
+    let mut drained = pin!(drained);
+    assert!(poll!(&mut drained).is_pending());
+    assert_eq!(next().await, Some((2, 0, ExecutorState::Draining)));
+    assert_eq!(next().await, None, "a stopping process ends the stream");
+    drop(second);
+    also_asked.dropped().await;
+    drained.await;
 }

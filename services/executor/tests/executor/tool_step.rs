@@ -248,7 +248,7 @@ async fn an_effectful_call_that_never_left_is_not_sent() {
     let folder = std::env::temp_dir().join(format!("cairn-executor-{}", std::process::id()));
     let address = Address::unix(folder.join("no-such-socket"));
     let tools = Link::remote(&address);
-    let client = executor(Config::default(), ModelRegistry::new(), tools).await;
+    let (client, _running) = executor(Config::default(), ModelRegistry::new(), tools).await;
     let start = tool_step(Effect::Effectful);
     let mut owner = crate::owner::Owner::open(&client, start)
         .await

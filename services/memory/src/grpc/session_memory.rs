@@ -4,7 +4,7 @@ use super::convert::{memory_entries, memory_key, session_key};
 use super::watch_memory;
 use crate::error::{about, about_cursor};
 use crate::port::{MemoryWrite, SessionKey, Store};
-use cairn_engine::views::memory::snapshot;
+use cairn_engine::prompt::memory::snapshot;
 use cairn_proto::memory::{self as pb, session_memory_service_server::SessionMemoryService};
 use cairn_rpc::{MAX_MESSAGE_BYTES, Principal, RpcError, principal};
 use futures::stream::BoxStream;

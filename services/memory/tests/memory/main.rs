@@ -1,4 +1,10 @@
 //! The service over local links, and its store where the conformance suite leaves off.
+//!
+//! One conformance suite runs on disk, in memory, on Redis, on a cluster of three servers, and
+//! over gRPC. With Valkey 8.1 as the `redis-server` on the path, all of it runs on Valkey.
+//!
+//! The tests of Redis lose replies, make the server forget its scripts, and kill or suspend it. A
+//! sentinel or a cluster replaces it. Other tests use other users and TLS.
 
 #![allow(
     clippy::unwrap_used,

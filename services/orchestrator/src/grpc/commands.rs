@@ -1,9 +1,9 @@
 //! Requests that become a command of a session: one function for all, and one row for each.
 
 use super::{Answer, key_of};
-use crate::commands::{Answer as Answered, submit};
-use crate::deps::Deps;
 use crate::key::SessionKey;
+use crate::requests::Requests;
+use crate::requests::{Answer as Answered, submit};
 use cairn_engine::command::{Command, Decide, Settlement, SkipStep};
 use cairn_engine::event::EventKind;
 use cairn_proto::convert::ConvertError;
@@ -40,7 +40,7 @@ pub(super) trait AnsweredRequest: CommandRequest {
 
 /// Stores the command of a request, and waits for the event that answers it.
 pub(super) async fn submitted<R: CommandRequest>(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     request: Request<R>,
 ) -> Result<(SessionKey, Answered), RpcError> {
     let principal = principal(&request)?.clone();
@@ -48,16 +48,23 @@ pub(super) async fn submitted<R: CommandRequest>(
     let asked = request.into_inner();
     check_request_id("request_id", asked.request_id())?;
     let request_id = asked.request_id().to_owned();
-    let answer = submit(deps, &principal, &key, &request_id, asked.into_command()?).await?;
+    let answer = submit(
+        requests,
+        &principal,
+        &key,
+        &request_id,
+        asked.into_command()?,
+    )
+    .await?;
     Ok((key, answer))
 }
 
 /// Carries a request out whose answer is one event.
 pub(super) async fn answered<R: AnsweredRequest>(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     request: Request<R>,
 ) -> Answer<R::Response> {
-    let (_, answer) = submitted(deps, request).await?;
+    let (_, answer) = submitted(requests, request).await?;
     let response = R::response(answer.event).ok_or_else(contradiction)?;
     Ok(Response::new(response))
 }

@@ -1,15 +1,15 @@
 //! Sessions that begin as copies of others.
 
 use super::{Answer, MAX_TITLE, key_of};
-use crate::deps::Deps;
-use crate::fork::{Asked, fork};
+use crate::requests::Requests;
+use crate::requests::fork::{Asked, fork};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{check_request_id, check_session_id, check_text, principal};
 use std::sync::Arc;
 use tonic::{Request, Response};
 
 pub(super) async fn session(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     request: Request<pb::ForkSessionRequest>,
 ) -> Answer<pb::ForkSessionResponse> {
     let principal = principal(&request)?.clone();
@@ -31,9 +31,9 @@ pub(super) async fn session(
         accepts_loss: asked.accept_loss,
     };
     let continues = asked.continues;
-    let (child, seq) = fork(deps, asked).await?;
+    let (child, seq) = fork(requests, asked).await?;
     if continues {
-        deps.owners.requested(deps, &child);
+        requests.sessions.on_request(&child);
     }
     Ok(Response::new(pb::ForkSessionResponse {
         session: child.id.to_string(),

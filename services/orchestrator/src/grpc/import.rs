@@ -1,9 +1,9 @@
 //! Sessions that come from an archive.
 
 use super::{Answer, start_run};
-use crate::deps::Deps;
-use crate::import::{Asked, import};
 use crate::key::SessionKey;
+use crate::requests::Requests;
+use crate::requests::import::{Asked, import};
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{Principal, RpcError, check_request_id, check_session_id, principal};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tonic::{Request, Response, Streaming};
 
 pub(super) async fn session(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     request: Request<Streaming<pb::ImportSessionRequest>>,
 ) -> Answer<pb::ImportSessionResponse> {
     let principal = principal(&request)?.clone();
@@ -32,7 +32,7 @@ pub(super) async fn session(
         }
     });
     let batches = stream::iter([first]).chain(later);
-    let imported = import(deps, asked, batches).await?;
+    let imported = import(requests, asked, batches).await?;
     Ok(Response::new(pb::ImportSessionResponse {
         session: imported.session.id.to_string(),
         duplicate: imported.is_duplicate,

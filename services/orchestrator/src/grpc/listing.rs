@@ -1,11 +1,11 @@
 //! Lists of sessions.
 
+use super::present::pending_messages;
+use super::present::public_status;
 use super::{Answer, key_of};
-use crate::aside::Aside;
-use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::reading::pending_messages;
-use crate::status::public_status;
+use crate::requests::Requests;
+use crate::store::Quarantine;
 use crate::store::{DAMAGED, EVENT_UNREADABLE, NEWER_VERSION, for_namespace};
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
@@ -13,7 +13,7 @@ use cairn_rpc::{ErrorKind, Namespace, RpcError, principal};
 use tonic::{Request, Response};
 
 pub(super) async fn sessions(
-    deps: &Deps,
+    requests: &Requests,
     request: Request<pb::ListSessionsRequest>,
 ) -> Answer<pb::ListSessionsResponse> {
     let namespace = principal(&request)?.namespace().clone();
@@ -22,7 +22,7 @@ pub(super) async fn sessions(
         let error = RpcError::invalid("page_size", format!("is {}", asked.page_size));
         return Err(error.allowed("0 to 1000").into());
     }
-    let page = page(deps, &namespace, asked.page_size, asked.page_token).await?;
+    let page = page(requests, &namespace, asked.page_size, asked.page_token).await?;
     Ok(Response::new(pb::ListSessionsResponse {
         sessions: page.sessions.into_iter().map(summary).collect(),
         next_page_token: page.next_page_token,
@@ -31,18 +31,18 @@ pub(super) async fn sessions(
 
 /// The open questions of one session, or of all sessions of a tenant.
 pub(super) async fn pending(
-    deps: &Deps,
+    requests: &Requests,
     request: Request<pb::ListPendingRequest>,
 ) -> Answer<pb::ListPendingResponse> {
     let mut answer = pb::ListPendingResponse::default();
     if !request.get_ref().session.is_empty() {
         let key = key_of(&request, &request.get_ref().session)?;
-        let session = deps.store.load(&key, None).await?.session;
+        let session = requests.store().view(&key).await?.session;
         answer.pending = pending_messages(&key, &session);
         return Ok(Response::new(answer));
     }
-    for key in waiting(deps, principal(&request)?.namespace()).await? {
-        match deps.store.load(&key, None).await {
+    for key in waiting(requests, principal(&request)?.namespace()).await? {
+        match requests.store().view(&key).await {
             Ok(loaded) => answer
                 .pending
                 .extend(pending_messages(&key, &loaded.session)),
@@ -76,11 +76,11 @@ fn unreadable(key: &SessionKey, error: &RpcError) -> pb::UnreadableSession {
 }
 
 /// The sessions of a tenant that wait for a person.
-async fn waiting(deps: &Deps, namespace: &Namespace) -> Result<Vec<SessionKey>, RpcError> {
+async fn waiting(requests: &Requests, namespace: &Namespace) -> Result<Vec<SessionKey>, RpcError> {
     let mut waiting = Vec::new();
     let mut page_token = String::new();
     loop {
-        let page = page(deps, namespace, 1000, page_token).await?;
+        let page = page(requests, namespace, 1000, page_token).await?;
         let found = page.sessions.iter();
         let found = found.filter(|entry| entry.status() == memory_pb::SessionStatus::Waiting);
         waiting.extend(found.map(|entry| SessionKey::new(namespace, &entry.session)));
@@ -92,7 +92,7 @@ async fn waiting(deps: &Deps, namespace: &Namespace) -> Result<Vec<SessionKey>, 
 }
 
 async fn page(
-    deps: &Deps,
+    requests: &Requests,
     namespace: &Namespace,
     page_size: u32,
     page_token: String,
@@ -102,13 +102,13 @@ async fn page(
         page_token,
     };
     let request = for_namespace(namespace, request);
-    let page = deps.store.journal().list_sessions(request).await?;
+    let page = requests.store().journal().list_sessions(request).await?;
     Ok(page.into_inner())
 }
 
 fn summary(entry: memory_pb::SessionEntry) -> pb::SessionSummary {
-    let aside = Aside::of(entry.quarantined, entry.quarantine_reason());
-    let status = public_status(entry.status(), aside);
+    let quarantine = Quarantine::read(entry.quarantined, entry.quarantine_reason());
+    let status = public_status(entry.status(), quarantine);
     pb::SessionSummary {
         id: entry.session,
         status: status.into(),
@@ -116,6 +116,6 @@ fn summary(entry: memory_pb::SessionEntry) -> pb::SessionSummary {
         created_unix_ms: entry.created_unix_ms,
         updated_unix_ms: entry.updated_unix_ms,
         last_seq: entry.last_seq,
-        quarantine_reason: Aside::public(aside),
+        quarantine_reason: Quarantine::to_public(quarantine),
     }
 }

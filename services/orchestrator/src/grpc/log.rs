@@ -1,8 +1,8 @@
 //! The execution log, page by page.
 
+use super::present::ms;
 use super::{Answer, key_of};
-use crate::deps::Deps;
-use crate::reading::ms;
+use crate::requests::Requests;
 use crate::store::unreadable;
 use cairn_engine::event::{self, CallRef, Event, EventKind};
 use cairn_engine::session::{PastDecision, Session};
@@ -18,7 +18,7 @@ const PAGE_BYTES: usize = 1024 * 1024;
 /// Reads a page. The fold of the events before it comes from the nearest checkpoint: a page costs
 /// what it shows, and not what the journal holds.
 pub(super) async fn page(
-    deps: &Deps,
+    requests: &Requests,
     request: Request<pb::GetExecutionLogRequest>,
 ) -> Answer<pb::GetExecutionLogResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
@@ -29,14 +29,14 @@ pub(super) async fn page(
     };
     let mut session = match asked.after_seq {
         0 => Session::default(),
-        seq => deps.store.load(&key, Some(seq)).await?.session,
+        seq => requests.store().view_at(&key, seq).await?,
     };
     let mut answer = pb::GetExecutionLogResponse::default();
     let mut bytes = 0;
     loop {
-        let page = deps.store.read(&key, session.seq).await?;
+        let page = requests.store().read(&key, session.seq).await?;
         for stored in &page.events {
-            let event = deps.store.event(&key, stored).await?;
+            let event = requests.store().event(&key, stored).await?;
             if let Some(entry) = entry_of(&session, stored.seq, &event) {
                 if answer.entries.len() >= most as usize || bytes >= PAGE_BYTES {
                     answer.next_after_seq = answer.entries.last().map_or(0, |last| last.seq);

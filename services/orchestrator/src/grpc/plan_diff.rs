@@ -1,14 +1,14 @@
 //! What another plan changes, read from the journal and in the words of the contract.
 
-use crate::deps::Deps;
 use crate::key::SessionKey;
+use crate::requests::Requests;
 use cairn_engine::event::{self, EventKind};
 use cairn_engine::key::call_key;
 use cairn_engine::plan::PlanDraft;
 use cairn_engine::transitions::StepPhase;
-use cairn_engine::views::plan_diff::{Dropped, Fate, PlanDiff, StepDiff, diff};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
+use cairn_views::plan_diff::{Dropped, Fate, PlanDiff, StepDiff, diff};
 use std::sync::Arc;
 
 /// How far is looked back for the begin of a plan's transition. All steps that may run at the same
@@ -18,13 +18,13 @@ const MOST_BEFORE: u64 = 512;
 
 /// What the plan of the event numbered `seq` changes of the one before it, as the run stood then.
 pub(super) async fn diff_by(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     key: &SessionKey,
     number: u32,
     seq: u64,
 ) -> Result<pb::PlanDiff, RpcError> {
-    let (before, plan) = change_of(deps, key, seq).await?;
-    let session = deps.store.load(key, Some(before)).await?.session;
+    let (before, plan) = change_of(requests, key, seq).await?;
+    let session = requests.store().view_at(key, before).await?;
     let run = session
         .run(number)
         .ok_or_else(|| RpcError::not_found("run", number.to_string()))?;
@@ -35,7 +35,7 @@ pub(super) async fn diff_by(
 /// The plan of an event, and the last event before its transition. Steps that are stopped for a plan
 /// are stopped in the transition that puts it into force.
 async fn change_of(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     key: &SessionKey,
     seq: u64,
 ) -> Result<(u64, PlanDraft), RpcError> {
@@ -43,7 +43,7 @@ async fn change_of(
     let mut before = at;
     let mut plan = None;
     while plan.is_none() {
-        let page = deps.store.read(key, at).await?;
+        let page = requests.store().read(key, at).await?;
         if page.events.is_empty() {
             break;
         }
@@ -52,7 +52,7 @@ async fn change_of(
             if at > seq {
                 break;
             }
-            match deps.store.decode(key, &stored).await?.map(|e| e.kind) {
+            match requests.store().decode(key, &stored).await?.map(|e| e.kind) {
                 Some(EventKind::PlanApplied(event::PlanApplied { plan: found, .. }))
                 | Some(EventKind::PlanProposed(event::PlanProposed { plan: found, .. }))
                     if at == seq =>
@@ -101,7 +101,7 @@ fn message(key: &SessionKey, found: PlanDiff) -> pb::PlanDiff {
 fn new_step(step: StepDiff) -> pb::NewStep {
     let (fate, repeats) = match step.fate {
         Fate::Reused => (pb::StepFate::Reused, 0),
-        Fate::GoesOn => (pb::StepFate::GoesOn, 0),
+        Fate::Continues => (pb::StepFate::GoesOn, 0),
         Fate::Waiting => (pb::StepFate::Waiting, 0),
         Fate::Skipped => (pb::StepFate::Skipped, 0),
         Fate::Repeated { number } => (pb::StepFate::Repeated, number.into()),

@@ -4,7 +4,7 @@ use super::Answer;
 use super::commands::{command_request, contradiction, invalid, submitted};
 use super::plan_diff::diff_by;
 use super::start_run::check_steps;
-use crate::deps::Deps;
+use crate::requests::Requests;
 use cairn_engine::command::{ApplyProposal, Command, RedoStep, RevisePlan};
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::MAX_GOAL;
@@ -70,25 +70,25 @@ fn change(asked: pb::ApplyPlanRequest) -> Result<Command, RpcError> {
 }
 
 pub(super) async fn propose(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     request: Request<pb::ProposePlanRequest>,
 ) -> Answer<pb::ProposePlanResponse> {
-    let (key, answer) = submitted(deps, request).await?;
+    let (key, answer) = submitted(requests, request).await?;
     let EventKind::PlanProposed(proposed) = answer.event else {
         return Err(contradiction().into());
     };
     Ok(Response::new(pb::ProposePlanResponse {
         run: proposed.run,
         proposal: proposed.proposal,
-        diff: Some(diff_by(deps, &key, proposed.run, answer.seq).await?),
+        diff: Some(diff_by(requests, &key, proposed.run, answer.seq).await?),
     }))
 }
 
 pub(super) async fn apply(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     request: Request<pb::ApplyPlanRequest>,
 ) -> Answer<pb::ApplyPlanResponse> {
-    let (key, answer) = submitted(deps, request).await?;
+    let (key, answer) = submitted(requests, request).await?;
     let EventKind::PlanApplied(applied) = answer.event else {
         return Err(contradiction().into());
     };
@@ -96,15 +96,15 @@ pub(super) async fn apply(
         run: applied.run,
         revision: applied.revision,
         seq: answer.seq,
-        diff: Some(diff_by(deps, &key, applied.run, answer.seq).await?),
+        diff: Some(diff_by(requests, &key, applied.run, answer.seq).await?),
     }))
 }
 
 pub(super) async fn send_feedback(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     request: Request<pb::SendFeedbackRequest>,
 ) -> Answer<pb::SendFeedbackResponse> {
-    let (key, answer) = submitted(deps, request).await?;
+    let (key, answer) = submitted(requests, request).await?;
     let (run, revision, proposal) = match answer.event {
         EventKind::PlanApplied(applied) => (applied.run, applied.revision, 0),
         // What takes the place of a plan under review is to be approved as that was.
@@ -116,7 +116,7 @@ pub(super) async fn send_feedback(
         run,
         revision,
         seq,
-        diff: Some(diff_by(deps, &key, run, seq).await?),
+        diff: Some(diff_by(requests, &key, run, seq).await?),
         proposal,
     }))
 }

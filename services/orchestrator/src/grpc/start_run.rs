@@ -2,9 +2,9 @@
 
 use super::commands::{contradiction, invalid};
 use super::{Answer, key_of};
-use crate::commands::{start_in, start_in_new_session};
-use crate::deps::Deps;
 use crate::key::derived_trace;
+use crate::requests::Requests;
+use crate::requests::{start_in, start_in_new_session};
 use cairn_engine::command::StartRun;
 use cairn_engine::event::{Budget, EventKind};
 use cairn_engine::limits::{MAX_GOAL, MAX_PARALLEL_STEPS};
@@ -19,7 +19,7 @@ use tonic::{Request, Response};
 const MAX_MODEL_NAME: usize = 128;
 
 pub(super) async fn start_run(
-    deps: &Arc<Deps>,
+    requests: &Arc<Requests>,
     request: Request<pb::StartRunRequest>,
 ) -> Answer<pb::StartRunResponse> {
     let principal = principal(&request)?.clone();
@@ -45,12 +45,12 @@ pub(super) async fn start_run(
     let command = run.into();
     let (key, answer) = match key {
         Some(key) => {
-            let answer = start_in(deps, &principal, &key, &asked.request_id, command).await?;
+            let answer = start_in(requests, &principal, &key, &asked.request_id, command).await?;
             (key, answer)
         }
         None => {
             let (id, ttl) = (asked.request_id, asked.time_to_live_ms);
-            start_in_new_session(deps, &principal, id, ttl, command).await?
+            start_in_new_session(requests, &principal, id, ttl, command).await?
         }
     };
     let EventKind::RunStarted(started) = answer.event else {

@@ -1,7 +1,7 @@
 //! Streams of events.
 
-use crate::deps::Deps;
 use crate::key::SessionKey;
+use crate::requests::Requests;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{Event, TextDelta};
 use cairn_proto::memory::FollowEventsResponse;
@@ -28,29 +28,32 @@ pub(super) type Exported = BoxStream<'static, Result<ExportSessionResponse, Stat
 
 /// Follows a journal from a cursor. Ends with the owner's error if the session cannot go on.
 pub(super) async fn watch(
-    deps: Arc<Deps>,
+    requests: Arc<Requests>,
     key: SessionKey,
     after_seq: u64,
     with_deltas: bool,
 ) -> Result<Watched, RpcError> {
-    let stalled = deps.stalled.subscribe();
-    let pages = deps.store.follow(&key, after_seq, with_deltas).await?;
+    let stalled = requests.sessions.stalled.subscribe();
+    let pages = requests
+        .store()
+        .follow(&key, after_seq, with_deltas)
+        .await?;
     let (caught_up, is_caught_up) = oneshot::channel();
     let stall = {
-        let (deps, key) = (deps.clone(), key.clone());
+        let (requests, key) = (requests.clone(), key.clone());
         async move {
             tokio::select! {
                 error = stall(stalled, &key) => Err(error.into()),
-                error = set_aside(&deps, &key, is_caught_up) => Err(error.into()),
+                error = set_aside(&requests, &key, is_caught_up) => Err(error.into()),
             }
         }
     };
     let mut caught_up = Some(caught_up);
     let pages = stream::unfold((pages, Replies::new()), move |(mut pages, mut replies)| {
-        let (deps, key) = (deps.clone(), key.clone());
+        let (requests, key) = (requests.clone(), key.clone());
         async move {
             let watched = match pages.next().await? {
-                Ok(page) => watched_page(&deps, &key, page, &mut replies).await,
+                Ok(page) => watched_page(&requests, &key, page, &mut replies).await,
                 Err(status) => Err(status),
             };
             Some((watched, (pages, replies)))
@@ -85,7 +88,11 @@ async fn stall(mut stalled: Stalled, session: &SessionKey) -> RpcError {
 
 /// The error for whoever waits for a session that is set aside, or comes to be: looked for once all
 /// events were sent, and then again and again while nobody here works on it.
-async fn set_aside(deps: &Deps, key: &SessionKey, is_caught_up: oneshot::Receiver<()>) -> RpcError {
+async fn set_aside(
+    requests: &Requests,
+    key: &SessionKey,
+    is_caught_up: oneshot::Receiver<()>,
+) -> RpcError {
     if is_caught_up.await.is_err() {
         return std::future::pending().await;
     }
@@ -94,10 +101,10 @@ async fn set_aside(deps: &Deps, key: &SessionKey, is_caught_up: oneshot::Receive
     loop {
         looks.tick().await;
         // A look that fails says nothing.
-        if !deps.owners.has(key)
-            && let Ok(Some(aside)) = deps.store.aside(key).await
+        if !requests.sessions.has(key)
+            && let Ok(Some(quarantine)) = requests.store().quarantine(key).await
         {
-            return aside.error(key, "what happens next is told");
+            return quarantine.error(key, "what happens next is told");
         }
     }
 }
@@ -122,7 +129,7 @@ fn until_error<T: Send + 'static>(
 }
 
 async fn watched_page(
-    deps: &Deps,
+    requests: &Requests,
     key: &SessionKey,
     page: FollowEventsResponse,
     replies: &mut Replies,
@@ -138,7 +145,7 @@ async fn watched_page(
     let mut messages = Vec::with_capacity(page.events.len());
     for stored in page.events {
         let seq = stored.seq;
-        let event = deps.store.public_event(key, stored).await?;
+        let event = requests.store().public_event(key, stored).await?;
         replies.note(&event);
         messages.push(WatchSessionResponse {
             seq,
@@ -190,15 +197,15 @@ impl Replies {
 }
 
 /// The journal as it is now, page by page.
-pub(super) async fn export(deps: Arc<Deps>, key: SessionKey) -> Result<Exported, RpcError> {
-    let last_seq = deps.store.read(&key, u64::MAX - 1).await?.last_seq;
+pub(super) async fn export(requests: Arc<Requests>, key: SessionKey) -> Result<Exported, RpcError> {
+    let last_seq = requests.store().read(&key, u64::MAX - 1).await?.last_seq;
     let pages = stream::try_unfold(0, move |after| {
-        let (deps, key) = (deps.clone(), key.clone());
+        let (requests, key) = (requests.clone(), key.clone());
         async move {
             if after >= last_seq {
                 return Ok::<_, Status>(None);
             }
-            let page = deps.store.read(&key, after).await?;
+            let page = requests.store().read(&key, after).await?;
             let Some(last) = page.events.last().map(|stored| stored.seq) else {
                 return Ok(None);
             };
@@ -210,7 +217,7 @@ pub(super) async fn export(deps: Arc<Deps>, key: SessionKey) -> Result<Exported,
             {
                 messages.push(Ok(ExportSessionResponse {
                     seq: stored.seq,
-                    event: Some(deps.store.public_event(&key, stored).await?),
+                    event: Some(requests.store().public_event(&key, stored).await?),
                 }));
             }
             Ok(Some((stream::iter(messages), last)))

@@ -1,23 +1,25 @@
 //! Views of a journal, folded when they are asked for.
 
+use super::present::{ms, no_such_run, plan_message, run_of};
 use super::{Answer, key_of};
-use crate::deps::Deps;
 use crate::key::SessionKey;
-use crate::reading::{ms, no_such_run, plan_message, run_of};
+use crate::requests::Requests;
 use cairn_engine::event::{Event, EventKind};
+use cairn_engine::prompt::progress;
 use cairn_engine::session::Session;
-use cairn_engine::views::tree::{Node, NodeKind, NodeStatus, Tree};
-use cairn_engine::views::{agent_state, dump, history, report as report_view, todo};
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::RpcError;
+use cairn_views::tree::{Node, NodeKind, NodeStatus, Tree};
+use cairn_views::{agent_state, dump, history, report as report_view};
+use std::sync::Arc;
 use tonic::{Request, Response};
 
 pub(super) async fn state(
-    deps: &Deps,
+    requests: &Requests,
     request: Request<pb::GetStateRequest>,
 ) -> Answer<pb::GetStateResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
-    let session = session_at(deps, &key, request.get_ref().at_seq).await?;
+    let session = session_at(requests, &key, request.get_ref().at_seq).await?;
     Ok(Response::new(pb::GetStateResponse {
         json: agent_state::of_session(&session).to_string(),
         seq: session.seq,
@@ -26,12 +28,14 @@ pub(super) async fn state(
 
 /// The session as it was after an event; 0 for now.
 pub(super) async fn session_at(
-    deps: &Deps,
+    requests: &Requests,
     key: &SessionKey,
     at_seq: u64,
-) -> Result<Session, RpcError> {
-    let at = Some(at_seq).filter(|&seq| seq > 0);
-    let session = deps.store.load(key, at).await?.session;
+) -> Result<Arc<Session>, RpcError> {
+    let session = match at_seq {
+        0 => requests.store().view(key).await?.session,
+        seq => Arc::new(requests.store().view_at(key, seq).await?),
+    };
     match at_seq > session.seq {
         true => Err(after_the_end(session.seq)),
         false => Ok(session),
@@ -45,11 +49,11 @@ fn after_the_end(last: u64) -> RpcError {
 
 /// The events of a session up to one of them; 0 for all.
 async fn events_until(
-    deps: &Deps,
+    requests: &Requests,
     key: &SessionKey,
     at_seq: u64,
 ) -> Result<Vec<(u64, Event)>, RpcError> {
-    let mut events = deps.store.events(key).await?;
+    let mut events = requests.store().events(key).await?;
     let last = events.last().map_or(0, |(seq, _)| *seq);
     if at_seq > last {
         return Err(after_the_end(last));
@@ -61,39 +65,39 @@ async fn events_until(
 }
 
 pub(super) async fn plan(
-    deps: &Deps,
+    requests: &Requests,
     request: Request<pb::GetPlanRequest>,
 ) -> Answer<pb::GetPlanResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
-    let session = session_at(deps, &key, request.get_ref().at_seq).await?;
+    let session = session_at(requests, &key, request.get_ref().at_seq).await?;
     let run = run_of(&session, request.get_ref().run)?;
     Ok(Response::new(plan_message(run)))
 }
 
 pub(super) async fn tree(
-    deps: &Deps,
+    requests: &Requests,
     request: Request<pb::GetTreeRequest>,
 ) -> Answer<pb::GetTreeResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
     let view = known_view(&request)?;
     let (number, at_seq) = (request.get_ref().run, request.get_ref().at_seq);
     if view == pb::TreeView::Todo {
-        let session = session_at(deps, &key, at_seq).await?;
-        let text = todo::of_run(run_of(&session, number)?);
+        let session = session_at(requests, &key, at_seq).await?;
+        let text = progress::of_run(run_of(&session, number)?);
         return Ok(Response::new(pb::GetTreeResponse {
             nodes: Vec::new(),
             text,
         }));
     }
     let mut tree = Tree::default();
-    let events = events_until(deps, &key, at_seq).await?;
+    let events = events_until(requests, &key, at_seq).await?;
     events
         .iter()
         .for_each(|(seq, event)| tree.apply(*seq, event));
     let run = number_in(number, tree.runs().last().map(|run| run.number))?;
     let now = match events.last() {
         Some((_, last)) if at_seq > 0 => last.at,
-        _ => deps.store.clock.now(),
+        _ => requests.store().clock.now(),
     };
     let mut answer = pb::GetTreeResponse::default();
     match view {
@@ -125,15 +129,15 @@ fn number_in(asked: u32, latest: Option<u32>) -> Result<u32, RpcError> {
 }
 
 fn nodes_of(tree: &Tree, run: u32) -> Vec<pb::TreeNode> {
-    let roots = tree
-        .run(run)
-        .map(|root| root.roots.clone())
-        .unwrap_or_default();
-    let walked = roots.into_iter().flat_map(|root| tree.walk(root));
-    walked.map(|(_, node)| node_message(tree, node)).collect()
+    let run = tree.run(run).into_iter();
+    let nodes = run.flat_map(|run| {
+        let walked = run.roots.iter().flat_map(|&root| tree.walk(root));
+        walked.map(|(_, node)| node_message(tree, node, &run.trace_id))
+    });
+    nodes.collect()
 }
 
-fn node_message(tree: &Tree, node: &Node) -> pb::TreeNode {
+fn node_message(tree: &Tree, node: &Node, trace: &str) -> pb::TreeNode {
     let kind = match node.kind {
         NodeKind::Goal => pb::NodeKind::Goal,
         NodeKind::Thought => pb::NodeKind::Thought,
@@ -167,15 +171,16 @@ fn node_message(tree: &Tree, node: &Node) -> pb::TreeNode {
         tokens: node.tokens.unwrap_or(0),
         cost_nano_usd: node.cost_nano_usd.unwrap_or(0),
         created_unix_ms: ms(node.created_at),
+        trace_id: trace.to_owned(),
     }
 }
 
 pub(super) async fn report(
-    deps: &Deps,
+    requests: &Requests,
     request: Request<pb::GetReportRequest>,
 ) -> Answer<pb::GetReportResponse> {
     let key = key_of(&request, &request.get_ref().session)?;
-    let events = events_until(deps, &key, request.get_ref().at_seq).await?;
+    let events = events_until(requests, &key, request.get_ref().at_seq).await?;
     let events = events.iter().map(|(_, event)| event);
     let newest = events.clone().rev().find_map(|event| match &event.kind {
         EventKind::RunStarted(started) => Some(started.run),

@@ -1,7 +1,7 @@
 //! A process that works on the sessions that were asked for there, and on no other.
 
 use crate::support::{World, chain, count, for_tenant, model_step};
-use cairn_orchestrator::{Config, TakesUp};
+use cairn_orchestrator::{Config, Mode};
 use cairn_proto::event as wire;
 use cairn_proto::memory as memory_pb;
 use cairn_proto::orchestrator as pb;
@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 async fn world() -> World {
     let config = Config {
-        takes_up: TakesUp::Requested,
+        mode: Mode::ClaimRequested,
         ..Config::default()
     };
     World::with_config(config).await
@@ -141,7 +141,7 @@ async fn a_fork_that_continues_is_worked_on() {
 #[tokio::test(start_paused = true)]
 async fn a_session_is_not_claimed_where_there_is_no_room_for_it() {
     let config = Config {
-        takes_up: TakesUp::Requested,
+        mode: Mode::ClaimRequested,
         max_sessions: 1,
         ..Config::default()
     };

@@ -106,7 +106,7 @@ fn report(
 }
 
 /// A little of everything that the log shows.
-fn varied() -> Vec<Line> {
+pub(crate) fn varied() -> Vec<Line> {
     let (tool, model) = (attempt(1), attempt(2));
     let decision = Command::Decide(command::Decide {
         pending_id: "call-1.2.1.1.1".to_owned(),

@@ -72,20 +72,13 @@ impl Decision<'_> {
         self.emit(RunFailed::because(number, failure))
     }
 
-    /// The next step to start, if the run may start one. After a failure nothing new begins, unless
-    /// the run is to go on all the same.
+    /// The next step to start, if the run may start one now.
     fn next_step(&self, number: u32) -> Option<StepNo> {
         let run = self.session.run(number)?;
-        if !self.may_begin(number) || run.is_stopped() {
-            return None;
-        }
-        let plan = run.plan.as_ref()?;
         let most = run.limits.max_parallel_steps.min(MAX_PARALLEL_STEPS);
-        if plan.running.len() >= most as usize {
-            return None;
-        }
-        let slot = plan.slots.get(plan.ready.first()?.index());
-        slot.map(|slot| slot.number())
+        let has_room = run.plan.as_ref()?.running.len() < most as usize;
+        let may_start = has_room && self.may_begin(number);
+        run.next_step().filter(|_| may_start)
     }
 
     fn start_step(&mut self, run: u32, number: StepNo) -> Applied {

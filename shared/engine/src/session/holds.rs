@@ -1,6 +1,6 @@
 //! What holds a run: people, budgets, a pause, its end.
 
-use super::{Ask, Attempt, CallStatus, Run, RunStatus, Step};
+use super::{Ask, Attempt, CallStatus, Run, RunStatus, Step, StepNo};
 use crate::command::OnFailure;
 use crate::event::{Budget, WaitReason};
 
@@ -74,14 +74,16 @@ impl Run {
         let needs_more = attempts.any(|(_, step, attempt)| is_blocked(step, attempt))
             || self.revisions.requests.contains_key(&0)
             || self.plan.is_none()
-            || (self.no_calls().is_some() && self.has_more_to_begin());
+            || (self.no_calls().is_some() && self.next_step().is_some());
         needs_more.then_some(budget)
     }
 
-    /// A step could begin, as far as the plan goes.
-    pub(crate) fn has_more_to_begin(&self) -> bool {
-        let plan = self.plan.as_ref();
-        !self.is_stopped() && plan.is_some_and(|plan| !plan.ready.is_empty())
+    /// The step that starts next, as far as the plan goes: the first one whose dependencies are met.
+    /// None after a failure that stops the run.
+    pub fn next_step(&self) -> Option<StepNo> {
+        let plan = self.plan.as_ref().filter(|_| !self.is_stopped())?;
+        let slot = plan.slots.get(plan.ready.first()?.index())?;
+        Some(slot.number())
     }
 
     /// A step has failed, and nothing begins any more because of it.

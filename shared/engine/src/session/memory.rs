@@ -3,7 +3,7 @@
 use super::{Apply, Envelope, Session};
 use crate::event::{EventKind, MemoryCleared, MemoryRemoved, MemorySet};
 use crate::transitions::Applied;
-use crate::views::memory::snapshot;
+use crate::prompt::memory::snapshot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

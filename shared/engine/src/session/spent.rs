@@ -133,7 +133,7 @@ impl Run {
 
     /// What was used of a budget at that time, and what is allowed, in its unit. Calls that were not
     /// made are not used.
-    pub(crate) fn figures(&self, budget: Budget, at: u64) -> (u64, u64) {
+    pub fn figures(&self, budget: Budget, at: u64) -> (u64, u64) {
         let used = self.spent.used(budget, at);
         let used = match budget {
             Budget::Calls => used.saturating_sub(self.calls_waiting().into()),

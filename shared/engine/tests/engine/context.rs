@@ -3,6 +3,7 @@
 use crate::world::{World, after, chain, complete, graph, model_step, tool_call, tool_step};
 use cairn_engine::context::step_context;
 use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::session::{PlanState, in_journal_order};
 use serde_json::json;
 
 fn context(world: &World, step: u32) -> String {
@@ -156,17 +157,20 @@ fn notes_come_in_the_order_of_the_journal() {
     let expected = "- Step 1: a is done\n- Step 2: b is done\n\n\
                     ## Scratchpad\nb says\nsomething\na notes\nb adds\nand ends";
     assert!(context(&world, 4).ends_with(expected));
-    let state = cairn_engine::views::agent_state::of_session(&world.session);
     let all = "b says\nsomething\na notes\nnot seen by d\nb adds\nand ends";
-    assert_eq!(state["scratchpad"], all);
+    assert_eq!(all_notes(&world), all);
 
     // Notes that replace those of a step are its newest.
     let mut world = World::with_plan(graph(vec![model_step("a"), model_step("b")]));
     world.reply(1, "", &[noted("a draft")]);
     world.reply(2, "", &[noted("b says")]);
     world.reply(1, "", &[replaced("a says")]);
-    let state = cairn_engine::views::agent_state::of_session(&world.session);
-    assert_eq!(state["scratchpad"], "b says\na says");
+    assert_eq!(all_notes(&world), "b says\na says");
+}
+
+fn all_notes(world: &World) -> String {
+    let steps = world.run().plan.iter().flat_map(PlanState::current);
+    in_journal_order(steps.map(|(_, step)| step)).join("\n")
 }
 
 #[test]

@@ -1,48 +1,11 @@
 //! What planning anew and scheduling cost: in proportion to the steps and to what joins them.
 
-use crate::cost::check_growth;
+use crate::world::growth::{carry_out, check_growth, started, wide};
 use crate::world::{World, after, graph, tool_step};
 use cairn_engine::command::{Command, LimitOverrides, RevisePlan};
 use cairn_engine::event::{self, EventKind};
 use cairn_engine::plan::PlanDraft;
 use cairn_engine::session::RunStatus;
-use cairn_engine::views::plan_diff::diff;
-
-/// Each step waits for up to eight of those before it.
-const EDGES: u32 = 8;
-
-fn wide(steps: u32, reworded: Option<u32>) -> PlanDraft {
-    let step = |n: u32| {
-        let names: Vec<String> = (1..=EDGES)
-            .filter_map(|back| n.checked_sub(back * back))
-            .map(|before| (before + 1).to_string())
-            .collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let title = match reworded {
-            Some(other) if other == n => "another".to_owned(),
-            _ => format!("step {n}"),
-        };
-        after(tool_step(&title, "look"), &names)
-    };
-    graph((0..steps).map(step).collect())
-}
-
-fn started(steps: u32) -> World {
-    let mut world = World::new();
-    let limits = LimitOverrides {
-        max_parallel_steps: 64,
-        ..LimitOverrides::default()
-    };
-    world.start_with(wide(steps, None), limits);
-    world
-}
-
-fn carry_out(world: &mut World) {
-    while let Some(&step) = world.running().first() {
-        world.result(step, 0, "text");
-    }
-    assert_eq!(world.run().status, RunStatus::Completed);
-}
 
 fn revise(steps: u32, reworded: u32) -> Command {
     Command::RevisePlan(RevisePlan {
@@ -95,25 +58,6 @@ fn revising_costs_in_proportion_to_the_steps() {
         let mut world = world.clone();
         world.command(command.clone());
         assert_eq!(world.run().status, RunStatus::Running);
-    });
-}
-
-#[test]
-fn comparing_plans_costs_in_proportion_to_the_steps() {
-    let prepare = |steps| {
-        let mut world = started(steps);
-        carry_out(&mut world);
-        // Backwards: as many steps as can be have moved.
-        let mut draft = wide(steps, Some(steps / 2));
-        for (step, n) in draft.steps.iter_mut().zip(1..) {
-            step.id = n.to_string();
-        }
-        draft.steps.reverse();
-        (world, draft)
-    };
-    check_growth(prepare, |(world, draft)| {
-        let diff = diff(world.run(), draft).unwrap();
-        assert!(diff.steps.iter().any(|step| step.moved));
     });
 }
 

@@ -1,10 +1,9 @@
-//! The engine from outside: what it decides, what it refuses, and what its views show.
+//! The engine from outside: what it decides, and what it refuses.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod play;
 mod world;
 
-mod agent_state;
 mod asking;
 mod atomic;
 mod budget;
@@ -19,13 +18,10 @@ mod conversation;
 mod cost;
 mod cost_revisions;
 mod doubt;
-mod dump;
 mod endings;
 mod escape;
 mod failure;
-mod figures;
 mod forks;
-mod history;
 mod illegal;
 mod invariants;
 mod keys;
@@ -34,22 +30,19 @@ mod limits;
 mod memory;
 mod offered;
 mod order;
-mod plan_diff;
 mod plans;
 mod policies;
+mod progress;
 mod properties;
 mod proposals;
-mod report;
 mod reviews;
 mod revision_events;
 mod revisions;
-mod safe;
 mod skips;
 mod state_tools;
 mod sub_goals;
 mod superseded;
 mod tampering;
 mod transitions;
-mod tree;
 mod usage;
 mod wishes;

@@ -3,7 +3,7 @@
 use crate::world::{World, chain, model_step, tool_call};
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_VALUE};
-use cairn_engine::views::memory::snapshot;
+use cairn_engine::prompt::memory::snapshot;
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};

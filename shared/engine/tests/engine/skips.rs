@@ -6,7 +6,6 @@ use cairn_engine::command::{self, Command, LimitOverrides, OnFailure, RevisePlan
 use cairn_engine::context::step_context;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::session::{RunStatus, StepStatus};
-use cairn_engine::views::plan_diff::{Fate, diff};
 use serde_json::json;
 
 impl World {
@@ -133,11 +132,6 @@ fn a_skipped_step_may_be_left_out_and_put_back_and_nothing_is_repeated() {
         world.skip(2);
         world.complete(1, "a is done");
         world.complete(3, "c is done");
-        let said = diff(world.run(), &plan(without)).unwrap();
-        assert!(
-            said.steps.iter().all(|step| step.number.is_some()),
-            "{said:?}"
-        );
         world.apply(without);
         assert_eq!(world.running(), [4], "{without}: d continues");
         world.apply(with);
@@ -154,10 +148,6 @@ fn a_skipped_step_that_is_done_after_all_changes_what_comes_after_it() {
     world.skip(2);
     world.complete(1, "a is done");
     world.complete(3, "c is done");
-    let redone = diff(world.run(), &plan("a b*1 c")).unwrap();
-    let fates: Vec<Fate> = redone.steps.iter().map(|step| step.fate).collect();
-    let again = Fate::Repeated { number: 3.into() };
-    assert_eq!(fates, [Fate::Reused, Fate::Added, again]);
     world.command(Command::RedoStep(command::RedoStep {
         run: 1,
         step: 2.into(),

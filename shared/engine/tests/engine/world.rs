@@ -1,7 +1,10 @@
 //! A session with its journal, and short words for what happens to it.
 
+pub(crate) mod growth;
 pub(crate) mod notation;
 mod reading;
+pub(crate) mod stages;
+pub(crate) mod table;
 mod words;
 
 use cairn_engine::command::{self, Command, LimitOverrides, RunLimits, Settlement, StartRun};
@@ -16,7 +19,7 @@ use cairn_engine::transitions::IllegalTransition;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use reading::{explored, fold, kinds, run_of, tree};
+pub(crate) use reading::{explored, fold, kinds, run_of};
 pub(crate) use words::{
     after, chain, complete, finished, graph, look, model_step, report_reply, send, step_call,
     tool_call, tool_step, with_goal,

@@ -45,13 +45,17 @@ struct Shared {
     options: RemoteOptions,
     members: RwLock<Vec<Arc<Member>>>,
     next: AtomicUsize,
+    /// The same members, for those who follow them.
+    current: watch::Sender<Vec<Arc<Member>>>,
     /// Whether any member serves.
     serves: watch::Sender<bool>,
     resolving: RwLock<Option<AbortOnDropHandle<()>>>,
 }
 
+/// One process of the service.
 #[derive(Debug)]
-struct Member {
+pub(super) struct Member {
+    service: &'static str,
     address: Address,
     remote: Remote,
     serves: AtomicBool,
@@ -62,6 +66,25 @@ struct Member {
 }
 
 impl Member {
+    pub(super) fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    pub(super) fn call(self: &Arc<Self>, request: Request<Body>) -> BoxFuture<'static, Answer> {
+        let (member, mut remote) = (Arc::clone(self), self.remote.clone());
+        async move {
+            let answer = match poll_fn(|cx| remote.poll_ready(cx)).await {
+                Ok(()) => remote.call(request).await,
+                Err(status) => Err(status),
+            };
+            if let Ok(answer) = &answer {
+                member.note_answer(member.service, answer.headers());
+            }
+            answer.map_err(|status| named(member.service, &member.address, status))
+        }
+        .boxed()
+    }
+
     /// Logs a refused token: callers retry such a call, perhaps for as long as a person takes to give
     /// both ends the same token.
     fn note_answer(&self, service: &str, headers: &HeaderMap) {
@@ -92,6 +115,7 @@ impl Pool {
             options,
             members: RwLock::default(),
             next: AtomicUsize::new(0),
+            current: watch::Sender::default(),
             serves: watch::Sender::new(false),
             resolving: RwLock::default(),
         });
@@ -126,19 +150,12 @@ impl Pool {
             let error = RpcError::unavailable(message).reason(Link::NOT_CONNECTED);
             return futures::future::ready(Err(error.into())).boxed();
         };
-        let mut remote = member.remote.clone();
-        let service = self.0.service;
-        async move {
-            let answer = match poll_fn(|cx| remote.poll_ready(cx)).await {
-                Ok(()) => remote.call(request).await,
-                Err(status) => Err(status),
-            };
-            if let Ok(answer) = &answer {
-                member.note_answer(service, answer.headers());
-            }
-            answer.map_err(|status| named(service, &member.address, status))
-        }
-        .boxed()
+        member.call(request)
+    }
+
+    /// The members at this moment, and whenever they change.
+    pub(super) fn members(&self) -> watch::Receiver<Vec<Arc<Member>>> {
+        self.0.current.subscribe()
     }
 }
 
@@ -181,12 +198,14 @@ impl Shared {
                 members.push(self.member(address));
             }
         }
+        self.current.send_replace(members.clone());
         drop(members);
-        self.tell();
+        self.publish();
     }
 
     fn member(self: &Arc<Self>, address: Address) -> Arc<Member> {
         let member = Arc::new(Member {
+            service: self.service,
             remote: Remote::new(&address, &self.options),
             address,
             serves: AtomicBool::new(false),
@@ -200,7 +219,7 @@ impl Shared {
         member
     }
 
-    fn tell(&self) {
+    fn publish(&self) {
         let any = read(&self.members)
             .iter()
             .any(|member| member.serves.load(Ordering::Relaxed));
@@ -264,7 +283,7 @@ async fn watch_member(pool: Weak<Shared>, member: Weak<Member>) {
             return;
         };
         member.serves.store(false, Ordering::Relaxed);
-        pool.tell();
+        pool.publish();
         let (service, address) = (pool.service, &member.address);
         let is_logged = pool.options.is_logged;
         if served && is_logged {
@@ -314,7 +333,7 @@ async fn follow_health(
             if pool.options.is_logged {
                 tracing::info!(service, %address, "{service} at {address} answers");
             }
-            pool.tell();
+            pool.publish();
         }
         served = true;
     }

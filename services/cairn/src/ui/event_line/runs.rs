@@ -4,9 +4,9 @@ use super::words::{after_colon, failure_text, step_name, used_up, waits_for};
 use super::{EventLine, Mark, line};
 use crate::ui::plans::{numbered, order_name, size_text};
 use crate::ui::time::span;
-use cairn_engine::views::figures::dollars;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
+use cairn_views::figures::dollars;
 
 /// Most steps of a plan that are named.
 const NAMED: usize = 12;

@@ -1,5 +1,8 @@
 //! Files that file tools do not show: what is in them reaches no model and no output, whatever the
 //! tools are asked for.
+//!
+//! Hidden and ignored files, links, `cairn.toml` and the store reach no event, log, trace, report
+//! or archive. The rules themselves have tests in `cairn-tools` (`view`, `view_rules`).
 
 use super::in_order;
 use super::places::Places;

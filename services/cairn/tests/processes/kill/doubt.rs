@@ -1,5 +1,7 @@
-//! Kills around every commit by which a run is taken over, somebody is asked, the answer is taken,
-//! and the run goes on with it.
+//! Kills around every commit by which a run is taken over, a person is asked, the answer takes effect
+//! and the run continues with it.
+//!
+//! `kill_asking` does the same for plans, questions of the model and approvals, on each store.
 
 use super::{
     PLANNED, SIGKILL, at_once, begin, check_end, go_on, only_session, repeats, settle, site,

@@ -220,6 +220,7 @@ fn workers(method: &str, session: String) -> Vec<Vec<u8>> {
             }),
         }),
         "RunStep" => vec![attempt(session)],
+        "WatchStatus" => one(&executor_pb::WatchStatusRequest {}),
         _ => Vec::new(),
     }
 }

@@ -129,6 +129,7 @@ fn node(node: &pb::TreeNode) -> Value {
         "sequence": node.sequence, "description": node.description, "summary": node.summary,
         "data": data, "duration_ms": node.duration_ms, "tokens": node.tokens,
         "cost_nano_usd": node.cost_nano_usd, "created": utc(node.created_unix_ms),
+        "trace_id": node.trace_id,
     })
 }
 

@@ -2,6 +2,8 @@
 
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
+use cairn_proto::event::op::Op;
+use cairn_proto::event::part::Part;
 use serde_json::{Value, json};
 
 type Numbered = (u64, wire::Event);
@@ -34,7 +36,8 @@ pub(crate) fn after_each(events: &[Numbered]) -> Vec<Value> {
         state["current_step_chat_history"] = chat(&events[..=at], &state);
         if state["phase"].get("Executing").is_some() {
             let running = running(&state);
-            state["phase"] = json!({"Executing": {"step": running.first(), "running": running}});
+            let step = running.first().copied().or_else(|| next(&state));
+            state["phase"] = json!({"Executing": {"step": step, "running": running}});
         }
         states.push(state.clone());
     }
@@ -162,6 +165,24 @@ fn running(state: &Value) -> Vec<u64> {
     steps.filter_map(|step| step["step"].as_u64()).collect()
 }
 
+/// The step that begins next; none after a failure.
+fn next(state: &Value) -> Option<u64> {
+    let steps = state["steps"].as_array().expect("steps");
+    let is = |step: &Value, status: &str| step["status"] == status;
+    if steps.iter().any(|step| is(step, "Failed")) {
+        return None;
+    }
+    let is_done = |id: &Value| {
+        let mut others = steps.iter();
+        others.any(|step| step["id"] == *id && is(step, "Completed"))
+    };
+    let is_ready = |step: &&Value| {
+        let mut needed = step["depends_on"].as_array().expect("ids").iter();
+        is(step, "Pending") && needed.all(is_done)
+    };
+    steps.iter().find(is_ready)?["step"].as_u64()
+}
+
 /// What was said and answered in the running step since it began. Here one runs at a time.
 fn chat(events: &[Numbered], state: &Value) -> Value {
     let Some(&step) = running(state).first() else {
@@ -203,12 +224,18 @@ fn chat(events: &[Numbered], state: &Value) -> Value {
                 turns.push(vec![said]);
             }
             Kind::CallFinished(finished) => {
-                let mut told = message("tool", &finished.output);
+                let mut result = message("tool", &finished.output);
                 let index = finished.call.expect("a call").index as usize;
-                let turn = turns.last_mut().expect("a turn");
-                told["tool_call_id"] = turn[0]["tool_calls"][index]["id"].clone();
-                told["is_error"] = json!(finished.is_error);
-                turn.push(told);
+                // A reminder may stand before the last results.
+                let asks = |turn: &&mut Vec<Value>| turn[0].get("tool_calls").is_some();
+                let turn = turns.iter_mut().rfind(asks).expect("a turn");
+                result["tool_call_id"] = turn[0]["tool_calls"][index]["id"].clone();
+                result["is_error"] = json!(finished.is_error);
+                turn.push(result);
+            }
+            Kind::ContextChanged(changed) => {
+                let additions = additions(changed);
+                turns.extend(additions.map(|text| vec![message("user", &text)]));
             }
             _ => {}
         }
@@ -218,4 +245,20 @@ fn chat(events: &[Numbered], state: &Value) -> Value {
         turn[1..].sort_by_key(|message| message["tool_call_id"].to_string());
     }
     json!(turns.concat())
+}
+
+/// What Cairn adds for the model: changes of session memory, and requests to continue.
+fn additions(changed: &wire::ContextChanged) -> impl Iterator<Item = String> {
+    let ops = changed.ops.iter().filter_map(|op| op.op.as_ref());
+    ops.filter_map(|op| match op {
+        Op::Remind(layer) => Some(format!(
+            "<system-reminder>\nSession memory has changed. It is now:\n{}\n</system-reminder>",
+            layer.text
+        )),
+        Op::Append(added) => match added.parts.first()?.part.as_ref()? {
+            Part::Text(text) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    })
 }

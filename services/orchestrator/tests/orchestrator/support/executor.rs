@@ -4,7 +4,8 @@ use cairn_proto::event as wire;
 use cairn_proto::executor::executor_service_server::{ExecutorService, ExecutorServiceServer};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
 use cairn_proto::executor::{
-    Acknowledgement, AttemptStart, CallResult, Reply, RunStepRequest, RunStepResponse,
+    Acknowledgement, AttemptStart, CallResult, ExecutorState, Reply, RunStepRequest,
+    RunStepResponse, WatchStatusRequest, WatchStatusResponse,
 };
 use cairn_rpc::{Exposure, Link, RpcError, ServerBuilder};
 use futures::FutureExt as _;
@@ -240,6 +241,9 @@ impl Slots {
     }
 }
 
+/// Slots that are reported as free: more than any test takes.
+const MANY: u32 = 1000;
+
 struct Played {
     to_test: mpsc::UnboundedSender<Attempt>,
     slots: Slots,
@@ -248,6 +252,23 @@ struct Played {
 #[tonic::async_trait]
 impl ExecutorService for Played {
     type RunStepStream = BoxStream<'static, Report>;
+
+    type WatchStatusStream = BoxStream<'static, Result<WatchStatusResponse, Status>>;
+
+    async fn watch_status(
+        &self,
+        _: Request<WatchStatusRequest>,
+    ) -> Result<Response<Self::WatchStatusStream>, Status> {
+        let status = WatchStatusResponse {
+            slots: MANY,
+            free_slots: MANY,
+            state: ExecutorState::Accepting.into(),
+            version: 0,
+        };
+        let status = futures::stream::once(async move { Ok(status) });
+        let status = futures::StreamExt::chain(status, futures::stream::pending());
+        Ok(Response::new(Box::pin(status)))
+    }
 
     async fn run_step(
         &self,

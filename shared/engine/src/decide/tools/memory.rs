@@ -4,8 +4,8 @@ use super::{StateTool, arguments, invalid};
 use crate::decide::Rejection;
 use crate::event::{MemoryRemoved, MemorySet};
 use crate::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE};
+use crate::prompt::memory;
 use crate::session::Session;
-use crate::views::memory;
 use serde::Deserialize;
 
 pub(super) const GET: StateTool = StateTool {

@@ -1,7 +1,7 @@
 //! `read_progress`: the to-do list.
 
 use super::StateTool;
-use crate::views::todo;
+use crate::prompt::progress;
 
 pub(super) const TOOL: StateTool = StateTool {
     name: "read_progress",
@@ -9,6 +9,6 @@ pub(super) const TOOL: StateTool = StateTool {
     parameters: r#"{"type":"object","properties":{},"additionalProperties":false}"#,
     call: |decision, name, _| {
         let run = decision.session.run(name.attempt.run);
-        Ok(Some(run.map(todo::of_run).unwrap_or_default()))
+        Ok(Some(run.map(progress::of_run).unwrap_or_default()))
     },
 };

@@ -4,8 +4,10 @@ use super::{Op, PlanSeed, picked};
 use crate::world::{World, model_step};
 use cairn_engine::command::{self, Command, RevisePlan};
 use cairn_engine::decide::Input;
+use cairn_engine::event::Event;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::Usage;
+use cairn_engine::outstanding::Work;
 use cairn_engine::plan::{Order, PlanDraft};
 use cairn_engine::revise::draft_of;
 use cairn_engine::session::StepNo;
@@ -193,5 +195,35 @@ fn change_of(draft: &mut PlanDraft, (kind, seed): (u8, u8), id: String) {
         }
         // Nothing.
         _ => {}
+    }
+}
+
+impl World {
+    /// The planner's answer to the wish that is outstanding.
+    pub(crate) fn revised(&mut self, outcome: Result<PlanDraft, Failure>) -> Vec<Event> {
+        let asked = self.outstanding().into_iter().find_map(|work| match work {
+            Work::Plan { request, .. } => request,
+            _ => None,
+        });
+        self.answered(asked.expect("nobody wished for another plan"), outcome)
+    }
+
+    /// The planner's answer to the request of that number.
+    pub(crate) fn answered(
+        &mut self,
+        request_seq: u64,
+        outcome: Result<PlanDraft, Failure>,
+    ) -> Vec<Event> {
+        self.decide(Input::Planned {
+            run: 1,
+            request: Some(request_seq),
+            outcome,
+            usage: Usage {
+                input_tokens: 40,
+                model_calls: 1,
+                ..Usage::default()
+            },
+            duration_ms: 800,
+        })
     }
 }

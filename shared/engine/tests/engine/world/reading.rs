@@ -1,4 +1,4 @@
-//! What a journal says: its state, its views, its events by name.
+//! What a journal says: its state, its events by name.
 
 use super::World;
 use super::words::{chain, complete, look, model_step, step_call, tool_call, tool_step};
@@ -6,7 +6,6 @@ use cairn_engine::command::{Command, StartRun};
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_engine::pending::Subject;
 use cairn_engine::session::Session;
-use cairn_engine::views::tree::Tree;
 use serde_json::json;
 
 /// Folds a journal from its start.
@@ -73,15 +72,6 @@ pub(crate) fn run_of(event: &Event) -> Option<u32> {
         | E::CallSettled(event::CallSettled { call, .. }) => Some(call.attempt.run),
         _ => None,
     }
-}
-
-/// The views of a world's journal.
-pub(crate) fn tree(world: &World) -> Tree {
-    let mut tree = Tree::default();
-    for (event, seq) in world.journal.iter().zip(1..) {
-        tree.apply(seq, event);
-    }
-    tree
 }
 
 /// A run that shows everything: a planner, thoughts, parallel calls, parts of a step, a tool step,

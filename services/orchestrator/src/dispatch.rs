@@ -1,0 +1,68 @@
+//! Where steps are carried out: the executors with free slots, and the tools that they may call.
+
+mod catalogue;
+mod executors;
+mod queue;
+
+pub(crate) use catalogue::{Catalogue, refresh};
+pub(crate) use executors::Slot;
+
+use cairn_rpc::{Link, Namespace};
+use executors::Executors;
+use std::sync::{Arc, PoisonError, RwLock};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Sends steps to executors that have a free slot.
+///
+/// The dispatcher never queues a step at an executor. A step waits here until a slot is free, so to
+/// cancel it costs nothing. The oldest waiting step is served first, in turn over namespaces.
+#[derive(Debug)]
+pub(crate) struct Dispatcher {
+    executors: Executors,
+    catalogue: RwLock<Arc<Catalogue>>,
+    _following: AbortOnDropHandle<()>,
+}
+
+impl Dispatcher {
+    /// Follows the executors behind a link from now on.
+    pub(crate) fn new(executor: &Link, catalogue: Catalogue) -> Self {
+        let (executors, following) = Executors::follow(executor);
+        Self {
+            executors,
+            catalogue: RwLock::new(Arc::new(catalogue)),
+            _following: following,
+        }
+    }
+
+    /// A slot, unless none is free or others wait for one.
+    pub(crate) fn try_slot(&self) -> Option<Slot> {
+        self.executors.try_slot()
+    }
+
+    /// Waits for a slot, as an attempt that waits since then.
+    pub(crate) fn slot(
+        &self,
+        namespace: Namespace,
+        since: Instant,
+    ) -> impl Future<Output = Slot> + Send + use<> {
+        let executors = self.executors.clone();
+        async move { executors.slot(namespace, since).await }
+    }
+
+    /// The executor has reported that it stops: to lose it is no failure.
+    pub(crate) fn is_draining(&self, executor: &str) -> bool {
+        self.executors.is_draining(executor)
+    }
+
+    /// The latest reading of the catalogue.
+    pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
+        let latest = self.catalogue.read();
+        latest.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_catalogue(&self, catalogue: Catalogue) {
+        let latest = self.catalogue.write();
+        *latest.unwrap_or_else(PoisonError::into_inner) = Arc::new(catalogue);
+    }
+}

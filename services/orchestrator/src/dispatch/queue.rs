@@ -1,0 +1,279 @@
+//! Which waiting attempt gets which free slot: a pure state machine.
+
+use cairn_rpc::Namespace;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+/// An executor, by the address of its process.
+pub(super) type MemberId = String;
+
+/// A place in the queue: when the attempt began to wait, and a number that no other ticket has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Ticket<T> {
+    pub(super) since: T,
+    number: u64,
+}
+
+/// What is known of an executor.
+#[derive(Debug, Default)]
+struct Member {
+    /// Free slots, by its latest report and the attempts that it has begun since.
+    free: u32,
+    /// The version of its latest report: it counts all attempts up to this one.
+    version: u64,
+    /// Slots that were given to attempts which have not begun yet.
+    reserved: u32,
+    is_draining: bool,
+}
+
+impl Member {
+    fn available(&self) -> u32 {
+        self.free.saturating_sub(self.reserved)
+    }
+}
+
+/// The free slots of all executors, and the attempts that wait for one.
+///
+/// The oldest waiting attempt of a namespace is served first, and namespaces are served in turn. A slot
+/// is one of the executor that has most of them.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    members: BTreeMap<MemberId, Member>,
+    waiting: HashMap<Namespace, BTreeSet<Ticket<T>>>,
+    /// Namespaces with waiting attempts, the next to be served first.
+    turns: VecDeque<Namespace>,
+    next_number: u64,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self {
+            members: BTreeMap::new(),
+            waiting: HashMap::new(),
+            turns: VecDeque::new(),
+            next_number: 0,
+        }
+    }
+}
+
+impl<T: Copy + Ord> Queue<T> {
+    /// Reserves a slot, unless all are taken or others wait for one.
+    pub(super) fn reserve(&mut self) -> Option<MemberId> {
+        match self.turns.is_empty() {
+            true => self.reserve_most_free(),
+            false => None,
+        }
+    }
+
+    /// Puts an attempt into the queue that waits since then.
+    pub(super) fn wait(&mut self, namespace: &Namespace, since: T) -> Ticket<T> {
+        let number = self.next_number;
+        self.next_number += 1;
+        let ticket = Ticket { since, number };
+        let waiting = self.waiting.entry(namespace.clone()).or_default();
+        if waiting.is_empty() {
+            self.turns.push_back(namespace.clone());
+        }
+        waiting.insert(ticket);
+        ticket
+    }
+
+    /// Takes an attempt out of the queue; false if it has been served.
+    pub(super) fn leave(&mut self, namespace: &Namespace, ticket: Ticket<T>) -> bool {
+        let Some(waiting) = self.waiting.get_mut(namespace) else {
+            return false;
+        };
+        let was_waiting = waiting.remove(&ticket);
+        if waiting.is_empty() {
+            self.waiting.remove(namespace);
+            self.turns.retain(|turn| turn != namespace);
+        }
+        was_waiting
+    }
+
+    /// Reserves a slot for the next waiting attempt, if there are both.
+    pub(super) fn serve(&mut self) -> Option<(Ticket<T>, MemberId)> {
+        let namespace = self.turns.front()?.clone();
+        let member = self.reserve_most_free()?;
+        let waiting = self.waiting.get_mut(&namespace)?;
+        let ticket = waiting.pop_first()?;
+        self.turns.pop_front();
+        if waiting.is_empty() {
+            self.waiting.remove(&namespace);
+        } else {
+            self.turns.push_back(namespace);
+        }
+        Some((ticket, member))
+    }
+
+    fn reserve_most_free(&mut self) -> Option<MemberId> {
+        let members = self.members.iter_mut();
+        let free = members.filter(|(_, member)| member.available() > 0);
+        let (id, member) = free.max_by_key(|(_, member)| member.available())?;
+        member.reserved += 1;
+        Some(id.clone())
+    }
+
+    /// An executor reports how many slots are free.
+    pub(super) fn report(&mut self, id: &str, version: u64, free: u32, is_draining: bool) {
+        let member = self.members.entry(id.to_owned()).or_default();
+        (member.free, member.is_draining) = (free, is_draining);
+        member.version = version;
+    }
+
+    /// An executor cannot be reached: it has no slots until it reports again.
+    pub(super) fn lose(&mut self, id: &str) {
+        if let Some(member) = self.members.get_mut(id) {
+            member.free = 0;
+        }
+    }
+
+    /// An executor is no member any more. That it drains stays known: its attempts may still run.
+    pub(super) fn remove(&mut self, id: &str) {
+        self.lose(id);
+        self.members
+            .retain(|member, state| member != id || state.is_draining);
+    }
+
+    /// An attempt has begun in its reserved slot. Reports from that version on count it.
+    pub(super) fn begin(&mut self, id: &str, version: u64) {
+        self.release(id);
+        if let Some(member) = self.members.get_mut(id)
+            && member.version < version
+        {
+            member.free = member.free.saturating_sub(1);
+        }
+    }
+
+    /// A reserved slot is not used.
+    pub(super) fn release(&mut self, id: &str) {
+        if let Some(member) = self.members.get_mut(id) {
+            member.reserved = member.reserved.saturating_sub(1);
+        }
+    }
+
+    /// The executor has reported that it stops.
+    pub(super) fn is_draining(&self, id: &str) -> bool {
+        self.members
+            .get(id)
+            .is_some_and(|member| member.is_draining)
+    }
+
+    /// How many attempts wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.values().map(BTreeSet::len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn space(name: &str) -> Namespace {
+        name.parse().expect("a namespace")
+    }
+
+    fn served(queue: &mut Queue<u32>) -> Vec<(u32, MemberId)> {
+        let served = std::iter::from_fn(|| queue.serve());
+        served.map(|(ticket, id)| (ticket.since, id)).collect()
+    }
+
+    #[test]
+    fn an_attempt_goes_to_the_executor_with_most_free_slots() {
+        let mut queue = Queue::<u32>::default();
+        assert_eq!(queue.reserve(), None);
+        queue.report("a", 0, 1, false);
+        queue.report("b", 0, 3, false);
+        let ids: Vec<_> = std::iter::from_fn(|| queue.reserve()).collect();
+        assert_eq!(ids, ["b", "b", "b", "a"]);
+        queue.begin("b", 1);
+        queue.release("a");
+        assert_eq!(queue.reserve().as_deref(), Some("a"));
+        assert_eq!(queue.reserve(), None);
+    }
+
+    #[test]
+    fn the_oldest_is_served_first_and_namespaces_in_turn() {
+        let mut queue = Queue::default();
+        for since in [1, 2, 3, 4] {
+            queue.wait(&space("many"), since);
+        }
+        let left = queue.wait(&space("few"), 5);
+        queue.wait(&space("few"), 6);
+        // One that was refused elsewhere has waited longer than those that came since.
+        queue.wait(&space("many"), 0);
+        assert!(queue.leave(&space("few"), left));
+        assert!(!queue.leave(&space("few"), left));
+        queue.report("a", 0, 4, false);
+        let served = served(&mut queue).into_iter();
+        let served: Vec<_> = served.map(|(since, _)| since).collect();
+        assert_eq!(served, [0, 6, 1, 2]);
+        assert_eq!(queue.waiting(), 2);
+    }
+
+    #[test]
+    fn no_attempt_overtakes_those_that_wait() {
+        let mut queue = Queue::default();
+        queue.wait(&space("a"), 1);
+        queue.report("a", 0, 1, false);
+        assert_eq!(queue.reserve(), None);
+        assert_eq!(served(&mut queue), [(1, "a".to_owned())]);
+    }
+
+    #[test]
+    fn slots_of_an_executor_that_is_lost_come_back_with_its_next_report() {
+        let mut queue = Queue::<u32>::default();
+        queue.report("a", 7, 2, false);
+        assert!(queue.reserve().is_some());
+        queue.lose("a");
+        assert_eq!(queue.reserve(), None);
+        queue.release("a");
+        // Another process, which begins to count anew.
+        queue.report("a", 0, 2, false);
+        assert!(queue.reserve().is_some() && queue.reserve().is_some());
+        queue.report("a", 1, 0, true);
+        assert!(queue.is_draining("a"));
+        queue.remove("a");
+        assert!(queue.is_draining("a"));
+    }
+
+    proptest! {
+        /// Reports come before and after the answers of the attempts that they count. There are never
+        /// more reservations and attempts than slots, and in the end every free slot is given.
+        #[test]
+        fn no_slot_is_given_twice_and_none_is_lost(
+            moves in prop::collection::vec(0..6_u8, 1..300)
+        ) {
+            const SLOTS: u32 = 3;
+            let mut queue = Queue::default();
+            let (mut reserved, mut unanswered, mut answered) = (0, VecDeque::new(), 0);
+            let (mut version, mut since) = (0, 0);
+            queue.report("a", version, SLOTS, false);
+            for it in moves {
+                let running = u32::try_from(unanswered.len()).expect("a few") + answered;
+                match it {
+                    0 => { queue.wait(&space("n"), since); since += 1; }
+                    1 => reserved += u32::from(queue.reserve().or(queue.serve().map(|it| it.1)).is_some()),
+                    // The executor takes the slot; its answer comes later.
+                    2 if reserved > 0 => { reserved -= 1; version += 1; unanswered.push_back(version); }
+                    3 => if let Some(version) = unanswered.pop_front() {
+                        queue.begin("a", version);
+                        answered += 1;
+                    },
+                    4 => queue.report("a", version, SLOTS - running, false),
+                    5 if answered > 0 => { answered -= 1; version += 1; }
+                    _ => {}
+                }
+                let running = u32::try_from(unanswered.len()).expect("a few") + answered;
+                prop_assert!(reserved + running <= SLOTS);
+            }
+            while let Some(version) = unanswered.pop_front() {
+                queue.begin("a", version);
+                answered += 1;
+            }
+            queue.report("a", version, SLOTS - answered, false);
+            while queue.serve().is_some() || queue.reserve().is_some() { reserved += 1; }
+            prop_assert_eq!(reserved + answered, SLOTS);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What can be seen of a session: its state, and views of its journal.
+
+use crate::key::SessionKey;
+use crate::store::{Quarantine, status_of};
+use cairn_engine::event::WaitReason;
+use cairn_engine::message::Usage;
+use cairn_engine::pending::{Asked, Pending, pending};
+use cairn_engine::session::{
+    PastDecision, PlanState, Run, RunStatus, Session, Step, StepNo, StepStatus,
+};
+use cairn_proto::event as wire;
+use cairn_proto::{memory, orchestrator as pb};
+use cairn_rpc::{ErrorKind, RpcError};
+use cairn_views::title;
+
+/// The run of that number, or the latest for 0.
+pub(crate) fn run_of(session: &Session, number: u32) -> Result<&Run, RpcError> {
+    let found = match number {
+        0 => session.runs.last(),
+        number => session.run(number),
+    };
+    found.ok_or_else(|| no_such_run(number))
+}
+
+/// The error for a run that is not there; 0 is asked for where there is none.
+pub(crate) fn no_such_run(number: u32) -> RpcError {
+    let error = match number {
+        0 => RpcError::new(ErrorKind::NotFound, "the session has no run yet"),
+        number => RpcError::not_found("run", number.to_string()),
+    };
+    error.reason("NO_SUCH_RUN")
+}
+
+pub(crate) fn session_message(
+    id: &str,
+    session: &Session,
+    quarantine: Option<Quarantine>,
+) -> pb::Session {
+    pb::Session {
+        id: id.to_owned(),
+        title: title::of_session(session),
+        status: public_status(status_of(session), quarantine).into(),
+        created_unix_ms: ms(session.created_at),
+        updated_unix_ms: ms(session.updated_at),
+        last_seq: session.seq,
+        runs: session.runs.len() as u32,
+        latest_run: session.runs.last().map(run_message),
+        usage: Some(usage_of(session).into()),
+        forked_from: session.forked_from.as_ref().map(|origin| pb::ForkOrigin {
+            session: origin.session.clone(),
+            seq: origin.seq,
+        }),
+        quarantine_reason: Quarantine::to_public(quarantine),
+        decisions: session.decisions.iter().map(decision_message).collect(),
+    }
+}
+
+fn decision_message(decision: &PastDecision) -> pb::PastDecision {
+    pb::PastDecision {
+        at_unix_ms: ms(decision.at),
+        run: decision.run,
+        step: decision.step.into(),
+        what: decision.what.clone(),
+        principal: Some(decision.principal.clone().into()),
+    }
+}
+
+/// What all runs used up.
+fn usage_of(session: &Session) -> Usage {
+    let mut usage = Usage::default();
+    for run in &session.runs {
+        usage.add(&run.spent.usage);
+    }
+    usage
+}
+
+pub(crate) fn run_message(run: &Run) -> pb::Run {
+    let (status, wait) = match run.status {
+        RunStatus::Planning => (pb::RunStatus::Planning, None),
+        RunStatus::Running => (pb::RunStatus::Running, None),
+        RunStatus::Waiting(reason) => (pb::RunStatus::Waiting, Some(reason)),
+        RunStatus::Paused => (pb::RunStatus::Paused, None),
+        RunStatus::Completed => (pb::RunStatus::Completed, None),
+        RunStatus::Failed => (pb::RunStatus::Failed, None),
+        RunStatus::Cancelled => (pb::RunStatus::Cancelled, None),
+    };
+    let steps = run.plan.iter().flat_map(PlanState::current);
+    pb::Run {
+        number: run.number,
+        goal: run.goal.clone(),
+        status: status.into(),
+        wait_reason: wait
+            .map_or(wire::WaitReason::Unspecified, Into::into)
+            .into(),
+        started_unix_ms: ms(run.started_at),
+        ended_unix_ms: run.end.at.map_or(0, ms),
+        answer: run.end.answer.clone(),
+        failure: run.end.failure.clone().map(Into::into),
+        usage: Some(run.spent.usage.into()),
+        tool_turns: run.spent.tool_turns,
+        steps: steps.clone().count() as u32,
+        steps_done: steps.filter(|(_, step)| step.is_done()).count() as u32,
+        cancel_reason: run.end.cancel_reason.clone(),
+    }
+}
+
+pub(crate) fn plan_message(run: &Run) -> pb::GetPlanResponse {
+    let Some(plan) = &run.plan else {
+        return pb::GetPlanResponse {
+            run: run.number,
+            ..pb::GetPlanResponse::default()
+        };
+    };
+    let ids: Vec<&str> = plan
+        .steps
+        .iter()
+        .map(|step| step.plan.id.as_str())
+        .collect();
+    let steps = plan.current();
+    let steps = steps.map(|(number, step)| planned_step(step, number, &ids));
+    pb::GetPlanResponse {
+        run: run.number,
+        revision: plan.revision,
+        order: wire::Order::from(plan.order).into(),
+        steps: steps.collect(),
+    }
+}
+
+fn planned_step(step: &Step, number: StepNo, ids: &[&str]) -> pb::PlannedStep {
+    let mut message = pb::PlannedStep {
+        number: number.into(),
+        step: Some(step_message(step, ids)),
+        key: step.key.to_string(),
+        attempts: step.attempts,
+        tool_turns: step.tool_turns,
+        usage: Some(step.usage.into()),
+        started_unix_ms: step.started.map_or(0, |moment| ms(moment.at)),
+        ended_unix_ms: step.ended.map_or(0, |moment| ms(moment.at)),
+        notes: step.notes(),
+        ..pb::PlannedStep::default()
+    };
+    let status = match &step.status {
+        StepStatus::Pending => pb::StepStatus::Pending,
+        StepStatus::Running(_) => pb::StepStatus::Running,
+        StepStatus::Completed { response, summary } => {
+            message.response.clone_from(response);
+            message.summary.clone_from(summary);
+            pb::StepStatus::Completed
+        }
+        StepStatus::Failed { failure } => {
+            message.failure = Some(failure.clone().into());
+            pb::StepStatus::Failed
+        }
+        StepStatus::Skipped { reason, .. } => {
+            message.skip_reason.clone_from(reason);
+            pb::StepStatus::Skipped
+        }
+    };
+    message.status = status.into();
+    message
+}
+
+fn step_message(step: &Step, ids: &[&str]) -> wire::PlanStep {
+    let depends_on = step
+        .plan
+        .depends_on
+        .iter()
+        .filter_map(|slot| ids.get(slot.index()));
+    wire::PlanStep {
+        id: step.plan.id.clone(),
+        title: step.plan.title.clone(),
+        description: step.plan.description.clone(),
+        tool: step.plan.tool.clone().map(Into::into),
+        depends_on: depends_on.map(|&id| id.to_owned()).collect(),
+        capabilities: step.plan.capabilities.clone(),
+        redo: step.plan.redo,
+    }
+}
+
+pub(crate) fn pending_messages(key: &SessionKey, session: &Session) -> Vec<pb::Pending> {
+    pending(session)
+        .into_iter()
+        .map(|open| pending_message(key, session, open))
+        .collect()
+}
+
+fn pending_message(key: &SessionKey, session: &Session, open: Pending) -> pb::Pending {
+    let message = pb::Pending {
+        session: key.id.to_string(),
+        id: open.id().to_string(),
+        answered: open.is_answered,
+        ..pb::Pending::default()
+    };
+    let reason = |reason: WaitReason| wire::WaitReason::from(reason).into();
+    match open.asked {
+        Asked::Budget {
+            run,
+            budget,
+            used,
+            allowed,
+            waiting,
+        } => pb::Pending {
+            reason: reason(WaitReason::Budget),
+            run,
+            budget: wire::Budget::from(budget).into(),
+            used,
+            allowed,
+            waiting,
+            ..message
+        },
+        Asked::Plan {
+            run,
+            proposal,
+            plan,
+        } => pb::Pending {
+            reason: reason(WaitReason::PlanReview),
+            run,
+            plan: Some(plan.into()),
+            proposal,
+            ..message
+        },
+        of_call => pending_call_message(key, session, of_call, message),
+    }
+}
+
+/// Adds what is asked about a call.
+fn pending_call_message(
+    key: &SessionKey,
+    session: &Session,
+    asked: Asked,
+    mut message: pb::Pending,
+) -> pb::Pending {
+    let (name, reason, call) = match asked {
+        Asked::Doubt {
+            name,
+            call,
+            settle_after,
+        } => {
+            message.settle_after_unix_ms = ms(settle_after);
+            (name, WaitReason::InDoubt, Some(call))
+        }
+        Asked::Approval { name, call } => (name, WaitReason::Approval, Some(call)),
+        Asked::Question {
+            name,
+            question,
+            choices,
+        } => {
+            (message.question, message.choices) = (question, choices);
+            (name, WaitReason::Question, None)
+        }
+        Asked::Budget { .. } | Asked::Plan { .. } => return message,
+    };
+    message.reason = wire::WaitReason::from(reason).into();
+    message.run = name.attempt.run;
+    message.step = name.attempt.step.into();
+    message.call_key = session.call_key(key.namespace.as_str(), &key.id, name);
+    if let Some(call) = call {
+        (message.tool, message.arguments_json) = (call.name, call.arguments);
+    }
+    message
+}
+
+/// Milliseconds as the contracts have them.
+pub(crate) fn ms(at: u64) -> i64 {
+    i64::try_from(at).unwrap_or(i64::MAX)
+}
+
+/// What clients are told of a session, given what its owner noted.
+pub(crate) fn public_status(
+    noted: memory::SessionStatus,
+    quarantine: Option<Quarantine>,
+) -> pb::SessionStatus {
+    match noted {
+        _ if quarantine.is_some() => pb::SessionStatus::Quarantined,
+        memory::SessionStatus::Running => pb::SessionStatus::Running,
+        memory::SessionStatus::Waiting => pb::SessionStatus::Waiting,
+        memory::SessionStatus::Idle | memory::SessionStatus::Unspecified => pb::SessionStatus::Idle,
+    }
+}

@@ -1,0 +1,400 @@
+//! The owner of one session: decides, makes durable, and performs what the committed state leaves
+//! outstanding. One task a session, one commit in flight.
+
+mod commit;
+mod executor_view;
+mod facts;
+mod inbox;
+mod lost_writes;
+mod outstanding;
+mod planner;
+mod reports;
+mod state_bytes;
+mod stream;
+mod work;
+
+pub(crate) use facts::facts;
+pub(crate) use inbox::{Notice, may_pass};
+#[cfg(test)]
+pub(crate) use state_bytes::GROWTH;
+pub(crate) use state_bytes::{AllState, StateBytes};
+
+use crate::deps::Deps;
+use crate::dispatch::{Catalogue, Slot};
+use crate::key::SessionKey;
+use crate::observe::ActiveRun;
+use crate::store::{Acknowledged, Checkpointer, Loaded};
+use cairn_engine::decide::{Facts, Input, ToolList};
+use cairn_engine::event::{AttemptRef, Event};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::limits::FULL_TRANSITION;
+use cairn_engine::outstanding::Work;
+use cairn_engine::session::Session;
+use cairn_engine::transitions::IllegalTransition;
+use cairn_proto::executor::RunStepResponse;
+use cairn_proto::planner::MakePlanResponse;
+use cairn_rpc::RpcError;
+use inbox::Inbox;
+use outstanding::Outstanding;
+use reports::Failures;
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tonic::Status;
+use work::Active;
+
+/// What an owner's work brings.
+#[derive(Debug)]
+enum Message {
+    /// The planner answered.
+    Planned {
+        work: Work,
+        outcome: Box<Result<MakePlanResponse, Status>>,
+    },
+    /// An executor reports.
+    Report {
+        attempt: AttemptRef,
+        stream: u64,
+        report: Box<RunStepResponse>,
+    },
+    /// The stream to an executor ended.
+    Broken {
+        attempt: AttemptRef,
+        stream: u64,
+        status: Option<Status>,
+    },
+    /// An executor has a slot for the attempt.
+    SlotFree { attempt: AttemptRef, slot: Slot },
+    /// Something is due.
+    Tick,
+}
+
+impl Message {
+    /// The work that it comes from; none for a time that is due.
+    fn work(&self) -> Option<Work> {
+        match self {
+            Self::Planned { work, .. } => Some(*work),
+            Self::Report { attempt, .. }
+            | Self::Broken { attempt, .. }
+            | Self::SlotFree { attempt, .. } => Some(Work::RunStep(*attempt)),
+            Self::Tick => None,
+        }
+    }
+}
+
+/// Why an owner stops.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Nothing is left to do; the session sleeps.
+    Parked,
+    /// The session was given back for somebody else.
+    Released,
+    /// The process has no room for its state.
+    NoRoom,
+    /// The session is somebody else's, or gone.
+    Fenced,
+    /// The store cannot take the transition, or the journal cannot be read.
+    Stalled(RpcError),
+}
+
+/// The owner of one session.
+struct Owner {
+    deps: Arc<Deps>,
+    key: SessionKey,
+    epoch: u64,
+    /// How far the store has come by its answers. A loss that is accepted ends the ownership first.
+    acknowledged: Acknowledged,
+    session: Session,
+    inbox: Inbox,
+    active: HashMap<Work, Active>,
+    /// Attempts whose executors wait for an acknowledgement, with the last number reported.
+    reported: HashMap<AttemptRef, u64>,
+    next_stream: u64,
+    checkpoints: Checkpointer,
+    state_bytes: StateBytes,
+    /// Slots that are free for attempts that waited.
+    slots: HashMap<Work, Slot>,
+    /// Since when attempts wait that have not reported.
+    waiting_since: HashMap<Work, Instant>,
+    /// Failures in a row of each piece of work, for waiting longer each time.
+    failures: HashMap<Work, Failures>,
+    active_run: ActiveRun,
+}
+
+/// What an owner begins with.
+pub(crate) struct Ownership {
+    pub(crate) key: SessionKey,
+    pub(crate) epoch: u64,
+    /// End of the lease by the store's clock.
+    pub(crate) lease_until: i64,
+    pub(crate) beginning: Beginning,
+}
+
+/// How a session comes to its owner.
+pub(crate) enum Beginning {
+    /// It has just been made here.
+    Created(Box<Loaded>),
+    /// It was claimed after a crash or a hand-over, and is still to be read.
+    TakenOver {
+        /// The owner before is proven dead, together with the tools that ran in its process.
+        holder_dead: bool,
+    },
+}
+
+/// Owns a session until it sleeps, is lost or is given back.
+pub(crate) async fn own(
+    deps: Arc<Deps>,
+    ownership: Ownership,
+    notices: mpsc::UnboundedReceiver<Notice>,
+    state_bytes: StateBytes,
+) -> End {
+    let key = ownership.key.clone();
+    let (end, acknowledged) =
+        match Owner::begin(deps.clone(), ownership, notices, state_bytes).await {
+            Ok((mut owner, first)) => {
+                let Err(end) = owner.run(first).await;
+                let acknowledged = owner.acknowledged;
+                if matches!(end, End::Parked) {
+                    owner.leave();
+                }
+                (end, acknowledged)
+            }
+            // There is a session, or it could not have been claimed.
+            Err(end) => (end, Acknowledged::default()),
+        };
+    lost_writes::after_end(&deps, &key, acknowledged, end).await
+}
+
+impl Owner {
+    /// Keeps the state for the next who reads the session in this process.
+    fn leave(self) {
+        let loaded = Loaded {
+            session: self.session,
+            acknowledged: self.acknowledged,
+            checkpoints: self.checkpoints,
+        };
+        self.deps.store.keep(&self.key, loaded);
+    }
+
+    /// Reads the session if need be. The input is what has to be decided before anything else.
+    async fn begin(
+        deps: Arc<Deps>,
+        ownership: Ownership,
+        notices: mpsc::UnboundedReceiver<Notice>,
+        mut state_bytes: StateBytes,
+    ) -> Result<(Self, Option<Input>), End> {
+        let (key, until) = (ownership.key, ownership.lease_until);
+        let clock = deps.store.clock.clone();
+        let inbox = Inbox::new(clock, deps.config.lease, until, notices);
+        let mut inbox = inbox.trust(deps.config.trusts_leases());
+        let (loaded, first) = match ownership.beginning {
+            Beginning::Created(loaded) => {
+                state_bytes.set(loaded.checkpoints.state_bytes());
+                (*loaded, None)
+            }
+            Beginning::TakenOver { holder_dead } => {
+                let mut loaded = inbox
+                    .retry_until_lease_ends(|_| deps.store.load(&key))
+                    .await?;
+                lost_writes::check(&deps, &key, loaded.acknowledged)?;
+                loaded.checkpoints.make_if_due(&loaded.session);
+                let bytes = loaded.checkpoints.state_bytes();
+                if !state_bytes.fit(bytes, deps.config.state_bytes) {
+                    return Err(End::NoRoom);
+                }
+                (loaded, Some(Input::TakenOver { holder_dead }))
+            }
+        };
+        let mut active_run = ActiveRun::default();
+        active_run.note(&loaded.session);
+        let owner = Self {
+            deps,
+            key,
+            epoch: ownership.epoch,
+            acknowledged: loaded.acknowledged,
+            session: loaded.session,
+            inbox,
+            active: HashMap::new(),
+            reported: HashMap::new(),
+            next_stream: 0,
+            checkpoints: loaded.checkpoints,
+            state_bytes,
+            slots: HashMap::new(),
+            waiting_since: HashMap::new(),
+            failures: HashMap::new(),
+            active_run,
+        };
+        Ok((owner, first))
+    }
+
+    async fn run(&mut self, first: Option<Input>) -> Result<Infallible, End> {
+        let mut first = first;
+        loop {
+            self.inbox.drain_notices()?;
+            let events = self.decide_all(first.take()).map_err(stalled)?;
+            let outstanding = match self.make_durable(events).await {
+                Err(End::Stalled(error)) if is_limit(&error) => self.end_at_limit(error).await?,
+                outstanding => outstanding?,
+            };
+            // The answer may have been long on its way, or this process asleep.
+            if self.inbox.remaining().is_zero() {
+                return Err(End::Fenced);
+            }
+            self.drop_done(&outstanding);
+            self.perform(&outstanding);
+            self.acknowledge(&outstanding);
+            self.end_idle_if_stopping();
+            self.wait(&outstanding).await?;
+        }
+    }
+
+    /// Decides what follows from all that has arrived, as far as it fits into a transition.
+    fn decide_all(&mut self, first: Option<Input>) -> Result<Vec<Event>, IllegalTransition> {
+        let deps = self.deps.clone();
+        let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
+        let facts = self.facts(&deps, &catalogue, &offered);
+        let mut events = Vec::new();
+        let mut inputs = Vec::from_iter(first);
+        loop {
+            for input in inputs.drain(..) {
+                if !self.decide_one(input, &facts, &mut events)? {
+                    break;
+                }
+            }
+            if events.len() >= FULL_TRANSITION {
+                return Ok(events);
+            }
+            match self.inbox.take_message() {
+                Some(message) => self.interpret(message, &mut inputs),
+                None if self.answers_commands() => inputs.push(Input::HandleCommand),
+                None => return Ok(events),
+            }
+        }
+    }
+
+    fn facts<'a>(
+        &self,
+        deps: &'a Deps,
+        catalogue: &'a Catalogue,
+        offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
+    ) -> Facts<'a> {
+        let not_after = u64::try_from(self.inbox.not_after()).unwrap_or(0);
+        facts(
+            deps,
+            catalogue,
+            offered,
+            not_after,
+            !self.inbox.is_stopping(),
+        )
+    }
+
+    /// Says whether it was taken.
+    fn decide_one(
+        &mut self,
+        input: Input,
+        facts: &Facts<'_>,
+        events: &mut Vec<Event>,
+    ) -> Result<bool, IllegalTransition> {
+        let Input::Report { attempt, .. } = input else {
+            events.append(&mut self.session.decide(input, facts)?);
+            return Ok(true);
+        };
+        match self.session.decide(input, facts) {
+            Ok(mut decided) => {
+                events.append(&mut decided);
+                self.failures.remove(&Work::RunStep(attempt));
+                self.waiting_since.remove(&Work::RunStep(attempt));
+                Ok(true)
+            }
+            // A report that contradicts the state was not taken: its executor goes, not the
+            // session. What else it said is no longer listened to.
+            Err(illegal) => {
+                tracing::error!(session = %self.key, %illegal, "a report is dropped");
+                let lost = self.lost(attempt, &illegal);
+                events.append(&mut self.session.decide(lost, facts)?);
+                Ok(false)
+            }
+        }
+    }
+
+    /// The session is as large as it may become: the run ends with that, in the room that the
+    /// journal reserves for it, instead of being taken up again and again.
+    async fn end_at_limit(&mut self, error: RpcError) -> Result<Outstanding, End> {
+        tracing::warn!(session = %self.key, %error, "a limit of the store ends the run");
+        let (store, key) = (&self.deps.store, &self.key);
+        // The state here holds what was refused.
+        let loaded = self
+            .inbox
+            .retry_until_lease_ends(|_| store.load(key))
+            .await?;
+        self.session = loaded.session;
+        self.acknowledged = loaded.acknowledged;
+        self.checkpoints = loaded.checkpoints;
+        let limit = error.metadata("limit").unwrap_or_default();
+        let message = format!("the session cannot grow any more: {error}");
+        let failure = Failure::new(FailureKind::LimitExceeded, limit, message);
+        let deps = self.deps.clone();
+        let (catalogue, offered) = (deps.dispatch.catalogue(), self.offered());
+        let facts = self.facts(&deps, &catalogue, &offered);
+        let input = Input::LimitReached { failure };
+        let events = self.session.decide(input, &facts).map_err(stalled)?;
+        if events.is_empty() {
+            return Err(End::Stalled(error));
+        }
+        self.make_durable(events).await
+    }
+
+    /// Commands are there, and are not left to the next owner.
+    fn answers_commands(&self) -> bool {
+        !self.session.commands.is_empty() && !self.inbox.is_stopping()
+    }
+
+    /// Waits until something is to be decided, or the state has to be looked at.
+    async fn wait(&mut self, outstanding: &Outstanding) -> Result<(), End> {
+        if !self.answers_commands() && !self.may_sleep(outstanding) {
+            self.inbox.wait().await?;
+        }
+        if self.inbox.take_woken() {
+            self.read_others().await?;
+        }
+        Ok(())
+    }
+
+    fn interpret(&mut self, message: Message, inputs: &mut Vec<Input>) {
+        match message {
+            // What becomes due is for the next owner.
+            Message::Tick if self.inbox.is_stopping() => {}
+            Message::Tick => inputs.push(Input::Tick),
+            Message::Planned { work, outcome } => inputs.extend(self.planned(work, *outcome)),
+            Message::Report {
+                attempt,
+                stream,
+                report,
+            } => self.reported(attempt, stream, *report, inputs),
+            Message::SlotFree { attempt, slot } => {
+                let work = Work::RunStep(attempt);
+                self.active.remove(&work);
+                self.slots.insert(work, slot);
+            }
+            Message::Broken {
+                attempt,
+                stream,
+                status,
+            } => inputs.extend(self.broken(attempt, stream, status.as_ref())),
+        }
+    }
+}
+
+/// The store refuses what is decided, and will refuse it from every owner. A full disk is another
+/// matter: it may have room again.
+fn is_limit(error: &RpcError) -> bool {
+    let limit = error.metadata("limit").filter(|limit| *limit != "disk");
+    error.reason_name() == "LIMIT" && limit.is_some()
+}
+
+/// A fault of the program, or a journal that was tampered with.
+fn stalled(illegal: IllegalTransition) -> End {
+    End::Stalled(RpcError::internal(illegal))
+}

@@ -1,0 +1,248 @@
+//! Makes what was decided durable.
+
+use super::work::has_open_intent;
+use super::{End, Outstanding, Owner, stalled};
+use crate::observe::{self, trace_of};
+use crate::store::{Encoded, for_session, header, unreadable, within};
+use bytes::Bytes;
+use cairn_engine::event::{self, Event, EventKind};
+use cairn_proto::memory as pb;
+use cairn_rpc::trace::is_recording;
+
+impl Owner {
+    /// Commits the events, folds what others appended before them, and lets the session sleep if
+    /// nothing is left to do. Says what is outstanding.
+    pub(super) async fn make_durable(&mut self, events: Vec<Event>) -> Result<Outstanding, End> {
+        let outstanding = Outstanding::of(&self.session, |work| self.is_under_way(work));
+        let parks = self.may_sleep(&outstanding);
+        if !events.is_empty() || parks {
+            let encoded = self.encode(&events).await?;
+            let request = self.request(&events, encoded.events, parks, &outstanding);
+            let answer = self.commit(request).await?;
+            // A duplicate is the repeat of a try whose answer was lost, and which told nobody.
+            observe::committed(&self.key, &self.session, &events);
+            self.active_run.note(&self.session);
+            self.take_answer(answer, &events, encoded.bytes, &outstanding)
+                .await?;
+        }
+        self.release_if_stopping(&outstanding).await?;
+        Ok(outstanding)
+    }
+
+    /// Nothing is left to do before a time to come, for anybody. An owner that is stopping, or carries
+    /// out nothing, may have left steps to the next: it lets go when its process ends.
+    pub(super) fn may_sleep(&self, outstanding: &Outstanding) -> bool {
+        let leaves_steps = !self.runs_steps() && self.session.needs_owner();
+        outstanding.is_done() && !self.inbox.is_stopping() && !leaves_steps
+    }
+
+    async fn encode(&mut self, events: &[Event]) -> Result<Encoded, End> {
+        let (store, key) = (&self.deps.store, &self.key);
+        self.inbox
+            .retry_until_lease_ends(|_| store.encode(key, events))
+            .await
+    }
+
+    fn request(
+        &mut self,
+        events: &[Event],
+        encoded: Vec<Bytes>,
+        parks: bool,
+        outstanding: &Outstanding,
+    ) -> pb::CommitRequest {
+        let change = if parks {
+            pb::LeaseChange::Park
+        } else {
+            pb::LeaseChange::Renew
+        };
+        let due = outstanding.wakes_at().filter(|_| parks).unwrap_or(0);
+        pb::CommitRequest {
+            session: self.key.id.to_string(),
+            owner: self.deps.config.owner.clone(),
+            epoch: self.epoch,
+            version: self.acknowledged.version,
+            // An epoch is given twice if the store has lost the first claim.
+            operation_id: format!(
+                "{}.{}.{}",
+                self.deps.config.owner_mark(),
+                self.epoch,
+                self.acknowledged.version
+            ),
+            // The state holds the new events already.
+            seen_seq: self.session.seq - events.len() as u64,
+            memory_writes: memory_writes(events),
+            from_reserve: !events.is_empty() && events.iter().all(|event| only_ends(&event.kind)),
+            no_progress: events.iter().all(|event| is_no_progress(&event.kind)),
+            events: encoded,
+            header: Some(header(&self.session)),
+            lease_change: change.into(),
+            lease_ms: self.deps.config.lease_ms(),
+            due_unix_ms: i64::try_from(due).unwrap_or(0),
+            checkpoint: self.checkpoints.take(),
+        }
+    }
+
+    /// Sends the transition until its outcome is known: a repeat of one that was made answers as
+    /// the first would have.
+    async fn commit(&mut self, request: pb::CommitRequest) -> Result<pb::CommitResponse, End> {
+        let (store, key) = (&self.deps.store, &self.key);
+        let run = is_recording().then(|| self.session.runs.last()).flatten();
+        let trace = run.and_then(|run| trace_of(key, run));
+        let commit = |time| {
+            let mut request = within(time, for_session(key, request.clone()));
+            if let Some(trace) = trace {
+                trace.set_on(&mut request);
+            }
+            let mut journal = store.journal();
+            async move { Ok(journal.commit(request).await?.into_inner()) }
+        };
+        let asked = store.clock.now();
+        let answer = self.inbox.retry_until_lease_ends(commit).await?;
+        store.clock.take(asked, answer.store_time_unix_ms);
+        Ok(answer)
+    }
+
+    async fn take_answer(
+        &mut self,
+        answer: pb::CommitResponse,
+        events: &[Event],
+        bytes: usize,
+        outstanding: &Outstanding,
+    ) -> Result<(), End> {
+        self.inbox.renewed(answer.lease_until_unix_ms);
+        self.acknowledged.version += 1;
+        if !answer.others.is_empty() {
+            let mut others = Vec::with_capacity(answer.others.len());
+            for stored in &answer.others {
+                let (event, bytes) = self.read_event(stored).await?;
+                self.checkpoints.folded(bytes);
+                others.push((stored.seq, event));
+            }
+            // Commands and session memory: what else is to be done stays the same.
+            self.session.rebase(&others, events).map_err(stalled)?;
+        }
+        if !answer.owned {
+            if !outstanding.is_done() {
+                return Err(End::Fenced);
+            }
+            self.acknowledge(outstanding);
+            self.checkpoints.written(bytes, &self.session);
+            return Err(End::Parked);
+        }
+        self.checkpoints.written(bytes, &self.session);
+        self.state_bytes.set(self.checkpoints.state_bytes());
+        Ok(())
+    }
+
+    /// Reads what others have appended.
+    pub(super) async fn read_others(&mut self) -> Result<(), End> {
+        loop {
+            let (store, key, seen) = (&self.deps.store, &self.key, self.session.seq);
+            let page = self
+                .inbox
+                .retry_until_lease_ends(|_| store.read(key, seen))
+                .await?;
+            for stored in &page.events {
+                let (event, bytes) = self.read_event(stored).await?;
+                self.checkpoints.folded(bytes);
+                let folded = self.session.apply(stored.seq, &event);
+                folded.map_err(|error| End::Stalled(unreadable(&self.key, stored.seq, error)))?;
+            }
+            self.state_bytes.set(self.checkpoints.state_bytes());
+            if self.session.seq >= page.last_seq {
+                return Ok(());
+            }
+        }
+    }
+
+    /// An event with its bytes, also if these are stored apart.
+    async fn read_event(&mut self, stored: &pb::StoredEvent) -> Result<(Event, usize), End> {
+        let (store, key) = (&self.deps.store, &self.key);
+        self.inbox
+            .retry_until_lease_ends(|_| store.sized_event(key, stored))
+            .await
+    }
+
+    /// A process that ends gives the session to others as soon as what has arrived is durable and
+    /// no call with side effects is under way.
+    async fn release_if_stopping(&mut self, outstanding: &Outstanding) -> Result<(), End> {
+        if !self.inbox.is_stopping() || self.inbox.has_messages() {
+            return Ok(());
+        }
+        let is_under_way = |work| has_open_intent(&self.session, work);
+        if self.runs_steps() && outstanding.iter().any(is_under_way) {
+            return Ok(());
+        }
+        let request = pb::ReleaseSessionRequest {
+            session: self.key.id.to_string(),
+            owner: self.deps.config.owner.clone(),
+            epoch: self.epoch,
+            delay_ms: 0,
+        };
+        let (store, key) = (&self.deps.store, &self.key);
+        let release = |time| {
+            let request = within(time, for_session(key, request.clone()));
+            let mut ownership = store.ownership();
+            async move { Ok(ownership.release_session(request).await?) }
+        };
+        if let Err(end) = self.inbox.retry_until_lease_ends(release).await {
+            tracing::warn!(session = %self.key, ?end, "lease is left to run out");
+        }
+        Err(End::Released)
+    }
+}
+
+/// A journal at its limits still takes events that settle, pause, cancel or end.
+fn only_ends(event: &EventKind) -> bool {
+    use EventKind as E;
+    matches!(
+        event,
+        E::CommandRefused(_)
+            | E::AttemptContinued(_)
+            | E::ContextChanged(_)
+            | E::RunWaiting(_)
+            | E::RunPaused(_)
+            | E::RunResumed(_)
+            | E::RunTakenOver(_)
+            | E::BudgetRefused(_)
+            | E::CallHeld(_)
+            | E::RevisionFailed(_)
+            | E::RunCompleted(_)
+            | E::RunFailed(_)
+            | E::RunCancelled(_)
+            | E::StepCompleted(_)
+            | E::StepFailed(_)
+            | E::StepSkipped(_)
+            | E::CallFinished(_)
+            | E::CallInDoubt(_)
+            | E::CallSettled(_)
+            | E::Decided(_)
+    )
+}
+
+/// A session whose owners die one after the other, and only take it up again, is set aside.
+fn is_no_progress(event: &EventKind) -> bool {
+    use EventKind as E;
+    matches!(
+        event,
+        E::AttemptContinued(_) | E::ContextChanged(_) | E::RunTakenOver(_)
+    )
+}
+
+fn memory_writes(events: &[Event]) -> Vec<pb::MemoryWrite> {
+    use pb::memory_write::{Change, Set};
+    let changes = events.iter().filter_map(|event| match &event.kind {
+        EventKind::MemorySet(event::MemorySet { key, value }) => Some(Change::Set(Set {
+            key: key.clone(),
+            value: value.clone(),
+        })),
+        EventKind::MemoryRemoved(event::MemoryRemoved { key }) => Some(Change::Remove(key.clone())),
+        EventKind::MemoryCleared(event::MemoryCleared {}) => Some(Change::Clear(true)),
+        _ => None,
+    });
+    changes
+        .map(|change| pb::MemoryWrite {
+            change: Some(change),
+        })
+        .collect()
+}

@@ -1,0 +1,178 @@
+//! What an executor knows: pure functions of the state.
+
+use super::work::ExecutorView;
+use crate::dispatch::Catalogue;
+use crate::key::SessionKey;
+use cairn_engine::event::{AttemptRef, Budget, CallRef, Effect};
+use cairn_engine::session::{Call, CallStatus, Session};
+use cairn_proto::event as wire;
+use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
+use std::sync::Arc;
+
+/// What an attempt begins or goes on with, and what its executor knows then.
+pub(super) fn attempt_start(
+    session: &Session,
+    key: &SessionKey,
+    name: AttemptRef,
+    catalogue: &Arc<Catalogue>,
+    not_after: i64,
+) -> Option<(AttemptStart, ExecutorView)> {
+    let (run, step) = (session.run(name.run)?, session.step(name)?);
+    let attempt = session.attempt(name)?;
+    let mut view = ExecutorView {
+        catalogue: Arc::clone(catalogue),
+        tool_turns: attempt.tool_turns,
+        newest_op: attempt.newest_op(),
+        ..ExecutorView::default()
+    };
+    let (mut open, mut held, mut results) = (Vec::new(), Vec::new(), Vec::new());
+    // A reply comes when the calls of the turn before it are over.
+    for (call_name, call) in attempt.last_calls(name) {
+        let index = call_name.index;
+        if let Some(result) = result_of(call_name, call) {
+            view.results.insert(index);
+            results.push(result);
+        } else if may_be_sent(call) {
+            view.permitted.insert((index, times_intended(call)));
+            open.push(permitted(session, key, call_name, call, not_after));
+        } else {
+            held.push(call_name.into());
+        }
+    }
+    let mut start = AttemptStart {
+        session: key.id.to_string(),
+        attempt: Some(name.into()),
+        model: run.model.clone(),
+        max_tool_turns: run.limits.max_tool_turns,
+        ..AttemptStart::default()
+    };
+    if step.plan.tool.is_some() {
+        start.tool_step = open.pop();
+    } else {
+        start.conversation = Some(attempt.conversation.clone().into());
+        start.tool_turns = attempt.tool_turns;
+        start.ops = attempt
+            .waiting_ops
+            .iter()
+            .cloned()
+            .map(Into::into)
+            .collect();
+        start.ops_through = attempt.ops_through;
+        (start.open_calls, start.held_calls) = (open, held);
+        start.results = results;
+        start.catalogue.clone_from(&catalogue.name);
+        start.no_early_calls = counts_calls(session, name);
+    }
+    Some((start, view))
+}
+
+/// Adds to an acknowledgement what the executor does not know yet: changes of the conversation, calls that it may send now, calls
+/// that are held, and results of calls that the owner answered.
+pub(super) fn news_for_executor(
+    session: &Session,
+    key: &SessionKey,
+    name: AttemptRef,
+    not_after: i64,
+    view: &mut ExecutorView,
+    ack: &mut Acknowledgement,
+) {
+    let Some(attempt) = session.attempt(name) else {
+        return;
+    };
+    if view.tool_turns != attempt.tool_turns {
+        *view = ExecutorView {
+            tool_turns: attempt.tool_turns,
+            newest_op: view.newest_op,
+            catalogue: std::mem::take(&mut view.catalogue),
+            ..ExecutorView::default()
+        };
+    }
+    let known = view.newest_op.saturating_sub(attempt.ops_through);
+    let news = attempt.waiting_ops.iter().skip(known as usize);
+    ack.ops = news.cloned().map(Into::into).collect();
+    view.newest_op = attempt.newest_op();
+    for (call_name, call) in attempt.last_calls(name) {
+        let index = call_name.index;
+        match result_of(call_name, call) {
+            Some(result) => {
+                if view.results.insert(index) && call.effect == Effect::State {
+                    ack.results.push(result);
+                }
+            }
+            _ if !may_be_sent(call) => {
+                // It may be permitted once more.
+                view.permitted.retain(|(known, _)| *known != index);
+                ack.held_calls.push(call_name.into());
+            }
+            // An executor that began a pure call when it was asked for knows this already.
+            _ => {
+                if view.permitted.insert((index, times_intended(call))) {
+                    ack.permitted_calls
+                        .push(permitted(session, key, call_name, call, not_after));
+                }
+            }
+        }
+    }
+}
+
+/// The run may make only so many calls: none begins before it is counted.
+fn counts_calls(session: &Session, name: AttemptRef) -> bool {
+    let run = session.run(name.run);
+    run.is_some_and(|run| run.spent.allowed[Budget::Calls].is_some())
+}
+
+fn result_of(name: CallRef, call: &Call) -> Option<CallResult> {
+    match &call.status {
+        CallStatus::Finished {
+            output,
+            is_error,
+            reason,
+        } => Some(CallResult {
+            call: Some(name.into()),
+            output: output.clone(),
+            is_error: *is_error,
+            reason: reason.clone(),
+            duration_ms: 0,
+        }),
+        _ => None,
+    }
+}
+
+/// An effectful call needs its intent; one in doubt needs a person's word.
+fn may_be_sent(call: &Call) -> bool {
+    matches!(
+        (&call.status, call.effect),
+        (CallStatus::Requested, Effect::Pure | Effect::Idempotent)
+            | (CallStatus::Intended { .. }, _)
+    )
+}
+
+fn times_intended(call: &Call) -> u32 {
+    match call.status {
+        CallStatus::Intended { times, .. } => times,
+        _ => 0,
+    }
+}
+
+fn permitted(
+    session: &Session,
+    key: &SessionKey,
+    name: CallRef,
+    call: &Call,
+    not_after: i64,
+) -> PermittedCall {
+    let not_after = match (&call.status, call.effect) {
+        (_, Effect::Pure) => 0,
+        // As durable as the intent itself: what a person is told holds.
+        (CallStatus::Intended { not_after, .. }, _) => i64::try_from(*not_after).unwrap_or(0),
+        _ => not_after,
+    };
+    PermittedCall {
+        call: Some(name.into()),
+        tool_call: Some(call.call.clone().into()),
+        call_key: session.call_key(key.namespace.as_str(), &key.id, name),
+        not_after_unix_ms: not_after,
+        effect: wire::Effect::from(call.effect).into(),
+        approval: call.approval.clone().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,31 @@
+//! What decisions need to know beside the state.
+
+use crate::deps::Deps;
+use crate::dispatch::Catalogue;
+use cairn_engine::decide::{Facts, ToolList};
+use cairn_engine::event::AttemptRef;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The facts of this moment.
+///
+/// `offered` has the tools that the start of each running attempt offered. After `not_after`, in
+/// milliseconds since 1970 by the store's clock, no effectful call may begin. With `starts`, steps may
+/// be started.
+pub(crate) fn facts<'a>(
+    deps: &'a Deps,
+    catalogue: &'a Catalogue,
+    offered: &'a BTreeMap<AttemptRef, Arc<ToolList>>,
+    not_after: u64,
+    starts: bool,
+) -> Facts<'a> {
+    Facts {
+        now: deps.store.clock.now(),
+        not_after,
+        tools: &catalogue.facts,
+        offered,
+        environment: &deps.config.environment,
+        limits: deps.config.limits,
+        starts: starts && deps.config.runs_steps(),
+    }
+}

@@ -1,0 +1,252 @@
+//! The time for which a session is its owner's, and all that reaches the owner in it.
+
+use super::{End, Message};
+use crate::store::StoreClock;
+use cairn_engine::outstanding::Work;
+use cairn_rpc::{ErrorKind, Link, RpcError};
+use futures::StreamExt as _;
+use futures::stream::{BoxStream, SelectAll, Stream};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::{self, error::TryRecvError};
+
+/// Most messages that one transition takes in.
+const LARGEST_BATCH: usize = 128;
+
+/// First pause before the store is asked again.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// Longest pause before the store is asked again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What an owner is told by the process that it runs in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Notice {
+    /// There may be commands that it has not seen.
+    Woken,
+    /// The lease was renewed until then, by the store's clock.
+    Renewed(i64),
+    /// The session is somebody else's, or gone.
+    Lost,
+    /// The process is about to end: begin nothing, and let go.
+    Stop,
+}
+
+/// A lease, with what happens while it runs. Whatever an owner waits for, it waits here: renewals
+/// count at once, and nothing goes on when the lease ends.
+pub(super) struct Inbox {
+    clock: Arc<StoreClock>,
+    /// Length of the lease after a renewal.
+    lease: Duration,
+    /// Its end, by the store's clock.
+    until: i64,
+    notices: mpsc::UnboundedReceiver<Notice>,
+    work: SelectAll<BoxStream<'static, Message>>,
+    batch: VecDeque<Message>,
+    is_woken: bool,
+    is_stopping: bool,
+    /// Its end is not looked at.
+    is_trusted: bool,
+}
+
+impl Inbox {
+    pub(super) fn new(
+        clock: Arc<StoreClock>,
+        lease: Duration,
+        until: i64,
+        notices: mpsc::UnboundedReceiver<Notice>,
+    ) -> Self {
+        Self {
+            clock,
+            lease,
+            until,
+            notices,
+            work: SelectAll::new(),
+            batch: VecDeque::new(),
+            is_woken: false,
+            is_stopping: false,
+            is_trusted: false,
+        }
+    }
+
+    /// The end of the lease is not looked at, in a test of what else holds former owners off.
+    pub(super) fn trust(mut self, is_trusted: bool) -> Self {
+        self.is_trusted = is_trusted;
+        self
+    }
+
+    pub(super) fn renewed(&mut self, until: i64) {
+        self.until = self.until.max(until);
+    }
+
+    /// No call with side effects may begin after this, by the store's clock: the lease's end, less
+    /// a fifth.
+    pub(super) fn not_after(&self) -> i64 {
+        let fifth = i64::try_from(self.lease.as_millis() / 5).unwrap_or(i64::MAX);
+        self.until.saturating_sub(fifth)
+    }
+
+    /// How long work may go on without a renewal: executors are to stop before others may begin.
+    pub(super) fn remaining(&self) -> Duration {
+        if self.is_trusted {
+            return self.lease;
+        }
+        let until = u64::try_from(self.until).unwrap_or(0);
+        let remaining = Duration::from_millis(until.saturating_sub(self.clock.now()));
+        remaining.saturating_sub(self.lease / 10)
+    }
+
+    /// The process is about to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
+    /// Takes in what the work brings from now on.
+    pub(super) fn listen(&mut self, work: impl Stream<Item = Message> + Send + 'static) {
+        self.work.push(work.boxed());
+    }
+
+    /// Something has arrived that nobody has looked at.
+    pub(super) fn has_messages(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    /// Something has arrived from this work that nobody has looked at.
+    pub(super) fn has_message_of(&self, work: Work) -> bool {
+        self.batch
+            .iter()
+            .any(|message| message.work() == Some(work))
+    }
+
+    /// The oldest of them.
+    pub(super) fn take_message(&mut self) -> Option<Message> {
+        self.batch.pop_front()
+    }
+
+    /// Whether there may be commands that the owner has not seen.
+    pub(super) fn take_woken(&mut self) -> bool {
+        std::mem::take(&mut self.is_woken)
+    }
+
+    /// Takes in what the process has told already.
+    pub(super) fn drain_notices(&mut self) -> Result<(), End> {
+        loop {
+            match self.notices.try_recv() {
+                Ok(notice) => self.on_notice(Some(notice))?,
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => return self.on_notice(None),
+            }
+        }
+    }
+
+    /// Waits until something arrives that the owner has to look at.
+    pub(super) async fn wait(&mut self) -> Result<(), End> {
+        let was_stopping = self.is_stopping;
+        while self.batch.is_empty() && !self.is_woken && self.is_stopping == was_stopping {
+            let remaining = self.remaining();
+            tokio::select! {
+                Some(message) = self.work.next(), if !self.work.is_empty() => {
+                    self.batch.push_back(message);
+                }
+                notice = self.notices.recv() => self.on_notice(notice)?,
+                () = tokio::time::sleep(remaining) => return Err(End::Fenced),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a call to the store until it is answered. What may be cured by waiting is tried again
+    /// until the lease ends, with longer and longer pauses; a repeat has to do no harm. `call` gets
+    /// the time that one try may take.
+    ///
+    /// # Errors
+    /// The lease ended, the session is lost, or the store says no.
+    pub(super) async fn retry_until_lease_ends<T, F>(
+        &mut self,
+        mut call: impl FnMut(Duration) -> F,
+    ) -> Result<T, End>
+    where
+        F: Future<Output = Result<T, RpcError>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        let mut last = None;
+        loop {
+            let time = self.remaining().min(self.lease / 3);
+            match self.while_listening(call(time)).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) if !may_pass(&error) => return Err(end_of(error)),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "the store is asked again");
+                    last = Some(error);
+                }
+                Err(end) => return Err(self.given_up(end, last)),
+            }
+            if let Err(end) = self.while_listening(tokio::time::sleep(pause)).await {
+                return Err(self.given_up(end, last));
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// If the lease ended, whoever watches is told why it was not renewed by what was tried.
+    fn given_up(&self, end: End, last: Option<RpcError>) -> End {
+        match last {
+            Some(error) if self.remaining().is_zero() => End::Stalled(error),
+            _ => end,
+        }
+    }
+
+    /// Waits for `future` and takes in what arrives meanwhile.
+    async fn while_listening<F: Future>(&mut self, future: F) -> Result<F::Output, End> {
+        if self.remaining().is_zero() {
+            return Err(End::Fenced);
+        }
+        tokio::pin!(future);
+        loop {
+            let has_room = self.batch.len() < LARGEST_BATCH;
+            let remaining = self.remaining();
+            tokio::select! {
+                biased;
+                output = &mut future => return Ok(output),
+                notice = self.notices.recv() => self.on_notice(notice)?,
+                Some(message) = self.work.next(), if has_room && !self.work.is_empty() => {
+                    self.batch.push_back(message);
+                }
+                () = tokio::time::sleep(remaining) => return Err(End::Fenced),
+            }
+        }
+    }
+
+    fn on_notice(&mut self, notice: Option<Notice>) -> Result<(), End> {
+        match notice {
+            Some(Notice::Woken) => self.is_woken = true,
+            Some(Notice::Renewed(until)) => self.renewed(until),
+            Some(Notice::Stop) => self.is_stopping = true,
+            // Without a sender, another owner has taken this one's place in the process.
+            Some(Notice::Lost) | None => return Err(End::Fenced),
+        }
+        Ok(())
+    }
+}
+
+/// The same call may succeed a little later.
+pub(crate) fn may_pass(error: &RpcError) -> bool {
+    use ErrorKind::{Cancelled, DeadlineExceeded, Unavailable};
+    matches!(error.kind(), Unavailable | DeadlineExceeded | Cancelled) || Link::did_not_begin(error)
+}
+
+/// What an answer of the store that will not change means for the owner.
+fn end_of(error: RpcError) -> End {
+    let is_gone = match error.kind() {
+        // Any other conflict: what is known here is not what the journal holds.
+        ErrorKind::Conflict => error.reason_name() == "FENCED",
+        ErrorKind::NotFound => true,
+        _ => false,
+    };
+    if is_gone {
+        End::Fenced
+    } else {
+        End::Stalled(error)
+    }
+}

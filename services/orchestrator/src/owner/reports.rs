@@ -1,0 +1,273 @@
+//! What planners and executors answer, in the words of the engine.
+
+use super::Owner;
+use super::planner::{planning_ended, read_plan};
+use super::work::has_open_intent;
+use cairn_engine::decide::{Input, Reply};
+use cairn_engine::event::{AttemptRef, CallFinished};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::limits::{LARGEST_REPLY, MAX_CALLS};
+use cairn_engine::message::Usage;
+use cairn_engine::outstanding::Work;
+use cairn_proto::convert::ConvertError;
+use cairn_proto::executor::RunStepResponse;
+use cairn_proto::planner::MakePlanResponse;
+use cairn_rpc::{ErrorKind, Link, RpcError};
+use std::fmt::Display;
+use std::time::Duration;
+use tonic::Status;
+
+/// First and longest pause before something is tried again that was lost.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The same for what nobody has taken yet: somebody else may have room at once, and whoever waits
+/// long must not be overtaken by all who come.
+const FIRST_WAIT: Duration = Duration::from_millis(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// A planner that cannot be reached is asked this often before the run fails.
+const MOST_PLANNING_TRIES: u32 = 6;
+
+/// An attempt whose executor is lost this often in a row fails.
+const MOST_BREAKS: u32 = 8;
+
+/// How often a piece of work could not be done, in a row.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Failures {
+    /// Whoever was to do it was lost, or could not be reached.
+    lost: u32,
+    /// Nobody had room for it, or nobody was there: that is no failure, but something to wait for.
+    refused: u32,
+}
+
+impl Failures {
+    /// How long to wait before the next try.
+    pub(super) fn pause(self) -> Duration {
+        let (first, longest) = match self.lost {
+            0 => (FIRST_WAIT, LONGEST_WAIT),
+            _ => (FIRST_PAUSE, LONGEST_PAUSE),
+        };
+        let times = self.lost.saturating_add(self.refused);
+        (first * (1 << times.min(8))).min(longest)
+    }
+}
+
+impl Owner {
+    pub(super) fn planned(
+        &mut self,
+        work: Work,
+        outcome: Result<MakePlanResponse, Status>,
+    ) -> Option<Input> {
+        self.active.remove(&work);
+        let error = match outcome {
+            Ok(answer) => {
+                self.failures.remove(&work);
+                return read_plan(work, answer);
+            }
+            Err(status) => RpcError::from_status(&status),
+        };
+        let failures = self.failures.entry(work).or_default();
+        if was_not_begun(&error) {
+            tracing::debug!(session = %self.key, %error, "planning waits");
+            failures.refused += 1;
+            return None;
+        }
+        failures.lost += 1;
+        if failures.lost < MOST_PLANNING_TRIES && !is_final(&error) {
+            tracing::warn!(session = %self.key, %error, "planning is tried again");
+            return None;
+        }
+        let message = format!("the planner cannot be asked: {error}");
+        let failure = Failure::new(FailureKind::Other, "PlannerUnavailable", message);
+        planning_ended(work, Err(failure), Usage::default(), 0)
+    }
+
+    pub(super) fn reported(
+        &mut self,
+        attempt: AttemptRef,
+        stream: u64,
+        report: RunStepResponse,
+        inputs: &mut Vec<Input>,
+    ) {
+        if !self.is_from(attempt, stream) {
+            return;
+        }
+        self.reported.insert(attempt, report.number);
+        match read_report(attempt, report) {
+            Ok(read) => inputs.extend(read),
+            Err(error) => {
+                tracing::error!(session = %self.key, %error, "report of an executor is dropped");
+                inputs.push(self.lost(attempt, &error));
+            }
+        }
+    }
+
+    pub(super) fn broken(
+        &mut self,
+        attempt: AttemptRef,
+        stream: u64,
+        status: Option<&Status>,
+    ) -> Option<Input> {
+        if !self.is_from(attempt, stream) {
+            return None;
+        }
+        let work = Work::RunStep(attempt);
+        if self.inbox.is_stopping() && !has_open_intent(&self.session, work) {
+            // The next owner continues it, whatever became of this stream.
+            self.active.remove(&work);
+            self.reported.remove(&attempt);
+            return None;
+        }
+        let Some(error) = status.map(RpcError::from_status) else {
+            return Some(self.lost(attempt, &"it ended early"));
+        };
+        // What was permitted may have been sent before the tools went: that is not to be sent again.
+        let is_doubtful =
+            error.reason_name() == "TOOLS_UNREACHABLE" && has_open_intent(&self.session, work);
+        if was_not_begun(&error) && !is_doubtful {
+            tracing::debug!(session = %self.key, ?attempt, %error, "attempt waits");
+            self.active.remove(&work);
+            self.reported.remove(&attempt);
+            // One that finds no executor waits for a slot instead.
+            if error.reason_name() == "TOOLS_UNREACHABLE" {
+                self.failures.entry(work).or_default().refused += 1;
+            }
+            return None;
+        }
+        if is_final(&error) {
+            self.active.remove(&work);
+            return Some(refused(attempt, &error));
+        }
+        Some(self.lost(attempt, &error))
+    }
+
+    /// An executor is lost or of no use. Another one continues the attempt, unless that has happened
+    /// too often. A process that stops fails no step: the next owner counts anew.
+    pub(super) fn lost(&mut self, attempt: AttemptRef, cause: &dyn Display) -> Input {
+        let work = Work::RunStep(attempt);
+        let executor = self
+            .active
+            .remove(&work)
+            .and_then(|mut it| it.executor.take());
+        self.reported.remove(&attempt);
+        if executor.is_some_and(|it| self.deps.dispatch.is_draining(&it.id)) {
+            tracing::info!(session = %self.key, ?attempt, "attempt continues elsewhere: its executor stops");
+            return Input::AttemptLost { attempt };
+        }
+        let failures = self.failures.entry(work).or_default();
+        failures.lost += 1;
+        tracing::warn!(session = %self.key, ?attempt, %cause, "attempt lost its executor");
+        if failures.lost < MOST_BREAKS || self.inbox.is_stopping() {
+            return Input::AttemptLost { attempt };
+        }
+        let times = failures.lost;
+        let message = format!("the executor was lost {times} times in a row: {cause}");
+        failed(attempt, FailureKind::Other, "ExecutorLost", message)
+    }
+
+    /// The stream is the one that carries the attempt now.
+    fn is_from(&self, attempt: AttemptRef, stream: u64) -> bool {
+        let active = self.active.get(&Work::RunStep(attempt));
+        active.is_some_and(|active| active.stream == stream)
+    }
+}
+
+/// Nobody has room now, or nobody is there: the executor or the planner, or the tools that it needs
+/// to go on. That may last, as while a machine is replaced, and is nobody's failure.
+fn was_not_begun(error: &RpcError) -> bool {
+    let waits = ["NO_FREE_SLOT", "TOOLS_UNREACHABLE"];
+    waits.contains(&error.reason_name()) || Link::did_not_begin(error)
+}
+
+/// What does not fit into a message, or is wrong in itself, will be so the next time.
+fn is_final(error: &RpcError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::OutOfRange | ErrorKind::InvalidArgument
+    )
+}
+
+/// The attempt fails by what the way to the executor, or the executor itself, will always refuse.
+fn refused(attempt: AttemptRef, error: &RpcError) -> Input {
+    if error.kind() == ErrorKind::OutOfRange {
+        let message = format!("the step cannot be told to an executor, or by it: {error}");
+        let kind = FailureKind::LimitExceeded;
+        return failed(attempt, kind, "message_too_large", message);
+    }
+    let message = format!("the executor refuses the step: {error}");
+    failed(attempt, FailureKind::Other, error.reason_name(), message)
+}
+
+fn failed(attempt: AttemptRef, kind: FailureKind, reason: &str, message: String) -> Input {
+    Input::Report {
+        attempt,
+        results: Vec::new(),
+        reply: None,
+        failure: Some(Failure::new(kind, reason, message)),
+    }
+}
+
+/// A report in the words of the engine. One with a reply that no journal takes is two: the reply
+/// without its content, so that it is paid for, and the failure.
+fn read_report(attempt: AttemptRef, report: RunStepResponse) -> Result<Vec<Input>, ConvertError> {
+    let results = report.results.into_iter().map(CallFinished::try_from);
+    let results = results.collect::<Result<_, _>>()?;
+    let mut reply = report.reply.map(Reply::try_from).transpose()?;
+    let mut then = None;
+    if let Some(reply) = reply.as_mut()
+        && let Some((reason, message)) = fault_of(reply)
+    {
+        then = Some(failed(attempt, FailureKind::LimitExceeded, reason, message));
+        reply.text.clear();
+        reply.calls.clear();
+        reply.opaque.clear();
+    }
+    let first = Input::Report {
+        attempt,
+        results,
+        reply,
+        failure: report.failure.map(Failure::from),
+    };
+    Ok([first].into_iter().chain(then).collect())
+}
+
+/// Why no journal takes the reply, if none does.
+fn fault_of(reply: &Reply) -> Option<(&'static str, String)> {
+    let (bytes, calls) = (size_of(reply), reply.calls.len());
+    if bytes > LARGEST_REPLY {
+        let message = format!("the reply has {bytes} bytes; at most {LARGEST_REPLY} are allowed");
+        return Some(("reply_too_large", message));
+    }
+    if calls > MAX_CALLS {
+        let message = format!("the reply asks for {calls} calls; at most {MAX_CALLS} are allowed");
+        return Some(("too_many_calls", message));
+    }
+    None
+}
+
+fn size_of(reply: &Reply) -> usize {
+    let calls = reply
+        .calls
+        .iter()
+        .map(|call| call.name.len() + call.arguments.len());
+    let opaque = reply.opaque.iter().map(|placed| placed.opaque.json.len());
+    reply.text.len() + calls.sum::<usize>() + opaque.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Failures, LONGEST_PAUSE, LONGEST_WAIT};
+    use std::time::Duration;
+
+    /// Whoever is refused asks the next executor soon, and never waits so long that all who come
+    /// later are served first.
+    #[test]
+    fn to_be_refused_costs_less_time_than_to_be_lost() {
+        let pause = |lost, refused| Failures { lost, refused }.pause();
+        assert!(pause(0, 1) <= Duration::from_millis(10));
+        assert!(pause(1, 0) >= Duration::from_millis(100));
+        assert_eq!(pause(0, 1000), LONGEST_WAIT);
+        assert_eq!(pause(7, 1000), LONGEST_PAUSE);
+    }
+}

@@ -1,0 +1,106 @@
+//! How many bytes of state the owners of this process have.
+
+use cairn_rpc::metrics::{self, gauge};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// By how much the state of a session may grow, once it is read, before that counts: the start of a
+/// step brings the prompts of its conversation.
+pub(crate) const GROWTH: usize = 32 * 1024;
+
+/// What the owners of this process have together.
+#[derive(Debug, Default)]
+pub(crate) struct AllState {
+    bytes: AtomicUsize,
+    /// Owners that have not read their sessions yet: their bytes are not known.
+    reading: AtomicUsize,
+}
+
+impl AllState {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn reading(&self) -> usize {
+        self.reading.load(Ordering::Relaxed)
+    }
+}
+
+/// The bytes of state of one owner, counted among those of the process until it is dropped.
+///
+/// They are an estimate that costs nothing: the size of the last checkpoint, and of the events since.
+#[derive(Debug)]
+pub(crate) struct StateBytes {
+    all: Arc<AllState>,
+    own: usize,
+    is_read: bool,
+    /// Reserved when the session was read.
+    reserved: usize,
+}
+
+impl StateBytes {
+    /// Those of an owner that begins, and has not read its session.
+    pub(crate) fn begin(all: Arc<AllState>) -> Self {
+        all.reading.fetch_add(1, Ordering::Relaxed);
+        Self {
+            all,
+            own: 0,
+            is_read: false,
+            reserved: 0,
+        }
+    }
+
+    /// A session that is at work may grow beyond the bound: to give it up would cost its step.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        self.count(bytes.max(self.reserved));
+        self.end_reading();
+    }
+
+    fn end_reading(&mut self) {
+        if !std::mem::replace(&mut self.is_read, true) {
+            self.all.reading.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn count(&mut self, bytes: usize) {
+        if bytes != self.own {
+            self.all.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.all.bytes.fetch_sub(self.own, Ordering::Relaxed);
+            self.own = bytes;
+            self.publish();
+        }
+    }
+
+    /// Reserves room for a session that was read and for its growth, unless that would be too much for
+    /// the process. A session that is alone always fits.
+    pub(crate) fn fit(&mut self, bytes: usize, most: usize) -> bool {
+        let (own, bytes) = (self.own, bytes + GROWTH);
+        let others_and_new = |all: usize| {
+            let others = all - own;
+            (others == 0 || others + bytes <= most).then_some(others + bytes)
+        };
+        let order = Ordering::Relaxed;
+        let fits = self
+            .all
+            .bytes
+            .fetch_update(order, order, others_and_new)
+            .is_ok();
+        if fits {
+            (self.own, self.reserved) = (bytes, bytes);
+            self.end_reading();
+            self.publish();
+        }
+        fits
+    }
+
+    fn publish(&self) {
+        gauge!(metrics::STATE_BYTES).set(self.all.bytes() as f64);
+    }
+}
+
+impl Drop for StateBytes {
+    fn drop(&mut self) {
+        self.count(0);
+        self.end_reading();
+    }
+}

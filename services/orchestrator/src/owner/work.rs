@@ -1,0 +1,346 @@
+//! Does what the committed state leaves outstanding, and what is done already goes on.
+
+use super::executor_view::{attempt_start, news_for_executor};
+use super::planner::question;
+use super::stream::{messages_of, with_catalogue};
+use super::{Message, Outstanding, Owner};
+use crate::dispatch::Catalogue;
+use crate::dispatch::Slot;
+use crate::observe::trace_of;
+use crate::store::{for_namespace, for_session};
+use cairn_engine::decide::ToolList;
+use cairn_engine::event::AttemptRef;
+use cairn_engine::outstanding::Work;
+use cairn_engine::session::{CallStatus, Session};
+use cairn_proto::executor::run_step_request::Message as ToExecutor;
+use cairn_proto::executor::{Acknowledgement, RunStepRequest};
+use cairn_rpc::trace::is_passed_on;
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use futures::future::{AbortHandle, FutureExt as _};
+use futures::stream::{self, StreamExt as _};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tonic::Response;
+
+/// Work that is being done.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) stream: u64,
+    abort: AbortHandle,
+    /// The executor of an attempt; none for other work, and while the attempt waits for a slot.
+    pub(super) executor: Option<Executor>,
+}
+
+/// The executor that carries out an attempt.
+#[derive(Debug)]
+pub(super) struct Executor {
+    /// Its name among all executors.
+    pub(super) id: String,
+    to_executor: UnboundedSender<RunStepRequest>,
+    /// What it has been sent.
+    pub(super) view: ExecutorView,
+}
+
+/// What an executor knows: the tools of its attempt, the changes of its conversation, and the calls of its
+/// last reply; those before have ended.
+#[derive(Debug, Default)]
+pub(super) struct ExecutorView {
+    /// The tools that its start offered.
+    pub(super) catalogue: Arc<Catalogue>,
+    /// The newest change of the conversation that it was sent.
+    pub(super) newest_op: u64,
+    /// Replies up to the one that the rest is about.
+    pub(super) tool_turns: u32,
+    /// Calls that it may send: index, how often intended.
+    pub(super) permitted: HashSet<(u32, u32)>,
+    /// Calls whose results it has: index.
+    pub(super) results: HashSet<u32>,
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.abort.abort();
+    }
+}
+
+impl Owner {
+    /// It is being done, and has not just reported.
+    pub(super) fn is_under_way(&self, work: &Work) -> bool {
+        let has_reported = match work {
+            Work::RunStep(name) => self.reported.contains_key(name),
+            _ => false,
+        };
+        self.active.contains_key(work) && !has_reported
+    }
+
+    /// The tools that the start of each attempt under way offered.
+    pub(super) fn offered(&self) -> BTreeMap<AttemptRef, Arc<ToolList>> {
+        let active = self.active.iter();
+        let offered = active.filter_map(|(work, active)| match (work, &active.executor) {
+            (Work::RunStep(attempt), Some(executor)) => {
+                Some((*attempt, executor.view.catalogue.facts.clone()))
+            }
+            _ => None,
+        });
+        offered.collect()
+    }
+
+    /// Ends what the state no longer asks for.
+    pub(super) fn drop_done(&mut self, outstanding: &Outstanding) {
+        let reported = &self.reported;
+        self.active.retain(|work, _| match work {
+            // One that has just ended is told so once that is durable.
+            Work::RunStep(name) => outstanding.contains(work) || reported.contains_key(name),
+            _ => outstanding.contains(work),
+        });
+        self.slots.retain(|work, _| outstanding.contains(work));
+    }
+
+    /// An owner that is stopping ends the work that the next owner can continue at once, piece by
+    /// piece: each as soon as everything that arrived from it is decided, whatever arrives from others.
+    pub(super) fn end_idle_if_stopping(&mut self) {
+        if !self.inbox.is_stopping() {
+            return;
+        }
+        let (session, inbox) = (&self.session, &self.inbox);
+        self.active
+            .retain(|work, _| has_open_intent(session, *work) || inbox.has_message_of(*work));
+    }
+
+    pub(super) fn perform(&mut self, outstanding: &Outstanding) {
+        for work in outstanding.iter() {
+            if self.active.contains_key(&work) || !self.may_begin(work) {
+                continue;
+            }
+            let failures = self.failures.get(&work);
+            let pause = failures.map(|failures| failures.pause());
+            match work {
+                Work::HandleCommand => {}
+                Work::Plan { run, request } => self.ask_planner(work, run, pause, request),
+                Work::RunStep(name) => self.start_attempt(work, name, pause),
+                Work::Wake { at } => {
+                    let wait = at.saturating_sub(self.deps.store.clock.now());
+                    let wait = Duration::from_millis(wait);
+                    let tick = async move {
+                        tokio::time::sleep(wait).await;
+                        Message::Tick
+                    };
+                    self.begin_work(work, stream::once(tick), None);
+                }
+            }
+        }
+    }
+
+    /// An owner that is stopping begins nothing but what it alone knows: that a call whose intent
+    /// is durable has not been sent. For the next owner it would be in doubt.
+    fn may_begin(&self, work: Work) -> bool {
+        if !self.runs_steps() {
+            return !matches!(work, Work::RunStep(_));
+        }
+        !self.inbox.is_stopping() || has_open_intent(&self.session, work)
+    }
+
+    /// An owner for the sake of commands answers them, with the planner if they ask for a plan, and
+    /// leaves steps to the next.
+    pub(super) fn runs_steps(&self) -> bool {
+        self.deps.config.runs_steps()
+    }
+
+    /// Asks for a plan, or for another one because of a request. May be repeated, at the price of
+    /// another model call.
+    fn ask_planner(&mut self, work: Work, run: u32, pause: Option<Duration>, request: Option<u64>) {
+        let Some(state) = self.session.run(run) else {
+            return;
+        };
+        let mut layers = self.prompt_layers();
+        let catalogue = self.deps.dispatch.catalogue();
+        layers.extend(Some(catalogue.prompt.clone()).filter(|layer| !layer.is_empty()));
+        let tools = catalogue.facts.keys().cloned().collect();
+        let question = question(&self.key, state, layers, tools, request);
+        let mut question = for_namespace(&self.key.namespace, question);
+        let state = Some(state).filter(|_| is_passed_on());
+        if let Some(trace) = state.and_then(|run| trace_of(&self.key, run)) {
+            trace.set_on(&mut question);
+        }
+        let mut planner = self.deps.planner.clone();
+        let ask = async move {
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            let answer = planner.make_plan(question).await;
+            let outcome = Box::new(answer.map(Response::into_inner));
+            Message::Planned { work, outcome }
+        };
+        self.begin_work(work, stream::once(ask), None);
+    }
+
+    /// Starts an attempt in a free slot. Without one the attempt waits, and starts from the state of
+    /// the moment at which a slot is there.
+    fn start_attempt(&mut self, work: Work, attempt: AttemptRef, pause: Option<Duration>) {
+        if let Some(slot) = self.slots.remove(&work) {
+            return self.start_in(slot, work, attempt);
+        }
+        if pause.is_none()
+            && let Some(slot) = self.deps.dispatch.try_slot()
+        {
+            return self.start_in(slot, work, attempt);
+        }
+        let since = *self.waiting_since.entry(work).or_insert_with(Instant::now);
+        let namespace = self.key.namespace.clone();
+        let slot = self.deps.dispatch.slot(namespace, since);
+        let wait = async move {
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            let slot = slot.await;
+            Message::SlotFree { attempt, slot }
+        };
+        self.begin_work(work, stream::once(wait), None);
+    }
+
+    fn start_in(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
+        let catalogue = self.deps.dispatch.catalogue();
+        let not_after = self.inbox.not_after();
+        let Some((start, view)) =
+            attempt_start(&self.session, &self.key, attempt, &catalogue, not_after)
+        else {
+            return;
+        };
+        // A channel for a few messages: one that makes room for many at once costs a tool step more
+        // than its messages do.
+        let (to_executor, from_owner) = unbounded();
+        let first = RunStepRequest {
+            message: Some(ToExecutor::Start(start)),
+        };
+        // The receiver is right here.
+        let _ = to_executor.unbounded_send(first);
+        let mut requests = for_session(&self.key, from_owner);
+        let run = self.session.run(attempt.run).filter(|_| is_passed_on());
+        if let Some(trace) = run.and_then(|run| trace_of(&self.key, run)) {
+            trace.set_on(&mut requests);
+        }
+        let executor = Executor {
+            id: slot.executor().to_owned(),
+            to_executor: to_executor.clone(),
+            view,
+        };
+        let (store, key) = (self.deps.store.clone(), self.key.clone());
+        let stream = self.next_stream;
+        let reports = async move {
+            match slot.run_step(requests).await {
+                Ok(reports) => {
+                    let reports = with_catalogue(reports, to_executor, catalogue);
+                    messages_of(store, key, attempt, stream, reports).left_stream()
+                }
+                Err(status) => {
+                    let broken = Message::Broken {
+                        attempt,
+                        stream,
+                        status: Some(status),
+                    };
+                    stream::once(async { broken }).right_stream()
+                }
+            }
+        };
+        self.begin_work(work, reports.flatten_stream(), Some(executor));
+    }
+
+    fn begin_work(
+        &mut self,
+        work: Work,
+        messages: impl stream::Stream<Item = Message> + Send + 'static,
+        executor: Option<Executor>,
+    ) {
+        let (messages, abort) = stream::abortable(messages);
+        let stream = self.next_stream;
+        self.next_stream += 1;
+        self.inbox.listen(messages);
+        let active = Active {
+            stream,
+            abort,
+            executor,
+        };
+        self.active.insert(work, active);
+    }
+
+    /// What every prompt of this session carries after the service's own.
+    fn prompt_layers(&self) -> Vec<String> {
+        let memory = self.session.memory.snapshot().to_owned();
+        let layers = [self.deps.config.environment.clone(), memory];
+        layers
+            .into_iter()
+            .filter(|layer| !layer.is_empty())
+            .collect()
+    }
+
+    /// Attempts that have reported, by the number of their last report; and those whose conversation has
+    /// changed without one.
+    fn attempts_with_news(&mut self) -> BTreeMap<AttemptRef, u64> {
+        let mut attempts: BTreeMap<_, _> = std::mem::take(&mut self.reported).into_iter().collect();
+        for (work, active) in &self.active {
+            let Work::RunStep(name) = work else {
+                continue;
+            };
+            let running = self.session.attempt(*name);
+            let known = active.executor.as_ref().map(|it| it.view.newest_op);
+            if running.map(|it| it.newest_op()) > known && known.is_some() {
+                attempts.entry(*name).or_insert(0);
+            }
+        }
+        attempts
+    }
+
+    /// Acknowledges to executors what has become durable of their reports, and sends them the changes of
+    /// their conversations.
+    pub(super) fn acknowledge(&mut self, outstanding: &Outstanding) {
+        let not_after = self.inbox.not_after();
+        for (attempt, through_number) in self.attempts_with_news() {
+            let work = Work::RunStep(attempt);
+            let is_outstanding = outstanding.contains(&work);
+            // An acknowledgement would let it ask the model again. Without one the attempt comes to
+            // rest, and its stream ends when everything that it reported is durable.
+            if is_outstanding && self.inbox.is_stopping() && !has_open_intent(&self.session, work) {
+                continue;
+            }
+            let active = self.active.get_mut(&work);
+            let Some(executor) = active.and_then(|active| active.executor.as_mut()) else {
+                continue;
+            };
+            let mut ack = Acknowledgement {
+                through_number,
+                ended: !is_outstanding,
+                ..Acknowledgement::default()
+            };
+            if is_outstanding {
+                news_for_executor(
+                    &self.session,
+                    &self.key,
+                    attempt,
+                    not_after,
+                    &mut executor.view,
+                    &mut ack,
+                );
+            }
+            let message = Some(ToExecutor::Acknowledgement(ack));
+            // An executor that is gone shows as a broken stream.
+            let _ = executor
+                .to_executor
+                .unbounded_send(RunStepRequest { message });
+            if !is_outstanding {
+                self.active.remove(&work);
+            }
+        }
+    }
+}
+
+/// The work is an attempt with a call that is durable as intended, and to be sent or under way.
+pub(super) fn has_open_intent(session: &Session, work: Work) -> bool {
+    let Work::RunStep(name) = work else {
+        return false;
+    };
+    let attempt = session.attempt(name).into_iter();
+    let mut calls = attempt.flat_map(|attempt| &attempt.calls);
+    calls.any(|call| matches!(call.status, CallStatus::Intended { .. }))
+}

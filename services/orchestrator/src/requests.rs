@@ -1,0 +1,232 @@
+//! Commands of clients: stored first, then acted upon by the owner, answered from the journal.
+
+mod admission;
+mod answer;
+mod create;
+pub(crate) mod fork;
+pub(crate) mod import;
+
+pub(crate) use admission::Admission;
+pub(crate) use answer::Answer;
+pub(crate) use create::{NewSession, create};
+
+use crate::config::Config;
+use crate::deps::Deps;
+use crate::key::{SessionKey, derived_session_id, in_journal};
+use crate::sessions::Sessions;
+use crate::store::{LARGEST_INLINE_EVENT, Store, for_session};
+use admission::{Backlog, admit, is_there};
+use answer::answer_of;
+use cairn_engine::command::Command;
+use cairn_engine::event::{CommandReceived, Event};
+use cairn_engine::key::digest;
+use cairn_proto::memory as pb;
+use cairn_rpc::{Principal, RpcError};
+use prost::Message as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_stream::StreamExt as _;
+
+/// The session of a command that nobody has answered for so long may have been set aside since.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// How often this is looked at again.
+const LATER_LOOKS: Duration = Duration::from_secs(5);
+
+/// What becomes of a request to a session that is set aside.
+const STORED: &str = "this request is stored, and answered";
+
+/// What requests of clients need.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    pub(crate) sessions: Arc<Sessions>,
+    backlog: Backlog,
+}
+
+impl Requests {
+    pub(crate) fn new(sessions: Arc<Sessions>) -> Self {
+        Self {
+            sessions,
+            backlog: Backlog::default(),
+        }
+    }
+
+    pub(crate) fn deps(&self) -> &Deps {
+        &self.sessions.deps
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.deps().store
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.deps().config
+    }
+}
+
+/// Starts a run in a session of its own. The session's id, and so the answer to a repeat, follows
+/// from the request.
+///
+/// A command that fits into the journal is part of the operation that makes the session. A larger
+/// one has to be stored apart, which takes a session: it is submitted to the empty one, and a
+/// client whose answer was lost in between repeats its request.
+pub(crate) async fn start_in_new_session(
+    requests: &Arc<Requests>,
+    principal: &Principal,
+    request_id: String,
+    time_to_live_ms: u64,
+    command: Command,
+) -> Result<(SessionKey, Answer), RpcError> {
+    let namespace = principal.namespace();
+    let is_small = encoded_command(&command).len() < LARGEST_INLINE_EVENT / 2;
+    let admission = admit(requests, None).await;
+    if let Admission::OnlyRepeats(full) = &admission {
+        let id = derived_session_id(namespace, &request_id);
+        if !is_there(requests, &SessionKey::new(namespace, &id)).await? {
+            return Err(full.clone());
+        }
+    }
+    let mut new = NewSession {
+        id: String::new(),
+        request_id,
+        title: String::new(),
+        time_to_live_ms,
+        principal: principal.clone(),
+        command: None,
+    };
+    if is_small {
+        new.command = Some(command);
+        let (key, answer) = create(requests, new, admission).await?;
+        let answer = answer.ok_or_else(|| RpcError::internal("the command has no answer"))?;
+        return Ok((key, answer?));
+    }
+    let request_id = format!("start-{}", derived_session_id(namespace, &new.request_id));
+    let (key, _) = create(requests, new, Admission::without_reservation()).await?;
+    let answer = submit_if(admission, requests, principal, &key, &request_id, command).await?;
+    Ok((key, answer))
+}
+
+/// Starts a run in a session that is there.
+pub(crate) async fn start_in(
+    requests: &Arc<Requests>,
+    principal: &Principal,
+    key: &SessionKey,
+    request_id: &str,
+    command: Command,
+) -> Result<Answer, RpcError> {
+    let admission = admit(requests, Some(key)).await;
+    submit_if(admission, requests, principal, key, request_id, command).await
+}
+
+/// Stores a command for an existing session, and waits for the owner's answer.
+pub(crate) async fn submit(
+    requests: &Arc<Requests>,
+    principal: &Principal,
+    key: &SessionKey,
+    request_id: &str,
+    command: Command,
+) -> Result<Answer, RpcError> {
+    let admission = Admission::without_reservation();
+    submit_if(admission, requests, principal, key, request_id, command).await
+}
+
+/// The same for a command that may have come too many: then only a repeat is answered.
+async fn submit_if(
+    admission: Admission,
+    requests: &Arc<Requests>,
+    principal: &Principal,
+    key: &SessionKey,
+    request_id: &str,
+    command: Command,
+) -> Result<Answer, RpcError> {
+    let digest = digest(&[&encoded_command(&command)]);
+    let event = Event {
+        at: requests.store().clock.now(),
+        answers: 0,
+        principal: Some(in_journal(principal)),
+        kind: CommandReceived {
+            request_id: request_id.to_owned(),
+            command,
+        }
+        .into(),
+    };
+    let encoded = requests.store().encode(key, &[event]).await?;
+    let request = pb::AppendCommandRequest {
+        session: key.id.to_string(),
+        request_id: request_id.to_owned(),
+        request_digest: digest.to_vec().into(),
+        event: encoded.events.into_iter().next().unwrap_or_default(),
+        repeat_only: matches!(admission, Admission::OnlyRepeats(_)),
+    };
+    let appended = requests
+        .store()
+        .journal()
+        .append_command(for_session(key, request))
+        .await?
+        .into_inner();
+    match admission {
+        Admission::OnlyRepeats(full) if appended.seq == 0 => return Err(full),
+        // Whoever claims the session finds a place for it.
+        admission => drop(admission),
+    }
+    requests.sessions.on_command(key);
+    wait_for_answer(requests, key, &appended).await
+}
+
+async fn wait_for_answer(
+    requests: &Arc<Requests>,
+    key: &SessionKey,
+    appended: &pb::AppendCommandResponse,
+) -> Result<Answer, RpcError> {
+    let command_seq = appended.seq;
+    let mut stalled = requests.sessions.stalled.subscribe();
+    let mut events = requests.store().follow(key, command_seq, false).await?;
+    let mut looks = tokio::time::interval_at(Instant::now() + FIRST_LOOK, LATER_LOOKS);
+    loop {
+        let page = tokio::select! {
+            page = events.next() => page,
+            _ = looks.tick() => {
+                // A session that is worked on here was not set aside, and a look that fails says
+                // nothing.
+                let is_here = requests.sessions.has(key);
+                if !is_here && let Ok(Some(quarantine)) = requests.store().quarantine(key).await {
+                    return Err(quarantine.error(key, STORED));
+                }
+                continue;
+            }
+            Ok((stalled, error)) = stalled.recv() => {
+                if stalled == *key {
+                    return Err(error);
+                }
+                continue;
+            }
+        };
+        let gone = || RpcError::not_found("session", &key.id);
+        let page = page.ok_or_else(gone)??;
+        // The journal holds no answer (a repeated request may have one), and nobody makes one.
+        if page.events.is_empty() && appended.quarantined {
+            // Or has it been released meanwhile?
+            match requests.store().quarantine(key).await? {
+                Some(quarantine) => return Err(quarantine.error(key, STORED)),
+                None => continue,
+            }
+        }
+        for stored in page.events {
+            let event = requests.store().decode(key, &stored).await?;
+            let answer = event.and_then(|event| answer_of(event, stored.seq, command_seq));
+            if let Some(answer) = answer {
+                return answer;
+            }
+        }
+    }
+}
+
+/// What a repeat of the request has to have in common with it.
+fn encoded_command(command: &Command) -> Vec<u8> {
+    let mut command = command.clone();
+    if let Command::StartRun(start) = &mut command {
+        // A client that asks again may do so in another span.
+        start.trace_parent.clear();
+    }
+    cairn_proto::event::Command::from(command).encode_to_vec()
+}

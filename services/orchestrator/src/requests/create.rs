@@ -1,0 +1,190 @@
+//! New sessions, made in tasks that no client can interrupt.
+
+use super::Requests;
+use super::admission::Admission;
+use super::answer::{Answer, answer_of};
+use super::encoded_command;
+use crate::key::{SessionKey, derived_session_id, in_journal};
+use crate::owner::{Beginning, Ownership, facts, may_pass};
+use crate::store::{Acknowledged, Checkpointer, Loaded, for_session, header, within};
+use cairn_engine::command::Command;
+use cairn_engine::decide::Input;
+use cairn_engine::event::Event;
+use cairn_engine::key::digest;
+use cairn_engine::session::Session;
+use cairn_proto::memory as pb;
+use cairn_rpc::{Link, Principal, RpcError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// First and longest pause before the store is asked again.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The command that a session is made with is its second event.
+const COMMAND_SEQ: u64 = 2;
+
+/// What a new session is made with.
+#[derive(Debug)]
+pub(crate) struct NewSession {
+    /// Empty to derive it from the request.
+    pub(crate) id: String,
+    pub(crate) request_id: String,
+    pub(crate) title: String,
+    /// 0 for as long as the store keeps sessions.
+    pub(crate) time_to_live_ms: u64,
+    /// Who makes it, in whose namespace it is.
+    pub(crate) principal: Principal,
+    pub(crate) command: Option<Command>,
+}
+
+/// Makes a session and, with a command that starts a run, owns it from the same operation on.
+///
+/// Between the store's commit and the owner's begin the session is leased and has no owner, so a task
+/// of its own does both: a client that hangs up does not leave the session idle until the lease ends.
+/// The task also keeps the place that admission gave to the session. The answer to the command, if there
+/// is one, follows from the request alone, so a retry gets the same.
+pub(crate) async fn create(
+    requests: &Arc<Requests>,
+    new: NewSession,
+    admission: Admission,
+) -> Result<(SessionKey, Option<Result<Answer, RpcError>>), RpcError> {
+    let namespace = new.principal.namespace();
+    let id = match new.id.as_str() {
+        "" => derived_session_id(namespace, &new.request_id),
+        id => id.to_owned(),
+    };
+    let key = SessionKey::new(namespace, &id);
+    let digest = digest_of(&new);
+    let has_command = new.command.is_some();
+    let (request_id, time_to_live_ms) = (new.request_id.clone(), new.time_to_live_ms);
+    let (session, events) = first_events(requests, new)?;
+    let encoded = requests.store().encode(&key, &events).await?;
+    let command_seq = if has_command { COMMAND_SEQ } else { 0 };
+    let mut numbered = (1..).zip(events).skip(2);
+    let answer = numbered.find_map(|(seq, event)| answer_of(event, seq, COMMAND_SEQ));
+    let request = pb::CreateSessionRequest {
+        session: id,
+        request_id,
+        request_digest: digest.to_vec().into(),
+        events: encoded.events,
+        last_command_seq: command_seq,
+        header: Some(header(&session)),
+        owner: if has_command {
+            requests.config().owner.clone()
+        } else {
+            String::new()
+        },
+        lease_ms: requests.config().lease_ms(),
+        operation_id: uuid::Uuid::now_v7().simple().to_string(),
+        time_to_live_ms,
+    };
+    let checkpoints = Checkpointer::resumed(encoded.bytes, 0);
+    let loaded = Loaded {
+        session,
+        acknowledged: Acknowledged::default(),
+        checkpoints,
+    };
+    let making = make(requests.clone(), key.clone(), request, loaded);
+    let task = requests.sessions.spawn(async move {
+        let made = making.await;
+        drop(admission);
+        made
+    });
+    task.await.map_err(RpcError::internal)??;
+    Ok((key, answer))
+}
+
+async fn make(
+    requests: Arc<Requests>,
+    key: SessionKey,
+    request: pb::CreateSessionRequest,
+    loaded: Loaded,
+) -> Result<(), RpcError> {
+    let answer = create_until_lease_ends(&requests, &key, request).await?;
+    // A retry has it as well: the answer to one is a duplicate with the lease.
+    let has_lease = answer.epoch > 0;
+    if has_lease {
+        let ownership = Ownership {
+            key,
+            epoch: answer.epoch,
+            lease_until: answer.lease_until_unix_ms,
+            beginning: Beginning::Created(Box::new(loaded)),
+        };
+        requests.sessions.begin(ownership);
+    }
+    Ok(())
+}
+
+/// Sends the request until its outcome is known. A retry with the same operation id is answered with
+/// the lease that an earlier try took, until that lease ends.
+///
+/// # Errors
+/// The store refuses the request, wrote nothing, or has not answered for the length of a lease.
+async fn create_until_lease_ends(
+    requests: &Requests,
+    key: &SessionKey,
+    request: pb::CreateSessionRequest,
+) -> Result<pb::CreateSessionResponse, RpcError> {
+    let lease = requests.config().lease;
+    let (began, mut pause, mut is_unknown) = (Instant::now(), FIRST_PAUSE, false);
+    loop {
+        let left = lease.saturating_sub(began.elapsed());
+        let request = within(left.min(lease / 3), for_session(key, request.clone()));
+        let asked = requests.store().clock.now();
+        let error = match requests.store().journal().create_session(request).await {
+            Ok(answer) => {
+                let answer = answer.into_inner();
+                requests
+                    .store()
+                    .clock
+                    .take(asked, answer.store_time_unix_ms);
+                return Ok(answer);
+            }
+            Err(status) => RpcError::from_status(&status),
+        };
+        is_unknown |= may_be_written(&error);
+        if !is_unknown || !may_pass(&error) || left <= pause {
+            return Err(error);
+        }
+        tracing::warn!(session = %key, %error, "session creation is retried");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The session may have been made all the same.
+fn may_be_written(error: &RpcError) -> bool {
+    let nothing_written = error.reason_name() == "NOT_WRITTEN" || Link::did_not_begin(error);
+    may_pass(error) && !nothing_written
+}
+
+fn first_events(requests: &Requests, new: NewSession) -> Result<(Session, Vec<Event>), RpcError> {
+    let catalogue = requests.deps().dispatch.catalogue();
+    let now = requests.store().clock.now();
+    let mut session = Session::default();
+    // The lease will begin no earlier than now.
+    let not_after = now + u64::from(requests.config().lease_ms()) * 4 / 5;
+    let (offered, starts) = (BTreeMap::new(), !requests.sessions.is_draining());
+    let facts = facts(requests.deps(), &catalogue, &offered, not_after, starts);
+    let input = Input::Create {
+        title: new.title,
+        time_to_live_ms: new.time_to_live_ms,
+        principal: Some(in_journal(&new.principal)),
+        command: new.command.map(|command| (new.request_id, command)),
+    };
+    let events = session.decide(input, &facts);
+    Ok((session, events.map_err(RpcError::internal)?))
+}
+
+/// Distinguishes a retried creation from another one.
+fn digest_of(new: &NewSession) -> [u8; 32] {
+    let command: Vec<u8> = new.command.iter().flat_map(encoded_command).collect();
+    let ttl = new.time_to_live_ms.to_be_bytes();
+    let mut parts = vec![new.title.as_bytes(), &command];
+    // As it was before there were any.
+    parts.extend((new.time_to_live_ms > 0).then_some(ttl.as_slice()));
+    digest(&parts)
+}

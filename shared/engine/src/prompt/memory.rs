@@ -1,0 +1,34 @@
+//! Session memory as text for a model.
+
+use crate::escape::markup;
+
+/// Renders entries: a line `key: value` for each, in the order given (by key, as session memory is
+/// read), between `<session-context>` and `</session-context>`; nothing at all without entries.
+///
+/// Neither a key nor a value can end its line or the text: see [`markup`]. The first `: ` of a line
+/// ends the key, because a space after a colon in a key is written `\u{20}`.
+///
+/// ```
+/// use cairn_engine::prompt::memory::snapshot;
+///
+/// let (key, value) = ("note".to_owned(), "1 < 2\nyes".to_owned());
+/// assert_eq!(
+///     snapshot([(&key, &value)]),
+///     "<session-context>\nnote: 1 &lt; 2\\nyes\n</session-context>"
+/// );
+/// ```
+pub fn snapshot<'a>(entries: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
+    match list(entries).as_str() {
+        "" => String::new(),
+        lines => format!("<session-context>\n{lines}\n</session-context>"),
+    }
+}
+
+/// The lines of [`snapshot`] without the tags.
+pub fn list<'a>(entries: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
+    let lines = entries.into_iter().map(|(key, value)| {
+        let key = markup(key).replace(": ", ":\\u{20}");
+        format!("{key}: {}", markup(value))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,78 @@
+//! Times, durations and prices as people read them. All times are UTC.
+
+use cairn_engine::event::WaitReason;
+use cairn_engine::session::RunStatus;
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// `2024-01-15 14:30:25`, of milliseconds since 1970.
+pub fn date_time(at_ms: u64) -> String {
+    format!("{} {}", date(at_ms), clock(at_ms))
+}
+
+/// `14:30:25`, of milliseconds since 1970.
+pub fn clock(at_ms: u64) -> String {
+    let seconds = at_ms % DAY_MS / 1000;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}", seconds % 60)
+}
+
+/// `2024-01-15T14:30:25.123Z`, of milliseconds since 1970.
+pub fn rfc3339(at_ms: u64) -> String {
+    let (date, clock) = (date(at_ms), clock(at_ms));
+    format!("{date}T{clock}.{:03}Z", at_ms % 1000)
+}
+
+/// Days to year, month and day in the Gregorian calendar, by eras of 400 years that begin in March.
+fn date(at_ms: u64) -> String {
+    let days = at_ms / DAY_MS + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next_year) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    format!("{:04}-{month:02}-{day:02}", era * 400 + year + next_year)
+}
+
+/// A price in dollars without the sign: four decimals, rounded half up.
+pub fn dollars(nano_usd: u64) -> String {
+    let tenths_of_mills = nano_usd.saturating_add(50_000) / 100_000;
+    format!(
+        "{}.{:04}",
+        tenths_of_mills / 10_000,
+        tenths_of_mills % 10_000
+    )
+}
+
+/// A duration as people say it: `12 ms`, `1.5 s`, `2 min 5 s`, `3 h 4 min`.
+pub fn duration(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 if ms < 100 => format!("{ms} ms"),
+        0..60 => format!("{seconds}.{} s", ms % 1000 / 100),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// The status of a run in small letters, with what it waits for.
+pub fn run_status(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Planning => "planning",
+        RunStatus::Running => "running",
+        RunStatus::Waiting(WaitReason::InDoubt) => "waiting (in doubt)",
+        RunStatus::Waiting(WaitReason::Budget) => "waiting (budget)",
+        RunStatus::Waiting(WaitReason::Approval) => "waiting (approval)",
+        RunStatus::Waiting(WaitReason::Question) => "waiting (question)",
+        RunStatus::Waiting(WaitReason::PlanReview) => "waiting (plan review)",
+        RunStatus::Paused => "paused",
+        RunStatus::Completed => "completed",
+        RunStatus::Failed => "failed",
+        RunStatus::Cancelled => "cancelled",
+    }
+}

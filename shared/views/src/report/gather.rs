@@ -1,0 +1,372 @@
+//! The facts of a report, collected in one pass over the events.
+
+use cairn_engine::command::Settlement;
+use cairn_engine::event::{AttemptRef, Budget, CallRef, Event, EventKind, PlanApplied};
+use cairn_engine::message::Usage;
+use cairn_engine::plan::{ToolInvocation, numbers_of};
+use cairn_engine::session::{Place, RunStatus, Slot, StepNo};
+use cairn_engine::transitions::StepPhase;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// A run.
+#[derive(Debug)]
+pub(super) struct Facts<'a> {
+    pub(super) run: u32,
+    pub(super) goal: &'a str,
+    pub(super) status: RunStatus,
+    /// Answer, failure or the reason of the cancelling, by the status.
+    pub(super) outcome: &'a str,
+    pub(super) started_at: u64,
+    /// Of the last event about it.
+    pub(super) last_at: u64,
+    pub(super) planning: Usage,
+    pub(super) planning_ms: u64,
+    /// All steps that it has had, by [`Slot`].
+    pub(super) steps: Vec<StepFacts<'a>>,
+    /// The plan in force, in its order.
+    pub(super) plan: Vec<Slot>,
+    pub(super) revision: u32,
+    /// Budgets that were used up, each time that they were.
+    pub(super) used_up: Vec<Budget>,
+    /// Tool turns that were allowed beside the first.
+    pub(super) more_turns: u64,
+    /// Where the facts of a call are: its step, and the position in it.
+    calls: HashMap<CallRef, (Slot, usize)>,
+}
+
+/// A step.
+#[derive(Debug)]
+pub(super) struct StepFacts<'a> {
+    pub(super) label: String,
+    /// The call that a tool step makes.
+    tool: Option<&'a ToolInvocation>,
+    pub(super) phase: StepPhase,
+    /// It is not in the plan any more.
+    pub(super) is_dropped: bool,
+    /// Summary, failure or reason, by the phase.
+    pub(super) outcome: &'a str,
+    pub(super) began: Option<u64>,
+    pub(super) ended: Option<u64>,
+    pub(super) attempts: u32,
+    pub(super) continued: u32,
+    pub(super) usage: Usage,
+    pub(super) tool_turns: u32,
+    pub(super) calls: Vec<CallFacts<'a>>,
+}
+
+/// A call.
+#[derive(Debug)]
+pub(super) struct CallFacts<'a> {
+    pub(super) tool: &'a str,
+    pub(super) input: &'a str,
+    pub(super) result: Option<ResultFacts<'a>>,
+    pub(super) doubts: Vec<Doubt<'a>>,
+    /// What a person said before it was made.
+    pub(super) decision: Option<&'a Settlement>,
+}
+
+/// A call's result.
+#[derive(Debug)]
+pub(super) struct ResultFacts<'a> {
+    pub(super) output: Cow<'a, str>,
+    pub(super) is_error: bool,
+    pub(super) reason: &'a str,
+    pub(super) duration_ms: Option<u64>,
+}
+
+/// A time at which the outcome of a call was unknown.
+#[derive(Debug)]
+pub(super) struct Doubt<'a> {
+    pub(super) since: u64,
+    /// What a person said.
+    pub(super) answer: Option<&'a Settlement>,
+    /// When it took effect.
+    pub(super) settled_at: Option<u64>,
+}
+
+/// None for a run that there is not.
+pub(super) fn gather<'a>(
+    events: impl IntoIterator<Item = &'a Event>,
+    run: u32,
+) -> Option<Facts<'a>> {
+    let mut events = events.into_iter();
+    let mut facts = events.find_map(|event| match &event.kind {
+        EventKind::RunStarted(started) if started.run == run => {
+            Some(Facts::new(run, &started.goal, event.at))
+        }
+        _ => None,
+    })?;
+    for event in events {
+        let taken = facts
+            .take_of_run(&event.kind)
+            .or_else(|| facts.take_of_step(event))
+            .or_else(|| facts.take_of_call(event));
+        if taken.is_some() {
+            facts.last_at = event.at;
+        }
+    }
+    Some(facts)
+}
+
+/// What the report takes of an event; None for one of another run or that it does not show.
+impl<'a> Facts<'a> {
+    fn new(run: u32, goal: &'a str, started_at: u64) -> Self {
+        Self {
+            run,
+            goal,
+            status: RunStatus::Planning,
+            outcome: "",
+            started_at,
+            last_at: started_at,
+            planning: Usage::default(),
+            planning_ms: 0,
+            steps: Vec::new(),
+            plan: Vec::new(),
+            revision: 0,
+            used_up: Vec::new(),
+            more_turns: 0,
+            calls: HashMap::new(),
+        }
+    }
+
+    fn of_this_run(&mut self, run: u32) -> Option<&mut Self> {
+        (run == self.run).then_some(self)
+    }
+
+    fn take_of_run(&mut self, event: &'a EventKind) -> Option<()> {
+        use EventKind as E;
+        match event {
+            E::RevisionRequested(it) => {
+                self.of_this_run(it.run)?;
+            }
+            E::PlanProposed(it) => {
+                let facts = self.of_this_run(it.run)?;
+                facts.take_planning(&it.usage, it.duration_ms);
+            }
+            E::RevisionFailed(it) => {
+                let facts = self.of_this_run(it.run)?;
+                facts.take_planning(&it.usage, it.duration_ms);
+            }
+            E::PlanApplied(it) => {
+                let facts = self.of_this_run(it.run)?;
+                facts.take_planning(&it.usage, it.duration_ms);
+                facts.take_plan(it);
+            }
+            E::RunPaused(it) => self.of_this_run(it.run)?.status = RunStatus::Paused,
+            E::RunWaiting(it) => self.of_this_run(it.run)?.status = RunStatus::Waiting(it.reason),
+            E::RunResumed(it) => self.of_this_run(it.run)?.status = RunStatus::Running,
+            E::BudgetExhausted(it) => self.of_this_run(it.run)?.used_up.push(it.budget),
+            E::BudgetRaised(it) => {
+                let facts = self.of_this_run(it.run)?;
+                facts.more_turns += if it.budget == Budget::Turns {
+                    it.more
+                } else {
+                    0
+                };
+            }
+            E::RunCompleted(it) => {
+                let facts = self.of_this_run(it.run)?;
+                (facts.status, facts.outcome) = (RunStatus::Completed, &it.answer);
+            }
+            E::RunFailed(it) => {
+                let facts = self.of_this_run(it.run)?;
+                facts.take_planning(&it.usage.unwrap_or_default(), it.duration_ms);
+                (facts.status, facts.outcome) = (RunStatus::Failed, &it.failure.message);
+            }
+            E::RunCancelled(it) => {
+                let facts = self.of_this_run(it.run)?;
+                (facts.status, facts.outcome) = (RunStatus::Cancelled, &it.reason);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn take_planning(&mut self, usage: &Usage, duration_ms: u64) {
+        self.planning.add(usage);
+        self.planning_ms += duration_ms;
+    }
+
+    fn take_plan(&mut self, applied: &'a PlanApplied) {
+        self.status = RunStatus::Running;
+        self.outcome = "";
+        self.revision = applied.revision;
+        let numbers = numbers_of(&applied.plan, &applied.numbers).into_iter();
+        self.plan = numbers.filter_map(StepNo::slot).collect();
+        for step in &mut self.steps {
+            step.is_dropped = true;
+        }
+        let planned = self.plan.iter().zip(&applied.plan.steps);
+        for ((slot, step), place) in planned.zip(Place::all()) {
+            if slot.index() >= self.steps.len() {
+                self.steps.push(StepFacts::new(step.label(place)));
+            }
+            if let Some(facts) = self.steps.get_mut(slot.index()) {
+                facts.is_dropped = false;
+                facts.tool = step.tool.as_ref();
+            }
+        }
+    }
+
+    fn take_of_step(&mut self, event: &'a Event) -> Option<()> {
+        use EventKind as E;
+        let at = event.at;
+        match &event.kind {
+            E::StepStarted(it) => {
+                let step = self.step(it.attempt)?;
+                step.phase = StepPhase::Running;
+                step.began.get_or_insert(at);
+                step.attempts += 1;
+                let tool = it.tool_effect.and(step.tool);
+                let call = tool.map(|tool| CallFacts::new(&tool.name, &tool.arguments));
+                self.add_calls(it.attempt, 0, call)?;
+            }
+            E::AttemptContinued(it) => self.step(it.attempt)?.continued += 1,
+            E::StepCompleted(it) => {
+                let step = self.step(it.attempt)?;
+                step.end(StepPhase::Completed, &it.summary, at);
+            }
+            E::StepFailed(it) => {
+                let step = self.step(it.attempt)?;
+                step.end(StepPhase::Failed, &it.failure.message, at);
+            }
+            E::StepSkipped(it) => {
+                let step = self.step_of(it.run, it.step)?;
+                step.end(StepPhase::Skipped, &it.reason, at);
+            }
+            E::ReplyReceived(it) => {
+                let step = self.step(it.attempt)?;
+                step.usage.add(&it.usage);
+                step.tool_turns += 1;
+                let calls = it.calls.iter().map(|requested| &requested.call);
+                let calls = calls.map(|call| CallFacts::new(&call.name, &call.arguments));
+                self.add_calls(it.attempt, it.tool_turn, calls)?;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn step(&mut self, attempt: AttemptRef) -> Option<&mut StepFacts<'a>> {
+        self.step_of(attempt.run, attempt.step)
+    }
+
+    fn step_of(&mut self, run: u32, step: StepNo) -> Option<&mut StepFacts<'a>> {
+        let facts = self.of_this_run(run)?;
+        facts.steps.get_mut(step.slot()?.index())
+    }
+
+    fn add_calls(
+        &mut self,
+        attempt: AttemptRef,
+        tool_turn: u32,
+        calls: impl IntoIterator<Item = CallFacts<'a>>,
+    ) -> Option<()> {
+        let slot = attempt.step.slot()?;
+        let step = self.steps.get_mut(slot.index())?;
+        for (call, index) in calls.into_iter().zip(0..) {
+            let name = CallRef {
+                attempt,
+                tool_turn,
+                index,
+            };
+            self.calls.insert(name, (slot, step.calls.len()));
+            step.calls.push(call);
+        }
+        Some(())
+    }
+
+    fn take_of_call(&mut self, event: &'a Event) -> Option<()> {
+        use EventKind as E;
+        match &event.kind {
+            E::CallFinished(it) => {
+                self.call(it.call)?.result = Some(ResultFacts {
+                    output: Cow::Borrowed(&it.output),
+                    is_error: it.is_error,
+                    reason: &it.reason,
+                    duration_ms: Some(it.duration_ms),
+                });
+            }
+            E::CallInDoubt(it) => self.call(it.call)?.doubts.push(Doubt {
+                since: event.at,
+                answer: None,
+                settled_at: None,
+            }),
+            E::ApprovalRequested(it) => {
+                self.call(it.call)?;
+            }
+            E::QuestionAsked(it) => {
+                self.call(it.call)?;
+            }
+            // What follows from one about a budget or a plan says enough.
+            E::Decided(it) => {
+                let call = self.call(it.pending.call()?)?;
+                match call.doubts.last_mut() {
+                    Some(doubt) => doubt.answer = Some(&it.settlement),
+                    None => call.decision = Some(&it.settlement),
+                }
+            }
+            E::CallSettled(it) => {
+                let call = self.call(it.call)?;
+                if let Some(doubt) = call.doubts.last_mut() {
+                    doubt.settled_at = Some(event.at);
+                }
+                // Unless the call is sent again, the decision of the person is its result.
+                if let Some((output, is_error)) = it.settlement.result() {
+                    call.result = Some(ResultFacts {
+                        output: Cow::Owned(output),
+                        is_error,
+                        reason: if is_error { "Decided" } else { "" },
+                        duration_ms: None,
+                    });
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn call(&mut self, name: CallRef) -> Option<&mut CallFacts<'a>> {
+        let facts = self.of_this_run(name.attempt.run)?;
+        let &(slot, position) = facts.calls.get(&name)?;
+        facts.steps.get_mut(slot.index())?.calls.get_mut(position)
+    }
+}
+
+impl<'a> StepFacts<'a> {
+    fn new(label: String) -> Self {
+        Self {
+            label,
+            tool: None,
+            phase: StepPhase::Pending,
+            is_dropped: false,
+            outcome: "",
+            began: None,
+            ended: None,
+            attempts: 0,
+            continued: 0,
+            usage: Usage::default(),
+            tool_turns: 0,
+            calls: Vec::new(),
+        }
+    }
+
+    fn end(&mut self, phase: StepPhase, outcome: &'a str, at: u64) {
+        self.phase = phase;
+        self.outcome = outcome;
+        self.ended = Some(at);
+    }
+}
+
+impl<'a> CallFacts<'a> {
+    fn new(tool: &'a str, input: &'a str) -> Self {
+        Self {
+            tool,
+            input,
+            result: None,
+            doubts: Vec::new(),
+            decision: None,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The one line that says what a node is about.
+
+use crate::text::{brief, first_sentence};
+use cairn_engine::text::cut;
+use serde_json::Value;
+
+/// Longest description, in characters.
+pub(super) const MOST: usize = 200;
+/// Longest value of one argument, in characters.
+const MOST_OF_ARGUMENT: usize = 60;
+/// Most arguments that are shown.
+const MOST_ARGUMENTS: usize = 3;
+
+/// The tool with its first simple arguments: `read_file(notes.md)`, or
+/// `search_files(pattern=TODO, path=docs)` if there are several.
+pub fn call(tool: &str, arguments: &str) -> String {
+    let Ok(Value::Object(arguments)) = serde_json::from_str(arguments) else {
+        let text = brief(arguments, MOST_OF_ARGUMENT);
+        return if text.is_empty() {
+            tool.to_owned()
+        } else {
+            format!("{tool}({text})")
+        };
+    };
+    let simple = arguments.iter().filter_map(|(name, value)| match value {
+        Value::String(text) => Some((name, brief(text, MOST_OF_ARGUMENT))),
+        Value::Number(_) | Value::Bool(_) => Some((name, value.to_string())),
+        _ => None,
+    });
+    let simple: Vec<_> = simple.take(MOST_ARGUMENTS).collect();
+    match &simple[..] {
+        [] => tool.to_owned(),
+        [(_, only)] => format!("{tool}({only})"),
+        several => {
+            let pairs = several
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"));
+            format!("{tool}({})", pairs.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// Of a model's text: its first sentence.
+pub(super) fn text(text: &str) -> String {
+    first_sentence(text, MOST)
+}
+
+/// Of a result: its first line that says something, which by custom is its title.
+pub(super) fn result(output: &str) -> String {
+    brief(output, MOST)
+}
+
+/// Of a goal or an evaluation: the text itself, on one line.
+pub(super) fn whole(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    cut(&words.join(" "), MOST)
+}

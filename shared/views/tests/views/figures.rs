@@ -1,0 +1,82 @@
+//! Times, durations and prices.
+
+use cairn_engine::event::WaitReason;
+use cairn_engine::session::RunStatus;
+use cairn_views::figures::{clock, date_time, dollars, duration, rfc3339, run_status};
+
+#[test]
+fn dates_are_those_of_the_gregorian_calendar() {
+    let cases = [
+        (0, "1970-01-01 00:00:00"),
+        (86_399_999, "1970-01-01 23:59:59"),
+        (951_782_400_000, "2000-02-29 00:00:00"),
+        (951_868_800_000, "2000-03-01 00:00:00"),
+        (1_078_012_799_000, "2004-02-28 23:59:59"),
+        (1_705_329_025_999, "2024-01-15 14:30:25"),
+        (1_735_689_599_000, "2024-12-31 23:59:59"),
+        (1_735_689_600_000, "2025-01-01 00:00:00"),
+        (4_107_542_400_000, "2100-03-01 00:00:00"),
+        (4_107_456_000_000, "2100-02-28 00:00:00"),
+        (253_402_300_799_000, "9999-12-31 23:59:59"),
+    ];
+    for (at, expected) in cases {
+        assert_eq!(date_time(at), expected);
+    }
+    assert_eq!(clock(1_705_329_025_999), "14:30:25");
+    assert_eq!(rfc3339(1_705_329_025_007), "2024-01-15T14:30:25.007Z");
+    assert!(!date_time(u64::MAX).is_empty());
+}
+
+#[test]
+fn every_day_follows_the_one_before() {
+    let mut before = date_time(0);
+    for day in 1..=(400 * 366) {
+        let next = date_time(day * 86_400_000);
+        assert!(next > before, "{before} then {next}");
+        before = next;
+    }
+}
+
+#[test]
+fn prices_have_four_decimals_rounded_half_up() {
+    let cases = [
+        (0, "0.0000"),
+        (49_999, "0.0000"),
+        (50_000, "0.0001"),
+        (5_000_000, "0.0050"),
+        (15_000_000, "0.0150"),
+        (999_950_000, "1.0000"),
+        (12_345_678_900_000, "12345.6789"),
+    ];
+    for (nano, expected) in cases {
+        assert_eq!(dollars(nano), expected);
+    }
+    assert!(!dollars(u64::MAX).is_empty());
+}
+
+#[test]
+fn durations_are_said_as_people_say_them() {
+    let cases = [
+        (0, "0 ms"),
+        (99, "99 ms"),
+        (100, "0.1 s"),
+        (1_250, "1.2 s"),
+        (59_999, "59.9 s"),
+        (60_000, "1 min 0 s"),
+        (3_599_999, "59 min 59 s"),
+        (3_600_000, "1 h 0 min"),
+        (100_000_000, "27 h 46 min"),
+    ];
+    for (ms, expected) in cases {
+        assert_eq!(duration(ms), expected);
+    }
+}
+
+#[test]
+fn a_status_says_what_is_waited_for() {
+    assert_eq!(
+        run_status(RunStatus::Waiting(WaitReason::InDoubt)),
+        "waiting (in doubt)"
+    );
+    assert_eq!(run_status(RunStatus::Cancelled), "cancelled");
+}

@@ -1,0 +1,76 @@
+//! What holds of the views whatever happens.
+
+use crate::play::ops;
+use crate::world::World;
+use cairn_engine::prompt::progress;
+use cairn_engine::session::{PlanState, Run};
+use cairn_views::tree::{NodeKind, Tree};
+use cairn_views::{agent_state, dump, history, report};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn after_any_sequence_of_inputs_the_views_agree_with_the_state(ops in ops()) {
+        let mut world = World::new();
+        let mut tree = Tree::default();
+        let mut seen = 0;
+        for (op, count) in ops.iter().zip(1..) {
+            world.play(op);
+            if count % 16 == 0 || count == ops.len() {
+                for (event, seq) in world.journal.iter().zip(1..).skip(seen) {
+                    tree.apply(seq, event);
+                }
+                seen = world.journal.len();
+                check_views(&tree, &world);
+            }
+        }
+    }
+}
+
+fn check_views(tree: &Tree, world: &World) {
+    for run in &world.session.runs {
+        let root = tree.run(run.number).unwrap();
+        assert_eq!((root.status, root.usage), (run.status, run.spent.usage));
+        check_marks(tree, run);
+        assert!(dump::text(tree, run.number, world.now).is_some());
+        assert!(dump::json(tree, run.number, world.now).is_some());
+        let report = report::markdown(&world.journal, run.number).unwrap();
+        assert!(report.contains("## Usage"));
+        let steps = run.plan.as_ref().map_or(0, |plan| plan.steps.len());
+        let goals = history::of_run(tree, run.number);
+        assert!(goals.lines().filter(|line| line.starts_with('[')).count() == steps);
+    }
+    let ids: BTreeSet<_> = tree.nodes().iter().map(|node| &node.id).collect();
+    assert_eq!(ids.len(), tree.nodes().len(), "node ids are unique");
+    let roots = world.session.runs.iter().flat_map(|run| {
+        let root = tree.run(run.number).unwrap();
+        root.roots.iter().flat_map(|&root| tree.walk(root))
+    });
+    assert_eq!(roots.count(), ids.len(), "each node has one place");
+    for node in tree.nodes() {
+        assert_eq!(node.summary.is_some(), node.kind == NodeKind::Evaluation);
+    }
+    let value = agent_state::of_session(&world.session);
+    assert_eq!(
+        value["run"].as_u64().unwrap_or(0),
+        world.session.runs.len() as u64
+    );
+}
+
+/// The tree says of every goal what the to-do list says.
+fn check_marks(tree: &Tree, run: &Run) {
+    let mut lines = Vec::new();
+    for (number, _) in run.plan.iter().flat_map(PlanState::current) {
+        let top = tree.step(run.number, number).unwrap();
+        for (depth, node) in tree.walk(top) {
+            if node.kind == NodeKind::Goal {
+                let (indent, mark) = ("  ".repeat(depth), node.status.mark());
+                lines.push(format!("{indent}[{mark}] {}", node.description));
+            }
+        }
+    }
+    assert_eq!(progress::of_run(run), lines.join("\n"));
+}
