@@ -6,7 +6,9 @@ use cairn_proto::DESCRIPTORS;
 use cairn_proto::executor::executor_service_client::ExecutorServiceClient;
 use cairn_proto::executor::executor_service_server::{ExecutorService, ExecutorServiceServer};
 use cairn_proto::executor::run_step_request::Message as ToExecutor;
-use cairn_proto::executor::{RunStepRequest, RunStepResponse};
+use cairn_proto::executor::{
+    RunStepRequest, RunStepResponse, WatchStatusRequest, WatchStatusResponse,
+};
 use cairn_rpc::{
     AllowAnonymous, Exposure, Link, Listener, ServerBuilder, principal, with_principal,
 };
@@ -144,6 +146,15 @@ struct Way {
 #[tonic::async_trait]
 impl ExecutorService for Way {
     type RunStepStream = BoxStream<'static, Result<RunStepResponse, Status>>;
+    type WatchStatusStream = Streaming<WatchStatusResponse>;
+
+    async fn watch_status(
+        &self,
+        _: Request<WatchStatusRequest>,
+    ) -> Result<Response<Self::WatchStatusStream>, Status> {
+        let mut client = ExecutorServiceClient::new(self.executor.clone());
+        client.watch_status(WatchStatusRequest {}).await
+    }
 
     async fn run_step(
         &self,

@@ -53,8 +53,8 @@ struct Start {
     processor_us: f64,
     /// From the report that ends the step before to the start, in µs: the owner's time and a commit.
     owner_us: f64,
-    /// From the start to the report of the first reply, in µs. The request to the model, which has the
-    /// tools in it, is sent and answered meanwhile.
+    /// From the start to the report of the first reply, in µs. It includes the request to the model, which
+    /// has the tools in it, and the answer.
     executor_us: f64,
 }
 

@@ -106,11 +106,11 @@ impl World {
         std::mem::take(&mut self.lock().asked)
     }
 
-    /// The next question that follows the call has no answer; the receiver tells when it has come.
+    /// The next question that follows the call has no answer; the receiver gets a value when it comes.
     fn hold(&self) -> Receiver<()> {
-        let (tell, told) = channel();
-        self.lock().holds = Some(tell);
-        told
+        let (sender, receiver) = channel();
+        self.lock().holds = Some(sender);
+        receiver
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Questions> {
@@ -143,8 +143,8 @@ fn answer(asked: &Asked, questions: &Mutex<Questions>) -> Answer {
     questions.asked.push(asked.clone());
     let messages = asked.body["messages"].as_array().expect("messages");
     let is_first = messages.iter().all(|it| it["role"] != "assistant");
-    if let Some(tell) = questions.holds.take_if(|_| !is_first) {
-        tell.send(()).expect("the test waits");
+    if let Some(sender) = questions.holds.take_if(|_| !is_first) {
+        sender.send(()).expect("the test waits");
         return Answer::Hold;
     }
     let end = json!({"complete": true, "summary": "Two pounds."});
@@ -197,16 +197,16 @@ fn thoughts_survive_kills_and_forks_and_go_to_their_model_only() {
     // The process is killed in the middle of the call, and then while the model is asked.
     world.site.write("held", "");
     let running = world.begin(&run("s"));
-    let mut told = String::new();
+    let mut text = String::new();
     let begun = File::open(world.site.path().join("begun"));
-    let read = begun.expect("a pipe").read_to_string(&mut told);
+    let read = begun.expect("a pipe").read_to_string(&mut text);
     read.expect("the call begins");
     drop(running);
     std::fs::remove_file(world.site.path().join("held")).expect("the file");
     let first = world.asked();
-    let told = world.hold();
+    let question = world.hold();
     let running = world.begin(&["resume", "s"]);
-    told.recv().expect("the model is asked");
+    question.recv().expect("the model is asked");
     drop(running);
     let second = world.asked();
     world.done(&["resume", "s"]);

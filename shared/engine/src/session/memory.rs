@@ -2,8 +2,8 @@
 
 use super::{Apply, Envelope, Session};
 use crate::event::{EventKind, MemoryCleared, MemoryRemoved, MemorySet};
-use crate::transitions::Applied;
 use crate::prompt::memory::snapshot;
+use crate::transitions::Applied;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
