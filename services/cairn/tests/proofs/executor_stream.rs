@@ -1,5 +1,4 @@
-//! Measures what travels between an orchestrator and an executor: each message, its bytes, and when it
-//! passed.
+//! Notes each message between an orchestrator and an executor, with its bytes and its time.
 
 use crate::support;
 use cairn_proto::DESCRIPTORS;
@@ -32,9 +31,9 @@ const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// To the executor: what an attempt begins with.
+    /// To the executor: the start of an attempt.
     Start,
-    /// To the executor: what is durable.
+    /// To the executor: reports that are durable now.
     Acknowledgement,
     /// To the executor: the tools on offer.
     Catalogue,
@@ -100,7 +99,7 @@ impl ExecutorStream {
         }
     }
 
-    /// What has passed since the last time, oldest first.
+    /// The messages since the last time, oldest first.
     pub(crate) fn take(&self) -> Vec<Passed> {
         std::mem::take(&mut *self.passed.messages.lock().expect("no panic"))
     }

@@ -47,11 +47,11 @@ pub(crate) enum Proof {
     /// Starts runs in sessions with much state. One process owns as much state as it may, refuses further
     /// runs until there is room, and stays as small as that
     State(state::Options),
-    /// Runs one step of 200 tool turns, and prints the bytes and the time of each. A late turn costs what
-    /// an early one costs
+    /// Runs one step of 200 tool turns, and prints the bytes and the time of each. A late turn costs as
+    /// much as an early one
     Turns(turns::Options),
     /// Starts attempts with 4 tools on offer and with 200, in turn, and prints the bytes and the time of
-    /// each start. 200 tools cost what 4 cost
+    /// each start. A start with 200 tools costs as much as one with 4
     Starts(starts::Options),
 }
 

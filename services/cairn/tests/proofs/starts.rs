@@ -1,5 +1,5 @@
 //! The start of an attempt costs the same with 200 tools on offer as with 4: an executor that has the
-//! catalogue is sent its name alone.
+//! catalogue gets only its name.
 //!
 //! The five services run as processes. A plan is a chain of steps for the model, each of one turn.
 
@@ -157,7 +157,7 @@ fn compare(few: &Measured, many: &Measured, bytes_only: bool) {
         ("orchestrator's processor, µs", !bytes_only, |it| {
             it.processor_us
         }),
-        // These two say as much of the disk and of the model's server.
+        // These two depend as much on the disk and on the model's server.
         ("report to next start, µs", false, |it| it.owner_us),
         ("start to first reply, µs", false, |it| it.executor_us),
     ];

@@ -2,7 +2,7 @@
 //! executor, bytes of the journal, and the owner's time.
 //!
 //! The five services run as processes, and a step for the model makes one call with an effect in each
-//! turn: the result of a pure call may or may not travel with the next reply.
+//! turn. The result of a pure call would travel with the next reply only if that comes soon.
 
 use super::executor_stream::{ExecutorStream, Kind, Passed, THINKS, median};
 use crate::support::served::{add_model, done, turn};
@@ -22,7 +22,7 @@ use tokio::runtime::Builder;
 
 const SESSION: &str = "s";
 const PROCESSOR: &str = "orchestrator's processor, µs";
-/// Long enough for a machine that does much beside.
+/// With times that are long enough on a busy machine.
 const SETTINGS: &str = r#"
 [session]
 lease = "10s"
@@ -39,7 +39,7 @@ effect = "effectful"
 time_limit_ms = 60000
 parameters = { type = "object" }
 "#;
-/// What is noted in each turn, and comes back as the result.
+/// The note of each turn. It comes back as the result.
 const NOTE: &str = "The bridge carries ten tonnes, and its piers were looked at in spring. ";
 /// The largest value in session memory.
 const VALUE_KIB: usize = 32;
@@ -77,7 +77,7 @@ fn a_turn_costs_as_many_bytes_as_the_turns_before_it() {
     });
 }
 
-/// What one turn cost.
+/// The cost of one turn.
 #[derive(Debug, Default, Clone, Copy)]
 struct Turn {
     to_executor: usize,
@@ -97,7 +97,7 @@ struct Column {
     most_ratio: f64,
 }
 
-/// A mean shows also what is rare; a median leaves out what else the machine does.
+/// A mean shows rare costs, too. A median is steady on a busy machine.
 const COLUMNS: [Column; 4] = [
     Column {
         name: "bytes over the executor stream",
@@ -117,7 +117,7 @@ const COLUMNS: [Column; 4] = [
         of_many: median,
         most_ratio: MOST_TIME_RATIO,
     },
-    // It says as much of the disk, and is only printed.
+    // It depends as much on the disk, so it is only printed.
     Column {
         name: "report to acknowledgement, µs",
         value: |turn| turn.owner_us,

@@ -116,7 +116,7 @@ fn nearly_all_of_the_request_before_is_read_from_the_cache(dialect: Dialect) {
     check(&site);
 }
 
-/// The figures are those of the journal: what the server counted, as Cairn has understood it.
+/// Checks the figures of the journal: Cairn read them from the server's replies.
 fn check(site: &Site) {
     let journal = site.journal("s");
     let replies = journal.of_kind("reply_received");
@@ -190,7 +190,7 @@ fn request(dialect: Dialect, system: &str, first: &str) -> Value {
     }
 }
 
-/// What is read of a request that is nearly the one before it.
+/// The tokens of a request, and the tokens that the cache has of the next one.
 fn read_after(dialect: Dialect, before: &Value, after: &Value) -> (u64, u64) {
     let mut cache = Cache::default();
     let mut count = |body: &Value| match dialect {

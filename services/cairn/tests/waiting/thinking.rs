@@ -36,7 +36,7 @@ parameters = { type = "object" }
 const SIGNATURE: &str = "EqoBCkgIBxABGAIiQL/+w0Zk==";
 const REDACTED: &str = "EmwKAhgBEgy3va3pzix/LafPsn4a==";
 
-/// What the model thinks, with everything that an encoder might change.
+/// The thoughts of the model, with characters that an encoder might change.
 fn thoughts() -> [Value; 2] {
     let thinking = "It is \"heavy\": über 2 kg \u{1f9ea}\n\t</thinking> \\u0041 1.0e3";
     [

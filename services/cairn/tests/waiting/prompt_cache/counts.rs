@@ -8,7 +8,7 @@ const BYTES_OF_TOKEN: usize = 4;
 const LEAST_TOKENS: u64 = 1024;
 /// What OpenAI's cache reads is a multiple of this.
 const STEP_TOKENS: u64 = 128;
-/// So many blocks before a breakpoint Anthropic's cache looks for what was written.
+/// Anthropic's cache looks for a prefix at a breakpoint, and at this many blocks before it.
 const LOOK_BACK: usize = 20;
 /// The breakpoints that Anthropic's protocol allows.
 const MOST_BREAKPOINTS: usize = 4;
@@ -16,7 +16,7 @@ const MOST_BREAKPOINTS: usize = 4;
 /// Prefixes of requests.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    /// Anthropic's: what ended at a breakpoint.
+    /// Anthropic's: beginnings that ended at a breakpoint.
     written: HashSet<String>,
     /// OpenAI's: whole requests.
     requests: Vec<String>,
@@ -39,8 +39,8 @@ struct Prefix {
 }
 
 impl Cache {
-    /// Counts a request of Anthropic's protocol, and says which turn it is. The cache has what stood
-    /// before a breakpoint of an earlier request.
+    /// Counts a request of Anthropic's protocol, and says which turn it is. The cache has each
+    /// beginning of an earlier request that ended at a breakpoint.
     pub(crate) fn count_blocks(&mut self, body: &Value) -> (usize, Counted) {
         let prefixes = prefixes(body);
         let breakpoints = prefixes.iter().enumerate();
@@ -68,8 +68,8 @@ impl Cache {
         (turn(body), counted)
     }
 
-    /// Counts a request of OpenAI's protocol, and says which turn it is. The cache has whatever an
-    /// earlier request began with, in steps.
+    /// Counts a request of OpenAI's protocol, and says which turn it is. The cache has each
+    /// beginning of an earlier request, in steps.
     pub(crate) fn count_prefix(&mut self, body: &Value) -> (usize, Counted) {
         let mut text = body["tools"].to_string();
         for message in list(&body["messages"]) {
