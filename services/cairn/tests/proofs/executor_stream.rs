@@ -126,7 +126,7 @@ impl Notes {
     }
 }
 
-/// The processor time of all threads of a process.
+/// The processor time of all threads that a process has. It is less after one of them has ended.
 fn processor_time(process: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{process}/task"));
     let threads = threads.into_iter().flatten().flatten();

@@ -138,7 +138,7 @@ impl Measured {
                 let micros = |from: &Passed, to: &Passed| (to.at - from.at).as_secs_f64() * 1e6;
                 self.starts.push(Start {
                     bytes: start.bytes,
-                    processor_us: (reply.cpu - before.cpu).as_secs_f64() * 1e6,
+                    processor_us: reply.cpu.saturating_sub(before.cpu).as_secs_f64() * 1e6,
                     owner_us: micros(before, start),
                     executor_us: micros(start, reply),
                 });

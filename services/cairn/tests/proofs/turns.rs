@@ -205,7 +205,7 @@ fn measured(passed: &[Passed], journal: &[usize], turns: usize) -> Vec<Turn> {
         if message.kind == Kind::Reply {
             let before = reply.replace(*message);
             if let (Some(last), Some(before)) = (measured.last_mut(), before) {
-                last.processor_us = (message.cpu - before.cpu).as_secs_f64() * 1e6;
+                last.processor_us = message.cpu.saturating_sub(before.cpu).as_secs_f64() * 1e6;
             }
             measured.push(Turn::default());
         }
