@@ -10,17 +10,19 @@ use crate::conversation::{Layer, LayerKind};
 pub const EXECUTION: &str = include_str!("prompt/execution.md");
 /// How to work with the `step`, `read_progress`, `scratchpad` and `session_memory_*` tools.
 pub const GUIDE: &str = include_str!("prompt/guide.md");
+/// The first layer of the system prompt of a step: [`EXECUTION`], a blank line, and [`GUIDE`].
+pub(crate) const STEP: &str = concat!(
+    include_str!("prompt/execution.md"),
+    "\n",
+    include_str!("prompt/guide.md")
+)
+.trim_ascii_end();
 /// Follows a reply without calls, because such a reply ends no step.
 pub const CONTINUE: &str = "Continue with the step; call the `step` tool with complete=true and a \
                             summary when it is done.";
 /// Follows a reply that was cut at the limit of its length.
 pub const CUT: &str = "Your last reply was cut because it was too long. Continue where it ends, in \
                        shorter pieces; tool calls that were not complete have not been made.";
-
-/// The first layer of the system prompt of a step.
-pub(crate) fn of_step() -> String {
-    format!("{}\n\n{}", EXECUTION.trim_end(), GUIDE.trim_end())
-}
 
 /// Says what a layer of the system prompt is from now on.
 pub(crate) fn reminder(layer: &Layer) -> String {

@@ -22,6 +22,7 @@ pub use budgets::PerBudget;
 pub use call::{Ask, Call, CallStatus};
 pub use decisions::PastDecision;
 pub use fork::Origin;
+pub use memory::Memory;
 pub use numbers::{Place, Slot, StepNo};
 pub use plan::PlanState;
 pub use revisions::{Proposal, RevisionRequest, Revisions};
@@ -59,7 +60,7 @@ pub struct Session {
     /// Every command up to here has been answered.
     pub handled_through: u64,
     /// Session memory.
-    pub memory: BTreeMap<String, String>,
+    pub memory: Memory,
     /// Layers of system prompts as they were last written in full.
     pub layers: BTreeMap<LayerKind, String>,
     /// All runs; a run's number is its position plus 1. Only the last may be active.

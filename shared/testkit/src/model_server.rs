@@ -16,6 +16,8 @@ pub struct Asked {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Value,
+    /// The body as it came.
+    pub text: String,
 }
 
 impl Asked {
@@ -129,6 +131,21 @@ pub fn reply(prefix: &str, text: &str, calls: &[(&str, Value)]) -> Answer {
     Answer::Whole(200, body.to_string())
 }
 
+/// A reply in Anthropic's protocol: its blocks, and the tokens that the server counted.
+pub fn anthropic_reply(content: &[Value], usage: &Value) -> Answer {
+    let has_calls = content.iter().any(|block| block["type"] == "tool_use");
+    let body = json!({
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "served-1",
+        "content": content,
+        "stop_reason": if has_calls { "tool_use" } else { "end_turn" },
+        "usage": usage,
+    });
+    Answer::Whole(200, body.to_string())
+}
+
 fn message(prefix: &str, text: &str, calls: &[(&str, Value)]) -> Value {
     let call = |(index, (name, arguments)): (usize, &(&str, Value))| {
         json!({"index": index, "id": format!("{prefix}-{index}"), "type": "function",
@@ -200,9 +217,11 @@ fn receive(reader: &mut BufReader<TcpStream>) -> Option<Asked> {
         line,
         headers: pairs.collect(),
         body: Value::Null,
+        text: String::new(),
     };
     let mut body = vec![0; asked.header("content-length").parse().unwrap_or(0)];
     reader.read_exact(&mut body).ok()?;
-    asked.body = serde_json::from_slice(&body).ok()?;
+    asked.text = String::from_utf8(body).ok()?;
+    asked.body = serde_json::from_str(&asked.text).ok()?;
     Some(asked)
 }

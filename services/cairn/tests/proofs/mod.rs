@@ -9,11 +9,14 @@ pub(crate) mod commands;
 pub(crate) mod crash;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
+pub(crate) mod executor_stream;
 pub(crate) mod handover;
 pub(crate) mod lists;
 pub(crate) mod replies;
 pub(crate) mod searches;
+pub(crate) mod starts;
 pub(crate) mod state;
+pub(crate) mod turns;
 
 /// The proofs by name.
 #[derive(Debug, clap::Subcommand)]
@@ -48,6 +51,12 @@ pub(crate) enum Proof {
     /// Starts runs in sessions with much state. One process owns as much state as it may, refuses further
     /// runs until there is room, and stays as small as that
     State(state::Options),
+    /// Runs one step of 200 tool turns, and prints the bytes and the time of each. A late turn costs as
+    /// much as an early one
+    Turns(turns::Options),
+    /// Starts attempts with 4 tools on offer and with 200, in turn, and prints the bytes and the time of
+    /// each start. A start with 200 tools costs as much as one with 4
+    Starts(starts::Options),
 }
 
 /// A value of a process's `/proc/PID/status` in KiB, such as `VmHWM`, its peak in memory.
@@ -72,6 +81,8 @@ impl Proof {
             Self::Stale(options) => crash::redis_stale::prove(options),
             Self::Drain(options) => drain::prove(options),
             Self::State(options) => state::prove(options),
+            Self::Turns(options) => turns::prove(options),
+            Self::Starts(options) => starts::prove(options),
         }
     }
 }

@@ -267,7 +267,7 @@ impl Owner {
 
     /// What every prompt of this session carries after the service's own.
     fn prompt_layers(&self) -> Vec<String> {
-        let memory = cairn_engine::prompt::memory::snapshot(&self.session.memory);
+        let memory = self.session.memory.snapshot().to_owned();
         let layers = [self.deps.config.environment.clone(), memory];
         layers
             .into_iter()

@@ -15,15 +15,17 @@ impl Decision<'_> {
     /// Writes the system prompt. A layer that is as it was written last in this session is not written
     /// a second time.
     pub(super) fn begin_conversation(&mut self, attempt: AttemptRef) -> Applied {
-        let layers = ALL.map(|kind| self.layer_now(kind)).into_iter();
-        let layers = layers.filter(|layer| !layer.text.is_empty());
+        let layers = ALL.map(|kind| (kind, self.layer_now(kind))).into_iter();
+        let layers = layers.filter(|(_, text)| !text.is_empty());
+        let written = |kind: LayerKind| self.session.layers.get(&kind).map(String::as_str);
         let (same, new): (Vec<_>, Vec<_>) =
-            layers.partition(|layer| self.session.layers.get(&layer.kind) == Some(&layer.text));
-        self.emit(ContextChanged {
+            layers.partition(|(kind, text)| written(*kind) == Some(*text));
+        let changed = ContextChanged {
             attempt,
-            same_layers: same.into_iter().map(|layer| layer.kind).collect(),
-            ops: new.into_iter().map(Op::SetLayer).collect(),
-        })
+            same_layers: same.into_iter().map(|(kind, _)| kind).collect(),
+            ops: new.into_iter().map(layer).map(Op::SetLayer).collect(),
+        };
+        self.emit(changed)
     }
 
     /// The model is asked next, once the calls of its last reply have ended: it is told what of its
@@ -56,8 +58,9 @@ impl Decision<'_> {
         let Some(running) = self.session.attempt(attempt) else {
             return Ok(());
         };
-        let changed = ALL.map(|kind| self.layer_now(kind)).into_iter();
-        let changed = changed.filter(|layer| running.layer(layer.kind) != layer.text);
+        let changed = ALL.map(|kind| (kind, self.layer_now(kind))).into_iter();
+        let changed = changed.filter(|(kind, text)| running.layer(*kind) != *text);
+        let changed = changed.map(layer);
         let nudge = nudge.map(|text| Op::Append(Message::user(text)));
         let ops: Vec<_> = nudge.into_iter().chain(changed.map(Op::Remind)).collect();
         if ops.is_empty() {
@@ -70,12 +73,19 @@ impl Decision<'_> {
         })
     }
 
-    fn layer_now(&self, kind: LayerKind) -> Layer {
-        let text = match kind {
-            LayerKind::Prompt => prompt::of_step(),
-            LayerKind::Environment => self.facts.environment.to_owned(),
-            LayerKind::Memory => prompt::memory::snapshot(&self.session.memory),
-        };
-        Layer { kind, text }
+    /// Compared at each report, so nothing is rendered here that has not changed.
+    fn layer_now(&self, kind: LayerKind) -> &str {
+        match kind {
+            LayerKind::Prompt => prompt::STEP,
+            LayerKind::Environment => self.facts.environment,
+            LayerKind::Memory => self.session.memory.snapshot(),
+        }
+    }
+}
+
+fn layer((kind, text): (LayerKind, &str)) -> Layer {
+    Layer {
+        kind,
+        text: text.to_owned(),
     }
 }

@@ -77,6 +77,17 @@ fn a_layer_that_was_written_before_is_only_named() {
 }
 
 #[test]
+fn the_first_layer_is_how_a_step_is_carried_out_and_the_guide() {
+    let world = world();
+    let [Op::SetLayer(first), ..] = &changes(&world.journal)[0].ops[..] else {
+        panic!("a layer: {:?}", world.journal);
+    };
+    let (execution, guide) = (prompt::EXECUTION.trim_end(), prompt::GUIDE.trim_end());
+    assert_eq!(first.kind, LayerKind::Prompt);
+    assert_eq!(first.text, format!("{execution}\n\n{guide}"));
+}
+
+#[test]
 fn changed_memory_is_a_reminder_after_the_results() {
     let mut world = world();
     world.reply(1, "", &[look()]);

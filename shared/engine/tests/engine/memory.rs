@@ -124,3 +124,31 @@ fn memory_that_clients_have_filled_is_an_error_result_and_no_event() {
     let is_set = |event: &&Event| matches!(event.kind, EventKind::MemorySet(_));
     assert_eq!(events.iter().filter(is_set).count(), 1);
 }
+
+/// A snapshot that was rendered before a change is not shown after it.
+#[test]
+fn the_snapshot_follows_each_change() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    let set = |key: &str, value: &str| {
+        EventKind::MemorySet(event::MemorySet {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        })
+    };
+    let removed = event::MemoryRemoved {
+        key: "a".to_owned(),
+    };
+    let changes = [
+        set("a", "1"),
+        set("b", "2"),
+        set("a", "3"),
+        EventKind::MemoryRemoved(removed),
+        EventKind::MemoryCleared(event::MemoryCleared {}),
+    ];
+    for change in changes {
+        world.foreign(change);
+        let memory = &world.session.memory;
+        assert_eq!(memory.snapshot(), snapshot(memory.iter()));
+        assert_eq!(memory.snapshot(), snapshot(memory.iter()), "the same again");
+    }
+}

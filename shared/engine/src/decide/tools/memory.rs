@@ -26,7 +26,7 @@ pub(super) const LIST: StateTool = StateTool {
     call: |decision, _, _| {
         Ok(Some(match decision.session.memory.is_empty() {
             true => "session memory is empty".to_owned(),
-            false => memory::list(&decision.session.memory),
+            false => memory::list(decision.session.memory.iter()),
         }))
     },
 };
