@@ -13,12 +13,12 @@ use crate::ui::table::{Column, Table};
 use crate::ui::text::command;
 use crate::ui::time::{age, utc};
 use cairn_boot::config::duration;
-use cairn_engine::views::figures::dollars;
 use cairn_proto::event::WaitReason;
 use cairn_proto::orchestrator::{
     ListSessionsRequest, PendingKind, SessionFilter, SessionOrder, SessionStatus, SessionSummary,
 };
 use cairn_rpc::{Clock as _, SystemClock};
+use cairn_views::figures::dollars;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
