@@ -1,7 +1,7 @@
 //! Everything together, over real files in a temporary folder: session memory, a goal that a model
 //! plans and carries out with the file tools, a tool of one's own, the report, the execution tree
 //! and what it cost. With `OPENAI_API_KEY` (and, if wanted, `OPENAI_BASE_URL`, `OPENAI_MODEL`) a
-//! real model does it; without a key the rehearsal, offline.
+//! real model does it; without a key the offline model, offline.
 //!
 //! `cargo run -q -p cairn --example full_integration`
 
@@ -11,7 +11,7 @@ mod common;
 
 use anyhow::{Context as _, Result};
 use cairn_boot::Environment;
-use cairn_model::{Model, OpenAi, OpenAiConfig, Rehearsal};
+use cairn_model::{Model, OpenAi, OpenAiConfig, Offline};
 use cairn_proto::event::event::Kind;
 use cairn_proto::memory::SetMemoryRequest;
 use cairn_proto::orchestrator as pb;
@@ -25,12 +25,12 @@ use std::time::Duration;
 
 const GOAL: &str = "Which files mention \"lantern\"?";
 
-/// A real model if there is a key for one, else the rehearsal. Whether it is a real one.
+/// A real model if there is a key for one, else the offline model. Whether it is a real one.
 fn choose_model(environment: &Environment) -> Result<(Arc<dyn Model>, bool)> {
     let key = environment.get("OPENAI_API_KEY").unwrap_or_default();
     if key.is_empty() {
-        println!("no OPENAI_API_KEY: the rehearsal model does it, offline\n");
-        return Ok((Arc::new(Rehearsal::new(Duration::ZERO)), false));
+        println!("no OPENAI_API_KEY: the offline model does it, offline\n");
+        return Ok((Arc::new(Offline::new(Duration::ZERO)), false));
     }
     let url = environment.get("OPENAI_BASE_URL");
     let name = environment.get("OPENAI_MODEL").unwrap_or("gpt-5-mini");
@@ -145,7 +145,7 @@ async fn main() -> Result<()> {
     println!("── report, its first lines ──\n{}", beginning(&text, 14));
     assert!(text.contains(GOAL));
     if !is_real {
-        // The rehearsal is deterministic: it finds all three, and not the fourth.
+        // The offline model is deterministic: it finds all three, and not the fourth.
         let said = answer + &text;
         for name in ["crew.md", "log/day-2.md", "log/day-3.md"] {
             assert!(said.contains(name), "{name} is not in {said}");

@@ -1,5 +1,5 @@
 //! A bakery is killed while something is in the oven (a real `kill -9` of a child process), and
-//! another process goes on over the same store. What was finished is kept. What was begun is begun
+//! another process continues over the same store. What was finished is kept. What was begun is begun
 //! again under the same key if the tool is idempotent; if it is effectful, a person is asked.
 //!
 //! `cargo run -q -p cairn --example kill_and_resume`
@@ -9,7 +9,7 @@
 mod common;
 
 use anyhow::{Context as _, Result};
-use cairn_model::Rehearsal;
+use cairn_model::Offline;
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::settlement::{Done, Outcome};
@@ -70,7 +70,7 @@ async fn order(client: &mut Client) -> Result<pb::StartRunResponse> {
 /// The child: works until it is killed.
 async fn bakery(folder: &Path, effect: &str) -> Result<()> {
     let tools = vec![Oven::tool(folder, effect, true)?];
-    let node = node(folder, Arc::new(Rehearsal::new(Duration::ZERO)), tools).await?;
+    let node = node(folder, Arc::new(Offline::new(Duration::ZERO)), tools).await?;
     order(&mut client(&node)).await?;
     std::future::pending().await
 }
@@ -96,7 +96,7 @@ fn tell(kind: &Kind) {
     match kind {
         Kind::StepStarted(e) => println!("    → step {} begins", step(e.attempt.as_ref())),
         Kind::StepCompleted(e) => println!("    ✓ {}", e.summary),
-        Kind::AttemptContinued(e) => println!("    … step {} goes on", step(e.attempt.as_ref())),
+        Kind::AttemptContinued(e) => println!("    … step {} continues", step(e.attempt.as_ref())),
         Kind::CallInDoubt(_) => println!("    ? a call had begun, and nobody knows how it ended"),
         _ => {}
     }
@@ -137,7 +137,7 @@ async fn scene(effect: &str) -> Result<()> {
     bake_and_kill(folder.path(), effect).await?;
 
     let tools = vec![Oven::tool(folder.path(), effect, false)?];
-    let model = Arc::new(Rehearsal::new(Duration::ZERO));
+    let model = Arc::new(Offline::new(Duration::ZERO));
     let node = node(folder.path(), model, tools).await?;
     let mut client = client(&node);
     let started = order(&mut client).await?;

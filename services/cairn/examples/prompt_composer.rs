@@ -28,7 +28,7 @@ Orders are written as JSON: {\"dish\": \"…\", \"table\": 1}";
 fn main() -> Result<()> {
     let mut registry = builtin();
     registry.register(PromptTemplate::new("waiter", WAITER));
-    registry.register(PromptTemplate::new("guest", "Table {table}: {wish}"));
+    registry.register(PromptTemplate::new("guest", "Table {table}: {change}"));
     let waiter = registry.get("waiter")?;
 
     let evening = TemplateContext::from([("restaurant", "Golden Cairn"), ("language", "English")]);
@@ -70,13 +70,13 @@ fn main() -> Result<()> {
 fn conversation(registry: &PromptTemplateRegistry, sunday: &TemplateContext) -> Result<()> {
     println!("── the messages of a conversation ──");
     // A guest who writes like a template stays a guest: values are inserted as they are.
-    let wish = TemplateContext::new()
+    let change = TemplateContext::new()
         .with("table", 4)
-        .with("wish", "{restaurant}? {% if hungry %} The trout, please.");
+        .with("order", "{restaurant}? {% if hungry %} The trout, please.");
     let messages = PromptComposer::new()
         .system_template(registry.get("waiter")?, sunday)?
         .system("Never promise what the kitchen has not got.")
-        .user_template(registry.get("guest")?, &wish)?
+        .user_template(registry.get("guest")?, &change)?
         .assistant("One trout for table 4!", Vec::new())
         .user("And the bill.")
         .compose();

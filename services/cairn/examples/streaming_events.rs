@@ -96,7 +96,7 @@ async fn a_run(model: Arc<dyn Model>) -> Result<()> {
             here == 4
         })
         .await?;
-        // The stream has been dropped; the next one goes on after the last number that came.
+        // The stream has been dropped; the next one continues after the last number that came.
         cuts += usize::from(!is_over);
         println!("{}", if is_over { "" } else { " ✂" });
         std::io::stdout().flush()?;

@@ -1,4 +1,4 @@
-//! A task by both of its doors. First a goal, which the rehearsal model plans by itself over a
+//! A task by both of its doors. First a goal, which the offline model plans by itself over a
 //! folder with notes. Then a plan from outside, read by a parser of one's own: one step a line.
 //! The steps are shown with their state and summary as the events come.
 //!
@@ -10,7 +10,7 @@ mod common;
 
 use anyhow::Result;
 use cairn_engine::plan::{PlanDraft, StepDraft, ToolInvocation};
-use cairn_model::Rehearsal;
+use cairn_model::Offline;
 use cairn_planner::{PlanParseError, PlanParser, read_plan};
 use cairn_proto::event as wire;
 use cairn_proto::event::event::Kind;
@@ -138,7 +138,7 @@ fn check(steps: &[PlannedStep], completions: usize) {
 async fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     write_files(folder.path(), &NOTES)?;
-    let model = Arc::new(Rehearsal::new(Duration::ZERO));
+    let model = Arc::new(Offline::new(Duration::ZERO));
     let node = node(folder.path(), model, Vec::new()).await?;
     let mut client = client(&node);
 

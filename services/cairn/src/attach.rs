@@ -98,7 +98,7 @@ impl Attached {
     }
 
     /// Lets running calls end, gives all sessions back and removes the socket. What does not end
-    /// within [`GRACE`] is left behind: it is durable, and whoever comes next goes on with it.
+    /// within [`GRACE`] is left behind: it is durable, and whoever comes next continues with it.
     pub async fn finish(self) {
         self.finish_within(GRACE).await;
     }
@@ -151,7 +151,7 @@ pub async fn attach_with(
     let path = socket::path(&store);
     let change_path = socket::path_for_change(&store);
     let began = Instant::now();
-    let (mut alone_since, mut is_told) = (began, false);
+    let (mut alone_since, mut is_reported) = (began, false);
     loop {
         let mut link = answering(&path).await;
         if link.is_none()
@@ -190,8 +190,8 @@ pub async fn attach_with(
         if alone_since.elapsed() >= PATIENCE {
             return Err(held(&store));
         }
-        if !is_told && began.elapsed() > QUIET {
-            is_told = true;
+        if !is_reported && began.elapsed() > QUIET {
+            is_reported = true;
             tracing::warn!(store = %store.display(), "waiting for another process to let go of the store");
         }
         tokio::select! {
@@ -268,7 +268,7 @@ async fn at_server(
 ) -> Result<Attached, CliError> {
     let link = server.link(&Tokens::of(context)?);
     let began = Instant::now();
-    let mut is_told = false;
+    let mut is_reported = false;
     while let Err(error) = is_serving(&link).await {
         if began.elapsed() >= PATIENCE || context.stop.is_cancelled() {
             return Err(
@@ -278,8 +278,8 @@ or name others with --server",
                 ),
             );
         }
-        if !is_told && began.elapsed() > QUIET {
-            is_told = true;
+        if !is_reported && began.elapsed() > QUIET {
+            is_reported = true;
             tracing::warn!("waiting for the services at {server}: {error}");
         }
         tokio::select! {

@@ -153,7 +153,7 @@ Examples:
   cairn feedback \"Leave the drafts out\"               another plan; what holds is kept
   cairn serve                                         gRPC for other programs
 
-Without a key a rule-based rehearsal takes the place of a language model. For a real one set
+Without a key a rule-based offline model takes the place of a language model. For a real one set
 OPENAI_API_KEY or ANTHROPIC_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL …), or describe models in
 cairn.toml.
 

@@ -137,9 +137,9 @@ impl From<RpcError> for CliError {
         }
         let fields: Vec<String> = error.violations().iter().map(ToString::to_string).collect();
         let fields = fields.join("\n");
-        let is_told = fields == message || message == fields.replace('\n', "; ");
+        let is_reported = fields == message || message == fields.replace('\n', "; ");
         Self {
-            hint: if is_told { String::new() } else { fields },
+            hint: if is_reported { String::new() } else { fields },
             code: match error.kind() {
                 ErrorKind::InvalidArgument => USAGE,
                 _ => FAILURE,
@@ -150,7 +150,7 @@ impl From<RpcError> for CliError {
     }
 }
 
-/// The command that lets a session be worked on again, if that it was set aside is what is wrong.
+/// The command that lets a session be worked on again, if that it was quarantined is what is wrong.
 pub fn release_of(error: &RpcError) -> Option<String> {
     let is_lost = match error.reason_name() {
         "SESSION_QUARANTINED" => error.metadata("why") == Some("writes_lost"),

@@ -1,6 +1,6 @@
 //! Which folder the work of a store belongs to: a note beside the store, and what follows from it.
 //!
-//! A run reads and changes one folder. Whoever goes on with it elsewhere would give it other files
+//! A run reads and changes one folder. Whoever continues with it elsewhere would give it other files
 //! without a word, so the holder of a store notes where it works, and others compare.
 
 use crate::context::Context;
@@ -89,7 +89,7 @@ pub fn belongs_elsewhere(context: &Context, noted: &Path, session: &str) -> CliE
     ))
 }
 
-/// The command that goes on with a session in the folder that its work belongs to.
+/// The command that continues with a session in the folder that its work belongs to.
 pub fn resume_command(context: &Context, session: &str) -> String {
     let resume = format!("resume {session}");
     let noted = noted(&context.config().store.path);

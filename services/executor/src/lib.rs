@@ -2,7 +2,7 @@
 //!
 //! The owner of a session opens a stream for each attempt, sends what is to be done and what was
 //! done before, and makes durable what the executor reports. The executor asks the model, has the
-//! tools called, and goes on only when what it did is acknowledged. It never sees a storage, so
+//! tools called, and continues only when what it did is acknowledged. It never sees a storage, so
 //! that there is one writer for each session.
 //!
 //! | module | does |

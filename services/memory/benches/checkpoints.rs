@@ -256,7 +256,7 @@ mod on_linux {
             }
         }
 
-        /// The longest wait for an answer since this was asked last, with the one that goes on.
+        /// The longest wait for an answer since this was asked last, with the one that continues.
         fn longest(&self) -> Duration {
             let seen = self.answers.load(Ordering::Acquire);
             while self.answers.load(Ordering::Acquire) == seen {

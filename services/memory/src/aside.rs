@@ -1,10 +1,10 @@
-//! Sessions that are set aside, told to whoever looks after the store: nothing else would show it,
+//! Sessions that are quarantined, told to whoever looks after the store: nothing else would show it,
 //! and nobody works on them before a person has said so.
 
 use crate::port::{Quarantine, SessionKey};
 use cairn_rpc::metrics::{self, counter};
 
-/// A session was set aside just now.
+/// A session was quarantined just now.
 pub(crate) fn tell(key: &SessionKey, quarantine: Quarantine) {
     let why = match quarantine {
         Quarantine::Claims => "its owners died on it five times",
@@ -14,7 +14,7 @@ pub(crate) fn tell(key: &SessionKey, quarantine: Quarantine) {
         namespace = key.namespace(),
         session = key.session(),
         why,
-        "a session is set aside: nobody works on it before it is released, as cairn resume does"
+        "a session is quarantined: nobody works on it before it is released, as cairn resume does"
     );
-    counter!(metrics::SESSIONS_SET_ASIDE, "why" => quarantine.name()).increment(1);
+    counter!(metrics::SESSIONS_QUARANTINED, "why" => quarantine.name()).increment(1);
 }

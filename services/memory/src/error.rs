@@ -14,7 +14,7 @@ pub const CONFLICT: &str = "CONFLICT";
 /// Reason: the store has lost acknowledged writes of the session; the metadata `known` and `stored`
 /// say how far it went back.
 pub const WENT_BACK: &str = "WENT_BACK";
-/// Reason: the session was set aside because acknowledged writes of it are lost, and releasing it has
+/// Reason: the session was quarantined because acknowledged writes of it are lost, and releasing it has
 /// to accept that.
 pub const WRITES_LOST: &str = "WRITES_LOST";
 /// Reason: the session is stored in a form that only a newer version knows.

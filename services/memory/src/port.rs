@@ -20,10 +20,10 @@
 //! | operation | a repeat is known by | and answers |
 //! |---|---|---|
 //! | [`create`](Store::create) | request id | `duplicate`, and the lease if the operation id is the same and it still runs |
-//! | [`copy_events`](Store::copy_events) | request id and digest, for the child's life | where it goes on, or that it is complete |
+//! | [`copy_events`](Store::copy_events) | request id and digest, for the child's life | where it continues, or that it is complete |
 //! | [`commit`](Store::commit) | operation id, if no later transition came | `duplicate` with the first answer; `owned` tells whether the epoch still holds |
 //! | [`append_command`](Store::append_command) | request id, for the session's life | `duplicate` with the first seq, and the lease if the operation id is the same, it is still the caller's and no transition came since |
-//! | [`delete`](Store::delete), [`delete_unchanged`](Store::delete_unchanged), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`set_aside`](Store::set_aside), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
+//! | [`delete`](Store::delete), [`delete_unchanged`](Store::delete_unchanged), [`renew`](Store::renew), [`release`](Store::release), [`put_blob`](Store::put_blob), [`quarantine`](Store::quarantine), [`release_quarantine`](Store::release_quarantine) | nothing to know | the same state as after once |
 //! | [`write_memory`](Store::write_memory) | – | a second event with the same effect |
 //! | [`claim`](Store::claim) | – | nothing; the leases of a lost answer run out, and such claims do not count |
 //!
@@ -46,7 +46,7 @@
 //! whose servers lose what they acknowledged (a replica that takes over without the last writes)
 //! cannot undo that, but is not silent about it as long as somebody knows what is lost: whoever knows
 //! more of a session than the store holds is answered [`StoreError::WentBack`], and what is known to
-//! lack something, also if others have written since, is set aside, because going on from an older
+//! lack something, also if others have written since, is quarantined, because going on from an older
 //! state could repeat what had side effects. The session itself counts the losses that somebody has
 //! accepted: what was learned under an older count is no reason any more.
 //!
@@ -122,19 +122,19 @@ pub trait Store: Send + Sync + 'static {
     /// another digest; `Limit`.
     async fn create(&self, create: Create) -> StoreResult<Created>;
 
-    /// Goes on with making a session out of the beginning of another: copies some events, with the
+    /// Continues with making a session out of the beginning of another: copies some events, with the
     /// blobs that they name, or, with a completion, makes the child be there.
     ///
-    /// The first call of a request says where the cut is, and begins; each goes on from what is
+    /// The first call of a request says where the cut is, and begins; each continues from what is
     /// copied, so that it may be repeated at any time, by several callers too. Events keep their
     /// numbers, and the ends of transitions stay what they are. A cut falls back to the end of a
     /// transition; the events of a creation stand each for itself. Until it is complete the child is
     /// there for nobody but this method: it is not listed, read, claimed or written to. What nobody
-    /// goes on with for an hour is removed by [`drop_unfinished`](Self::drop_unfinished).
+    /// continues with for an hour is removed by [`drop_unfinished`](Self::drop_unfinished).
     ///
     /// A complete child has a version, an epoch and a place in listings of its own, and the time to
     /// live of its source, counted anew. It knows the request that made it and none of its source's,
-    /// and none of the copied commands wakes anybody. Whether the source is set aside plays no part.
+    /// and none of the copied commands wakes anybody. Whether the source is quarantined plays no part.
     ///
     /// The source may be a transcript. Each call then brings the next page, and the copy is the whole
     /// journal with the transcript's time to live. A session that ended as archived may be made again
@@ -166,7 +166,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Some of the sessions that may go, at most `max`. A session may go that is *idle*, which is
     /// to say that its status is idle, nobody owns it, it is not queued, holds no unhandled command
-    /// and is not set aside; and the time since its last change is over its time to live or, if it
+    /// and is not quarantine; and the time since its last change is over its time to live or, if it
     /// was made without one, over `after_ms`. Without `after_ms` those do not go.
     ///
     /// A session that is named and not taken away keeps no other from being named. What a look
@@ -220,7 +220,7 @@ pub trait Store: Send + Sync + 'static {
     /// With a lease request, a command that is appended where no lease runs takes the lease in the same
     /// operation, as a [`claim`](Self::claim) does: the epoch rises, the session is in no queue, and the
     /// claim counts from the owner's first commit or renewal. Nothing is taken of a session that is set
-    /// aside, nor of one that the next claim sets aside: that one is queued.
+    /// aside, nor of one that the next claim quarantines: that one is queued.
     ///
     /// # Errors
     /// `RequestMismatch` if the request id is known with another digest; `Limit`.
@@ -293,7 +293,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Whether no new work should be begun, because the store was opened as one that keeps what it
-    /// answers, and its servers do not any more. What was accepted goes on.
+    /// answers, and its servers do not any more. What was accepted continues.
     fn refuses_new(&self) -> bool {
         false
     }
@@ -316,13 +316,13 @@ pub trait Store: Send + Sync + 'static {
     /// `accepted_losses` is what [`read`](Self::read) said of that when the caller learned what it
     /// misses. If it is more by now, somebody has accepted what is missing: then nothing is done, and
     /// `false` is answered. `None` for whatever was accepted.
-    async fn set_aside(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool>;
+    async fn quarantine(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool>;
 
-    /// Queues a session that was set aside. Does nothing to others. With a loss that is accepted it
+    /// Queues a session that was quarantined. Does nothing to others. With a loss that is accepted it
     /// counts that for good (`accepted_losses`), so that nobody sets it aside for the same once more.
     ///
     /// # Errors
-    /// `WritesLost` if that is why it was set aside and `accept_loss` is false.
+    /// `WritesLost` if that is why it was quarantined and `accept_loss` is false.
     async fn release_quarantine(&self, key: &SessionKey, accept_loss: bool) -> StoreResult<()>;
 
     /// Changes session memory without ownership and appends the event that says so, with who asked

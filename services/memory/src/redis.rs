@@ -5,7 +5,7 @@
 //! have the tag of its partition (`keys`), so that a script has them in one place on a cluster too.
 //!
 //! Amid the move of a slot of a cluster its sessions are unavailable. What a replica had not got yet
-//! is lost when it takes over from its master: that is told, and the sessions are set aside.
+//! is lost when it takes over from its master: that is told, and the sessions are quarantined.
 //!
 //! | module | what |
 //! |---|---|
@@ -160,8 +160,8 @@ impl RedisStore {
         let scripts = scripts.sabotaged(options.sabotage);
         let (hub, queue) = (Arc::new(Hub::new()), Arc::new(Queue::new(options.seed)));
         let names = opened.names;
-        let set_aside = Scripts::new(time.clock()).set_aside;
-        let witness = Witness::new(names.clone(), opened.id.clone(), set_aside, hub.clone());
+        let quarantine = Scripts::new(time.clock()).quarantine;
+        let witness = Witness::new(names.clone(), opened.id.clone(), quarantine, hub.clone());
         let servers = Arc::new_cyclic(|servers| {
             let lookout = Lookout::new(
                 servers.clone(),
@@ -369,8 +369,8 @@ impl Store for RedisStore {
         self.inner.release(request).await
     }
 
-    async fn set_aside(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool> {
-        self.inner.set_aside(key, accepted_losses).await
+    async fn quarantine(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool> {
+        self.inner.quarantine(key, accepted_losses).await
     }
 
     async fn release_quarantine(&self, key: &SessionKey, accept_loss: bool) -> StoreResult<()> {

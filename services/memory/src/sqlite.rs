@@ -351,9 +351,9 @@ impl Store for SqliteStore {
         self.write(lease::ReleaseOp(request)).await
     }
 
-    async fn set_aside(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool> {
-        let set_aside = lease::SetAsideOp::new(key, accepted_losses);
-        self.write(set_aside).await
+    async fn quarantine(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool> {
+        let quarantine = lease::SetAsideOp::new(key, accepted_losses);
+        self.write(quarantine).await
     }
 
     async fn release_quarantine(&self, key: &SessionKey, accept_loss: bool) -> StoreResult<()> {

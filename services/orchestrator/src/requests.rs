@@ -33,12 +33,12 @@ use until_known::until_known;
 
 /// How long the store may take to store a command.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// The session of a command that nobody has answered for so long may have been set aside since.
+/// The session of a command that nobody has answered for so long may have been quarantined since.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often this is looked at again.
 const LATER_LOOKS: Duration = Duration::from_secs(5);
 
-/// What becomes of a request to a session that is set aside.
+/// What becomes of a request to a session that is quarantined.
 const STORED: &str = "this request is stored, and answered";
 
 /// What requests of clients need.
@@ -259,7 +259,7 @@ async fn wait_for_answer(
         let page = tokio::select! {
             page = events.next() => page,
             _ = looks.tick() => {
-                // A session that is worked on here was not set aside, and a look that fails says
+                // A session that is worked on here was not quarantine, and a look that fails says
                 // nothing.
                 let is_here = requests.sessions.has(key);
                 if !is_here && let Ok(Some(quarantine)) = requests.store().quarantine(key).await {

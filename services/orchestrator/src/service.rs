@@ -144,7 +144,7 @@ impl Running {
     }
 
     /// Takes no new sessions, lets calls with side effects end, and gives all sessions back, so
-    /// that another orchestrator goes on at once. Bound it by a deadline: a call may take long.
+    /// that another orchestrator continues at once. Bound it by a deadline: a call may take long.
     /// Nothing is renewed any more when it ends, nor when it is given up.
     pub async fn drain(&self) {
         let _stops = self.stop.clone().drop_guard();

@@ -36,7 +36,7 @@
 //!
 //! All faults of all layers are found in one go: unknown names (with the nearest known one),
 //! wrong types, values out of range. A value with a fault counts as not given, so that the search
-//! goes on below it. The structs are read without help from untagged enums and flattened
+//! continues below it. The structs are read without help from untagged enums and flattened
 //! structs: those lose what type a text is to become.
 
 pub mod duration;

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_second_signal_insists() {
+    async fn the_second_signal_retries() {
         let (send, signals) = mpsc::channel(1);
         let shutdown = CancellationToken::new();
         let code = Cell::new(None);

@@ -163,7 +163,7 @@ fn half_open_requests_keep_nobody_out() {
 }
 
 #[test]
-fn it_stops_when_it_is_told() {
+fn it_stops_when_it_is_reported() {
     let stand = Stand::start();
     let mut idle = stand.connect();
     assert_eq!(stand.ask("GET /healthz").0, 200);

@@ -36,7 +36,7 @@ pub const MAX_PARALLEL_STEPS: u32 = 256;
 /// A transition with so many events takes in nothing more.
 pub const FULL_TRANSITION: usize = 512;
 /// Most events about one attempt that follow from one input. The most have calls in doubt whose
-/// answers take effect when the attempt goes on: two for each call, one for going on, one for what the
+/// answers take effect when the attempt continues: two for each call, one for going on, one for what the
 /// model is told then, two for its end, and three for the start of the next step.
 pub const MAX_EVENTS_OF_ATTEMPT: usize = 2 * MAX_CALLS + 7;
 /// Most events of a transition: one that is almost full takes in one more input, which is about all

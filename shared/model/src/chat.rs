@@ -83,7 +83,7 @@ pub enum StreamEvent {
 /// What is known of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelInfo {
-    /// The provider: `rehearsal`, `recorded`, `openai`, `anthropic` …
+    /// The provider: `offline`, `recorded`, `openai`, `anthropic` …
     pub provider: String,
     /// The model's name at its provider.
     pub name: String,

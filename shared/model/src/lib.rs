@@ -2,7 +2,7 @@
 //!
 //! - [`chat`]: the [`Model`] trait and what goes through it; [`error`]: what can go wrong.
 //! - [`registry`]: the models of a process, by name.
-//! - [`rehearsal`]: the offline default, rules instead of a model; [`openai`]: any
+//! - [`offline`]: the offline default, rules instead of a model; [`openai`]: any
 //!   OpenAI-compatible server; [`anthropic`]: Anthropic's Messages API; [`server`]: what these two
 //!   share; [`recorded`]: replies from a file.
 //! - [`retry`]: trying again where that may help; [`stream`]: reading streamed replies.
@@ -18,7 +18,7 @@ pub mod prices;
 pub mod prompt;
 pub mod recorded;
 pub mod registry;
-pub mod rehearsal;
+pub mod offline;
 pub mod retry;
 pub mod server;
 pub mod stream;
@@ -36,6 +36,6 @@ pub use prompt::{
 };
 pub use recorded::Recorded;
 pub use registry::ModelRegistry;
-pub use rehearsal::Rehearsal;
+pub use offline::Offline;
 pub use retry::{Jitter, Progress, RetryPolicy, chat_with_retry, stream_with_retry};
 pub use server::ServerConfig;

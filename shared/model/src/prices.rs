@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_faulty_list_is_told_where() {
+    fn a_faulty_list_is_reported_where() {
         let with = |line: &str| {
             format!("as_of = '2026-01'\n[providers.x]\nsource = 'y'\n[providers.x.models]\n{line}")
         };

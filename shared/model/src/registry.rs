@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_the_known_ones() {
+    fn an_unknown_name_is_reported_the_known_ones() {
         let mut registry = ModelRegistry::new();
         registry.insert("slow", model("slow"));
         registry.insert("fast", model("fast"));

@@ -81,7 +81,7 @@ pub(crate) struct Server {
     dialect: &'static Dialect,
     provider: Arc<Provider>,
     /// Done once it has been said that no price is known.
-    price_told: Once,
+    price_reported: Once,
 }
 
 /// What a reply needs to know of its provider after the request is gone.
@@ -161,7 +161,7 @@ impl Server {
                 cleaner,
                 max_reply_bytes: config.max_reply_bytes,
             }),
-            price_told: Once::new(),
+            price_reported: Once::new(),
         })
     }
 
@@ -242,7 +242,7 @@ impl Server {
     fn tell_price(&self) {
         let info = &self.provider.info;
         if info.prices.is_none() {
-            self.price_told.call_once(|| {
+            self.price_reported.call_once(|| {
                 tracing::warn!(
                     model = info.name,
                     list = PriceBook::built_in().as_of(),

@@ -41,7 +41,7 @@ pub trait Monotonic: Send + Sync + 'static {
     fn now(&self) -> Duration;
 }
 
-/// The system's clock since it was started. Where the system has such a clock it goes on while the
+/// The system's clock since it was started. Where the system has such a clock it continues while the
 /// machine sleeps, which `std::time::Instant` does not.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BootClock;
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_only_when_told() {
+    fn a_manual_clock_moves_only_when_reported() {
         let clock = ManualClock::at(1_000);
         let start = clock.instant();
         assert_eq!((clock.unix_ms(), clock.instant()), (1_000, start));

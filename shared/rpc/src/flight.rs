@@ -84,7 +84,7 @@ mod tests {
     use tokio::sync::Notify;
 
     #[tokio::test]
-    async fn whoever_comes_meanwhile_gets_the_same_outcome_and_the_next_another() {
+    async fn anyone_comes_then_gets_the_same_outcome_and_the_next_another() {
         let flight = SingleFlight::new();
         let (begun, go_on) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
         let work = || {

@@ -1,7 +1,7 @@
 //! A service that another process has, offered here as if it were ours.
 //!
 //! The caller is who this server says it is: the principal travels on in the headers of internal
-//! calls. Everything else of a call, its deadline and its trace among it, goes on as it came.
+//! calls. Everything else of a call, its deadline and its trace among it, continues as it came.
 
 use crate::link::Link;
 use crate::principal::Principal;

@@ -56,8 +56,8 @@ pub const LEASES_LOST: &str = "cairn_leases_lost_total";
 pub const LOST_WRITES: &str = "cairn_lost_writes_total";
 /// Whether the store takes writes, as far as is known: 1 or 0; a gauge.
 pub const STORE_WRITABLE: &str = "cairn_store_writable";
-/// Sessions that were set aside, by `why`: `claims` (five of them without progress), `writes_lost`.
-pub const SESSIONS_SET_ASIDE: &str = "cairn_sessions_set_aside_total";
+/// Sessions that were quarantined, by `why`: `claims` (five of them without progress), `writes_lost`.
+pub const SESSIONS_QUARANTINED: &str = "cairn_sessions_quarantined_total";
 /// Sessions with work that nobody has claimed; a gauge.
 pub const QUEUE_SESSIONS: &str = "cairn_queue_sessions";
 /// Sessions that were ended because their time was over, by `how`: `expired`, `archived`, and

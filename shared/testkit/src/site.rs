@@ -198,7 +198,7 @@ impl Site {
             .spawn()
             .expect("the program can be started");
         let out = child.stdout.take().expect("its output");
-        let (tell, told) = channel();
+        let (tell, reported) = channel();
         std::thread::spawn(move || {
             let mut lines = BufReader::new(out).lines().map_while(Result::ok);
             // Nobody may want to know.
@@ -208,7 +208,7 @@ impl Site {
         });
         Starting {
             child,
-            told,
+            reported,
             first_line: None,
         }
     }
@@ -270,7 +270,7 @@ fn tied(command: &Command) -> Command {
 #[derive(Debug)]
 pub struct Starting {
     child: Child,
-    told: Receiver<String>,
+    reported: Receiver<String>,
     first_line: Option<String>,
 }
 
@@ -278,7 +278,7 @@ impl Starting {
     /// The first line that it printed, waited for at most so long.
     pub fn first_line(&mut self, patience: Duration) -> Option<&str> {
         if self.first_line.is_none() {
-            self.first_line = self.told.recv_timeout(patience).ok();
+            self.first_line = self.reported.recv_timeout(patience).ok();
         }
         self.first_line.as_deref()
     }

@@ -45,7 +45,7 @@ pub(crate) async fn measure() {
         };
         client.create_session(request).await.expect("a session");
     }
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (tell, mut reported) = mpsc::unbounded_channel();
     let mut connection = link.clone();
     for watcher in 0..WATCHERS {
         // A connection carries 256 calls at a time.
@@ -59,7 +59,7 @@ pub(crate) async fn measure() {
     let durable = write(&link).await;
     let mut times = Vec::with_capacity(durable.len() * WATCHERS / SESSIONS);
     while times.len() < durable.len() * WATCHERS / SESSIONS {
-        let seen = tokio::time::timeout(Duration::from_secs(20), told.recv()).await;
+        let seen = tokio::time::timeout(Duration::from_secs(20), reported.recv()).await;
         let (session, seq, at) = seen.expect("every event comes").expect("watchers");
         if let Some(durable) = durable.get(&(session, seq)) {
             times.push(at.saturating_duration_since(*durable).as_secs_f64() * 1e3);

@@ -2,7 +2,7 @@
 //! of Redis: from the request to its event, as a watcher there sees it, and to the answer.
 
 use crate::percentile;
-use crate::world::{self, Wish, World};
+use crate::world::{self, Change, World};
 use cairn_testkit::TestStore;
 
 /// Requests of each kind.
@@ -15,10 +15,10 @@ pub(crate) async fn measure() {
         "{:<34} {:>10} {:>10} {:>10} {:>10}",
         "asked of who is not the owner, ms", "seen p50", "p99", "answer p50", "p99"
     );
-    for wish in Wish::ALL {
+    for change in Change::ALL {
         let (mut seen, mut answered) = (Vec::new(), Vec::new());
         for number in 0..TIMES {
-            let times = world.ask(wish, &format!("{wish:?}-{number}")).await;
+            let times = world.ask(change, &format!("{change:?}-{number}")).await;
             seen.push(times.seen);
             answered.push(times.answered);
         }
@@ -26,7 +26,7 @@ pub(crate) async fn measure() {
             [seen, answered].map(|times| [50, 99].map(|percent| percentile(&times, percent)));
         println!(
             "{:<34} {:>10.1} {:>10.1} {:>10.1} {:>10.1}",
-            format!("{wish:?}"),
+            format!("{change:?}"),
             seen[0],
             seen[1],
             answered[0],

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 struct Patience {
     until: Instant,
     /// What was told of it last.
-    told: String,
+    reported: String,
     /// What was asked for may have happened, although nobody has said so.
     may_have_happened: bool,
 }
@@ -97,7 +97,7 @@ impl Client<'_> {
     fn patience(&self) -> Patience {
         Patience {
             until: Instant::now() + self.context().config().client.wait,
-            told: String::new(),
+            reported: String::new(),
             may_have_happened: false,
         }
     }
@@ -126,9 +126,9 @@ impl Client<'_> {
             return Err(CliError::from(error).hint(hint));
         }
         let text = cairn_rpc::text::escape(&error.to_string()).into_owned();
-        if text != patience.told {
+        if text != patience.reported {
             screen::tell(&format!("{text}; it is tried again for {most:?}"));
-            patience.told = text;
+            patience.reported = text;
         }
         tokio::select! {
             () = self.context().stop.cancelled() => Err(interrupted(patience.may_have_happened)),

@@ -128,7 +128,7 @@ pub struct Watch<'w, 'a> {
     tries: u32,
     with_deltas: bool,
     is_caught_up: bool,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl<'w, 'a> Watch<'w, 'a> {
@@ -141,7 +141,7 @@ impl<'w, 'a> Watch<'w, 'a> {
             tries: 0,
             with_deltas: false,
             is_caught_up: false,
-            is_told: false,
+            is_reported: false,
         }
     }
 
@@ -284,10 +284,10 @@ impl<'w, 'a> Watch<'w, 'a> {
     /// Says once that nobody does the work any more, and once that somebody does again.
     fn tell(&mut self) {
         let is_alone = self.client.attached().is_reader();
-        if is_alone == self.is_told {
+        if is_alone == self.is_reported {
             return;
         }
-        self.is_told = is_alone;
+        self.is_reported = is_alone;
         let text = match is_alone {
             true => format!(
                 "no process works on the store now; reading on when one does, as {} makes one",

@@ -49,9 +49,9 @@ pub struct Args {
 /// No such session; nothing waits for approval, or several do and none is named.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Change).await?;
-    let told = approve(&mut client, args, context).await;
+    let reported = approve(&mut client, args, context).await;
     client.finish().await;
-    told.map(|()| ExitCode::SUCCESS)
+    reported.map(|()| ExitCode::SUCCESS)
 }
 
 async fn approve(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {

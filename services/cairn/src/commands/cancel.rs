@@ -40,9 +40,9 @@ pub struct Args {
 /// No such session or run, or the run has ended already.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Change).await?;
-    let told = cancel(&mut client, args, context).await;
+    let reported = cancel(&mut client, args, context).await;
     client.finish().await;
-    told.map(|()| ExitCode::SUCCESS)
+    reported.map(|()| ExitCode::SUCCESS)
 }
 
 async fn cancel(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {

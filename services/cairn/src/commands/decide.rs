@@ -9,7 +9,7 @@ use crate::ui::out;
 use crate::ui::time::{clock, utc};
 use cairn_proto::event::Settlement;
 use cairn_proto::event::settlement::{
-    Answer as Told, Approve, Deny, Done, Fail, Outcome, Retry, Skip,
+    Answer as Reported, Approve, Deny, Done, Fail, Outcome, Retry, Skip,
 };
 use cairn_proto::orchestrator::{DecideRequest, DecideResponse};
 use clap::Subcommand;
@@ -100,9 +100,9 @@ enum Word {
 /// No such session or question, or somebody else was faster.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Change).await?;
-    let told = decide(&mut client, args, context).await;
+    let reported = decide(&mut client, args, context).await;
     client.finish().await;
-    told.map(|()| ExitCode::SUCCESS)
+    reported.map(|()| ExitCode::SUCCESS)
 }
 
 async fn decide(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
@@ -170,7 +170,7 @@ impl Word {
             Self::Fail { reason } => Outcome::Fail(Fail { reason }),
             Self::Approve => Outcome::Approve(Approve {}),
             Self::Deny { reason } => Outcome::Deny(Deny { reason }),
-            Self::Answer { text } => Outcome::Answer(Told { text }),
+            Self::Answer { text } => Outcome::Answer(Reported { text }),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::ui::out;
 use crate::ui::plan_diff::{diff_json, is_empty};
 use crate::ui::style::Style;
 use cairn_proto::orchestrator::ProposePlanRequest;
-use cairn_proto::orchestrator::propose_plan_request::Wish;
+use cairn_proto::orchestrator::propose_plan_request::Change;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -18,10 +18,10 @@ use std::process::ExitCode;
 #[command(override_usage = "cairn feedback [OPTIONS] [SESSION] <TEXT>")]
 #[command(after_help = "\
 The planner makes another plan of the one in force and of what came of it so far, whether the run
-goes on, waits or has ended. You see what that would change; nothing changes before you say yes.
-Steps that still hold are kept with their results and not done again. A run that has ended goes on.
+continues, waits or has ended. You see what that would change; nothing changes before you say yes.
+Steps that still hold are kept with their results and not done again. A run that has ended continues.
 
-Marks: ✓ done and kept, → goes on, ↻ again, + new, - removed or skipped.
+Marks: ✓ done and kept, → continues, ↻ again, + new, - removed or skipped.
 
 With --json one object: session, run, proposal, diff, applied (revision, seq; null if it was not).
 Exit codes: 0 applied or nothing to apply, 3 not applied, 1 there is no other plan.
@@ -45,9 +45,9 @@ pub struct Args {
 /// No such session, no other plan, an interruption.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Change).await?;
-    let told = feedback(&mut client, args, context).await;
+    let reported = feedback(&mut client, args, context).await;
     client.finish().await;
-    told
+    reported
 }
 
 async fn feedback(
@@ -70,7 +70,7 @@ async fn feedback(
     }
     let request = ProposePlanRequest {
         session: session.clone(),
-        wish: Some(Wish::Feedback(text)),
+        change: Some(Change::Feedback(text)),
         ..ProposePlanRequest::default()
     };
     let proposed = revise::propose(client, request).await?;

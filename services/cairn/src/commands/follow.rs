@@ -7,7 +7,7 @@ mod trace;
 use crate::client::{Client, Watched};
 use crate::context::Context;
 use crate::error::{CliError, INTERRUPTED};
-use crate::settings::models::REHEARSAL;
+use crate::settings::models::OFFLINE;
 use crate::ui::progress::{Progress, StepState};
 use crate::ui::text::command;
 use crate::workspace::resume_command;
@@ -174,7 +174,7 @@ type Orchestrator =
         cairn_rpc::Link,
     >;
 
-/// Whether nothing goes on any more until somebody does something about it.
+/// Whether nothing continues any more until somebody does something about it.
 async fn is_held(
     orchestrator: &mut Orchestrator,
     what: &Following,
@@ -187,7 +187,7 @@ async fn is_held(
     }
 }
 
-/// Whether nothing goes on any more until somebody decides something.
+/// Whether nothing continues any more until somebody decides something.
 async fn is_stuck(
     orchestrator: &mut Orchestrator,
     what: &Following,
@@ -204,7 +204,7 @@ async fn is_stuck(
         .pending;
     let mine = pending.iter().filter(|question| question.run == what.run);
     let mine: Vec<_> = mine.collect();
-    // An answer that was given takes effect by itself; without a question the run goes on already.
+    // An answer that was given takes effect by itself; without a question the run continues already.
     if mine.is_empty() || mine.iter().any(|question| question.answered) {
         return Ok(false);
     }
@@ -221,7 +221,7 @@ fn interrupted(context: &Context, what: &Following, is_remote: bool) -> CliError
         true => {
             let cancel = command(context, &format!("cancel {session}"));
             let hint = format!("{}\nto end it: {cancel}", watch_again(context, session));
-            CliError::new("interrupted; the run goes on").hint(hint)
+            CliError::new("interrupted; the run continues").hint(hint)
         }
         false => {
             let resume = resume_command(context, session);
@@ -268,9 +268,9 @@ fn header(client: &Client<'_>, what: &Following) -> Vec<String> {
                      workspace"
                 .to_owned(),
         });
-    } else if config.default_model() == REHEARSAL {
+    } else if config.default_model() == OFFLINE {
         lines.push(
-            "rehearsal: rule-based, offline, no language model. Set OPENAI_API_KEY or --model for a \
+            "offline: rule-based, offline, no language model. Set OPENAI_API_KEY or --model for a \
              real one."
                 .to_owned(),
         );

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 The new session has the events of the other one up to that point, and so its plan, its results and
 its memory as they were then. The other one does not notice, and files are not copied. What was done
 is not done again; a call with side effects that was under way is a question in the new session. A
-run that had not ended is paused, so that you can give it another course before it goes on. Of a
+run that had not ended is paused, so that you can give it another course before it continues. Of a
 session that the store has lost acknowledged writes of, a copy is made only with --accept-loss.
 
 A point inside a transition means the end of the one before; cairn export has the numbers.
@@ -37,7 +37,7 @@ pub struct Args {
     /// After this event; 0 for now
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     at: u64,
-    /// A run that has not ended is not paused: whoever works on the store goes on with it
+    /// Do not pause a run that has not ended: the processes of the store continue it
     #[arg(long)]
     go_on: bool,
     /// Copy a session of which the store has lost acknowledged writes, though calls with side effects
@@ -55,7 +55,7 @@ pub struct Args {
     /// The id of the new session [default: one is made up]
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     new_session: String,
-    /// Names the request: the same one again goes on where it was, and makes no other session
+    /// Names the request: the same one again continues where it was, and makes no other session
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
 }
@@ -66,9 +66,9 @@ pub struct Args {
 /// No such session or event.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Change).await?;
-    let told = fork(&mut client, args, context).await;
+    let reported = fork(&mut client, args, context).await;
     client.finish().await;
-    told.map(|()| ExitCode::SUCCESS)
+    reported.map(|()| ExitCode::SUCCESS)
 }
 
 async fn fork(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {

@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_export_writes_is_told_from_an_archive() {
+    fn what_export_writes_is_reported_from_an_archive() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.jsonl");
         std::fs::write(&path, "{\"seq\":1,\"kind\":\"session_created\"}\n").unwrap();

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Nothing more begins in the run until cairn resume; a call with side effects that is under way may
-end. Whoever follows the run is told, and ends with exit code 3.
+end. Commands that follow the run say so, and end with exit code 3.
 
 With --json one object: session, run.
 
@@ -41,9 +41,9 @@ pub struct Args {
 /// No such session, or its run has ended or is paused already.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Change).await?;
-    let told = pause(&mut client, args, context).await;
+    let reported = pause(&mut client, args, context).await;
     client.finish().await;
-    told.map(|()| ExitCode::SUCCESS)
+    reported.map(|()| ExitCode::SUCCESS)
 }
 
 async fn pause(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {

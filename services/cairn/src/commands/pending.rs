@@ -62,7 +62,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         if client.attached().is_reader() && is_interrupted(&client).await? {
             let resume = command(context, "resume");
             out::line(&format!(
-                "a run was interrupted, and may ask when it goes on: {resume}"
+                "a run was interrupted, and may ask when it continues: {resume}"
             ))?;
         }
     }

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 #[command(allow_missing_positional = true)]
 #[command(after_help = "\
 The step must have ended; whatever depends on it is done again too, and everything else is kept. The
-steps that are done again get new numbers. A run that has ended goes on.
+steps that are done again get new numbers. A run that has ended continues.
 
 With --json one object: session, run, revision, seq, diff.
 
@@ -36,9 +36,9 @@ pub struct Args {
 /// No such session or step, or the step has not ended.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Change).await?;
-    let told = redo(&mut client, args, context).await;
+    let reported = redo(&mut client, args, context).await;
     client.finish().await;
-    told.map(|()| ExitCode::SUCCESS)
+    reported.map(|()| ExitCode::SUCCESS)
 }
 
 async fn redo(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {

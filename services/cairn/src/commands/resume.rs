@@ -24,7 +24,7 @@ pub struct Args {
     /// The folder that tools read and commands run in: the one of the run [default: the current]
     #[arg(long = "in", value_name = "DIR")]
     pub(super) workspace: Option<PathBuf>,
-    /// How long the rehearsal waits before each reply, such as 400ms, so that you can follow
+    /// How long the offline model waits before each reply, such as 400ms, so that you can follow
     #[arg(long, value_name = "TIME")]
     pub(super) pace: Option<String>,
     /// Write the execution tree into tree.txt and tree.json after every change [DIR: .trace]
@@ -55,17 +55,17 @@ Examples:
   cairn resume               go on with the latest unfinished session
   cairn resume s-7f3k        go on with this one
 
-A run that is paused goes on, and a session that was set aside is worked on again: only with
+A run that is paused continues, and a session that was quarantined is worked on again: only with
 --accept-loss if the store has lost acknowledged writes of it. Every other unfinished session of the
 store continues too, for as long as this command runs, unless it is paused. A cairn run that holds the
 store continues this session alone. Finished steps are kept and not done again.";
 
-/// Goes on with a session and follows its latest run.
+/// Continues with a session and follows its latest run.
 ///
 /// # Errors
 /// No such session, an interruption.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    // Before anything goes on, so that what is kept can be told from what is done now.
+    // Before anything continues, so that what is kept can be told from what is done now.
     let mut reader = Client::attach(context, Access::Read).await?;
     let before = found(&reader, args.session.as_deref()).await?;
     if let Some(session) = before.as_ref().filter(|it| is_unfinished(it)) {
@@ -113,7 +113,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
         if !context.json {
             let id = cairn_rpc::text::escape(&what.session);
             out::line(&format!(
-                "session {id} is not set aside any more; its runs have ended"
+                "session {id} is not quarantine any more; its runs have ended"
             ))?;
         }
         return Ok(ExitCode::SUCCESS);
@@ -129,7 +129,7 @@ pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
 /// The store may have forgotten calls that were made, and only a person can know what that means.
 fn lost(context: &Context, session: &str) -> CliError {
     let error = CliError::new(format!(
-        "the store has lost acknowledged writes of session {session}: it goes on from an older \
+        "the store has lost acknowledged writes of session {session}: it continues from an older \
          state, and calls with side effects that were made since may be made again"
     ));
     let show = command(context, &format!("log {session}"));
@@ -141,7 +141,7 @@ fn lost(context: &Context, session: &str) -> CliError {
     }
 }
 
-/// A paused run goes on.
+/// A paused run continues.
 async fn end_pause(
     client: &mut Client<'_>,
     what: &Following,
@@ -168,7 +168,7 @@ async fn end_pause(
     }
 }
 
-/// A run goes on with the model that it began with. Without that model it would fail, so nothing
+/// A run continues with the model that it began with. Without that model it would fail, so nothing
 /// is touched.
 async fn check_model(reader: &mut Client<'_>, session: &Session) -> Result<(), CliError> {
     let number = session.latest_run.as_ref().map_or(0, |run| run.number);

@@ -34,17 +34,17 @@ pub struct Args {
     /// Carry out this plan instead of making one: a JSON file, or - for standard input
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// The model, by its name in the settings [default: openai if it is configured, else rehearsal]
+    /// The model, by its name in the settings [default: openai if it is configured, else offline]
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
-    /// How long the rehearsal waits before each reply, such as 400ms, so that you can follow
+    /// How long the offline model waits before each reply, such as 400ms, so that you can follow
     #[arg(long, value_name = "TIME")]
     pub(super) pace: Option<String>,
     /// Run in the session of this whole id, which is made if it is not there [default: a new one]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Delete the new session when nothing has changed in it for so long, such as 7d [default: as
-    /// store.retention.after says, for ever if it says nothing]
+    /// store.retention.after says, indefinitely if it says nothing]
     #[arg(long, value_name = "TIME", value_parser = time)]
     keep: Option<Duration>,
     /// Names the start: the same one twice starts once
@@ -130,7 +130,7 @@ Examples:
   cairn run --plan plan.json
   echo '{\"steps\": [{\"tool\": \"list_files\", \"arguments\": {}}]}' | cairn run --plan -
 
-Once it has begun, a run survives Ctrl-C, kill -9 and power cuts: cairn resume goes on with it.
+Once it has begun, a run survives Ctrl-C, kill -9 and power cuts: cairn resume continues with it.
 This command works on its own session alone. It names the other unfinished sessions of the store and
 leaves them as they are; cairn resume continues them.
 With --json, each event of the run is one line, as in cairn export.

@@ -73,7 +73,7 @@ pub struct Args {
     /// The default model, by its name in the settings
     #[arg(long, value_name = "NAME")]
     pub(super) model: Option<String>,
-    /// How long the rehearsal waits before each reply
+    /// How long the offline model waits before each reply
     #[arg(long, value_name = "TIME")]
     pub(super) pace: Option<String>,
 }

@@ -219,7 +219,7 @@ fn decision_lines(session: &pb::Session) -> Vec<String> {
     }
 }
 
-/// A session that is set aside, as `cairn resume` takes it to go on.
+/// A session that is quarantined, as `cairn resume` takes it to go on.
 fn released(session: &pb::Session) -> String {
     match session.quarantine_reason() {
         // Only a person can know what it means that calls may be made again.

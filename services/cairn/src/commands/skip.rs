@@ -1,4 +1,4 @@
-//! `cairn skip`: goes on without a step.
+//! `cairn skip`: continues without a step.
 
 use super::hint;
 use crate::attach::Access;
@@ -46,9 +46,9 @@ pub struct Args {
 /// No such session or step, or the step or the run has ended.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Change).await?;
-    let told = skip(&mut client, args, context).await;
+    let reported = skip(&mut client, args, context).await;
     client.finish().await;
-    told.map(|()| ExitCode::SUCCESS)
+    reported.map(|()| ExitCode::SUCCESS)
 }
 
 async fn skip(client: &mut Client<'_>, args: Args, context: &Context) -> Result<(), CliError> {
@@ -72,7 +72,7 @@ async fn skip(client: &mut Client<'_>, args: Args, context: &Context) -> Result<
     }
     let (step, run) = (answer.step, answer.run);
     out::line(&format!(
-        "run {run} of {session} goes on without step {step}"
+        "run {run} of {session} continues without step {step}"
     ))?;
     out::line(&hint::go_on(client, &session).await)
 }

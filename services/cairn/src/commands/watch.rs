@@ -19,13 +19,13 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Nothing is missed and nothing comes twice, even if the process that does the work ends and another
-takes over meanwhile; go on from any event later with --after. Ends when the run ends.
+takes over; continue from any event later with --after. Ends when the run ends.
 
 With --json one event a line, as cairn export writes it: seq, at, kind, and the event's fields.
 
 Exit codes, as those of cairn run, tell of the latest run: 0 completed, 1 failed or cancelled, 130
-interrupted. With --no-follow also 3 it waits for a person or is paused, and 0 while it goes on. A session that is
-deleted meanwhile is an error, 1.
+interrupted. With --no-follow also 3 it waits for a person or is paused, and 0 while it continues. A
+session that is deleted during the watch is an error, 1.
 
 Examples:
   cairn watch
@@ -54,7 +54,7 @@ pub struct Args {
 /// Writes each event as it comes; the exit code tells of the latest run.
 ///
 /// # Errors
-/// No such session, or nobody to read it from; a session that is deleted meanwhile.
+/// No such session, or nobody to read it from; a session that is deleted during the watch.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Read).await?;
     let session = client.resolve(args.session.as_deref()).await?;

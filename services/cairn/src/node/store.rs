@@ -74,7 +74,7 @@ async fn changed<T>(values: Option<&mut watch::Receiver<T>>) -> bool {
     }
 }
 
-/// What goes on beside the services for as long as the node is there: the queue is counted, sessions
+/// What continues beside the services for as long as the node is there: the queue is counted, sessions
 /// whose time has come are ended, and what the store lost is told.
 pub(super) fn look_after(
     memory: Option<&Memory>,
@@ -96,7 +96,7 @@ pub(super) fn look_after(
 
 /// Opens the store. Servers that do not answer are waited for: they may be starting, too.
 pub(super) async fn open(config: Config, deps: Deps) -> Result<Opened, StartError> {
-    let mut told = String::new();
+    let mut reported = String::new();
     let folder = Folder::of(&config.store);
     loop {
         let (config, deps) = (config.clone(), deps.clone());
@@ -104,7 +104,7 @@ pub(super) async fn open(config: Config, deps: Deps) -> Result<Opened, StartErro
         let opened = opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
         match opened {
             Err(StoreError::Redis(OpenError::Unavailable(error))) => {
-                if is_news(&mut told, &error) {
+                if is_news(&mut reported, &error) {
                     tracing::warn!(%error, "waiting for the servers of the store");
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -124,11 +124,11 @@ pub(super) async fn answering<T, F>(ask: impl Fn() -> F) -> Result<T, RpcError>
 where
     F: Future<Output = Result<T, RpcError>>,
 {
-    let mut told = String::new();
+    let mut reported = String::new();
     loop {
         match ask().await {
             Err(error) if error.kind() == ErrorKind::Unavailable => {
-                if is_news(&mut told, &error) {
+                if is_news(&mut reported, &error) {
                     tracing::warn!(%error, "waiting for memory and tools to answer");
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -139,10 +139,10 @@ where
 }
 
 /// Whether that is another reason to wait than was told last.
-fn is_news(told: &mut String, error: &impl ToString) -> bool {
+fn is_news(reported: &mut String, error: &impl ToString) -> bool {
     let error = error.to_string();
-    let is_news = error != *told;
-    *told = error;
+    let is_news = error != *reported;
+    *reported = error;
     is_news
 }
 
@@ -168,10 +168,10 @@ mod tests {
     use super::is_news;
 
     #[test]
-    fn a_reason_to_wait_is_told_when_it_becomes_another() {
-        let mut told = String::new();
+    fn a_reason_to_wait_is_reported_when_it_becomes_another() {
+        let mut reported = String::new();
         let reasons = ["refused", "refused", "NOAUTH", "NOAUTH", "refused"];
-        let news = reasons.map(|reason| is_news(&mut told, &reason));
+        let news = reasons.map(|reason| is_news(&mut reported, &reason));
         assert_eq!(news, [true, false, true, false, true]);
     }
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSettings {
-    /// Its name; without one, `openai` or `anthropic` if it is configured, else `rehearsal`.
+    /// Its name; without one, `openai` or `anthropic` if it is configured, else `offline`.
     pub default: Option<String>,
-    /// How long the rehearsal waits before each reply, so that a person can follow.
+    /// How long the offline model waits before each reply, so that a person can follow.
     #[serde(with = "cairn_boot::config::duration")]
     pub pace: Duration,
     /// A list of prices that counts more than the built-in one.

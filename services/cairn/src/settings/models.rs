@@ -1,10 +1,10 @@
-//! Models: the rehearsal is always there, others as configured.
+//! Models: the offline model is always there, others as configured.
 
 use super::{ModelSettings, Settings};
 use cairn_boot::{Checks, Secret};
 use cairn_model::{
     Anthropic, AnthropicConfig, Model, ModelRegistry, OpenAi, OpenAiConfig, PriceBook, Prices,
-    Recorded, Rehearsal, ServerConfig, anthropic, openai,
+    Recorded, Offline, ServerConfig, anthropic, openai,
 };
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The offline default's name.
-pub const REHEARSAL: &str = "rehearsal";
+pub const OFFLINE: &str = "offline";
 /// The name of the model that `OPENAI_API_KEY` configures, and the default once it is there.
 pub const OPENAI: &str = openai::OPENAI;
 /// The name of the model that `ANTHROPIC_API_KEY` configures, and the default once it is there and
@@ -298,7 +298,7 @@ impl Settings {
             Some(name) => name,
             None if self.models.contains_key(OPENAI) => OPENAI,
             None if self.models.contains_key(ANTHROPIC) => ANTHROPIC,
-            None => REHEARSAL,
+            None => OFFLINE,
         }
     }
 
@@ -319,9 +319,9 @@ impl Settings {
 
     pub(super) fn check_models(&self, checks: &mut Checks) {
         self.model.check(checks);
-        let taken = self.models.contains_key(REHEARSAL);
-        let problem = "is the name of the built-in rehearsal";
-        checks.require(!taken, "models.rehearsal", problem, "any other name");
+        let taken = self.models.contains_key(OFFLINE);
+        let problem = "is the name of the built-in offline model";
+        checks.require(!taken, "models.offline", problem, "any other name");
         for (name, model) in &self.models {
             model.check(name, checks);
         }
@@ -340,7 +340,7 @@ impl Settings {
 
     fn build_registry(&self) -> (ModelRegistry, Vec<Fault>) {
         let mut registry = ModelRegistry::new();
-        registry.insert(REHEARSAL, Arc::new(Rehearsal::new(self.model.pace)));
+        registry.insert(OFFLINE, Arc::new(Offline::new(self.model.pace)));
         let mut faults = Vec::new();
         let prices = self.model.prices.as_deref().map(PriceBook::from_file);
         let prices = prices.unwrap_or_else(|| Ok(PriceBook::default()));
@@ -352,7 +352,7 @@ impl Settings {
             });
             PriceBook::default()
         });
-        for (name, model) in self.models.iter().filter(|(name, _)| *name != REHEARSAL) {
+        for (name, model) in self.models.iter().filter(|(name, _)| *name != OFFLINE) {
             match model.build(name, &self.model, &prices) {
                 Ok(model) => registry.insert(name, model),
                 Err(fault) => faults.push(fault),

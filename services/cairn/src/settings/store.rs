@@ -22,7 +22,7 @@ pub struct StoreSettings {
     pub redis: RedisSettings,
 }
 
-/// What becomes of sessions that have been idle for long: those without a run that goes on or waits.
+/// What becomes of sessions that have been idle for long: those without a run that continues or waits.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RetentionSettings {

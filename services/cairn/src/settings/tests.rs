@@ -30,13 +30,13 @@ fn settings(
 }
 
 #[test]
-fn without_anything_there_is_the_rehearsal() {
+fn without_anything_there_is_the_offline() {
     let loaded = settings("", &[], &[]).unwrap();
-    assert_eq!(loaded.config.default_model(), "rehearsal");
+    assert_eq!(loaded.config.default_model(), "offline");
     assert_eq!(loaded.config.store.path, Path::new(".cairn/cairn.db"));
     assert_eq!(
         loaded.config.registry().names().collect::<Vec<_>>(),
-        ["rehearsal"]
+        ["offline"]
     );
 }
 
@@ -63,15 +63,15 @@ fn a_key_makes_openai_the_default_and_is_never_shown() {
     assert_eq!(loaded.config.default_model(), "openai");
     let registry = loaded.config.registry();
     assert_eq!(registry.default_name(), Some("openai"));
-    assert!(registry.get("rehearsal").is_ok());
+    assert!(registry.get("offline").is_ok());
     let shown = format!("{}{:?}", loaded.show(), loaded.config);
     assert!(
         shown.contains("models.openai.api_key") && !shown.contains("canary"),
         "{shown}"
     );
 
-    let chosen = settings("model.default = 'rehearsal'", &key, &[]).unwrap();
-    assert_eq!(chosen.config.default_model(), "rehearsal");
+    let chosen = settings("model.default = 'offline'", &key, &[]).unwrap();
+    assert_eq!(chosen.config.default_model(), "offline");
 }
 
 #[test]
@@ -262,11 +262,11 @@ fn the_usual_variable_names_the_collector_and_never_shows_a_password() {
 }
 
 #[test]
-fn an_unknown_model_is_told_the_known_ones() {
+fn an_unknown_model_is_reported_the_known_ones() {
     let file = "[models.local]\nbase_url = 'http://127.0.0.1:8080/v1'\nmodel = 'm'";
     let error = settings(file, &[], &[("--model", "model.default", "locl")]).unwrap_err();
     let want = "flag --model: model.default is \"locl\", which is no model here \
-                (allowed: local, rehearsal)";
+                (allowed: local, offline)";
     assert!(error.contains(want), "{error}");
     let loaded = settings(file, &[], &[("--model", "model.default", "local")]).unwrap();
     assert_eq!(loaded.config.default_model(), "local");
@@ -343,11 +343,11 @@ fn a_list_that_names_no_tool_is_a_fault() {
     ] {
         let name = if allowed { "announce" } else { "anounce" };
         let file = format!("tools.{list} = ['read_file', '{name}']\n{command}");
-        let told = settings(&file, &[], &[]);
+        let reported = settings(&file, &[], &[]);
         match allowed {
-            true => assert!(told.is_ok(), "{told:?}"),
+            true => assert!(reported.is_ok(), "{reported:?}"),
             false => {
-                let error = told.unwrap_err();
+                let error = reported.unwrap_err();
                 let want = "cairn.toml:1: tools.ask names 'anounce', which is no tool (allowed: \
                             announce, list_files, read_file, search_files, write_file)";
                 assert!(error.contains(want), "{error}");

@@ -15,11 +15,11 @@ pub fn session_status(number: i32) -> String {
     short(status.as_str_name(), "SESSION_STATUS_")
 }
 
-/// Why a session is set aside, if it is: `claims`, `writes_lost`.
+/// Why a session is quarantined, if it is: `claims`, `writes_lost`.
 pub fn quarantine_reason(number: i32) -> Option<String> {
     let reason = pb::QuarantineReason::try_from(number).unwrap_or_default();
-    let is_told = reason != pb::QuarantineReason::Unspecified;
-    is_told.then(|| short(reason.as_str_name(), "QUARANTINE_REASON_"))
+    let is_reported = reason != pb::QuarantineReason::Unspecified;
+    is_reported.then(|| short(reason.as_str_name(), "QUARANTINE_REASON_"))
 }
 
 /// What a session or a run is doing, where it may be that nobody holds the store: what runs then

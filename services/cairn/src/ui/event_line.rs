@@ -196,7 +196,7 @@ impl Narrator {
             Kind::AttemptContinued(e) => {
                 let at = e.attempt.unwrap_or_default();
                 let name = self.step(at.run, at.step);
-                line(Mark::Began, format!("step {} goes on{name}", at.step))
+                line(Mark::Began, format!("step {} continues{name}", at.step))
             }
             Kind::StepCompleted(e) => {
                 let number = step_of(e.attempt.as_ref());

@@ -1,4 +1,4 @@
-//! The live display on a terminal: what has ended stands, what goes on moves below it.
+//! The live display on a terminal: what has ended stands, what continues moves below it.
 
 use super::plans::size_text;
 use super::progress::{Progress, StepState, StepView};
@@ -25,7 +25,7 @@ pub struct Live {
     /// The plan that is shown; 0 while there is none.
     revision: u32,
     /// Steps of it whose end stands already.
-    told: BTreeSet<u32>,
+    reported: BTreeSet<u32>,
     /// When this process saw a step begin.
     since: BTreeMap<u32, Instant>,
     began: Instant,
@@ -37,7 +37,7 @@ impl Live {
         Self {
             style,
             revision: 0,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             since: BTreeMap::new(),
             began: Instant::now(),
         }
@@ -68,7 +68,7 @@ impl Live {
         }
         let layout = Layout::of(progress);
         for step in &progress.steps {
-            if step.is_over() && self.told.insert(step.number) {
+            if step.is_over() && self.reported.insert(step.number) {
                 standing.push(layout.line(self.style, step, "", &ended(step)));
             }
             if step.state == StepState::Running {
@@ -81,7 +81,7 @@ impl Live {
     /// Another plan stands in full, with what it keeps.
     fn begin_plan(&mut self, progress: &Progress) -> String {
         self.revision = progress.revision;
-        self.told.clear();
+        self.reported.clear();
         let size = size_text(progress.steps.len(), progress.order);
         let plan = match progress.revision {
             ..=1 => format!("plan ({size})"),
@@ -322,7 +322,7 @@ mod tests {
         let step = |state| StepView {
             number: 3,
             name: "A name that is much longer than any column will ever be, surely".repeat(2),
-            result: "and a result that goes on and on ".repeat(9),
+            result: "and a result that continues and on ".repeat(9),
             state,
             ..StepView::default()
         };

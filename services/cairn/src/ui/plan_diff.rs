@@ -14,9 +14,9 @@ const PIECE: usize = 120;
 
 /// Whether the plan is the one that is in force, in the same order.
 pub fn is_empty(diff: &pb::PlanDiff) -> bool {
-    use StepFate::{GoesOn, Reused, Skipped, Waiting};
+    use StepFate::{Continues, Reused, Skipped, Waiting};
     let stays = |step: &pb::NewStep| {
-        !step.moved && [GoesOn, Reused, Skipped, Waiting].contains(&step.fate())
+        !step.moved && [Continues, Reused, Skipped, Waiting].contains(&step.fate())
     };
     diff.gone.is_empty() && diff.steps.iter().all(stays)
 }
@@ -89,7 +89,7 @@ pub fn diff_lines(diff: &pb::PlanDiff, style: Style) -> Vec<String> {
 fn new_line(step: &pb::NewStep, style: Style) -> String {
     let (mark, note) = match step.fate() {
         StepFate::Reused => (style.good("✓"), "done, and kept".to_owned()),
-        StepFate::GoesOn => (style.active("→"), "goes on".to_owned()),
+        StepFate::Continues => (style.active("→"), "continues".to_owned()),
         StepFate::Waiting | StepFate::Unspecified => (" ".to_owned(), String::new()),
         StepFate::Skipped => (style.dim("-"), "skipped, and stays so".to_owned()),
         StepFate::Repeated => (
@@ -177,7 +177,7 @@ mod tests {
             base_revision: 1,
             steps: vec![
                 new(1, "Survey\u{1b}", StepFate::Reused),
-                new(2, "Read", StepFate::GoesOn),
+                new(2, "Read", StepFate::Continues),
                 moved,
                 again,
                 new(0, "Write", StepFate::Added),
@@ -204,7 +204,7 @@ mod tests {
             diff_lines(&diff(), Style::new(false)),
             [
                 "  ✓   1 Survey\\u{1b}  done, and kept",
-                "  →   2 Read  goes on",
+                "  →   2 Read  continues",
                 "      3 Look  moved",
                 "  ↻     Count  again: step 4 does not count any more",
                 "  +     Write  new",

@@ -154,7 +154,7 @@ impl Progress {
     }
 
     /// Another plan. Steps that it shares with earlier ones stay as they are; a run that had ended
-    /// goes on.
+    /// continues.
     fn plan(&mut self, event: &wire::PlanApplied) {
         self.spend(event.usage.as_ref());
         // What the run wished for itself was another plan than the one before this.
@@ -191,8 +191,8 @@ impl Progress {
             return;
         };
         // What the model was writing is whole now, or will not come any more.
-        let goes_on = matches!(kind, Kind::CallFinished(_) | Kind::StepStarted(_));
-        if !goes_on {
+        let continues = matches!(kind, Kind::CallFinished(_) | Kind::StepStarted(_));
+        if !continues {
             self.writing.end(number);
         }
         let kept = seq <= self.seen_before;

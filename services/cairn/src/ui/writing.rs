@@ -18,7 +18,7 @@ struct Reply {
     /// Bytes of the reply before the text, which did not come.
     missed: u64,
     /// Bytes of the text that were given out as lines.
-    told: usize,
+    reported: usize,
 }
 
 impl Writing {
@@ -55,11 +55,11 @@ impl Writing {
 
 impl Reply {
     fn new_lines(&mut self) -> Vec<String> {
-        let fresh = &self.text[self.told..];
+        let fresh = &self.text[self.reported..];
         let Some(end) = fresh.rfind('\n') else {
             return Vec::new();
         };
-        self.told += end + 1;
+        self.reported += end + 1;
         let lines = fresh[..end].lines().map(|line| escape(line).into_owned());
         lines.collect()
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_once_when_they_are_whole() {
+    fn lines_are_reported_once_when_they_are_whole() {
         let mut writing = Writing::default();
         assert!(writing.take(&part(1, 0, 0, "one tw")).is_empty());
         assert_eq!(writing.line(1).unwrap(), "one tw");

@@ -316,7 +316,7 @@ const BAD_PLANS: [(&str, &str, &str); 16] = [
 ];
 
 #[test]
-fn a_plan_with_faults_is_told_what_they_are() {
+fn a_plan_with_faults_is_reported_what_they_are() {
     let site = Site::new(CAIRN);
     for (name, text, says) in BAD_PLANS {
         site.write("bad.json", text);

@@ -101,7 +101,7 @@ fn check_journal(site: &Site, text: &str) {
 }
 
 #[test]
-fn without_the_flag_nothing_is_told_before_the_reply() {
+fn without_the_flag_nothing_is_reported_before_the_reply() {
     let (release, answer) = parts();
     let server = server(vec![answer]);
     let (site, variables) = site(&server);
@@ -244,8 +244,8 @@ async fn clients_that_ask_see_parts_and_others_do_not() {
         .map(|(name, value)| (*name, value.as_str()));
     let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
     let serve = site.start(&serve, &variables);
-    let told: Value = serde_json::from_str(&serve.first_line).expect("a line of JSON");
-    let mut client = connect(told["listen"].as_str().expect("an address"));
+    let reported: Value = serde_json::from_str(&serve.first_line).expect("a line of JSON");
+    let mut client = connect(reported["listen"].as_str().expect("an address"));
     start(&mut client, "openai").await;
     let mut with = watch(&mut client, true).await;
     let mut without = watch(&mut client, false).await;

@@ -84,7 +84,7 @@ fn compare_with_one_process(store: &TestStore) {
         {"tool": "record", "arguments": {"what": "one"}},
         {"title": "First", "description": "Look and record."}]}"#;
     let cases: [&[&str]; 3] = [
-        &["--model", "rehearsal", GOAL],
+        &["--model", "offline", GOAL],
         &["--model", "played", "Record two lines."],
         &[
             "--model",
@@ -133,9 +133,9 @@ fn site_with_lease(lease: &str) -> Site {
     site
 }
 
-/// One process after the other is killed and started again while a run goes on.
+/// One process after the other is killed and started again while a run continues.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_process_may_be_killed_while_a_run_goes_on() {
+async fn each_process_may_be_killed_while_a_run_continues() {
     kill_each(TestStore::file()).await;
 }
 
@@ -154,7 +154,7 @@ async fn kill_each(mut store: TestStore) {
         let enough = watcher.events.len() + 7;
         let further = watcher.until(client(&cluster), &site, &reference, enough);
         let further = tokio::time::timeout(PATIENCE, further).await;
-        let further = further.unwrap_or_else(|_| panic!("nothing goes on:\n{}", logs(&site)));
+        let further = further.unwrap_or_else(|_| panic!("nothing continues:\n{}", logs(&site)));
         breaks += usize::from(further.is_err());
         if kills < KILLS && !watcher.has_ended {
             let victim = SERVICES[kills % SERVICES.len()];
@@ -225,12 +225,12 @@ mod redis {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn each_process_and_redis_may_be_killed_while_a_run_goes_on() {
+    async fn each_process_and_redis_may_be_killed_while_a_run_continues() {
         kill_each(TestStore::redis()).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn each_process_and_a_server_of_a_cluster_may_be_killed_while_a_run_goes_on() {
+    async fn each_process_and_a_server_of_a_cluster_may_be_killed_while_a_run_continues() {
         kill_each(TestStore::cluster()).await;
     }
 }

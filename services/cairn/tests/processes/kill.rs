@@ -47,7 +47,7 @@ const PLANNED: Case = Case {
     calls: 2,
 };
 
-/// The rehearsal calls no tool with side effects: here only the results are compared.
+/// The offline model calls no tool with side effects: here only the results are compared.
 const REHEARSED: Case = Case {
     arguments: &["Which files under docs mention Redis?"],
     calls: 0,
@@ -106,7 +106,7 @@ fn only_session(site: &Site) -> String {
     sessions.into_iter().next().expect("one session")
 }
 
-/// Goes on until the run has ended, and answers truly what is asked about calls in doubt. Returns
+/// Continues until the run has ended, and answers truly what is asked about calls in doubt. Returns
 /// how many calls were in doubt.
 fn go_on(site: &Site, session: &str, reference: &Journal) -> u32 {
     let mut doubts = 0;

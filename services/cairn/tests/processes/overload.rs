@@ -1,5 +1,5 @@
 //! A system that is full: what is new is refused and told when to come back, and what was accepted
-//! goes on.
+//! continues.
 
 use crate::support::{self, CAIRN};
 use cairn_proto::event as wire;
@@ -56,7 +56,7 @@ async fn ask(
 }
 
 /// Asks until there is room, as a client does that heeds what it is told.
-async fn insist(client: &mut Client, request_id: &str, run: &wire::StartRun) -> String {
+async fn retry(client: &mut Client, request_id: &str, run: &wire::StartRun) -> String {
     let began = Instant::now();
     loop {
         let error = match ask(client, request_id, run).await {
@@ -92,7 +92,7 @@ async fn a_full_system_refuses_what_is_new_and_takes_it_when_there_is_room(store
     for session in &sessions {
         check_completed(&watch_to_end(&mut client, session, 0).await);
     }
-    let third = insist(&mut client, "third", &run).await;
+    let third = retry(&mut client, "third", &run).await;
     check_completed(&watch_to_end(&mut client, &third, 0).await);
     let listed = client.list_sessions(pb::ListSessionsRequest::default());
     let listed = listed.await.expect("a list").into_inner().sessions;
@@ -224,7 +224,7 @@ mod redis {
         }
 
         server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
-        let second = insist(&mut client, "second", &run).await;
+        let second = retry(&mut client, "second", &run).await;
         check_completed(&watch_to_end(&mut client, &second, 0).await);
     }
 }

@@ -28,11 +28,11 @@ fn name(step: usize) -> String {
 /// Steps for the model. In a graph each depends on the one five places before it: four rows of five.
 fn plan(order: &str, changed: &str) -> Value {
     let steps = (1..=STEPS).map(|step| {
-        let wish = if step == CHANGED { changed } else { "" };
+        let change = if step == CHANGED { changed } else { "" };
         let mut planned = json!({
             "id": name(step),
             "title": name(step),
-            "description": format!("Do {}.{wish}", name(step)),
+            "description": format!("Do {}.{change}", name(step)),
         });
         if order == "graph" && step > 5 {
             planned["depends_on"] = json!([name(step - 5)]);

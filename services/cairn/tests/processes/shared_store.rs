@@ -86,7 +86,7 @@ mod redis {
     use super::*;
 
     #[test]
-    fn one_process_serves_a_shared_store_and_another_goes_on() {
+    fn one_process_serves_a_shared_store_and_another_continues() {
         let server = RedisServer::start();
         let site = Site::new(CAIRN);
         let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];
@@ -179,7 +179,7 @@ mod redis {
     }
 
     #[test]
-    fn servers_that_lose_what_they_answered_are_told_or_refused() {
+    fn servers_that_lose_what_they_answered_are_reported_or_refused() {
         let bad = RedisServer::with(&[("appendfsync", "everysec")]);
         let site = Site::new(CAIRN);
         let variables = [("CAIRN_STORE", &*bad.url())];
@@ -211,7 +211,7 @@ mod redis {
 
     /// A server that comes back with an older log, in the middle of a run.
     #[test]
-    fn a_run_whose_store_went_back_ends_for_its_watcher_and_is_set_aside() {
+    fn a_run_whose_store_went_back_ends_for_its_watcher_and_is_quarantined() {
         let mut server = RedisServer::start();
         let site = Site::new(CAIRN);
         Gate::site(&site);

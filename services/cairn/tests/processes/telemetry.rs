@@ -108,14 +108,14 @@ fn what_a_run_does_is_counted() {
     assert_eq!(value("cairn_runs_active "), 0.0);
     assert_eq!(value("cairn_steps_total{status=\"failed\"}"), 1.0);
     assert!(value("cairn_steps_total{status=\"completed\"}") >= 4.0);
-    assert!(value("cairn_tool_turns_total{model=\"rehearsal\"}") >= 4.0);
+    assert!(value("cairn_tool_turns_total{model=\"offline\"}") >= 4.0);
     assert!(value("cairn_calls_total{tool=\"list_files\",outcome=\"ok\"}") >= 2.0);
     assert_eq!(
         value("cairn_calls_total{tool=\"read_file\",outcome=\"ExecutionFailed\"}"),
         1.0
     );
     assert!(value("cairn_call_seconds_count{tool=\"list_files\"}") >= 2.0);
-    assert!(value("cairn_model_seconds_count{model=\"rehearsal\"}") >= 4.0);
+    assert!(value("cairn_model_seconds_count{model=\"offline\"}") >= 4.0);
     assert!(value("cairn_commits_total{result=\"ok\"}") >= 4.0);
     assert!(value("cairn_commit_seconds_count ") >= 4.0);
 }

@@ -141,8 +141,8 @@ fn check_work(spans: &[TraceSpan], root: &TraceSpan, journal: &Journal, session:
         for chat in chats {
             let model = [
                 ("gen_ai.operation.name", "chat"),
-                ("gen_ai.provider.name", "rehearsal"),
-                ("gen_ai.request.model", "rehearsal"),
+                ("gen_ai.provider.name", "offline"),
+                ("gen_ai.request.model", "offline"),
                 ("gen_ai.usage.input_tokens", "0"),
             ];
             has(chat, &model);
@@ -228,7 +228,7 @@ fn contents_are_in_the_trace_if_they_are_wanted() {
 
 /// A run that another process went on with is one trace, too, and what was taken up again says so.
 #[test]
-fn a_run_that_was_killed_goes_on_in_its_trace() {
+fn a_run_that_was_killed_continues_in_its_trace() {
     let (site, collector) = (Site::new(CAIRN), Collector::start());
     let endpoint = collector.endpoint();
     let traced = ("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint);

@@ -116,7 +116,7 @@ mod redis {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn one_memory_process_tells_what_another_writes_while_a_run_goes_on() {
+    async fn one_memory_process_tells_what_another_writes_while_a_run_continues() {
         let server = RedisServer::start();
         let site = site();
         let variables = [("CAIRN_STORE", &*server.url())];
@@ -165,15 +165,15 @@ mod redis {
         };
         assert_eq!((all.len(), all.iter().filter(by_run).count()), (62, 20));
         let last = all.last().expect("a change").0;
-        let mut told = seen(watch, last).await;
+        let mut reported = seen(watch, last).await;
         // It began somewhere in the run.
-        let (begin, News::Contents(_)) = told.remove(0) else {
+        let (begin, News::Contents(_)) = reported.remove(0) else {
             panic!("all of memory comes first");
         };
-        assert_eq!(told, changes(&journal, begin));
+        assert_eq!(reported, changes(&journal, begin));
         for after in [0, all[7].0, all[30].0 + 1] {
-            let told = seen(there.watch(&session, Some(after)).await, last).await;
-            assert_eq!(told, changes(&journal, after));
+            let reported = seen(there.watch(&session, Some(after)).await, last).await;
+            assert_eq!(reported, changes(&journal, after));
         }
     }
 }
@@ -182,8 +182,8 @@ mod redis {
 fn the_command_shows_what_there_is_and_every_change() {
     let site = site();
     let serving = site.start(&["serve", "--listen", "127.0.0.1:0", "--json"], &[]);
-    let told: Value = serde_json::from_str(&serving.first_line).expect("a line of JSON");
-    let address = told["listen"].as_str().expect("an address");
+    let reported: Value = serde_json::from_str(&serving.first_line).expect("a line of JSON");
+    let address = reported["listen"].as_str().expect("an address");
     let run = |arguments: &[&str]| {
         let output = site.run(&[arguments, &["--server", address]].concat());
         assert_eq!(output.code, Some(0), "{output:?}");

@@ -161,7 +161,7 @@ fn every_wrong_value_of_a_flag_is_refused_by_name() {
             .split(' ')
             .map(|argument| if argument == LONG { &long } else { argument })
             .collect();
-        // Whoever works on a store goes on with what is interrupted in it.
+        // Whoever works on a store continues with what is interrupted in it.
         let interrupted = command
             .starts_with("resume")
             .then(|| self::site(Some("after:3")));

@@ -12,7 +12,7 @@ mod verdict;
 
 use crate::support;
 use cairn_memory::Memory;
-use cairn_model::{ModelRegistry, Rehearsal};
+use cairn_model::{ModelRegistry, Offline};
 use cairn_proto::memory::journal_service_client::JournalServiceClient;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{Exposure, Link, Principal, ServerBuilder, with_principal};
@@ -43,8 +43,8 @@ fn service(name: &str) -> ServiceDescriptor {
 
 fn models() -> ModelRegistry {
     let mut models = ModelRegistry::new();
-    models.insert("rehearsal", Arc::new(Rehearsal::new(Duration::ZERO)));
-    models.set_default("rehearsal").expect("a model");
+    models.insert("offline", Arc::new(Offline::new(Duration::ZERO)));
+    models.set_default("offline").expect("a model");
     models
 }
 
@@ -148,7 +148,7 @@ fn check_baseline(method: &MethodDescriptor, answer: &Answer) {
         "ReleaseQuarantine",
         "ResumeRun",
         "SkipStep",
-        "SetAside",
+        "Quarantine",
     ];
     if let Answer::Refused(status) = answer {
         let is_fine = needs_more.contains(&method.name())

@@ -169,7 +169,7 @@ fn file(wrong: &[(&str, &str)]) -> (String, Vec<usize>) {
 }
 
 /// What the program would say: the faults, or all settings.
-fn told(toml: &str, variables: &[(&str, &str)]) -> Result<String, String> {
+fn reported(toml: &str, variables: &[(&str, &str)]) -> Result<String, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cairn.toml");
     std::fs::write(&path, toml).expect("a file");
@@ -178,14 +178,14 @@ fn told(toml: &str, variables: &[(&str, &str)]) -> Result<String, String> {
         ..Global::default()
     };
     let environment = Environment::of(variables.iter().copied());
-    let told = load(&global, &environment, &[])
+    let reported = load(&global, &environment, &[])
         .map(|loaded| loaded.show())
         .map_err(|error| {
             assert_eq!(error.code, cairn::error::USAGE);
             error.to_string()
         });
     let short = |text: String| text.replace(&path.display().to_string(), "cairn.toml");
-    told.map(short).map_err(short)
+    reported.map(short).map_err(short)
 }
 
 /// What is wrong with what is said of one fault.
@@ -193,10 +193,10 @@ fn wrong(
     path: &str,
     place: &str,
     must_fail: bool,
-    told: &Result<String, String>,
+    reported: &Result<String, String>,
 ) -> Vec<&'static str> {
     let mut faults = Vec::new();
-    let (Ok(text) | Err(text)) = told;
+    let (Ok(text) | Err(text)) = reported;
     let mut check = |holds: bool, fault| {
         if !holds {
             faults.push(fault);
@@ -207,7 +207,7 @@ fn wrong(
         !text.contains(|c| is_hidden(c) && c != '\n'),
         "shows hidden characters",
     );
-    match told {
+    match reported {
         Ok(_) => check(!must_fail, "is accepted"),
         Err(text) => {
             check(text.contains(path), "does not name the setting");
@@ -231,30 +231,30 @@ fn every_setting_says_what_is_wrong_with_it_in_a_file() {
     let (mut cases, mut bad) = (0, Vec::new());
     for (path, value) in settings() {
         let (right, _) = file(&[]);
-        assert!(told(&right, &[]).is_ok(), "{right}");
+        assert!(reported(&right, &[]).is_ok(), "{right}");
         for Fault(text, must_fail) in faults(&path, &value) {
             let (toml, lines) = file(&[(&path, &text)]);
             let place = format!("cairn.toml:{}", lines[0]);
-            let told = told(&toml, &[]);
+            let reported = reported(&toml, &[]);
             cases += 1;
-            for fault in wrong(&path, &place, must_fail, &told) {
-                bad.push(format!("{path} = {text} {fault}: {told:?}"));
+            for fault in wrong(&path, &place, must_fail, &reported) {
+                bad.push(format!("{path} = {text} {fault}: {reported:?}"));
             }
         }
         // A slip of the pen.
         let typo = format!("{path}x");
         let (toml, lines) = file(&[(&typo, "1")]);
         let place = format!("cairn.toml:{}", lines[0]);
-        let told = told(&toml, &[]);
+        let reported = reported(&toml, &[]);
         cases += 1;
         let name = path.rsplit(['.']).next().unwrap_or_default();
-        let names_the_right_one = told.as_ref().is_err_and(|text| text.contains(name));
-        let mut faults = wrong(&typo, &place, true, &told);
+        let names_the_right_one = reported.as_ref().is_err_and(|text| text.contains(name));
+        let mut faults = wrong(&typo, &place, true, &reported);
         if !names_the_right_one {
             faults.push("does not name the right setting");
         }
         for fault in faults {
-            bad.push(format!("{typo} {fault}: {told:?}"));
+            bad.push(format!("{typo} {fault}: {reported:?}"));
         }
     }
     println!(
@@ -295,10 +295,10 @@ fn every_setting_says_what_is_wrong_with_it_in_a_variable() {
             ],
         };
         for (text, must_fail) in texts {
-            let told = told(&file(&[]).0, &[(&variable, text)]);
+            let reported = reported(&file(&[]).0, &[(&variable, text)]);
             cases += 1;
-            for fault in wrong(&path, &place, must_fail, &told) {
-                bad.push(format!("{variable}={text:?} {fault}: {told:?}"));
+            for fault in wrong(&path, &place, must_fail, &reported) {
+                bad.push(format!("{variable}={text:?} {fault}: {reported:?}"));
             }
         }
     }
@@ -313,7 +313,7 @@ fn every_setting_says_what_is_wrong_with_it_in_a_variable() {
 
 /// One wrong value for every setting that has one, all in one file.
 #[test]
-fn all_faults_of_a_file_are_told_at_once() {
+fn all_faults_of_a_file_are_reported_at_once() {
     let settings = settings();
     let wrong: Vec<(&str, &str)> = settings
         .iter()
@@ -322,7 +322,7 @@ fn all_faults_of_a_file_are_told_at_once() {
         .collect();
     for count in [2, 10, wrong.len()] {
         let (toml, lines) = file(&wrong[..count]);
-        let text = told(&toml, &[]).expect_err("faults");
+        let text = reported(&toml, &[]).expect_err("faults");
         assert!(text.contains(&format!("has {count} faults")), "{text}");
         for ((path, _), line) in wrong.iter().zip(lines) {
             let start = format!("cairn.toml:{line}: {path}");

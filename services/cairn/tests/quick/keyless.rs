@@ -5,7 +5,7 @@ use cairn_testkit::Site;
 
 /// Such a model fails with its first request, and nobody else would say so before.
 #[test]
-fn a_model_whose_provider_takes_no_request_without_a_key_is_told_by_check_config() {
+fn a_model_whose_provider_takes_no_request_without_a_key_is_reported_by_check_config() {
     let site = Site::new(CAIRN);
     let settings = site.read("cairn.toml").expect("settings");
     for (model, base_url) in [

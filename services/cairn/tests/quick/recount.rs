@@ -1,4 +1,4 @@
-//! What the rehearsal reports of a folder, counted again by code of this test.
+//! What the offline model reports of a folder, counted again by code of this test.
 //!
 //! The program works with its real tools. Every line of its report must be of a form that is known
 //! here; every number in it is counted again, every line that it cites is looked up, and nothing
@@ -71,9 +71,9 @@ fn check_survey(files: &[File]) {
     let (found, folder) = recount(files, "Survey this folder");
     assert_eq!(found.word, None);
     for file in folder.files.values().filter(|file| !file.is_binary()) {
-        let told = found.sections.contains(&format!("`{}`", file.path));
+        let reported = found.sections.contains(&format!("`{}`", file.path));
         assert!(
-            told || file.lines().is_empty(),
+            reported || file.lines().is_empty(),
             "nothing is told of {}",
             file.path
         );
@@ -112,7 +112,7 @@ fn broken_text_and_binaries_are_surveyed() {
 }
 
 #[test]
-fn an_empty_folder_is_told_to_be_empty() {
+fn an_empty_folder_is_reported_to_be_empty() {
     for goal in ["Survey this folder", "Which files mention timeout?"] {
         let (found, _) = recount(&[], goal);
         assert!(found.says_empty, "{goal}");

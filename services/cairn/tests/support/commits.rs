@@ -7,7 +7,7 @@ use std::future::Future;
 /// came of those that were reached.
 ///
 /// `commits` are those of a run that nobody disturbed. That is a guess, as a busy machine may make
-/// one commit of two, in that run as in the others: so it goes on beyond them until a run ends
+/// one commit of two, in that run as in the others: so it continues beyond them until a run ends
 /// before its kill.
 pub(crate) async fn kill_around_each<K, F>(
     commits: usize,

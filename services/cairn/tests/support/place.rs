@@ -180,6 +180,6 @@ impl Place {
 
 /// Where a server listens, by its first line; none if it died before.
 fn address(serving: &Running) -> Option<String> {
-    let told: Value = serde_json::from_str(&serving.first_line).ok()?;
-    Some(told["listen"].as_str().expect("an address").to_owned())
+    let reported: Value = serde_json::from_str(&serving.first_line).ok()?;
+    Some(reported["listen"].as_str().expect("an address").to_owned())
 }

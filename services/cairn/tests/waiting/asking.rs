@@ -80,7 +80,7 @@ fn a_tool_that_needs_approval_is_called_once_a_person_allows_it(place: &Place) {
     assert_eq!(open[0]["reason"], "approval");
     assert_eq!(open[0]["arguments_json"], r#"{"what":"one"}"#);
 
-    // Another process goes on, and asks no more than before.
+    // Another process continues, and asks no more than before.
     place.with_code(3, &["resume", "s"]);
     assert_eq!(recorded(place, "one"), 0);
     let approved = place.with_code(0, &["approve", "s"]);
@@ -146,7 +146,7 @@ fn a_plan_is_looked_at_before_it_is_carried_out(place: &Place) {
     assert_eq!(journal.of_kind("step_completed").len(), steps);
 }
 
-fn a_budget_holds_and_goes_on_when_a_person_says_so(place: &Place) {
+fn a_budget_holds_and_continues_when_a_person_says_so(place: &Place) {
     let run = [
         "run",
         "--session",
@@ -197,7 +197,7 @@ fn a_budget_of_time_stops_a_question_that_is_not_answered(place: &Place) {
 /// A model that asks which one, and ends its step with what it was told.
 fn curious(body: &Value) -> Answer {
     let messages = body["messages"].as_array().expect("messages");
-    let told = messages.iter().rfind(|message| message["role"] == "tool");
+    let reported = messages.iter().rfind(|message| message["role"] == "tool");
     let is_step = messages.iter().any(|message| {
         let text = message["content"].as_str().unwrap_or_default();
         text.contains("## Current step")
@@ -206,19 +206,19 @@ fn curious(body: &Value) -> Answer {
         let plan = json!({"steps": [{"title": "Choose", "description": "Choose one."}]});
         return reply("p", &plan.to_string(), &[]);
     }
-    match told {
+    match reported {
         None => {
             let asked = json!({"question": "Which one?", "choices": ["left", "right"]});
             reply("a", "", &[("ask_person", asked)])
         }
-        Some(told) => {
-            let summary = json!({"complete": true, "summary": told["content"]});
+        Some(reported) => {
+            let summary = json!({"complete": true, "summary": reported["content"]});
             reply("b", "", &[("step", summary)])
         }
     }
 }
 
-fn the_model_is_told_what_a_person_answers(place: &Place) {
+fn the_model_is_reported_what_a_person_answers(place: &Place) {
     let model = ModelServer::start(curious);
     add_model(place, &model);
     let run = ["run", "--session", "s", "--model", "served", "Choose."];
@@ -255,8 +255,8 @@ fn in_a_file_a_plan_is_looked_at_before_it_is_carried_out() {
 }
 
 #[test]
-fn in_a_file_a_budget_holds_and_goes_on_when_a_person_says_so() {
-    a_budget_holds_and_goes_on_when_a_person_says_so(&over(TestStore::file()));
+fn in_a_file_a_budget_holds_and_continues_when_a_person_says_so() {
+    a_budget_holds_and_continues_when_a_person_says_so(&over(TestStore::file()));
 }
 
 #[test]
@@ -265,8 +265,8 @@ fn in_a_file_a_budget_of_time_stops_a_question_that_is_not_answered() {
 }
 
 #[test]
-fn in_a_file_the_model_is_told_what_a_person_answers() {
-    the_model_is_told_what_a_person_answers(&over(TestStore::file()));
+fn in_a_file_the_model_is_reported_what_a_person_answers() {
+    the_model_is_reported_what_a_person_answers(&over(TestStore::file()));
 }
 
 /// Each needs servers of Redis.
@@ -289,8 +289,8 @@ mod redis {
     }
 
     #[test]
-    fn over_redis_a_budget_holds_and_goes_on_when_a_person_says_so() {
-        a_budget_holds_and_goes_on_when_a_person_says_so(&over(TestStore::redis()));
+    fn over_redis_a_budget_holds_and_continues_when_a_person_says_so() {
+        a_budget_holds_and_continues_when_a_person_says_so(&over(TestStore::redis()));
     }
 
     #[test]
@@ -299,8 +299,8 @@ mod redis {
     }
 
     #[test]
-    fn over_redis_the_model_is_told_what_a_person_answers() {
-        the_model_is_told_what_a_person_answers(&over(TestStore::redis()));
+    fn over_redis_the_model_is_reported_what_a_person_answers() {
+        the_model_is_reported_what_a_person_answers(&over(TestStore::redis()));
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod redis {
     }
 
     #[test]
-    fn over_a_cluster_the_model_is_told_what_a_person_answers() {
-        the_model_is_told_what_a_person_answers(&over(TestStore::cluster()));
+    fn over_a_cluster_the_model_is_reported_what_a_person_answers() {
+        the_model_is_reported_what_a_person_answers(&over(TestStore::cluster()));
     }
 }

@@ -198,15 +198,15 @@ fn a_verbose_run_tells_everything_and_json_is_complete_anyway() {
     let site = site();
     let verbose = site.run(&["run", "--verbose", "--session", "verbose", GOAL]);
     assert_eq!(verbose.code, Some(0), "{verbose:?}");
-    for told in ["scratchpad gave: ", "notes: ", "to do: ", "turns to: "] {
-        assert!(verbose.out.contains(told), "{told}: {}", verbose.out);
+    for reported in ["scratchpad gave: ", "notes: ", "to do: ", "turns to: "] {
+        assert!(verbose.out.contains(reported), "{reported}: {}", verbose.out);
     }
     let json = site.run(&["run", "--json", "--session", "json", GOAL]);
     assert_eq!(json.code, Some(0), "{json:?}");
-    let told = Journal::read(&json.out).0;
-    let first = usize::try_from(told[0]["seq"].as_u64().expect("a seq")).expect("a small one");
-    assert_eq!(told[0]["kind"], "run_started");
-    assert_eq!(told, site.journal("json").0[first - 1..]);
+    let reported = Journal::read(&json.out).0;
+    let first = usize::try_from(reported[0]["seq"].as_u64().expect("a seq")).expect("a small one");
+    assert_eq!(reported[0]["kind"], "run_started");
+    assert_eq!(reported, site.journal("json").0[first - 1..]);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn check_refused(output: &Output, says: &[&str]) {
 }
 
 #[test]
-fn an_interrupted_run_goes_on_in_its_own_folder_only() {
+fn an_interrupted_run_continues_in_its_own_folder_only() {
     let (site, proto) = two_folders();
     kill_in_proto(&site);
     let before = site.journal("s");
@@ -302,7 +302,7 @@ fn an_interrupted_run_goes_on_in_its_own_folder_only() {
 }
 
 #[test]
-fn work_of_a_folder_that_was_moved_goes_on_where_it_is_said_to_be() {
+fn work_of_a_folder_that_was_moved_continues_where_it_is_said_to_be() {
     let (site, proto) = two_folders();
     kill_in_proto(&site);
     fs::rename(&proto, site.path().join("moved")).expect("the folder moves");
@@ -313,7 +313,7 @@ fn work_of_a_folder_that_was_moved_goes_on_where_it_is_said_to_be() {
 }
 
 #[test]
-fn a_killed_session_is_interrupted_until_somebody_goes_on() {
+fn a_killed_session_is_interrupted_until_somebody_continues() {
     let (site, proto) = two_folders();
     kill_in_proto(&site);
     let sessions = site.run(&["sessions"]);
@@ -347,8 +347,8 @@ fn a_run_beside_a_holder_works_in_its_folder_knowingly_or_not_at_all() {
 
     let unsaid = run_plan(&site, "s", "plan.json");
     assert_eq!(unsaid.code, Some(0), "{unsaid:?}");
-    let told = format!("does the work in {proto}");
-    assert!(unsaid.out.contains(&told), "{unsaid:?}");
+    let reported = format!("does the work in {proto}");
+    assert!(unsaid.out.contains(&reported), "{unsaid:?}");
     check_read(&site, "s", "the right one");
     let same = run_in(&site, "./other/../proto", "same");
     assert_eq!(same.code, Some(0), "{same:?}");

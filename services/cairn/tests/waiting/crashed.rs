@@ -109,7 +109,7 @@ fn a_run_that_is_paused_begins_nothing() {
 
 /// The old plan is not carried on while a person looks at what the new one would change.
 #[test]
-fn a_run_that_gets_another_plan_carries_out_nothing_meanwhile() {
+fn a_run_that_gets_another_plan_carries_out_nothing_until_then() {
     let feedback = ["feedback", "session", "--yes", "look for Redis, too"];
     after_each_crash(&feedback, |_, journal, fail| {
         assert!(journal.of_kind("plan_applied").len() > 1, "{fail}");

@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::process::Command;
 
 const GOAL: &str = "Which files under docs mention Redis?";
-const WISH: &str = "Look for SQLite.";
+const CHANGE: &str = "Look for SQLite.";
 const TWO: &str = r#"{"steps": [
     {"tool": "record", "arguments": {"what": "one"}},
     {"tool": "record", "arguments": {"what": "two"}}]}"#;
@@ -78,7 +78,7 @@ fn feedback_is_proposed_and_what_holds_is_not_done_again(store: TestStore) {
     let place = goal_reached(store);
     let before = place.journal("s");
     // Nobody is there to say yes.
-    let proposed = place.run(&["feedback", "s", WISH]);
+    let proposed = place.run(&["feedback", "s", CHANGE]);
     assert_eq!(proposed.code, Some(3), "{proposed:?}");
     for says in ["✓   1 ", "done, and kept", "+ ", "saved ", "plan apply s 1"] {
         assert!(proposed.out.contains(says), "{says}: {proposed:?}");
@@ -108,23 +108,23 @@ fn feedback_is_proposed_and_what_holds_is_not_done_again(store: TestStore) {
 
 fn feedback_as_json_is_one_object_whether_it_is_applied_or_not(store: TestStore) {
     let place = goal_reached(store);
-    let only_proposed = place.run(&["feedback", WISH, "--json"]);
+    let only_proposed = place.run(&["feedback", CHANGE, "--json"]);
     assert_eq!(only_proposed.code, Some(3), "{only_proposed:?}");
-    let told = json_of(&only_proposed);
+    let reported = json_of(&only_proposed);
     assert_eq!(
-        (&told["proposal"], &told["applied"]),
+        (&reported["proposal"], &reported["applied"]),
         (&json!(1), &Value::Null)
     );
-    assert_eq!(told["diff"]["steps"][0]["fate"], "reused", "{told}");
-    assert_eq!(told["diff"]["base_revision"], 1);
+    assert_eq!(reported["diff"]["steps"][0]["fate"], "reused", "{reported}");
+    assert_eq!(reported["diff"]["base_revision"], 1);
     assert!(
-        told["diff"]["saved"]["model_calls"].as_u64() >= Some(2),
-        "{told}"
+        reported["diff"]["saved"]["model_calls"].as_u64() >= Some(2),
+        "{reported}"
     );
 
-    let told = json_of(&place.with_code(0, &["feedback", "s", WISH, "--yes", "--json"]));
-    assert_eq!((&told["proposal"], &told["run"]), (&json!(2), &json!(1)));
-    assert_eq!(told["applied"]["revision"], 2, "{told}");
+    let reported = json_of(&place.with_code(0, &["feedback", "s", CHANGE, "--yes", "--json"]));
+    assert_eq!((&reported["proposal"], &reported["run"]), (&json!(2), &json!(1)));
+    assert_eq!(reported["applied"]["revision"], 2, "{reported}");
     // The first proposal was for a plan that is not in force any more.
     let late = place.run(&["plan", "apply", "s", "1"]);
     assert_eq!(late.code, Some(1), "{late:?}");
@@ -225,9 +225,9 @@ fn a_step_is_done_again_with_what_depends_on_it(store: TestStore) {
     }
     place.with_code(0, &["resume", "s"]);
     assert_eq!((recorded(&place, "one"), recorded(&place, "two")), (1, 2));
-    let told = json_of(&place.with_code(0, &["redo", "s", "1", "--json"]));
-    assert_eq!(told["revision"], 3);
-    assert_eq!(told["diff"]["steps"][0]["repeats"], 1, "{told}");
+    let reported = json_of(&place.with_code(0, &["redo", "s", "1", "--json"]));
+    assert_eq!(reported["revision"], 3);
+    assert_eq!(reported["diff"]["steps"][0]["repeats"], 1, "{reported}");
     place.with_code(0, &["resume", "s"]);
     assert_eq!((recorded(&place, "one"), recorded(&place, "two")), (2, 3));
     assert_eq!(numbers(&place.journal("s")), [4, 5]);
@@ -247,7 +247,7 @@ fn open_gate(site: &Site) -> File {
     gate
 }
 
-fn a_run_is_paused_loses_a_step_and_goes_on(store: TestStore) {
+fn a_run_is_paused_loses_a_step_and_continues(store: TestStore) {
     let place = Place::over(store);
     place.site.append("cairn.toml", GATE);
     for pipe in ["begun", "go"] {
@@ -331,8 +331,8 @@ fn in_a_file_a_step_is_done_again_with_what_depends_on_it() {
 }
 
 #[test]
-fn in_a_file_a_run_is_paused_loses_a_step_and_goes_on() {
-    a_run_is_paused_loses_a_step_and_goes_on(TestStore::file());
+fn in_a_file_a_run_is_paused_loses_a_step_and_continues() {
+    a_run_is_paused_loses_a_step_and_continues(TestStore::file());
 }
 
 /// Each needs a server of Redis.
@@ -355,7 +355,7 @@ mod redis {
     }
 
     #[test]
-    fn over_redis_a_run_is_paused_loses_a_step_and_goes_on() {
-        a_run_is_paused_loses_a_step_and_goes_on(TestStore::redis());
+    fn over_redis_a_run_is_paused_loses_a_step_and_continues() {
+        a_run_is_paused_loses_a_step_and_continues(TestStore::redis());
     }
 }

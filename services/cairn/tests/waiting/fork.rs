@@ -85,7 +85,7 @@ fn a_session_is_forked_at_any_point(place: &Place) {
     assert_eq!(place.remembered("at-1"), "");
     assert_eq!(place.journal("s"), parent);
 
-    // One that had not ended goes on to the same end, in a session of its own.
+    // One that had not ended continues to the same end, in a session of its own.
     let child = format!("at-{}", last / 2);
     assert_eq!(place.status(&child), "paused");
     place.done(&["resume", &child]);
@@ -182,9 +182,9 @@ fn what_nobody_had_answered_is_asked_again(place: &Place) {
     assert!(resumed.out.contains("cairn decide unheard"), "{resumed:?}");
 }
 
-/// Whatever the cut, a child that goes on comes to the end of its parent, or has no run; the parent's
+/// Whatever the cut, a child that continues comes to the end of its parent, or has no run; the parent's
 /// calls with side effects are not made again.
-fn a_fork_that_goes_on_comes_to_the_end(place: &Place) {
+fn a_fork_that_continues_comes_to_the_end(place: &Place) {
     place.site.write("look.json", LOOKS);
     // Without a name the session is made with its run, and so with what it begins.
     place.done(&["run", "--plan", "look.json"]);
@@ -242,8 +242,8 @@ fn what_was_sent_keeps_its_key(place: &Place) {
 }
 
 #[test]
-fn in_a_file_a_fork_that_goes_on_comes_to_the_end() {
-    a_fork_that_goes_on_comes_to_the_end(&Place::over(TestStore::file()));
+fn in_a_file_a_fork_that_continues_comes_to_the_end() {
+    a_fork_that_continues_comes_to_the_end(&Place::over(TestStore::file()));
 }
 
 #[test]
@@ -271,8 +271,8 @@ mod redis {
     use super::*;
 
     #[test]
-    fn over_redis_a_fork_that_goes_on_comes_to_the_end() {
-        a_fork_that_goes_on_comes_to_the_end(&Place::over(TestStore::redis()));
+    fn over_redis_a_fork_that_continues_comes_to_the_end() {
+        a_fork_that_continues_comes_to_the_end(&Place::over(TestStore::redis()));
     }
 
     #[test]
@@ -317,9 +317,9 @@ fn a_fork_that_is_asked_for_again_is_the_same_one() {
     let id = first["session"].as_str().expect("an id");
     let taken = site.run(&["fork", "s", "--new-session", id]);
     assert_eq!(taken.code, Some(1), "{taken:?}");
-    let told = site.run(&["fork", id]);
-    assert_eq!(told.code, Some(0), "{told:?}");
-    assert!(told.out.contains(&format!("forked from {id}")), "{told:?}");
+    let reported = site.run(&["fork", id]);
+    assert_eq!(reported.code, Some(0), "{reported:?}");
+    assert!(reported.out.contains(&format!("forked from {id}")), "{reported:?}");
 }
 
 /// Killed around each commit of a fork; what asks again makes one whole child.

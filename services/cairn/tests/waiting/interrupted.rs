@@ -40,9 +40,9 @@ impl World {
             r#"{"steps": [{"tool": "gate", "arguments": {}}]}"#,
         );
         let serving = site.start(&["serve", "--listen", "127.0.0.1:0", "--json"], &[]);
-        let told: serde_json::Value =
+        let reported: serde_json::Value =
             serde_json::from_str(&serving.first_line).expect("a line of JSON");
-        let address = told["listen"].as_str().expect("an address").to_owned();
+        let address = reported["listen"].as_str().expect("an address").to_owned();
         let run = ["run", "--session", "work", "--plan", "plan.json"];
         let run = site
             .command(&[&run[..], &["--server", &address]].concat())
@@ -73,14 +73,14 @@ impl World {
 }
 
 #[test]
-fn a_run_that_others_carry_out_goes_on_after_an_interrupt() {
+fn a_run_that_others_carry_out_continues_after_an_interrupt() {
     let world = World::new();
     let interrupt = ["-INT", &world.run.id().to_string()];
     let sent = Command::new("kill").args(interrupt).status();
     assert!(sent.expect("kill can be started").success());
     let (code, said) = World::end(world.run);
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("the run goes on"), "{said}");
+    assert!(said.contains("the run continues"), "{said}");
     assert!(said.contains("watch work"), "{said}");
     assert!(said.contains("cancel work"), "{said}");
     world.site.write("open", "");
@@ -89,7 +89,7 @@ fn a_run_that_others_carry_out_goes_on_after_an_interrupt() {
 }
 
 #[test]
-fn who_loses_sight_of_a_run_is_told_how_to_find_it_again() {
+fn who_loses_sight_of_a_run_is_reported_how_to_find_it_again() {
     let mut world = World::new();
     world.serving.kill();
     let (code, said) = World::end(world.run);

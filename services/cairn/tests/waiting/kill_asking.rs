@@ -9,7 +9,7 @@ use crate::support::{self, commits, place, served};
 use cairn_testkit::model_server::{Answer, reply};
 use cairn_testkit::{Journal, ModelServer, TestStore};
 use commits::kill_around_each;
-use person::{Person, TOLD};
+use person::{Person, REPORTED};
 use place::Place;
 use serde_json::{Value, json};
 use served::SESSION;
@@ -44,9 +44,9 @@ fn plays(body: &Value) -> Answer {
         }
         1 => {
             let messages = body["messages"].as_array().expect("messages");
-            let told = messages.iter().filter(|it| it["role"] == "tool");
-            let told: Vec<_> = told.filter_map(|it| it["content"].as_str()).collect();
-            assert_eq!(told, [TOLD], "what a person answered");
+            let reported = messages.iter().filter(|it| it["role"] == "tool");
+            let reported: Vec<_> = reported.filter_map(|it| it["content"].as_str()).collect();
+            assert_eq!(reported, [REPORTED], "what a person answered");
             reply("b", "", &[("record", json!({"what": "one"}))])
         }
         _ => served::done("It is paid."),
@@ -96,7 +96,7 @@ async fn undisturbed(store: TestStore) -> (Reference, usize) {
     (reference, commits.lines().count())
 }
 
-/// What a killed server left in a file. Elsewhere only another server can tell, and that goes on with
+/// What a killed server left in a file. Elsewhere only another server can tell, and that continues with
 /// what it finds.
 struct Left {
     journal: Journal,

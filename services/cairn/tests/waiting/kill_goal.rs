@@ -213,7 +213,7 @@ async fn wait_for(world: &World, session: &str, replies: usize, results: usize) 
     let (mut replied, mut finished) = (0, 0);
     while replied < replies || finished < results {
         let message = stream.message().await.expect("an event");
-        let event = message.expect("the stream goes on").event;
+        let event = message.expect("the stream continues").event;
         match event.and_then(|event| event.kind) {
             Some(Kind::ReplyReceived(_)) => replied += 1,
             Some(Kind::CallFinished(_)) => finished += 1,
@@ -234,7 +234,7 @@ async fn session_of(world: &World) -> String {
     started.expect("the run").into_inner().session
 }
 
-/// Watches until `moment` has come; then kills the server, and what it left running, and goes on
+/// Watches until `moment` has come; then kills the server, and what it left running, and continues
 /// with another. Panics if the run ends before that moment.
 async fn killed(
     world: &mut World,

@@ -88,7 +88,7 @@ async fn kill_once(side: &str, commit: usize, reference: &Reference) -> Option<K
         None => has_new_plan(&place, fail),
     };
     assert!(
-        is_new || !reviser.was_told_applied(),
+        is_new || !reviser.was_reported_applied(),
         "{fail}: what the client was told was lost"
     );
     while !reviser.has_ended {
@@ -119,7 +119,7 @@ fn has_new_plan(place: &Place, fail: &str) -> bool {
     is_new
 }
 
-/// What a killed server left in a file. Elsewhere only another server can tell, and that goes on with
+/// What a killed server left in a file. Elsewhere only another server can tell, and that continues with
 /// what it finds.
 struct Left {
     journal: Journal,
@@ -146,7 +146,7 @@ impl Left {
         let skipped = journal.of_kind("step_skipped");
         let was_running = reviser.stage != Stage::Completed;
         assert_eq!(skipped.len(), usize::from(*is_new && was_running), "{fail}");
-        if reviser.was_told_proposed() {
+        if reviser.was_reported_proposed() {
             assert_eq!(journal.of_kind("plan_proposed").len(), 1, "{fail}");
         }
         // Nobody but its client resumes a run that is paused.

@@ -1,4 +1,4 @@
-//! The execution tree as files, while a run goes on: each call waits until the test lets it end,
+//! The execution tree as files, while a run continues: each call waits until the test lets it end,
 //! and meanwhile the files say how far the run has got. In a file, and on Redis and on a cluster, where
 //! commands come to a server.
 
@@ -68,7 +68,7 @@ fn wait_for_call(site: &Site) {
 }
 
 fn let_call_end(site: &Site) {
-    fs::write(site.path().join("go"), "go\n").expect("the call goes on");
+    fs::write(site.path().join("go"), "go\n").expect("the call continues");
 }
 
 /// A folder with the tree in it.
@@ -151,7 +151,7 @@ fn text_says(text: &str, done: usize) -> bool {
 }
 
 /// Lets the run go on call by call. Before each of them ends, the files say how far it has got,
-/// and who has opened one before goes on reading what it was.
+/// and who has opened one before continues reading what it was.
 fn follow(place: &Place, dump: &mut Dump, run: &mut Child) {
     let mut before: Option<(fs::File, String)> = None;
     for done in 0..CALLS {

@@ -116,7 +116,7 @@ async fn cancelled(mut world: World, point: Point) {
     assert_eq!(world.begun(), point.begun, "{}", point.name);
 }
 
-async fn a_paused_run_begins_nothing_whoever_is_killed(store: TestStore) {
+async fn a_paused_run_begins_nothing_after_any_kill(store: TestStore) {
     at_each(store, |_| true, paused).await;
 }
 
@@ -204,8 +204,8 @@ async fn in_a_file_a_cancelled_run_calls_no_tool_any_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-async fn in_a_file_a_paused_run_begins_nothing_whoever_is_killed() {
-    a_paused_run_begins_nothing_whoever_is_killed(TestStore::file()).await;
+async fn in_a_file_a_paused_run_begins_nothing_after_any_kill() {
+    a_paused_run_begins_nothing_after_any_kill(TestStore::file()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
@@ -228,8 +228,8 @@ mod redis {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn over_redis_a_paused_run_begins_nothing_whoever_is_killed() {
-        a_paused_run_begins_nothing_whoever_is_killed(TestStore::redis()).await;
+    async fn over_redis_a_paused_run_begins_nothing_after_any_kill() {
+        a_paused_run_begins_nothing_after_any_kill(TestStore::redis()).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
@@ -244,8 +244,8 @@ mod redis {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn over_a_cluster_a_paused_run_begins_nothing_whoever_is_killed() {
-        a_paused_run_begins_nothing_whoever_is_killed(TestStore::cluster()).await;
+    async fn over_a_cluster_a_paused_run_begins_nothing_after_any_kill() {
+        a_paused_run_begins_nothing_after_any_kill(TestStore::cluster()).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 12)]

@@ -125,12 +125,12 @@ fn is_gone_while_its_service_is_frozen(tool: &str) {
     let tools = Pid::from_raw(tools.cast_signed()).expect("its id");
     kill_process(tools, Signal::STOP).expect("it is frozen");
     wait_until_gone(&site);
-    kill_process(tools, Signal::CONT).expect("it goes on");
+    kill_process(tools, Signal::CONT).expect("it continues");
 }
 
 /// Whoever is between the service and a program is not seen.
 #[test]
-fn what_became_of_a_program_is_told_as_it_was() {
+fn what_became_of_a_program_is_reported_as_it_was() {
     let site = site();
     for (tool, expected) in [
         (

@@ -196,7 +196,7 @@ async fn a_kill_between_archive_and_deletion_is_made_up_for() {
 }
 
 #[test]
-fn an_archive_that_cannot_be_written_is_told_before_anything_begins() {
+fn an_archive_that_cannot_be_written_is_reported_before_anything_begins() {
     let site = Site::new(CAIRN);
     site.write("archive", "a file");
     let refused = site.run_with(&SERVE, &[ARCHIVE]);
@@ -211,7 +211,7 @@ fn an_archive_that_cannot_be_written_is_told_before_anything_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_to_live_counts_where_sessions_stay_for_ever() {
+async fn a_time_to_live_counts_where_sessions_stay_indefinitely() {
     let (place, _) = place(TestStore::file());
     let site = &place.site;
     let run = |arguments: &[&str]| site.run(&[arguments, &["--plan", "plan.json"]].concat());
@@ -277,7 +277,7 @@ mod redis {
     /// Every server of the store looks for sessions whose time is over, so all of them have to know
     /// the archive.
     #[tokio::test(flavor = "multi_thread")]
-    async fn over_redis_a_time_to_live_counts_where_sessions_stay_for_ever() {
+    async fn over_redis_a_time_to_live_counts_where_sessions_stay_indefinitely() {
         let (place, _) = place(TestStore::redis());
         let (serving, address) = place.serve(&[ARCHIVE]);
         let run = [

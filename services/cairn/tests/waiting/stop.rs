@@ -1,5 +1,5 @@
 //! Ctrl-C while a call with side effects is under way: the call ends, nothing new begins, nothing
-//! is in doubt, and the run goes on later. In a file the command itself carries the run out, on Redis
+//! is in doubt, and the run continues later. In a file the command itself carries the run out, on Redis
 //! and on a cluster the server that it comes to.
 
 use crate::support::place;
@@ -68,8 +68,8 @@ impl Worker {
         let client = (!place.is_file()).then(|| {
             let mut line = String::new();
             out.read_line(&mut line).expect("a line");
-            let told: Value = serde_json::from_str(&line).expect("a line of JSON");
-            let address = told["listen"].as_str().expect("an address");
+            let reported: Value = serde_json::from_str(&line).expect("a line of JSON");
+            let address = reported["listen"].as_str().expect("an address");
             let there = [&RUN[..], &["--server", address]].concat();
             place.site.start(&there, &[])
         });
@@ -86,9 +86,9 @@ impl Worker {
         let interrupt = ["-INT", &self.process.id().to_string()];
         let sent = Command::new("kill").args(interrupt).status();
         assert!(sent.expect("kill can be started").success());
-        let told = self.process.stderr.take().expect("its errors");
-        let mut told = BufReader::new(told).lines().map_while(Result::ok);
-        let waits = told.any(|line| line.contains("letting running calls end"));
+        let reported = self.process.stderr.take().expect("its errors");
+        let mut reported = BufReader::new(reported).lines().map_while(Result::ok);
+        let waits = reported.any(|line| line.contains("letting running calls end"));
         assert!(waits, "it does not wait");
     }
 }
@@ -115,9 +115,9 @@ fn an_interrupt_lets_the_call_end_and_begins_no_other(store: TestStore) {
     // Opening a pipe waits for the other side: the call is under way now.
     let begun = fs::read_to_string(site.path().join("begun")).expect("the call begins");
     assert_eq!(begun, "begun\n");
-    // The interrupt is asynchronous: the call goes on once the program says that it waits for it.
+    // The interrupt is asynchronous: the call continues once the program says that it waits for it.
     worker.interrupt();
-    fs::write(site.path().join("go"), "go\n").expect("the call goes on");
+    fs::write(site.path().join("go"), "go\n").expect("the call continues");
     let ended = worker.process.wait().expect("its end");
     assert_eq!(ended.code(), Some(worker.code));
     let stopped = now();
@@ -136,7 +136,7 @@ fn an_interrupt_lets_the_call_end_and_begins_no_other(store: TestStore) {
     assert!(uses.values().all(|&times| times == 1), "{uses:?}");
 }
 
-/// What was stored up to then. A store that is served goes on, so it cannot be looked at before.
+/// What was stored up to then. A store that is served continues, so it cannot be looked at before.
 fn check_stopped(journal: &Journal, until: &str) {
     let times = |kind: &str| {
         let events = journal.of_kind(kind).into_iter();

@@ -7,7 +7,7 @@ use cairn_engine::message::{FinishReason, Message, Opaque, Part};
 use cairn_proto::event;
 use cairn_proto::executor::AttemptStart;
 
-/// The owner says how it goes on, in its acknowledgement.
+/// The owner says how it continues, in its acknowledgement.
 #[tokio::test(start_paused = true)]
 async fn text_alone_ends_nothing() {
     let mut bench = Bench::new().await;

@@ -123,7 +123,7 @@ async fn a_reply_that_broke_begins_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_that_comes_at_once_is_told_once() {
+async fn a_reply_that_comes_at_once_is_reported_once() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(model_step()).await;
     bench.asked().await.reply("at once", &[]);

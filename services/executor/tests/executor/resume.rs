@@ -1,4 +1,4 @@
-//! An attempt that is continued from what is durable goes on as if nothing had happened.
+//! An attempt that is continued from what is durable continues as if nothing had happened.
 
 use crate::bench::{Bench, reply, within};
 use crate::owner::{Owner, attempt, call_ref, conversation, model_step, owners_result, permit};

@@ -16,7 +16,7 @@ fn start() -> AttemptStart {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_goes_on_until_the_owner_ends_it() {
+async fn a_step_continues_until_the_owner_ends_it() {
     let mut bench = Bench::new().await;
     let mut owner = bench.start(start()).await;
 
@@ -144,8 +144,8 @@ async fn only_pure_calls_are_sent_before_the_reply_is_acknowledged() {
         owner.ack(report.number);
     }
     let asked = bench.asked().await;
-    let told: Vec<_> = asked.said()[1..].iter().map(Message::text).collect();
-    assert_eq!(told, ["send", "look", "put"]);
+    let reported: Vec<_> = asked.said()[1..].iter().map(Message::text).collect();
+    assert_eq!(reported, ["send", "look", "put"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,11 +166,11 @@ async fn the_owner_answers_state_tools_and_unknown_ones() {
         vec![owners_result(call_ref(0, 0), "noted"), unknown],
     );
     let asked = bench.asked().await;
-    let told = [
+    let reported = [
         Message::tool("id-0", "noted", false),
         Message::tool("id-1", "no tool is called dig", true),
     ];
-    assert_eq!(asked.said()[1..], told);
+    assert_eq!(asked.said()[1..], reported);
     asked.reply("", &[]);
     // What the owner said itself is not reported back.
     assert_eq!(owner.report().await.results, []);
@@ -202,8 +202,8 @@ async fn what_the_owner_answers_last_does_not_wait_for_held_results() {
         vec![owners_result(call_ref(0, 1), "a sub-goal is open")],
     );
     let asked = bench.asked().await;
-    let told: Vec<_> = asked.said()[1..].iter().map(Message::text).collect();
-    assert_eq!(told, ["seen", "a sub-goal is open"]);
+    let reported: Vec<_> = asked.said()[1..].iter().map(Message::text).collect();
+    assert_eq!(reported, ["seen", "a sub-goal is open"]);
 }
 
 #[tokio::test(start_paused = true)]

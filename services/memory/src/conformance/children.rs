@@ -81,7 +81,7 @@ pub async fn a_child_has_the_time_to_live_of_its_source(subject: &Subject) {
 
 pub async fn a_session_set_aside_is_copied_and_its_child_is_well(subject: &Subject) {
     let owner = source(subject).await;
-    subject.store.set_aside(&owner.key, None).await.unwrap();
+    subject.store.quarantine(&owner.key, None).await.unwrap();
     let (child, cut) = subject.child(&owner.key, "child", 0).await;
     assert_eq!(cut, 8);
     let page = subject.store.read(&child, 0, 1).await.unwrap();

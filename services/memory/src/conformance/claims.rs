@@ -19,7 +19,7 @@ fn woken(claims: &Claims) -> Vec<&str> {
     claims.woken.iter().map(|key| key.session()).collect()
 }
 
-/// Starts to wait, and goes on as soon as the claimer has had time to look once.
+/// Starts to wait, and continues as soon as the claimer has had time to look once.
 async fn while_waiting<T>(
     subject: &Subject,
     owner: &str,

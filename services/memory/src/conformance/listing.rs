@@ -179,7 +179,7 @@ pub async fn a_listing_goes_by_its_filter(subject: &Subject) {
         };
         subject.made(id, header).await;
     }
-    subject.store.set_aside(&key("b"), None).await.unwrap();
+    subject.store.quarantine(&key("b"), None).await.unwrap();
     for (filter, want) in filters() {
         let mut query = only(filter);
         assert_eq!(subject.listed(&query).await, want, "{query:?}");

@@ -19,7 +19,7 @@ async fn lose_answers(subject: &Subject, times: usize) {
     }
 }
 
-/// Why the one session is set aside, if it is; the listing and its journal say the same.
+/// Why the one session is quarantined, if it is; the listing and its journal say the same.
 async fn set_aside_for(subject: &Subject) -> Option<Quarantine> {
     let listed = subject
         .store
@@ -188,7 +188,7 @@ pub async fn releasing_a_healthy_session_from_quarantine_does_nothing(subject: &
 pub async fn a_session_is_set_aside_whoever_owns_it(subject: &Subject) {
     let owner = subject.owned("a", "one").await;
     for _ in 0..2 {
-        subject.store.set_aside(&owner.key, None).await.unwrap();
+        subject.store.quarantine(&owner.key, None).await.unwrap();
     }
     assert!(is_set_aside(subject).await);
     assert_eq!(owner.error(owner.next("x")).await, StoreError::Fenced);
@@ -213,7 +213,7 @@ pub async fn why_a_session_is_set_aside_is_told(subject: &Subject) {
     subject.claimed("mortal").await;
     assert_eq!(set_aside_for(subject).await, Some(Quarantine::Claims));
     // It may be found out later that something is lost as well.
-    subject.store.set_aside(&key, None).await.unwrap();
+    subject.store.quarantine(&key, None).await.unwrap();
     assert_eq!(set_aside_for(subject).await, Some(Quarantine::WritesLost));
     subject.store.release_quarantine(&key, true).await.unwrap();
     die(subject, 5).await;
@@ -225,7 +225,7 @@ pub async fn why_a_session_is_set_aside_is_told(subject: &Subject) {
 
 pub async fn a_loss_is_accepted_before_its_session_goes_on(subject: &Subject) {
     let key = queued(subject).await;
-    subject.store.set_aside(&key, None).await.unwrap();
+    subject.store.quarantine(&key, None).await.unwrap();
     let unaware = subject.store.release_quarantine(&key, false).await;
     assert_eq!(unaware, Err(StoreError::WritesLost));
     assert!(is_set_aside(subject).await);
@@ -249,30 +249,30 @@ pub async fn a_loss_that_was_accepted_is_no_reason_to_set_a_session_aside(subjec
     assert_eq!(accepted().await, 0);
     for losses in 0..2 {
         for _ in 0..2 {
-            let set_aside = subject.store.set_aside(&key, Some(losses)).await;
-            assert_eq!(set_aside, Ok(true));
+            let quarantine = subject.store.quarantine(&key, Some(losses)).await;
+            assert_eq!(quarantine, Ok(true));
         }
         for _ in 0..2 {
             subject.store.release_quarantine(&key, true).await.unwrap();
             assert_eq!(accepted().await, losses + 1);
         }
         // Who has not heard of that finds the same once more.
-        let set_aside = subject.store.set_aside(&key, Some(losses)).await;
-        assert_eq!(set_aside, Ok(false));
+        let quarantine = subject.store.quarantine(&key, Some(losses)).await;
+        assert_eq!(quarantine, Ok(false));
         assert_eq!(set_aside_for(subject).await, None);
     }
     subject.claim_one("one").await.commit("x").await;
     assert_eq!(accepted().await, 2);
-    let set_aside = subject.store.set_aside(&key, None).await;
-    assert_eq!(set_aside, Ok(true));
+    let quarantine = subject.store.quarantine(&key, None).await;
+    assert_eq!(quarantine, Ok(true));
     assert!(is_set_aside(subject).await);
 }
 
 pub async fn a_queued_session_that_is_set_aside_is_not_claimed(subject: &Subject) {
     let key = queued(subject).await;
-    subject.store.set_aside(&key, None).await.unwrap();
+    subject.store.quarantine(&key, None).await.unwrap();
     assert_eq!(subject.claimed("one").await, [""; 0]);
     let unknown = super::support::key("unknown");
-    let refused = subject.store.set_aside(&unknown, None).await;
+    let refused = subject.store.quarantine(&unknown, None).await;
     assert_eq!(refused, Err(StoreError::NotFound));
 }

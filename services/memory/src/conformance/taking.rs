@@ -167,7 +167,7 @@ pub async fn a_repeated_command_takes_nothing_new(subject: &Subject) {
 
 pub async fn a_command_takes_nothing_of_a_session_set_aside(subject: &Subject) {
     let session = subject.parked("a").await;
-    subject.store.set_aside(&session, None).await.unwrap();
+    subject.store.quarantine(&session, None).await.unwrap();
     let appended = subject.takes("c", "one").await;
     assert_eq!((appended.quarantined, appended.taken), (true, None));
     subject

@@ -266,7 +266,7 @@ pub(super) fn at_most(field: &str, value: u64, most: u64, what: &str) -> Result<
     Err(RpcError::invalid(field, format!("is {value}")).allowed(format!("at most {what}, {most}")))
 }
 
-/// Why a session is set aside, if it is, as messages have it.
+/// Why a session is quarantined, if it is, as messages have it.
 pub(super) fn quarantine_number(quarantine: Option<Quarantine>) -> i32 {
     let reason = match quarantine {
         None => pb::QuarantineReason::Unspecified,

@@ -71,15 +71,15 @@ impl OwnershipService for Ownership {
         Ok(Response::new(pb::ReleaseSessionResponse {}))
     }
 
-    async fn set_aside(
+    async fn quarantine(
         &self,
-        request: Request<pb::SetAsideRequest>,
-    ) -> Result<Response<pb::SetAsideResponse>, Status> {
+        request: Request<pb::QuarantineRequest>,
+    ) -> Result<Response<pb::QuarantineResponse>, Status> {
         let key = convert::session_key(&request, &request.get_ref().session)?;
         let accepted_losses = request.into_inner().accepted_losses;
-        let is_aside = self.store.set_aside(&key, accepted_losses).await;
+        let is_aside = self.store.quarantine(&key, accepted_losses).await;
         let is_accepted = !is_aside.map_err(about(&key))?;
-        Ok(Response::new(pb::SetAsideResponse { is_accepted }))
+        Ok(Response::new(pb::QuarantineResponse { is_accepted }))
     }
 
     async fn release_quarantine(

@@ -106,7 +106,7 @@ pub struct Copied {
     pub now_unix_ms: i64,
 }
 
-/// How long a copy stays that nobody goes on with.
+/// How long a copy stays that nobody continues with.
 pub(crate) const UNFINISHED_MS: i64 = 60 * 60 * 1000;
 
 /// About how many bytes of events and blobs one call copies.

@@ -26,10 +26,10 @@ pub enum StoreError {
         /// How many of these the store has.
         stored: u64,
     },
-    /// The session was set aside because acknowledged writes of it are lost, and whoever releases it
+    /// The session was quarantined because acknowledged writes of it are lost, and whoever releases it
     /// has not said that this is known.
     #[error(
-        "the session was set aside because the store has lost acknowledged writes of it: calls with side effects may be made again, and whoever releases it has to accept that (accept_loss)"
+        "the session was quarantined because the store has lost acknowledged writes of it: calls with side effects may be made again, and a release has to accept that (accept_loss)"
     )]
     WritesLost,
     /// The session is stored in a form that only a newer version knows. It is left alone.

@@ -167,7 +167,7 @@ pub struct SessionEntry {
     pub updated_unix_ms: i64,
     /// Number of the last event.
     pub last_seq: u64,
-    /// Why it is set aside, if it is: nobody works on it before it is released.
+    /// Why it is quarantined, if it is: nobody works on it before it is released.
     pub quarantined: Option<Quarantine>,
 }
 

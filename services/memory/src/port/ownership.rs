@@ -67,12 +67,12 @@ pub struct OwnedSession {
     pub epoch: u64,
 }
 
-/// Why a session is set aside.
+/// Why a session is quarantined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quarantine {
     /// It was claimed five times without progress: it may be what its owners die of.
     Claims,
-    /// The store has lost acknowledged writes of it: whoever goes on from what is left may make
+    /// The store has lost acknowledged writes of it: whoever continues from what is left may make
     /// calls with side effects again.
     WritesLost,
 }
@@ -86,7 +86,7 @@ impl Quarantine {
         }
     }
 
-    /// As the embedded store keeps it; 0 stands for a session that is not set aside. Never given to
+    /// As the embedded store keeps it; 0 stands for a session that is not quarantine. Never given to
     /// another: it is on disks.
     pub(crate) const fn number(self) -> u8 {
         match self {
@@ -95,7 +95,7 @@ impl Quarantine {
         }
     }
 
-    /// The way back; whatever a newer program knows of, sets aside as well.
+    /// The way back; whatever a newer program knows of, quarantines as well.
     pub(crate) fn of_number(number: i64) -> Option<Self> {
         match number {
             0 => None,

@@ -24,7 +24,7 @@ pub struct EventPage {
     pub version: u64,
     /// The owner's notes.
     pub header: Header,
-    /// Why it is set aside, if it is: nobody works on it before it is released.
+    /// Why it is quarantined, if it is: nobody works on it before it is released.
     pub quarantined: Option<Quarantine>,
     /// How often somebody has accepted that acknowledged writes of it are lost.
     pub accepted_losses: u64,

@@ -251,7 +251,7 @@ pub struct Appended {
     pub duplicate: bool,
     /// Its number; 0 if it was to be a repeat and is none, and so was not appended.
     pub seq: u64,
-    /// The session is set aside: nobody answers the command before it is released.
+    /// The session is quarantined: nobody answers the command before it is released.
     pub quarantined: bool,
     /// The lease that the command took.
     pub taken: Option<Taken>,

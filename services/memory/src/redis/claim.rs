@@ -216,7 +216,7 @@ impl Inner {
             };
             let is_all = candidates.len() < room;
             let outcome = self.take(request, candidates).await;
-            let makes_room = outcome.set_aside || !outcome.strange.is_empty();
+            let makes_room = outcome.quarantine || !outcome.strange.is_empty();
             let is_stuck = outcome.claims.is_empty() && !makes_room;
             brought.claims.extend(outcome.claims);
             self.tell_strange(&outcome.strange);

@@ -139,7 +139,7 @@ impl Inner {
                 Ok((reply.int()? == 1, reply.number()?))
             })
             .await?;
-        // Told by whoever did it; a session that stays goes on.
+        // Told by whoever did it; a session that stays continues.
         if deleted || unchanged.is_none() {
             let mark = Mark {
                 accepted_losses,

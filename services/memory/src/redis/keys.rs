@@ -118,7 +118,7 @@ impl Partition {
         format!("{}:due", self.base)
     }
 
-    /// Sessions that were set aside, by the time of that.
+    /// Sessions that were quarantined, by the time of that.
     pub(super) fn aside(&self) -> String {
         format!("{}:aside", self.base)
     }

@@ -143,8 +143,8 @@ impl Inner {
         Ok(())
     }
 
-    /// See [`Store::set_aside`](crate::port::Store::set_aside).
-    pub(super) async fn set_aside(
+    /// See [`Store::quarantine`](crate::port::Store::set_aside).
+    pub(super) async fn quarantine(
         &self,
         key: &SessionKey,
         accepted_losses: Option<u64>,
@@ -152,7 +152,7 @@ impl Inner {
         let names = self.names.session(key);
         let keys = names.for_setting_aside();
         let known = accepted_losses.map(|losses| losses.to_string());
-        let call = self.scripts.set_aside.call(&keys);
+        let call = self.scripts.quarantine.call(&keys);
         let call = call
             .arg(&names.member)
             .arg(known.as_deref().unwrap_or_default());

@@ -167,7 +167,7 @@ impl Lookout {
             tracing::error!(
                 durability = durability.name(),
                 "the store is not durable any more, and store.redis.require_durable asks for it: no \
-                 new run is accepted until it is; what was accepted goes on"
+                 new run is accepted until it is; what was accepted continues"
             );
         }
     }

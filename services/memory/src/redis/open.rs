@@ -47,7 +47,7 @@ pub enum OpenError {
     Unavailable(StoreError),
     /// Others may reach a server, and its address has no password. Nothing was sent to it.
     #[error(
-        "{server} may be reached from elsewhere, and its address has no password: whoever reaches a server without one has all sessions; give it one, or set store.redis.allow_exposed"
+        "{server} may be reached from elsewhere, and its address has no password: a server without one gives all sessions to every client that reaches it; give it one, or set store.redis.allow_exposed"
     )]
     Exposed {
         /// The server.

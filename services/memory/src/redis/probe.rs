@@ -77,7 +77,7 @@ impl ProbedSession {
     pub async fn learn(&mut self) {
         let load = self.scripts.commit.load();
         let done: Result<Value, _> = load.query_async(&mut self.probe.connection).await;
-        // Whoever goes on without it fails at once.
+        // Whoever continues without it fails at once.
         let _ = done;
     }
 

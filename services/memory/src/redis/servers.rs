@@ -247,7 +247,7 @@ impl Servers {
     }
 
     /// Whether a server may be asked for a partition: what it has of that was looked at. Else who asks
-    /// could get past what is lost before anybody sees it, or writes past it before it is set aside.
+    /// could get past what is lost before anybody sees it, or writes past it before it is quarantined.
     pub(super) fn admits(
         &self,
         node: &Arc<Node>,

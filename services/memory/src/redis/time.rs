@@ -66,7 +66,7 @@ impl Time {
     }
 
     /// Refuses to claim as long as a lease would be over for its owner before it began, since
-    /// sessions whose owners lose them again and again are set aside: as long as the servers' clock
+    /// sessions whose owners lose them again and again are quarantined: as long as the servers' clock
     /// is behind what was told, as after a failover to a server whose clock is late, and as long as
     /// the clocks of several servers differ.
     pub(super) fn check(&self, now: i64, apart: Option<&Apart>, lease_ms: u32) -> StoreResult<()> {

@@ -4,7 +4,7 @@
 //! may come back with an older log. Nothing can undo that, but it must not pass in silence: going on
 //! from the older state could repeat what had side effects. So the last answers are remembered here,
 //! by partition, and before a server of another lineage is asked anything, it has to have them all.
-//! A session that is behind is set aside before anybody here can claim it or write to it.
+//! A session that is behind is quarantined before anybody here can claim it or write to it.
 //!
 //! What is lost is always the last: as long as the latest answer of a partition is remembered, no
 //! loss there is overlooked. Somebody who knew nothing of what is lost may have written since, so
@@ -69,12 +69,12 @@ pub(super) struct Witness {
     names: Names,
     /// Names the data.
     id: String,
-    set_aside: Script,
+    quarantine: Script,
     hub: Arc<Hub>,
     partitions: Vec<Mutex<Marks>>,
     losses: watch::Sender<u64>,
     news: News,
-    /// Sessions whose losses were told, and which could not be set aside yet; with what was known of
+    /// Sessions whose losses were told, and which could not be quarantined yet; with what was known of
     /// them. Whatever is seen of them since says nothing of what is lost.
     told: Mutex<HashMap<SessionKey, Mark>>,
 }
@@ -88,11 +88,11 @@ struct Marks {
 }
 
 impl Witness {
-    pub(super) fn new(names: Names, id: String, set_aside: Script, hub: Arc<Hub>) -> Self {
+    pub(super) fn new(names: Names, id: String, quarantine: Script, hub: Arc<Hub>) -> Self {
         Self {
             names,
             id,
-            set_aside,
+            quarantine,
             hub,
             partitions: (0..PARTITIONS).map(|_| Mutex::default()).collect(),
             losses: watch::Sender::new(0),
@@ -200,7 +200,7 @@ impl Mark {
 
 impl fmt::Debug for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Witness")
+        f.debug_struct("LossDetector")
             .field("id", &self.id)
             .finish_non_exhaustive()
     }

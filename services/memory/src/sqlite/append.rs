@@ -70,7 +70,7 @@ enum Wake {
     Owner(String),
     /// Whoever claims.
     Claimers,
-    /// Nobody: the session is set aside, or the caller's.
+    /// Nobody: the session is quarantined, or the caller's.
     Nobody,
 }
 

@@ -55,7 +55,7 @@ impl SqliteStore {
                 lease_ms: request.lease_ms,
                 only: request.only.clone(),
                 woken,
-                set_aside: Vec::new(),
+                quarantine: Vec::new(),
             };
             let Attempt {
                 claims,
@@ -84,8 +84,8 @@ pub(super) struct ClaimOp {
     pub(super) only: Option<SessionKey>,
     /// Sessions of the owner that may have unhandled commands.
     pub(super) woken: Vec<SessionKey>,
-    /// Those that were set aside.
-    pub(super) set_aside: Vec<SessionKey>,
+    /// Those that were quarantined.
+    pub(super) quarantine: Vec<SessionKey>,
 }
 
 /// What an attempt brought.
@@ -124,7 +124,7 @@ impl Operation for ClaimOp {
 
     fn apply(&mut self, tx: &Tx<'_>) -> Result<Attempt, Stop> {
         let mut claims = Vec::new();
-        self.set_aside.clear();
+        self.quarantine.clear();
         if let Some(key) = self.only.clone() {
             return self.claim_only(&key, tx);
         }
@@ -153,7 +153,7 @@ impl Operation for ClaimOp {
     }
 
     fn announce(&self, _hub: &Hub) {
-        for key in &self.set_aside {
+        for key in &self.quarantine {
             aside::tell(key, Quarantine::Claims);
         }
     }
@@ -219,8 +219,8 @@ impl ClaimOp {
         if !candidate.claims.is_full() {
             return self.take(tx, candidate).map(Some);
         }
-        set_aside(tx.conn, candidate.sid)?;
-        self.set_aside.push(candidate.key);
+        quarantine(tx.conn, candidate.sid)?;
+        self.quarantine.push(candidate.key);
         Ok(None)
     }
 
@@ -274,7 +274,7 @@ fn earliest_end(conn: &Connection) -> rusqlite::Result<Option<i64>> {
     Ok(end.flatten())
 }
 
-fn set_aside(conn: &Connection, sid: i64) -> rusqlite::Result<()> {
+fn quarantine(conn: &Connection, sid: i64) -> rusqlite::Result<()> {
     conn.prepare_cached(
         "UPDATE session SET quarantined = 1, owner = NULL, holder = NULL, lease_until_ms = 0, \
          due_ms = NULL WHERE sid = ?1",

@@ -79,11 +79,11 @@ impl Operation for ReleaseOp {
     }
 }
 
-/// See [`Store::set_aside`](crate::port::Store::set_aside).
+/// See [`Store::quarantine`](crate::port::Store::set_aside).
 pub(super) struct SetAsideOp {
     key: SessionKey,
     accepted_losses: Option<u64>,
-    /// It was not set aside for this before.
+    /// It was not quarantine for this before.
     is_new: bool,
 }
 

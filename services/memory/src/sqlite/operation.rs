@@ -117,7 +117,7 @@ impl Tx<'_> {
         false
     }
 
-    /// A lease begins or goes on; answers its end.
+    /// A lease begins or continues; answers its end.
     pub(super) fn lease_until(&self, lease_ms: u32) -> i64 {
         let until = self.now + i64::from(lease_ms);
         self.lease_floor.set(self.lease_floor.get().min(until));

@@ -1,6 +1,6 @@
 //! The events of one operation as the bytes of journal rows.
 //!
-//! A row is a byte that tells whether it goes on with the operation of the row before, and then
+//! A row is a byte that tells whether it continues with the operation of the row before, and then
 //! each event as its length (four bytes, the lowest first), its [checksum](crate::checksum) and its
 //! bytes. The mark of a checksum is the row's first byte, on the row's first event. Nearly every
 //! operation is one row; only a very large one is cut, so that reading a page never loads all of it.

@@ -253,7 +253,7 @@ async fn a_claimer_that_hung_up_gets_nothing() {
         only: None,
         lease_ms: 10_000,
         woken: Vec::new(),
-        set_aside: Vec::new(),
+        quarantine: Vec::new(),
     };
     let held = send(&store, Held(held)).await;
     drop(send(&store, claim()).await);

@@ -195,7 +195,7 @@ impl Writer {
     }
 }
 
-/// The next task, or none once every sender is gone. A session that goes on at once is met awake:
+/// The next task, or none once every sender is gone. A session that continues at once is met awake:
 /// sleeping, and being woken by another processor, takes as long as a whole step does otherwise.
 fn next(queue: &mut mpsc::Receiver<Task>) -> Option<Task> {
     let began = Instant::now();

@@ -118,7 +118,7 @@ async fn opening_ends_the_leases_of_owners_that_died_with_the_holder() {
     assert_eq!(claims[0].key, key("local"));
     assert_eq!(claims[0].lease.epoch, 2);
     assert!(claims[0].previous_holder_dead);
-    // The owner in another process goes on as if nothing had happened.
+    // The owner in another process continues as if nothing had happened.
     assert!(
         store
             .commit(transition("remote", "theirs", 0))

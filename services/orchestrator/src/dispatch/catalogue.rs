@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_planner_is_told_every_tool_with_its_arguments() {
+    fn a_planner_is_reported_every_tool_with_its_arguments() {
         let tool = |name: &str| OfferedTool {
             name: name.to_owned(),
             description: format!("Does {name}.\n- `fake`: no tool."),

@@ -101,7 +101,7 @@ fn message(key: &SessionKey, found: PlanDiff) -> pb::PlanDiff {
 fn new_step(step: StepDiff) -> pb::NewStep {
     let (fate, repeats) = match step.fate {
         Fate::Reused => (pb::StepFate::Reused, 0),
-        Fate::Continues => (pb::StepFate::GoesOn, 0),
+        Fate::Continues => (pb::StepFate::Continues, 0),
         Fate::Waiting => (pb::StepFate::Waiting, 0),
         Fate::Skipped => (pb::StepFate::Skipped, 0),
         Fate::Repeated { number } => (pb::StepFate::Repeated, number.into()),

@@ -30,11 +30,11 @@ fn feedback(feedback: String) -> Result<String, RpcError> {
 }
 
 fn proposal(asked: pb::ProposePlanRequest) -> Result<RevisePlan, RpcError> {
-    use pb::propose_plan_request::Wish;
-    let (feedback, plan) = match asked.wish {
-        None => return Err(RpcError::missing("wish").allowed("feedback or a plan")),
-        Some(Wish::Feedback(text)) => (feedback(text)?, None),
-        Some(Wish::Plan(plan)) => (String::new(), Some(checked_plan(plan)?)),
+    use pb::propose_plan_request::Change;
+    let (feedback, plan) = match asked.change {
+        None => return Err(RpcError::missing("change").allowed("feedback or a plan")),
+        Some(Change::Feedback(text)) => (feedback(text)?, None),
+        Some(Change::Plan(plan)) => (String::new(), Some(checked_plan(plan)?)),
     };
     Ok(RevisePlan {
         run: asked.run,

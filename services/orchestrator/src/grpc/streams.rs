@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 use tonic::Status;
 
-/// How often it is looked whether a session that is watched was set aside.
+/// How often it is looked whether a session that is watched was quarantined.
 const LOOKS: Duration = Duration::from_secs(10);
 
 type Stalled = Receiver<(SessionKey, RpcError)>;
@@ -44,7 +44,7 @@ pub(super) async fn watch(
         async move {
             tokio::select! {
                 error = stall(stalled, &key) => Err(error.into()),
-                error = set_aside(&requests, &key, is_caught_up) => Err(error.into()),
+                error = quarantine(&requests, &key, is_caught_up) => Err(error.into()),
             }
         }
     };
@@ -86,9 +86,9 @@ async fn stall(mut stalled: Stalled, session: &SessionKey) -> RpcError {
     }
 }
 
-/// The error for whoever waits for a session that is set aside, or comes to be: looked for once all
+/// The error for whoever waits for a session that is quarantined, or comes to be: looked for once all
 /// events were sent, and then again and again while nobody here works on it.
-async fn set_aside(
+async fn quarantine(
     requests: &Requests,
     key: &SessionKey,
     is_caught_up: oneshot::Receiver<()>,
@@ -121,9 +121,9 @@ fn until_error<T: Send + 'static>(
     let mut is_over = false;
     merged
         .take_while(move |item| {
-            let goes_on = !is_over && item.is_some();
+            let continues = !is_over && item.is_some();
             is_over |= matches!(item, Some(Err(_)));
-            futures::future::ready(goes_on)
+            futures::future::ready(continues)
         })
         .filter_map(futures::future::ready)
 }

@@ -220,7 +220,7 @@ fn only_ends(event: &EventKind) -> bool {
     )
 }
 
-/// A session whose owners die one after the other, and only take it up again, is set aside.
+/// A session whose owners die one after the other, and only take it up again, is quarantined.
 fn is_no_progress(event: &EventKind) -> bool {
     use EventKind as E;
     matches!(

@@ -9,7 +9,7 @@ use cairn_proto::event as wire;
 use cairn_proto::executor::{Acknowledgement, AttemptStart, CallResult, PermittedCall};
 use std::sync::Arc;
 
-/// What an attempt begins or goes on with, and what its executor knows then.
+/// What an attempt begins or continues with, and what its executor knows then.
 pub(super) fn attempt_start(
     session: &Session,
     key: &SessionKey,

@@ -34,7 +34,7 @@ pub(crate) enum Notice {
 }
 
 /// A lease, with what happens while it runs. Whatever an owner waits for, it waits here: renewals
-/// count at once, and nothing goes on when the lease ends.
+/// count at once, and nothing continues when the lease ends.
 pub(super) struct Inbox {
     clock: Arc<StoreClock>,
     /// Length of the lease after a renewal.

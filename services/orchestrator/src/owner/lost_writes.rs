@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const ATTEMPTS: usize = 30;
 
 /// What the end of an owner that knew so much really is. If the store has lost some of that, the
-/// session is quarantined: whoever goes on from the older state may repeat what had side effects.
+/// session is quarantined: whoever continues from the older state may repeat what had side effects.
 pub(super) async fn after_end(
     deps: &Deps,
     key: &SessionKey,
@@ -56,7 +56,7 @@ pub(super) async fn after_end(
         last_acknowledged.forget(key);
     }
     if found == Found::Accepted {
-        // Somebody else goes on with what is left.
+        // Somebody else continues with what is left.
         return End::Fenced;
     }
     counter!(metrics::LOST_WRITES, "seen_by" => "owner").increment(1);
@@ -130,13 +130,13 @@ enum Found {
 /// Nobody is to go on with a session that has less than is acknowledged.
 async fn quarantine(deps: &Deps, key: &SessionKey, acknowledged: Acknowledged) -> Found {
     for _ in 0..ATTEMPTS {
-        let request = pb::SetAsideRequest {
+        let request = pb::QuarantineRequest {
             session: key.id.to_string(),
             accepted_losses: Some(acknowledged.accepted_losses),
         };
         let mut ownership = deps.store.ownership();
         let request = within(LOOK, for_session(key, request));
-        let error = match ownership.set_aside(request).await {
+        let error = match ownership.quarantine(request).await {
             Ok(answer) if answer.get_ref().is_accepted => return Found::Accepted,
             Ok(_) => return Found::Quarantine,
             Err(status) => RpcError::from_status(&status),

@@ -1,4 +1,4 @@
-//! Does what the committed state leaves outstanding, and what is done already goes on.
+//! Does what the committed state leaves outstanding, and what is done already continues.
 
 use super::executor_view::{attempt_start, news_for_executor};
 use super::planner::question;

@@ -1,4 +1,4 @@
-//! Whether new work is accepted. A full system refuses it, and goes on with what it has.
+//! Whether new work is accepted. A full system refuses it, and continues with what it has.
 
 use super::Requests;
 use crate::key::SessionKey;

@@ -2,7 +2,7 @@
 //!
 //! The store copies; what a copy needs to be a session of its own is decided here, from the other
 //! session as it was at the cut. Whoever dies in between leaves something that nobody can see, and
-//! the same request goes on with it anywhere.
+//! the same request continues with it anywhere.
 
 use super::Requests;
 use super::admission::{Admission, admit, admit_idle, is_there};

@@ -40,7 +40,7 @@ impl LastAcknowledged {
         self.lock().get(key).copied()
     }
 
-    /// The store has it all, the session is set aside or gone, or somebody has taken the loss.
+    /// The store has it all, the session is quarantined or gone, or somebody has taken the loss.
     pub(crate) fn forget(&self, key: &SessionKey) {
         self.lock().remove(key);
     }

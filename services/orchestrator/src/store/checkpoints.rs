@@ -20,7 +20,7 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// Goes on where the journal stands: bytes of events since its last checkpoint, and the size of
+    /// Continues where the journal stands: bytes of events since its last checkpoint, and the size of
     /// that.
     pub(crate) fn resumed(written: usize, last_size: usize) -> Self {
         Self {

@@ -30,7 +30,7 @@ pub(crate) fn status_of(session: &Session) -> SessionStatus {
         None if !session.commands.is_empty() => SessionStatus::Running,
         None => SessionStatus::Idle,
         Some(RunStatus::Waiting(_)) => SessionStatus::Waiting,
-        // It can be answered before it goes on.
+        // It can be answered before it continues.
         Some(RunStatus::Paused) if session.active_run().is_some_and(Run::asks_person) => {
             SessionStatus::Waiting
         }

@@ -60,7 +60,7 @@ impl Quarantine {
             ),
             Self::WritesLost => (
                 "the store has lost acknowledged writes of it, so that calls with side effects may \
-                 be made again when it goes on",
+                 be made again when it continues",
                 "writes_lost",
                 "ReleaseQuarantine with accept_loss",
             ),

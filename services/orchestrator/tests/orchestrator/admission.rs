@@ -68,7 +68,7 @@ async fn queue(world: &World, session: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_orchestrator_refuses_new_runs_and_goes_on_with_those_that_it_has() {
+async fn a_full_orchestrator_refuses_new_runs_and_continues_with_those_that_it_has() {
     let world = small(2).await;
     let first = ask(&world, "first").await.expect("there is room");
     let mut attempt = world.attempt().await;

@@ -133,7 +133,7 @@ fn poison(world: &World, session: &str) -> pb::StartRunRequest {
     }
 }
 
-async fn set_aside(world: &World) -> String {
+async fn quarantine(world: &World) -> String {
     let session = left_alone(world, poison(world, "")).await;
     die_on_it(world).await;
     assert!(world.claim("mortal").await.is_empty());
@@ -147,12 +147,12 @@ fn reason(status: &Status) -> (ErrorKind, String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_was_set_aside_says_so() {
+async fn a_session_that_was_quarantined_says_so() {
     let world = World::new().await;
     let other = world.start(chain(vec![tool_step("pure")])).await;
     world.attempt().await.report_result(0, 0, "made");
     world.ended(&other).await;
-    let session = set_aside(&world).await;
+    let session = quarantine(&world).await;
     assert_eq!(world.status(&session).await, pb::SessionStatus::Quarantined);
     assert_eq!(world.status(&other).await, pb::SessionStatus::Idle);
     let listed = world.listed(0).await;
@@ -162,9 +162,9 @@ async fn a_session_that_was_set_aside_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commands_to_a_session_that_was_set_aside_are_refused_at_once() {
+async fn commands_to_a_session_that_was_quarantined_are_refused_at_once() {
     let world = World::new().await;
-    let session = set_aside(&world).await;
+    let session = quarantine(&world).await;
     let before = world.now();
     let cancelling = cancel(&world, &session);
     let refused = world.until(cancelling).await.unwrap().unwrap_err();
@@ -178,7 +178,7 @@ async fn commands_to_a_session_that_was_set_aside_are_refused_at_once() {
 
 /// Also one that waits for its answer already.
 #[tokio::test(start_paused = true)]
-async fn a_command_is_refused_when_its_session_is_set_aside() {
+async fn a_command_is_refused_when_its_session_is_quarantined() {
     let world = World::new().await;
     let session = left_alone(&world, poison(&world, "")).await;
     die_on_it(&world).await;
@@ -193,7 +193,7 @@ async fn a_command_is_refused_when_its_session_is_set_aside() {
 /// Nothing more comes of it: whoever watches is told instead of waiting for ever, after all that there
 /// is.
 #[tokio::test(start_paused = true)]
-async fn watchers_of_a_session_that_was_set_aside_are_told() {
+async fn watchers_of_a_session_that_was_quarantined_are_reported() {
     let world = World::new().await;
     let session = left_alone(&world, poison(&world, "")).await;
     die_on_it(&world).await;
@@ -210,14 +210,14 @@ async fn watchers_of_a_session_that_was_set_aside_are_told() {
     assert!(world.claim("mortal").await.is_empty());
     for mut watch in [before, watch().await] {
         let mut seen = 0;
-        let told = loop {
+        let reported = loop {
             match world.until(watch.message()).await {
                 Ok(message) => seen = seen.max(message.expect("no end without a word").seq),
                 Err(status) => break status,
             }
         };
         assert_eq!(seen, last);
-        let (kind, reason, message) = reason(&told);
+        let (kind, reason, message) = reason(&reported);
         assert_eq!(kind, ErrorKind::FailedPrecondition);
         assert_eq!(reason, "SESSION_QUARANTINED");
         assert!(message.contains("died on it five times"), "{message}");
@@ -227,23 +227,23 @@ async fn watchers_of_a_session_that_was_set_aside_are_told() {
 
 /// Whoever lets it go on has to know that calls may be made again.
 #[tokio::test(start_paused = true)]
-async fn a_session_that_lost_writes_says_so_and_goes_on_when_that_is_accepted() {
+async fn a_session_that_lost_writes_says_so_and_continues_when_that_is_accepted() {
     let world = World::new().await;
     let session = left_alone(&world, poison(&world, "")).await;
-    let aside = memory_pb::SetAsideRequest {
+    let aside = memory_pb::QuarantineRequest {
         session: session.clone(),
         accepted_losses: None,
     };
     let mut ownership = world.ownership.clone();
-    ownership.set_aside(for_tenant(aside)).await.unwrap();
+    ownership.quarantine(for_tenant(aside)).await.unwrap();
     let lost = pb::QuarantineReason::WritesLost;
     assert_eq!(world.listed(0).await[0].quarantine_reason(), lost);
     let mut client = world.client.clone();
     let asked = pb::GetSessionRequest {
         session: session.clone(),
     };
-    let told = client.get_session(asked).await.unwrap().into_inner();
-    assert_eq!(told.session.unwrap().quarantine_reason(), lost);
+    let reported = client.get_session(asked).await.unwrap().into_inner();
+    assert_eq!(reported.session.unwrap().quarantine_reason(), lost);
     let refused = world.until(cancel(&world, &session)).await.unwrap();
     let (_, _, message) = reason(&refused.unwrap_err());
     assert!(message.contains("made again"), "{message}");
@@ -272,7 +272,7 @@ fn is_cancellation(kind: &Kind) -> bool {
 
 /// What was answered before is still known.
 #[tokio::test(start_paused = true)]
-async fn a_repeated_request_is_answered_though_its_session_was_set_aside() {
+async fn a_repeated_request_is_answered_though_its_session_was_quarantined() {
     let world = World::new().await;
     let made = pb::CreateSessionRequest {
         request_id: world.request_id(),
@@ -294,7 +294,7 @@ async fn a_repeated_request_is_answered_though_its_session_was_set_aside() {
 #[tokio::test(start_paused = true)]
 async fn a_released_session_answers_what_was_asked_of_it() {
     let world = World::new().await;
-    let session = set_aside(&world).await;
+    let session = quarantine(&world).await;
     let refused = world.until(cancel(&world, &session)).await.unwrap();
     assert!(refused.is_err());
     let release = pb::ReleaseQuarantineRequest {

@@ -328,7 +328,7 @@ async fn an_attempt_that_is_refused_while_the_process_ends_does_not_fail() {
 
 /// An owner that begins while the process ends begins nothing.
 #[tokio::test(start_paused = true)]
-async fn a_session_made_meanwhile_is_given_away_at_once() {
+async fn a_session_made_during_a_drain_is_given_away_at_once() {
     let world = world().await;
     let mut held = world.faults.hold("CreateSession");
     let starter = world.clone();

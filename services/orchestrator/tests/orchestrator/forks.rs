@@ -24,13 +24,13 @@ async fn send(
 }
 
 /// As whoever finds that the store has lost something of the session.
-async fn set_aside(world: &World, session: &str) {
-    let aside = memory_pb::SetAsideRequest {
+async fn quarantine(world: &World, session: &str) {
+    let aside = memory_pb::QuarantineRequest {
         session: session.to_owned(),
         accepted_losses: Some(0),
     };
     let mut ownership = world.ownership.clone();
-    ownership.set_aside(for_tenant(aside)).await.unwrap();
+    ownership.quarantine(for_tenant(aside)).await.unwrap();
 }
 
 /// What the store has lost of the parent was done, and the copy would do it again.
@@ -38,7 +38,7 @@ async fn set_aside(world: &World, session: &str) {
 async fn a_session_that_lost_writes_is_copied_only_if_that_is_accepted() {
     let world = World::new().await;
     let parent = world.start(chain(vec![model_step("think")])).await;
-    set_aside(&world, &parent).await;
+    quarantine(&world, &parent).await;
     let aware = pb::ForkSessionRequest {
         accept_loss: true,
         ..fork(&world, &parent)
@@ -66,16 +66,16 @@ async fn a_session_that_loses_writes_while_it_is_copied_is_not_copied_either() {
     let request = fork(&world, &parent);
     let lose = async {
         copying.reached().await;
-        set_aside(&world, &parent).await;
+        quarantine(&world, &parent).await;
         copying.release();
     };
     let (refused, ()) = tokio::join!(send(&world, &request), lose);
     assert_eq!(refused.unwrap_err().reason_name(), "WRITES_LOST");
 }
 
-/// The run of a child goes on by itself, in its own name; the parent's goes on meanwhile.
+/// The run of a child continues by itself, in its own name; the parent's continues meanwhile.
 #[tokio::test(start_paused = true)]
-async fn a_run_goes_on_in_both() {
+async fn a_run_continues_in_both() {
     let world = World::new().await;
     let parent = world.start(chain(vec![model_step("think")])).await;
     let mut theirs = world.attempt().await;
@@ -193,11 +193,11 @@ async fn a_full_orchestrator_refuses_forks_that_go_on() {
     .await;
     let parent = world.start(chain(vec![model_step("think")])).await;
     let _attempt = world.attempt().await;
-    let goes_on = pb::ForkSessionRequest {
+    let continues = pb::ForkSessionRequest {
         go_on: true,
         ..fork(&world, &parent)
     };
-    let refused = send(&world, &goes_on).await.unwrap_err();
+    let refused = send(&world, &continues).await.unwrap_err();
     assert_eq!(refused.reason_name(), "OVERLOADED");
     assert_eq!(world.listed(10).await.len(), 1);
     send(&world, &fork(&world, &parent)).await.unwrap();

@@ -38,7 +38,7 @@ async fn all_leases_are_renewed_with_one_call() {
     }
 }
 
-/// An owner that cannot renew closes its streams before its lease ends; then the next one goes on.
+/// An owner that cannot renew closes its streams before its lease ends; then the next one continues.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_cannot_renew_stops_before_its_lease_ends() {
     let world = World::new().await;
@@ -91,7 +91,7 @@ async fn what_an_old_epoch_lost_does_not_end_the_owner_of_the_new_one() {
     assert_eq!(count(&events, "AttemptContinued"), 0);
 }
 
-/// While a transition cannot be written, the lease goes on as long as it is renewed.
+/// While a transition cannot be written, the lease continues as long as it is renewed.
 #[tokio::test(start_paused = true)]
 async fn a_transition_is_tried_for_as_long_as_the_lease_is_renewed() {
     let world = World::new().await;
@@ -147,7 +147,7 @@ async fn a_call_without_an_answer_does_not_outlast_the_lease() {
 
 /// Whoever watches is told that the store is away, and nothing that is not so.
 #[tokio::test(start_paused = true)]
-async fn watchers_are_told_when_an_owner_gives_up() {
+async fn watchers_are_reported_when_an_owner_gives_up() {
     let world = World::new().await;
     let session = world.start(one_step()).await;
     let mut attempt = world.attempt().await;
@@ -175,7 +175,7 @@ async fn watchers_are_told_when_an_owner_gives_up() {
     assert_eq!(error.kind(), cairn_rpc::ErrorKind::Unavailable);
 }
 
-/// A call that nobody answers is given up and made again; the owner goes on.
+/// A call that nobody answers is given up and made again; the owner continues.
 #[tokio::test(start_paused = true)]
 async fn a_call_without_an_answer_is_made_again() {
     for method in ["Commit", "PutBlob", "RenewLeases"] {
@@ -213,7 +213,7 @@ async fn an_owner_that_is_fenced_lets_go() {
     assert!(nobody_can_claim(&world).await);
 }
 
-/// A panic ends an owner like any other end: its lease runs out, and the next one goes on.
+/// A panic ends an owner like any other end: its lease runs out, and the next one continues.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_panics_does_not_keep_its_lease() {
     let world = World::new().await;
@@ -253,9 +253,9 @@ async fn nothing_is_permitted_when_an_answer_comes_after_the_lease() {
     assert_eq!(count(&events, "CallIntended"), 1);
 }
 
-/// What is not durable ends nothing: until then the step goes on.
+/// What is not durable ends nothing: until then the step continues.
 #[tokio::test(start_paused = true)]
-async fn work_goes_on_until_its_end_is_durable() {
+async fn work_continues_until_its_end_is_durable() {
     let world = World::new().await;
     let session = world.start(one_step()).await;
     let mut attempt = world.attempt().await;

@@ -71,8 +71,8 @@ async fn what_arrives_together_is_written_in_transitions_of_bounded_size() {
     world.until(third.reached()).await;
     let after = world.journal.read(&session, 0).await.last_seq;
     assert_eq!(after - before, 2 + 6 * 102, "six replies join the second");
-    let told = attempts.iter_mut().filter_map(|attempt| attempt.heard());
-    assert_eq!(told.count(), 6, "of which six are told");
+    let reported = attempts.iter_mut().filter_map(|attempt| attempt.received());
+    assert_eq!(reported.count(), 6, "of which six are told");
     third.release();
     world.settle().await;
     let events = world.journal.events(&session).await;

@@ -6,20 +6,20 @@ use cairn_proto::orchestrator as pb;
 
 /// Somebody has accepted the loss before an owner comes to say that there is one.
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_comes_late_does_not_set_aside_what_was_accepted() {
+async fn an_owner_that_comes_late_does_not_quarantined_what_was_accepted() {
     let world = World::new().await;
     let session = world.start(chain(vec![model_step("think")])).await;
     let mut attempt = world.attempt().await;
     world.faults.next("Commit", Fault::GoBack, 1);
-    let mut late = world.faults.hold("SetAside");
+    let mut late = world.faults.hold("Quarantine");
     attempt.reply(reply(0, "hm", &[]));
     late.reached().await;
     let mut ownership = world.ownership.clone();
-    let aside = memory_pb::SetAsideRequest {
+    let aside = memory_pb::QuarantineRequest {
         session: session.clone(),
         accepted_losses: Some(0),
     };
-    let done = ownership.set_aside(for_tenant(aside)).await.unwrap();
+    let done = ownership.quarantine(for_tenant(aside)).await.unwrap();
     assert!(!done.into_inner().is_accepted);
     let release = memory_pb::ReleaseQuarantineRequest {
         session: session.clone(),
@@ -47,7 +47,7 @@ async fn an_owner_says_that_a_creation_is_lost() {
     assert_eq!(world.faults.calls("Commit"), 0);
     world.faults.always("Commit", Some(Fault::Forget));
     world.faults.always("ReadEvents", Some(Fault::Forget));
-    let mut said = world.faults.hold("SetAside");
+    let mut said = world.faults.hold("Quarantine");
     attempt.reply(reply(0, "hm", &[]));
     world.until(said.reached()).await;
     said.release();

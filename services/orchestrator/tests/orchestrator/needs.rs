@@ -41,7 +41,7 @@ async fn a_step_with_a_capability_that_there_is_runs_and_any_other_is_refused() 
     let propose = pb::ProposePlanRequest {
         session: session.clone(),
         request_id: world.request_id(),
-        wish: Some(pb::propose_plan_request::Wish::Plan(plan.clone())),
+        change: Some(pb::propose_plan_request::Change::Plan(plan.clone())),
         ..pb::ProposePlanRequest::default()
     };
     check_refused(client.propose_plan(propose).await);

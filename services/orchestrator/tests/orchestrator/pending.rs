@@ -26,7 +26,7 @@ async fn pending(world: &World, session: &str) -> Result<pb::ListPendingResponse
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_deleted_meanwhile_is_left_out() {
+async fn a_session_that_is_deleted_during_the_call_is_left_out() {
     let world = Arc::new(World::new().await);
     let (gone, stays) = (waiting(&world).await, waiting(&world).await);
     let mut listed = world.faults.hold_answer("ListSessions");

@@ -98,7 +98,7 @@ async fn a_session_is_worked_on_once_that_is_asked_for() {
                 let released = world.client.clone().release_quarantine(release).await;
                 released.unwrap();
             }
-            // The run that was started elsewhere is paused here, and goes on here.
+            // The run that was started elsewhere is paused here, and continues here.
             _ => {
                 let (run, reason) = (1, String::new());
                 let pause = pb::PauseRunRequest {

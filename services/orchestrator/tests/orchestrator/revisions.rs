@@ -3,9 +3,9 @@
 use crate::support::{Fault, World, chain, count, goal, model_step, names, reply, tool_step};
 use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
-use cairn_proto::orchestrator::StepFate::{Added, GoesOn, Repeated, Reused, Waiting};
+use cairn_proto::orchestrator::StepFate::{Added, Continues, Repeated, Reused, Waiting};
 use cairn_proto::orchestrator::apply_plan_request::Change;
-use cairn_proto::orchestrator::propose_plan_request::Wish;
+use cairn_proto::orchestrator::propose_plan_request::Change;
 use cairn_rpc::RpcError;
 use tonic::Status;
 
@@ -71,10 +71,10 @@ async fn a_plan_by_hand_keeps_what_was_done_and_what_is_under_way() {
         .await
         .unwrap();
     assert_eq!(answer.revision, 2);
-    let expected = [(1, Reused), (2, GoesOn), (0, Added), (0, Waiting)];
+    let expected = [(1, Reused), (2, Continues), (0, Added), (0, Waiting)];
     assert_eq!(fates(&answer.diff), expected);
     world.settle().await;
-    assert!(second.is_held(), "it goes on undisturbed");
+    assert!(second.is_held(), "it continues undisturbed");
     second.complete(0);
     assert!(second.settled().await);
     // The new steps have the next numbers.
@@ -187,16 +187,16 @@ async fn a_proposal_changes_nothing_and_is_applied_once() {
         run: 0,
         request_id: world.request_id(),
         expected_revision: 1,
-        wish: Some(Wish::Plan(plan(titles))),
+        change: Some(Change::Plan(plan(titles))),
     };
     let mut client = world.client.clone();
     let proposed = world.until(client.propose_plan(propose(&["survey", "count"])));
     let proposed = proposed.await.unwrap().into_inner();
     assert_eq!((proposed.run, proposed.proposal), (1, 1));
-    assert_eq!(fates(&proposed.diff), [(1, GoesOn), (0, Added)]);
+    assert_eq!(fates(&proposed.diff), [(1, Continues), (0, Added)]);
     let other = world.until(client.propose_plan(propose(&["survey", "write", "send"])));
     let other = other.await.unwrap().into_inner();
-    assert_eq!(fates(&other.diff), [(1, GoesOn), (2, Waiting), (0, Added)]);
+    assert_eq!(fates(&other.diff), [(1, Continues), (2, Waiting), (0, Added)]);
 
     let request = applying(&world, &session, Change::Proposal(1));
     let first = world.until(client.apply_plan(request.clone())).await;

@@ -104,7 +104,7 @@ async fn an_acknowledgement_speaks_of_the_last_tool_turn_only() {
 
 /// An executor that takes an attempt over knows of the turns before, and is told only what is new.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_goes_on_elsewhere_begins_with_what_is_open() {
+async fn an_attempt_that_continues_elsewhere_begins_with_what_is_open() {
     let world = World::new().await;
     let session = world.start(chain(vec![model_step("loop")])).await;
     let mut attempt = world.attempt().await;

@@ -79,7 +79,7 @@ async fn trace_of(world: &World, request: Request<pb::StartRunRequest>) -> Strin
         matches!(kind, cairn_engine::event::EventKind::RunStarted(_))
     };
     let events = world.seen(&session, is_start).await;
-    let told = events.into_iter().find_map(|event| match event.kind {
+    let reported = events.into_iter().find_map(|event| match event.kind {
         cairn_engine::event::EventKind::RunStarted(started) => Some(started.trace_parent),
         _ => None,
     });
@@ -96,9 +96,9 @@ async fn trace_of(world: &World, request: Request<pb::StartRunRequest>) -> Strin
         .await
         .expect("a tree");
     let tree: serde_json::Value = serde_json::from_str(&tree.into_inner().text).expect("JSON");
-    let told = told.expect("a start");
-    assert_eq!(tree["trace"]["trace_id"], told[3..35], "{told}");
-    told
+    let reported = reported.expect("a start");
+    assert_eq!(tree["trace"]["trace_id"], reported[3..35], "{reported}");
+    reported
 }
 
 fn request(id: &str, trace_parent: &str) -> Request<pb::StartRunRequest> {
@@ -114,7 +114,7 @@ fn request(id: &str, trace_parent: &str) -> Request<pb::StartRunRequest> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_belongs_to_the_trace_of_whoever_asked_for_it() {
+async fn a_run_belongs_to_the_trace_of_its_caller() {
     const ONE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     const TWO: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
     let world = World::new().await;

@@ -66,13 +66,13 @@ fn any_plan() -> impl Strategy<Value = PlanDraft> {
     );
     (any::<bool>(), prop::collection::vec(step, 1..8)).prop_map(|(graph, parts)| {
         let mut steps: Vec<StepDraft> = Vec::new();
-        for (at, (named, title, description, tool, wishes, capabilities)) in
+        for (at, (named, title, description, tool, changes, capabilities)) in
             parts.into_iter().enumerate()
         {
-            let earlier = wishes
+            let earlier = changes
                 .iter()
                 .filter(|_| graph && at > 0)
-                .map(|wish| wish.index(at));
+                .map(|change| change.index(at));
             let name = |at: usize| match steps[at].id.as_str() {
                 "" => (at + 1).to_string(),
                 id => id.to_owned(),

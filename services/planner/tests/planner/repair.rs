@@ -95,7 +95,7 @@ const FAULTS: [(&str, &str, &str); 19] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn every_fault_is_told_back_once_and_a_mended_plan_counts() {
+async fn every_fault_is_reported_back_once_and_a_mended_plan_counts() {
     for (bad, _, said) in FAULTS {
         let (response, requests) = plan_with(&[reply(bad), reply(GOOD)]).await;
         let plan = response.plan.expect("a plan");
@@ -107,11 +107,11 @@ async fn every_fault_is_told_back_once_and_a_mended_plan_counts() {
         };
         let (first, second) = (&first.messages, &second.messages);
         assert_eq!(second[..first.len()], first[..], "the history stays");
-        let [answer, told] = &second[first.len()..] else {
+        let [answer, reported] = &second[first.len()..] else {
             panic!("the answer and what is wrong with it: {second:?}");
         };
         assert_eq!(*answer, Message::assistant(bad, Vec::new()));
-        assert!(told.text().contains(said), "{bad}: {}", told.text());
+        assert!(reported.text().contains(said), "{bad}: {}", reported.text());
     }
 }
 
@@ -162,6 +162,6 @@ async fn another_parser_takes_the_place_of_the_reference() {
         .collect();
     assert_eq!(steps, ["survey", "report"]);
     // What the parser lets through is still checked, and told back in the same way.
-    let told = requests[1].messages[3].text();
-    assert!(told.contains("at least one step"), "{told}");
+    let reported = requests[1].messages[3].text();
+    assert!(reported.contains("at least one step"), "{reported}");
 }

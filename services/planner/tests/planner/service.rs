@@ -211,7 +211,7 @@ async fn another_plan_is_made_from_the_earlier_one_its_results_and_feedback() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bad_plan_is_told_back_once() {
+async fn a_bad_plan_is_reported_back_once() {
     let bad = r#"{"steps":[{"title":"A"}]}"#;
     let (response, requests) = plan_with(&[reply(bad), reply(GOOD)]).await;
     assert!(response.plan.is_some());

@@ -73,7 +73,7 @@ fn unknown_settings_are_refused() {
 }
 
 #[test]
-fn every_fault_is_told_at_once() {
+fn every_fault_is_reported_at_once() {
     let command = CommandConfig {
         name: "bad name".to_owned(),
         description: " ".to_owned(),

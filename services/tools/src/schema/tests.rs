@@ -116,7 +116,7 @@ fn a_misspelt_property_is_set_right() {
 }
 
 #[test]
-fn alternatives_are_told_one_by_one() {
+fn alternatives_are_reported_one_by_one() {
     let message = fault(&json!({"path": "a", "when": "soon"}));
     assert!(message.contains("fits none of the 2 forms"), "{message}");
     assert!(
@@ -130,7 +130,7 @@ fn alternatives_are_told_one_by_one() {
 }
 
 #[test]
-fn several_faults_are_told_at_once_and_large_values_are_cut() {
+fn several_faults_are_reported_at_once_and_large_values_are_cut() {
     let message = fault(&json!({"path": "x".repeat(100_000), "max": 0, "mode": 1}));
     assert!(message.contains("max is 0"), "{message}");
     assert!(message.contains("mode is 1"), "{message}");

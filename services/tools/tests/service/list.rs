@@ -208,7 +208,7 @@ async fn walks_are_bounded() {
 }
 
 #[tokio::test]
-async fn large_files_are_told_apart_without_being_read() {
+async fn large_files_are_reported_apart_without_being_read() {
     let world = World::with(|config, _| {
         config.limits.file_bytes = 100;
         config.limits.total_bytes = 250;

@@ -99,7 +99,7 @@ pub(crate) fn request(name: &str, arguments: &str) -> Request {
         arguments: arguments.to_owned(),
         key: "0123456789abcdef".to_owned(),
         session: "s-1".to_owned(),
-        // Far ahead: the real clock goes on after the one reading of the store's.
+        // Far ahead: the real clock continues after the one reading of the store's.
         not_after: Some(NOW + 3_600_000),
         approval: String::new(),
         trace: None,

@@ -236,10 +236,10 @@ impl Reading {
         let known: Vec<String> = self.faults.iter().map(|fault| fault.path.clone()).collect();
         for finding in checks.found {
             let path = &finding.path;
-            let is_told = known
+            let is_reported = known
                 .iter()
                 .any(|fault| is_within(fault, path) || is_within(path, fault));
-            if is_told || self.shortened.iter().any(|list| is_within(path, list)) {
+            if is_reported || self.shortened.iter().any(|list| is_within(path, list)) {
                 continue;
             }
             self.faults.push(ConfigFault {

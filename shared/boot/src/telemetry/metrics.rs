@@ -3,7 +3,7 @@
 use cairn_rpc::metrics::{
     CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, CONNECTIONS_CLOSED, COST_USD, ERRORS,
     LEASES_LOST, LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_ENDED,
-    SESSIONS_OWNED, SESSIONS_SET_ASIDE, STATE_BYTES, STEPS, STORE_WRITABLE, TOKENS, TOOL_TURNS,
+    SESSIONS_OWNED, SESSIONS_QUARANTINED, STATE_BYTES, STEPS, STORE_WRITABLE, TOKENS, TOOL_TURNS,
     WATCHERS,
 };
 
@@ -45,7 +45,7 @@ const WORK: &[f64] = &[
     10.0, 30.0, 60.0, 120.0, 300.0,
 ];
 
-/// For what a model does: 1 ms (the rehearsal) to 5 min.
+/// For what a model does: 1 ms (the offline model) to 5 min.
 const THOUGHT: &[f64] = &[
     0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
     120.0, 300.0,
@@ -121,9 +121,9 @@ pub const METRICS: &[Metric] = &[
         "Whether the store takes writes and its sessions can be claimed, as far as is known: 1 or 0.",
     ),
     counter(
-        SESSIONS_SET_ASIDE,
+        SESSIONS_QUARANTINED,
         &["why"],
-        "Sessions that were set aside, so that nobody works on them before they are released.",
+        "Sessions that were quarantined, so that nobody works on them before they are released.",
     ),
     gauge(
         QUEUE_SESSIONS,

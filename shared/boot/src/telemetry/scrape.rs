@@ -141,7 +141,7 @@ impl Connections {
 pub(super) struct Metrics(PrometheusHandle);
 
 impl Metrics {
-    /// Begins to count, or goes on with it.
+    /// Begins to count, or continues with it.
     fn install() -> io::Result<Self> {
         static INSTALLED: Mutex<Option<Metrics>> = Mutex::new(None);
         let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);

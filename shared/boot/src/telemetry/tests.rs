@@ -24,7 +24,7 @@ impl Write for Buffer {
 }
 
 /// What is logged and what is traced while `work` runs.
-fn told(level: &str, has_collector: bool, work: impl FnOnce()) -> (String, Vec<SpanData>) {
+fn reported(level: &str, has_collector: bool, work: impl FnOnce()) -> (String, Vec<SpanData>) {
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder()
         .with_simple_exporter(exporter.clone())
@@ -56,7 +56,7 @@ fn work() {
 #[test]
 fn without_a_collector_spans_of_traces_are_disabled() {
     for level in ["info", "trace", "cairn=trace", "cairn::trace=trace", "off"] {
-        let (log, spans) = told(level, false, || {
+        let (log, spans) = reported(level, false, || {
             let span = tracing::info_span!(target: TARGET, "traced");
             assert!(span.is_disabled(), "{level}");
             assert!(!tracing::enabled!(target: TARGET, tracing::Level::ERROR));
@@ -71,7 +71,7 @@ fn without_a_collector_spans_of_traces_are_disabled() {
 #[test]
 fn logs_and_traces_know_nothing_of_each_other() {
     for level in ["info", "trace", "cairn=trace,info", "off"] {
-        let (log, spans) = told(level, true, work);
+        let (log, spans) = reported(level, true, work);
         assert_eq!(log.lines().count(), usize::from(level != "off"), "{log}");
         assert_eq!(log.contains("\"name\":\"logged\""), level != "off", "{log}");
         for word in ["traced", "canary", "inner", TARGET] {

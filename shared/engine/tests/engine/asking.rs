@@ -62,15 +62,15 @@ fn a_call_that_needs_approval_is_neither_intended_nor_sent_before() {
     assert_eq!(*digest, approval_digest("pay", r#"{"sum":5}"#));
 
     let events = world.answer("approval-1.1.1.0.0", Settlement::Approve);
-    let goes_on = ["Decided", "CallIntended", "CallIntended", "RunResumed"];
-    assert_eq!(kinds(&events), goes_on);
+    let continues = ["Decided", "CallIntended", "CallIntended", "RunResumed"];
+    assert_eq!(kinds(&events), continues);
     assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
     let call = world.session.call(world.call(1, 0)).unwrap();
     assert_eq!(call.approval.as_ref(), Some(digest));
 }
 
 #[test]
-fn a_denied_call_is_told_to_the_model_and_never_made() {
+fn a_denied_call_is_reported_to_the_model_and_never_made() {
     let mut world = World::with_plan(chain(vec![model_step("one")]));
     world.reply(1, "", &[pay()]);
     let events = world.answer("approval-1.1.1.0.0", deny("too dear"));
@@ -118,15 +118,15 @@ fn answers_may_come_one_by_one_and_the_rest_waits() {
     let events = world.answer(ids[2], Settlement::Approve);
     assert_eq!(kinds(&events), ["Decided"]);
     let events = world.answer(ids[0], deny("no"));
-    let told = ["Decided", "CallFinished", "RunResumed", "RunWaiting"];
-    assert_eq!(kinds(&events), told);
+    let reported = ["Decided", "CallFinished", "RunResumed", "RunWaiting"];
+    assert_eq!(kinds(&events), reported);
     assert_eq!(world.run().status, QUESTION);
     assert_eq!(open(&world), ids[1..2]);
     assert!(world.outstanding().is_empty());
     let events = world.answer(ids[1], answer("left"));
-    let goes_on = ["Decided", "CallFinished", "CallIntended", "RunResumed"];
-    assert_eq!(kinds(&events), goes_on);
-    assert_eq!(World::told(&events), [("left".to_owned(), false)]);
+    let continues = ["Decided", "CallFinished", "CallIntended", "RunResumed"];
+    assert_eq!(kinds(&events), continues);
+    assert_eq!(World::reported(&events), [("left".to_owned(), false)]);
     assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
 }
 
@@ -208,7 +208,7 @@ fn crashes_and_pauses_leave_questions_open() {
 }
 
 #[test]
-fn a_question_that_cannot_be_asked_is_told_to_the_model() {
+fn a_question_that_cannot_be_asked_is_reported_to_the_model() {
     let mut world = World::with_plan(chain(vec![model_step("one")]));
     let choices = vec!["x"; 11];
     let wrong = [
@@ -219,9 +219,9 @@ fn a_question_that_cannot_be_asked_is_told_to_the_model() {
     ];
     let calls: Vec<_> = wrong.iter().map(|it| tool_call("ask_person", it)).collect();
     let events = world.reply(1, "", &calls);
-    let told = World::told(&events);
-    assert_eq!(told.len(), 4);
-    assert!(told.iter().all(|(_, is_error)| *is_error), "{told:?}");
+    let reported = World::reported(&events);
+    assert_eq!(reported.len(), 4);
+    assert!(reported.iter().all(|(_, is_error)| *is_error), "{reported:?}");
     assert_eq!(world.run().status, RunStatus::Running);
 }
 
@@ -231,11 +231,11 @@ fn a_step_is_not_complete_before_the_model_has_seen_an_answer() {
     world.reply(1, "", &[ask(), complete("asked")]);
     assert_eq!(world.run().status, QUESTION);
     let events = world.answer("question-1.1.1.0.0", answer("left"));
-    let told = World::told(&events);
-    assert_eq!(told[0], ("left".to_owned(), false));
+    let reported = World::reported(&events);
+    assert_eq!(reported[0], ("left".to_owned(), false));
     assert!(
-        told[1].1 && told[1].0.contains("a person has answered"),
-        "{told:?}"
+        reported[1].1 && reported[1].0.contains("a person has answered"),
+        "{reported:?}"
     );
     assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
     world.complete(1, "went left");

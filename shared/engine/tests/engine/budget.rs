@@ -71,7 +71,7 @@ fn the_reply_over_the_limit_is_paid_for_too() {
 }
 
 #[test]
-fn a_run_without_tool_turns_left_waits_and_goes_on_when_it_gets_more() {
+fn a_run_without_tool_turns_left_waits_and_continues_when_it_gets_more() {
     let mut world = with_turns(chain(vec![model_step("a")]), 2);
     world.reply(1, "hm", &[]);
     assert_eq!(world.run().status, RunStatus::Running);

@@ -74,7 +74,7 @@ fn no_model_is_asked_once_tokens_or_money_are_used_up() {
         assert_eq!(kinds(&events), waits, "{budget:?}");
         assert_eq!(world.run().status, WAITING);
         assert_eq!(asked_for(&world), Some(budget));
-        // What needs no model goes on.
+        // What needs no model continues.
         assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(2))]);
         world.answer("budget-1", Settlement::Retry);
         world.reply(1, "hm", &[]);
@@ -148,14 +148,14 @@ fn calls_beyond_the_budget_are_not_made() {
     assert_eq!(made, expected, "what was not made is not used");
     assert!(world.outstanding().is_empty());
     let events = world.answer("budget-1", Settlement::Retry);
-    let goes_on = [
+    let continues = [
         "Decided",
         "BudgetRaised",
         "CallIntended",
         "CallIntended",
         "RunResumed",
     ];
-    assert_eq!(kinds(&events), goes_on);
+    assert_eq!(kinds(&events), continues);
     assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
 }
 
@@ -241,7 +241,7 @@ fn a_run_that_may_use_no_more_begins_nothing_whatever_its_policy() {
 }
 
 #[test]
-fn a_run_that_is_to_end_ends_when_its_last_call_is_lost_or_the_run_goes_on() {
+fn a_run_that_is_to_end_ends_when_its_last_call_is_lost_or_the_run_continues() {
     let plan = || graph(vec![model_step("a"), tool_step("b", "send")]);
     let mut lost = world(plan(), tokens(100));
     lost.reply(1, "hm", &[]);
@@ -328,7 +328,7 @@ fn parallel_steps_reserve_what_they_may_use() {
 
 /// A person said no: what somebody wished before does not give it another plan.
 #[test]
-fn an_older_wish_does_not_let_a_run_live_that_is_to_end() {
+fn an_older_change_does_not_let_a_run_live_that_is_to_end() {
     let mut world = world(
         graph(vec![model_step("a"), tool_step("b", "send")]),
         tokens(100),

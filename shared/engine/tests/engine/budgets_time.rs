@@ -161,8 +161,8 @@ fn time_without_an_owner_does_not_count() {
     }));
     world.session = world.folded();
     let events = world.decide(Input::TakenOver { holder_dead: true });
-    let told = ["RunTakenOver", "AttemptContinued", "ContextChanged"];
-    assert_eq!(kinds(&events), told);
+    let reported = ["RunTakenOver", "AttemptContinued", "ContextChanged"];
+    assert_eq!(kinds(&events), reported);
     let deadline = world.now + 40_000;
     assert_eq!(
         world.outstanding().last(),
@@ -190,7 +190,7 @@ fn a_call_that_was_not_sent_is_not_sent_while_the_run_is_held() {
     assert_eq!(world.run().status, RunStatus::Completed);
 }
 
-/// While a call goes on after time was up: what it took is not taken from what a person allows.
+/// While a call continues after time was up: what it took is not taken from what a person allows.
 #[test]
 fn more_time_is_more_than_what_was_used_when_a_person_says_so() {
     let mut world = world_with_a_call_under_way();
@@ -204,7 +204,7 @@ fn more_time_is_more_than_what_was_used_when_a_person_says_so() {
     );
 }
 
-/// Its time is up, one call goes on, and a step waits for time.
+/// Its time is up, one call continues, and a step waits for time.
 fn world_with_a_call_under_way() -> World {
     let steps = vec![tool_step("a", "send"), model_step("b")];
     let mut world = world(graph(steps), time(60_000));

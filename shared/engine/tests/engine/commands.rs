@@ -223,8 +223,8 @@ fn cancelling_skips_what_runs_and_puts_what_may_have_happened_in_doubt() {
     let StepStatus::Skipped { reason, .. } = world.status(1) else {
         panic!("{:?}", world.status(1));
     };
-    let told = "cancelled; a call had been sent, and its outcome is not known";
-    assert_eq!(reason, told);
+    let reported = "cancelled; a call had been sent, and its outcome is not known";
+    assert_eq!(reason, reported);
     assert!(world.outstanding().is_empty());
 }
 

@@ -139,7 +139,7 @@ fn answers_take_effect_while_paused_and_what_they_allow_waits() {
     }
 }
 
-/// Whether a run is paused, the owner changes, and it goes on: nothing is lost or done twice.
+/// Whether a run is paused, the owner changes, and it continues: nothing is lost or done twice.
 #[test]
 fn a_pause_lasts_over_a_change_of_owner() {
     each_point(|name, mut world| {

@@ -43,7 +43,7 @@ fn ended(world: &mut World, finish: FinishReason) -> Vec<Event> {
 }
 
 /// The text of the last change that a model was told.
-fn last_told(world: &World) -> String {
+fn last_reported(world: &World) -> String {
     let running = world.session.attempt(world.attempt(1)).unwrap();
     running
         .messages()
@@ -102,7 +102,7 @@ fn changed_memory_is_a_reminder_after_the_results() {
     let said = running.messages();
     let roles: Vec<_> = said.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::Assistant, Role::Tool, Role::User]);
-    let text = last_told(&world);
+    let text = last_reported(&world);
     assert!(
         text.starts_with("<system-reminder>\n") && text.contains("key: second"),
         "{text}"
@@ -117,7 +117,7 @@ fn the_models_own_write_is_a_reminder_of_its_next_request() {
     let set = tool_call("session_memory_set", &json!({"key": "k", "value": "v"}));
     let events = world.reply(1, "", &[set]);
     assert_eq!(changes(&events).len(), 1, "{events:?}");
-    assert!(last_told(&world).contains("k: v"));
+    assert!(last_reported(&world).contains("k: v"));
 }
 
 #[test]
@@ -148,10 +148,10 @@ fn a_cut_reply_is_continued_three_times_in_a_row() {
     let mut world = world();
     for _ in 0..3 {
         ended(&mut world, FinishReason::Length);
-        assert_eq!(last_told(&world), prompt::CUT);
+        assert_eq!(last_reported(&world), prompt::CUT);
     }
     ended(&mut world, FinishReason::Stop);
-    assert_eq!(last_told(&world), prompt::CONTINUE);
+    assert_eq!(last_reported(&world), prompt::CONTINUE);
     for _ in 0..3 {
         ended(&mut world, FinishReason::Length);
     }

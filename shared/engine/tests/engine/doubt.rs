@@ -158,7 +158,7 @@ fn retry_intends_the_call_again() {
 }
 
 #[test]
-fn skip_skips_a_tool_step_and_goes_on() {
+fn skip_skips_a_tool_step_and_continues() {
     let mut world = doubtful_tool_step();
     world.answer(TOOL_STEP, skip());
     let StepStatus::Skipped { reason, .. } = world.status(1) else {

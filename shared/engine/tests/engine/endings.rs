@@ -79,12 +79,12 @@ fn the_end_is_refused_when_another_call_failed() {
     let mut world = world();
     world.reply(1, "", &[complete("12 files"), look(), look()]);
     let events = world.error(1, 1, "ExecutionFailed");
-    let (told, is_error) = World::told(&events).remove(1);
+    let (reported, is_error) = World::reported(&events).remove(1);
     assert!(is_error);
     world.result(1, 2, "text");
     assert!(
-        told.starts_with("not completed: 'look' of the same reply failed"),
-        "{told}"
+        reported.starts_with("not completed: 'look' of the same reply failed"),
+        "{reported}"
     );
     assert_eq!(world.running(), [1]);
     world.complete(1, "12 files, one unreadable");
@@ -95,10 +95,10 @@ fn the_end_is_refused_when_another_call_failed() {
 fn the_end_is_refused_when_it_is_asked_for_twice() {
     let mut world = world();
     let events = world.reply(1, "", &[complete("a"), complete("b")]);
-    let told = World::told(&events);
-    assert_eq!(told.len(), 2, "{told:?}");
+    let reported = World::reported(&events);
+    assert_eq!(reported.len(), 2, "{reported:?}");
     assert!(
-        told.iter()
+        reported.iter()
             .all(|(text, is_error)| *is_error && text.starts_with("not completed"))
     );
     assert_eq!(world.running(), [1]);
@@ -111,9 +111,9 @@ fn the_end_is_refused_while_sub_goals_are_open() {
     let add = step_call(&json!({"plan": ["A"]}));
     // The sub-goal comes after the wish to end the step, in the same reply.
     let events = world.reply(1, "", &[complete("done"), add]);
-    let told = World::told(&events);
-    assert_eq!(told[0], ("sub-goals added: 1".to_owned(), false));
-    assert!(told[1].1 && told[1].0.contains("open"), "{told:?}");
+    let reported = World::reported(&events);
+    assert_eq!(reported[0], ("sub-goals added: 1".to_owned(), false));
+    assert!(reported[1].1 && reported[1].0.contains("open"), "{reported:?}");
     assert_eq!(world.running(), [1]);
     world.reply(1, "", &[step_call(&json!({"focus": "A"}))]);
     world.reply(
@@ -179,7 +179,7 @@ fn an_effectful_tool_step_is_intended_when_it_starts() {
 }
 
 #[test]
-fn a_call_that_was_certainly_not_sent_is_intended_again_but_not_for_ever() {
+fn a_call_that_was_certainly_not_sent_is_intended_again_but_not_indefinitely() {
     let mut world = World::with_plan(chain(vec![tool_step("one", "send")]));
     for _ in 0..4 {
         let events = world.error(1, 0, "NotSent");
@@ -190,7 +190,7 @@ fn a_call_that_was_certainly_not_sent_is_intended_again_but_not_for_ever() {
 }
 
 #[test]
-fn after_a_failure_nothing_new_begins_and_what_runs_is_heard() {
+fn after_a_failure_nothing_new_begins_and_what_runs_is_received() {
     let mut world = World::new();
     world.start(crate::world::graph(vec![
         model_step("a"),

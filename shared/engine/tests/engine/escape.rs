@@ -77,7 +77,7 @@ Title: forged
 }
 
 #[test]
-fn no_text_makes_an_entry_of_what_a_planner_is_told() {
+fn no_text_makes_an_entry_of_what_a_planner_is_reported() {
     let summary = "Done.\n- 2: done: forged\n## Forged";
     let world = after_first("goal", two_steps("Do it."), "", summary);
     let text = results(world.run().plan.as_ref().unwrap());

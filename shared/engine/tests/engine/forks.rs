@@ -82,8 +82,8 @@ fn check_child(parent: &Session, child: &Session, continues: bool) {
         );
         assert_eq!(mine.spent.allowed, was.spent.allowed);
         assert_eq!(mine.status.is_terminal(), was.status.is_terminal());
-        let own_wishes = |seq: &&u64| **seq == 0;
-        let kept: Vec<_> = was.revisions.requests.keys().filter(own_wishes).collect();
+        let own_changes = |seq: &&u64| **seq == 0;
+        let kept: Vec<_> = was.revisions.requests.keys().filter(own_changes).collect();
         let is_last = was.number as usize == parent.runs.len();
         assert!(!is_last || mine.revisions.requests.keys().eq(kept));
         let steps = |run: &cairn_engine::session::Run| {

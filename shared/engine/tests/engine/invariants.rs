@@ -75,15 +75,15 @@ fn check_moves(session: &Session, work: &[Work]) {
     if !session.needs_owner() {
         check_sleeps(session);
     }
-    let wishes = session.runs.last().into_iter();
-    let mut wishes =
-        wishes.flat_map(|run| run.revisions.requests.keys().map(move |seq| (run, *seq)));
+    let changes = session.runs.last().into_iter();
+    let mut changes =
+        changes.flat_map(|run| run.revisions.requests.keys().map(move |seq| (run, *seq)));
     // The run's own wait for it to go on; those for a plan that is being made, for that plan.
     let is_answered = |(run, request_seq): (&Run, u64)| {
         let by_planner = |work: &Work| matches!(work, Work::Plan { .. });
         work.iter().any(by_planner) || asked || (request_seq == 0 && is_paused(run))
     };
-    assert!(wishes.all(is_answered), "nobody answers a wish: {work:?}");
+    assert!(changes.all(is_answered), "nobody answers a wish: {work:?}");
 }
 
 /// Whoever takes it over finds nothing to begin.
@@ -296,11 +296,11 @@ pub(crate) fn check_reuse(old: Option<&PlanState>, draft: &PlanDraft, numbers: &
 }
 
 /// What running steps were told, if the event puts another plan into force.
-pub(crate) fn told(session: &Session, event: &Event) -> Vec<(AttemptRef, Option<String>)> {
+pub(crate) fn reported(session: &Session, event: &Event) -> Vec<(AttemptRef, Option<String>)> {
     let EventKind::PlanApplied(event::PlanApplied { run, .. }) = event.kind else {
         return Vec::new();
     };
     let running = session.run(run).into_iter().flat_map(Run::running_attempts);
-    let told = running.map(|(name, ..)| (name, step_context(session, name)));
-    told.collect()
+    let reported = running.map(|(name, ..)| (name, step_context(session, name)));
+    reported.collect()
 }

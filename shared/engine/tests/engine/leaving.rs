@@ -1,4 +1,4 @@
-//! An owner that is about to let go begins nothing; the next one goes on with what it left.
+//! An owner that is about to let go begins nothing; the next one continues with what it left.
 
 use crate::world::{
     LEASE, TIME_LIMIT, World, finished, graph, kinds, look, model_step, send, tool_call,

@@ -100,11 +100,11 @@ fn no_more_steps_run_at_once_than_the_store_allows_for() {
 
 /// Each wish but the last is refused, without a deeper and deeper stack.
 #[test]
-fn a_reply_may_wish_to_end_the_step_very_often() {
+fn a_reply_may_change_to_end_the_step_very_often() {
     let mut world = World::with_plan(chain(vec![model_step("end")]));
-    let wishes: Vec<ToolCall> = vec![complete("done"); 6000];
-    let events = world.reply(1, "", &wishes);
-    assert_eq!(World::told(&events).len(), 6000);
+    let changes: Vec<ToolCall> = vec![complete("done"); 6000];
+    let events = world.reply(1, "", &changes);
+    assert_eq!(World::reported(&events).len(), 6000);
 }
 
 fn full() -> Failure {

@@ -45,4 +45,4 @@ mod superseded;
 mod tampering;
 mod transitions;
 mod usage;
-mod wishes;
+mod changes;

@@ -108,13 +108,13 @@ fn memory_that_clients_have_filled_is_an_error_result_and_no_event() {
         &[set("a", "1"), set("b", ""), set("r", &value[..rest])],
     );
     let full = format!("session memory is full: at most {MAX_MEMORY_BYTES} bytes");
-    let told = World::told(&events);
-    let told: Vec<_> = told
+    let reported = World::reported(&events);
+    let reported: Vec<_> = reported
         .iter()
         .map(|(text, error)| (text.as_str(), *error))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("'a' is set", false),
             (full.as_str(), true),

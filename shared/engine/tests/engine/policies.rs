@@ -80,8 +80,8 @@ fn a_new_plan_is_asked_for_once_nothing_runs() {
         ["StepCompleted", "RevisionRequested"][..]
     );
     assert_eq!(world.outstanding(), [own_revision()]);
-    let wish = &world.run().revisions.requests[&0];
-    assert!(wish.apply && wish.feedback.contains("no"), "{wish:?}");
+    let change = &world.run().revisions.requests[&0];
+    assert!(change.apply && change.feedback.contains("no"), "{change:?}");
     world.revised(Ok(plan("g: a x c<a d<x e")));
     assert_eq!(world.fates(5), "1d 6n 3r 7n 5p | 2f 4p");
     assert_eq!(world.run().revisions.own, 1);

@@ -2,7 +2,7 @@
 //!
 //! Histories are random. Something moves each run, and every run ends.
 
-use crate::invariants::{check_reuse, check_session, told};
+use crate::invariants::{check_reuse, check_session, reported};
 use crate::play::{Op, People, open_calls, ops, plan_seeds, play_to_the_end};
 use crate::usage::UsageView;
 use crate::world::{World, fold, run_of};
@@ -163,9 +163,9 @@ impl Watcher {
             self.seen += 1;
             self.check_before(event);
             let seq = self.seen as u64;
-            let before = told(&self.shadow, event);
+            let before = reported(&self.shadow, event);
             self.shadow.apply(seq, event).unwrap();
-            assert_eq!(told(&self.shadow, event), before, "{event:?}");
+            assert_eq!(reported(&self.shadow, event), before, "{event:?}");
             self.usage.apply(event);
             self.check_phases();
         }

@@ -1,7 +1,7 @@
 //! Other plans that are proposed, and the ones that are refused.
 
 use crate::control::{answer, cancel};
-use crate::wishes::{apply, feedback, propose, revise, running, take, wish};
+use crate::changes::{apply, feedback, propose, revise, running, take, change};
 use crate::world::kinds;
 use crate::world::notation::plan;
 use cairn_engine::command::{self, Command, RevisePlan};
@@ -88,16 +88,16 @@ fn what_is_no_revision_is_refused() {
     let long = "x".repeat(cairn_engine::limits::MAX_GOAL + 1);
     assert_eq!(answer(&world.command(said(&long))), "BAD_FEEDBACK");
     for _ in 0..8 {
-        assert_eq!(answer(&world.command(wish(true))), "");
+        assert_eq!(answer(&world.command(change(true))), "");
     }
-    assert_eq!(answer(&world.command(wish(true))), "TOO_MANY_REVISIONS");
+    assert_eq!(answer(&world.command(change(true))), "TOO_MANY_REVISIONS");
     for run in [2, 3] {
-        let wish = RevisePlan {
+        let change = RevisePlan {
             run,
             ..feedback(true)
         };
         assert_eq!(
-            answer(&world.command(Command::RevisePlan(wish))),
+            answer(&world.command(Command::RevisePlan(change))),
             "NO_SUCH_RUN"
         );
         assert_eq!(
@@ -122,7 +122,7 @@ fn only_the_newest_run_is_revised() {
     world.start(plan("x"));
     for command in [
         apply("a b"),
-        wish(true),
+        change(true),
         take(1),
         Command::RedoStep(command::RedoStep {
             run: 1,

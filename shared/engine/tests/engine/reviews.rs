@@ -175,7 +175,7 @@ fn a_plan_that_is_agreed_to_after_all_needs_no_other() {
     let mut world = reviewed(OnFailure::Stop);
     world.answer("plan-1.1", deny("shorter, please"));
     let events = world.answer("plan-1.1", Settlement::Approve);
-    let goes_on = [
+    let continues = [
         "Decided",
         "RunResumed",
         "PlanApplied",
@@ -183,7 +183,7 @@ fn a_plan_that_is_agreed_to_after_all_needs_no_other() {
         "StepStarted",
         "ContextChanged",
     ];
-    assert_eq!(kinds(&events), goes_on);
+    assert_eq!(kinds(&events), continues);
     assert_eq!(world.outstanding(), [Work::RunStep(world.attempt(1))]);
 }
 

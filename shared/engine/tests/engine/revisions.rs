@@ -14,7 +14,7 @@ fn check(row: &Row, stage: Stage) {
     let what = format!("{} while {stage:?}", row.name);
     let mut world = at(stage, row.before);
     let known = 4;
-    let told = contexts(&world);
+    let reported = contexts(&world);
     let running: Vec<AttemptRef> = world.running().iter().map(|&n| world.attempt(n)).collect();
     let steps = world.run().plan.clone().unwrap().steps;
     world.command(apply(row.after));
@@ -29,8 +29,8 @@ fn check(row: &Row, stage: Stage) {
         RunStatus::Running => assert!(!is_done && !waits && stage != Stage::Paused, "{what}"),
         other => panic!("{what}: {other:?}"),
     }
-    // What goes on was told what it was told, and what was stopped is not heard any more.
-    for ((name, text), before) in told.into_iter().zip(running) {
+    // What continues was told what it was told, and what was stopped is not heard any more.
+    for ((name, text), before) in reported.into_iter().zip(running) {
         if world.session.attempt(name).is_some() {
             assert_eq!(step_context(&world.session, name), text, "{what}");
             assert_eq!(name, before);
@@ -54,8 +54,8 @@ fn check(row: &Row, stage: Stage) {
 /// What the running steps were told.
 fn contexts(world: &World) -> Vec<(AttemptRef, Option<String>)> {
     let running = world.run().running_attempts();
-    let told = running.map(|(name, ..)| (name, step_context(&world.session, name)));
-    told.collect()
+    let reported = running.map(|(name, ..)| (name, step_context(&world.session, name)));
+    reported.collect()
 }
 
 #[test]

@@ -12,15 +12,15 @@ pub(crate) fn world() -> World {
 }
 
 /// What the model is told when it makes this call in step 1.
-pub(crate) fn told(world: &mut World, tool: &str, arguments: &Value) -> (String, bool) {
+pub(crate) fn reported(world: &mut World, tool: &str, arguments: &Value) -> (String, bool) {
     let events = world.reply(1, "", &[tool_call(tool, arguments)]);
-    let mut told = World::told(&events);
-    assert_eq!(told.len(), 1, "{events:?}");
-    told.remove(0)
+    let mut reported = World::reported(&events);
+    assert_eq!(reported.len(), 1, "{events:?}");
+    reported.remove(0)
 }
 
 pub(crate) fn ok(world: &mut World, tool: &str, arguments: &Value) -> String {
-    let (output, is_error) = told(world, tool, arguments);
+    let (output, is_error) = reported(world, tool, arguments);
     assert!(!is_error, "{output}");
     output
 }
@@ -32,7 +32,7 @@ pub(crate) fn complaint(world: &mut World, tool: &str, arguments: &Value) -> Str
     // What others changed before is said with every reply.
     happened.retain(|kind| *kind != "ContextChanged");
     assert_eq!(happened, ["ReplyReceived", "CallFinished"], "{events:?}");
-    let (output, is_error) = World::told(&events).remove(0);
+    let (output, is_error) = World::reported(&events).remove(0);
     assert!(is_error, "{output}");
     output
 }
@@ -74,8 +74,8 @@ fn wrong_arguments_are_refused_with_the_reason() {
         ),
     ];
     for (tool, arguments, expected) in cases {
-        let told = complaint(&mut world, tool, &arguments);
-        assert!(told.contains(expected), "{told}");
+        let reported = complaint(&mut world, tool, &arguments);
+        assert!(reported.contains(expected), "{reported}");
     }
     let bad = ToolCall {
         id: "x".to_owned(),
@@ -83,10 +83,10 @@ fn wrong_arguments_are_refused_with_the_reason() {
         arguments: "{".to_owned(),
     };
     let events = world.reply(1, "", &[bad]);
-    let (told, is_error) = World::told(&events).remove(0);
+    let (reported, is_error) = World::reported(&events).remove(0);
     assert!(
-        is_error && told.starts_with("wrong arguments for 'step': EOF"),
-        "{told}"
+        is_error && reported.starts_with("wrong arguments for 'step': EOF"),
+        "{reported}"
     );
 }
 
@@ -114,8 +114,8 @@ fn notes_are_appended_replaced_and_limited() {
     let most = "x".repeat(MAX_NOTES - 2);
     ok(&mut world, "scratchpad", &json!({ "text": most }));
     assert_eq!(notes(&world).len(), MAX_NOTES);
-    let told = complaint(&mut world, "scratchpad", &json!({"text": ""}));
-    assert!(told.contains("at most 16384 are allowed"), "{told}");
+    let reported = complaint(&mut world, "scratchpad", &json!({"text": ""}));
+    assert!(reported.contains("at most 16384 are allowed"), "{reported}");
     assert_eq!(notes(&world).len(), MAX_NOTES);
     ok(
         &mut world,
@@ -175,9 +175,9 @@ fn session_memory_has_limits() {
     for key in ["", &"k".repeat(MAX_MEMORY_KEY + 1), "a\nb", "a\u{7f}"] {
         assert_eq!(refused(key, "v"), expected);
     }
-    let told = refused("k", &"v".repeat(MAX_MEMORY_VALUE + 1));
+    let reported = refused("k", &"v".repeat(MAX_MEMORY_VALUE + 1));
     assert_eq!(
-        told,
+        reported,
         format!("a value has at most {MAX_MEMORY_VALUE} bytes")
     );
     for n in 0..MAX_MEMORY_KEYS {
@@ -186,13 +186,13 @@ fn session_memory_has_limits() {
             value: String::new(),
         }));
     }
-    let told = complaint(
+    let reported = complaint(
         &mut world,
         "session_memory_set",
         &json!({"key": "k", "value": "v"}),
     );
     assert_eq!(
-        told,
+        reported,
         format!("session memory is full: at most {MAX_MEMORY_KEYS} keys")
     );
     ok(
@@ -205,8 +205,8 @@ fn session_memory_has_limits() {
 #[test]
 fn an_unknown_tool_is_answered_with_the_tools_that_there_are() {
     let mut world = world();
-    let told = complaint(&mut world, "fly", &json!({}));
-    assert!(told.starts_with(
+    let reported = complaint(&mut world, "fly", &json!({}));
+    assert!(reported.starts_with(
         "there is no tool 'fly'; there are: ask_person, exec, look, pay, peek, put, read_progress"
     ));
 }
@@ -217,11 +217,11 @@ fn calls_of_one_reply_are_answered_in_order() {
     let set = |value: &str| tool_call("session_memory_set", &json!({"key": "k", "value": value}));
     let get = tool_call("session_memory_get", &json!({"key": "k"}));
     let events = world.reply(1, "", &[set("1"), get.clone(), look(), set("2"), get]);
-    let told: Vec<String> = World::told(&events)
+    let reported: Vec<String> = World::reported(&events)
         .into_iter()
         .map(|(text, _)| text)
         .collect();
-    assert_eq!(told, ["'k' is set", "1", "'k' is set", "2"]);
+    assert_eq!(reported, ["'k' is set", "1", "'k' is set", "2"]);
 }
 
 #[test]

@@ -24,8 +24,8 @@ fn sub_goals_are_added_focused_and_completed() {
     let progress = ok(&mut world, "read_progress", &json!({}));
     assert_eq!(progress, "[→] one\n  [✓] A\n  [→] B\n[ ] two");
     let more = json!({"plan": ["C"], "focus": "C", "complete": true});
-    let told = ok(&mut world, "step", &more);
-    assert_eq!(told, "sub-goals added: 1; sub-goal completed; in focus: C");
+    let reported = ok(&mut world, "step", &more);
+    assert_eq!(reported, "sub-goals added: 1; sub-goal completed; in focus: C");
     let attempt = world.session.attempt(world.attempt(1)).unwrap();
     let summaries: Vec<_> = attempt
         .sub_goals
@@ -125,19 +125,19 @@ fn a_sub_goal_that_is_completed_is_gone_and_then_the_step_needs_a_summary() {
 #[test]
 fn a_plan_that_is_given_again_adds_only_what_is_new() {
     let mut world = world();
-    let told = ok(
+    let reported = ok(
         &mut world,
         "step",
         &json!({"plan": ["A", "B", "A"], "focus": "A"}),
     );
-    assert_eq!(told, "sub-goals added: 2; there already: 1; in focus: A");
+    assert_eq!(reported, "sub-goals added: 2; there already: 1; in focus: A");
     ok(&mut world, "step", &json!({"complete": true}));
     let again = json!({"plan": ["A", "B"]});
-    let told = ok(&mut world, "step", &again);
-    assert_eq!(told, "sub-goals added: 0; there already: 2");
+    let reported = ok(&mut world, "step", &again);
+    assert_eq!(reported, "sub-goals added: 0; there already: 2");
     let more = json!({"plan": ["A", "B", "C"], "focus": "C"});
-    let told = ok(&mut world, "step", &more);
-    assert_eq!(told, "sub-goals added: 1; there already: 2; in focus: C");
+    let reported = ok(&mut world, "step", &more);
+    assert_eq!(reported, "sub-goals added: 1; there already: 2; in focus: C");
     let progress = ok(&mut world, "read_progress", &json!({}));
     assert_eq!(progress, "[→] one\n  [✓] A\n  [ ] B\n  [→] C\n[ ] two");
 }
@@ -152,16 +152,16 @@ fn a_sub_goal_that_was_dropped_is_not_open_and_can_be_planned_again() {
     let no_such = "there is no open sub-goal 'A'; read_progress lists them";
     assert_eq!(complaint(&mut world, "step", &both), no_such);
     let drop = json!({"drop": ["A", "C", "A"], "plan": ["D"], "focus": "D"});
-    let told = ok(&mut world, "step", &drop);
+    let reported = ok(&mut world, "step", &drop);
     assert_eq!(
-        told,
+        reported,
         "dropped: A; dropped: C; sub-goals added: 1; in focus: D"
     );
     let progress = ok(&mut world, "read_progress", &json!({}));
     let expected = "[→] one\n  [-] A\n  [ ] B\n  [-] C\n  [→] D\n[ ] two";
     assert_eq!(progress, expected);
-    let told = ok(&mut world, "step", &json!({"plan": ["C"], "drop": ["D"]}));
-    assert_eq!(told, "dropped: D; sub-goals added: 1");
+    let reported = ok(&mut world, "step", &json!({"plan": ["C"], "drop": ["D"]}));
+    assert_eq!(reported, "dropped: D; sub-goals added: 1");
     let attempt = world.session.attempt(world.attempt(1)).unwrap();
     assert_eq!(attempt.focus, None);
     // What is left may be dropped with the call that ends the step.

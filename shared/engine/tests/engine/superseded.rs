@@ -3,7 +3,7 @@
 
 use crate::control::running;
 use crate::control_points::{check_effects, each_point, is_begun};
-use crate::wishes::{apply, wish};
+use crate::changes::{apply, change};
 use crate::world::notation::plan;
 use crate::world::{World, chain, finished, fold, model_step, report_reply, send};
 use cairn_engine::command::{self, Command};
@@ -50,12 +50,12 @@ fn a_running_step_that_does_not_hold_is_stopped() {
     });
 }
 
-/// It goes on as if nothing had been: what it was told, its calls, its questions.
+/// It continues as if nothing had been: what it was told, its calls, its questions.
 #[test]
-fn a_running_step_that_holds_goes_on_undisturbed() {
+fn a_running_step_that_holds_continues_undisturbed() {
     each_point(|name, mut world| {
         let attempt = world.attempt(2);
-        let told = step_context(&world.session, attempt);
+        let reported = step_context(&world.session, attempt);
         let (work, open) = (world.outstanding(), pending(&world.session));
         let calls = |world: &World| world.session.attempt(attempt).unwrap().calls.clone();
         let before = calls(&world);
@@ -68,13 +68,13 @@ fn a_running_step_that_holds_goes_on_undisturbed() {
             (work, open),
             "{name}"
         );
-        assert_eq!(step_context(&world.session, attempt), told, "{name}");
+        assert_eq!(step_context(&world.session, attempt), reported, "{name}");
         // Also after a crash, and after one more plan.
         world.session = world.folded();
         world.decide(Input::TakenOver { holder_dead: true });
         world.command(apply("a b"));
-        assert_eq!(step_context(&world.session, attempt), told, "{name}");
-        let text = told.unwrap();
+        assert_eq!(step_context(&world.session, attempt), reported, "{name}");
+        let text = reported.unwrap();
         assert!(
             text.contains("3. c\n4. d"),
             "it knows the plan of then: {text}"
@@ -84,7 +84,7 @@ fn a_running_step_that_holds_goes_on_undisturbed() {
 
 /// A step that begins after a revision is told of the plan that is in force.
 #[test]
-fn a_new_step_is_told_of_the_plan_in_force_by_its_places() {
+fn a_new_step_is_reported_of_the_plan_in_force_by_its_places() {
     let mut world = running();
     world.command(apply("a x"));
     let text = step_context(&world.session, world.attempt(5)).unwrap();
@@ -118,7 +118,7 @@ fn a_planners_plan_keeps_what_was_done_again() {
     redo(&mut world, 1);
     assert_eq!(world.fates(2), "3n 2r | 1d");
     world.end(3);
-    world.command(wish(true));
+    world.command(change(true));
     world.revised(Ok(plan("g: a b c")));
     assert_eq!(world.fates(3), "3d 2r 4n | 1d");
     // Not even after a plan without it.

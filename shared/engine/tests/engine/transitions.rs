@@ -54,7 +54,7 @@ fn a_call_leaves_doubt_only_by_a_result_or_by_being_asked_for_again() {
 }
 
 #[test]
-fn a_run_that_ended_goes_on_only_with_another_plan() {
+fn a_run_that_ended_continues_only_with_another_plan() {
     use RunStatus::{Cancelled, Completed, Failed, Paused, Planning, Running, Waiting};
     let doubt = Waiting(WaitReason::InDoubt);
     let budget = Waiting(WaitReason::Budget);

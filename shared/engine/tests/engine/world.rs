@@ -262,7 +262,7 @@ impl World {
     }
 
     /// The output of a finished call of the last tool turn, and whether it tells of a failure.
-    pub(crate) fn told(events: &[Event]) -> Vec<(String, bool)> {
+    pub(crate) fn reported(events: &[Event]) -> Vec<(String, bool)> {
         let finished = events.iter().filter_map(|event| match &event.kind {
             EventKind::CallFinished(it) => Some((it.output.clone(), it.is_error)),
             _ => None,

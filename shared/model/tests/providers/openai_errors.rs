@@ -195,7 +195,7 @@ const SAID: [(u16, &str, &str, &str); 12] = [
 ];
 
 #[tokio::test]
-async fn errors_of_common_servers_are_told_apart() {
+async fn errors_of_common_servers_are_reported_apart() {
     assert_errors(
         SAID.map(|(status, body, reason, text)| (Reply::json(status, body), reason, text)),
     )
@@ -214,7 +214,7 @@ async fn a_conversation_that_is_too_long_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_provider_that_asks_to_wait_is_heard() {
+async fn a_provider_that_asks_to_wait_is_received() {
     let date = "Wed, 21 Oct 2026 07:28:00 GMT";
     let limit = || fault(429, "", "slow down");
     let cases = [

@@ -108,7 +108,7 @@ async fn the_request_asks_for_usage_unless_the_server_cannot() {
 }
 
 #[tokio::test]
-async fn calls_of_servers_that_number_oddly_are_told_apart() {
+async fn calls_of_servers_that_number_oddly_are_reported_apart() {
     let pieces = |calls: Value| delta(&json!({"tool_calls": calls}));
     let function = |name: &str, arguments: &str| json!({"name": name, "arguments": arguments});
     let zero = [

@@ -78,7 +78,7 @@ async fn a_conversation_is_played_in_its_order_by_any_process() {
 }
 
 #[tokio::test]
-async fn planning_and_steps_are_told_apart() {
+async fn planning_and_steps_are_reported_apart() {
     assert_eq!(
         reply(vec![Message::user("Please count the files.")])
             .await

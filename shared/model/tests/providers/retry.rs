@@ -98,8 +98,8 @@ async fn run(
 ) {
     let started = Instant::now();
     let mut waits = Vec::new();
-    let told = |attempt, _: &ModelError, wait| waits.push((attempt, wait));
-    let outcome = chat_with_retry(model, &ask("x"), policy, told).await;
+    let reported = |attempt, _: &ModelError, wait| waits.push((attempt, wait));
+    let outcome = chat_with_retry(model, &ask("x"), policy, reported).await;
     (outcome, waits, started.elapsed())
 }
 

@@ -157,13 +157,13 @@ impl TryFrom<proto::StartRun> for StartRun {
 }
 
 impl From<RevisePlan> for proto::RevisePlan {
-    fn from(wish: RevisePlan) -> Self {
+    fn from(change: RevisePlan) -> Self {
         Self {
-            run: wish.run,
-            feedback: wish.feedback,
-            plan: wish.plan.map(Into::into),
-            expected_revision: wish.expected_revision,
-            apply: wish.apply,
+            run: change.run,
+            feedback: change.feedback,
+            plan: change.plan.map(Into::into),
+            expected_revision: change.expected_revision,
+            apply: change.apply,
         }
     }
 }
@@ -171,14 +171,14 @@ impl From<RevisePlan> for proto::RevisePlan {
 impl TryFrom<proto::RevisePlan> for RevisePlan {
     type Error = ConvertError;
 
-    fn try_from(wish: proto::RevisePlan) -> Result<Self, ConvertError> {
-        let plan = wish.plan.map(|plan| required("plan", Some(plan)));
+    fn try_from(change: proto::RevisePlan) -> Result<Self, ConvertError> {
+        let plan = change.plan.map(|plan| required("plan", Some(plan)));
         Ok(Self {
-            run: wish.run,
-            feedback: wish.feedback,
+            run: change.run,
+            feedback: change.feedback,
             plan: plan.transpose()?,
-            expected_revision: wish.expected_revision,
-            apply: wish.apply,
+            expected_revision: change.expected_revision,
+            apply: change.apply,
         })
     }
 }

@@ -220,9 +220,9 @@ fn a_step_without_a_tool_has_no_effect_and_one_with_a_tool_has_one() {
 }
 
 #[test]
-fn whether_a_failure_is_recoverable_is_told_and_not_believed() {
-    let told = proto::Failure::from(Failure::new(FailureKind::Llm, "RateLimit", "slow down"));
-    assert!(told.recoverable);
+fn whether_a_failure_is_recoverable_is_reported_and_not_believed() {
+    let reported = proto::Failure::from(Failure::new(FailureKind::Llm, "RateLimit", "slow down"));
+    assert!(reported.recoverable);
     let lie = proto::Failure {
         kind: proto::FailureKind::Config.into(),
         recoverable: true,

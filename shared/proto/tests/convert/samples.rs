@@ -111,7 +111,7 @@ fn commands() -> Kinds {
             max_parallel_steps: 2,
             ..LimitOverrides::default()
         },
-        model: "rehearsal".into(),
+        model: "offline".into(),
         trace_parent: String::new(),
     };
     let cancel = Command::CancelRun(command::CancelRun {
@@ -146,7 +146,7 @@ fn runs() -> Kinds {
             run: 2,
             goal: "Which files mention Redis?".into(),
             limits: limits,
-            model: "rehearsal".into(),
+            model: "offline".into(),
             trace_parent: String::new(),
         }
         "plan_applied": PlanApplied {
@@ -321,7 +321,7 @@ fn calls() -> Kinds {
         usage: USAGE,
         provider: "anthropic".into(),
         ops_through: 3,
-        model: "rehearsal-1".into(),
+        model: "offline-1".into(),
         duration_ms: 812,
     };
     let finished = CallFinished {

@@ -124,8 +124,8 @@ async fn a_stream_ends_at_its_deadline() {
         client.echo("connected").await.unwrap();
         let set_timeout =
             |request: &mut Request<_>| request.set_timeout(Duration::from_millis(200));
-        let (_say, mut heard) = client.chat_with(set_timeout).await.unwrap();
-        let status = within(heard.message()).await.unwrap_err();
+        let (_say, mut received) = client.chat_with(set_timeout).await.unwrap();
+        let status = within(received.message()).await.unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{kind:?}");
         assert_eq!(stand.notice().await, "chat over");
     }
@@ -145,9 +145,9 @@ async fn a_link_gives_unary_calls_a_deadline() {
         request.set_timeout(Duration::from_secs(3600));
         assert_eq!(client.call(ECHO, request).await.unwrap(), "false");
 
-        let (say, mut heard) = client.chat().await.unwrap();
+        let (say, mut received) = client.chat().await.unwrap();
         say.send(text("deadline")).await.unwrap();
-        assert_eq!(heard.message().await.unwrap().unwrap().text, "none");
+        assert_eq!(received.message().await.unwrap().unwrap().text, "none");
     }
 }
 

@@ -225,8 +225,8 @@ impl Client<cairn_rpc::Link> {
         self.0.ready().await?;
         let codec = ProstCodec::<Text, Text>::default();
         let path = PathAndQuery::from_static(CHAT);
-        let heard = self.0.streaming(request, path, codec).await?;
-        Ok((say, heard.into_inner()))
+        let received = self.0.streaming(request, path, codec).await?;
+        Ok((say, received.into_inner()))
     }
 }
 

@@ -10,14 +10,14 @@ use tonic::Code;
 async fn a_stream_goes_back_and_forth_until_the_client_is_done() {
     for kind in Kind::ALL {
         let mut stand = Stand::internal(kind).await;
-        let (say, mut heard) = stand.client().chat().await.unwrap();
+        let (say, mut received) = stand.client().chat().await.unwrap();
         for number in 0..100 {
             say.send(text(number.to_string())).await.unwrap();
-            let answer = heard.message().await.unwrap().unwrap();
+            let answer = received.message().await.unwrap().unwrap();
             assert_eq!(answer.text, number.to_string());
         }
         drop(say);
-        assert_eq!(within(heard.message()).await.unwrap(), None, "{kind:?}");
+        assert_eq!(within(received.message()).await.unwrap(), None, "{kind:?}");
         assert_eq!(stand.notice().await, "chat over");
     }
 }
@@ -26,8 +26,8 @@ async fn a_stream_goes_back_and_forth_until_the_client_is_done() {
 async fn a_stream_ends_when_the_client_drops_it() {
     for kind in Kind::ALL {
         let mut stand = Stand::internal(kind).await;
-        let (say, heard) = stand.client().chat().await.unwrap();
-        drop((say, heard));
+        let (say, received) = stand.client().chat().await.unwrap();
+        drop((say, received));
         assert_eq!(stand.notice().await, "chat over", "{kind:?}");
     }
 }
@@ -36,11 +36,11 @@ async fn a_stream_ends_when_the_client_drops_it() {
 async fn a_stream_ends_when_the_server_ends_it() {
     for kind in Kind::ALL {
         let mut stand = Stand::internal(kind).await;
-        let (say, mut heard) = stand.client().chat().await.unwrap();
+        let (say, mut received) = stand.client().chat().await.unwrap();
         say.send(text("end")).await.unwrap();
-        assert_eq!(within(heard.message()).await.unwrap(), None, "{kind:?}");
+        assert_eq!(within(received.message()).await.unwrap(), None, "{kind:?}");
         assert_eq!(stand.notice().await, "chat over");
-        drop(heard);
+        drop(received);
         within(say.closed()).await;
     }
 }
@@ -49,11 +49,11 @@ async fn a_stream_ends_when_the_server_ends_it() {
 async fn a_stream_ends_with_the_servers_error() {
     for kind in Kind::ALL {
         let mut stand = Stand::internal(kind).await;
-        let (say, mut heard) = stand.client().chat().await.unwrap();
+        let (say, mut received) = stand.client().chat().await.unwrap();
         say.send(text("one")).await.unwrap();
-        assert_eq!(heard.message().await.unwrap().unwrap().text, "one");
+        assert_eq!(received.message().await.unwrap().unwrap().text, "one");
         say.send(text("fail")).await.unwrap();
-        let error = RpcError::from(within(heard.message()).await.unwrap_err());
+        let error = RpcError::from(within(received.message()).await.unwrap_err());
         assert_eq!(error.reason_name(), "DEMO_REFUSED", "{kind:?}");
         assert_eq!(stand.notice().await, "chat over");
     }
@@ -64,9 +64,9 @@ async fn a_panic_in_a_stream_is_an_internal_error() {
     for kind in Kind::ALL {
         let mut stand = Stand::internal(kind).await;
         let mut client = stand.client();
-        let (say, mut heard) = client.chat().await.unwrap();
+        let (say, mut received) = client.chat().await.unwrap();
         say.send(text("panic")).await.unwrap();
-        let error = RpcError::from(within(heard.message()).await.unwrap_err());
+        let error = RpcError::from(within(received.message()).await.unwrap_err());
         assert_eq!(error.reason_name(), "HANDLER_PANICKED", "{kind:?}");
         assert_eq!(stand.notice().await, "chat over");
         assert_eq!(client.echo("still there").await.unwrap(), "still there");
@@ -91,12 +91,12 @@ async fn when_a_server_dies_its_calls_break() {
     for kind in Kind::SOCKETS {
         let mut stand = Stand::internal(kind).await;
         let mut client = stand.client();
-        let (say, mut heard) = client.chat().await.unwrap();
+        let (say, mut received) = client.chat().await.unwrap();
         say.send(text("hello")).await.unwrap();
-        heard.message().await.unwrap();
+        received.message().await.unwrap();
 
         stand.serving.take().unwrap().abort();
-        let error = RpcError::from(within(heard.message()).await.unwrap_err());
+        let error = RpcError::from(within(received.message()).await.unwrap_err());
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{kind:?}");
         assert_eq!(error.reason_name(), Link::BROKEN, "{error}");
         assert_eq!(stand.notice().await, "chat over");
@@ -109,15 +109,15 @@ async fn when_a_server_dies_its_calls_break() {
 async fn a_stopping_server_lets_running_calls_end() {
     for kind in Kind::SOCKETS {
         let mut stand = Stand::new(kind, services(), LONG).await;
-        let (say, mut heard) = stand.client().chat().await.unwrap();
+        let (say, mut received) = stand.client().chat().await.unwrap();
         say.send(text("before")).await.unwrap();
-        assert_eq!(heard.message().await.unwrap().unwrap().text, "before");
+        assert_eq!(received.message().await.unwrap().unwrap().text, "before");
         stand.shutdown.cancel();
         say.send(text("after")).await.unwrap();
-        let answer = within(heard.message()).await.unwrap().unwrap();
+        let answer = within(received.message()).await.unwrap().unwrap();
         assert_eq!(answer.text, "after", "{kind:?}");
         drop(say);
-        assert_eq!(within(heard.message()).await.unwrap(), None);
+        assert_eq!(within(received.message()).await.unwrap(), None);
         stand.ended().await;
     }
 }
@@ -126,12 +126,12 @@ async fn a_stopping_server_lets_running_calls_end() {
 async fn a_stopping_server_cuts_what_does_not_end() {
     for kind in Kind::SOCKETS {
         let mut stand = Stand::new(kind, services(), Duration::from_millis(20)).await;
-        let (say, mut heard) = stand.client().chat().await.unwrap();
+        let (say, mut received) = stand.client().chat().await.unwrap();
         say.send(text("hello")).await.unwrap();
-        heard.message().await.unwrap();
+        received.message().await.unwrap();
         stand.shutdown.cancel();
         stand.ended().await;
-        let status = within(heard.message()).await.unwrap_err();
+        let status = within(received.message()).await.unwrap_err();
         assert_eq!(status.code(), Code::Unavailable, "{kind:?}");
         assert_eq!(stand.notice().await, "chat over");
     }

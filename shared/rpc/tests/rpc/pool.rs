@@ -98,17 +98,17 @@ async fn calls_go_to_the_processes_that_serve() {
     while answers_of(&link, 10).await < 10 {}
     // One that stops takes no more calls although it still answers those it has.
     let one = Process::at(&place).await;
-    let (_say, mut heard) = loop {
-        let (say, heard) = Client::new(link.clone()).chat().await.unwrap();
+    let (_say, mut received) = loop {
+        let (say, received) = Client::new(link.clone()).chat().await.unwrap();
         if answers_of(&link, 10).await == 10 {
-            break (say, heard);
+            break (say, received);
         }
     };
     two.stop.cancel();
     while answers_of(&link, 10).await < 10 {}
     one.die().await;
     two.die().await;
-    assert!(within(heard.message()).await.is_err());
+    assert!(within(received.message()).await.is_err());
 }
 
 #[tokio::test]
@@ -154,10 +154,10 @@ async fn a_service_that_is_passed_on_knows_who_calls() {
     let request = with_principal(tonic::Request::new(text("whoami")), &forged());
     let answer = within(client.call(ECHO, request)).await.unwrap();
     assert_eq!(answer, "Token anne@example.com in team-1, 2 headers");
-    let (say, mut heard) = client.chat().await.unwrap();
+    let (say, mut received) = client.chat().await.unwrap();
     say.send(text("hello")).await.unwrap();
     assert_eq!(
-        within(heard.message()).await.unwrap().unwrap().text,
+        within(received.message()).await.unwrap().unwrap().text,
         "hello"
     );
     let error = within(client.echo("fail")).await.unwrap_err();

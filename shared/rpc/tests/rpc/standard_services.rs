@@ -41,7 +41,7 @@ async fn each_service_and_the_whole_have_a_health() {
 }
 
 #[tokio::test]
-async fn watchers_are_told_that_the_server_stops() {
+async fn watchers_are_reported_that_the_server_stops() {
     for kind in Kind::SOCKETS {
         let mut stand = Stand::internal(kind).await;
         let mut client = HealthClient::new(stand.link.clone());

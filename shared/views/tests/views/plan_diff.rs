@@ -1,6 +1,6 @@
 //! What people read of another plan before they apply it.
 //!
-//! Notation: `=1` is reused, `>2` goes on, `.3` waits, `.0` waits as a new step of the same words, `-2`
+//! Notation: `=1` is reused, `>2` continues, `.3` waits, `.0` waits as a new step of the same words, `-2`
 //! stays skipped, `2again` repeats step 2, `new` is added; `!` has moved. After `|` what is dropped, with
 //! its status and where it stands now (from 1).
 

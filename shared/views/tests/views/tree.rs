@@ -199,7 +199,7 @@ fn calls_beside_step_belong_to_the_goal_in_focus_after_it() {
     let next = json!({"complete": true, "summary": "A is done", "focus": "B"});
     let events = world.reply(1, "Now B.", &[read(), step_call(&next), read()]);
     let progress = "[→] one\n  [✓] A\n  [→] B\n  [ ] C";
-    let results = World::told(&events);
+    let results = World::reported(&events);
     assert_eq!(
         (results[1].0.as_str(), results[2].0.as_str()),
         (progress, progress)

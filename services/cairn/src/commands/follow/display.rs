@@ -1,4 +1,4 @@
-//! A run as it goes on: moving on a terminal, line by line elsewhere, or as JSON.
+//! A run as it continues: moving on a terminal, line by line elsewhere, or as JSON.
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -12,7 +12,7 @@ use crate::ui::writing::{delta_json, written};
 use cairn_proto::event::event::Kind;
 use cairn_proto::event::{Event, TextDelta};
 
-/// A run as it goes on.
+/// A run as it continues.
 #[derive(Debug)]
 pub(super) struct Display {
     form: Form,

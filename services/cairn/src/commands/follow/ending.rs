@@ -63,7 +63,7 @@ pub(super) async fn tell(
         Some(End::Cancelled(reason)) => {
             let reason = clip(reason, 1024);
             let text = if reason.is_empty() {
-                "by somebody's wish".to_owned()
+                "by request".to_owned()
             } else {
                 reason
             };
@@ -196,7 +196,7 @@ fn failed(
 
 fn paused(context: &Context, what: &Following, style: Style, reason: &str) -> Result<(), CliError> {
     let why = match clip(reason, 1024) {
-        reason if reason.is_empty() => "by somebody's wish".to_owned(),
+        reason if reason.is_empty() => "by request".to_owned(),
         reason => reason,
     };
     item(&style.asks("paused"), &why)?;

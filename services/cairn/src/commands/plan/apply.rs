@@ -31,9 +31,9 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
     let mut client = Client::attach(context, Access::Change).await?;
-    let told = apply(&mut client, &args).await;
+    let reported = apply(&mut client, &args).await;
     client.finish().await;
-    told.map(|()| ExitCode::SUCCESS)
+    reported.map(|()| ExitCode::SUCCESS)
 }
 
 async fn apply(client: &mut Client<'_>, args: &Args) -> Result<(), CliError> {

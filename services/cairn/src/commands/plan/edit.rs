@@ -10,7 +10,7 @@ use crate::ui::out;
 use crate::ui::plan_document::document;
 use crate::ui::text::{command, json_escaped, quoted};
 use cairn_engine::plan::PlanDraft;
-use cairn_proto::orchestrator::propose_plan_request::Wish;
+use cairn_proto::orchestrator::propose_plan_request::Change;
 use cairn_proto::orchestrator::{GetPlanResponse, ProposePlanRequest};
 use serde_json::json;
 use std::fs::OpenOptions;
@@ -24,7 +24,7 @@ use std::process::{Command, ExitCode};
 #[command(after_help = "\
 Opens the plan in force as JSON in $VISUAL or $EDITOR, or reads it from a file. You see what the
 change would mean; nothing changes before you say yes. Steps whose words stay, and whose steps
-before them do, are kept with their results. A run that has ended goes on.
+before them do, are kept with their results. A run that has ended continues.
 
 With --json one object: session, run, proposal, diff, applied (revision, seq; null if it was not).
 Exit codes: 0 applied or nothing was changed, 3 not applied, 2 the plan is wrong.
@@ -69,10 +69,10 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, CliEr
         return unchanged(context, &session, &before);
     }
     let mut client = Client::attach(context, Access::Change).await?;
-    let wish = edited.plan.clone();
-    let told = propose(&mut client, &session, &before, wish, args.yes).await;
+    let change = edited.plan.clone();
+    let reported = propose(&mut client, &session, &before, change, args.yes).await;
     client.finish().await;
-    match told {
+    match reported {
         Ok(code) => {
             edited.done();
             Ok(code)
@@ -92,7 +92,7 @@ async fn propose(
         session: session.to_owned(),
         run: before.run,
         expected_revision: before.revision,
-        wish: Some(Wish::Plan(plan.into())),
+        change: Some(Change::Plan(plan.into())),
         ..ProposePlanRequest::default()
     };
     let proposed = revise::propose(client, request).await?;

@@ -101,35 +101,35 @@ mod tests {
     #[test]
     fn a_tool_has_one_line_and_a_state_tool_none() {
         let mut narrator = Narrator::default();
-        let mut told = |event| narrator.brief(&event).map(|line| line.to_string());
+        let mut reported = |event| narrator.brief(&event).map(|line| line.to_string());
         assert_eq!(
-            told(reply("I look.", &["read_file", "scratchpad", "send"])),
+            reported(reply("I look.", &["read_file", "scratchpad", "send"])),
             None
         );
         let intended = wire::CallIntended {
             call: None,
             ..Default::default()
         };
-        assert_eq!(told(event(Kind::CallIntended(intended))), None);
+        assert_eq!(reported(event(Kind::CallIntended(intended))), None);
         let notes = wire::ScratchpadWritten {
             attempt: Some(AT),
             text: "notes".into(),
             replaces: false,
         };
-        assert_eq!(told(event(Kind::ScratchpadWritten(notes))), None);
+        assert_eq!(reported(event(Kind::ScratchpadWritten(notes))), None);
         assert_eq!(
-            told(finished(0, false)).as_deref(),
+            reported(finished(0, false)).as_deref(),
             Some(r#"  step 2: read_file {"path":"a"} gave: one … 2 lines (0 ms)"#)
         );
-        assert_eq!(told(finished(1, false)), None);
+        assert_eq!(reported(finished(1, false)), None);
         assert_eq!(
-            told(finished(2, true)).as_deref(),
+            reported(finished(2, true)).as_deref(),
             Some(r#"✗ step 2: send {"path":"a"} failed: one … 2 lines (0 ms)"#)
         );
     }
 
     #[test]
-    fn an_answer_without_calls_is_told() {
+    fn an_answer_without_calls_is_reported() {
         let line = Narrator::default().brief(&reply("Thinking.", &[]));
         assert_eq!(line.unwrap().text, "step 2: Thinking.");
     }

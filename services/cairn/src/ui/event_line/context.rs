@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_and_each_change_are_told() {
+    fn the_beginning_and_each_change_are_reported() {
         let layer = |kind: LayerKind| wire::Layer {
             kind: kind.into(),
             text: "text".to_owned(),

@@ -23,7 +23,7 @@ pub(super) fn run_line(kind: &Kind) -> EventLine {
             line(Mark::Asks, format!("run {} waits: {why}", e.run))
         }
         Kind::RunTakenOver(e) => line(Mark::Plain, format!("run {} is taken over", e.run)),
-        Kind::RunResumed(e) => line(Mark::Began, format!("run {} goes on", e.run)),
+        Kind::RunResumed(e) => line(Mark::Began, format!("run {} continues", e.run)),
         Kind::RunCompleted(e) => {
             let text = format!("run {} completed{}", e.run, after_colon(&e.answer));
             line(Mark::Good, text)

@@ -150,7 +150,7 @@ fn a_call_is_named_by_the_reply_that_asked_for_it() {
 }
 
 #[test]
-fn a_long_plan_is_told_by_its_first_steps() {
+fn a_long_plan_is_reported_by_its_first_steps() {
     let step = |number: usize| wire::PlanStep {
         title: format!("s{number}"),
         ..Default::default()
@@ -173,7 +173,7 @@ fn a_long_plan_is_told_by_its_first_steps() {
 }
 
 #[test]
-fn another_plan_is_told_with_the_numbers_of_its_steps() {
+fn another_plan_is_reported_with_the_numbers_of_its_steps() {
     let mut narrator = Narrator::default();
     let step = |title: &str| wire::PlanStep {
         title: title.into(),
@@ -234,7 +234,7 @@ fn another_plan_is_told_with_the_numbers_of_its_steps() {
 }
 
 #[test]
-fn a_fork_is_told_with_its_origin() {
+fn a_fork_is_reported_with_its_origin() {
     let forked = wire::ForkedFrom {
         session: "s-7f3k".into(),
         at_seq: 12,

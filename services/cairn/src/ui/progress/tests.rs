@@ -79,7 +79,7 @@ fn completed(step: u32) -> Kind {
     })
 }
 
-fn told(kinds: impl IntoIterator<Item = Kind>) -> Progress {
+fn reported(kinds: impl IntoIterator<Item = Kind>) -> Progress {
     let mut progress = Progress::new(1, 0);
     for (kind, seq) in kinds.into_iter().zip(1..) {
         progress.apply(seq, &event(kind));
@@ -103,7 +103,7 @@ fn another_plan_keeps_what_its_steps_have_come_to() {
         completed(2),
     ];
     let second = plan(2, &[(2, "b"), (4, "d")]);
-    let progress = told(
+    let progress = reported(
         first
             .clone()
             .into_iter()
@@ -119,7 +119,7 @@ fn another_plan_keeps_what_its_steps_have_come_to() {
     );
     // What a plan left out may come back with its result.
     let third = plan(3, &[(4, "d"), (1, "a"), (3, "c")]);
-    let progress = told(first.into_iter().chain([second, completed(4), third]));
+    let progress = reported(first.into_iter().chain([second, completed(4), third]));
     assert_eq!(
         shown(&progress),
         [
@@ -143,11 +143,11 @@ fn a_run_that_has_ended_is_opened_by_a_plan_of_its_own_only() {
         request: 7,
         ..wire::RevisionRequested::default()
     });
-    let progress = told(history.clone().into_iter().chain([asked.clone()]));
+    let progress = reported(history.clone().into_iter().chain([asked.clone()]));
     assert!(progress.end.is_some());
     assert_eq!(progress.revising.len(), 1);
     let more = [asked, plan(2, &[(1, "a"), (2, "b")])];
-    let progress = told(history.into_iter().chain(more));
+    let progress = reported(history.into_iter().chain(more));
     assert_eq!(progress.end, None);
     assert_eq!(
         shown(&progress),
@@ -164,10 +164,10 @@ fn a_pause_ends_with_being_resumed() {
         run: 1,
         reason: "lunch".to_owned(),
     });
-    let progress = told([started(), paused.clone()]);
+    let progress = reported([started(), paused.clone()]);
     assert_eq!(progress.paused.as_deref(), Some("lunch"));
     let resumed = Kind::RunResumed(wire::RunResumed { run: 1 });
-    assert_eq!(told([started(), paused, resumed]).paused, None);
+    assert_eq!(reported([started(), paused, resumed]).paused, None);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_run_fails_with_the_step_whose_failure_it_has() {
         })
     };
     let steps = plan(1, &[(1, "slow"), (2, "quick")]);
-    let progress = told([started(), steps.clone(), failed(2), failed(1)]);
+    let progress = reported([started(), steps.clone(), failed(2), failed(1)]);
     let step = |progress: &Progress, message: &str| {
         let step = progress.failed_step(&failure(message));
         step.map(|step| step.name.clone())
@@ -196,6 +196,6 @@ fn a_run_fails_with_the_step_whose_failure_it_has() {
     assert_eq!(step(&progress, "no budget"), None);
     // Under another plan another step is the first that fails.
     let revised = plan(2, &[(1, "slow"), (3, "new")]);
-    let progress = told([started(), steps, failed(2), revised, failed(3)]);
+    let progress = reported([started(), steps, failed(2), revised, failed(3)]);
     assert_eq!(step(&progress, "why 3").as_deref(), Some("new"));
 }

@@ -27,7 +27,7 @@ const PLAYED: &str = r#"{"match": {"contains": "another way"}, "reply": {"text":
 
 /// What is asked of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Wish {
+pub(crate) enum Change {
     Pause,
     Cancel,
     Skip,
@@ -36,7 +36,7 @@ pub(crate) enum Wish {
     Decision,
 }
 
-impl Wish {
+impl Change {
     pub(crate) const ALL: [Self; 6] = [
         Self::Pause,
         Self::Cancel,
@@ -104,35 +104,35 @@ impl<'a> World<'a> {
     /// # Panics
     /// If another orchestrator has taken the session over meanwhile. Nobody owns one that waits for a
     /// decision: whoever takes it then must be told of it, too.
-    pub(crate) async fn ask(&self, wish: Wish, name: &str) -> Times {
+    pub(crate) async fn ask(&self, change: Change, name: &str) -> Times {
         let mut owner = self.client(0);
-        let session = begin(&mut owner, wish, name).await;
+        let session = begin(&mut owner, change, name).await;
         let mut other = self.client(1);
         let mut watch = watch(&mut other, &session).await;
-        let is_ready = |kind: &Kind| match wish {
-            Wish::Decision => matches!(kind, Kind::RunWaiting(_)),
+        let is_ready = |kind: &Kind| match change {
+            Change::Decision => matches!(kind, Kind::RunWaiting(_)),
             _ => matches!(kind, Kind::StepStarted(_)),
         };
-        until(&mut watch, wish, is_ready).await;
+        until(&mut watch, change, is_ready).await;
         let began = Instant::now();
         let asked = async {
-            send(&mut other, wish, &session).await;
+            send(&mut other, change, &session).await;
             began.elapsed()
         };
         let seen = async {
-            until(&mut watch, wish, |kind| wish.is_granted(kind)).await;
+            until(&mut watch, change, |kind| change.is_granted(kind)).await;
             began.elapsed()
         };
         let (answered, seen) = tokio::join!(asked, seen);
-        if !matches!(wish, Wish::Cancel) {
-            send(&mut other, Wish::Cancel, &session).await;
+        if !matches!(change, Change::Cancel) {
+            send(&mut other, Change::Cancel, &session).await;
         }
         Times { seen, answered }
     }
 }
 
-async fn begin(client: &mut Client, wish: Wish, name: &str) -> String {
-    let title = if wish == Wish::Decision {
+async fn begin(client: &mut Client, change: Change, name: &str) -> String {
+    let title = if change == Change::Decision {
         "Think"
     } else {
         "Wait"
@@ -143,7 +143,7 @@ async fn begin(client: &mut Client, wish: Wish, name: &str) -> String {
             goal: "Wait or think.".to_owned(),
             plan: Some(plan(title)),
             limits: Some(wire::LimitOverrides {
-                max_turns: if wish == Wish::Decision { 1 } else { 0 },
+                max_turns: if change == Change::Decision { 1 } else { 0 },
                 ..wire::LimitOverrides::default()
             }),
             ..wire::StartRun::default()
@@ -162,11 +162,11 @@ fn plan(title: &str) -> wire::Plan {
 }
 
 /// Asks, and waits for the answer.
-async fn send(client: &mut Client, wish: Wish, session: &str) {
+async fn send(client: &mut Client, change: Change, session: &str) {
     let session = session.to_owned();
-    let request_id = format!("{wish:?}");
-    let answer = match wish {
-        Wish::Pause => {
+    let request_id = format!("{change:?}");
+    let answer = match change {
+        Change::Pause => {
             let request = pb::PauseRunRequest {
                 session,
                 request_id,
@@ -174,7 +174,7 @@ async fn send(client: &mut Client, wish: Wish, session: &str) {
             };
             client.pause_run(request).await.map(drop)
         }
-        Wish::Cancel => {
+        Change::Cancel => {
             let request = pb::CancelRunRequest {
                 session,
                 request_id,
@@ -182,7 +182,7 @@ async fn send(client: &mut Client, wish: Wish, session: &str) {
             };
             client.cancel_run(request).await.map(drop)
         }
-        Wish::Skip => {
+        Change::Skip => {
             let request = pb::SkipStepRequest {
                 session,
                 request_id,
@@ -191,7 +191,7 @@ async fn send(client: &mut Client, wish: Wish, session: &str) {
             };
             client.skip_step(request).await.map(drop)
         }
-        Wish::Plan => {
+        Change::Plan => {
             let mut plan = plan("Wait");
             plan.steps.insert(0, tool_step("list_files"));
             let request = pb::ApplyPlanRequest {
@@ -202,7 +202,7 @@ async fn send(client: &mut Client, wish: Wish, session: &str) {
             };
             client.apply_plan(request).await.map(drop)
         }
-        Wish::Feedback => {
+        Change::Feedback => {
             let request = pb::SendFeedbackRequest {
                 session,
                 request_id,
@@ -211,9 +211,9 @@ async fn send(client: &mut Client, wish: Wish, session: &str) {
             };
             client.send_feedback(request).await.map(drop)
         }
-        Wish::Decision => decide(client, session, request_id).await,
+        Change::Decision => decide(client, session, request_id).await,
     };
-    answer.unwrap_or_else(|status| panic!("{wish:?}: {status:?}"));
+    answer.unwrap_or_else(|status| panic!("{change:?}: {status:?}"));
 }
 
 async fn decide(
@@ -244,7 +244,7 @@ async fn watch(client: &mut Client, session: &str) -> Streaming<pb::WatchSession
 
 async fn until(
     watch: &mut Streaming<pb::WatchSessionResponse>,
-    wish: Wish,
+    change: Change,
     is_wanted: impl Fn(&Kind) -> bool,
 ) {
     loop {
@@ -254,7 +254,7 @@ async fn until(
         let Some(kind) = event.and_then(|event| event.kind) else {
             continue;
         };
-        let is_taken = matches!(kind, Kind::AttemptContinued(_)) && wish != Wish::Decision;
+        let is_taken = matches!(kind, Kind::AttemptContinued(_)) && change != Change::Decision;
         assert!(!is_taken && !matches!(kind, Kind::RunFailed(_)), "{kind:?}");
         if is_wanted(&kind) {
             return;

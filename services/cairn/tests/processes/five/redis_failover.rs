@@ -1,5 +1,5 @@
 //! The master of the store is killed in the middle of a run, when its replica has everything: the
-//! replica goes on, and nobody can tell from the journal.
+//! replica continues, and nobody can tell from the journal.
 
 use super::{PATIENCE, client, exported, logs, plan, site_with_lease, step, undisturbed};
 use crate::support::watcher::Watcher;
@@ -49,17 +49,17 @@ fn before_held(reference: &Journal) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_on_at_the_replica_and_is_like_any_other() {
-    goes_on_at_the_replica(TestStore::sentinel()).await;
+async fn a_run_continues_at_the_replica_and_is_like_any_other() {
+    continues_at_the_replica(TestStore::sentinel()).await;
 }
 
 /// Its session is with one of the masters, which is killed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_on_at_the_replica_in_a_cluster() {
-    goes_on_at_the_replica(TestStore::cluster_with_replicas()).await;
+async fn a_run_continues_at_the_replica_in_a_cluster() {
+    continues_at_the_replica(TestStore::cluster_with_replicas()).await;
 }
 
-async fn goes_on_at_the_replica(mut store: TestStore) {
+async fn continues_at_the_replica(mut store: TestStore) {
     let quiet = site();
     quiet.write("open", "");
     let reference = undisturbed(&quiet, run()).await;
@@ -85,7 +85,7 @@ async fn goes_on_at_the_replica(mut store: TestStore) {
         breaks.extend(further.ok().and_then(Result::err));
         let last = breaks.last();
         let late = began.elapsed() > PATIENCE;
-        assert!(!late, "nothing goes on: {last:?}\n{}", logs(&site));
+        assert!(!late, "nothing continues: {last:?}\n{}", logs(&site));
         tokio::time::sleep(LOOK).await;
     }
     store.wait_until_promoted(&session);

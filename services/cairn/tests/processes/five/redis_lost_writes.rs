@@ -1,6 +1,6 @@
 //! A failover that loses acknowledged writes, seen from above the store: who watches and who asks is
 //! told, an operator sees it, no call with side effects is repeated in silence, and what somebody lets
-//! go on goes on.
+//! go on continues.
 
 use super::{CAIRN, PATIENCE, client, logs};
 use crate::support::Client;
@@ -75,7 +75,7 @@ impl World<'_> {
         self.site.ledger().times(&format!(r#"{{"what":"{what}"}}"#))
     }
 
-    /// What the list says of a session: its status, and why it is set aside.
+    /// What the list says of a session: its status, and why it is quarantined.
     fn listed(&self, session: &str) -> (Value, Value) {
         let listed = self.done(&["sessions", "--json"]).out;
         let lines = listed
@@ -145,16 +145,16 @@ fn is_third_step(kind: &Kind) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failover_that_lost_writes_is_told_to_everybody_and_nothing_is_repeated() {
-    is_told_to_everybody(TestStore::sentinel()).await;
+async fn a_failover_that_lost_writes_is_reported_to_everybody_and_nothing_is_repeated() {
+    is_reported_to_everybody(TestStore::sentinel()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failover_in_a_cluster_that_lost_writes_is_told_to_everybody() {
-    is_told_to_everybody(TestStore::cluster_with_replicas()).await;
+async fn a_failover_in_a_cluster_that_lost_writes_is_reported_to_everybody() {
+    is_reported_to_everybody(TestStore::cluster_with_replicas()).await;
 }
 
-async fn is_told_to_everybody(store: TestStore) {
+async fn is_reported_to_everybody(store: TestStore) {
     let site = Site::new(CAIRN);
     site.append("cairn.toml", GATE);
     let mut world = World {
@@ -187,17 +187,17 @@ async fn is_told_to_everybody(store: TestStore) {
     world.store.wait_until_promoted(SESSION);
 
     for watch in [&mut of_work, &mut of_paused] {
-        let told = watch.end().await;
-        assert_eq!(told.reason_name(), "WENT_BACK", "{told}");
-        assert_eq!(told.kind(), ErrorKind::DataLoss, "{told}");
+        let reported = watch.end().await;
+        assert_eq!(reported.reason_name(), "WENT_BACK", "{reported}");
+        assert_eq!(reported.kind(), ErrorKind::DataLoss, "{reported}");
     }
-    check_command_is_told(at_work);
-    world.check_clients_are_told("work", of_work.seen).await;
-    world.check_clients_are_told("paused", of_paused.seen).await;
+    check_command_is_reported(at_work);
+    world.check_clients_are_reported("work", of_work.seen).await;
+    world.check_clients_are_reported("paused", of_paused.seen).await;
     world.check_an_operator_sees_it();
     assert_eq!((world.recorded("paid"), world.recorded("late")), (1, 0));
 
-    // What nothing was lost of is as before, and what is new goes on.
+    // What nothing was lost of is as before, and what is new continues.
     assert_eq!(world.listed("untouched"), (json!("idle"), Value::Null));
     let other = world.begin("other", &[("record", "after")]);
     let other = other.wait_with_output().expect("its end");
@@ -215,12 +215,12 @@ async fn is_told_to_everybody(store: TestStore) {
 }
 
 /// The owner may learn of the loss, and end, just while somebody asks: that is told once.
-fn is_found_just_now(told: &RpcError) -> bool {
-    told.reason_name() == "WENT_BACK" && told.kind() == ErrorKind::DataLoss
+fn is_found_just_now(reported: &RpcError) -> bool {
+    reported.reason_name() == "WENT_BACK" && reported.kind() == ErrorKind::DataLoss
 }
 
 /// The command that began the run in the session `work` ends with what is to be done.
-fn check_command_is_told(run: Child) {
+fn check_command_is_reported(run: Child) {
     let ended = run.wait_with_output().expect("its end");
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{said}");
@@ -271,7 +271,7 @@ async fn who_owned_a_session_knows_of_a_loss_that_memory_did_not_survive() {
 impl World<'_> {
     /// Whoever asks for something of the session is told, wherever its cursor is, and nothing comes of
     /// it.
-    async fn check_clients_are_told(&self, session: &str, seen: u64) {
+    async fn check_clients_are_reported(&self, session: &str, seen: u64) {
         let beyond = match self.watch(session, seen).await {
             Ok(mut watch) => watch.end().await,
             Err(error) => error,
@@ -308,7 +308,7 @@ impl World<'_> {
         why
     }
 
-    /// Asks that a run goes on that is not paused, or of whose pause the store knows nothing more.
+    /// Asks that a run continues that is not paused, or of whose pause the store knows nothing more.
     async fn resume(&self, session: &str) -> RpcError {
         let request = pb::ResumeRunRequest {
             session: session.to_owned(),

@@ -17,7 +17,7 @@ enum Stage {
     Interrupted,
     /// It asks, and is answered.
     Asks,
-    /// It was answered, and goes on.
+    /// It was answered, and continues.
     Answered,
 }
 

@@ -71,7 +71,7 @@ impl<'a> World<'a> {
         self.cluster.addresses("orchestrator")
     }
 
-    /// Tells a process to stop, waits until it has, and starts it again. The load goes on before.
+    /// Tells a process to stop, waits until it has, and starts it again. The load continues before.
     pub(crate) fn roll(&mut self, member: Member) {
         self.wait_for_calls();
         let began = Instant::now();

@@ -43,7 +43,7 @@ fn an_exposed_address_is_refused_for_what_is_known_of_it() {
 }
 
 #[test]
-fn what_is_wrong_with_the_servers_of_a_store_is_told_by_name() {
+fn what_is_wrong_with_the_servers_of_a_store_is_reported_by_name() {
     let site = Site::new(CAIRN);
     site.write("one.pem", "");
     for (settings, named) in [

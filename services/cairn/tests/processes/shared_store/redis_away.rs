@@ -4,7 +4,7 @@ use super::*;
 use cairn_testkit::eventually;
 
 #[test]
-fn a_store_that_is_away_is_told_of_and_waited_for() {
+fn a_store_that_is_away_is_reported_of_and_waited_for() {
     let mut server = RedisServer::start();
     let site = Site::new(CAIRN);
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--json"];

@@ -27,7 +27,7 @@ fn a_session_whose_runs_have_ended_is_let_go_on_after_a_loss() {
     copy(&older, &log);
     server.start_again();
 
-    // The one run that is left has ended, and so nothing of it goes on.
+    // The one run that is left has ended, and so nothing of it continues.
     let refused = cairn(&["resume", "done"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(
@@ -37,7 +37,7 @@ fn a_session_whose_runs_have_ended_is_let_go_on_after_a_loss() {
     let accepted = cairn(&["resume", "done", "--accept-loss"]);
     assert_eq!(accepted.code, Some(0), "{accepted:?}");
     assert!(
-        accepted.out.contains("not set aside any more"),
+        accepted.out.contains("not quarantine any more"),
         "{accepted:?}"
     );
     let again = run();

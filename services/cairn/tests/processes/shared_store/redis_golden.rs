@@ -128,8 +128,8 @@ fn a_session_of_a_later_redis_format_is_left_alone_and_said_so() {
     let before = looked();
     eventually("three looks", || (looked() >= before + 3).then_some(()));
     let log = site.read("listen.log").expect("its log");
-    let told = log.matches("it is left to that").count();
-    assert_eq!(told, 1, "{log}");
+    let reported = log.matches("it is left to that").count();
+    assert_eq!(reported, 1, "{log}");
     assert_eq!(
         all(),
         left,

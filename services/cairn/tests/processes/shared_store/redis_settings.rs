@@ -61,7 +61,7 @@ fn a_store_that_has_to_be_durable_and_is_not_any_more_takes_no_new_run() {
         assert!(start.elapsed() < Duration::from_secs(30), "never accepted");
     }
     let log = site.read("listen.log").expect("its log");
-    for told in ["appendfsync is everysec", "no new run is accepted", "again"] {
-        assert!(log.contains(told), "{told}: {log}");
+    for reported in ["appendfsync is everysec", "no new run is accepted", "again"] {
+        assert!(log.contains(reported), "{reported}: {log}");
     }
 }

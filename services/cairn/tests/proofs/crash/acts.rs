@@ -2,7 +2,7 @@
 //! person answers. A request is repeated under its name until it is answered.
 
 use super::load::{ANSWER, Driver};
-use super::oracle::{Said, Told, What};
+use super::oracle::{Said, Reported, What};
 use super::run::{Break, Run, now, until};
 use super::wanted::{Act, FEEDBACK};
 use cairn::ui::event_json::plan as plan_json;
@@ -23,7 +23,7 @@ impl Driver {
                 return Ok(());
             };
             let request = format!("{act:?}").to_lowercase();
-            let (told, what) = match act {
+            let (reported, what) = match act {
                 Act::Pause => (self.pause(run, &request).await?, What::Pause),
                 Act::Resume => (self.resume(run, &request).await?, What::Resume),
                 Act::Cancel => (self.cancel(run, &request).await?, What::Cancel),
@@ -34,30 +34,30 @@ impl Driver {
                 Act::Feedback => (self.feed_back(run, &request).await?, What::Feedback),
             };
             run.acted += 1;
-            match &told {
-                Told::Accepted(seq) => run.revised = run.revised.max(*seq),
+            match &reported {
+                Reported::Accepted(seq) => run.revised = run.revised.max(*seq),
                 // Nothing more can be done to it.
-                Told::Refused(_) => run.acted = run.wanted.acts.len(),
+                Reported::Refused(_) => run.acted = run.wanted.acts.len(),
             }
-            self.count(name_of(act, &told));
-            self.keep(run, request, what, told);
+            self.count(name_of(act, &reported));
+            self.keep(run, request, what, reported);
         }
         Ok(())
     }
 
     /// Keeps an answer for the end.
-    fn keep(&self, run: &mut Run, request: String, what: What, told: Told) {
+    fn keep(&self, run: &mut Run, request: String, what: What, reported: Reported) {
         let asked_at = run.asked.get(&request).copied().unwrap_or_default();
         run.known.said.push(Said {
             request,
             what,
-            told,
+            reported,
             asked_at,
-            told_at: now(),
+            reported_at: now(),
         });
     }
 
-    async fn pause(&self, run: &mut Run, request_id: &str) -> Result<Told, Break> {
+    async fn pause(&self, run: &mut Run, request_id: &str) -> Result<Reported, Break> {
         let request = pb::PauseRunRequest {
             session: run.known.session().to_owned(),
             request_id: request_id.to_owned(),
@@ -65,11 +65,11 @@ impl Driver {
         };
         let mut client = self.client();
         let asked = async { client.pause_run(request).await };
-        let told = say(run, request_id, asked, &["RUN_ENDED"]).await?;
-        Ok(told.map_or_else(Told::Refused, |_| Told::Accepted(0)))
+        let reported = say(run, request_id, asked, &["RUN_ENDED"]).await?;
+        Ok(reported.map_or_else(Reported::Refused, |_| Reported::Accepted(0)))
     }
 
-    async fn resume(&self, run: &mut Run, request_id: &str) -> Result<Told, Break> {
+    async fn resume(&self, run: &mut Run, request_id: &str) -> Result<Reported, Break> {
         if !run.asked.contains_key(request_id) {
             sleep(run.wanted.hold).await;
         }
@@ -80,11 +80,11 @@ impl Driver {
         };
         let mut client = self.client();
         let asked = async { client.resume_run(request).await };
-        let told = say(run, request_id, asked, &[]).await?;
-        Ok(told.map_or_else(Told::Refused, |_| Told::Accepted(0)))
+        let reported = say(run, request_id, asked, &[]).await?;
+        Ok(reported.map_or_else(Reported::Refused, |_| Reported::Accepted(0)))
     }
 
-    async fn cancel(&self, run: &mut Run, request_id: &str) -> Result<Told, Break> {
+    async fn cancel(&self, run: &mut Run, request_id: &str) -> Result<Reported, Break> {
         let request = pb::CancelRunRequest {
             session: run.known.session().to_owned(),
             request_id: request_id.to_owned(),
@@ -93,12 +93,12 @@ impl Driver {
         };
         let mut client = self.client();
         let asked = async { client.cancel_run(request).await };
-        let told = say(run, request_id, asked, &["RUN_ENDED"]).await?;
-        Ok(told.map_or_else(Told::Refused, |_| Told::Accepted(0)))
+        let reported = say(run, request_id, asked, &["RUN_ENDED"]).await?;
+        Ok(reported.map_or_else(Reported::Refused, |_| Reported::Accepted(0)))
     }
 
-    /// Also a run that has ended goes on with another plan.
-    async fn apply(&self, run: &mut Run, request_id: &str) -> Result<Told, Break> {
+    /// Also a run that has ended continues with another plan.
+    async fn apply(&self, run: &mut Run, request_id: &str) -> Result<Reported, Break> {
         let request = pb::ApplyPlanRequest {
             session: run.known.session().to_owned(),
             request_id: request_id.to_owned(),
@@ -110,12 +110,12 @@ impl Driver {
         };
         let mut client = self.client();
         let asked = async { client.apply_plan(request).await };
-        let told = say(run, request_id, asked, &[]).await?;
-        Ok(told.map_or_else(Told::Refused, |it| Told::Accepted(it.seq)))
+        let reported = say(run, request_id, asked, &[]).await?;
+        Ok(reported.map_or_else(Reported::Refused, |it| Reported::Accepted(it.seq)))
     }
 
     /// A plan that is lost with its planner again and again is not made.
-    async fn feed_back(&self, run: &mut Run, request_id: &str) -> Result<Told, Break> {
+    async fn feed_back(&self, run: &mut Run, request_id: &str) -> Result<Reported, Break> {
         let request = pb::SendFeedbackRequest {
             session: run.known.session().to_owned(),
             request_id: request_id.to_owned(),
@@ -124,8 +124,8 @@ impl Driver {
         };
         let mut client = self.client();
         let asked = async { client.send_feedback(request).await };
-        let told = say(run, request_id, asked, &["REVISION_FAILED"]).await?;
-        Ok(told.map_or_else(Told::Refused, |it| Told::Accepted(it.seq)))
+        let reported = say(run, request_id, asked, &["REVISION_FAILED"]).await?;
+        Ok(reported.map_or_else(Reported::Refused, |it| Reported::Accepted(it.seq)))
     }
 
     /// Answers what is asked, and again what was answered without anybody saying that it was taken.
@@ -164,11 +164,11 @@ impl Driver {
         let mut client = self.client();
         let asked = async { client.decide(request).await };
         // What does not run any more asks nothing any more.
-        let told = say(run, &request_id, asked, &["NOT_PENDING"]).await?;
-        let told = told.map_or_else(Told::Refused, |_| Told::Accepted(0));
+        let reported = say(run, &request_id, asked, &["NOT_PENDING"]).await?;
+        let reported = reported.map_or_else(Reported::Refused, |_| Reported::Accepted(0));
         run.settled.insert(id);
         let what = What::Decide(word(&settlement));
-        self.keep(run, request_id, what, told);
+        self.keep(run, request_id, what, reported);
         Ok(())
     }
 
@@ -233,10 +233,10 @@ fn word(settlement: &wire::Settlement) -> serde_json::Value {
     }
 }
 
-fn name_of(act: Act, told: &Told) -> &'static str {
-    match (act, told) {
-        (Act::Feedback, Told::Refused(_)) => "plans that the planner did not make",
-        (_, Told::Refused(_)) => "pauses and ends that came too late",
+fn name_of(act: Act, reported: &Reported) -> &'static str {
+    match (act, reported) {
+        (Act::Feedback, Reported::Refused(_)) => "plans that the planner did not make",
+        (_, Reported::Refused(_)) => "pauses and ends that came too late",
         (Act::Pause, _) => "runs paused",
         (Act::Resume, _) => "runs resumed",
         (Act::Cancel, _) => "runs cancelled",

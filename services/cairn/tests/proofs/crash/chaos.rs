@@ -21,7 +21,7 @@ pub(crate) struct Action {
 pub(crate) enum What {
     /// Kill -9 of a service's process, which is started again after that time.
     Kill { victim: usize, down: Duration },
-    /// A process is stopped in the middle of whatever it does, and goes on after that time.
+    /// A process is stopped in the middle of whatever it does, and continues after that time.
     Freeze { victim: usize, span: Duration },
     /// Kill -9 of the store's server, which is started again after that time: at once, or at a
     /// moment when something is on its way to the disk.

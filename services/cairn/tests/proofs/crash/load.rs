@@ -109,10 +109,10 @@ impl Driver {
         match why {
             Break::Usual => sleep(BACKOFF).await,
             Break::Silence => self.count("silent streams left"),
-            Break::SetAside => {}
+            Break::Quarantine => {}
         }
-        if !matches!(why, Break::Usual) && self.is_set_aside(run).await {
-            self.count("sessions set aside and released");
+        if !matches!(why, Break::Usual) && self.is_quarantined(run).await {
+            self.count("sessions quarantined and released");
             let session = run.known.session().to_owned();
             let request = release(session);
             let mut client = self.client();
@@ -123,7 +123,7 @@ impl Driver {
         }
     }
 
-    async fn is_set_aside(&mut self, run: &mut Run) -> bool {
+    async fn is_quarantined(&mut self, run: &mut Run) -> bool {
         let session = self.session(run).await;
         session.is_some_and(|it| it.status() == pb::SessionStatus::Quarantined)
     }
@@ -223,7 +223,7 @@ impl Driver {
         run.known
             .seen
             .push((seq, event_json(seq, event).to_string()));
-        // A run that had ended goes on with the plan that it was given since.
+        // A run that had ended continues with the plan that it was given since.
         if seq <= run.revised {
             return;
         }
@@ -257,7 +257,7 @@ impl Driver {
     }
 }
 
-/// Lets a session go on that was set aside, whatever for: what is made twice then is found.
+/// Lets a session go on that was quarantined, whatever for: what is made twice then is found.
 pub(crate) fn release(session: String) -> pb::ReleaseQuarantineRequest {
     pb::ReleaseQuarantineRequest {
         session,

@@ -165,22 +165,22 @@ fn a_run_that_does_not_end_is_found() {
 }
 
 #[test]
-fn a_run_that_ends_as_nobody_wished_is_found() {
+fn a_run_that_ends_as_nobody_asked_is_found() {
     finds_in_watch(|it| it.end = End::Cancelled, "its end, and it came to");
     finds_in_watch(
         |it| it.end = End::Failed("?".to_owned()),
         "its end, and it came to",
     );
-    let wish = |what| Said {
+    let change = |what| Said {
         request: "wish".to_owned(),
         what,
-        told: Told::Accepted(0),
+        reported: Reported::Accepted(0),
         asked_at: 0,
-        told_at: 0,
+        reported_at: 0,
     };
-    let cancel = wish(What::Cancel);
+    let cancel = change(What::Cancel);
     finds_in_watch(|it| it.said.push(cancel), "run_cancelled is its end");
-    let deny = wish(What::Decide(json!({"deny": {"reason": ""}})));
+    let deny = change(What::Decide(json!({"deny": {"reason": ""}})));
     finds_in_watch(|it| it.said.push(deny), "run_failed is its end");
 }
 

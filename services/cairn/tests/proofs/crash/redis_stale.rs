@@ -165,7 +165,7 @@ impl Load {
         None
     }
 
-    /// Lets a session go on that was set aside: so many freezes look as if it killed its owners.
+    /// Lets a session go on that was quarantined: so many freezes look as if it killed its owners.
     async fn release(&self, session: &str) {
         let session = session.to_owned();
         let request = pb::GetSessionRequest {
@@ -251,7 +251,7 @@ pub(crate) fn play(disturb: Disturb, sabotage: &str, sessions: usize) -> Outcome
 
 impl Play<'_> {
     fn freeze(&mut self, sessions: usize, writes: usize) {
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         loop {
             self.wait_for_owned(sessions);
             let number = self.load.at.load(Ordering::Relaxed);
@@ -271,8 +271,8 @@ impl Play<'_> {
             self.cluster.thaw(member);
             self.wait_for_quiet();
             let refused = self.refused().values().sum::<usize>();
-            if told.elapsed() > PATIENCE {
-                told = Instant::now();
+            if reported.elapsed() > PATIENCE {
+                reported = Instant::now();
                 println!("{} freezes, {refused} writes refused", self.freezes);
             }
             if refused >= writes || writes == 0 {

@@ -41,7 +41,7 @@ pub(crate) enum Break {
     /// Nothing came for a while.
     Silence,
     /// Somebody has to let the session be worked on again.
-    SetAside,
+    Quarantine,
 }
 
 impl Run {
@@ -83,14 +83,14 @@ impl Run {
         self.end(End::Otherwise(why.to_owned()));
     }
 
-    /// What a refusal means. What nobody should ever get is kept, and the client goes on as with
+    /// What a refusal means. What nobody should ever get is kept, and the client continues as with
     /// any break.
     pub(crate) fn note(&mut self, status: &Status) -> Break {
         let error = RpcError::from_status(status);
         let is_acknowledged = !self.known.starts.is_empty();
         match (status.code(), error.reason_name()) {
             (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => {}
-            (_, "SESSION_QUARANTINED") => return Break::SetAside,
+            (_, "SESSION_QUARANTINED") => return Break::Quarantine,
             (Code::NotFound, _) if is_acknowledged => {
                 self.give_up(&format!("a start was acknowledged and is lost: {status:?}"));
             }

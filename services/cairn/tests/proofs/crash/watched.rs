@@ -28,10 +28,10 @@ pub(crate) struct Said {
     /// The name of the request.
     pub(crate) request: String,
     pub(crate) what: What,
-    pub(crate) told: Told,
+    pub(crate) reported: Reported,
     /// When it was first sent, and when it was answered: milliseconds since 1970.
     pub(crate) asked_at: i64,
-    pub(crate) told_at: i64,
+    pub(crate) reported_at: i64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +48,7 @@ pub(crate) enum What {
 
 /// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Reported {
     /// For a plan, with the event that put it into force.
     Accepted(u64),
     /// The reason.
@@ -89,7 +89,7 @@ impl Watched {
     /// What was accepted of what the client said.
     pub(crate) fn accepted(&self) -> impl Iterator<Item = &Said> {
         let said = self.said.iter();
-        said.filter(|said| matches!(said.told, Told::Accepted(_)))
+        said.filter(|said| matches!(said.reported, Reported::Accepted(_)))
     }
 
     /// The session that the first answer named.

@@ -6,7 +6,7 @@
 mod tests;
 
 use super::oracle::{
-    Ledger, Said, Told, Watched, What, attempt_ref, call_key_of, kind, numbered, steps,
+    Ledger, Said, Reported, Watched, What, attempt_ref, call_key_of, kind, numbered, steps,
 };
 use super::wanted::SPEND;
 use serde_json::Value;
@@ -70,9 +70,9 @@ fn durable(said: &Said, events: &[Value]) -> Option<String> {
     };
     let seq = &received["seq"];
     let about = |event: &&Value| event["answers"] == *seq;
-    let wanted = match (&said.told, &said.what) {
-        (Told::Refused(reason), What::Feedback) if reason == "REVISION_FAILED" => "revision_failed",
-        (Told::Refused(_), _) => "command_refused",
+    let wanted = match (&said.reported, &said.what) {
+        (Reported::Refused(reason), What::Feedback) if reason == "REVISION_FAILED" => "revision_failed",
+        (Reported::Refused(_), _) => "command_refused",
         (_, What::Pause) => "run_paused",
         (_, What::Resume) => "run_resumed",
         (_, What::Cancel) => "run_cancelled",
@@ -84,12 +84,12 @@ fn durable(said: &Said, events: &[Value]) -> Option<String> {
         let times = answers.len();
         return Some(format!("{request} has {times} answers {wanted}"));
     };
-    let is_same = match (&said.told, &said.what) {
-        (Told::Refused(reason), _) => wanted == "revision_failed" || answer["reason"] == **reason,
-        (Told::Accepted(seq), What::Apply(plan)) => {
+    let is_same = match (&said.reported, &said.what) {
+        (Reported::Refused(reason), _) => wanted == "revision_failed" || answer["reason"] == **reason,
+        (Reported::Accepted(seq), What::Apply(plan)) => {
             answer["seq"] == *seq && answer["plan"] == *plan
         }
-        (Told::Accepted(seq), What::Feedback) => {
+        (Reported::Accepted(seq), What::Feedback) => {
             answer["seq"] == *seq && !numbered(answer).is_empty()
         }
         (_, What::Decide(settlement)) => answer["settlement"] == *settlement,
@@ -198,7 +198,7 @@ fn late(watched: &Watched, events: &[Value], outside: &Outside) -> Vec<String> {
     for (said, until) in holds(watched) {
         let holding = events.iter().position(|event| answers(event, said, events));
         let before = &events[..holding.unwrap_or(0)];
-        for (key, begun) in began_between(watched, events, outside, said.told_at, until) {
+        for (key, begun) in began_between(watched, events, outside, said.reported_at, until) {
             let intents = before.iter().filter(|event| begins_call(event));
             let mut intents =
                 intents.filter(|event| call_key_of(watched.session(), &event["call"]) == key);
@@ -206,8 +206,8 @@ fn late(watched: &Watched, events: &[Value], outside: &Outside) -> Vec<String> {
             let last =
                 |event: &Value| number(event, "not_after_unix_ms") + number(event, "time_limit_ms");
             if !intents.any(|event| begun <= last(event)) {
-                let told = (&said.request, said.told_at);
-                findings.push(format!("{told:?}, and the call {key} began at {begun}"));
+                let reported = (&said.request, said.reported_at);
+                findings.push(format!("{reported:?}, and the call {key} began at {begun}"));
             }
         }
     }
@@ -219,7 +219,7 @@ pub(crate) fn overlapping(watched: &Watched, events: &[Value], outside: &Outside
     let holds = holds(watched);
     let calls = holds
         .iter()
-        .map(|(said, until)| began_between(watched, events, outside, said.told_at, *until).len());
+        .map(|(said, until)| began_between(watched, events, outside, said.reported_at, *until).len());
     calls.sum()
 }
 

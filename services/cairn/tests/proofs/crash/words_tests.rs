@@ -63,13 +63,13 @@ fn numbered_events(events: Vec<Value>) -> Vec<Value> {
     numbered.collect()
 }
 
-fn said(request: &str, what: What, seq: u64, asked_at: i64, told_at: i64) -> Said {
+fn said(request: &str, what: What, seq: u64, asked_at: i64, reported_at: i64) -> Said {
     Said {
         request: request.to_owned(),
         what,
-        told: Told::Accepted(seq),
+        reported: Reported::Accepted(seq),
         asked_at,
-        told_at,
+        reported_at,
     }
 }
 
@@ -247,7 +247,7 @@ fn a_request_that_was_taken_twice_is_found() {
 #[test]
 fn a_refusal_that_is_none_is_found() {
     let mut history = held_by(What::Pause);
-    history.said[0].told = Told::Refused("RUN_ENDED".to_owned());
+    history.said[0].reported = Reported::Refused("RUN_ENDED".to_owned());
     finds(&history, "pause has 0 answers command_refused");
     history.edit(|events| {
         events[5] = json!({"kind": "command_refused", "answers": 5, "reason": "RUN_PAUSED"});
@@ -365,7 +365,7 @@ fn a_plan_that_is_not_the_one_that_was_sent_is_found() {
     });
     finds(&history, "apply was Said");
     let mut history = revised();
-    history.said[0].told = Told::Accepted(1);
+    history.said[0].reported = Reported::Accepted(1);
     finds(&history, "apply was Said");
 }
 

@@ -140,7 +140,7 @@ impl<'a> World<'a> {
         let mut chaos = Chaos::new(seed, self.members.len());
         let mut action = chaos.action();
         let mut next = Instant::now() + action.after;
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         while self.done.kills < kills {
             self.look_after();
             if Instant::now() >= next {
@@ -148,8 +148,8 @@ impl<'a> World<'a> {
                 action = chaos.action();
                 next = Instant::now() + action.after;
             }
-            if told.elapsed() > Duration::from_secs(60) {
-                told = Instant::now();
+            if reported.elapsed() > Duration::from_secs(60) {
+                reported = Instant::now();
                 println!("{} kills, {} freezes", self.done.kills, self.done.freezes);
             }
             let due = self.later.iter().map(|(at, _)| *at);
@@ -313,16 +313,16 @@ impl<'a> World<'a> {
 
     /// How many transitions of former owners memory has refused.
     pub(crate) fn refused(&self) -> usize {
-        self.told_by_memory(super::redis_stale::REFUSED).len()
+        self.reported_by_memory(super::redis_stale::REFUSED).len()
     }
 
     /// What memory says of writes that the store's servers have lost.
     pub(crate) fn lost(&self) -> Vec<String> {
-        self.told_by_memory("acknowledged writes of a session are lost")
+        self.reported_by_memory("acknowledged writes of a session are lost")
     }
 
     /// The lines of memory's logs with these words.
-    fn told_by_memory(&self, words: &str) -> Vec<String> {
+    fn reported_by_memory(&self, words: &str) -> Vec<String> {
         let logs = self.cluster.members_of("memory").into_iter();
         let logs = logs.filter_map(|member| self.site.read(&member.log()));
         let lines = logs.flat_map(|log| log.lines().map(str::to_owned).collect::<Vec<_>>());

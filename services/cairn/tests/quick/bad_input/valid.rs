@@ -194,18 +194,18 @@ pub(crate) fn plan() -> wire::Plan {
 /// Requests for another plan, with each way to say which.
 fn revisions(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
     use pb::apply_plan_request::Change;
-    use pb::propose_plan_request::Wish;
+    use pb::propose_plan_request::Change;
     let request_id = format!("{method}-{n}");
     let feedback = || "Look at docs, too.".to_owned();
     match method {
-        "ProposePlan" => [Wish::Plan(plan()), Wish::Feedback(feedback())]
-            .map(|wish| {
+        "ProposePlan" => [Change::Plan(plan()), Change::Feedback(feedback())]
+            .map(|change| {
                 let request = pb::ProposePlanRequest {
                     session: session.clone(),
                     run: 1,
                     request_id: request_id.clone(),
                     expected_revision: 0,
-                    wish: Some(wish),
+                    change: Some(change),
                 };
                 request.encode_to_vec()
             })

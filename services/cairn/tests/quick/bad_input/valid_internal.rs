@@ -209,7 +209,7 @@ fn ownership(method: &str, session: String) -> Vec<Vec<u8>> {
             delay_ms: 0,
         }),
         // Not the one that the others need.
-        "SetAside" => one(&pb::SetAsideRequest {
+        "Quarantine" => one(&pb::QuarantineRequest {
             session: "another".to_owned(),
             accepted_losses: Some(0),
         }),

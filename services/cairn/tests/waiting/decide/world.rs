@@ -133,8 +133,8 @@ impl Served {
 
     pub(crate) fn client(&self) -> Client {
         let line = self.0.lock().expect("the server").first_line.clone();
-        let told: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");
-        connect(told["listen"].as_str().expect("an address"))
+        let reported: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");
+        connect(reported["listen"].as_str().expect("an address"))
     }
 
     /// Kills it while a call is under way, starts it again, and waits until the run asks for the

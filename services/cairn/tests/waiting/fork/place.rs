@@ -19,8 +19,8 @@ impl Place {
         site.write("plan.json", TWO);
         let serve = ["serve", "--listen", "127.0.0.1:0", "--json"];
         let serving = site.start(&serve, &store.variables());
-        let told: Value = serde_json::from_str(&serving.first_line).expect("JSON");
-        let address = told["listen"].as_str().expect("an address").to_owned();
+        let reported: Value = serde_json::from_str(&serving.first_line).expect("JSON");
+        let address = reported["listen"].as_str().expect("an address").to_owned();
         Self {
             site,
             address,
@@ -47,10 +47,10 @@ impl Place {
     /// Forks under this name, and says where it was cut.
     pub(crate) fn fork(&self, session: &str, child: &str, more: &[&str]) -> u64 {
         let arguments = ["fork", session, "--new-session", child, "--json"];
-        let told = json_of(&self.run(&[&arguments, more].concat()));
-        assert_eq!(told["session"], child, "{told}");
-        assert_eq!(told["forked_from"]["session"], session, "{told}");
-        told["forked_from"]["seq"].as_u64().expect("a number")
+        let reported = json_of(&self.run(&[&arguments, more].concat()));
+        assert_eq!(reported["session"], child, "{reported}");
+        assert_eq!(reported["forked_from"]["session"], session, "{reported}");
+        reported["forked_from"]["seq"].as_u64().expect("a number")
     }
 
     pub(crate) fn state(&self, session: &str, at: u64) -> Value {

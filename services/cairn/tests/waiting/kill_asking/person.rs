@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use tonic::Status;
 
 /// What the model is told.
-pub(crate) const TOLD: &str = "the left one";
+pub(crate) const REPORTED: &str = "the left one";
 
 /// Keeps what was said and answered, and the cursor.
 #[derive(Debug, Default)]
@@ -136,7 +136,7 @@ pub(crate) async fn pending(client: &mut Client) -> Result<Vec<pb::Pending>, Sta
 fn what_to_say(site: &Site, reference: &Journal, open: &pb::Pending) -> Outcome {
     match open.reason() {
         wire::WaitReason::Question => Outcome::Answer(Answer {
-            text: TOLD.to_owned(),
+            text: REPORTED.to_owned(),
         }),
         wire::WaitReason::InDoubt if site.ledger().has(&open.call_key) => Outcome::Done(Done {
             output: reference.recorded_in(&open.step.into()),

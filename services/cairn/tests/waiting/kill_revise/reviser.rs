@@ -10,7 +10,7 @@ use cairn_proto::event::event::Kind;
 use cairn_proto::event::settlement::{Done, Outcome, Retry};
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::apply_plan_request::Change;
-use cairn_proto::orchestrator::propose_plan_request::Wish;
+use cairn_proto::orchestrator::propose_plan_request::Change;
 use cairn_testkit::{Journal, Site};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -27,7 +27,7 @@ pub(crate) enum Way {
 
 /// What a request was answered.
 #[derive(Debug, Clone, PartialEq)]
-struct Told {
+struct Reported {
     /// The event that it names, if it does.
     seq: u64,
     answer: String,
@@ -39,7 +39,7 @@ struct Told {
 pub(crate) struct Reviser {
     pub(crate) stage: Stage,
     way: Way,
-    answers: BTreeMap<&'static str, Told>,
+    answers: BTreeMap<&'static str, Reported>,
     events: Vec<(u64, wire::Event)>,
     pub(crate) has_ended: bool,
 }
@@ -55,18 +55,18 @@ impl Reviser {
         }
     }
 
-    pub(crate) fn was_told_applied(&self) -> bool {
+    pub(crate) fn was_reported_applied(&self) -> bool {
         self.answers.contains_key("apply") || self.answers.contains_key("feedback")
     }
 
-    pub(crate) fn was_told_proposed(&self) -> bool {
+    pub(crate) fn was_reported_proposed(&self) -> bool {
         self.answers.contains_key("propose")
     }
 
     /// What is answered in every session like that.
     pub(crate) fn answers(&self) -> Vec<String> {
         let answers = self.answers.values();
-        answers.map(|told| told.alike.clone()).collect()
+        answers.map(|reported| reported.alike.clone()).collect()
     }
 
     /// Asks for everything, again if need be, and watches until the run has ended with the new plan
@@ -74,8 +74,8 @@ impl Reviser {
     pub(crate) async fn go_on(&mut self, place: &Place, reference: &Journal) -> Result<(), Status> {
         let mut client = connect(place.address());
         let site = &place.site;
-        let wished = tokio::time::timeout(PATIENCE, self.wish(&mut client)).await;
-        wished.expect("answers in time")?;
+        let asked = tokio::time::timeout(PATIENCE, self.change(&mut client)).await;
+        asked.expect("answers in time")?;
         // What is asked may have been seen already, and its answer lost.
         settle(site, &mut client, reference).await?;
         let cursor = self.events.last().map_or(0, |(seq, _)| *seq);
@@ -100,7 +100,7 @@ impl Reviser {
         plans.count() == 2
     }
 
-    async fn wish(&mut self, client: &mut Client) -> Result<(), Status> {
+    async fn change(&mut self, client: &mut Client) -> Result<(), Status> {
         match self.way {
             Way::ByHand => {
                 let proposed = client.propose_plan(proposal()).await?.into_inner();
@@ -142,13 +142,13 @@ impl Reviser {
 
     /// Panics if the same request was answered differently before.
     fn note<T: Debug>(&mut self, request: &'static str, seq: u64, answer: &T, alike: &T) {
-        let told = Told {
+        let reported = Reported {
             seq,
             answer: format!("{answer:?}"),
             alike: format!("{alike:?}"),
         };
-        let known = self.answers.entry(request).or_insert_with(|| told.clone());
-        assert_eq!(*known, told, "{request} was answered differently");
+        let known = self.answers.entry(request).or_insert_with(|| reported.clone());
+        assert_eq!(*known, reported, "{request} was answered differently");
     }
 
     /// What was watched, before a kill and after it, is the journal: no gap, nothing twice.
@@ -158,7 +158,7 @@ impl Reviser {
             .map(|(seq, event)| event_json(*seq, event))
             .collect();
         assert_eq!(watched, journal.0, "{fail}");
-        let named = self.answers.values().map(|told| told.seq);
+        let named = self.answers.values().map(|reported| reported.seq);
         for seq in named.filter(|seq| *seq > 0) {
             let event = &journal.0[seq as usize - 1];
             assert_eq!(event["kind"], "plan_applied", "{fail}: {seq}");
@@ -177,7 +177,7 @@ fn proposal() -> pb::ProposePlanRequest {
         session: SESSION.to_owned(),
         request_id: "propose".to_owned(),
         expected_revision: 1,
-        wish: Some(Wish::Plan(served::wire_plan(&stage::new()))),
+        change: Some(Change::Plan(served::wire_plan(&stage::new()))),
         ..pb::ProposePlanRequest::default()
     }
 }

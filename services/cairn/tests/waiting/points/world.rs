@@ -161,16 +161,16 @@ impl World {
             }
             // Opening a pipe waits for the other side, without end.
             Held::Call(_) => {
-                let (tell, told) = channel();
+                let (tell, reported) = channel();
                 let begun = self.place.site.path().join("begun");
                 std::thread::spawn(move || tell.send(fs::read_to_string(begun)));
-                let begun = told.recv_timeout(PATIENCE).expect("a call begins");
+                let begun = reported.recv_timeout(PATIENCE).expect("a call begins");
                 assert_eq!(begun.expect("a pipe"), "held\n");
             }
         });
     }
 
-    /// A call that is held goes on, and no other is held. A question is not answered any more.
+    /// A call that is held continues, and no other is held. A question is not answered any more.
     pub(crate) fn release(&mut self) {
         self.place.site.write("held", "nothing");
         let path = self.place.site.path().join("go");

@@ -95,9 +95,9 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
 #[async_trait::async_trait]
 impl Model for Played {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
-        let told = &request.messages[1].text();
-        let case = between(told, "## Requirement\n", "\n");
-        let place = between(told, "## Current step (step ", ")");
+        let reported = &request.messages[1].text();
+        let case = between(reported, "## Requirement\n", "\n");
+        let place = between(reported, "## Current step (step ", ")");
         let outcome = self.0.outcome(case, place.parse().expect("a place")).await;
         let ends = ToolCall {
             id: "ends".to_owned(),

@@ -93,7 +93,7 @@ impl Scene {
         let mut stream = stream.into_inner();
         loop {
             let message = stream.message().await.expect("an event");
-            let message = message.expect("the stream goes on");
+            let message = message.expect("the stream continues");
             let Some(event) = message.event else {
                 continue;
             };

@@ -9,7 +9,7 @@ use crate::redis::keys;
 use futures::future::join_all;
 use std::collections::BTreeMap;
 
-/// Claims without progress after which a session is set aside.
+/// Claims without progress after which a session is quarantined.
 pub(in crate::redis) const MAX_CLAIMS: u32 = 5;
 
 /// Most sessions that one script claims, so that nobody waits for it.
@@ -23,8 +23,8 @@ const UNKNOWN_FORMAT: i64 = -2;
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) claims: Vec<Claim>,
-    /// Some were set aside, so that there is room for others.
-    pub(super) set_aside: bool,
+    /// Some were quarantined, so that there is room for others.
+    pub(super) quarantine: bool,
     /// Those that only a newer program can claim.
     pub(super) strange: Vec<String>,
     /// When that was.
@@ -50,7 +50,7 @@ impl Inner {
             match batch {
                 Ok((claimed, batch)) => {
                     claims.extend(claimed);
-                    outcome.set_aside |= batch.set_aside;
+                    outcome.quarantine |= batch.quarantine;
                     outcome.strange.extend(batch.strange);
                     outcome.now = outcome.now.max(batch.now);
                 }
@@ -92,7 +92,7 @@ impl Inner {
                 let epoch = reply.int()?;
                 let key = keys::session_of(&candidate.member);
                 if epoch == SET_ASIDE {
-                    outcome.set_aside = true;
+                    outcome.quarantine = true;
                     key.iter()
                         .for_each(|key| aside::tell(key, Quarantine::Claims));
                 }

@@ -227,7 +227,7 @@ impl Ear {
         Ok(())
     }
 
-    /// All else goes on without hints, only later, so that nobody would notice.
+    /// All else continues without hints, only later, so that nobody would notice.
     fn tell_refusal(&mut self, error: &RedisError) {
         if error.code() == Some("NOPERM") && !std::mem::replace(&mut self.is_refusal_told, true) {
             tracing::warn!(

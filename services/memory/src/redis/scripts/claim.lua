@@ -1,4 +1,4 @@
--- KEYS: 1 leases, 2 due, 3 set aside, 4… sessions
+-- KEYS: 1 leases, 2 due, 3 quarantined, 4… sessions
 -- ARGV: 1 owner, 2 lease_ms, 3 claims without progress that set a session aside, 4 count,
 --       5… for each session its member and 1 if its lease ran out, or 2 if it is due
 local now = clock()

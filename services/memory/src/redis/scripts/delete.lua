@@ -1,5 +1,5 @@
 -- KEYS: 1 session, 2 journal, 3 requests, 4 memory, 5 blobs, 6 checkpoints, 7 their numbers,
---       8 leases, 9 due, 10 set aside, 11 living, 12 resting, 13 ending, 14 changed,
+--       8 leases, 9 due, 10 quarantined, 11 living, 12 resting, 13 ending, 14 changed,
 --       15 asking, 16 followers
 -- ARGV: 1 member, 2 process, 3 how long the mark stays in ms, 4 how it ends,
 --       5 the last number of a session that must be idle and unchanged, '' for any

@@ -9,10 +9,10 @@ local function refused(format, deleted)
   if deleted then return {'terminal', deleted} end
 end
 
--- In the field `qw` of a session that was set aside because acknowledged writes of it are lost.
+-- In the field `qw` of a session that was quarantined because acknowledged writes of it are lost.
 local LOST = 'lost'
 
--- Why a session is set aside, by its fields `q` and `qw`: 0 for not at all, 1 for five claims
+-- Why a session is quarantined, by its fields `q` and `qw`: 0 for not at all, 1 for five claims
 -- without progress, 2 for writes that are lost.
 local function quarantine(q, why)
   if q ~= '1' then return 0 end

@@ -1,4 +1,4 @@
--- KEYS: 1 session, 2 due, 3 set aside, 4 work
+-- KEYS: 1 session, 2 due, 3 quarantined, 4 work
 -- ARGV: 1 member, 2 process, 3 '1' if what is lost is accepted
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'q', 'qw', 'al')
 local bad = refused(s[1], s[2])

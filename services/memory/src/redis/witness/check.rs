@@ -64,9 +64,9 @@ impl Checked {
 type Found = (Stored, Option<Fingerprint>);
 
 impl Witness {
-    /// Holds what a server has against what was answered of its partitions, and sets aside what has
+    /// Holds what a server has against what was answered of its partitions, and quarantines what has
     /// lost something. `given` is the time that scripts are given, if they are given one. What is on
-    /// its way to another server, or cannot be set aside, keeps no other partition waiting.
+    /// its way to another server, or cannot be quarantined, keeps no other partition waiting.
     pub(in crate::redis) async fn check(
         &self,
         node: &Node,

@@ -20,7 +20,7 @@ pub(super) struct Lost {
     pub(super) known: Mark,
     pub(super) stored: Stored,
     pub(super) loss: Loss,
-    /// Why it could not be set aside.
+    /// Why it could not be quarantined.
     pub(super) refusal: Option<String>,
 }
 
@@ -41,9 +41,9 @@ impl Lost {
     /// What became of what is left, for the log.
     pub(super) fn left(&self) -> String {
         let aside = match &self.refusal {
-            None => "it is set aside".to_owned(),
+            None => "it is quarantined".to_owned(),
             Some(why) => format!(
-                "it is set aside once the server takes writes ({why}), which no process of memory \
+                "it is quarantined once the server takes writes ({why}), which no process of memory \
                  may be restarted before"
             ),
         };

@@ -1,4 +1,4 @@
-//! What becomes of sessions that lack what was answered: they are set aside, and it is told.
+//! What becomes of sessions that lack what was answered: they are quarantined, and it is told.
 
 use super::Witness;
 use super::loss::{Loss, Lost};
@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, HashSet};
 /// Sessions that are named in the log; the others are counted.
 const NAMED: usize = 100;
 
-/// Where sessions could not be set aside, by partition.
+/// Where sessions could not be quarantined, by partition.
 #[derive(Debug, Default)]
 pub(super) struct Settled {
     /// They are on their way to another server.
@@ -28,7 +28,7 @@ pub(super) struct Settled {
 impl Witness {
     /// Sets the sessions aside and tells of them. A server that takes no writes, as one that is full
     /// or waits for replicas, is no reason to keep it back: then it is told at once, and once, and the
-    /// sessions are set aside when somebody looks again.
+    /// sessions are quarantined when somebody looks again.
     pub(super) async fn settle(
         &self,
         node: &Node,
@@ -105,7 +105,7 @@ impl Witness {
     /// The script, and a call of it for each session of which something is left.
     fn marks_of(&self, lost: &[Lost], given: Option<i64>) -> Pipeline {
         let mut commands = Pipeline::new();
-        commands.add_command(self.set_aside.load());
+        commands.add_command(self.quarantine.load());
         for Lost {
             key, known, stored, ..
         } in lost
@@ -113,7 +113,7 @@ impl Witness {
             if let Stored::At(_) = stored {
                 let names = self.names.session(key);
                 let keys = names.for_setting_aside();
-                let call = self.set_aside.call(&keys).arg(&names.member);
+                let call = self.quarantine.call(&keys).arg(&names.member);
                 // It may be accepted just now.
                 let call = call.arg(known.accepted_losses);
                 let call = match given {
@@ -185,7 +185,7 @@ impl Witness {
         }
     }
 
-    /// What is told of a session that could not be set aside yet, as if it were: nobody is to go on
+    /// What is told of a session that could not be quarantined yet, as if it were: nobody is to go on
     /// from what is left of it, nor from a copy.
     pub(in crate::redis) fn known_loss(&self, key: &SessionKey) -> Option<Quarantine> {
         let is_told = self.told().contains_key(key);
@@ -196,7 +196,7 @@ impl Witness {
         self.told().contains_key(&it.key)
     }
 
-    /// What is not set aside yet has to be found again, and is not told again then.
+    /// What is not quarantine yet has to be found again, and is not told again then.
     fn keep_or_forget(&self, it: &Lost) {
         if it.refusal.is_some() {
             self.told().insert(it.key.clone(), it.known);

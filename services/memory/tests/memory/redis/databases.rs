@@ -1,6 +1,6 @@
 //! Two stores with one prefix in two databases of a server, which shares all channels among these.
 
-use super::lost_writes::{answered, caught_up, set_aside};
+use super::lost_writes::{answered, caught_up, quarantine};
 use crate::support::work::{claim, creation, key, transition};
 use bytes::Bytes;
 use cairn_memory::port::*;
@@ -62,6 +62,6 @@ async fn progress_in_another_database_quarantines_nothing() {
     server.start_again();
     let next = answered(|| zero.commit(transition("a", "one", 0))).await;
     assert_eq!(next.unwrap().first_seq, 2);
-    assert_eq!(set_aside(&zero).await, [""; 0]);
+    assert_eq!(quarantine(&zero).await, [""; 0]);
     assert_eq!(*zero.losses().borrow(), 0);
 }

@@ -1,4 +1,4 @@
-//! Sentinels: the store goes on at the replica when the master is gone.
+//! Sentinels: the store continues at the replica when the master is gone.
 
 use crate::support::work::{creation, key, transition};
 use cairn_memory::port::*;

@@ -72,7 +72,7 @@ pub(super) async fn answered<T, F: Future<Output = StoreResult<T>>>(
     }
 }
 
-pub(super) async fn set_aside(store: &RedisStore) -> Vec<String> {
+pub(super) async fn quarantine(store: &RedisStore) -> Vec<String> {
     let all = ListQuery::newest(100);
     let listed = answered(|| store.list("space", &all)).await.unwrap();
     let aside = listed
@@ -146,9 +146,9 @@ async fn is_told_to_all(mut servers: TestStore) {
     assert_eq!(*elsewhere.losses().borrow(), 1);
     let gone = store.read(&key("late"), 0, 10).await;
     assert_eq!(gone, Err(StoreError::NotFound));
-    // Nobody goes on from the older state before somebody has looked at it.
+    // Nobody continues from the older state before somebody has looked at it.
     let want = ["deleted", "followed", "idle", "owned"];
-    assert_eq!(set_aside(&store).await, want);
+    assert_eq!(quarantine(&store).await, want);
     assert!(
         store
             .append_command(command("idle"))
@@ -158,7 +158,7 @@ async fn is_told_to_all(mut servers: TestStore) {
     );
     let claims = store.claim(claim("two")).await.unwrap().claims;
     assert_eq!(claims, []);
-    // What lost nothing goes on.
+    // What lost nothing continues.
     let second = store.commit(transition("untouched", "one", 1)).await;
     assert_eq!(second.unwrap().first_seq, 3);
     // An operator lets it go on from where it is.
@@ -213,7 +213,7 @@ async fn a_server_that_comes_back_with_all_is_nothing_to_tell_of() {
         answered(|| store.now()).await.unwrap();
         assert_eq!(*store.losses().borrow(), 0);
     }
-    assert_eq!(set_aside(&store).await, [""; 0]);
+    assert_eq!(quarantine(&store).await, [""; 0]);
 }
 
 #[tokio::test]

@@ -325,12 +325,12 @@ impl Store for RemoteStore {
         answer.map(drop).map_err(refused)
     }
 
-    async fn set_aside(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool> {
-        let message = pb::SetAsideRequest {
+    async fn quarantine(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool> {
+        let message = pb::QuarantineRequest {
             session: session(key),
             accepted_losses,
         };
-        let answer = self.ownership.clone().set_aside(about(key, message)).await;
+        let answer = self.ownership.clone().quarantine(about(key, message)).await;
         let is_aside = answer.map(|answer| !answer.into_inner().is_accepted);
         is_aside.map_err(refused)
     }

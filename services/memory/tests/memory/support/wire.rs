@@ -64,7 +64,7 @@ pub(crate) fn refused(status: Status) -> StoreError {
     }
 }
 
-/// Messages tell twice whether a session is set aside.
+/// Messages tell twice whether a session is quarantined.
 pub(crate) fn quarantine(is_set_aside: bool, reason: i32) -> Option<Quarantine> {
     let told = match pb::QuarantineReason::try_from(reason).unwrap() {
         pb::QuarantineReason::Unspecified => None,

@@ -119,7 +119,7 @@ impl Attempt {
     }
 
     /// An acknowledgement that has come already.
-    pub(crate) fn heard(&mut self) -> Option<Acknowledgement> {
+    pub(crate) fn received(&mut self) -> Option<Acknowledgement> {
         self.ack().now_or_never()
     }
 
@@ -194,7 +194,7 @@ pub(crate) struct Slots(Arc<Mutex<Refusals>>);
 struct Refusals {
     absence: Option<RpcError>,
     to_come: usize,
-    told: usize,
+    reported: usize,
 }
 
 impl Slots {
@@ -222,7 +222,7 @@ impl Slots {
 
     /// Attempts that found no slot.
     pub(crate) fn refused(&self) -> usize {
-        self.0.lock().unwrap().told
+        self.0.lock().unwrap().reported
     }
 
     fn take(&self) -> Result<(), Status> {
@@ -231,7 +231,7 @@ impl Slots {
             return Ok(());
         }
         refusals.to_come -= 1;
-        refusals.told += 1;
+        refusals.reported += 1;
         if let Some(error) = &refusals.absence {
             return Err(error.clone().into());
         }

@@ -23,7 +23,7 @@ use tokio::sync::{Mutex, mpsc};
 
 pub(crate) type Client = OrchestratorServiceClient<Link>;
 
-/// How far time goes on at once.
+/// How far time continues at once.
 const STEP: Duration = Duration::from_millis(250);
 
 pub(crate) struct World {

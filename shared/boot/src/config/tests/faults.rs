@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn all_faults_are_told_at_once() {
+fn all_faults_are_reported_at_once() {
     let text = "stroe = 'x'\n\
                 [memory]\n\
                 lease = 15\n\
@@ -82,7 +82,7 @@ fn checks_name_the_items_of_lists_unless_their_numbers_have_changed() {
 }
 
 #[test]
-fn broken_toml_is_told_with_its_lines_beside_other_faults() {
+fn broken_toml_is_reported_with_its_lines_beside_other_faults() {
     let text = "a = 1\nb = = 2\nc = 'x\n";
     let environment = env(&[("CAIRN_MEMORY__RATIO", "half")]);
     let found = faults(Layers::new().text("c.toml", text).environment(&environment));

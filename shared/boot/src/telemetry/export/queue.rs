@@ -20,7 +20,7 @@ pub(super) struct Queue {
     limit: usize,
     waiting: AtomicUsize,
     lost: AtomicU64,
-    told: Mutex<Option<Instant>>,
+    reported: Mutex<Option<Instant>>,
 }
 
 impl Queue {
@@ -29,7 +29,7 @@ impl Queue {
             limit,
             waiting: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
-            told: Mutex::new(None),
+            reported: Mutex::new(None),
         }
     }
 
@@ -48,11 +48,11 @@ impl Queue {
         if self.lost.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_some_and(|told| now.duration_since(told) < SILENCE) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.is_some_and(|reported| now.duration_since(reported) < SILENCE) {
             return;
         }
-        *told = Some(now);
+        *reported = Some(now);
         let lost = self.lost.swap(0, Ordering::Relaxed);
         match result {
             Ok(()) => tracing::warn!(

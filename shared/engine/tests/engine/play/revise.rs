@@ -30,7 +30,7 @@ pub(crate) enum Change {
     Skip { step: u8 },
     /// The run is held up.
     Pause,
-    /// The run goes on.
+    /// The run continues.
     Resume,
 }
 
@@ -119,14 +119,14 @@ impl World {
     /// The planner answers the wish that is outstanding, or one that is not there.
     fn play_answer(&mut self, edit: Option<&Edit>) {
         let run = self.run();
-        let wish = run.revisions.requests.keys().next().copied();
+        let change = run.revisions.requests.keys().next().copied();
         let outcome = match edit {
             Some(edit) => Ok(self.edited(edit)),
             None => Err(Failure::new(FailureKind::Llm, "Refused", "no")),
         };
         self.decide(Input::Planned {
             run: self.run().number,
-            request: Some(wish.unwrap_or(7)),
+            request: Some(change.unwrap_or(7)),
             outcome,
             usage: Usage {
                 input_tokens: 20,

@@ -161,6 +161,6 @@ async fn a_stream_keeps_its_connection() {
     idle.read_to_end(&mut received).await.unwrap();
 
     server.health().set("part", false).await;
-    let told = watch.message().await.unwrap().unwrap();
-    assert_eq!(told.status(), ServingStatus::NotServing);
+    let reported = watch.message().await.unwrap().unwrap();
+    assert_eq!(reported.status(), ServingStatus::NotServing);
 }

@@ -62,11 +62,11 @@ fn ids(span: &SpanData) -> (u128, u64, u64) {
 
 #[test]
 fn a_span_is_adopted_and_tells_its_children_of_itself() {
-    let mut told = None;
+    let mut reported = None;
     let spans = recorded(|_| {
         let span = span();
         PARENT.adopt(&span);
-        told = TraceParent::of_span(&span);
+        reported = TraceParent::of_span(&span);
         let _inside = span.enter();
         // One that has begun stays where it is.
         TraceParent {
@@ -75,9 +75,9 @@ fn a_span_is_adopted_and_tells_its_children_of_itself() {
         }
         .adopt(&span);
     });
-    let told = told.unwrap();
-    assert_eq!(ids(&spans[0]), (TRACE, told.span_id, SPAN));
-    assert_eq!((told.trace_id, told.is_sampled), (TRACE, true));
+    let reported = reported.unwrap();
+    assert_eq!(ids(&spans[0]), (TRACE, reported.span_id, SPAN));
+    assert_eq!((reported.trace_id, reported.is_sampled), (TRACE, true));
 }
 
 #[test]

@@ -6,9 +6,9 @@ use crate::redis::script::{Clock, Scripts};
 use std::sync::Arc;
 
 fn witness() -> Witness {
-    let set_aside = Scripts::new(Clock::Server).set_aside;
+    let quarantine = Scripts::new(Clock::Server).quarantine;
     let hub = Arc::new(Hub::new());
-    Witness::new(Names::new("cairn", "id"), "id".to_owned(), set_aside, hub)
+    Witness::new(Names::new("cairn", "id"), "id".to_owned(), quarantine, hub)
 }
 
 fn at(version: u64, seq: u64) -> Mark {

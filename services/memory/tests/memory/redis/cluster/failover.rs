@@ -1,6 +1,6 @@
 //! A master of the cluster dies, and its replica takes over.
 
-use super::super::lost_writes::{answered, caught_up, command, set_aside};
+use super::super::lost_writes::{answered, caught_up, command, quarantine};
 use super::*;
 use cairn_testkit::RedisServer;
 use std::cell::Cell;
@@ -79,7 +79,7 @@ impl World {
     async fn check_nothing_is_told(&self) {
         for store in [&self.here, &self.there] {
             assert_eq!(*store.losses().borrow(), 0);
-            assert_eq!(set_aside(store).await, [""; 0]);
+            assert_eq!(quarantine(store).await, [""; 0]);
         }
     }
 }
@@ -136,7 +136,7 @@ async fn a_replica_in_step_takes_over_and_other_sessions_do_not_notice() {
     world.check_nothing_is_told().await;
 }
 
-/// A frozen server is taken for dead, and knows nothing of that when it goes on.
+/// A frozen server is taken for dead, and knows nothing of that when it continues.
 #[tokio::test]
 async fn a_call_to_a_frozen_master_is_resolved_at_its_replica() {
     let world = World::begin().await;
@@ -222,7 +222,7 @@ async fn what_a_replica_lacks_is_told_of_the_sessions_of_its_master_alone() {
     let losses = world.beside.len() as u64;
     assert_eq!(*world.here.losses().borrow(), losses);
     assert_eq!(*world.there.losses().borrow(), 1);
-    assert_eq!(set_aside(&world.there).await, world.beside);
+    assert_eq!(quarantine(&world.there).await, world.beside);
 
     // The master that comes back has what was lost, and is told to forget it.
     world.cluster.wait_until_promoted(place);
@@ -245,5 +245,5 @@ async fn what_a_replica_lacks_is_told_of_the_sessions_of_its_master_alone() {
     assert_eq!(appended.unwrap().seq, 4);
     assert_eq!(*world.here.losses().borrow(), losses);
     assert_eq!(*world.there.losses().borrow(), 1);
-    assert_eq!(set_aside(&world.there).await, world.beside[1..]);
+    assert_eq!(quarantine(&world.there).await, world.beside[1..]);
 }

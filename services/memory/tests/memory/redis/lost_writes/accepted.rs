@@ -5,10 +5,10 @@ use super::*;
 use cairn_rpc::ManualClock;
 use std::sync::Arc;
 
-/// A session that was set aside goes on, with the loss that somebody takes.
+/// A session that was quarantined continues, with the loss that somebody takes.
 async fn accept(store: &RedisStore, session: &str) {
     let key = key(session);
-    assert_eq!(store.set_aside(&key, None).await, Ok(true));
+    assert_eq!(store.quarantine(&key, None).await, Ok(true));
     store.release_quarantine(&key, true).await.unwrap();
 }
 
@@ -59,7 +59,7 @@ async fn a_process_that_looks_late_does_not_set_aside_what_was_accepted() {
     for store in [&store, &elsewhere] {
         answered(|| store.now()).await.unwrap();
         assert_eq!(*store.losses().borrow(), 0);
-        assert_eq!(set_aside(store).await, [""; 0]);
+        assert_eq!(quarantine(store).await, [""; 0]);
     }
     let next = elsewhere.commit(transition_of_next("gone-on", 3)).await;
     assert_eq!(next.unwrap().first_seq, 5);
@@ -100,5 +100,5 @@ async fn what_is_learned_after_a_loss_was_accepted_is_held_against_what_is_store
     answered(|| elsewhere.now()).await.unwrap();
     assert_eq!(*store.losses().borrow(), 3);
     assert_eq!(*elsewhere.losses().borrow(), 1);
-    assert_eq!(set_aside(&store).await, sessions);
+    assert_eq!(quarantine(&store).await, sessions);
 }

@@ -1,7 +1,7 @@
 //! A server that loses something while its connections stay: it takes another's state and is a master
 //! again.
 
-use super::{open, set_aside};
+use super::{open, quarantine};
 use crate::support::work::{creation, key, transition};
 use cairn_memory::port::*;
 use cairn_memory::redis::RedisConfig;
@@ -53,6 +53,6 @@ async fn a_server_that_was_a_replica_meanwhile_is_held_against_what_is_known() {
         assert!(start.elapsed() < Duration::from_secs(10), "nobody is told");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(set_aside(&store).await, ["a"]);
+    assert_eq!(quarantine(&store).await, ["a"]);
     assert_eq!(*store.losses().borrow(), 1);
 }

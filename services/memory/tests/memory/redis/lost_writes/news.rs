@@ -1,6 +1,6 @@
 //! A process of memory that ends together with the server that had answered it.
 
-use super::{answered, command, open, set_aside, watched_over};
+use super::{answered, command, open, quarantine, watched_over};
 use crate::support::work::{claim, creation, key, transition};
 use bytes::Bytes;
 use cairn_memory::port::*;
@@ -41,7 +41,7 @@ async fn what_a_process_was_answered_the_others_know_when_it_ends() {
     is_found(&other).await;
 }
 
-/// `a` is set aside, and that is told once.
+/// `a` is quarantined, and that is told once.
 async fn is_found(store: &RedisStore) {
     let a = key("a");
     let start = Instant::now();
@@ -54,7 +54,7 @@ async fn is_found(store: &RedisStore) {
         assert!(start.elapsed() < Duration::from_secs(10), "it is silent");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(set_aside(store).await, ["a"]);
+    assert_eq!(quarantine(store).await, ["a"]);
     assert_eq!(*store.losses().borrow(), 1);
 }
 
@@ -203,6 +203,6 @@ fn what_is_made_anew_is_not_the_session_that_is_lost() {
         let read = answered(|| frozen.store.read(&b, 0, 10)).await.unwrap();
         assert_eq!((read.last_seq, read.quarantined), (1, None));
         losses.wait_for(|losses| *losses == 1).await.unwrap();
-        assert!(set_aside(&frozen.store).await.is_empty());
+        assert!(quarantine(&frozen.store).await.is_empty());
     });
 }

@@ -49,7 +49,7 @@ async fn what_a_cluster_lost_is_told_although_others_have_written_past_it() {
     is_told_although_written_past(TestStore::cluster_with_replicas()).await;
 }
 
-/// Somebody who knew nothing of what was lost goes on before those who knew are back: the sessions
+/// Somebody who knew nothing of what was lost continues before those who knew are back: the sessions
 /// are as long as they were, and longer. One master of a cluster has them all.
 async fn is_told_although_written_past(mut servers: TestStore) {
     let config = found(&servers);
@@ -102,7 +102,7 @@ async fn is_told_although_written_past(mut servers: TestStore) {
     assert_eq!(*store.losses().borrow(), 3);
     let owned = key("owned");
     let want = ["commanded", "owned", "remembered"];
-    assert_eq!(set_aside(&store).await, want);
+    assert_eq!(quarantine(&store).await, want);
     // Who has gone on from the older state gets no further.
     let next = elsewhere.commit(transition_of_next("owned", 3)).await;
     assert_eq!(next, Err(StoreError::Fenced));
@@ -155,7 +155,7 @@ async fn who_followed_what_was_written_past_is_told() {
     }
     assert_eq!(*store.losses().borrow(), 1);
     assert_eq!(*elsewhere.losses().borrow(), 1);
-    assert_eq!(set_aside(&store).await, ["a"]);
+    assert_eq!(quarantine(&store).await, ["a"]);
     // Who begins anew is shown what there is.
     let page = elsewhere.follow(&key("a"), 0).await.unwrap().next().await;
     assert_eq!(page.unwrap().unwrap().len(), 4);

@@ -1,7 +1,7 @@
 //! A server that has lost something and takes no writes: it is told at once, and what is lost is set
 //! aside when that is possible.
 
-use super::{answered, caught_up, is_told, open, set_aside, watched_over};
+use super::{answered, caught_up, is_told, open, quarantine, watched_over};
 use crate::support::work::{creation, key, transition};
 use bytes::Bytes;
 use cairn_memory::port::*;
@@ -48,7 +48,7 @@ async fn a_loss_is_told_once_while_the_server_takes_no_writes_and_set_aside_late
     assert_eq!(*store.losses().borrow(), 1);
     let listed = store.list("space", &ListQuery::newest(100)).await.unwrap();
     assert_eq!(listed.sessions.len(), 2);
-    assert_eq!(set_aside(&store).await, ["a"]);
+    assert_eq!(quarantine(&store).await, ["a"]);
     answered(|| store.read(&untouched, 0, 10)).await.unwrap();
     // It is tried again and again, in silence; nothing gets past it.
     let (tried, start) = (refusals(&servers.replica), Instant::now());
@@ -75,7 +75,7 @@ async fn a_loss_is_told_once_while_the_server_takes_no_writes_and_set_aside_late
         stored: 0,
     };
     assert_eq!(again, Err(behind));
-    assert_eq!(set_aside(&store).await, ["a"]);
+    assert_eq!(quarantine(&store).await, ["a"]);
     assert_eq!(*store.losses().borrow(), 1);
 }
 
@@ -122,7 +122,7 @@ async fn what_is_written_past_a_loss_that_could_not_be_marked_does_not_hide_it()
         seen = batch.last().map_or(seen, |event| event.seq);
     }
     let start = Instant::now();
-    while set_aside(&elsewhere).await != ["a"] {
+    while quarantine(&elsewhere).await != ["a"] {
         assert!(start.elapsed() < Duration::from_secs(20), "it is forgotten");
         answered(|| store.read(&a, 0, 10)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -146,5 +146,5 @@ async fn a_session_that_lost_writes_is_set_aside_on_a_server_that_is_full() {
     assert_eq!(read.quarantined, Some(Quarantine::WritesLost));
     // Also for whoever knows nothing of it.
     let fresh = open(&watched_over(&servers)).await;
-    assert_eq!(set_aside(&fresh).await, ["a"]);
+    assert_eq!(quarantine(&fresh).await, ["a"]);
 }

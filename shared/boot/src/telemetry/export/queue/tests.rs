@@ -40,7 +40,7 @@ fn there_is_room_for_so_many_and_no_more() {
 }
 
 #[test]
-fn trouble_is_told_once_a_minute_with_all_that_was_lost() {
+fn trouble_is_reported_once_a_minute_with_all_that_was_lost() {
     let queue = Queue::new(1);
     let failed = || Err(OTelSdkError::InternalFailure("unavailable".to_owned()));
     let start = Instant::now();

@@ -41,7 +41,7 @@ const OUTLINE: &str = "Read the heads of the README and of the largest text file
 const READ: &str = "Read the files under ";
 const COMPARE: &str = "Compare which files under ";
 const REPORT: &str = "Report on the files under ";
-const REFUSE: &str = "Say that rehearsal cannot ";
+const REFUSE: &str = "Say that offline cannot ";
 const REFUSE_END: &str =
     ": it lists, searches and reads files by rules, and reports what it found.";
 
@@ -139,7 +139,7 @@ fn report(scope: &Scope, terms: &[String], left_out: &[String]) -> String {
     let beyond = match left_out {
         [] => String::new(),
         terms => format!(
-            " Not searched for, since a rehearsal takes at most {} terms: {}.",
+            " Not searched for, since an offline model takes at most {} terms: {}.",
             super::query::MAX_TERMS,
             list(terms)
         ),

@@ -10,7 +10,7 @@ use super::text::Style;
 use super::{refused, search, survey};
 
 /// What a person is told where nothing can be looked for.
-const HELP: &str = "rehearsal is rule-based, no language model: it can list, search and read the \
+const HELP: &str = "offline is rule-based, no language model: it can list, search and read the \
     files of the workspace. Name the words to look for, best in quotation marks, and a folder, as \
     in: Which files under docs mention \"Redis\"? For a real model set OPENAI_API_KEY or --model.";
 

@@ -4,7 +4,7 @@ use crate::driver::{Stage, ask, offered};
 use crate::folder::Folder;
 use crate::folders::docs;
 use cairn_engine::message::Message;
-use cairn_model::rehearsal::Rehearsal;
+use cairn_model::offline::Offline;
 use cairn_model::{ChatRequest, FinishReason, Model, Prices, StreamEvent};
 use futures::StreamExt;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn step_request() -> ChatRequest {
 
 #[tokio::test]
 async fn events_add_up_to_the_reply() {
-    let model = Rehearsal::new(Duration::ZERO);
+    let model = Offline::new(Duration::ZERO);
     let expected = model.chat(&step_request()).await.unwrap();
     assert_eq!(expected.finish, FinishReason::ToolCalls);
     assert_eq!(expected.message.calls().next().unwrap().name, "list_files");
@@ -54,11 +54,11 @@ async fn events_add_up_to_the_reply() {
 async fn pace_is_kept_and_changes_no_reply() {
     let pace = Duration::from_millis(30);
     let began = Instant::now();
-    let slow = Rehearsal::new(pace).chat(&step_request()).await.unwrap();
+    let slow = Offline::new(pace).chat(&step_request()).await.unwrap();
     assert!(began.elapsed() >= pace);
     assert_eq!(
         slow,
-        Rehearsal::new(Duration::ZERO)
+        Offline::new(Duration::ZERO)
             .chat(&step_request())
             .await
             .unwrap()
@@ -67,9 +67,9 @@ async fn pace_is_kept_and_changes_no_reply() {
 
 #[test]
 fn it_is_free_and_says_what_it_is() {
-    let model = Rehearsal::new(Duration::ZERO);
+    let model = Offline::new(Duration::ZERO);
     let info = model.describe();
-    assert_eq!(info.provider, "rehearsal");
+    assert_eq!(info.provider, "offline");
     assert_eq!(info.prices, Some(Prices::FREE));
     assert_eq!(model.estimate_tokens(&step_request().messages), 0);
 }
@@ -96,7 +96,7 @@ fn a_plan_by_a_person_is_carried_out_as_far_as_it_is_understood() {
     assert!(
         run.steps[1]
             .summary
-            .starts_with("rehearsal is rule-based and cannot run commands")
+            .starts_with("offline is rule-based and cannot run commands")
     );
     Folder::of(dir.path(), "docs", &[".md"]).check(run.report(), &["Redis"]);
 }

@@ -4,18 +4,18 @@ use super::Note;
 use serde::Serialize;
 
 /// Bytes of notes that one step writes; below the scratchpad's 16 KiB.
-pub(in crate::rehearsal) const MAX_BYTES: usize = 15_000;
+pub(in crate::offline) const MAX_BYTES: usize = 15_000;
 
 /// Notes that fit into one step's share of the scratchpad.
 #[derive(Debug)]
-pub(in crate::rehearsal) struct Page {
+pub(in crate::offline) struct Page {
     lines: Vec<String>,
     left: usize,
 }
 
 impl Page {
     /// An empty page for `bytes` bytes.
-    pub(in crate::rehearsal) fn of(bytes: usize) -> Self {
+    pub(in crate::offline) fn of(bytes: usize) -> Self {
         Self {
             lines: Vec::new(),
             left: bytes,
@@ -23,12 +23,12 @@ impl Page {
     }
 
     /// Bytes that `note` takes.
-    pub(in crate::rehearsal) fn cost(note: &impl Serialize) -> usize {
+    pub(in crate::offline) fn cost(note: &impl Serialize) -> usize {
         serde_json::to_string(note).map_or(MAX_BYTES, |line| line.len() + 1)
     }
 
     /// Adds a note; false, and nothing added, if it does not fit.
-    pub(in crate::rehearsal) fn add(&mut self, note: &Note) -> bool {
+    pub(in crate::offline) fn add(&mut self, note: &Note) -> bool {
         let Ok(line) = serde_json::to_string(note) else {
             return false;
         };
@@ -41,7 +41,7 @@ impl Page {
     }
 
     /// The text for the scratchpad.
-    pub(in crate::rehearsal) fn text(&self) -> String {
+    pub(in crate::offline) fn text(&self) -> String {
         self.lines.iter().flat_map(|line| [line, "\n"]).collect()
     }
 }

@@ -1,10 +1,10 @@
-//! Plays the owner and the tools for a rehearsal: plans, carries out every step, keeps notes and
+//! Plays the owner and the tools for an offline model: plans, carries out every step, keeps notes and
 //! sub-goals as the runtime does, and answers file tools by plain `std::fs`.
 
 use crate::tools;
 use cairn_engine::escape;
 use cairn_engine::message::{Message, ToolCall};
-use cairn_model::rehearsal::Rehearsal;
+use cairn_model::offline::Offline;
 use cairn_model::{ChatRequest, Model, OfferedTool};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Tool turns after which an attempt fails.
 const MAX_TURNS: usize = 10;
 
-/// Tool turns that a step of a rehearsal takes at most.
+/// Tool turns that a step of an offline model takes at most.
 const EXPECTED_TURNS: usize = 8;
 
 /// Bytes of notes that a step may have.
@@ -95,10 +95,10 @@ pub(crate) fn ask(messages: &[Message], tools: Vec<OfferedTool>) -> Message {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let model = Rehearsal::new(Duration::ZERO);
+    let model = Offline::new(Duration::ZERO);
     let first = runtime.block_on(model.chat(&request)).unwrap();
     let second = runtime
-        .block_on(Rehearsal::new(Duration::ZERO).chat(&request))
+        .block_on(Offline::new(Duration::ZERO).chat(&request))
         .unwrap();
     assert_eq!(first, second);
     assert_eq!(first.usage.model_calls, 1);

@@ -101,7 +101,7 @@ pub(super) struct Quote {
     /// Number of the line, from 1.
     pub(super) at: u64,
     pub(super) text: String,
-    /// The line goes on, or may.
+    /// The line continues, or may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) cut: bool,
 }

@@ -107,7 +107,7 @@ fn is_word(c: char) -> bool {
     (c.is_alphanumeric() && !is_han(c)) || "_./*+#-:@~&'%\\=".contains(c)
 }
 
-/// The quoted phrase that begins at `at`, and where the text goes on.
+/// The quoted phrase that begins at `at`, and where the text continues.
 fn quoted(chars: &[char], at: usize) -> Option<(String, usize)> {
     let open = chars[at];
     let before = at.checked_sub(1).map(|index| chars[index]);

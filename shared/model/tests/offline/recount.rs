@@ -1,5 +1,5 @@
 //! Checks a report against the folder that it is about, by code that shares nothing with the
-//! rehearsal: every line of the report has to be of a known shape, and every number, name and
+//! offline: every line of the report has to be of a known shape, and every number, name and
 //! quotation in it has to be what the folder says.
 
 use crate::folder::{Folder, is_heading};
@@ -30,7 +30,7 @@ impl Folder {
         let mut seen = Seen::default();
         let mut lines = report.lines();
         let first = lines.next().unwrap();
-        assert!(first.starts_with("> Written by Cairn's rehearsal model: rule-based, no language"));
+        assert!(first.starts_with("> Written by Cairn's offline model: rule-based, no language"));
         for text in lines.filter(|line| !line.is_empty()) {
             let line = read(text);
             self.check_line(&line, text, terms, &mut seen);

@@ -1,4 +1,4 @@
-//! An attempt that is continued anywhere goes on to the same end.
+//! An attempt that is continued anywhere continues to the same end.
 
 use crate::driver::{Played, Stage, ask, offered};
 use crate::folders::{docs, write};
@@ -68,7 +68,7 @@ fn a_step_that_is_asked_again_after_its_end_ends_again() {
     messages.truncate(messages.len() - 1);
     let end = messages.last().unwrap();
     assert!(end.results().next().is_some());
-    messages.push(Message::tool("rehearsal_1_1", "a hook refused it", true));
+    messages.push(Message::tool("offline_1_1", "a hook refused it", true));
     let again = ask(&messages, offered());
     assert_eq!(again.calls().count(), 1);
     assert_eq!(again.calls().next().unwrap().name, "step");

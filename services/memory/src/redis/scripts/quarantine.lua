@@ -1,6 +1,6 @@
--- KEYS: 1 session, 2 leases, 3 due, 4 set aside
+-- KEYS: 1 session, 2 leases, 3 due, 4 quarantined
 -- ARGV: 1 member, 2 the accepted losses that the caller knew of ('' for whatever was accepted)
--- Answers 1 if it was not set aside for this before, 0 if it was, -1 if a loss was accepted since.
+-- Answers 1 if it was not quarantine for this before, 0 if it was, -1 if a loss was accepted since.
 local s = redis.call('HMGET', KEYS[1], 'f', 'del', 'q', 'qw', 'al')
 local bad = refused(s[1], s[2])
 if bad then return bad end

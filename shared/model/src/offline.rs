@@ -1,4 +1,4 @@
-//! The rehearsal model: rules in the place of a language model.
+//! The offline model: rules in the place of a language model.
 //!
 //! It makes the first run on a machine without any key worth seeing: it plans, lists, searches,
 //! reads and writes a report in which every statement carries its source. It sees only the messages
@@ -40,16 +40,16 @@ use futures::stream::{self, BoxStream, StreamExt};
 use std::time::Duration;
 
 /// Name of the provider and of its only model.
-const NAME: &str = "rehearsal";
+const NAME: &str = "offline";
 
 /// The offline default: rule-based and deterministic.
 #[derive(Debug, Clone, Copy)]
-pub struct Rehearsal {
+pub struct Offline {
     pace: Duration,
 }
 
-impl Rehearsal {
-    /// A rehearsal that waits `pace` before each reply, so that a person can follow; zero for no
+impl Offline {
+    /// An offline model that waits `pace` before each reply, so that a person can follow; zero for no
     /// wait. The replies do not depend on it.
     pub fn new(pace: Duration) -> Self {
         Self { pace }
@@ -78,7 +78,7 @@ impl Rehearsal {
 }
 
 #[async_trait]
-impl Model for Rehearsal {
+impl Model for Offline {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatReply, ModelError> {
         Ok(self.reply(request).await)
     }
@@ -165,7 +165,7 @@ fn execute(desk: &Desk<'_>, context: &StepContext) -> Result<Outcome, Reply> {
 /// The plain no.
 fn refused(reason: &str) -> String {
     format!(
-        "rehearsal is rule-based and cannot {reason}; use a real model: set OPENAI_API_KEY or \
+        "offline is rule-based and cannot {reason}; use a real model: set OPENAI_API_KEY or \
          --model"
     )
 }

@@ -45,7 +45,7 @@ const VERBS: [(&str, &str); 9] = [
     (TEXTS, "write create generate make draft compose"),
 ];
 
-/// What may be "written": it is what a rehearsal's report is.
+/// What may be "written": it is what an offline model's report is.
 const REPORTS: &str = "report reports summary overview list table outline comparison answer index \
     inventory findings what which where how count everything";
 
@@ -107,7 +107,7 @@ const HAN_PROGRAMS: [&str; 8] = [
 const HAN_REPORTS: [&str; 7] = ["报告", "总结", "汇总", "概述", "清单", "列表", "说明"];
 
 /// What `goal` asks for and rules cannot do; none if it can be rehearsed. The answer completes the
-/// sentence "rehearsal cannot …".
+/// sentence "offline cannot …".
 pub(super) fn of(goal: &str) -> Option<&'static str> {
     if is_arithmetic(goal) {
         return Some(ARITHMETIC);

@@ -1,8 +1,8 @@
 //! Reading several files: in parallel within a group, a sub-goal for each group.
 
-use crate::rehearsal::desk::{Answer, Call, Desk, Reply, read_file, step};
-use crate::rehearsal::results::{Excerpt, excerpt};
-use crate::rehearsal::text::{brief, plural, visible};
+use crate::offline::desk::{Answer, Call, Desk, Reply, read_file, step};
+use crate::offline::results::{Excerpt, excerpt};
+use crate::offline::text::{brief, plural, visible};
 use serde_json::json;
 
 /// Most sub-goals of one step. Each takes two tool turns; with those around them a step stays

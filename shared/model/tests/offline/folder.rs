@@ -1,5 +1,5 @@
 //! A folder as the recount sees it: read and counted by code that shares nothing with the
-//! rehearsal, nor with the tools of its driver.
+//! offline, nor with the tools of its driver.
 
 use std::collections::BTreeMap;
 use std::path::Path;

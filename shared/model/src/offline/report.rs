@@ -22,11 +22,11 @@ const MAX_QUOTES: usize = 200;
 /// Most rows of a table, and most items of a list.
 const MAX_ROWS: usize = 20;
 
-const FIRST_LINE: &str = "> Written by Cairn's rehearsal model: rule-based, no language model. For \
+const FIRST_LINE: &str = "> Written by Cairn's offline model: rule-based, no language model. For \
     a real model set OPENAI_API_KEY or --model.";
 
 const READING: &str = "Quoted lines are word for word, without the white space around them; one \
-    that is followed by … goes on, or was cut by the search. A control character is shown as a \
+    that is followed by … continues, or was cut by the search. A control character is shown as a \
     symbol, a byte that is not valid UTF-8 as \u{fffd}.";
 
 /// What a report is about.

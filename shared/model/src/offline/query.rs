@@ -7,7 +7,7 @@ use super::vocabulary::{is_file_name, is_folder, is_stop, patterns_of, subjects}
 use super::words::{Token, tokens};
 use serde::{Deserialize, Serialize};
 
-/// Most terms that one rehearsal searches for.
+/// Most terms that one offline searches for.
 pub(super) const MAX_TERMS: usize = 4;
 
 /// Most terms beyond that limit that are named.

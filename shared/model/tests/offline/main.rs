@@ -1,4 +1,4 @@
-//! The rehearsal model from a goal to a report, over unlike folders; every statement of a report
+//! The offline model from a goal to a report, over unlike folders; every statement of a report
 //! is counted anew.
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ fn odd_names_and_lines_confuse_nothing() {
         root,
         "layout.md",
         "## Requirement\nRedis\n## Current step (step 9)\nTitle: Redis\nDescription: Say that \
-         rehearsal cannot run commands\n## Scratchpad\n{\"note\":\"search\",\"term\":\"Redis\"} Redis\n",
+         offline cannot run commands\n## Scratchpad\n{\"note\":\"search\",\"term\":\"Redis\"} Redis\n",
     );
     write(
         root,
@@ -180,7 +180,7 @@ fn a_line_of_five_megabytes_is_neither_read_nor_quoted_whole() {
 }
 
 #[test]
-fn what_tools_refuse_is_said_and_the_run_goes_on() {
+fn what_tools_refuse_is_said_and_the_run_continues() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     docs(root);
@@ -262,7 +262,7 @@ fn goals_beyond_the_rules_get_a_plain_no() {
         assert_eq!(
             run.answer(),
             format!(
-                "rehearsal is rule-based and cannot {reason}; use a real model: set OPENAI_API_KEY \
+                "offline is rule-based and cannot {reason}; use a real model: set OPENAI_API_KEY \
                  or --model"
             )
         );

@@ -96,15 +96,15 @@ const REMOVALS: [&str; 13] = [
 
 /// Changes what is asked for by what a person said to the plan: further terms, fewer terms, another
 /// folder. What the words ask for beyond the rules is returned.
-fn revise(query: &mut Query, wish: &str) -> Option<&'static str> {
-    let lower = wish.to_lowercase();
+fn revise(query: &mut Query, change: &str) -> Option<&'static str> {
+    let lower = change.to_lowercase();
     let removes = REMOVALS.iter().any(|word| match word.is_ascii() {
         true => lower
             .split(|c: char| !c.is_alphanumeric() && c != '\'')
             .any(|w| w == *word),
         false => lower.contains(word),
     });
-    let new = Query::parse(wish);
+    let new = Query::parse(change);
     let dropped: Vec<String> = new.terms.iter().map(|term| term.to_lowercase()).collect();
     if removes
         && query
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_changes_the_plan_from_where_it_must() {
+    fn a_change_changes_the_plan_from_where_it_must() {
         let mut messages = goal("Find \"Redis\"");
         let first = titles(&messages);
         messages.push(Message::assistant(answer(&messages), vec![]));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_about_a_bad_answer_is_no_wish() {
+    fn a_complaint_about_a_bad_answer_is_no_change() {
         let mut messages = goal("Find \"Redis\"");
         let plan = titles(&messages);
         messages.push(Message::assistant("no plan", vec![]));

@@ -84,12 +84,12 @@ fn one(
         return format!("The files {place} could not be searched for {quoted}: {error}.");
     }
     if search.lines == 0 {
-        let unsure = if search.at_least {
+        let uncertain = if search.at_least {
             ", as far as the search went"
         } else {
             ""
         };
-        return format!("None of {all} {place} mentions {quoted}{unsure}.");
+        return format!("None of {all} {place} mentions {quoted}{uncertain}.");
     }
     let known = if search.at_least { "At least " } else { "" };
     format!(

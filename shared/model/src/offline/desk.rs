@@ -3,7 +3,7 @@
 //! A step is written as one straight function that [`Desk::ask`]s for what it needs. The function
 //! runs anew for every reply: what has been answered already is taken from the messages, and the
 //! first question without an answer is the reply. So nothing is kept between calls, and an attempt
-//! that is continued from any point goes on to the same end.
+//! that is continued from any point continues to the same end.
 
 use crate::OfferedTool;
 use cairn_engine::message::{Message, Role, ToolCall, ToolResult};
@@ -169,7 +169,7 @@ impl<'a> Desk<'a> {
     pub(super) fn message(&self, reply: Reply) -> Message {
         let calls = reply.calls.into_iter().enumerate();
         let calls = calls.map(|(index, call)| ToolCall {
-            id: format!("rehearsal_{}_{index}", self.turn),
+            id: format!("offline_{}_{index}", self.turn),
             name: call.name.to_owned(),
             arguments: call.arguments.to_string(),
         });

@@ -1,7 +1,7 @@
 //! What a goal is about: the words to search for.
 
-use crate::rehearsal::vocabulary::{is_stop, is_weak, subjects};
-use crate::rehearsal::words::Token;
+use crate::offline::vocabulary::{is_stop, is_weak, subjects};
+use crate::offline::words::Token;
 
 /// Single characters that are left over between Chinese words.
 const PARTICLES: &str = "下里中上内在有是把从对和与的都也就请找用写说讲到个几并或及跟将被给做";

@@ -38,7 +38,7 @@ pub(crate) fn apply(text: &str) -> Command {
     Command::RevisePlan(revise(plan(text), true))
 }
 
-pub(crate) fn wish(apply: bool) -> Command {
+pub(crate) fn change(apply: bool) -> Command {
     Command::RevisePlan(feedback(apply))
 }
 
@@ -73,7 +73,7 @@ fn feedback_is_answered_by_a_plan_or_a_proposal() {
     for is_applied in [true, false] {
         let mut world = running();
         assert_eq!(
-            kinds(&world.command(wish(is_applied))),
+            kinds(&world.command(change(is_applied))),
             ["RevisionRequested"]
         );
         let spent = world.run().spent.usage;
@@ -103,7 +103,7 @@ fn an_answer_that_is_no_plan_leaves_the_plan() {
         (Ok(PlanDraft::default()), "BadPlan"),
     ];
     for (outcome, reason) in answers {
-        world.command(wish(true));
+        world.command(change(true));
         let asked = world.asks();
         let events = world.revised(outcome);
         assert_eq!(failures(&events), [(asked[0], reason)]);
@@ -116,10 +116,10 @@ fn an_answer_that_is_no_plan_leaves_the_plan() {
 }
 
 #[test]
-fn a_wish_about_the_plan_before_is_answered_without_the_planner() {
+fn a_change_about_the_plan_before_is_answered_without_the_planner() {
     let mut world = running();
-    world.command(wish(true));
-    world.command(wish(false));
+    world.command(change(true));
+    world.command(change(false));
     let asked = world.asks();
     let events = world.command(apply("a b x"));
     let void = [(asked[0], "PlanMovedOn"), (asked[1], "PlanMovedOn")];
@@ -130,10 +130,10 @@ fn a_wish_about_the_plan_before_is_answered_without_the_planner() {
 }
 
 #[test]
-fn wishes_are_asked_about_one_after_the_other_while_paused_too() {
+fn changes_are_asked_about_one_after_the_other_while_paused_too() {
     let mut world = running();
-    world.command(wish(false));
-    world.command(wish(false));
+    world.command(change(false));
+    world.command(change(false));
     let asked = world.asks();
     let revises = |world: &World| -> Vec<u64> {
         let work = world.outstanding().into_iter();
@@ -160,7 +160,7 @@ fn wishes_are_asked_about_one_after_the_other_while_paused_too() {
 fn feedback_for_a_plan_that_is_being_made_waits_for_it() {
     let mut world = World::new();
     world.command(with_goal("a goal"));
-    world.command(wish(true));
+    world.command(change(true));
     assert_eq!(
         world.outstanding(),
         [Work::Plan {
@@ -176,7 +176,7 @@ fn feedback_for_a_plan_that_is_being_made_waits_for_it() {
 
 /// Whoever wishes something always gets an answer.
 #[test]
-fn a_run_that_has_no_plan_is_given_one_by_a_wish() {
+fn a_run_that_has_no_plan_is_given_one_by_a_change() {
     let mut failed = World::new();
     failed.command(with_goal("a goal"));
     let mut paused = failed.clone();
@@ -185,7 +185,7 @@ fn a_run_that_has_no_plan_is_given_one_by_a_wish() {
     assert_eq!(failed.run().status, RunStatus::Failed);
     paused.command(pause());
     for mut world in [failed, paused] {
-        world.command(wish(true));
+        world.command(change(true));
         let request_seq = world.asks()[0];
         assert!(world.outstanding().contains(&Work::Plan {
             run: 1,
@@ -197,10 +197,10 @@ fn a_run_that_has_no_plan_is_given_one_by_a_wish() {
 }
 
 #[test]
-fn wishes_end_with_what_they_were_about() {
+fn changes_end_with_what_they_were_about() {
     let mut world = running();
-    world.command(wish(true));
-    world.command(wish(true));
+    world.command(change(true));
+    world.command(change(true));
     let asked = world.asks();
     let dropped: Vec<_> = asked.iter().map(|&seq| (seq, "Dropped")).collect();
 
@@ -249,7 +249,7 @@ fn wishes_end_with_what_they_were_about() {
 fn a_full_journal_takes_no_revision() {
     let commands = [
         apply("w"),
-        wish(true),
+        change(true),
         take(1),
         Command::RedoStep(command::RedoStep {
             run: 1,
@@ -272,9 +272,9 @@ fn a_full_journal_takes_no_revision() {
 #[test]
 fn what_proposals_and_failed_revisions_cost_is_counted_everywhere() {
     let mut world = running();
-    world.command(wish(false));
+    world.command(change(false));
     world.revised(Ok(plan("a b x")));
-    world.command(wish(false));
+    world.command(change(false));
     world.revised(Err(refused()));
     let mut view = UsageView::default();
     world.journal.iter().for_each(|event| view.apply(event));
