@@ -11,7 +11,7 @@ mod common;
 
 use anyhow::{Context as _, Result};
 use cairn_boot::Environment;
-use cairn_model::{Model, OpenAi, OpenAiConfig, Offline};
+use cairn_model::{Model, Offline, OpenAi, OpenAiConfig};
 use cairn_proto::event::event::Kind;
 use cairn_proto::memory::SetMemoryRequest;
 use cairn_proto::orchestrator as pb;

@@ -316,7 +316,8 @@ pub trait Store: Send + Sync + 'static {
     /// `accepted_losses` is what [`read`](Self::read) said of that when the caller learned what it
     /// misses. If it is more by now, somebody has accepted what is missing: then nothing is done, and
     /// `false` is answered. `None` for whatever was accepted.
-    async fn quarantine(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool>;
+    async fn quarantine(&self, key: &SessionKey, accepted_losses: Option<u64>)
+    -> StoreResult<bool>;
 
     /// Queues a session that was quarantined. Does nothing to others. With a loss that is accepted it
     /// counts that for good (`accepted_losses`), so that nobody sets it aside for the same once more.

@@ -369,7 +369,11 @@ impl Store for RedisStore {
         self.inner.release(request).await
     }
 
-    async fn quarantine(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool> {
+    async fn quarantine(
+        &self,
+        key: &SessionKey,
+        accepted_losses: Option<u64>,
+    ) -> StoreResult<bool> {
         self.inner.quarantine(key, accepted_losses).await
     }
 

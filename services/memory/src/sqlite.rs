@@ -351,7 +351,11 @@ impl Store for SqliteStore {
         self.write(lease::ReleaseOp(request)).await
     }
 
-    async fn quarantine(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool> {
+    async fn quarantine(
+        &self,
+        key: &SessionKey,
+        accepted_losses: Option<u64>,
+    ) -> StoreResult<bool> {
         let quarantine = lease::SetAsideOp::new(key, accepted_losses);
         self.write(quarantine).await
     }

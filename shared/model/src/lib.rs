@@ -13,12 +13,12 @@ pub mod anthropic;
 pub mod chat;
 mod clean;
 pub mod error;
+pub mod offline;
 pub mod openai;
 pub mod prices;
 pub mod prompt;
 pub mod recorded;
 pub mod registry;
-pub mod offline;
 pub mod retry;
 pub mod server;
 pub mod stream;
@@ -29,6 +29,7 @@ pub use anthropic::{Anthropic, AnthropicConfig};
 pub use cairn_engine::message::FinishReason;
 pub use chat::*;
 pub use error::ModelError;
+pub use offline::Offline;
 pub use openai::{OpenAi, OpenAiConfig};
 pub use prices::{PriceBook, Prices};
 pub use prompt::{
@@ -36,6 +37,5 @@ pub use prompt::{
 };
 pub use recorded::Recorded;
 pub use registry::ModelRegistry;
-pub use offline::Offline;
 pub use retry::{Jitter, Progress, RetryPolicy, chat_with_retry, stream_with_retry};
 pub use server::ServerConfig;

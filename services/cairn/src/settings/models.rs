@@ -3,8 +3,8 @@
 use super::{ModelSettings, Settings};
 use cairn_boot::{Checks, Secret};
 use cairn_model::{
-    Anthropic, AnthropicConfig, Model, ModelRegistry, OpenAi, OpenAiConfig, PriceBook, Prices,
-    Recorded, Offline, ServerConfig, anthropic, openai,
+    Anthropic, AnthropicConfig, Model, ModelRegistry, Offline, OpenAi, OpenAiConfig, PriceBook,
+    Prices, Recorded, ServerConfig, anthropic, openai,
 };
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};

@@ -9,7 +9,7 @@ mod world;
 
 use cairn_testkit::TestStore;
 use std::time::Duration;
-use world::{LEASE, Times, Change, World};
+use world::{Command, LEASE, Times, World};
 
 /// Requests of each kind.
 const TIMES: usize = 5;
@@ -39,12 +39,15 @@ async fn the_owner_is_reported_at_once(store: TestStore) {
     let site = world::site();
     let world = World::start(&site, store);
     let mut all = Vec::new();
-    for change in Change::ALL {
+    for change in Command::ALL {
         let mut times = Vec::new();
         for number in 0..TIMES {
             let took = world.ask(change, &format!("{change:?}-{number}")).await;
             let longest = took.seen.max(took.answered);
-            assert!(longest < REPORTED, "only a renewal told the owner: {longest:?}");
+            assert!(
+                longest < REPORTED,
+                "only a renewal told the owner: {longest:?}"
+            );
             times.push(took);
         }
         let seen = median(times.iter().map(|times| times.seen).collect());

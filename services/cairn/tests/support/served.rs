@@ -39,7 +39,8 @@ pub(crate) fn add_model(site: &Site, model: &ModelServer) {
 pub(crate) fn title(body: &Value) -> Option<String> {
     let messages = body["messages"].as_array().expect("messages");
     let reported = messages.iter().filter(|it| it["role"] == "user");
-    let mut reported = reported.filter_map(|it| it["content"].as_str()?.split_once("## Current step"));
+    let mut reported =
+        reported.filter_map(|it| it["content"].as_str()?.split_once("## Current step"));
     let (_, step) = reported.next()?;
     let (_, title) = step.split_once("Title: ").expect("a title");
     title.lines().next().map(str::to_owned)

@@ -199,7 +199,11 @@ fn a_verbose_run_tells_everything_and_json_is_complete_anyway() {
     let verbose = site.run(&["run", "--verbose", "--session", "verbose", GOAL]);
     assert_eq!(verbose.code, Some(0), "{verbose:?}");
     for reported in ["scratchpad gave: ", "notes: ", "to do: ", "turns to: "] {
-        assert!(verbose.out.contains(reported), "{reported}: {}", verbose.out);
+        assert!(
+            verbose.out.contains(reported),
+            "{reported}: {}",
+            verbose.out
+        );
     }
     let json = site.run(&["run", "--json", "--session", "json", GOAL]);
     assert_eq!(json.code, Some(0), "{json:?}");

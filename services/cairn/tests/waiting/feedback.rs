@@ -123,7 +123,10 @@ fn feedback_as_json_is_one_object_whether_it_is_applied_or_not(store: TestStore)
     );
 
     let reported = json_of(&place.with_code(0, &["feedback", "s", CHANGE, "--yes", "--json"]));
-    assert_eq!((&reported["proposal"], &reported["run"]), (&json!(2), &json!(1)));
+    assert_eq!(
+        (&reported["proposal"], &reported["run"]),
+        (&json!(2), &json!(1))
+    );
     assert_eq!(reported["applied"]["revision"], 2, "{reported}");
     // The first proposal was for a plan that is not in force any more.
     let late = place.run(&["plan", "apply", "s", "1"]);

@@ -319,7 +319,10 @@ fn a_fork_that_is_asked_for_again_is_the_same_one() {
     assert_eq!(taken.code, Some(1), "{taken:?}");
     let reported = site.run(&["fork", id]);
     assert_eq!(reported.code, Some(0), "{reported:?}");
-    assert!(reported.out.contains(&format!("forked from {id}")), "{reported:?}");
+    assert!(
+        reported.out.contains(&format!("forked from {id}")),
+        "{reported:?}"
+    );
 }
 
 /// Killed around each commit of a fork; what asks again makes one whole child.

@@ -196,7 +196,10 @@ async fn a_proposal_changes_nothing_and_is_applied_once() {
     assert_eq!(fates(&proposed.diff), [(1, Continues), (0, Added)]);
     let other = world.until(client.propose_plan(propose(&["survey", "write", "send"])));
     let other = other.await.unwrap().into_inner();
-    assert_eq!(fates(&other.diff), [(1, Continues), (2, Waiting), (0, Added)]);
+    assert_eq!(
+        fates(&other.diff),
+        [(1, Continues), (2, Waiting), (0, Added)]
+    );
 
     let request = applying(&world, &session, Change::Proposal(1));
     let first = world.until(client.apply_plan(request.clone())).await;

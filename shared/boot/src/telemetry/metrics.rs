@@ -105,6 +105,10 @@ pub const METRICS: &[Metric] = &[
         STATE_BYTES,
         "Bytes of state of the sessions that this process owns.",
     ),
+    gauge(
+        STEPS_WAITING,
+        "Attempts at steps that wait for a free slot of an executor.",
+    ),
     counter(CLAIMS, &[], "Sessions that this process claimed."),
     counter(
         LEASES_LOST,

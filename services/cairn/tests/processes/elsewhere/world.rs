@@ -27,7 +27,7 @@ const PLAYED: &str = r#"{"match": {"contains": "another way"}, "reply": {"text":
 
 /// What is asked of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Change {
+pub(crate) enum Command {
     Pause,
     Cancel,
     Skip,
@@ -36,7 +36,7 @@ pub(crate) enum Change {
     Decision,
 }
 
-impl Change {
+impl Command {
     pub(crate) const ALL: [Self; 6] = [
         Self::Pause,
         Self::Cancel,
@@ -104,13 +104,13 @@ impl<'a> World<'a> {
     /// # Panics
     /// If another orchestrator has taken the session over meanwhile. Nobody owns one that waits for a
     /// decision: whoever takes it then must be told of it, too.
-    pub(crate) async fn ask(&self, change: Change, name: &str) -> Times {
+    pub(crate) async fn ask(&self, change: Command, name: &str) -> Times {
         let mut owner = self.client(0);
         let session = begin(&mut owner, change, name).await;
         let mut other = self.client(1);
         let mut watch = watch(&mut other, &session).await;
         let is_ready = |kind: &Kind| match change {
-            Change::Decision => matches!(kind, Kind::RunWaiting(_)),
+            Command::Decision => matches!(kind, Kind::RunWaiting(_)),
             _ => matches!(kind, Kind::StepStarted(_)),
         };
         until(&mut watch, change, is_ready).await;
@@ -124,15 +124,15 @@ impl<'a> World<'a> {
             began.elapsed()
         };
         let (answered, seen) = tokio::join!(asked, seen);
-        if !matches!(change, Change::Cancel) {
-            send(&mut other, Change::Cancel, &session).await;
+        if !matches!(change, Command::Cancel) {
+            send(&mut other, Command::Cancel, &session).await;
         }
         Times { seen, answered }
     }
 }
 
-async fn begin(client: &mut Client, change: Change, name: &str) -> String {
-    let title = if change == Change::Decision {
+async fn begin(client: &mut Client, change: Command, name: &str) -> String {
+    let title = if change == Command::Decision {
         "Think"
     } else {
         "Wait"
@@ -143,7 +143,7 @@ async fn begin(client: &mut Client, change: Change, name: &str) -> String {
             goal: "Wait or think.".to_owned(),
             plan: Some(plan(title)),
             limits: Some(wire::LimitOverrides {
-                max_turns: if change == Change::Decision { 1 } else { 0 },
+                max_turns: if change == Command::Decision { 1 } else { 0 },
                 ..wire::LimitOverrides::default()
             }),
             ..wire::StartRun::default()
@@ -162,11 +162,11 @@ fn plan(title: &str) -> wire::Plan {
 }
 
 /// Asks, and waits for the answer.
-async fn send(client: &mut Client, change: Change, session: &str) {
+async fn send(client: &mut Client, change: Command, session: &str) {
     let session = session.to_owned();
     let request_id = format!("{change:?}");
     let answer = match change {
-        Change::Pause => {
+        Command::Pause => {
             let request = pb::PauseRunRequest {
                 session,
                 request_id,
@@ -174,7 +174,7 @@ async fn send(client: &mut Client, change: Change, session: &str) {
             };
             client.pause_run(request).await.map(drop)
         }
-        Change::Cancel => {
+        Command::Cancel => {
             let request = pb::CancelRunRequest {
                 session,
                 request_id,
@@ -182,7 +182,7 @@ async fn send(client: &mut Client, change: Change, session: &str) {
             };
             client.cancel_run(request).await.map(drop)
         }
-        Change::Skip => {
+        Command::Skip => {
             let request = pb::SkipStepRequest {
                 session,
                 request_id,
@@ -191,7 +191,7 @@ async fn send(client: &mut Client, change: Change, session: &str) {
             };
             client.skip_step(request).await.map(drop)
         }
-        Change::Plan => {
+        Command::Plan => {
             let mut plan = plan("Wait");
             plan.steps.insert(0, tool_step("list_files"));
             let request = pb::ApplyPlanRequest {
@@ -202,7 +202,7 @@ async fn send(client: &mut Client, change: Change, session: &str) {
             };
             client.apply_plan(request).await.map(drop)
         }
-        Change::Feedback => {
+        Command::Feedback => {
             let request = pb::SendFeedbackRequest {
                 session,
                 request_id,
@@ -211,7 +211,7 @@ async fn send(client: &mut Client, change: Change, session: &str) {
             };
             client.send_feedback(request).await.map(drop)
         }
-        Change::Decision => decide(client, session, request_id).await,
+        Command::Decision => decide(client, session, request_id).await,
     };
     answer.unwrap_or_else(|status| panic!("{change:?}: {status:?}"));
 }
@@ -244,7 +244,7 @@ async fn watch(client: &mut Client, session: &str) -> Streaming<pb::WatchSession
 
 async fn until(
     watch: &mut Streaming<pb::WatchSessionResponse>,
-    change: Change,
+    change: Command,
     is_wanted: impl Fn(&Kind) -> bool,
 ) {
     loop {
@@ -254,7 +254,7 @@ async fn until(
         let Some(kind) = event.and_then(|event| event.kind) else {
             continue;
         };
-        let is_taken = matches!(kind, Kind::AttemptContinued(_)) && change != Change::Decision;
+        let is_taken = matches!(kind, Kind::AttemptContinued(_)) && change != Command::Decision;
         assert!(!is_taken && !matches!(kind, Kind::RunFailed(_)), "{kind:?}");
         if is_wanted(&kind) {
             return;

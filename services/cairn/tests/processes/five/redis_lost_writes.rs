@@ -193,7 +193,9 @@ async fn is_reported_to_everybody(store: TestStore) {
     }
     check_command_is_reported(at_work);
     world.check_clients_are_reported("work", of_work.seen).await;
-    world.check_clients_are_reported("paused", of_paused.seen).await;
+    world
+        .check_clients_are_reported("paused", of_paused.seen)
+        .await;
     world.check_an_operator_sees_it();
     assert_eq!((world.recorded("paid"), world.recorded("late")), (1, 0));
 

@@ -2,7 +2,7 @@
 //! person answers. A request is repeated under its name until it is answered.
 
 use super::load::{ANSWER, Driver};
-use super::oracle::{Said, Reported, What};
+use super::oracle::{Reported, Said, What};
 use super::run::{Break, Run, now, until};
 use super::wanted::{Act, FEEDBACK};
 use cairn::ui::event_json::plan as plan_json;

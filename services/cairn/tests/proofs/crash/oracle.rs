@@ -5,7 +5,7 @@
 mod tests;
 
 use super::wanted::{RECORD, SPEND};
-pub(crate) use super::watched::{End, Said, Started, Reported, Watched, What};
+pub(crate) use super::watched::{End, Reported, Said, Started, Watched, What};
 use cairn_engine::event::{AttemptRef, CallRef};
 use cairn_engine::key::call_key;
 use cairn_testkit::Journal;

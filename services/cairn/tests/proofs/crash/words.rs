@@ -6,7 +6,7 @@
 mod tests;
 
 use super::oracle::{
-    Ledger, Said, Reported, Watched, What, attempt_ref, call_key_of, kind, numbered, steps,
+    Ledger, Reported, Said, Watched, What, attempt_ref, call_key_of, kind, numbered, steps,
 };
 use super::wanted::SPEND;
 use serde_json::Value;
@@ -71,7 +71,9 @@ fn durable(said: &Said, events: &[Value]) -> Option<String> {
     let seq = &received["seq"];
     let about = |event: &&Value| event["answers"] == *seq;
     let wanted = match (&said.reported, &said.what) {
-        (Reported::Refused(reason), What::Feedback) if reason == "REVISION_FAILED" => "revision_failed",
+        (Reported::Refused(reason), What::Feedback) if reason == "REVISION_FAILED" => {
+            "revision_failed"
+        }
         (Reported::Refused(_), _) => "command_refused",
         (_, What::Pause) => "run_paused",
         (_, What::Resume) => "run_resumed",
@@ -85,7 +87,9 @@ fn durable(said: &Said, events: &[Value]) -> Option<String> {
         return Some(format!("{request} has {times} answers {wanted}"));
     };
     let is_same = match (&said.reported, &said.what) {
-        (Reported::Refused(reason), _) => wanted == "revision_failed" || answer["reason"] == **reason,
+        (Reported::Refused(reason), _) => {
+            wanted == "revision_failed" || answer["reason"] == **reason
+        }
         (Reported::Accepted(seq), What::Apply(plan)) => {
             answer["seq"] == *seq && answer["plan"] == *plan
         }
@@ -217,9 +221,9 @@ fn late(watched: &Watched, events: &[Value], outside: &Outside) -> Vec<String> {
 /// How many calls began after their runs were known to be held; see `late`.
 pub(crate) fn overlapping(watched: &Watched, events: &[Value], outside: &Outside) -> usize {
     let holds = holds(watched);
-    let calls = holds
-        .iter()
-        .map(|(said, until)| began_between(watched, events, outside, said.reported_at, *until).len());
+    let calls = holds.iter().map(|(said, until)| {
+        began_between(watched, events, outside, said.reported_at, *until).len()
+    });
     calls.sum()
 }
 

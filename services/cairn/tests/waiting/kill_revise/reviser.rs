@@ -10,7 +10,7 @@ use cairn_proto::event::event::Kind;
 use cairn_proto::event::settlement::{Done, Outcome, Retry};
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::apply_plan_request::Change;
-use cairn_proto::orchestrator::propose_plan_request::Change;
+use cairn_proto::orchestrator::propose_plan_request::Change as Proposed;
 use cairn_testkit::{Journal, Site};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -147,7 +147,10 @@ impl Reviser {
             answer: format!("{answer:?}"),
             alike: format!("{alike:?}"),
         };
-        let known = self.answers.entry(request).or_insert_with(|| reported.clone());
+        let known = self
+            .answers
+            .entry(request)
+            .or_insert_with(|| reported.clone());
         assert_eq!(*known, reported, "{request} was answered differently");
     }
 
@@ -177,7 +180,7 @@ fn proposal() -> pb::ProposePlanRequest {
         session: SESSION.to_owned(),
         request_id: "propose".to_owned(),
         expected_revision: 1,
-        change: Some(Change::Plan(served::wire_plan(&stage::new()))),
+        change: Some(Proposed::Plan(served::wire_plan(&stage::new()))),
         ..pb::ProposePlanRequest::default()
     }
 }

@@ -325,7 +325,11 @@ impl Store for RemoteStore {
         answer.map(drop).map_err(refused)
     }
 
-    async fn quarantine(&self, key: &SessionKey, accepted_losses: Option<u64>) -> StoreResult<bool> {
+    async fn quarantine(
+        &self,
+        key: &SessionKey,
+        accepted_losses: Option<u64>,
+    ) -> StoreResult<bool> {
         let message = pb::QuarantineRequest {
             session: session(key),
             accepted_losses,
