@@ -33,7 +33,7 @@ async fn all_refusals(world: &World) -> Vec<(&'static str, Result<(), Status>)> 
     let settlement = wire::Settlement {
         outcome: Some(wire::settlement::Outcome::Retry(wire::settlement::Retry {})),
     };
-    let change = pb::propose_plan_request::Change::Feedback("another".to_owned());
+    let proposed = pb::propose_plan_request::Change::Feedback("another".to_owned());
     let change = pb::apply_plan_request::Change::RedoStep(1);
     refused!(
         world, found,
@@ -44,7 +44,7 @@ async fn all_refusals(world: &World) -> Vec<(&'static str, Result<(), Status>)> 
         start_run: StartRunRequest { request_id: world.request_id(), run: Some(plan()) },
         get_run: GetRunRequest {},
         list_runs: ListRunsRequest {},
-        propose_plan: ProposePlanRequest { request_id: world.request_id(), change: Some(change) },
+        propose_plan: ProposePlanRequest { request_id: world.request_id(), change: Some(proposed) },
         apply_plan: ApplyPlanRequest { request_id: world.request_id(), change: Some(change) },
         rename_session: RenameSessionRequest { request_id: world.request_id() },
         send_feedback: SendFeedbackRequest {

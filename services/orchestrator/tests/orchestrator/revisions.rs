@@ -5,7 +5,7 @@ use cairn_proto::event as wire;
 use cairn_proto::orchestrator as pb;
 use cairn_proto::orchestrator::StepFate::{Added, Continues, Repeated, Reused, Waiting};
 use cairn_proto::orchestrator::apply_plan_request::Change;
-use cairn_proto::orchestrator::propose_plan_request::Change;
+use cairn_proto::orchestrator::propose_plan_request::Change as Proposed;
 use cairn_rpc::RpcError;
 use tonic::Status;
 
@@ -187,7 +187,7 @@ async fn a_proposal_changes_nothing_and_is_applied_once() {
         run: 0,
         request_id: world.request_id(),
         expected_revision: 1,
-        change: Some(Change::Plan(plan(titles))),
+        change: Some(Proposed::Plan(plan(titles))),
     };
     let mut client = world.client.clone();
     let proposed = world.until(client.propose_plan(propose(&["survey", "count"])));

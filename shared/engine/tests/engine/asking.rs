@@ -221,7 +221,10 @@ fn a_question_that_cannot_be_asked_is_reported_to_the_model() {
     let events = world.reply(1, "", &calls);
     let reported = World::reported(&events);
     assert_eq!(reported.len(), 4);
-    assert!(reported.iter().all(|(_, is_error)| *is_error), "{reported:?}");
+    assert!(
+        reported.iter().all(|(_, is_error)| *is_error),
+        "{reported:?}"
+    );
     assert_eq!(world.run().status, RunStatus::Running);
 }
 

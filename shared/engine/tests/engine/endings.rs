@@ -98,7 +98,8 @@ fn the_end_is_refused_when_it_is_asked_for_twice() {
     let reported = World::reported(&events);
     assert_eq!(reported.len(), 2, "{reported:?}");
     assert!(
-        reported.iter()
+        reported
+            .iter()
             .all(|(text, is_error)| *is_error && text.starts_with("not completed"))
     );
     assert_eq!(world.running(), [1]);
@@ -113,7 +114,10 @@ fn the_end_is_refused_while_sub_goals_are_open() {
     let events = world.reply(1, "", &[complete("done"), add]);
     let reported = World::reported(&events);
     assert_eq!(reported[0], ("sub-goals added: 1".to_owned(), false));
-    assert!(reported[1].1 && reported[1].0.contains("open"), "{reported:?}");
+    assert!(
+        reported[1].1 && reported[1].0.contains("open"),
+        "{reported:?}"
+    );
     assert_eq!(world.running(), [1]);
     world.reply(1, "", &[step_call(&json!({"focus": "A"}))]);
     world.reply(

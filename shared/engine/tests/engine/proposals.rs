@@ -1,7 +1,7 @@
 //! Other plans that are proposed, and the ones that are refused.
 
+use crate::changes::{apply, change, feedback, propose, revise, running, take};
 use crate::control::{answer, cancel};
-use crate::changes::{apply, feedback, propose, revise, running, take, change};
 use crate::world::kinds;
 use crate::world::notation::plan;
 use cairn_engine::command::{self, Command, RevisePlan};

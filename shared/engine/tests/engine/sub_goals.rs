@@ -25,7 +25,10 @@ fn sub_goals_are_added_focused_and_completed() {
     assert_eq!(progress, "[→] one\n  [✓] A\n  [→] B\n[ ] two");
     let more = json!({"plan": ["C"], "focus": "C", "complete": true});
     let reported = ok(&mut world, "step", &more);
-    assert_eq!(reported, "sub-goals added: 1; sub-goal completed; in focus: C");
+    assert_eq!(
+        reported,
+        "sub-goals added: 1; sub-goal completed; in focus: C"
+    );
     let attempt = world.session.attempt(world.attempt(1)).unwrap();
     let summaries: Vec<_> = attempt
         .sub_goals
@@ -130,14 +133,20 @@ fn a_plan_that_is_given_again_adds_only_what_is_new() {
         "step",
         &json!({"plan": ["A", "B", "A"], "focus": "A"}),
     );
-    assert_eq!(reported, "sub-goals added: 2; there already: 1; in focus: A");
+    assert_eq!(
+        reported,
+        "sub-goals added: 2; there already: 1; in focus: A"
+    );
     ok(&mut world, "step", &json!({"complete": true}));
     let again = json!({"plan": ["A", "B"]});
     let reported = ok(&mut world, "step", &again);
     assert_eq!(reported, "sub-goals added: 0; there already: 2");
     let more = json!({"plan": ["A", "B", "C"], "focus": "C"});
     let reported = ok(&mut world, "step", &more);
-    assert_eq!(reported, "sub-goals added: 1; there already: 2; in focus: C");
+    assert_eq!(
+        reported,
+        "sub-goals added: 1; there already: 2; in focus: C"
+    );
     let progress = ok(&mut world, "read_progress", &json!({}));
     assert_eq!(progress, "[→] one\n  [✓] A\n  [ ] B\n  [→] C\n[ ] two");
 }

@@ -1,9 +1,9 @@
 //! Running steps that another plan keeps or stops, at every point of a step, and steps that were to
 //! be done again.
 
+use crate::changes::{apply, change};
 use crate::control::running;
 use crate::control_points::{check_effects, each_point, is_begun};
-use crate::changes::{apply, change};
 use crate::world::notation::plan;
 use crate::world::{World, chain, finished, fold, model_step, report_reply, send};
 use cairn_engine::command::{self, Command};
