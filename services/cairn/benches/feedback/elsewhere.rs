@@ -2,7 +2,7 @@
 //! of Redis: from the request to its event, as a watcher there sees it, and to the answer.
 
 use crate::percentile;
-use crate::world::{self, Change, World};
+use crate::world::{self, Command, World};
 use cairn_testkit::TestStore;
 
 /// Requests of each kind.
@@ -15,7 +15,7 @@ pub(crate) async fn measure() {
         "{:<34} {:>10} {:>10} {:>10} {:>10}",
         "asked of who is not the owner, ms", "seen p50", "p99", "answer p50", "p99"
     );
-    for change in Change::ALL {
+    for change in Command::ALL {
         let (mut seen, mut answered) = (Vec::new(), Vec::new());
         for number in 0..TIMES {
             let times = world.ask(change, &format!("{change:?}-{number}")).await;

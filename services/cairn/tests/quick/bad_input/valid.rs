@@ -194,11 +194,11 @@ pub(crate) fn plan() -> wire::Plan {
 /// Requests for another plan, with each way to say which.
 fn revisions(method: &str, n: usize, session: String) -> Vec<Vec<u8>> {
     use pb::apply_plan_request::Change;
-    use pb::propose_plan_request::Change;
+    use pb::propose_plan_request::Change as Proposed;
     let request_id = format!("{method}-{n}");
     let feedback = || "Look at docs, too.".to_owned();
     match method {
-        "ProposePlan" => [Change::Plan(plan()), Change::Feedback(feedback())]
+        "ProposePlan" => [Proposed::Plan(plan()), Proposed::Feedback(feedback())]
             .map(|change| {
                 let request = pb::ProposePlanRequest {
                     session: session.clone(),
