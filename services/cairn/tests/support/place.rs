@@ -6,6 +6,7 @@ use cairn_testkit::site::Running;
 use cairn_testkit::{Journal, Output, Site, TestStore};
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where commands are given, and where what they do is stored.
 pub(crate) struct Place {
@@ -47,6 +48,12 @@ impl Place {
     /// Whether commands find the store without a server between.
     pub(crate) fn is_file(&self) -> bool {
         self.store.is_file()
+    }
+
+    /// Lets a moment pass before a client tries again. A call over a broken link fails at once, and a
+    /// client that calls in a loop leaves its runtime no time to connect.
+    pub(crate) async fn pause(&self) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 
     /// What a process has to be told to find the store.

@@ -170,6 +170,7 @@ async fn kill_once(side: &str, commit: usize, reference: &Reference) -> Option<K
     // The server dies under it, or has just served it to the end. A busy store may be away between.
     while place.is_served() && !person.has_ended {
         let _ = person.go_on(&place, &reference.journal).await;
+        place.pause().await;
     }
     if place.is_served() {
         return None;

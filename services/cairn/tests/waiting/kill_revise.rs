@@ -69,6 +69,7 @@ async fn kill_once(side: &str, commit: usize, reference: &Reference) -> Option<K
         // between.
         while place.is_served() && !reviser.has_ended {
             let _ = reviser.go_on(&place, &reference.journal).await;
+            place.pause().await;
         }
         if place.is_served() {
             return None;

@@ -103,6 +103,7 @@ impl World {
         // The server dies under it, or has just served it to the end. A busy store may be away between.
         while place.is_served() && !watcher.has_ended {
             let _ = watch(&mut watcher, &place, reference).await;
+            place.pause().await;
         }
         if place.is_served() {
             return None;
