@@ -150,6 +150,12 @@ impl ServerBuilder {
         self.routes = std::mem::take(&mut self.routes).add_service(service);
     }
 
+    /// A link for Cairn's own services in this process to what was registered so far. As on
+    /// [`Exposure::Internal`], no authenticator is asked, and the headers name the caller.
+    pub fn internal_link(&self) -> Link {
+        Link::local(self.local.internal())
+    }
+
     /// Adds health and reflection to what was registered.
     ///
     /// # Errors
