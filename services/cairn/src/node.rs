@@ -151,13 +151,11 @@ impl Node {
                 Service::Orchestrator => building.orchestrator().await?,
             };
         }
-        let Building {
-            public,
-            internal,
-            running,
-            ..
-        } = building;
-        let (public, internal) = (public.build().await?, internal.build().await?);
+        let running = building.running;
+        let (public, internal) = (
+            building.public.build().await?,
+            building.internal.build().await?,
+        );
         let mut beside = Vec::new();
         // A store that is elsewhere is in the health of its own process.
         if let Some(opened) = opened(&running) {
@@ -312,16 +310,12 @@ impl<'a> Building<'a> {
         self.public = match opened(&self.running) {
             Some(opened) => opened.memory.register_public(self.public),
             // What a client does not read must not hold up commits.
-            None => self
-                .public
-                .register(session_memory(links.journals), DESCRIPTORS),
+            None => {
+                let memory: Forward<SessionMemoryServiceServer<()>> = Forward::new(links.journals);
+                self.public.register(memory, DESCRIPTORS)
+            }
         };
         self.public = self.public.register(service, DESCRIPTORS);
         Ok(self.with(Running::Orchestrator(running)))
     }
-}
-
-/// Session memory of another process, for the clients of this one.
-fn session_memory(memory: Link) -> Forward<SessionMemoryServiceServer<()>> {
-    Forward::new(memory)
 }
