@@ -3,8 +3,8 @@
 use cairn_rpc::metrics::{
     CALL_SECONDS, CALLS, CLAIMS, COMMIT_SECONDS, COMMITS, CONNECTIONS_CLOSED, COST_USD, ERRORS,
     LEASES_LOST, LOST_WRITES, MODEL_SECONDS, QUEUE_SESSIONS, RUNS, RUNS_ACTIVE, SESSIONS_ENDED,
-    SESSIONS_OWNED, SESSIONS_SET_ASIDE, STATE_BYTES, STEPS, STORE_WRITABLE, TOKENS, TOOL_TURNS,
-    WATCHERS,
+    SESSIONS_OWNED, SESSIONS_SET_ASIDE, STATE_BYTES, STEPS, STEPS_WAITING, STORE_WRITABLE, TOKENS,
+    TOOL_TURNS, WATCHERS,
 };
 
 /// A metric.
@@ -56,6 +56,10 @@ pub const METRICS: &[Metric] = &[
     counter(RUNS, &["status"], "Runs that ended, by how they ended."),
     gauge(RUNS_ACTIVE, "Runs that this process is carrying out."),
     counter(STEPS, &["status"], "Steps that ended, by how they ended."),
+    gauge(
+        STEPS_WAITING,
+        "Steps that wait for a free slot of an executor.",
+    ),
     counter(
         TOOL_TURNS,
         &["model"],
