@@ -4,7 +4,6 @@
 //! `cairn.sock` beside the store, so that other commands work at the same time.
 
 mod access;
-mod socket;
 
 pub use access::Access;
 
@@ -12,13 +11,13 @@ use crate::client;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::{self, Authenticators, Node, Parts, StartError};
+use crate::serving::{Serving, socket};
 use crate::settings::Addresses;
 use crate::tokens::Tokens;
 use crate::{settings, workspace};
 use cairn_memory::sqlite::OpenError;
 use cairn_orchestrator::Mode;
 use cairn_rpc::{Address, Link, RpcError, Server};
-use socket::Socket;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -35,8 +34,6 @@ const QUIET: Duration = Duration::from_millis(700);
 const ANSWER: Duration = Duration::from_secs(3);
 /// How long calls with side effects may take to end before a command leaves them behind.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// How long the store may take to close.
-const CLOSE: Duration = Duration::from_secs(5);
 
 /// A way to the public services.
 #[derive(Debug)]
@@ -57,13 +54,7 @@ enum Way {
     /// By reading the file.
     Reader { _server: Server },
     /// This process holds the store.
-    Holder(Box<Holder>),
-}
-
-#[derive(Debug)]
-struct Holder {
-    node: Node,
-    socket: Socket,
+    Holder(Box<Serving>),
 }
 
 impl Attached {
@@ -82,42 +73,18 @@ impl Attached {
         matches!(self.way, Way::Reader { .. })
     }
 
-    /// The public services, if this process holds the store: to be served elsewhere too.
-    pub fn public(&self) -> Option<&Server> {
-        match &self.way {
-            Way::Holder(holder) => Some(holder.node.public()),
-            _ => None,
-        }
-    }
-
     /// Has this process work on the session, if it holds the store.
     pub fn take_up(&self, session: &str) {
         if let Way::Holder(holder) = &self.way {
-            holder.node.take_up(session);
+            holder.node().take_up(session);
         }
     }
 
     /// Lets running calls end, gives all sessions back and removes the socket. What does not end
     /// within [`GRACE`] is left behind: it is durable, and whoever comes next continues with it.
     pub async fn finish(self) {
-        self.finish_within(GRACE).await;
-    }
-
-    /// As [`Attached::finish`], with another limit.
-    pub async fn finish_within(self, grace: Duration) {
-        if let Way::Holder(holder) = self.way {
-            let Holder { node, socket } = *holder;
-            // New clients find no socket and wait for the lock, while those that are here see
-            // how their calls end.
-            socket.remove();
-            // What it leaves behind is durable.
-            let _ = cairn_boot::drain(node.drain(), grace).await;
-            socket.close(Duration::from_millis(200)).await;
-            if timeout(CLOSE, node.close()).await.is_err() {
-                tracing::warn!(
-                    "the store was not closed in time; its log is taken up when it is opened"
-                );
-            }
+        if let Way::Holder(serving) = self.way {
+            serving.finish(GRACE).await;
         }
     }
 }
@@ -132,11 +99,23 @@ pub async fn attach(context: &Context, access: Access) -> Result<Attached, CliEr
     attach_with(context, access, &Authenticators::default()).await
 }
 
-/// The same for a process that serves the public services on a TCP listener, too.
+/// Holds the store and works on all sessions, to serve the public services on a TCP listener, too.
 ///
 /// # Errors
-/// See [`attach`].
-pub async fn attach_with(
+/// See [`attach`]; or another process holds the store.
+pub async fn hold(context: &Context, authenticators: &Authenticators) -> Result<Serving, CliError> {
+    let attached = attach_with(context, Access::Hold, authenticators).await?;
+    let Way::Holder(serving) = attached.way else {
+        let store = attached.store.display();
+        return Err(
+            CliError::new(format!("another process holds the store {store}"))
+                .hint("end it first, or use another store with --store"),
+        );
+    };
+    Ok(*serving)
+}
+
+async fn attach_with(
     context: &Context,
     access: Access,
     authenticators: &Authenticators,
@@ -179,10 +158,10 @@ pub async fn attach_with(
         }
         let workspace = workspace_for(context, access, &store, authenticators).await?;
         let parts = parts(context, access, &workspace, authenticators)?;
-        match Node::start(parts).await {
+        match Box::pin(Node::start(parts)).await {
             Ok(node) => {
                 let path = [&path, &change_path][usize::from(access == Access::Change)];
-                return hold(node, store, path, access, &workspace);
+                return serve(node, store, path, access, &workspace);
             }
             Err(error) if is_held(&error) => {}
             Err(error) => return Err(start_error(&error, &store)),
@@ -334,7 +313,7 @@ async fn workspace_for(
     }
 }
 
-fn hold(
+fn serve(
     node: Node,
     store: PathBuf,
     path: &Path,
@@ -347,12 +326,13 @@ fn hold(
     if access.works() || noted.is_none() {
         workspace::note(&store, &std::fs::canonicalize(workspace)?)?;
     }
-    let socket = Socket::serve(path, node.public().clone())?;
+    let mut serving = Serving::new(node);
+    serving.listen_at(path)?;
     Ok(Attached {
-        link: node.link(),
+        link: serving.node().link(),
         workspace: workspace::noted(&store),
         store,
-        way: Way::Holder(Box::new(Holder { node, socket })),
+        way: Way::Holder(Box::new(serving)),
     })
 }
 

@@ -10,6 +10,7 @@
 //! | [`commands`] | one file a command |
 //! | [`context`] | what every command has at hand |
 //! | [`error`] | what a command says when it fails; exit codes |
+//! | [`serving`] | a node on its listeners, until its store is closed |
 //! | [`runtime`] | the threads of the process |
 //! | [`tokens`] | the bearer tokens of listeners: made, and found by the port |
 //! | [`ui`] | what people see |
@@ -25,6 +26,7 @@ pub mod error;
 mod fail;
 pub mod node;
 pub mod runtime;
+pub mod serving;
 pub mod settings;
 pub mod tokens;
 pub mod ui;

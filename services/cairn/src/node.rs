@@ -8,8 +8,7 @@ mod store;
 pub use parts::{Authenticators, Parts, StartError};
 pub use store::{DURABILITY, STORE, read_only};
 
-use cairn_memory::{Config as MemoryConfig, Deps as MemoryDeps, Memory, Opened};
-use cairn_model::ModelRegistry;
+use cairn_memory::Opened;
 use cairn_orchestrator::Links;
 use cairn_proto::DESCRIPTORS;
 use cairn_proto::memory::session_memory_service_server::SessionMemoryServiceServer;
@@ -83,7 +82,7 @@ impl Placement {
         self.here.contains(&service)
     }
 
-    /// A link to the processes of a service.
+    /// A link to the processes of a service that is not here.
     fn link(&self, service: Service, mut options: RemoteOptions) -> Link {
         let addresses = self.elsewhere.get(&service);
         let addresses = addresses.map(Vec::as_slice).unwrap_or_default();
@@ -97,11 +96,30 @@ impl Placement {
 pub struct Node {
     public: Server,
     internal: Server,
-    memory: Option<Memory>,
-    tools: Option<cairn_tools::Tools>,
-    executor: Option<cairn_executor::Running>,
-    orchestrator: Option<cairn_orchestrator::Running>,
+    /// Each after those that it needs.
+    running: Vec<Running>,
     _beside: Vec<AbortOnDropHandle<()>>,
+}
+
+/// A service of the node.
+#[derive(Debug)]
+enum Running {
+    Memory(Opened),
+    Tools(cairn_tools::Tools),
+    Executor(cairn_executor::Running),
+    Planner,
+    Orchestrator(cairn_orchestrator::Running),
+}
+
+impl Running {
+    async fn drain(&self) {
+        match self {
+            Self::Tools(tools) => tools.drain().await,
+            Self::Executor(executor) => executor.drain().await,
+            Self::Orchestrator(orchestrator) => orchestrator.drain().await,
+            Self::Memory(_) | Self::Planner => {}
+        }
+    }
 }
 
 impl Node {
@@ -123,34 +141,32 @@ impl Node {
             // A store that is opened is made if there is none.
             cairn_tools::check(&parts.tools, &parts.more_tools)?;
         }
-        let mut built = Built::new(placement, parts.models, parts.authenticators);
-        let mut memory_deps = parts.memory_deps;
-        if placement.has(Service::Orchestrator) && placement.has(Service::Tools) {
-            memory_deps
-                .local_owners
-                .push(parts.orchestrator.owner.clone());
+        let mut building = Building::new(parts, placement);
+        for service in &placement.here {
+            building = match service {
+                Service::Memory => building.memory().await?,
+                Service::Tools => building.tools()?,
+                Service::Executor => building.executor(),
+                Service::Planner => building.planner(),
+                Service::Orchestrator => building.orchestrator().await?,
+            };
         }
-        built.memory(parts.memory, memory_deps).await?;
-        let (programs, more_tools) = (parts.programs, parts.more_tools);
-        built.tools(parts.tools, programs, more_tools).await?;
-        built.executor(parts.executor).await?;
-        built.planner(parts.planner).await?;
-        built.orchestrator(parts.orchestrator).await?;
-        let (public, internal) = (built.public.build().await?, built.internal.build().await?);
-        let servers = [&public, &internal];
-        // Nobody is told of a store that is elsewhere.
-        if let Some(known) = &mut built.known {
-            let healths = servers.map(|server| server.health().clone());
-            known.note(&healths).await;
+        let running = building.running;
+        let (public, internal) = (
+            building.public.build().await?,
+            building.internal.build().await?,
+        );
+        let mut beside = Vec::new();
+        // A store that is elsewhere is in the health of its own process.
+        if let Some(opened) = opened(&running) {
+            let healths = [&public, &internal].map(|server| server.health().clone());
+            beside = store::look_after(opened.clone(), healths).await;
         }
         Ok(Self {
-            _beside: store::look_after(built.memory.as_ref(), built.known, servers),
             public,
             internal,
-            memory: built.memory,
-            tools: built.tools,
-            executor: built.executor,
-            orchestrator: built.orchestrator,
+            running,
+            _beside: beside,
         })
     }
 
@@ -171,8 +187,10 @@ impl Node {
 
     /// Has the orchestrator, if it is here, work on a session.
     pub fn take_up(&self, session: &str) {
-        if let Some(orchestrator) = &self.orchestrator {
-            orchestrator.take_up(&Namespace::default(), session);
+        for service in &self.running {
+            if let Running::Orchestrator(orchestrator) = service {
+                orchestrator.take_up(&Namespace::default(), session);
+            }
         }
     }
 
@@ -180,190 +198,124 @@ impl Node {
     /// deadline.
     pub async fn drain(&self) {
         self.internal.health().stop().await;
-        if let Some(orchestrator) = &self.orchestrator {
-            orchestrator.drain().await;
-        }
-        if let Some(executor) = &self.executor {
-            executor.drain().await;
-        }
-        if let Some(tools) = &self.tools {
-            tools.drain().await;
+        for service in self.running.iter().rev() {
+            service.drain().await;
         }
     }
 
     /// Closes the store: what was asked of it is done, and its file is whole and free. Whatever
     /// still runs in this process gets nothing written from then on. Bound it by a deadline.
     pub async fn close(&self) {
-        if let Some(memory) = &self.memory {
-            memory.store().close().await;
+        if let Some(opened) = opened(&self.running) {
+            opened.memory.store().close().await;
         }
     }
 }
 
-/// A node that is being put together, service by service, each after those that it needs.
-struct Built<'a> {
+fn opened(running: &[Running]) -> Option<&Opened> {
+    running.iter().find_map(|service| match service {
+        Running::Memory(opened) => Some(opened),
+        _ => None,
+    })
+}
+
+/// A node that is being put together, service by service.
+struct Building<'a> {
+    parts: Parts,
     placement: &'a Placement,
-    models: Arc<ModelRegistry>,
-    links: BTreeMap<Service, Link>,
     public: ServerBuilder,
     internal: ServerBuilder,
-    memory: Option<Memory>,
-    known: Option<store::Known>,
-    tools: Option<cairn_tools::Tools>,
-    executor: Option<cairn_executor::Running>,
-    orchestrator: Option<cairn_orchestrator::Running>,
+    running: Vec<Running>,
 }
 
-impl<'a> Built<'a> {
-    fn new(
-        placement: &'a Placement,
-        models: Arc<ModelRegistry>,
-        authenticators: Authenticators,
-    ) -> Self {
+impl<'a> Building<'a> {
+    fn new(mut parts: Parts, placement: &'a Placement) -> Self {
+        if placement.has(Service::Orchestrator) && placement.has(Service::Tools) {
+            let owner = parts.orchestrator.owner.clone();
+            parts.memory_deps.local_owners.push(owner);
+        }
+        let Authenticators { public, internal } = parts.authenticators.clone();
+        let internal = internal.map_or(Exposure::Internal, Exposure::Services);
         Self {
+            parts,
             placement,
-            models,
-            links: BTreeMap::new(),
-            public: ServerBuilder::new(Exposure::Public(authenticators.public)),
-            internal: ServerBuilder::new(
-                authenticators
-                    .internal
-                    .map_or(Exposure::Internal, Exposure::Services),
-            ),
-            memory: None,
-            known: None,
-            tools: None,
-            executor: None,
-            orchestrator: None,
+            public: ServerBuilder::new(Exposure::Public(public)),
+            internal: ServerBuilder::new(internal),
+            running: Vec::new(),
         }
     }
 
-    /// Puts a service on the internal server, and makes the link to it.
-    async fn add(
-        &mut self,
-        service: Service,
-        register: impl Fn(ServerBuilder) -> ServerBuilder,
-    ) -> Result<(), StartError> {
-        let internal = ServerBuilder::new(Exposure::Internal);
-        self.internal = register(std::mem::replace(&mut self.internal, internal));
-        let alone = register(ServerBuilder::new(Exposure::Internal));
-        self.links.insert(service, alone.build().await?.link());
-        Ok(())
-    }
-
-    /// The link to a service that was added, or to where it is.
-    fn link(&self, service: Service) -> Link {
-        let here = self.links.get(&service).cloned();
-        here.unwrap_or_else(|| self.placement.link(service, RemoteOptions::default()))
-    }
-
-    async fn memory(&mut self, config: MemoryConfig, deps: MemoryDeps) -> Result<(), StartError> {
-        if !self.placement.has(Service::Memory) {
-            return Ok(());
+    /// A link to a service that was added, or to where it is.
+    fn link(&self, service: Service, options: RemoteOptions) -> Link {
+        match self.placement.has(service) {
+            true => self.internal.internal_link(),
+            false => self.placement.link(service, options),
         }
-        let Opened {
-            memory,
-            durability,
-            losses,
-            outages,
-        } = store::open(config, deps).await?;
-        self.known = Some(store::Known {
-            durability,
-            losses,
-            outages,
-        });
-        self.add(Service::Memory, |server| memory.register_internal(server))
-            .await?;
-        self.memory = Some(memory);
-        Ok(())
     }
 
-    async fn tools(
-        &mut self,
-        config: cairn_tools::Config,
-        programs: cairn_tools::Programs,
-        more_tools: Vec<Arc<dyn cairn_tools::Tool>>,
-    ) -> Result<(), StartError> {
-        if !self.placement.has(Service::Tools) {
-            return Ok(());
-        }
-        let store_time = Arc::new(MemoryTime::new(self.link(Service::Memory)));
+    fn with(mut self, service: Running) -> Self {
+        self.running.push(service);
+        self
+    }
+
+    async fn memory(mut self) -> Result<Self, StartError> {
+        let (config, deps) = (self.parts.memory.clone(), self.parts.memory_deps.clone());
+        let opened = store::open(config, deps).await?;
+        self.internal = opened.memory.register_internal(self.internal);
+        Ok(self.with(Running::Memory(opened)))
+    }
+
+    fn tools(mut self) -> Result<Self, StartError> {
+        let memory = self.link(Service::Memory, RemoteOptions::default());
         let deps = cairn_tools::Deps {
-            programs,
-            tools: more_tools,
-            ..cairn_tools::Deps::new(store_time)
+            programs: self.parts.programs.clone(),
+            tools: self.parts.more_tools.clone(),
+            ..cairn_tools::Deps::new(Arc::new(MemoryTime::new(memory)))
         };
-        let tools = cairn_tools::build(config, deps)?;
-        self.add(Service::Tools, |server| tools.register(server))
-            .await?;
-        self.tools = Some(tools);
-        Ok(())
+        let tools = cairn_tools::build(self.parts.tools.clone(), deps)?;
+        self.internal = tools.register(self.internal);
+        Ok(self.with(Running::Tools(tools)))
     }
 
-    async fn executor(&mut self, config: cairn_executor::Config) -> Result<(), StartError> {
-        if !self.placement.has(Service::Executor) {
-            return Ok(());
-        }
+    fn executor(mut self) -> Self {
         let deps = cairn_executor::Deps {
-            models: self.models.clone(),
-            tools: self.link(Service::Tools),
+            models: self.parts.models.clone(),
+            tools: self.link(Service::Tools, RemoteOptions::default()),
         };
-        let (service, running) = cairn_executor::build(config, deps);
-        self.add(Service::Executor, |server| {
-            server.register(service.clone(), DESCRIPTORS)
-        })
-        .await?;
-        self.executor = Some(running);
-        Ok(())
+        let (service, running) = cairn_executor::build(self.parts.executor.clone(), deps);
+        self.internal = self.internal.register(service, DESCRIPTORS);
+        self.with(Running::Executor(running))
     }
 
-    async fn planner(&mut self, config: cairn_planner::Config) -> Result<(), StartError> {
-        if !self.placement.has(Service::Planner) {
-            return Ok(());
-        }
-        let deps = cairn_planner::Deps::new(self.models.clone());
-        let service = cairn_planner::build(config, deps);
-        self.add(Service::Planner, |server| {
-            server.register(service.clone(), DESCRIPTORS)
-        })
-        .await
+    fn planner(mut self) -> Self {
+        let deps = cairn_planner::Deps::new(self.parts.models.clone());
+        let service = cairn_planner::build(self.parts.planner.clone(), deps);
+        self.internal = self.internal.register(service, DESCRIPTORS);
+        self.with(Running::Planner)
     }
 
-    async fn orchestrator(&mut self, config: cairn_orchestrator::Config) -> Result<(), StartError> {
-        if !self.placement.has(Service::Orchestrator) {
-            return Ok(());
-        }
-        let journals = self.links.get(&Service::Memory).cloned();
-        let far = || {
-            self.placement
-                .link(Service::Memory, RemoteOptions::streams())
-        };
+    async fn orchestrator(mut self) -> Result<Self, StartError> {
+        let link = |service| self.link(service, RemoteOptions::default());
         let links = Links {
-            journals: journals.unwrap_or_else(far),
-            memory: self.link(Service::Memory),
-            tools: self.link(Service::Tools),
-            executor: self.link(Service::Executor),
-            planner: self.link(Service::Planner),
+            journals: self.link(Service::Memory, RemoteOptions::streams()),
+            memory: link(Service::Memory),
+            tools: link(Service::Tools),
+            executor: link(Service::Executor),
+            planner: link(Service::Planner),
         };
         links.memory.serves().await;
         links.tools.serves().await;
-        // What a client does not read must not hold up commits.
-        let memory = links.journals.clone();
-        let build = || cairn_orchestrator::build(config.clone(), links.clone());
+        let build = || cairn_orchestrator::build(self.parts.orchestrator.clone(), links.clone());
         let (service, running) = store::answering(build).await?;
-        let public = ServerBuilder::new(Exposure::Internal);
-        let public = std::mem::replace(&mut self.public, public);
-        let public = match &self.memory {
-            Some(memory) => memory.register_public(public),
-            None => public.register(session_memory(memory), DESCRIPTORS),
+        self.public = match opened(&self.running) {
+            Some(opened) => opened.memory.register_public(self.public),
+            // What a client does not read must not hold up commits.
+            None => {
+                let memory: Forward<SessionMemoryServiceServer<()>> = Forward::new(links.journals);
+                self.public.register(memory, DESCRIPTORS)
+            }
         };
-        self.public = public.register(service, DESCRIPTORS);
-        self.orchestrator = Some(running);
-        Ok(())
+        self.public = self.public.register(service, DESCRIPTORS);
+        Ok(self.with(Running::Orchestrator(running)))
     }
-}
-
-/// Session memory of another process, for the clients of this one.
-fn session_memory(memory: Link) -> Forward<SessionMemoryServiceServer<()>> {
-    Forward::new(memory)
 }

@@ -67,27 +67,36 @@ where
         + 'static,
     S::Future: Send + 'static,
 {
-    /// A call over a local link. Only an authenticator asks where a call comes from.
+    /// A call over a local link, with the link's exposure if it has one. Only an authenticator asks
+    /// where a call comes from.
     ///
     /// Generated services are always ready: they are not asked.
-    pub(crate) fn call_locally(&self, mut request: Request<Body>) -> LocalCall {
-        if matches!(
-            self.exposure,
-            Some(Exposure::Public(_) | Exposure::Services(_))
-        ) {
+    pub(crate) fn call_locally(
+        &self,
+        mut request: Request<Body>,
+        exposure: Option<&Exposure>,
+    ) -> LocalCall {
+        let own = self.exposure.as_ref();
+        let exposure = own.map(|own| exposure.unwrap_or(own));
+        if matches!(exposure, Some(Exposure::Public(_) | Exposure::Services(_))) {
             request.extensions_mut().insert(Peer::Local);
         }
-        self.begin(request, None).boxed()
+        self.begin(request, exposure, None).boxed()
     }
 
-    fn begin(&self, request: Request<Body>, open: Option<OpenCall>) -> GuardedFuture<S> {
+    fn begin(
+        &self,
+        request: Request<Body>,
+        exposure: Option<&Exposure>,
+        open: Option<OpenCall>,
+    ) -> GuardedFuture<S> {
         let path = Method(request.uri().path_and_query().cloned());
         let timeout = timeout_of(request.headers());
         let sleep = timeout
             .and_then(|timeout| Instant::now().checked_add(serving_time(timeout)))
             .map(|end| Box::pin(sleep_until(end)));
         let decided = transport::check_headers(&request)
-            .and_then(|()| decide(self.exposure.as_ref(), with_deadline(request, timeout)));
+            .and_then(|()| decide(exposure, with_deadline(request, timeout)));
         let state = match decided {
             Ok(Decision::Admitted(request)) => State::of_call(self.inner.clone(), request, &path),
             Ok(Decision::Later(decision)) => State::Deciding {
@@ -131,7 +140,7 @@ where
             extensions.insert(connection.peer);
             connection.calls.open()
         });
-        self.begin(request, open)
+        self.begin(request, self.exposure.as_ref(), open)
     }
 }
 

@@ -132,11 +132,10 @@ impl ServerBuilder {
             self.descriptor_sets.push(descriptor_set);
         }
         let guarded = Guarded::new(service, self.exposure.clone());
-        self.add(guarded);
-        self
+        self.add(guarded)
     }
 
-    fn add<S>(&mut self, service: Guarded<S>)
+    fn add<S>(mut self, service: Guarded<S>) -> Self
     where
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
             + NamedService
@@ -147,14 +146,21 @@ impl ServerBuilder {
         S::Future: Send + 'static,
     {
         self.local.add(S::NAME, service.clone());
-        self.routes = std::mem::take(&mut self.routes).add_service(service);
+        self.routes = self.routes.add_service(service);
+        self
+    }
+
+    /// A link for Cairn's own services in this process to what was registered so far. As on
+    /// [`Exposure::Internal`], no authenticator is asked, and the headers name the caller.
+    pub fn internal_link(&self) -> Link {
+        Link::local(self.local.internal())
     }
 
     /// Adds health and reflection to what was registered.
     ///
     /// # Errors
     /// A service that was registered twice, or a descriptor set that cannot be read.
-    pub async fn build(mut self) -> Result<Server, BuildError> {
+    pub async fn build(self) -> Result<Server, BuildError> {
         if let Some(name) = self.registered_twice {
             return Err(BuildError::RegisteredTwice(name));
         }
@@ -169,16 +175,17 @@ impl ServerBuilder {
             v1.map_err(BuildError::Descriptors)?,
             v1alpha.map_err(BuildError::Descriptors)?,
         );
-        self.add(Guarded::without_principal(health_service));
-        self.add(Guarded::without_principal(v1));
-        self.add(Guarded::without_principal(v1alpha));
+        let built = self
+            .add(Guarded::without_principal(health_service))
+            .add(Guarded::without_principal(v1))
+            .add(Guarded::without_principal(v1alpha));
         Ok(Server {
-            max_streams: match self.exposure {
+            max_streams: match built.exposure {
                 Exposure::Public(_) => MAX_PUBLIC_STREAMS,
                 Exposure::Services(_) | Exposure::Internal => MAX_INTERNAL_STREAMS,
             },
-            routes: self.routes.prepare(),
-            local: self.local,
+            routes: built.routes.prepare(),
+            local: built.local,
             health,
         })
     }

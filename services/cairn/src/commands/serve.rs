@@ -1,30 +1,22 @@
 //! `cairn serve`: services of this process, for other programs: all five, or some of them.
 
 mod admission;
+mod announce;
+mod listeners;
 mod metrics;
-mod some;
 
 use super::Flag;
-use crate::attach::{Access, Attached, attach_with};
+use crate::attach;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::node::Service;
-use crate::ui::out;
+use crate::node::{Node, Parts, Service};
+use crate::serving::Serving;
+use crate::settings;
 use admission::Admission;
-use cairn_boot::Origin;
-use cairn_rpc::Listener;
-use metrics::Metrics;
-use serde_json::json;
+use announce::announce;
+use listeners::Listeners;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::Duration;
-use tokio::net::TcpListener;
-
-/// Longer than anybody waits: the grace is that of the work, not that of connections.
-const LONG: Duration = Duration::from_secs(24 * 3600);
-/// How long answers may take to reach their clients once the work has ended.
-const MOMENT: Duration = Duration::from_millis(500);
 
 /// What can be said to `cairn serve`.
 #[derive(Debug, clap::Args)]
@@ -115,6 +107,11 @@ impl Args {
             false => self.services.iter().copied().collect(),
         }
     }
+
+    /// Whether the process holds a store in a file, for all services.
+    fn holds_a_store(&self, context: &Context) -> bool {
+        self.services.is_empty() && !context.config().store.is_redis()
+    }
 }
 
 /// Where a service of another process is.
@@ -159,102 +156,52 @@ Ctrl-C stops gracefully, a second one at once.";
 /// Serves until it is told to stop.
 ///
 /// # Errors
-/// An address that is not allowed or not free; a store that another process holds.
+/// An address that is not allowed or not free; a store that another process holds; a listener that
+/// fails.
 pub async fn run(args: Args, context: &Context) -> Result<ExitCode, CliError> {
-    if !args.services.is_empty() || context.config().store.is_redis() {
-        return some::run(&args, context).await;
-    }
-    let address = context.config().serve.listen;
-    check("serve.listen", address, args.allow_remote, context)?;
     // Before any work: a port in use is known at once.
-    let listener = bind(address, "--listen").await?;
-    let address = listener.local_addr()?;
-    let metrics = metrics::serve(None, args.allow_remote, context).await?;
-    let admission = Admission::of(context, Some(&listener), None, args.allow_anonymous)?;
-    let attached = attach_with(context, Access::Hold, &admission.authenticators).await?;
-    let Some(server) = attached.public().cloned() else {
-        let store = attached.store.display();
-        return Err(
-            CliError::new(format!("another process holds the store {store}"))
-                .hint("end it first, or use another store with --store"),
-        );
-    };
-    announce(context, address, &admission, metrics.as_ref(), &attached)?;
-    let stop = context.stop.clone().cancelled_owned();
-    let grace = context.config().serve.grace;
-    let listener = Listener::from(listener);
-    let mut serving = tokio::spawn(async move { server.serve(listener, stop, LONG).await });
-    let failed = tokio::select! {
-        served = &mut serving => Some(served),
-        () = context.stop.cancelled() => None,
-    };
-    attached.finish_within(grace).await;
-    let Some(served) = failed else {
-        // Everything is durable and given back. Whoever still watches comes back to the next one.
-        if tokio::time::timeout(MOMENT, &mut serving).await.is_err() {
-            serving.abort();
-        }
+    let listeners = Listeners::bind(&args, context).await?;
+    let metrics = metrics::serve(&args, context).await?;
+    let admission = Admission::of(context, &listeners, args.allow_anonymous)?;
+    let Some(mut serving) = start(&args, context, &admission).await? else {
         return Ok(ExitCode::SUCCESS);
     };
-    let served = served.map_err(|error| CliError::chain(&error))?;
-    served.map_err(|error| CliError::chain(&error))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// What a port sends and takes is not encrypted, so it is not opened to others by accident.
-fn check(
-    setting: &str,
-    address: SocketAddr,
-    allow_remote: bool,
-    context: &Context,
-) -> Result<(), CliError> {
-    if address.ip().is_loopback() || allow_remote {
-        return Ok(());
-    }
-    let origin = match context.settings.origin(setting) {
-        Origin::Default => String::new(),
-        origin => format!("{origin}: "),
+    announce(&args, context, &listeners, &admission, metrics.as_ref())?;
+    serving.listen(listeners.public, listeners.internal, &context.stop);
+    let is_lost = tokio::select! {
+        biased;
+        () = context.stop.cancelled() => false,
+        () = serving.lost() => true,
     };
-    Err(CliError::usage(format!(
-        "{origin}{address} can be reached by other machines, and there is no TLS"
-    ))
-    .hint("listen on 127.0.0.1, or accept that with --allow-remote"))
+    serving.finish(context.config().serve.grace).await;
+    match is_lost {
+        true => Err(CliError::new(
+            "a listener could not go on; the log says why",
+        )),
+        false => Ok(ExitCode::SUCCESS),
+    }
 }
 
-async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, CliError> {
-    TcpListener::bind(address).await.map_err(|error| {
-        CliError::new(format!("cannot listen on {address}: {error}"))
-            .hint(format!("give another address with {flag}"))
-    })
-}
-
-fn announce(
+/// The started services; none if the process is stopped while it waits for others.
+async fn start(
+    args: &Args,
     context: &Context,
-    address: SocketAddr,
     admission: &Admission,
-    metrics: Option<&Metrics>,
-    attached: &Attached,
-) -> Result<(), CliError> {
-    let store = attached.store.display().to_string();
-    let socket = attached.store.with_file_name("cairn.sock");
-    let socket = socket.display().to_string();
-    let model = context.config().default_model();
-    if context.json {
-        let mut line = json!({
-            "listen": format!("http://{address}"), "socket": socket, "store": store, "model": model,
-        });
-        if let Some(metrics) = metrics {
-            line["metrics"] = metrics.url().into();
-        }
-        line["token_file"] = admission.token_file().into();
-        return out::json(&line);
+) -> Result<Option<Serving>, CliError> {
+    if args.holds_a_store(context) {
+        let serving = attach::hold(context, &admission.authenticators).await?;
+        return Ok(Some(serving));
     }
-    out::line(&format!("listening on http://{address} and unix:{socket}"))?;
-    admission.announce()?;
-    if let Some(metrics) = metrics {
-        out::line(&format!("metrics on {}", metrics.url()))?;
-    }
-    let workspace = context.config().workspace.path.display().to_string();
-    let line = format!("store {store} · workspace {workspace} · model {model}");
-    out::line(&cairn_rpc::text::escape(&line))
+    let settings = context.config();
+    let placement = settings.links.placement(args.here(), &admission.tokens);
+    let parts = Parts {
+        authenticators: admission.authenticators.clone(),
+        ..settings::parts(context, &settings.workspace.path)?
+    };
+    let node = tokio::select! {
+        node = Node::start_some(parts, &placement) => node,
+        () = context.stop.cancelled() => return Ok(None),
+    };
+    let node = node.map_err(|error| attach::start_error(&error, &settings.store.path))?;
+    Ok(Some(Serving::new(node)))
 }

@@ -24,45 +24,34 @@ pub const DURABILITY: &str = "cairn.memory.durability";
 /// and sessions can be claimed.
 pub const STORE: &str = "cairn.memory.store";
 
-/// What is known of a store, and may change.
-pub(super) struct Known {
-    pub(super) durability: watch::Receiver<Durability>,
-    /// Losses of acknowledged writes, if the store can have any.
-    pub(super) losses: Option<watch::Receiver<u64>>,
-    /// What keeps it from its work for now, if it can be away.
-    pub(super) outages: Option<watch::Receiver<Vec<String>>>,
+/// Reports in health whether the store keeps the writes that it acknowledged, and has kept them since
+/// the process began. The store logs the reasons and names the sessions.
+async fn note(store: &mut Opened, healths: &[Health; 2]) {
+    let durability = store.durability.borrow_and_update().clone();
+    let lost = store.losses.as_mut();
+    let lost = lost.is_some_and(|losses| *losses.borrow_and_update() > 0);
+    let is_durable = durability == Durability::Durable && !lost;
+    let outages = store.outages.as_mut();
+    let takes_writes = outages.is_none_or(|outages| outages.borrow_and_update().is_empty());
+    gauge!(metrics::STORE_WRITABLE).set(f64::from(u8::from(takes_writes)));
+    for health in healths {
+        health.note(DURABILITY, is_durable).await;
+        health.note(STORE, takes_writes).await;
+    }
 }
 
-impl Known {
-    /// Says in health whether the store keeps what it answered, and has, until the process ends. The
-    /// log has the reasons from the store itself, and names the sessions.
-    pub(super) async fn note(&mut self, healths: &[Health; 2]) {
-        let durability = self.durability.borrow_and_update().clone();
-        let lost = self.losses.as_mut();
-        let lost = lost.is_some_and(|losses| *losses.borrow_and_update() > 0);
-        let is_durable = durability == Durability::Durable && !lost;
-        let outages = self.outages.as_mut();
-        let takes_writes = outages.is_none_or(|outages| outages.borrow_and_update().is_empty());
-        gauge!(metrics::STORE_WRITABLE).set(f64::from(u8::from(takes_writes)));
-        for health in healths {
-            health.note(DURABILITY, is_durable).await;
-            health.note(STORE, takes_writes).await;
+/// Reports every change, for as long as the store is open.
+async fn keep_noting(mut store: Opened, healths: [Health; 2]) {
+    loop {
+        let is_there = tokio::select! {
+            changed = store.durability.changed() => changed.is_ok(),
+            is_there = changed(store.losses.as_mut()) => is_there,
+            is_there = changed(store.outages.as_mut()) => is_there,
+        };
+        if !is_there {
+            return;
         }
-    }
-
-    /// The same whenever it changes, for as long as the store is open.
-    async fn keep_noting(mut self, healths: [Health; 2]) {
-        loop {
-            let is_there = tokio::select! {
-                changed = self.durability.changed() => changed.is_ok(),
-                is_there = changed(self.losses.as_mut()) => is_there,
-                is_there = changed(self.outages.as_mut()) => is_there,
-            };
-            if !is_there {
-                return;
-            }
-            self.note(&healths).await;
-        }
+        note(&mut store, &healths).await;
     }
 }
 
@@ -74,24 +63,20 @@ async fn changed<T>(values: Option<&mut watch::Receiver<T>>) -> bool {
     }
 }
 
-/// What continues beside the services for as long as the node is there: the queue is counted, sessions
-/// whose time has come are ended, and what the store lost is told.
-pub(super) fn look_after(
-    memory: Option<&Memory>,
-    known: Option<Known>,
-    servers: [&Server; 2],
+/// Work beside the services for as long as the node is there: it counts the queue, ends sessions whose
+/// time has come, and reports the state of the store in health.
+pub(super) async fn look_after(
+    mut store: Opened,
+    healths: [Health; 2],
 ) -> Vec<AbortOnDropHandle<()>> {
-    let mut tasks = Vec::new();
-    if let Some(memory) = memory {
-        let (queue, janitor) = (memory.clone(), memory.clone());
-        tasks.push(tokio::spawn(async move { queue.watch_queue().await }));
-        tasks.push(tokio::spawn(async move { janitor.end_sessions().await }));
-    }
-    if let Some(known) = known {
-        let healths = servers.map(|server| server.health().clone());
-        tasks.push(tokio::spawn(known.keep_noting(healths)));
-    }
-    tasks.into_iter().map(AbortOnDropHandle::new).collect()
+    note(&mut store, &healths).await;
+    let (queue, janitor) = (store.memory.clone(), store.memory.clone());
+    let tasks = [
+        tokio::spawn(async move { queue.watch_queue().await }),
+        tokio::spawn(async move { janitor.end_sessions().await }),
+        tokio::spawn(keep_noting(store, healths)),
+    ];
+    tasks.map(AbortOnDropHandle::new).into()
 }
 
 /// Opens the store. Servers that do not answer are waited for: they may be starting, too.
@@ -157,8 +142,7 @@ pub async fn read_only(
     let store = SqliteStore::open_readonly(path, SqliteOptions::default())?;
     let memory = Memory::over(Arc::new(store));
     let internal = memory.register_internal(ServerBuilder::new(Exposure::Internal));
-    let memory_link = internal.build().await?.link();
-    let service = cairn_orchestrator::build_reader(&memory_link).await?;
+    let service = cairn_orchestrator::build_reader(&internal.internal_link()).await?;
     let public = ServerBuilder::new(Exposure::Public(authenticator)).register(service, DESCRIPTORS);
     Ok(memory.register_public(public).build().await?)
 }

@@ -56,6 +56,10 @@ pub const METRICS: &[Metric] = &[
     counter(RUNS, &["status"], "Runs that ended, by how they ended."),
     gauge(RUNS_ACTIVE, "Runs that this process is carrying out."),
     counter(STEPS, &["status"], "Steps that ended, by how they ended."),
+    gauge(
+        STEPS_WAITING,
+        "Steps that wait for a free slot of an executor.",
+    ),
     counter(
         TOOL_TURNS,
         &["model"],
@@ -104,10 +108,6 @@ pub const METRICS: &[Metric] = &[
     gauge(
         STATE_BYTES,
         "Bytes of state of the sessions that this process owns.",
-    ),
-    gauge(
-        STEPS_WAITING,
-        "Attempts at steps that wait for a free slot of an executor.",
     ),
     counter(CLAIMS, &[], "Sessions that this process claimed."),
     counter(

@@ -62,6 +62,7 @@ impl MetricsServer {
         let Self { listener, metrics } = self;
         let mut upkeep = tokio::time::interval(UPKEEP);
         let mut connections = Connections::default();
+        let pages = connection::pages(metrics.clone());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -69,7 +70,7 @@ impl MetricsServer {
                 () = connections.ended() => {}
                 (stream, peer) = accept(&listener) => {
                     connections.make_room(peer.ip().to_canonical());
-                    let answering = connection::answer(stream, metrics.clone());
+                    let answering = connection::answer(stream, pages.clone());
                     connections.add(peer.ip().to_canonical(), answering);
                 }
             }

@@ -3,6 +3,7 @@
 //! A router finds a service by patterns, and wraps requests, responses and their bodies for its
 //! own use; between two services of one process that cost as much as the rest of the call.
 
+use super::Exposure;
 use crate::guard::Guarded;
 use futures::future::{BoxFuture, FutureExt as _};
 use http::{Request, Response};
@@ -18,24 +19,34 @@ pub(crate) type LocalCall = BoxFuture<'static, Result<Response<Body>, Infallible
 
 /// The services of a server. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct LocalServices(Arc<HashMap<&'static str, Box<dyn Endpoint>>>);
+pub(crate) struct LocalServices {
+    services: Arc<HashMap<&'static str, Arc<dyn Endpoint>>>,
+    /// The exposure of the calls, in place of the server's.
+    exposure: Option<Exposure>,
+}
 
 impl LocalServices {
-    /// While a server is built; it is not shared yet.
+    /// Clones made earlier do not have the service.
     pub(super) fn add<S>(&mut self, name: &'static str, service: Guarded<S>)
     where
         Guarded<S>: Endpoint + 'static,
     {
-        if let Some(services) = Arc::get_mut(&mut self.0) {
-            services.insert(name, Box::new(service));
+        Arc::make_mut(&mut self.services).insert(name, Arc::new(service));
+    }
+
+    /// The same services for Cairn's own services in this process.
+    pub(super) fn internal(&self) -> Self {
+        Self {
+            services: self.services.clone(),
+            exposure: Some(Exposure::Internal),
         }
     }
 
     pub(crate) fn call(&self, request: Request<Body>) -> LocalCall {
         let mut parts = request.uri().path().split('/');
         let name = parts.nth(1).unwrap_or_default();
-        match self.0.get(name) {
-            Some(service) => service.call(request),
+        match self.services.get(name) {
+            Some(service) => service.call(request, self.exposure.as_ref()),
             None => futures::future::ready(Ok(super::unknown_service(&request))).boxed(),
         }
     }
@@ -43,13 +54,14 @@ impl LocalServices {
 
 impl fmt::Debug for LocalServices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.services.keys()).finish()
     }
 }
 
 /// A service of whatever type.
 pub(super) trait Endpoint: Send + Sync {
-    fn call(&self, request: Request<Body>) -> LocalCall;
+    /// Calls it. The exposure, if there is one, takes the place of the service's own.
+    fn call(&self, request: Request<Body>, exposure: Option<&Exposure>) -> LocalCall;
 }
 
 impl<S> Endpoint for Guarded<S>
@@ -61,7 +73,7 @@ where
         + 'static,
     S::Future: Send + 'static,
 {
-    fn call(&self, request: Request<Body>) -> LocalCall {
-        self.call_locally(request)
+    fn call(&self, request: Request<Body>, exposure: Option<&Exposure>) -> LocalCall {
+        self.call_locally(request, exposure)
     }
 }

@@ -1,15 +1,16 @@
 //! Who the caller is: taken from where it may be taken, and from nowhere else.
 
-use crate::demo::{Client, ECHO, forged, text};
+use crate::demo::{Client, DESCRIPTORS, Demo, ECHO, forged, text};
 use crate::stand::{Kind, LONG, Stand};
 use async_trait::async_trait;
 use cairn_rpc::{
     Address, AllowAnonymous, Authenticate, Authentication, ErrorKind, Exposure, FindToken, Link,
     NAMESPACE_HEADER, PRINCIPAL_HEADER, Peer, Principal, RemoteOptions, RequireToken, RpcError,
-    Token, with_principal,
+    ServerBuilder, Token, with_principal,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tonic::Request;
 
 fn whoami() -> Request<crate::demo::Text> {
@@ -178,6 +179,25 @@ async fn a_decision_ends_at_the_deadline_of_the_call() {
         let status = stand.client().call(ECHO, request).await.unwrap_err();
         assert_eq!(status.code(), tonic::Code::DeadlineExceeded, "{kind:?}");
     }
+}
+
+#[tokio::test]
+async fn an_internal_link_asks_no_authenticator_and_has_the_services_registered_before_it() {
+    let call = |link| async move {
+        let mut client = Client::new(link);
+        let answer = client.call(ECHO, with_principal(whoami(), &service()));
+        answer.await.map_err(|status| RpcError::from(status).kind())
+    };
+    let (notices, _) = mpsc::unbounded_channel();
+    let builder = ServerBuilder::new(Exposure::Services(Arc::new(Never)));
+    let early = builder.internal_link();
+    let builder = builder.register(Demo { notices }, &DESCRIPTORS);
+    let answer = call(builder.internal_link()).await;
+    assert_eq!(
+        answer.as_deref(),
+        Ok("Service planner in team-1, 2 headers")
+    );
+    assert_eq!(call(early).await, Err(ErrorKind::Unimplemented));
 }
 
 const TOKEN: &str = "canary-0123456789";

@@ -1,5 +1,6 @@
 //! Who may call the listeners of this process: callers that have the token.
 
+use super::listeners::Listeners;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::Authenticators;
@@ -17,18 +18,10 @@ pub(super) struct Admission {
     pub(super) authenticators: Authenticators,
     /// The tokens of other processes.
     pub(super) tokens: Tokens,
-    /// For each listener who calls it, and who of them is admitted.
-    listeners: Vec<(&'static str, Admitted)>,
+    /// The callers of each listener with the token that they need, if they need one.
+    listeners: Vec<(&'static str, Option<Source>)>,
     /// Files of ports that the system chose: no later process has a use for them.
     passing: Vec<PathBuf>,
-}
-
-/// Who of the callers of a listener is admitted.
-enum Admitted {
-    /// Those with the token.
-    With(Source),
-    /// All of them.
-    All,
 }
 
 impl Admission {
@@ -39,8 +32,7 @@ impl Admission {
     /// See [`Tokens`].
     pub(super) fn of(
         context: &Context,
-        public: Option<&TcpListener>,
-        internal: Option<&TcpListener>,
+        listeners: &Listeners,
         anonymous: bool,
     ) -> Result<Self, CliError> {
         let mut admission = Self {
@@ -50,46 +42,43 @@ impl Admission {
             passing: Vec::new(),
         };
         let settings = &context.config().serve;
-        if let Some(listener) = public {
-            let admitted = if anonymous {
-                admission.authenticators.public = Some(Arc::new(AllowAnonymous));
-                Admitted::All
+        if let Some(listener) = &listeners.public {
+            let is_chosen = settings.listen.port() == 0;
+            admission.authenticators.public = Some(if anonymous {
+                admission.listeners.push(("clients", None));
+                Arc::new(AllowAnonymous)
             } else {
-                let is_chosen = settings.listen.port() == 0;
-                let (required, source) = admission.require(listener, is_chosen)?;
-                admission.authenticators.public = Some(required);
-                Admitted::With(source)
-            };
-            admission.listeners.push(("clients", admitted));
+                admission.require("clients", listener, is_chosen)?
+            });
         }
-        if let Some(listener) = internal {
+        if let Some(listener) = &listeners.internal {
             let is_chosen = settings.internal.is_some_and(|address| address.port() == 0);
-            let (required, source) = admission.require(listener, is_chosen)?;
+            let required = admission.require("Cairn's services", listener, is_chosen)?;
             admission.authenticators.internal = Some(required);
-            let admitted = Admitted::With(source);
-            admission.listeners.push(("Cairn's services", admitted));
         }
         Ok(admission)
     }
 
     fn require(
         &mut self,
+        callers: &'static str,
         listener: &TcpListener,
         is_chosen: bool,
-    ) -> Result<(Arc<dyn Authenticate>, Source), CliError> {
+    ) -> Result<Arc<dyn Authenticate>, CliError> {
         let (required, source) = self.tokens.require(listener.local_addr()?.port())?;
         if let Source::Port(path) = &source
             && is_chosen
         {
             self.passing.push(path.clone());
         }
-        Ok((Arc::new(required), source))
+        self.listeners.push((callers, Some(source)));
+        Ok(Arc::new(required))
     }
 
     /// The file with the token for clients, or without a public listener with that for services.
     pub(super) fn token_file(&self) -> Option<String> {
-        let (_, admitted) = self.listeners.first()?;
-        let Admitted::With(Source::File(path) | Source::Port(path)) = admitted else {
+        let (_, source) = self.listeners.first()?;
+        let Some(Source::File(path) | Source::Port(path)) = source else {
             return None;
         };
         Some(path.display().to_string())
@@ -97,10 +86,10 @@ impl Admission {
 
     /// Says for each listener where its token is.
     pub(super) fn announce(&self) -> Result<(), CliError> {
-        for (callers, admitted) in &self.listeners {
-            let line = match admitted {
-                Admitted::With(source) => format!("{callers} need the token in {}", source.place()),
-                Admitted::All => format!("{callers} need no token (--allow-anonymous)"),
+        for (callers, source) in &self.listeners {
+            let line = match source {
+                Some(source) => format!("{callers} need the token in {}", source.place()),
+                None => format!("{callers} need no token (--allow-anonymous)"),
             };
             out::line(&cairn_rpc::text::escape(&line))?;
         }

@@ -1,6 +1,7 @@
 //! Where the process shows its metrics.
 
-use super::check;
+use super::Args;
+use super::listeners::check;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::node::Service;
@@ -23,19 +24,15 @@ impl Metrics {
 }
 
 /// Shows the metrics of this process, if it is to show any. To be called before there are services:
-/// what they count before is forgotten. `first` is the first of them, if it has only some.
+/// what they count before is forgotten.
 ///
 /// # Errors
 /// An address that somebody asked for and that is not allowed or not free.
-pub(super) async fn serve(
-    first: Option<Service>,
-    allow_remote: bool,
-    context: &Context,
-) -> Result<Option<Metrics>, CliError> {
+pub(super) async fn serve(args: &Args, context: &Context) -> Result<Option<Metrics>, CliError> {
     let server = match context.config().telemetry.metrics {
         MetricsAddress::Off => return Ok(None),
         MetricsAddress::At(address) => {
-            check("telemetry.metrics", address, allow_remote, context)?;
+            check("telemetry.metrics", address, args.allow_remote, context)?;
             MetricsServer::bind(address).await.map_err(|error| {
                 CliError::new(format!("cannot show metrics on {address}: {error}"))
                     .hint("give another address with --metrics, or --metrics off")
@@ -43,7 +40,7 @@ pub(super) async fn serve(
         }
         // Nobody asked for them, so nobody is refused his services for want of them.
         MetricsAddress::Auto => {
-            let address = default_address(first);
+            let address = default_address(args);
             match MetricsServer::bind(address).await {
                 Ok(server) => server,
                 Err(error) => {
@@ -65,8 +62,8 @@ pub(super) async fn serve(
     }))
 }
 
-fn default_address(first: Option<Service>) -> SocketAddr {
-    let port = match first {
+fn default_address(args: &Args) -> SocketAddr {
+    let port = match args.services.iter().min() {
         None => 9464,
         Some(Service::Memory) => 9481,
         Some(Service::Tools) => 9482,

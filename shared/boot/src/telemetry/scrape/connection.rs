@@ -1,14 +1,15 @@
 //! One connection, one request, one answer.
 
 use super::Metrics;
-use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use axum::Router;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::map_response;
+use axum::response::Response;
+use axum::routing::get;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::convert::Infallible;
+use hyper_util::service::TowerToHyperService;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
@@ -22,47 +23,31 @@ const MAX_HEADERS: usize = 64;
 
 const PROMETHEUS_TEXT: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-pub(super) async fn answer(stream: TcpStream, metrics: Metrics) {
-    let service = service_fn(|request| {
-        let response = respond(&request, &metrics);
-        async { Ok::<_, Infallible>(response) }
-    });
+pub(super) async fn answer(stream: TcpStream, pages: Router) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_LIMIT)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(pages));
     // A client that is too slow, leaves early or speaks no HTTP gets no answer. That concerns no
     // other client.
     let _ = tokio::time::timeout(LIMIT, served).await;
 }
 
-fn respond<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
-    let is_get = request.method() == Method::GET;
-    let (status, kind, text) = match request.uri().path() {
-        "/metrics" | "/healthz" if !is_get => (
-            StatusCode::METHOD_NOT_ALLOWED,
-            TEXT,
-            "only GET\n".to_owned(),
-        ),
-        "/metrics" => (StatusCode::OK, PROMETHEUS_TEXT, metrics.render()),
-        "/healthz" => (StatusCode::OK, TEXT, "ok\n".to_owned()),
-        _ => {
-            let paths = "there are /metrics and /healthz\n".to_owned();
-            (StatusCode::NOT_FOUND, TEXT, paths)
-        }
-    };
-    let mut response = Response::new(Full::from(text));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, kind);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if status == StatusCode::METHOD_NOT_ALLOWED {
-        headers.insert(ALLOW, HeaderValue::from_static("GET"));
-    }
-    response
+/// The pages of the listener: `GET /metrics` and `GET /healthz`.
+pub(super) fn pages(metrics: Metrics) -> Router {
+    let shown = async move || ([(CONTENT_TYPE, PROMETHEUS_TEXT)], metrics.render());
+    let unknown = async || (StatusCode::NOT_FOUND, "there are /metrics and /healthz\n");
+    Router::new()
+        .route("/metrics", get(shown))
+        .route("/healthz", get(async || "ok\n"))
+        .fallback(unknown)
+        .layer(map_response(async |mut response: Response| {
+            let no_store = HeaderValue::from_static("no-store");
+            response.headers_mut().insert(CACHE_CONTROL, no_store);
+            response
+        }))
 }

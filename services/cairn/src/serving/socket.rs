@@ -1,62 +1,41 @@
 //! The socket beside the store.
 
 use crate::error::CliError;
-use cairn_rpc::{Listener, Server};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use tokio::net::UnixListener;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
-
-/// Longer than anybody waits: closing the socket says how long.
-const LONG: Duration = Duration::from_secs(3600);
 
 /// The socket of the process that holds the store.
-pub(super) fn path(store: &Path) -> PathBuf {
+pub(crate) fn path(store: &Path) -> PathBuf {
     store.with_file_name("cairn.sock")
 }
 
 /// The socket of a process that holds the store for one change, and carries out nothing. Whoever wants
 /// work done waits for it to go.
-pub(super) fn path_for_change(store: &Path) -> PathBuf {
+pub(crate) fn path_for_change(store: &Path) -> PathBuf {
     store.with_file_name("cairn.change.sock")
 }
 
-/// A socket that is being served.
+/// The file of a bound socket.
 #[derive(Debug)]
 pub(super) struct Socket {
     path: PathBuf,
     /// Device and inode: the file at the path may be somebody else's by now.
     file: (u64, u64),
-    stop: CancellationToken,
-    serving: JoinHandle<()>,
 }
 
 impl Socket {
-    /// Serves on the path, in the place of a stale socket. The caller has the store's lock.
-    pub(super) fn serve(path: &Path, server: Server) -> Result<Self, CliError> {
+    /// Listens on the path, in the place of a stale socket. The caller has the store's lock.
+    pub(super) fn bind(path: &Path) -> Result<(Self, UnixListener), CliError> {
         let (listener, file) = bind(path).map_err(|error| {
             let hint = "nothing but a socket or a file may lie there, and its path may have about 100 \
                         bytes; give a shorter one with --store";
             CliError::new(format!("cannot listen on {}: {error}", path.display())).hint(hint)
         })?;
-        let stop = CancellationToken::new();
-        let stopped = stop.clone().cancelled_owned();
-        let serving = tokio::spawn(async move {
-            let served = server.serve(Listener::from(listener), stopped, LONG);
-            if let Err(error) = served.await {
-                tracing::error!(%error, "the socket is no longer served");
-            }
-        });
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            stop,
-            serving,
-        })
+        let path = path.to_owned();
+        Ok((Self { path, file }, listener))
     }
 
     /// Takes the file away, if it is still this socket's. Open connections go on.
@@ -65,17 +44,6 @@ impl Socket {
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::warn!(%error, path = %self.path.display(), "cannot remove the socket");
-        }
-    }
-
-    /// Lets running calls end for a moment, then cuts what is left: whoever watches comes back.
-    pub(super) async fn close(mut self, limit: Duration) {
-        self.stop.cancel();
-        if tokio::time::timeout(limit, &mut self.serving)
-            .await
-            .is_err()
-        {
-            self.serving.abort();
         }
     }
 }
