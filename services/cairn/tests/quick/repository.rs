@@ -265,3 +265,37 @@ fn tests_of(lines: &[&str]) -> Vec<String> {
     let names = tests.map(|(_, name)| name.trim().to_owned());
     names.filter(|name| !name.contains("redis")).collect()
 }
+
+/// A request goes down the modules of the orchestrator, in the order of its front page.
+#[test]
+fn the_modules_of_the_orchestrator_import_in_one_direction() {
+    let front = fs::read_to_string(root().join("services/orchestrator/src/lib.rs"));
+    let front = front.expect("a front page");
+    let rows = front
+        .lines()
+        .filter_map(|line| line.strip_prefix("//! | `")?.split('|').next());
+    let order: Vec<&str> = rows
+        .flat_map(|names| names.split(['`', ',', ' ']))
+        .filter(|name| !name.is_empty())
+        .collect();
+    assert!(order.len() > 10, "{order:?}");
+    let place = |name: &str| order.iter().position(|module| *module == name);
+    for (path, text) in files("services/orchestrator/src", "rs") {
+        let code = text.split("#[cfg(test)]\nmod").next().unwrap_or_default();
+        let below = path
+            .components()
+            .skip_while(|part| part.as_os_str() != "src");
+        let module = below.skip(1).find_map(|part| part.as_os_str().to_str());
+        let module = module.expect("a module").trim_end_matches(".rs");
+        let Some(own) = place(module) else { continue };
+        let used = code.split("crate::").skip(1).filter_map(|rest| {
+            let name = rest
+                .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .next()?;
+            Some((name, place(name)?))
+        });
+        for (name, other) in used {
+            assert!(other >= own, "{}: {module} uses {name}", path.display());
+        }
+    }
+}
