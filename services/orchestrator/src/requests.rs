@@ -259,7 +259,7 @@ async fn wait_for_answer(
         let page = tokio::select! {
             page = events.next() => page,
             _ = looks.tick() => {
-                // A session that is worked on here was not quarantine, and a look that fails says
+                // A session that is worked on here was not quarantined, and a look that fails says
                 // nothing.
                 let is_here = requests.sessions.has(key);
                 if !is_here && let Ok(Some(quarantine)) = requests.store().quarantine(key).await {

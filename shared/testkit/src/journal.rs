@@ -72,6 +72,9 @@ impl Journal {
                 },
                 _ => event.clone(),
             };
+            if is_move(&event) {
+                continue;
+            }
             for op in event["ops"].as_array_mut().into_iter().flatten() {
                 for change in ["set_layer", "remind"] {
                     // It names folders, which are each run's own.
@@ -159,4 +162,12 @@ fn is_within(then: &Value, now: &Value) -> bool {
         }
         (then, now) => then == now,
     }
+}
+
+/// The event says nothing but where the workspace of a run is that was taken up in another folder.
+fn is_move(event: &Value) -> bool {
+    let is_none = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    let ops = event["ops"].as_array().filter(|ops| !ops.is_empty());
+    let is_move = |op: &Value| op["remind"]["kind"] == "environment";
+    ops.is_some_and(|ops| ops.iter().all(is_move)) && is_none(&event["same_layers"])
 }

@@ -222,7 +222,7 @@ mod tests {
         let json = diff_json(&diff());
         assert_eq!(json["steps"][3]["fate"], "repeated");
         assert_eq!(json["steps"][3]["repeats"], 4);
-        assert_eq!(json["steps"][1]["fate"], "goes_on");
+        assert_eq!(json["steps"][1]["fate"], "continues");
         assert_eq!(json["gone"][1]["status"], "completed");
         assert_eq!(json["effects"][0]["call_key"], "k");
     }
