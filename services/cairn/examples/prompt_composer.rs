@@ -28,7 +28,7 @@ Orders are written as JSON: {\"dish\": \"…\", \"table\": 1}";
 fn main() -> Result<()> {
     let mut registry = builtin();
     registry.register(PromptTemplate::new("waiter", WAITER));
-    registry.register(PromptTemplate::new("guest", "Table {table}: {change}"));
+    registry.register(PromptTemplate::new("guest", "Table {table}: {order}"));
     let waiter = registry.get("waiter")?;
 
     let evening = TemplateContext::from([("restaurant", "Golden Cairn"), ("language", "English")]);
