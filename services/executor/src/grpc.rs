@@ -69,7 +69,7 @@ impl ExecutorService for Executor {
         request: Request<Streaming<RunStepRequest>>,
     ) -> Result<Response<Reports>, Status> {
         let namespace = principal(&request)?.namespace().clone();
-        let Some(slot) = self.slots.take() else {
+        let Some(slot) = self.slots.take_soon().await else {
             let most = self.shared.config.max_attempts;
             let message = format!("all {most} slots of this executor are taken");
             return Err(RpcError::exhausted(message).reason("NO_FREE_SLOT").into());

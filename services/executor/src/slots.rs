@@ -58,6 +58,29 @@ impl Slots {
         })
     }
 
+    /// The same, waiting a moment for a slot: that of an attempt whose owner has let go may not be free yet.
+    pub(crate) async fn take_soon(&self) -> Option<Slot> {
+        if let Some(slot) = self.take() {
+            return Some(slot);
+        }
+        let mut usage = self.usage.subscribe();
+        let wait = async {
+            loop {
+                let free = |usage: &Usage| usage.is_draining || usage.taken < self.most;
+                // The sender lives as long as this does.
+                let usage = usage.wait_for(free).await.ok()?;
+                if usage.is_draining {
+                    return None;
+                }
+                drop(usage);
+                if let Some(slot) = self.take() {
+                    return Some(slot);
+                }
+            }
+        };
+        tokio::time::timeout(REPORT_EVERY, wait).await.ok()?
+    }
+
     /// Gives no further slots, and waits until all are free.
     pub(crate) async fn drain(&self) {
         self.usage.send_modify(|usage| usage.is_draining = true);

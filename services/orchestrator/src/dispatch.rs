@@ -5,7 +5,7 @@ mod executors;
 mod queue;
 
 pub(crate) use catalogue::{Catalogue, refresh};
-pub(crate) use executors::Slot;
+pub(crate) use executors::{Slot, Used};
 
 use cairn_rpc::{Link, Namespace};
 use executors::Executors;

@@ -76,7 +76,7 @@ impl Slot {
     pub(crate) async fn run_step(
         mut self,
         requests: Request<UnboundedReceiver<RunStepRequest>>,
-    ) -> Result<Streaming<RunStepResponse>, Status> {
+    ) -> Result<(Streaming<RunStepResponse>, Used), Status> {
         let mut executor = ExecutorServiceClient::new(self.link.clone());
         let begun = executor.run_step(requests).await;
         if let Some(executors) = self.executors.upgrade() {
@@ -87,7 +87,34 @@ impl Slot {
             }
             self.is_used = true;
         }
-        Ok(begun?.into_inner())
+        let used = Used {
+            executors: self.executors.clone(),
+            id: self.id.clone(),
+        };
+        Ok((begun?.into_inner(), used))
+    }
+}
+
+/// A slot that an attempt has. To drop it before the stream of the attempt says that its owner lets go.
+#[derive(Debug)]
+pub(crate) struct Used {
+    executors: Weak<Shared>,
+    id: MemberId,
+}
+
+impl Used {
+    /// The executor has ended the stream: it has freed the slot, and reports that.
+    pub(crate) fn end_by_executor(mut self) {
+        self.executors = Weak::new();
+    }
+}
+
+impl Drop for Used {
+    fn drop(&mut self) {
+        if let Some(executors) = self.executors.upgrade() {
+            executors.lock().queue.end(&self.id);
+            executors.serve();
+        }
     }
 }
 

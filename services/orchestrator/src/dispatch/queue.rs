@@ -23,6 +23,8 @@ struct Member {
     /// Slots that were given to attempts which have not begun yet.
     reserved: u32,
     is_draining: bool,
+    /// It cannot be reached, and has not reported since.
+    is_lost: bool,
 }
 
 impl Member {
@@ -118,12 +120,13 @@ impl<T: Copy + Ord> Queue<T> {
         let member = self.members.entry(id.to_owned()).or_default();
         (member.free, member.is_draining) = (free, is_draining);
         member.version = version;
+        member.is_lost = false;
     }
 
     /// An executor cannot be reached: it has no slots until it reports again.
     pub(super) fn lose(&mut self, id: &str) {
         if let Some(member) = self.members.get_mut(id) {
-            member.free = 0;
+            (member.free, member.is_lost) = (0, true);
         }
     }
 
@@ -141,6 +144,17 @@ impl<T: Copy + Ord> Queue<T> {
             && member.version < version
         {
             member.free = member.free.saturating_sub(1);
+        }
+    }
+
+    /// An attempt is let go of by its owner. Its executor frees the slot at once, and its next report, which
+    /// may be some milliseconds away, counts that.
+    pub(super) fn end(&mut self, id: &str) {
+        if let Some(member) = self.members.get_mut(id)
+            && !member.is_lost
+            && !member.is_draining
+        {
+            member.free += 1;
         }
     }
 
@@ -238,30 +252,37 @@ mod tests {
     }
 
     proptest! {
-        /// Reports come before and after the answers of the attempts that they count. There are never
-        /// more reservations and attempts than slots, and in the end every free slot is given.
+        /// Reports come before and after the answers of the attempts that they count, and after the ends
+        /// of attempts. There are never more reservations and attempts than slots, but for attempts that
+        /// are about to end, and in the end every free slot is given.
         #[test]
         fn no_slot_is_given_twice_and_none_is_lost(
-            moves in prop::collection::vec(0..6_u8, 1..300)
+            moves in prop::collection::vec(0..7_u8, 1..300)
         ) {
             const SLOTS: u32 = 3;
             let mut queue = Queue::default();
-            let (mut reserved, mut unanswered, mut answered) = (0, VecDeque::new(), 0);
+            let (mut reserved, mut unanswered, mut answered, mut ending) = (0, VecDeque::new(), 0, 0);
             let (mut version, mut since) = (0, 0);
             queue.report("a", version, SLOTS, false);
             for it in moves {
-                let running = u32::try_from(unanswered.len()).expect("a few") + answered;
+                let running = u32::try_from(unanswered.len()).expect("a few") + answered + ending;
                 match it {
                     0 => { queue.wait(&space("n"), since); since += 1; }
                     1 => reserved += u32::from(queue.reserve().or(queue.serve().map(|it| it.1)).is_some()),
                     // The executor takes the slot; its answer comes later.
-                    2 if reserved > 0 => { reserved -= 1; version += 1; unanswered.push_back(version); }
+                    2 if reserved > 0 && running < SLOTS => {
+                        reserved -= 1;
+                        version += 1;
+                        unanswered.push_back(version);
+                    }
                     3 => if let Some(version) = unanswered.pop_front() {
                         queue.begin("a", version);
                         answered += 1;
                     },
                     4 => queue.report("a", version, SLOTS - running, false),
-                    5 if answered > 0 => { answered -= 1; version += 1; }
+                    // The owner lets go, and then the executor frees the slot.
+                    5 if answered > 0 => { answered -= 1; ending += 1; queue.end("a"); }
+                    6 if ending > 0 => { ending -= 1; version += 1; }
                     _ => {}
                 }
                 let running = u32::try_from(unanswered.len()).expect("a few") + answered;
@@ -271,7 +292,7 @@ mod tests {
                 queue.begin("a", version);
                 answered += 1;
             }
-            queue.report("a", version, SLOTS - answered, false);
+            queue.report("a", version + u64::from(ending), SLOTS - answered, false);
             while queue.serve().is_some() || queue.reserve().is_some() { reserved += 1; }
             prop_assert_eq!(reserved + answered, SLOTS);
         }

@@ -1,7 +1,7 @@
 //! The stream of an attempt, between its owner and its executor.
 
 use super::Message;
-use crate::dispatch::Catalogue;
+use crate::dispatch::{Catalogue, Used};
 use crate::key::SessionKey;
 use crate::store::Store;
 use cairn_engine::event::AttemptRef;
@@ -43,6 +43,25 @@ pub(super) fn with_catalogue(
             let _ = to_executor.unbounded_send(RunStepRequest { message });
         }
         std::future::ready(!lacks)
+    })
+}
+
+/// Keeps a slot with the stream of its attempt. The slot is dropped first, so the dispatcher knows of a
+/// stream that its owner drops before the executor does.
+pub(super) fn until_ended(
+    used: Used,
+    answers: impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send,
+) -> impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send {
+    let state = (used, Box::pin(answers));
+    stream::unfold(Some(state), |state| async {
+        let (used, mut answers) = state?;
+        match answers.next().await {
+            Some(Ok(answer)) => Some((Ok(answer), Some((used, answers)))),
+            end => {
+                used.end_by_executor();
+                end.map(|end| (end, None))
+            }
+        }
     })
 }
 
