@@ -81,7 +81,7 @@ impl Attached {
     }
 
     /// Lets running calls end, gives all sessions back and removes the socket. What does not end
-    /// within [`GRACE`] is left behind: it is durable, and whoever comes next continues with it.
+    /// within [`GRACE`] is left behind: it is durable, and the next owner continues it.
     pub async fn finish(self) {
         if let Way::Holder(serving) = self.way {
             serving.finish(GRACE).await;

@@ -1,6 +1,6 @@
 //! Which folder the work of a store belongs to: a note beside the store, and what follows from it.
 //!
-//! A run reads and changes one folder. Whoever continues with it elsewhere would give it other files
+//! A run reads and changes one folder. Another process that continues it elsewhere would give it other files
 //! without a word, so the holder of a store notes where it works, and others compare.
 
 use crate::context::Context;

@@ -174,7 +174,7 @@ type Orchestrator =
         cairn_rpc::Link,
     >;
 
-/// Whether nothing continues any more until somebody does something about it.
+/// Whether the run stands still until a person acts.
 async fn is_held(
     orchestrator: &mut Orchestrator,
     what: &Following,
@@ -187,7 +187,7 @@ async fn is_held(
     }
 }
 
-/// Whether nothing continues any more until somebody decides something.
+/// Whether the run stands still until a person decides.
 async fn is_stuck(
     orchestrator: &mut Orchestrator,
     what: &Following,
