@@ -20,6 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         .codec_path("crate::codec::Codec")
+        // In order, so that the same command is the same bytes.
+        .btree_map(".cairn.event.v1")
         // Journals are bytes on their way between wire and disk: slices of the request, no copies.
         .bytes(".cairn.memory.v1.CreateSessionRequest")
         .bytes(".cairn.memory.v1.CopyEventsRequest")

@@ -75,15 +75,23 @@ macro_rules! commands {
 
 commands! {
     apply_proposal: ApplyProposal
+    bridge_context: BridgeContext
     cancel_run: CancelRun
+    cancel_turn: CancelTurn
+    change_context: ChangeContext
+    create_context: CreateContext
     decide: Decide
+    destroy_context: DestroyContext
     pause_run: PauseRun
     redo_step: RedoStep
     rename_session: RenameSession
     resume_run: ResumeRun
     revise_plan: RevisePlan
+    send_message: SendMessage
     skip_step: SkipStep
     start_run: StartRun
+    submit_turn: SubmitTurn
+    switch_context: SwitchContext
 }
 
 kinds! {
@@ -95,6 +103,11 @@ kinds! {
     MemoryRemoved
     MemoryCleared
     ForkedFrom
+    ContextCreated
+    ContextSwitched
+    ContextDestroyed
+    TurnQueued
+    QueuedTurnDropped
     RunStarted
     RunPaused
     RunWaiting

@@ -3,6 +3,7 @@
 //! The owner folds it from the journal, and an executor has a replica that the same changes keep equal:
 //! so a continued attempt sends byte for byte what the one before it would have sent.
 
+use crate::event::AttemptRef;
 use crate::message::{Message, Part, Role};
 use crate::prompt;
 use crate::transitions::{Applied, IllegalTransition};
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub enum LayerKind {
     /// What the model is for and how it works.
     Prompt,
+    /// What the conversation's own prompt says, of its context or its agent.
+    Agent,
     /// Where it works, as the settings of the owner say.
     Environment,
     /// Session memory.
@@ -42,6 +45,17 @@ pub struct Conversation {
     pub compressed: Vec<Message>,
     /// What was said since.
     pub incremental: Vec<Message>,
+    /// Notes that the model keeps for itself, sent after all messages; empty for none.
+    pub scratch: String,
+}
+
+/// Whose conversation it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ConversationRef {
+    /// An attempt under way.
+    Attempt(AttemptRef),
+    /// A context of the session, by its name.
+    Context(String),
 }
 
 /// A change of a conversation. Indices are those of the incremental messages, from 0.
@@ -83,9 +97,11 @@ pub enum Op {
     },
     /// Writes a layer of the system prompt.
     SetLayer(Layer),
-    /// A layer has changed: its new text is added to the last message if that is the user's, else as a
-    /// message of the user.
+    /// A layer has changed: its new text is added as by [`Op::Notice`].
     Remind(Layer),
+    /// Tells the model something beside what the person says: a text that is added to the last message
+    /// if that is the user's, else as a message of the user.
+    Notice(String),
 }
 
 impl Conversation {
@@ -124,6 +140,7 @@ impl Conversation {
                 self.remind(Part::Text(prompt::reminder(&layer)));
                 set(&mut self.changed, layer);
             }
+            Op::Notice(text) => self.remind(Part::Text(text)),
         }
         Ok(())
     }
@@ -138,12 +155,19 @@ impl Conversation {
         }
     }
 
-    /// What the model was last told that this layer is; empty if nothing was.
-    pub fn layer(&self, kind: LayerKind) -> &str {
+    /// What the model was last sent as this layer; none if nothing was.
+    pub fn layer(&self, kind: LayerKind) -> Option<&str> {
         let mut newest = self.changed.iter().chain(&self.system);
-        newest
-            .find(|layer| layer.kind == kind)
-            .map_or("", |layer| &layer.text)
+        let layer = newest.find(|layer| layer.kind == kind)?;
+        Some(&layer.text)
+    }
+
+    /// Adds what was said in a turn, with the layers that its model was reminded of.
+    pub(crate) fn take_in(&mut self, turn: Self) {
+        self.incremental.extend(turn.incremental);
+        for layer in turn.changed {
+            set(&mut self.changed, layer);
+        }
     }
 
     /// All messages of a request. The first [`Conversation::stable`] of them never change.
@@ -153,7 +177,8 @@ impl Conversation {
         let system = (!layers.is_empty()).then(|| Message::system(layers.join("\n\n")));
         let zones = [&self.immutable, &self.compressed, &self.incremental];
         let said = zones.into_iter().flatten().cloned();
-        system.into_iter().chain(said).collect()
+        let scratch = prompt::scratch(&self.scratch).map(Message::user);
+        system.into_iter().chain(said).chain(scratch).collect()
     }
 
     /// How many messages at the beginning of a request stay as they are until a compaction.

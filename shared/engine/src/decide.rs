@@ -206,6 +206,11 @@ pub(crate) struct Decision<'a> {
 
 impl Decision<'_> {
     fn take(&mut self, input: Input) -> Applied {
+        self.take_only(input)?;
+        self.start_queued()
+    }
+
+    fn take_only(&mut self, input: Input) -> Applied {
         match input {
             Input::Create {
                 title,

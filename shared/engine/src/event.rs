@@ -33,7 +33,9 @@ pub struct Event {
 }
 
 /// Names an attempt at a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct AttemptRef {
     /// Number of the run, from 1.
     pub run: u32,

@@ -23,6 +23,16 @@ pub const MAX_QUESTION: usize = 8 * 1024;
 pub const MAX_CHOICES: usize = 10;
 /// Most bytes of a goal.
 pub const MAX_GOAL: usize = 64 * 1024;
+/// Most bytes of the messages of a context.
+pub const MAX_CONTEXT: u64 = 16 * 1024 * 1024;
+/// Most bytes of the messages that one request adds to a context.
+pub const MAX_EXTENSION: u64 = 2 * 1024 * 1024;
+/// Most contexts of a session.
+pub const MAX_CONTEXTS: usize = 64;
+/// Most bytes of the name of a context.
+pub const MAX_CONTEXT_NAME: usize = 64;
+/// Most turns that wait for the end of a run.
+pub const MAX_QUEUED_TURNS: usize = 16;
 /// Most bytes of one reply of a model, unless the settings say otherwise: its text, and the ids,
 /// names and arguments of its calls. The reply is refused where it arrives.
 pub const MAX_REPLY: usize = 1024 * 1024;

@@ -175,6 +175,18 @@ impl Message {
         }
     }
 
+    /// The bytes of its parts, as they count for the size of a context.
+    pub fn bytes(&self) -> u64 {
+        let bytes = self.parts.iter().map(|part| match part {
+            Part::Text(text) => text.len(),
+            Part::Call(call) => call.id.len() + call.name.len() + call.arguments.len(),
+            Part::Result(result) => result.call_id.len() + result.text.len(),
+            Part::Media(media) => media.mime.len() + media.data.len(),
+            Part::Opaque(opaque) => opaque.json.len(),
+        });
+        bytes.sum::<usize>() as u64
+    }
+
     /// All that is said in text or as a result, without what is between.
     pub fn text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {

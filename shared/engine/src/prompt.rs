@@ -5,6 +5,8 @@ pub mod memory;
 pub mod progress;
 
 use crate::conversation::{Layer, LayerKind};
+use crate::escape::{line, lines};
+use crate::session::EffectfulCall;
 
 /// How a step is carried out.
 pub const EXECUTION: &str = include_str!("prompt/execution.md");
@@ -17,6 +19,12 @@ pub(crate) const STEP: &str = concat!(
     include_str!("prompt/guide.md")
 )
 .trim_ascii_end();
+/// The first layer of the system prompt of a turn.
+pub(crate) const TURN: &str = include_str!("prompt/conversation.md").trim_ascii_end();
+/// The message of the turn that ends a context.
+pub(crate) const CONCLUDE: &str = "This conversation ends now, and nothing of it stays but session memory. \
+                                   Store what has to be known later with `session_memory_set`, in few \
+                                   short entries; then say in one sentence what you stored.";
 /// Follows a reply without calls, because such a reply ends no step.
 pub const CONTINUE: &str = "Continue with the step; call the `step` tool with complete=true and a \
                             summary when it is done.";
@@ -28,6 +36,7 @@ pub const CUT: &str = "Your last reply was cut because it was too long. Continue
 pub(crate) fn reminder(layer: &Layer) -> String {
     let what = match layer.kind {
         LayerKind::Prompt => "Your instructions have changed. They are now:",
+        LayerKind::Agent => "The instructions of this conversation have changed. They are now:",
         LayerKind::Environment => "The environment has changed. It is now:",
         LayerKind::Memory => "Session memory has changed. It is now:",
     };
@@ -35,5 +44,33 @@ pub(crate) fn reminder(layer: &Layer) -> String {
         "" => "(empty)",
         text => text,
     };
-    format!("<system-reminder>\n{what}\n{text}\n</system-reminder>")
+    notice(&format!("{what}\n{text}"))
+}
+
+fn notice(text: &str) -> String {
+    format!("<system-reminder>\n{text}\n</system-reminder>")
+}
+
+/// Notes of a conversation, as its last message; none if there are none.
+pub(crate) fn scratch(notes: &str) -> Option<String> {
+    let notes = notes.trim_end();
+    (!notes.is_empty()).then(|| format!("<scratchpad>\n{}\n</scratchpad>", lines(notes)))
+}
+
+/// Tells of the calls with side effects that turns made of which the conversation has nothing.
+pub(crate) fn lost_calls(calls: &[EffectfulCall]) -> Option<String> {
+    if calls.is_empty() {
+        return None;
+    }
+    let mut text = "An earlier turn of this conversation failed or was cancelled, and its messages are \
+                    not kept. These calls had effects, or may have had:"
+        .to_owned();
+    for call in calls {
+        let outcome = match call.is_done {
+            true => "it was carried out",
+            false => "it failed, or its outcome is not known",
+        };
+        text.push_str(&format!("\n- `{}`: {outcome}", line(&call.tool)));
+    }
+    Some(notice(&text))
 }

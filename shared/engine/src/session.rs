@@ -6,6 +6,7 @@
 mod attempt;
 mod budgets;
 mod call;
+mod context;
 mod decisions;
 mod fork;
 mod holds;
@@ -16,10 +17,12 @@ mod revisions;
 mod run;
 mod spent;
 mod step;
+mod turn;
 
-pub use attempt::{Attempt, SubGoal};
+pub use attempt::{Attempt, Steering, SubGoal};
 pub use budgets::PerBudget;
 pub use call::{Ask, Call, CallStatus};
+pub use context::{Context, MAIN};
 pub use decisions::PastDecision;
 pub use fork::Origin;
 pub use memory::Memory;
@@ -28,6 +31,7 @@ pub use plan::PlanState;
 pub use revisions::{Proposal, RevisionRequest, Revisions};
 pub use run::{End, Run, RunStatus};
 pub use spent::Spent;
+pub use turn::{QueuedTurn, Turn};
 pub use step::{EffectfulCall, Moment, Note, Step, StepStatus, in_journal_order};
 
 use crate::command::Command;
@@ -63,6 +67,12 @@ pub struct Session {
     pub memory: Memory,
     /// Layers of system prompts as they were last written in full.
     pub layers: BTreeMap<LayerKind, String>,
+    /// Named conversations. There is always [`MAIN`].
+    pub contexts: BTreeMap<String, Context>,
+    /// The context of a turn that names none.
+    pub active_context: String,
+    /// Turns that begin once the active run has ended, the oldest first.
+    pub queued_turns: Vec<QueuedTurn>,
     /// All runs; a run's number is its position plus 1. Only the last may be active.
     pub runs: Vec<Run>,
     /// Where it begins, if it was copied from another session.
@@ -229,6 +239,8 @@ impl Apply for SessionCreated {
         }
         session.title.clone_from(&self.title);
         session.created_at = envelope.at;
+        session.contexts = context::main_alone();
+        session.active_context = MAIN.to_owned();
         Ok(())
     }
 }

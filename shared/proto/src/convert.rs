@@ -19,6 +19,7 @@ mod executor;
 mod kinds;
 mod message;
 mod plan;
+mod turn;
 mod wire;
 
 pub use error::{ConvertError, repeated, required};

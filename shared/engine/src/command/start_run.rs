@@ -61,6 +61,7 @@ impl Handle for StartRun {
             limits,
             model: self.model,
             trace_parent: self.trace_parent,
+            turn: None,
         })?;
         let Some(plan) = self.plan else {
             return Ok(());

@@ -1,7 +1,7 @@
 //! What a run does next: start steps, wait, end.
 
 use super::Decision;
-use crate::command::OnFailure;
+use crate::command::{ContextDestroyed, OnFailure};
 use crate::context::of_step;
 use crate::event::{
     AttemptRef, Budget, BudgetExhausted, CallRef, Effect, RunCompleted, RunFailed, RunResumed,
@@ -9,7 +9,7 @@ use crate::event::{
 };
 use crate::failure::Failure;
 use crate::limits::MAX_PARALLEL_STEPS;
-use crate::session::{Attempt, Run, RunStatus, StepNo, StepStatus};
+use crate::session::{Attempt, Run, RunStatus, StepNo, StepStatus, Turn};
 use crate::transitions::{Applied, IllegalTransition};
 
 impl Decision<'_> {
@@ -41,10 +41,14 @@ impl Decision<'_> {
                 Some(StepStatus::Completed { summary, .. }) => summary.clone(),
                 _ => String::new(),
             };
-            return self.emit(RunCompleted {
+            let concluded = run.turn.clone().filter(|turn| turn.concludes);
+            self.emit(RunCompleted {
                 run: number,
                 answer,
-            });
+            })?;
+            if let Some(Turn { context, .. }) = concluded {
+                self.emit(ContextDestroyed { context })?;
+            }
         }
         Ok(())
     }
@@ -97,8 +101,9 @@ impl Decision<'_> {
             known.map_or(Effect::Pure, |tool| tool.effect)
         };
         let tool_effect = tool.as_ref().map(effect);
+        let planned = self.session.run(run).filter(|run| run.turn.is_none());
         let context = match tool_effect {
-            None => self.session.run(run).and_then(|run| of_step(run, number)),
+            None => planned.and_then(|run| of_step(run, number)),
             Some(_) => None,
         };
         self.emit(StepStarted {
@@ -106,6 +111,9 @@ impl Decision<'_> {
             tool_effect,
             context: context.unwrap_or_default(),
         })?;
+        if let Some(turn) = self.session.turn(attempt).cloned() {
+            return self.begin_turn(attempt, &turn);
+        }
         if tool_effect.is_none() {
             return self.begin_conversation(attempt);
         }

@@ -20,6 +20,7 @@ impl Decision<'_> {
     /// tool is answered here and never sent.
     pub(super) fn requested(&self, attempt: AttemptRef, call: ToolCall) -> RequestedCall {
         let known = self.facts.tool(attempt, &call.name);
+        let known = known.filter(|_| self.session.offers(attempt, &call.name));
         let effect = match known {
             Some(tool) if !tools::is_state_tool(&call.name) => tool.effect,
             _ => Effect::State,
@@ -221,7 +222,7 @@ impl Decision<'_> {
         running.map(calls).unwrap_or_default()
     }
 
-    pub(super) fn is_tool_step(&self, attempt: AttemptRef) -> bool {
+    pub(crate) fn is_tool_step(&self, attempt: AttemptRef) -> bool {
         let step = self.session.step(attempt);
         step.is_some_and(|step| step.plan.tool.is_some())
     }

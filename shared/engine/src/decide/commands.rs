@@ -124,6 +124,7 @@ impl Decision<'_> {
             .session
             .run(number)
             .ok_or_else(|| no_such_run(number))?;
+        has_plan(run)?;
         let newest = self.session.runs.len();
         if newest != number as usize {
             let message = format!(
@@ -144,12 +145,22 @@ impl Decision<'_> {
         run: &'r Run,
         step: StepNo,
     ) -> Result<&'r Step, Rejection> {
+        has_plan(run)?;
         let in_force = run.plan.as_ref().and_then(|plan| plan.step(step));
         in_force.ok_or_else(|| {
             let message = format!("step {step} is not in the plan of run {}", run.number);
             Rejection::refused("NO_SUCH_STEP", message)
         })
     }
+}
+
+/// A turn has no plan that could be changed.
+fn has_plan(run: &Run) -> Result<(), Rejection> {
+    if run.turn.is_none() {
+        return Ok(());
+    }
+    let message = format!("run {} is a turn of a conversation and has no plan", run.number);
+    Err(Rejection::refused("NO_PLAN", message))
 }
 
 /// 0 is the newest run of a session without any.

@@ -2,10 +2,11 @@
 
 use super::tools::{Ending, STEP, ending};
 use super::{Decision, Reply};
+use crate::command::Command;
 use crate::event::{AttemptRef, CallFinished, Effect, ReplyReceived, StepCompleted, StepFailed};
 use crate::failure::{Failure, FailureKind};
 use crate::message::FinishReason;
-use crate::session::{Call, CallStatus};
+use crate::session::{Call, CallStatus, Received};
 use crate::text::headline;
 use crate::transitions::{Applied, CallPhase, IllegalTransition};
 
@@ -14,6 +15,14 @@ const HEADLINE_LENGTH: usize = 120;
 /// Replies in a row that may be cut at the limit of their length: after each the model is asked to
 /// continue.
 const MOST_CUT_REPLIES: u32 = 3;
+
+/// What a reply leads to.
+enum AfterReply {
+    Continue,
+    EndTurn,
+    /// The step or the turn, as the text says.
+    UsedUp(&'static str),
+}
 
 impl Decision<'_> {
     pub(super) fn report(
@@ -31,6 +40,9 @@ impl Decision<'_> {
             self.take_result(result, reply.is_some())?;
         }
         self.finish_turn(attempt)?;
+        if reply.is_some() {
+            self.hear(attempt)?;
+        }
         if self.session.attempt(attempt).is_some() {
             match (reply, failure) {
                 (Some(reply), _) => self.take_reply(attempt, reply)?,
@@ -105,16 +117,51 @@ impl Decision<'_> {
             ops_through: reply.ops_through,
         })?;
         if let Some(failure) = self.unusable(attempt, finish) {
-            return self.emit(StepFailed { attempt, failure });
+            return self.fail_step(attempt, failure);
         }
-        if tool_turn >= limit {
-            let message = format!("the step used all of its {limit} tool turns without completing");
-            let failure = Failure::new(FailureKind::LimitExceeded, "max_tool_turns", message);
-            return self.emit(StepFailed { attempt, failure });
+        match self.after_reply(attempt, finish, limit) {
+            AfterReply::Continue => {}
+            AfterReply::EndTurn => return self.emit(StepCompleted::of_turn(attempt)),
+            AfterReply::UsedUp(what) => {
+                let message = format!("the {what} used all of its {limit} tool turns without completing");
+                let failure = Failure::new(FailureKind::LimitExceeded, "max_tool_turns", message);
+                return self.fail_step(attempt, failure);
+            }
         }
         self.answer_and_intend(attempt)?;
         self.finish_turn(attempt)?;
         self.answer_reply(attempt, finish)
+    }
+
+    /// What a person has said by now counts before the reply that might end the attempt.
+    fn hear(&mut self, attempt: AttemptRef) -> Applied {
+        let says = |received: &Received| matches!(received.command, Command::SendMessage(_));
+        while self.session.attempt(attempt).is_some() && self.session.commands.values().any(says) {
+            self.handle_command()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the attempt continues. A turn ends with a reply without calls, a step does not; neither
+    /// ends while the model has not read what a person said.
+    fn after_reply(&self, attempt: AttemptRef, finish: FinishReason, limit: u32) -> AfterReply {
+        let Some(running) = self.session.attempt(attempt) else {
+            return AfterReply::Continue;
+        };
+        let is_used_up = running.tool_turns > limit;
+        if self.session.turn(attempt).is_none() {
+            return match is_used_up {
+                true => AfterReply::UsedUp("step"),
+                false => AfterReply::Continue,
+            };
+        }
+        let has_calls = !running.calls.is_empty();
+        let is_answer = !has_calls && finish != FinishReason::Length && !running.has_unread();
+        match (is_answer || (has_calls && limit == 0), has_calls && is_used_up) {
+            (true, _) => AfterReply::EndTurn,
+            (false, true) => AfterReply::UsedUp("turn"),
+            (false, false) => AfterReply::Continue,
+        }
     }
 
     /// A reply that was refused, or cut once more, has no use.
@@ -200,7 +247,7 @@ impl Decision<'_> {
         };
         if *is_error {
             let failure = Failure::new(FailureKind::Tool, reason.clone(), output.clone());
-            return self.emit(StepFailed { attempt, failure });
+            return self.fail_step(attempt, failure);
         }
         let summary = headline(output, HEADLINE_LENGTH);
         self.emit(StepCompleted {
@@ -213,7 +260,21 @@ impl Decision<'_> {
     /// A call that may have been sent is in doubt from then on, though no person is asked any more.
     pub(super) fn fail_step(&mut self, attempt: AttemptRef, failure: Failure) -> Applied {
         self.doubt_intended_calls(attempt, false)?;
+        let failure = self.with_steering(attempt, failure);
         self.emit(StepFailed { attempt, failure })
+    }
+
+    /// Of a turn that fails nothing stays, so its error names what a person said to it.
+    fn with_steering(&self, attempt: AttemptRef, mut failure: Failure) -> Failure {
+        let running = self.session.attempt(attempt);
+        let running = running.filter(|_| self.session.turn(attempt).is_some());
+        let steering = running.map_or(&[][..], |running| &running.steering);
+        let said: Vec<_> = steering.iter().map(|said| format!("{:?}", said.headline)).collect();
+        if !said.is_empty() {
+            let said = said.join(", ");
+            failure.message = format!("{}; these messages to the turn are lost with it: {said}", failure.message);
+        }
+        failure
     }
 
     /// With the last answer the calls begin that waited with it, and a step ends that did.

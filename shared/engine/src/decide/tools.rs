@@ -65,6 +65,7 @@ fn arguments<'a, T: Deserialize<'a>>(call: &'a ToolCall) -> Result<T, Rejection>
 impl Decision<'_> {
     pub(super) fn answer_state_call(&mut self, name: CallRef, call: &ToolCall) -> Applied {
         let tool = STATE_TOOLS.iter().find(|tool| tool.name == call.name);
+        let tool = tool.filter(|_| self.session.offers(name.attempt, &call.name));
         let answer = match tool {
             Some(tool) => (tool.call)(self, name, call),
             None => Err(self.unknown_tool(name, &call.name)),
@@ -80,7 +81,9 @@ impl Decision<'_> {
     fn unknown_tool(&self, call: CallRef, name: &str) -> Rejection {
         let known = self.facts.tools.keys().map(String::as_str);
         let known = known.filter(|known| self.facts.tool(call.attempt, known).is_some());
-        let mut known: Vec<_> = known.chain(STATE_TOOLS.map(|tool| tool.name)).collect();
+        let known = known.chain(STATE_TOOLS.map(|tool| tool.name));
+        let is_offered = |known: &&str| self.session.offers(call.attempt, known);
+        let mut known: Vec<_> = known.filter(is_offered).collect();
         known.sort_unstable();
         let message = format!("there is no tool '{name}'; there are: {}", known.join(", "));
         Rejection::refused("NotFound", message)

@@ -15,6 +15,13 @@ pub struct RunStarted {
     pub limits: RunLimits,
     pub model: String,
     pub trace_parent: String,
+    pub turn: Option<StartedTurn>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartedTurn {
+    pub context: String,
+    pub queued: u64,
 }
 
 /// A run was paused.

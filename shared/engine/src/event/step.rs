@@ -3,8 +3,9 @@
 #![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
 
 use super::{AttemptRef, Effect};
-use crate::conversation::{LayerKind, Op};
+use crate::conversation::{ConversationRef, LayerKind, Op};
 use crate::failure::Failure;
+use crate::message::Message;
 use crate::session::StepNo;
 
 /// An attempt at a step began.
@@ -18,9 +19,35 @@ pub struct StepStarted {
 /// The conversation of an attempt changed otherwise than by a reply or a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContextChanged {
-    pub attempt: AttemptRef,
+    pub conversation: ConversationRef,
     pub same_layers: Vec<LayerKind>,
     pub ops: Vec<Op>,
+    pub version: u64,
+    pub popped: Option<Message>,
+    pub is_steering: bool,
+}
+
+impl ContextChanged {
+    /// Changes of an attempt's conversation.
+    pub(crate) fn of_attempt(attempt: AttemptRef, ops: Vec<Op>) -> Self {
+        Self {
+            conversation: ConversationRef::Attempt(attempt),
+            same_layers: Vec::new(),
+            ops,
+            version: 0,
+            popped: None,
+            is_steering: false,
+        }
+    }
+
+    /// Changes of a context, which has this version from then on.
+    pub(crate) fn of_context(name: &str, version: u64, ops: Vec<Op>) -> Self {
+        Self {
+            conversation: ConversationRef::Context(name.to_owned()),
+            version,
+            ..Self::of_attempt(AttemptRef::default(), ops)
+        }
+    }
 }
 
 /// An attempt continues after its owner or its executor was lost.
@@ -38,6 +65,17 @@ pub struct StepCompleted {
 }
 
 /// A step ended badly.
+impl StepCompleted {
+    /// The end of a turn: its last reply is the response.
+    pub(crate) fn of_turn(attempt: AttemptRef) -> Self {
+        Self {
+            attempt,
+            response: String::new(),
+            summary: String::new(),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepFailed {
     pub attempt: AttemptRef,

@@ -1,28 +1,35 @@
 //! One try at a step, and the events about its sub-goals and notes.
 
 use super::{Apply, Call, CallStatus, Envelope, Note, Session};
-use crate::conversation::{Conversation, Layer, LayerKind, Op};
+use crate::conversation::{Conversation, LayerKind, Op};
 use crate::event::{
-    AttemptRef, CallRef, ContextChanged, Effect, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
+    AttemptRef, CallRef, Effect, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
     SubGoalDropped, SubGoalFocused,
 };
 use crate::message::Message;
+use crate::text::headline;
 use crate::transitions::{Applied, IllegalTransition};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+
+/// The longest beginning of a message that an error names, in characters.
+const STEERING_HEADLINE: usize = 80;
 
 /// One try at a step, as far as it is durable.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     /// From 1.
     pub number: u32,
-    /// What its model was sent and has said, through the last reply; without the results of its calls.
+    /// What its model was sent and has said, through the last reply; without the results of its calls. Of a
+    /// turn: without its context, see [`Session::conversation`].
     pub conversation: Conversation,
     /// Changes of the conversation that no reply has seen. They follow the results of the last reply's
     /// calls.
     pub waiting_ops: VecDeque<Op>,
     /// The last change that the conversation holds, numbered from 1.
     pub ops_through: u64,
+    /// What a person said to it while it ran.
+    pub steering: Vec<Steering>,
     /// Replies so far. A tool step counts as one.
     pub tool_turns: u32,
     /// The calls of the last reply, or the one of a tool step. Those before have ended.
@@ -33,6 +40,15 @@ pub struct Attempt {
     pub sub_goals: Vec<SubGoal>,
     /// Position of the sub-goal in focus.
     pub focus: Option<u32>,
+}
+
+/// A message of a person to a running attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steering {
+    /// The number of the change that has it.
+    pub op: u64,
+    /// Its beginning, on one line.
+    pub headline: String,
 }
 
 /// A part of a step.
@@ -78,14 +94,45 @@ impl Attempt {
         self.ops_through + self.waiting_ops.len() as u64
     }
 
-    /// What the model was last told that a layer is, or will be with its next request.
-    pub(crate) fn layer(&self, kind: LayerKind) -> &str {
+    /// Takes changes that the next request has. Of a steering event they are messages of a person.
+    pub(super) fn say(&mut self, ops: Vec<Op>, is_steering: bool) {
+        for op in ops {
+            if let (true, Op::Append(message)) = (is_steering, &op) {
+                self.steering.push(Steering {
+                    op: self.newest_op() + 1,
+                    headline: headline(&message.text(), STEERING_HEADLINE),
+                });
+            }
+            self.waiting_ops.push_back(op);
+        }
+    }
+
+    /// A person has said something that no reply has seen: the attempt does not end before.
+    pub fn has_unread(&self) -> bool {
+        let mut said = self.steering.iter();
+        said.any(|said| said.op > self.ops_through)
+    }
+
+    /// What a person said and no reply has seen is not said to this attempt.
+    pub(super) fn forget_unread(&mut self) {
+        let through = self.ops_through;
+        let unread: Vec<u64> = self.steering.iter().map(|said| said.op).collect();
+        let mut number = through;
+        self.waiting_ops.retain(|_| {
+            number += 1;
+            !unread.contains(&number)
+        });
+        self.steering.retain(|said| said.op <= through);
+    }
+
+    /// What the model was last sent as a layer, or will be with its next request; none if nothing was.
+    pub(crate) fn layer(&self, kind: LayerKind) -> Option<&str> {
         let mut newest = self.waiting_ops.iter().rev();
         let waiting = newest.find_map(|op| match op {
-            Op::SetLayer(layer) | Op::Remind(layer) if layer.kind == kind => Some(&layer.text),
+            Op::SetLayer(layer) | Op::Remind(layer) if layer.kind == kind => Some(&*layer.text),
             _ => None,
         });
-        waiting.map_or_else(|| self.conversation.layer(kind), String::as_str)
+        waiting.or_else(|| self.conversation.layer(kind))
     }
 
     /// What was said after the step context, as far as it is known: results of the last reply's calls
@@ -157,25 +204,6 @@ impl Attempt {
             .get_mut(index as usize)
             .filter(|goal| goal.is_open())
             .ok_or_else(|| IllegalTransition::missing(format_args!("open sub-goal {index}")))
-    }
-}
-
-impl Apply for ContextChanged {
-    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
-        let mut ops = Vec::with_capacity(self.same_layers.len() + self.ops.len());
-        for kind in &self.same_layers {
-            let text = session.layers.get(kind).cloned();
-            let text = text.ok_or_else(|| IllegalTransition::missing(format_args!("{kind:?}")))?;
-            ops.push(Op::SetLayer(Layer { kind: *kind, text }));
-        }
-        for op in &self.ops {
-            if let Op::SetLayer(layer) = op {
-                session.layers.insert(layer.kind, layer.text.clone());
-            }
-        }
-        ops.extend(self.ops.iter().cloned());
-        session.attempt_mut(self.attempt)?.waiting_ops.extend(ops);
-        Ok(())
     }
 }
 

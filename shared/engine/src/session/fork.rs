@@ -48,6 +48,7 @@ fn inherit(step: &mut Step, parent: &str, at: u64) {
     let StepStatus::Running(attempt) = &mut step.status else {
         return;
     };
+    attempt.forget_unread();
     for call in &mut attempt.calls {
         if may_have_been_sent(call) {
             call.origin.get_or_insert_with(|| parent.to_owned());

@@ -1,6 +1,6 @@
 //! A run: the pursuit of one goal.
 
-use super::{Apply, Attempt, Envelope, PlanState, Revisions, Session, Spent, Step};
+use super::{Apply, Attempt, Envelope, PlanState, Revisions, Session, Spent, Step, Turn};
 use crate::command::RunLimits;
 use crate::event::{
     AttemptRef, RunCancelled, RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted,
@@ -41,8 +41,10 @@ impl RunStatus {
 pub struct Run {
     /// From 1.
     pub number: u32,
-    /// What is to be reached.
+    /// What is to be reached; of a turn, the beginning of what the person says.
     pub goal: String,
+    /// What makes it a turn of a conversation; none for a run with a plan.
+    pub turn: Option<Turn>,
     /// Empty for the default model.
     pub model: String,
     /// In force since the start.
@@ -147,15 +149,24 @@ impl Apply for RunStarted {
                 RunStatus::Planning,
             ));
         }
+        let turn = self.turn.as_ref();
+        let turn = turn.map(|turn| Turn::started(turn, envelope.answers, session));
+        let turn = turn.transpose()?;
+        let plan = turn.as_ref().map(|_| Turn::plan(self.run)).transpose()?;
+        let status = match plan {
+            Some(_) => RunStatus::Running,
+            None => RunStatus::Planning,
+        };
         session.runs.push(Run {
             number: self.run,
-            goal: self.goal.clone(),
+            goal: turn.as_ref().map_or_else(|| self.goal.clone(), Turn::name),
+            turn,
             model: self.model.clone(),
             limits: self.limits,
             command_seq: envelope.answers,
             trace_parent: self.trace_parent.clone(),
-            status: RunStatus::Planning,
-            plan: None,
+            status,
+            plan,
             spent: Spent::new(&self.limits, envelope.at),
             revisions: Revisions::default(),
             first_failure: None,
@@ -211,7 +222,8 @@ impl Apply for RunCompleted {
             answer: self.answer.clone(),
             ..End::default()
         };
-        session.run_mut(self.run)?.end(RunStatus::Completed, end)
+        session.run_mut(self.run)?.end(RunStatus::Completed, end)?;
+        session.note_end(self.run, true)
     }
 }
 
@@ -225,7 +237,7 @@ impl Apply for RunFailed {
         let run = session.run_mut(self.run)?;
         run.end(RunStatus::Failed, end)?;
         run.spent.usage.add(&self.usage.unwrap_or_default());
-        Ok(())
+        session.note_end(self.run, false)
     }
 }
 
@@ -236,6 +248,7 @@ impl Apply for RunCancelled {
             cancel_reason: self.reason.clone(),
             ..End::default()
         };
-        session.run_mut(self.run)?.end(RunStatus::Cancelled, end)
+        session.run_mut(self.run)?.end(RunStatus::Cancelled, end)?;
+        session.note_end(self.run, false)
     }
 }

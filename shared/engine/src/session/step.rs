@@ -182,7 +182,8 @@ impl Apply for StepStarted {
             return Err(refuse("not ready"));
         }
         plan.running.extend(number.slot());
-        plan.step_mut(number)?.begin(self, tick, envelope.at)
+        plan.step_mut(number)?.begin(self, tick, envelope.at)?;
+        session.begin_turn(self.attempt, tick)
     }
 }
 
@@ -195,6 +196,7 @@ impl Apply for AttemptContinued {
 impl Apply for StepCompleted {
     fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
         session.attempt_mut(self.attempt)?;
+        session.complete_turn(self.attempt)?;
         let end = StepStatus::Completed {
             response: self.response.clone(),
             summary: self.summary.clone(),

@@ -3,11 +3,11 @@
 use super::error::{ConvertError, required};
 use super::wire::{OnWire, known, record};
 use crate::event as proto;
-use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
+use cairn_engine::conversation::{Conversation, ConversationRef, Layer, LayerKind, Op};
 use cairn_engine::event::ContextChanged;
 
 record! {
-    Conversation => proto::Conversation { system, changed, immutable, compressed, incremental }
+    Conversation => proto::Conversation { system, changed, immutable, compressed, incremental, scratch }
 }
 record! { Layer => proto::Layer { kind, text } }
 
@@ -18,6 +18,7 @@ impl OnWire<i32> for LayerKind {
             Self::Prompt => Wire::Prompt,
             Self::Environment => Wire::Environment,
             Self::Memory => Wire::Memory,
+            Self::Agent => Wire::Agent,
         };
         wire.into()
     }
@@ -28,6 +29,7 @@ impl OnWire<i32> for LayerKind {
             Wire::Prompt => Self::Prompt,
             Wire::Environment => Self::Environment,
             Wire::Memory => Self::Memory,
+            Wire::Agent => Self::Agent,
             Wire::Unspecified => return Err(ConvertError::missing(field)),
         })
     }
@@ -36,10 +38,18 @@ impl OnWire<i32> for LayerKind {
 impl From<ContextChanged> for proto::ContextChanged {
     fn from(changed: ContextChanged) -> Self {
         let same_layers = changed.same_layers.into_iter();
+        let (attempt, context) = match changed.conversation {
+            ConversationRef::Attempt(attempt) => (Some(attempt.into()), String::new()),
+            ConversationRef::Context(name) => (None, name),
+        };
         Self {
-            attempt: changed.attempt.to_wire(),
+            attempt,
             same_layers: same_layers.map(OnWire::to_wire).collect(),
             ops: changed.ops.to_wire(),
+            context,
+            version: changed.version,
+            popped: changed.popped.map(Into::into),
+            is_steering: changed.is_steering,
         }
     }
 }
@@ -50,8 +60,16 @@ impl TryFrom<proto::ContextChanged> for ContextChanged {
     fn try_from(changed: proto::ContextChanged) -> Result<Self, ConvertError> {
         let same_layers = changed.same_layers.into_iter();
         let same_layers = same_layers.map(|kind| OnWire::from_wire(kind, "same_layers"));
+        let conversation = match changed.context.is_empty() {
+            true => ConversationRef::Attempt(required("attempt", changed.attempt)?),
+            false => ConversationRef::Context(changed.context),
+        };
+        let popped = changed.popped.map(|it| required("popped", Some(it)));
         Ok(Self {
-            attempt: required("attempt", changed.attempt)?,
+            conversation,
+            version: changed.version,
+            popped: popped.transpose()?,
+            is_steering: changed.is_steering,
             same_layers: same_layers.collect::<Result<_, _>>()?,
             ops: OnWire::from_wire(changed.ops, "ops")?,
         })
@@ -81,6 +99,7 @@ impl From<Op> for proto::Op {
             }),
             Op::SetLayer(layer) => Wire::SetLayer(layer.into()),
             Op::Remind(layer) => Wire::Remind(layer.into()),
+            Op::Notice(text) => Wire::Notice(text),
         };
         Self { op: Some(op) }
     }
@@ -112,6 +131,7 @@ impl TryFrom<proto::Op> for Op {
             },
             Wire::SetLayer(layer) => Self::SetLayer(required("set_layer", Some(layer))?),
             Wire::Remind(layer) => Self::Remind(required("remind", Some(layer))?),
+            Wire::Notice(text) => Self::Notice(text),
         })
     }
 }

@@ -21,7 +21,7 @@ kinds! {
         memory_removed: MemoryRemoved { key }
         memory_cleared: MemoryCleared {}
         forked_from: ForkedFrom { session, at_seq, request_id, title }
-        run_started: RunStarted { run, goal, limits, model, trace_parent }
+        run_started: RunStarted { run, goal, limits, model, trace_parent, turn }
         revision_requested: RevisionRequested { run, feedback, apply, request, denied }
         plan_proposed: PlanProposed {
             run, proposal, base_revision, plan, request, usage, duration_ms
@@ -72,6 +72,11 @@ kinds! {
         call_finished: CallFinished
         session_renamed: SessionRenamed
         context_changed: ContextChanged
+        context_created: ContextCreated
+        context_switched: ContextSwitched
+        context_destroyed: ContextDestroyed
+        turn_queued: TurnQueued
+        queued_turn_dropped: QueuedTurnDropped
     }
 }
 
@@ -86,6 +91,14 @@ commands! {
     skip_step: SkipStep
     pause_run: PauseRun
     resume_run: ResumeRun
+    submit_turn: SubmitTurn
+    cancel_turn: CancelTurn
+    send_message: SendMessage
+    create_context: CreateContext
+    switch_context: SwitchContext
+    destroy_context: DestroyContext
+    bridge_context: BridgeContext
+    change_context: ChangeContext
 }
 
 record! { SessionRenamed => proto::SessionRenamed { title } }

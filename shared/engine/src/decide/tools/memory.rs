@@ -1,12 +1,12 @@
 //! `session_memory_*`: what the session remembers.
 
 use super::{StateTool, arguments, invalid};
-use crate::decide::Rejection;
+use crate::decide::{Decision, Rejection};
 use crate::event::{MemoryRemoved, MemorySet};
 use crate::limits::{MAX_MEMORY_BYTES, MAX_MEMORY_KEY, MAX_MEMORY_KEYS, MAX_MEMORY_VALUE};
 use crate::prompt::memory;
-use crate::session::Session;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 pub(super) const GET: StateTool = StateTool {
     name: "session_memory_get",
@@ -49,7 +49,7 @@ pub(super) const SET: StateTool = StateTool {
     parameters: r#"{"type":"object","properties":{"key":{"type":"string"},"value":{"type":"string"}},"required":["key","value"],"additionalProperties":false}"#,
     call: |decision, _, call| {
         let entry: Entry = arguments(call)?;
-        check(decision.session, &entry)?;
+        check(&decision.session.memory, &entry.key, &entry.value)?;
         let Entry { key, value } = entry;
         let result = format!("'{key}' is set");
         decision.emit(MemorySet { key, value })?;
@@ -70,7 +70,19 @@ struct Entry {
     value: String,
 }
 
-fn check(session: &Session, Entry { key, value }: &Entry) -> Result<(), Rejection> {
+impl Decision<'_> {
+    /// Whether session memory takes all of these pairs.
+    pub(crate) fn check_pairs(&self, pairs: &[(String, String)]) -> Result<(), Rejection> {
+        let mut memory = (*self.session.memory).clone();
+        for (key, value) in pairs {
+            check(&memory, key, value)?;
+            memory.insert(key.clone(), value.clone());
+        }
+        Ok(())
+    }
+}
+
+fn check(memory: &BTreeMap<String, String>, key: &str, value: &str) -> Result<(), Rejection> {
     if key.is_empty() || key.len() > MAX_MEMORY_KEY || key.chars().any(char::is_control) {
         let message = format!("a key has 1 to {MAX_MEMORY_KEY} bytes and no control characters");
         return Err(invalid(message));
@@ -81,7 +93,7 @@ fn check(session: &Session, Entry { key, value }: &Entry) -> Result<(), Rejectio
     }
     // Both sums as they would be: the store has room for what is set within these limits, whatever
     // clients have set since.
-    let others = session.memory.iter().filter(|(other, _)| *other != key);
+    let others = memory.iter().filter(|(other, _)| *other != key);
     if others.clone().count() + 1 > MAX_MEMORY_KEYS {
         let message = format!("session memory is full: at most {MAX_MEMORY_KEYS} keys");
         return Err(invalid(message));

@@ -316,6 +316,13 @@ pub(in crate::decide) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
             _ => return Ending::None,
         }
     }
+    if attempt.has_unread() {
+        let because = "not completed: a person has said something, which follows; complete with that in mind";
+        return Ending::Refused {
+            call,
+            because: because.to_owned(),
+        };
+    }
     let open: Vec<&str> = open_sub_goals(attempt).collect();
     if !open.is_empty() {
         let because = still_open(&open);

@@ -1,0 +1,50 @@
+//! Takes a queued turn back.
+
+#![allow(missing_docs)] // Fields are described once, in `cairn/event/v1/event.proto`.
+
+use super::Handle;
+use crate::decide::{Decision, Rejection};
+use crate::session::{Apply, Envelope, Session};
+use crate::transitions::{Applied, IllegalTransition};
+use serde::{Deserialize, Serialize};
+
+/// Take a queued turn back before it begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelTurn {
+    pub number: u64,
+    pub reason: String,
+}
+
+/// A queued turn will not begin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueuedTurnDropped {
+    pub number: u64,
+    pub reason: String,
+}
+
+impl Handle for CancelTurn {
+    fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
+        let number = self.number;
+        let mut queued = decision.session.queued_turns.iter();
+        if !queued.any(|queued| queued.number == number) {
+            let message = format!("no turn {number} is queued; it may have begun: cancel its run");
+            return Err(Rejection::refused("NO_SUCH_TURN", message));
+        }
+        let reason = self.reason;
+        decision.answer(QueuedTurnDropped { number, reason })
+    }
+}
+
+impl Apply for QueuedTurnDropped {
+    fn apply(&self, session: &mut Session, _: Envelope<'_>) -> Applied {
+        let before = session.queued_turns.len();
+        session.queued_turns.retain(|it| it.number != self.number);
+        match session.queued_turns.len() < before {
+            true => Ok(()),
+            false => {
+                let what = format_args!("queued turn {}", self.number);
+                Err(IllegalTransition::missing(what))
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Creates a context.
+
+use super::{Command, Handle};
+use crate::decide::{Decision, Rejection};
+use crate::limits::{MAX_CONTEXTS, MAX_CONTEXT_NAME, MAX_EXTENSION};
+use crate::message::{Message, Role};
+use crate::session::{Apply, Context, Envelope, Session};
+use crate::transitions::{Applied, IllegalTransition};
+use serde::{Deserialize, Serialize};
+
+/// Create a context.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreateContext {
+    /// Its name, unique in the session.
+    pub name: String,
+    /// Its own system prompt; may be empty.
+    pub prompt: String,
+    /// The messages that it begins with, which nothing changes.
+    pub immutable: Vec<Message>,
+    /// How many of the newest messages a request has; none for all.
+    pub window: Option<u32>,
+}
+
+/// A context was created, as the command says that the event answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextCreated {
+    /// Its name.
+    pub context: String,
+}
+
+impl CreateContext {
+    fn check(&self, session: &Session) -> Result<(), Rejection> {
+        let name = &self.name;
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if name.is_empty() || name.len() > MAX_CONTEXT_NAME || !name.chars().all(is_allowed) {
+            let message = format!(
+                "the name has {} bytes; allowed are 1 to {MAX_CONTEXT_NAME} of a-z, A-Z, 0-9, '.', '_' and '-'",
+                name.len()
+            );
+            return Err(Rejection::refused("BAD_CONTEXT", message));
+        }
+        if session.contexts.contains_key(name) {
+            let message = format!("there is a context '{name}' already; take another name");
+            return Err(Rejection::refused("CONTEXT_EXISTS", message));
+        }
+        if session.contexts.len() >= MAX_CONTEXTS {
+            let message = format!("the session has {MAX_CONTEXTS} contexts, which is the most; destroy one");
+            return Err(Rejection::refused("LIMIT", message));
+        }
+        if self.window == Some(0) {
+            let message = "the window has 0 messages; allowed is 1 and more, or none for all";
+            return Err(Rejection::refused("BAD_CONTEXT", message));
+        }
+        if self.immutable.iter().any(|it| it.role == Role::System) {
+            let message = "a message of the role system is no part of a context; give it as the system prompt";
+            return Err(Rejection::refused("BAD_MESSAGE", message));
+        }
+        let bytes = self.immutable.iter().map(Message::bytes).sum::<u64>() + self.prompt.len() as u64;
+        if bytes > MAX_EXTENSION {
+            let message = format!("the context begins with {bytes} bytes; at most {MAX_EXTENSION} are allowed");
+            return Err(Rejection::refused("LIMIT", message));
+        }
+        Ok(())
+    }
+}
+
+impl Handle for CreateContext {
+    fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
+        self.check(decision.session)?;
+        let context = self.name;
+        decision.answer(ContextCreated {
+            context: context.clone(),
+        })?;
+        Ok(decision.write_layers(&context)?)
+    }
+}
+
+impl Apply for ContextCreated {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let received = session.commands.get(&envelope.answers);
+        let Some(Command::CreateContext(create)) = received.map(|it| &it.command) else {
+            return Err(IllegalTransition::missing("the command of a new context"));
+        };
+        let context = Context::new(create);
+        let name = self.context.clone();
+        match session.contexts.insert(name, context) {
+            None => Ok(()),
+            Some(_) => {
+                let what = format_args!("context {}", self.context);
+                Err(IllegalTransition::not_allowed(what, "there", "created"))
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Steers what is running: the model reads the message before its turn or step ends.
+
+use super::Handle;
+use crate::conversation::Op;
+use crate::decide::{Decision, Rejection};
+use crate::event::{AttemptRef, ContextChanged};
+use crate::limits::MAX_GOAL;
+use crate::message::{Message, Role};
+use crate::session::StepNo;
+use serde::{Deserialize, Serialize};
+
+/// Say something to the running turn, or to running steps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendMessage {
+    /// The running step; none for all that run.
+    pub step: Option<StepNo>,
+    /// What the person says.
+    pub message: Message,
+}
+
+impl Handle for SendMessage {
+    fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
+        let bytes = self.message.bytes();
+        if self.message.role != Role::User || bytes > MAX_GOAL as u64 {
+            let message = format!(
+                "the message has {bytes} bytes; allowed are messages of the user with at most {MAX_GOAL}"
+            );
+            return Err(Rejection::refused("BAD_MESSAGE", message));
+        }
+        let mut attempts = decision.steerable();
+        if let Some(step) = self.step {
+            attempts.retain(|attempt| attempt.step == step);
+        }
+        let Some(last) = attempts.pop() else {
+            let message = match self.step {
+                Some(step) => format!("step {step} is not running, or has no model"),
+                None => "no turn and no step with a model is running; submit a turn".to_owned(),
+            };
+            return Err(Rejection::refused("NO_RUNNING_TURN", message));
+        };
+        let said = |attempt: AttemptRef, ops| ContextChanged {
+            is_steering: true,
+            ..ContextChanged::of_attempt(attempt, ops)
+        };
+        for attempt in attempts {
+            decision.take_up(said(attempt, vec![Op::Append(self.message.clone())]))?;
+        }
+        // The command itself has the message.
+        decision.answer(said(last, Vec::new()))
+    }
+}
+
+impl Decision<'_> {
+    /// Attempts whose models can read a message.
+    fn steerable(&self) -> Vec<AttemptRef> {
+        let active = self.session.active_run();
+        let attempts = active.map_or_else(Vec::new, |run| self.running(run.number));
+        let has_model = |attempt: &AttemptRef| !self.is_tool_step(*attempt);
+        attempts.into_iter().filter(has_model).collect()
+    }
+}

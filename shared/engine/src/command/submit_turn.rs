@@ -1,0 +1,234 @@
+//! Continues a context by one turn: what a person says, and what a model makes of it.
+
+use super::Handle;
+use crate::decide::{Decision, Ended, Rejection};
+use crate::event::{RunCancelled, RunStarted, StartedTurn};
+use crate::limits::{MAX_CONTEXT, MAX_QUEUED_TURNS};
+use crate::message::{Message, Role};
+use crate::session::{Apply, Envelope, QueuedTurn, Session};
+use crate::transitions::{Applied, IllegalTransition};
+use serde::{Deserialize, Serialize};
+
+/// Tool turns of a turn that names no other number.
+const TOOL_TURNS: u32 = 10;
+
+/// Continue a context by one turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubmitTurn {
+    /// Name of the context; empty for the active one.
+    pub context: String,
+    /// What the person says; none to send the context as it stands.
+    pub message: Option<Message>,
+    /// The model; empty for the default.
+    pub model: String,
+    /// How it is asked.
+    pub options: TurnOptions,
+    /// What happens while another run is active.
+    pub when_busy: WhenBusy,
+    /// The trace that the turn belongs to; see `cairn/event/v1/event.proto`.
+    pub trace_parent: String,
+}
+
+/// Options of one turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnOptions {
+    /// Sampling temperature in thousandths; none for the provider's default.
+    pub temperature_milli: Option<u32>,
+    /// Most tokens of one reply; none for the provider's default.
+    pub max_output_tokens: Option<u32>,
+    /// The form of the replies.
+    pub format: ResponseFormat,
+    /// Names of the tools that may be called; none for all.
+    pub tools: Option<Vec<String>>,
+    /// Replies with tool calls. With 0 the model is asked once, and the calls of its reply are not made.
+    pub max_tool_turns: Option<u32>,
+}
+
+/// The form of a reply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ResponseFormat {
+    /// Text.
+    #[default]
+    Text,
+    /// Some JSON object.
+    JsonObject,
+    /// JSON of a schema.
+    JsonSchema {
+        /// What it is, for the provider.
+        name: String,
+        /// A JSON Schema as text.
+        schema: String,
+    },
+}
+
+/// What happens to a turn that is submitted while a run is active.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum WhenBusy {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It begins when that run has ended.
+    Queue,
+    /// It takes the place of an active turn. A run with a plan is never cancelled for it.
+    Interrupt,
+}
+
+/// A turn waits until the active run has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnQueued {
+    /// Names the turn: the seq of its command.
+    pub number: u64,
+}
+
+impl SubmitTurn {
+    /// The turn in which a model writes down what is to stay of a context.
+    pub(crate) fn conclusion() -> Self {
+        let tools = ["session_memory_get", "session_memory_list", "session_memory_set"];
+        Self {
+            options: TurnOptions {
+                tools: Some(tools.map(str::to_owned).to_vec()),
+                ..TurnOptions::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// Most replies with tool calls.
+    pub(crate) fn tool_turns(&self) -> u32 {
+        self.options.max_tool_turns.unwrap_or(TOOL_TURNS)
+    }
+
+    fn check(&self, decision: &Decision<'_>) -> Result<(), Rejection> {
+        if self.message.as_ref().is_some_and(|it| it.role != Role::User) {
+            let message = "the message of a turn is the user's";
+            return Err(Rejection::refused("BAD_MESSAGE", message));
+        }
+        let context = decision.known_context(&self.context)?;
+        let bytes = context.bytes + self.message.as_ref().map_or(0, Message::bytes);
+        if bytes > MAX_CONTEXT {
+            let name = decision.session.context_name(&self.context);
+            return Err(Rejection::refused("LIMIT", full(name, bytes)));
+        }
+        if self.message.is_none() && context.is_empty() {
+            let message = "the context has no message, and the turn brings none";
+            return Err(Rejection::refused("BAD_MESSAGE", message));
+        }
+        Ok(())
+    }
+}
+
+/// Says that a context holds no more.
+pub(crate) fn full(name: &str, bytes: u64) -> String {
+    format!(
+        "context '{name}' would have {bytes} bytes of messages; at most {MAX_CONTEXT} are allowed: \
+         remove messages, or export it and import a part into a new session with `cairn context \
+         export` and `cairn context import`"
+    )
+}
+
+impl Handle for SubmitTurn {
+    const BEGINS_WORK: bool = true;
+
+    fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
+        self.check(decision)?;
+        if let Some(active) = decision.session.active_run() {
+            let (number, is_turn) = (active.number, active.turn.is_some());
+            match self.when_busy {
+                WhenBusy::Queue => {
+                    let queued = decision.session.queued_turns.len();
+                    if queued >= MAX_QUEUED_TURNS {
+                        let message = format!(
+                            "{queued} turns are queued, which is the most; wait for one or cancel it"
+                        );
+                        return Err(Rejection::refused("LIMIT", message));
+                    }
+                    let number = decision.command_seq();
+                    return decision.answer(TurnQueued { number });
+                }
+                WhenBusy::Interrupt if is_turn => {
+                    for attempt in decision.running(number) {
+                        decision.stop_step(attempt, Ended::Cancelled)?;
+                    }
+                    let reason = "another turn interrupted it".to_owned();
+                    decision.take_up(RunCancelled { run: number, reason })?;
+                }
+                WhenBusy::Refuse | WhenBusy::Interrupt => {
+                    let message =
+                        format!("run {number} is active; wait for its end, cancel it, or queue the turn");
+                    return Err(Rejection::refused("RUN_ACTIVE", message));
+                }
+            }
+        }
+        decision.start_turn(self, 0)
+    }
+}
+
+impl Decision<'_> {
+    /// Begins a turn: one of the command that is being handled, or a queued one.
+    pub(crate) fn start_turn(&mut self, turn: SubmitTurn, queued: u64) -> Result<(), Rejection> {
+        let run = self.session.runs.len() as u32 + 1;
+        self.drop_requests(run - 1, "another run has begun since")?;
+        let mut limits = self.facts.limits;
+        limits.max_tool_turns = turn.tool_turns();
+        limits.on_failure = super::OnFailure::Stop;
+        limits.review_plan = false;
+        let started = RunStarted {
+            run,
+            goal: String::new(),
+            limits,
+            model: turn.model,
+            trace_parent: turn.trace_parent,
+            turn: Some(StartedTurn {
+                context: self.session.context_name(&turn.context).to_owned(),
+                queued,
+            }),
+        };
+        match queued {
+            0 => self.answer(started)?,
+            _ => self.emit(started)?,
+        }
+        Ok(self.advance(run)?)
+    }
+
+    /// The turn that waited longest begins once no run is active.
+    pub(crate) fn start_queued(&mut self) -> Applied {
+        while self.session.active_run().is_none() && self.facts.starts {
+            let Some(next) = self.session.queued_turns.first().cloned() else {
+                return Ok(());
+            };
+            let started = match next.turn.check(self) {
+                Ok(()) => self.start_turn(next.turn, next.number),
+                Err(refused) => Err(refused),
+            };
+            match started {
+                Ok(()) => {}
+                Err(Rejection::Refused { message, .. }) => self.emit(super::QueuedTurnDropped {
+                    number: next.number,
+                    reason: message,
+                })?,
+                Err(Rejection::Illegal(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Apply for TurnQueued {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let received = session.commands.get(&envelope.answers);
+        let Some(super::Command::SubmitTurn(turn)) = received.map(|it| &it.command) else {
+            return Err(IllegalTransition::missing("the command of a queued turn"));
+        };
+        // The context is the one that is active now.
+        let context = session.context_name(&turn.context).to_owned();
+        let turn = SubmitTurn {
+            context,
+            ..turn.clone()
+        };
+        session.queued_turns.push(QueuedTurn {
+            number: self.number,
+            turn,
+        });
+        Ok(())
+    }
+}

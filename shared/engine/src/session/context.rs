@@ -1,0 +1,205 @@
+//! Contexts: the named conversations of a session.
+
+use super::{Apply, EffectfulCall, Envelope, Session};
+use crate::command::{Command, CreateContext};
+use crate::conversation::{Conversation, ConversationRef, Layer, LayerKind, Op};
+use crate::event::ContextChanged;
+use crate::message::Message;
+use crate::transitions::{Applied, IllegalTransition};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The context that every session has from its start.
+pub const MAIN: &str = "main";
+
+/// A conversation that turns continue, by its name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Context {
+    /// Grows by one with each change.
+    pub version: u64,
+    /// The system prompt that its creator gave; may be empty.
+    pub prompt: String,
+    /// How many of the newest incremental messages a request has; none for all.
+    pub window: Option<u32>,
+    /// Its zones, with the system prompt once that was written.
+    pub conversation: Conversation,
+    /// Bytes of its messages.
+    pub bytes: u64,
+    /// Turns that completed.
+    pub turns: u32,
+    /// Calls with side effects of turns that failed, of which no completed turn knows.
+    pub lost_calls: Vec<EffectfulCall>,
+}
+
+impl Context {
+    /// The messages of its zones, in the order of a request, the window left aside.
+    pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> {
+        let Conversation {
+            immutable,
+            compressed,
+            incremental,
+            ..
+        } = &self.conversation;
+        immutable.iter().chain(compressed).chain(incremental)
+    }
+
+    /// How many messages its zones have.
+    pub fn len(&self) -> usize {
+        let it = &self.conversation;
+        it.immutable.len() + it.compressed.len() + it.incremental.len()
+    }
+
+    /// Its zones have no message.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The incremental messages that a request has.
+    pub fn in_window(&self) -> &[Message] {
+        let incremental = &self.conversation.incremental;
+        let shown = self.window.map_or(incremental.len(), |most| most as usize);
+        &incremental[incremental.len().saturating_sub(shown)..]
+    }
+
+    /// What the model of a turn is sent before that turn's own messages. All of it stays as it is until
+    /// the turn ends, so the incremental messages stand with the compressed ones.
+    pub(crate) fn before_turn(&self) -> Conversation {
+        let compressed = self.conversation.compressed.iter();
+        Conversation {
+            system: self.conversation.system.clone(),
+            immutable: self.conversation.immutable.clone(),
+            compressed: compressed.chain(self.in_window()).cloned().collect(),
+            scratch: self.conversation.scratch.clone(),
+            ..Conversation::default()
+        }
+    }
+
+    /// As its creator wants it.
+    pub(crate) fn new(create: &CreateContext) -> Self {
+        let mut context = Self {
+            prompt: create.prompt.clone(),
+            window: create.window,
+            ..Self::default()
+        };
+        context.conversation.immutable.clone_from(&create.immutable);
+        context.count_bytes();
+        context
+    }
+
+    /// Makes changes that count as one.
+    fn change(&mut self, ops: impl IntoIterator<Item = Op>) -> Applied {
+        for op in ops {
+            let added = match &op {
+                Op::Append(message) => Some(message.bytes()),
+                _ => None,
+            };
+            self.conversation.apply(op)?;
+            match added {
+                Some(bytes) => self.bytes += bytes,
+                None => self.count_bytes(),
+            }
+        }
+        self.version += 1;
+        Ok(())
+    }
+
+    pub(super) fn count_bytes(&mut self) {
+        self.bytes = self.messages().map(Message::bytes).sum();
+    }
+
+    /// The messages that a turn was sent or wrote are said from now on.
+    pub(super) fn take_in(&mut self, turn: Conversation) {
+        self.bytes += turn.incremental.iter().map(Message::bytes).sum::<u64>();
+        self.conversation.take_in(turn);
+        self.lost_calls.clear();
+        self.turns += 1;
+        self.version += 1;
+    }
+
+    /// A run with a plan has reached its goal.
+    pub(super) fn take_in_run(&mut self, goal: &str, answer: &str) {
+        let said = [
+            Message::user(goal),
+            Message::assistant(answer, Vec::new()),
+        ];
+        self.bytes += said.iter().map(Message::bytes).sum::<u64>();
+        self.conversation.incremental.extend(said);
+        self.version += 1;
+    }
+}
+
+impl Session {
+    /// The context of that name; the active one for an empty name.
+    pub fn context(&self, name: &str) -> Option<&Context> {
+        self.contexts.get(self.context_name(name))
+    }
+
+    /// An empty name is the active context.
+    pub fn context_name<'a>(&'a self, name: &'a str) -> &'a str {
+        match name {
+            "" => &self.active_context,
+            name => name,
+        }
+    }
+
+    pub(crate) fn context_mut(&mut self, name: &str) -> Result<&mut Context, IllegalTransition> {
+        let context = self.contexts.get_mut(name);
+        context.ok_or_else(|| IllegalTransition::missing(format_args!("context {name}")))
+    }
+
+    /// All changes of an event, with those that its command brought. `answers` is the event's, and the
+    /// state is the one before the event.
+    pub fn ops_of(&self, changed: &ContextChanged, answers: u64) -> Vec<Op> {
+        let received = self.commands.get(&answers);
+        let mut ops = match received.map(|received| &received.command) {
+            Some(Command::SendMessage(sent)) => vec![Op::Append(sent.message.clone())],
+            Some(Command::ChangeContext(change)) => change.ops.clone(),
+            _ => Vec::new(),
+        };
+        ops.extend(changed.ops.iter().cloned());
+        ops
+    }
+
+    /// The layers that are as they were written last.
+    fn layers_again(&self, kinds: &[LayerKind]) -> Result<Vec<Op>, IllegalTransition> {
+        let again = kinds.iter().map(|kind| {
+            let text = self.layers.get(kind).cloned();
+            let text = text.ok_or_else(|| IllegalTransition::missing(format_args!("{kind:?}")))?;
+            Ok(Op::SetLayer(Layer { kind: *kind, text }))
+        });
+        again.collect()
+    }
+}
+
+impl Apply for ContextChanged {
+    fn apply(&self, session: &mut Session, envelope: Envelope<'_>) -> Applied {
+        let mut ops = session.layers_again(&self.same_layers)?;
+        for op in &self.ops {
+            if let Op::SetLayer(layer) = op {
+                session.layers.insert(layer.kind, layer.text.clone());
+            }
+        }
+        let said = session.ops_of(self, envelope.answers);
+        ops.extend(said);
+        match &self.conversation {
+            ConversationRef::Attempt(attempt) => {
+                session.attempt_mut(*attempt)?.say(ops, self.is_steering);
+                Ok(())
+            }
+            ConversationRef::Context(name) => {
+                let context = session.context_mut(name)?;
+                context.change(ops)?;
+                if context.version != self.version {
+                    let what = format_args!("version {} of context {name}", self.version);
+                    return Err(IllegalTransition::not_allowed(what, context.version, "next"));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Every session begins with one.
+pub(super) fn main_alone() -> BTreeMap<String, Context> {
+    BTreeMap::from([(MAIN.to_owned(), Context::default())])
+}

@@ -1,0 +1,207 @@
+//! A turn: a run of one step without a plan, which continues a context.
+
+use super::{Note, PlanState, Run, Session};
+use crate::command::{Command, SubmitTurn, TurnOptions};
+use crate::conversation::Conversation;
+use crate::event::{AttemptRef, PlanApplied, StartedTurn};
+use crate::message::{Message, Usage};
+use crate::plan::{Order, PlanDraft, StepDraft};
+use crate::text::headline;
+use crate::transitions::{Applied, IllegalTransition};
+use serde::{Deserialize, Serialize};
+
+/// State tools that manage a step of a plan.
+const OF_STEPS: [&str; 2] = ["step", "read_progress"];
+
+/// The longest name that a turn has in lists, in characters.
+const MAX_NAME: usize = 120;
+
+/// What makes a run a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The context that it continues.
+    pub context: String,
+    /// What the person says; none once the attempt has it, or if nothing is said.
+    pub message: Option<Message>,
+    /// How the model is asked.
+    pub options: TurnOptions,
+    /// The context ends with it.
+    pub concludes: bool,
+}
+
+/// A turn that begins once the active run has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedTurn {
+    /// The seq of its command.
+    pub number: u64,
+    /// What was asked for.
+    pub turn: SubmitTurn,
+}
+
+impl Turn {
+    /// What lists show of it, on one line.
+    pub(super) fn name(&self) -> String {
+        let said = self.message.as_ref().map(Message::text);
+        headline(&said.unwrap_or_default(), MAX_NAME)
+    }
+
+    /// The turn of an event, from the command that it answers or that waited.
+    pub(super) fn started(
+        started: &StartedTurn,
+        answers: u64,
+        session: &mut Session,
+    ) -> Result<Self, IllegalTransition> {
+        let missing = || IllegalTransition::missing(format_args!("the command of a turn"));
+        let submitted = if started.queued > 0 {
+            let queued = &mut session.queued_turns;
+            let at = queued.iter().position(|it| it.number == started.queued);
+            Some(queued.remove(at.ok_or_else(missing)?).turn)
+        } else {
+            let received = session.commands.get(&answers).ok_or_else(missing)?;
+            match &received.command {
+                Command::SubmitTurn(turn) => Some(turn.clone()),
+                // Its message is written as a change of the conversation.
+                Command::DestroyContext(_) => None,
+                _ => return Err(missing()),
+            }
+        };
+        let concludes = submitted.is_none();
+        let submitted = submitted.unwrap_or_else(SubmitTurn::conclusion);
+        Ok(Self {
+            context: started.context.clone(),
+            message: submitted.message,
+            options: submitted.options,
+            concludes,
+        })
+    }
+
+    /// The only step of a turn, as a plan.
+    pub(super) fn plan(run: u32) -> Result<PlanState, IllegalTransition> {
+        let step = StepDraft {
+            title: "turn".to_owned(),
+            description: "turn".to_owned(),
+            ..StepDraft::default()
+        };
+        let applied = PlanApplied {
+            run,
+            revision: 1,
+            plan: PlanDraft {
+                order: Order::Chain,
+                steps: vec![step],
+            },
+            numbers: Vec::new(),
+            request: 0,
+            usage: Usage::default(),
+            duration_ms: 0,
+        };
+        PlanState::in_force(None, &applied)
+    }
+}
+
+impl Session {
+    /// The turn that an attempt is; none for a step of a plan.
+    pub fn turn(&self, attempt: AttemptRef) -> Option<&Turn> {
+        self.run(attempt.run)?.turn.as_ref()
+    }
+
+    /// The attempt may call the tool, if there is one of that name. A turn has no step to manage, and its
+    /// request may name the tools that it offers.
+    pub fn offers(&self, attempt: AttemptRef, tool: &str) -> bool {
+        let Some(turn) = self.turn(attempt) else {
+            return true;
+        };
+        let offered = turn.options.tools.as_ref();
+        !OF_STEPS.contains(&tool)
+            && offered.is_none_or(|offered| offered.iter().any(|name| name == tool))
+    }
+
+    /// All that the model of an attempt is sent through its last reply.
+    pub fn conversation(&self, name: AttemptRef) -> Option<Conversation> {
+        let attempt = self.attempt(name)?;
+        let Some(turn) = self.turn(name) else {
+            return Some(attempt.conversation.clone());
+        };
+        let mut conversation = self.contexts.get(&turn.context)?.before_turn();
+        conversation
+            .incremental
+            .clone_from(&attempt.conversation.incremental);
+        Some(conversation)
+    }
+
+    /// The attempt of a turn has begun: it has the person's message, and goes on with the notes of its
+    /// context.
+    pub(super) fn begin_turn(&mut self, attempt: AttemptRef, tick: u64) -> Applied {
+        let Some(turn) = &mut self.run_mut(attempt.run)?.turn else {
+            return Ok(());
+        };
+        let (message, name) = (turn.message.take(), turn.context.clone());
+        let scratch = self.context_mut(&name)?.conversation.scratch.clone();
+        let notes = (!scratch.is_empty()).then_some(Note {
+            tick,
+            text: scratch,
+        });
+        self.step_mut(attempt)?.notes = notes.into_iter().collect();
+        let running = self.attempt_mut(attempt)?;
+        running.conversation.incremental.extend(message);
+        Ok(())
+    }
+
+    /// What was said in a turn that completes is part of its context from now on.
+    pub(super) fn complete_turn(&mut self, name: AttemptRef) -> Applied {
+        let Some(turn) = self.turn(name) else {
+            return Ok(());
+        };
+        let context = turn.context.clone();
+        let scratch = self.step_mut(name)?.notes();
+        let attempt = self.attempt_mut(name)?;
+        let results: Vec<_> = attempt.calls.iter().filter_map(super::Call::result).collect();
+        let mut said = std::mem::take(&mut attempt.conversation);
+        said.incremental.extend(results);
+        let context = self.context_mut(&context)?;
+        context.take_in(said);
+        context.conversation.scratch = scratch;
+        Ok(())
+    }
+
+    /// What follows for a context from the end of a run: of a turn that did not complete, the next turn
+    /// is to know the calls with side effects.
+    pub(super) fn note_end(&mut self, number: u32, is_completed: bool) -> Applied {
+        let run = self.run_mut(number)?;
+        let (goal, answer) = (run.goal.clone(), run.end.answer.clone());
+        let Some(turn) = &run.turn else {
+            if is_completed {
+                let active = self.active_context.clone();
+                self.context_mut(&active)?.take_in_run(&goal, &answer);
+            }
+            return Ok(());
+        };
+        let context = turn.context.clone();
+        let effects = match is_completed {
+            true => Vec::new(),
+            false => run.effects(),
+        };
+        run.forget_turn();
+        // It may have been destroyed while the turn was paused.
+        if let Some(context) = self.contexts.get_mut(&context) {
+            context.lost_calls.extend(effects);
+        }
+        Ok(())
+    }
+}
+
+impl Run {
+    fn effects(&self) -> Vec<super::EffectfulCall> {
+        let steps = self.plan.iter().flat_map(|plan| &plan.steps);
+        steps.flat_map(|step| step.effects.iter().cloned()).collect()
+    }
+
+    /// A turn that has ended costs little: what was said is in its context.
+    fn forget_turn(&mut self) {
+        self.plan = None;
+        self.trace_parent.clear();
+        if let Some(turn) = &mut self.turn {
+            turn.message = None;
+            turn.options = TurnOptions::default();
+        }
+    }
+}

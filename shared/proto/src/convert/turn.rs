@@ -1,0 +1,263 @@
+//! Turns, contexts, and the commands about them.
+
+use super::error::{ConvertError, repeated, required};
+use super::wire::{OnWire, known, plain_record, record};
+use crate::event as proto;
+use cairn_engine::command::{
+    BridgeContext, CancelTurn, ChangeContext, ContextCreated, ContextDestroyed, ContextSwitched,
+    CreateContext, DestroyContext, QueuedTurnDropped, ResponseFormat, SendMessage, SubmitTurn,
+    SwitchContext, TurnOptions, TurnQueued, WhenBusy,
+};
+use cairn_engine::event::StartedTurn;
+
+plain_record! { CancelTurn => proto::CancelTurn { number, reason } }
+plain_record! { SwitchContext => proto::SwitchContext { context } }
+plain_record! { StartedTurn => proto::StartedTurn { context, queued } }
+record! { ContextCreated => proto::ContextCreated { context } }
+record! { ContextSwitched => proto::ContextSwitched { context } }
+record! { ContextDestroyed => proto::ContextDestroyed { context } }
+record! { TurnQueued => proto::TurnQueued { number } }
+record! { QueuedTurnDropped => proto::QueuedTurnDropped { number, reason } }
+
+impl From<ChangeContext> for proto::ChangeContext {
+    fn from(change: ChangeContext) -> Self {
+        Self {
+            context: change.context,
+            expected_version: change.expected_version,
+            ops: change.ops.to_wire(),
+        }
+    }
+}
+
+impl TryFrom<proto::ChangeContext> for ChangeContext {
+    type Error = ConvertError;
+
+    fn try_from(change: proto::ChangeContext) -> Result<Self, ConvertError> {
+        Ok(Self {
+            context: change.context,
+            expected_version: change.expected_version,
+            ops: repeated("ops", change.ops)?,
+        })
+    }
+}
+
+/// A run with a plan has none.
+impl OnWire<Option<proto::StartedTurn>> for Option<StartedTurn> {
+    fn to_wire(self) -> Option<proto::StartedTurn> {
+        self.map(Into::into)
+    }
+
+    fn from_wire(
+        wire: Option<proto::StartedTurn>,
+        _field: &str,
+    ) -> Result<Self, ConvertError> {
+        Ok(wire.map(Into::into))
+    }
+}
+
+impl OnWire<i32> for WhenBusy {
+    fn to_wire(self) -> i32 {
+        let wire = match self {
+            Self::Refuse => proto::WhenBusy::Unspecified,
+            Self::Queue => proto::WhenBusy::Queue,
+            Self::Interrupt => proto::WhenBusy::Interrupt,
+        };
+        wire.into()
+    }
+
+    fn from_wire(wire: i32, field: &str) -> Result<Self, ConvertError> {
+        Ok(match known(wire, field)? {
+            proto::WhenBusy::Unspecified | proto::WhenBusy::Refuse => Self::Refuse,
+            proto::WhenBusy::Queue => Self::Queue,
+            proto::WhenBusy::Interrupt => Self::Interrupt,
+        })
+    }
+}
+
+impl From<SubmitTurn> for proto::SubmitTurn {
+    fn from(turn: SubmitTurn) -> Self {
+        Self {
+            context: turn.context,
+            message: turn.message.map(Into::into),
+            model: turn.model,
+            options: Some(turn.options.into()),
+            when_busy: turn.when_busy.to_wire(),
+            trace_parent: turn.trace_parent,
+        }
+    }
+}
+
+impl TryFrom<proto::SubmitTurn> for SubmitTurn {
+    type Error = ConvertError;
+
+    fn try_from(turn: proto::SubmitTurn) -> Result<Self, ConvertError> {
+        let message = turn.message.map(|it| required("message", Some(it)));
+        Ok(Self {
+            context: turn.context,
+            message: message.transpose()?,
+            model: turn.model,
+            options: match turn.options {
+                None => TurnOptions::default(),
+                options => required("options", options)?,
+            },
+            when_busy: OnWire::from_wire(turn.when_busy, "when_busy")?,
+            trace_parent: turn.trace_parent,
+        })
+    }
+}
+
+impl From<TurnOptions> for proto::TurnOptions {
+    fn from(options: TurnOptions) -> Self {
+        Self {
+            temperature: options.temperature_milli.map(|milli| milli as f32 / 1000.0),
+            max_output_tokens: options.max_output_tokens,
+            response_format: options.format.to_wire(),
+            tools: options.tools.map(|names| proto::ToolNames { names }),
+            max_tool_turns: options.max_tool_turns,
+            when_full: proto::WhenFull::Unspecified.into(),
+        }
+    }
+}
+
+impl TryFrom<proto::TurnOptions> for TurnOptions {
+    type Error = ConvertError;
+
+    fn try_from(options: proto::TurnOptions) -> Result<Self, ConvertError> {
+        let milli = |temperature: f32| match temperature {
+            0.0..=2.0 => Ok((temperature * 1000.0).round() as u32),
+            _ => {
+                let problem = format!("is {temperature}; 0 to 2 is allowed");
+                Err(ConvertError::new("temperature", problem))
+            }
+        };
+        // The only way there is; a value from a newer version is refused.
+        let _: proto::WhenFull = known(options.when_full, "when_full")?;
+        Ok(Self {
+            temperature_milli: options.temperature.map(milli).transpose()?,
+            max_output_tokens: options.max_output_tokens,
+            format: OnWire::from_wire(options.response_format, "response_format")?,
+            tools: options.tools.map(|tools| tools.names),
+            max_tool_turns: options.max_tool_turns,
+        })
+    }
+}
+
+/// Text is the form of a reply that names none.
+impl OnWire<Option<proto::ResponseFormat>> for ResponseFormat {
+    fn to_wire(self) -> Option<proto::ResponseFormat> {
+        use proto::response_format::Format;
+        let format = match self {
+            Self::Text => return None,
+            Self::JsonObject => Format::JsonObject(proto::JsonObject {}),
+            Self::JsonSchema { name, schema } => Format::JsonSchema(proto::JsonSchema {
+                name,
+                schema_json: schema,
+            }),
+        };
+        Some(proto::ResponseFormat {
+            format: Some(format),
+        })
+    }
+
+    fn from_wire(
+        wire: Option<proto::ResponseFormat>,
+        field: &str,
+    ) -> Result<Self, ConvertError> {
+        use proto::response_format::Format;
+        let Some(wire) = wire else {
+            return Ok(Self::Text);
+        };
+        match wire.format {
+            Some(Format::JsonObject(_)) => Ok(Self::JsonObject),
+            Some(Format::JsonSchema(schema)) => Ok(Self::JsonSchema {
+                name: schema.name,
+                schema: schema.schema_json,
+            }),
+            None => Err(ConvertError::missing(field)),
+        }
+    }
+}
+
+impl From<SendMessage> for proto::SendMessage {
+    fn from(sent: SendMessage) -> Self {
+        Self {
+            step: sent.step.map_or(0, Into::into),
+            message: sent.message.to_wire(),
+        }
+    }
+}
+
+impl TryFrom<proto::SendMessage> for SendMessage {
+    type Error = ConvertError;
+
+    fn try_from(sent: proto::SendMessage) -> Result<Self, ConvertError> {
+        Ok(Self {
+            step: Some(sent.step).filter(|step| *step > 0).map(Into::into),
+            message: required("message", sent.message)?,
+        })
+    }
+}
+
+impl From<CreateContext> for proto::CreateContext {
+    fn from(create: CreateContext) -> Self {
+        Self {
+            name: create.name,
+            system_prompt: create.prompt,
+            immutable: create.immutable.to_wire(),
+            window: create.window.map(|messages| proto::Window { messages }),
+        }
+    }
+}
+
+impl TryFrom<proto::CreateContext> for CreateContext {
+    type Error = ConvertError;
+
+    fn try_from(create: proto::CreateContext) -> Result<Self, ConvertError> {
+        Ok(Self {
+            name: create.name,
+            prompt: create.system_prompt,
+            immutable: repeated("immutable", create.immutable)?,
+            window: create.window.map(|window| window.messages),
+        })
+    }
+}
+
+impl From<DestroyContext> for proto::DestroyContext {
+    fn from(destroy: DestroyContext) -> Self {
+        Self {
+            context: destroy.context,
+            conclusions: destroy.conclusions.into_iter().collect(),
+            ask_model: destroy.ask_model,
+        }
+    }
+}
+
+impl From<proto::DestroyContext> for DestroyContext {
+    fn from(destroy: proto::DestroyContext) -> Self {
+        Self {
+            context: destroy.context,
+            conclusions: destroy.conclusions.into_iter().collect(),
+            ask_model: destroy.ask_model,
+        }
+    }
+}
+
+impl From<BridgeContext> for proto::BridgeContext {
+    fn from(bridge: BridgeContext) -> Self {
+        Self {
+            from: bridge.from,
+            to: bridge.to,
+            values: bridge.values.into_iter().collect(),
+        }
+    }
+}
+
+impl From<proto::BridgeContext> for BridgeContext {
+    fn from(bridge: proto::BridgeContext) -> Self {
+        Self {
+            from: bridge.from,
+            to: bridge.to,
+            values: bridge.values.into_iter().collect(),
+        }
+    }
+}
