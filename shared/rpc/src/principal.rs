@@ -9,7 +9,7 @@ use crate::error::{ErrorKind, RpcError};
 use crate::id::{ID_RULE, check_id, check_request_id};
 use crate::server::Peer;
 use async_trait::async_trait;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -20,6 +20,10 @@ pub const NAMESPACE_HEADER: &str = "cairn-namespace";
 /// The metadata key that carries the rest of a principal between services: its authentication, a
 /// space and its subject, such as `socket uid:1000`.
 pub const PRINCIPAL_HEADER: &str = "cairn-principal";
+
+/// The same as names of headers: each call of a service sets and reads them.
+static NAMESPACE: HeaderName = HeaderName::from_static(NAMESPACE_HEADER);
+static PRINCIPAL: HeaderName = HeaderName::from_static(PRINCIPAL_HEADER);
 
 /// A tenant's space. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,8 +152,9 @@ impl Principal {
     /// [`new`](Self::new) takes it.
     pub fn service(name: &'static str, namespace: Namespace) -> Self {
         Self {
+            subject: Arc::from(name),
             namespace,
-            ..Self::known(Authentication::Service, name)
+            authentication: Authentication::Service,
         }
     }
 
@@ -184,8 +189,8 @@ impl Principal {
             HeaderValue::from_str(self.namespace.as_str()),
             HeaderValue::try_from(principal),
         ) {
-            headers.insert(NAMESPACE_HEADER, namespace);
-            headers.insert(PRINCIPAL_HEADER, principal);
+            headers.insert(&NAMESPACE, namespace);
+            headers.insert(&PRINCIPAL, principal);
         }
     }
 }
@@ -246,13 +251,13 @@ pub fn with_principal<T>(mut request: Request<T>, principal: &Principal) -> Requ
 
 /// Takes out of a client's call what only Cairn's services may say.
 pub(crate) fn remove_headers(headers: &mut HeaderMap) {
-    headers.remove(NAMESPACE_HEADER);
-    headers.remove(PRINCIPAL_HEADER);
+    headers.remove(&NAMESPACE);
+    headers.remove(&PRINCIPAL);
 }
 
 /// The principal that the headers of an internal call carry. None for a call without a namespace.
 pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Option<Principal>, RpcError> {
-    let mut values = headers.get_all(NAMESPACE_HEADER).iter();
+    let mut values = headers.get_all(&NAMESPACE).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
@@ -278,7 +283,7 @@ fn in_namespace(headers: &HeaderMap, namespace: Namespace) -> Result<Principal, 
         );
         RpcError::new(ErrorKind::Unauthenticated, message).reason(reason)
     };
-    let mut values = headers.get_all(PRINCIPAL_HEADER).iter();
+    let mut values = headers.get_all(&PRINCIPAL).iter();
     let principal = match (values.next(), values.next()) {
         (None, _) => return Err(refused("no principal", "PRINCIPAL_MISSING")),
         (Some(value), None) => parsed(value, namespace),

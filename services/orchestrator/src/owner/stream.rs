@@ -12,7 +12,6 @@ use futures::channel::mpsc::UnboundedSender;
 use futures::stream::{self, StreamExt as _};
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tonic::Status;
 
 /// Parts of a reply that wait to be published; more than these are lost.
 const MOST_PARTS: usize = 8;
@@ -29,76 +28,77 @@ fn publish(store: &Store, key: &SessionKey) -> mpsc::Sender<TextDelta> {
     sender
 }
 
-/// Sends the catalogue to an executor that lacks it; the rest is what it sends.
-pub(super) fn with_catalogue(
-    answers: tonic::Streaming<RunStepResponse>,
-    to_executor: UnboundedSender<RunStepRequest>,
-    catalogue: Arc<Catalogue>,
-) -> impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send {
-    answers.filter(move |answer| {
-        let lacks = answer.as_ref().is_ok_and(|report| report.lacks_catalogue);
-        if lacks {
-            let message = Some(ToExecutor::Catalogue(catalogue.offered.clone()));
-            // An executor that is gone shows as a broken stream.
-            let _ = to_executor.unbounded_send(RunStepRequest { message });
-        }
-        std::future::ready(!lacks)
-    })
+/// The stream of an attempt, as its owner reads it.
+pub(super) struct Reports {
+    /// Dropped before the stream, so the dispatcher knows of a stream that its owner drops before the
+    /// executor does.
+    pub(super) used: Used,
+    pub(super) answers: tonic::Streaming<RunStepResponse>,
+    pub(super) to_executor: UnboundedSender<RunStepRequest>,
+    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) store: Store,
+    pub(super) key: SessionKey,
+    pub(super) attempt: AttemptRef,
+    /// The stream's number at its owner.
+    pub(super) stream: u64,
+    /// Publishes parts of replies, once there is one.
+    pub(super) publisher: Option<mpsc::Sender<TextDelta>>,
 }
 
-/// Keeps a slot with the stream of its attempt. The slot is dropped first, so the dispatcher knows of a
-/// stream that its owner drops before the executor does.
-pub(super) fn until_ended(
-    used: Used,
-    answers: impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send,
-) -> impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send {
-    let state = (used, Box::pin(answers));
-    stream::unfold(Some(state), |state| async {
-        let (used, mut answers) = state?;
-        match answers.next().await {
-            Some(Ok(answer)) => Some((Ok(answer), Some((used, answers)))),
-            end => {
-                used.end_by_executor();
-                end.map(|end| (end, None))
+impl Reports {
+    /// What an executor sends, for the owner: one stream, because each layer around it costs a tool step
+    /// more than its messages do.
+    pub(super) fn messages(self) -> impl stream::Stream<Item = Message> + Send {
+        stream::unfold(Some(self), |reports| async { reports?.next().await })
+    }
+
+    /// The next message; after the last, nothing.
+    async fn next(mut self) -> Option<(Message, Option<Self>)> {
+        loop {
+            let report = match self.answers.next().await {
+                Some(Ok(report)) => report,
+                end => {
+                    let (attempt, stream) = (self.attempt, self.stream);
+                    self.used.end_by_executor();
+                    let status = end.and_then(Result::err);
+                    let broken = Message::Broken {
+                        attempt,
+                        stream,
+                        status,
+                    };
+                    return Some((broken, None));
+                }
+            };
+            if let Some(report) = self.take_aside(report) {
+                let message = Message::Report {
+                    attempt: self.attempt,
+                    stream: self.stream,
+                    report: Box::new(report),
+                };
+                return Some((message, Some(self)));
             }
         }
-    })
-}
+    }
 
-/// What an executor sends, for the owner. Parts of replies are none of its business: they are
-/// published beside, and reports wait for none of them.
-pub(super) fn messages_of(
-    store: Store,
-    key: SessionKey,
-    attempt: AttemptRef,
-    stream: u64,
-    answers: impl stream::Stream<Item = Result<RunStepResponse, Status>> + Send,
-) -> impl stream::Stream<Item = Message> + Send {
-    let broken = move |status| Message::Broken {
-        attempt,
-        stream,
-        status,
-    };
-    let mut publisher = None;
-    let messages = answers.filter_map(move |answer| {
-        std::future::ready(match answer {
-            Ok(mut report) => match report.delta.take() {
-                None => Some(Message::Report {
-                    attempt,
-                    stream,
-                    report: Box::new(report),
-                }),
-                Some(mut delta) => {
-                    // An executor speaks for its own attempt only.
-                    delta.attempt = Some(attempt.into());
-                    let publisher = publisher.get_or_insert_with(|| publish(&store, &key));
-                    // Whoever watches sees that one is missing, and then the whole reply.
-                    let _ = publisher.try_send(delta);
-                    None
-                }
-            },
-            Err(status) => Some(broken(Some(status))),
-        })
-    });
-    messages.chain(stream::once(async move { broken(None) }))
+    /// Answers an executor that lacks the catalogue. Parts of replies are none of the owner's business:
+    /// they are published beside, and reports wait for none of them.
+    fn take_aside(&mut self, mut report: RunStepResponse) -> Option<RunStepResponse> {
+        if report.lacks_catalogue {
+            let message = Some(ToExecutor::Catalogue(self.catalogue.offered.clone()));
+            // An executor that is gone shows as a broken stream.
+            let _ = self.to_executor.unbounded_send(RunStepRequest { message });
+            return None;
+        }
+        let Some(mut delta) = report.delta.take() else {
+            return Some(report);
+        };
+        // An executor speaks for its own attempt only.
+        delta.attempt = Some(self.attempt.into());
+        let publisher = self
+            .publisher
+            .get_or_insert_with(|| publish(&self.store, &self.key));
+        // Whoever watches sees that one is missing, and then the whole reply.
+        let _ = publisher.try_send(delta);
+        None
+    }
 }

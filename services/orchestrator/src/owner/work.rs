@@ -2,7 +2,7 @@
 
 use super::executor_view::{attempt_start, news_for_executor};
 use super::planner::question;
-use super::stream::{messages_of, until_ended, with_catalogue};
+use super::stream::Reports;
 use super::{Message, Outstanding, Owner};
 use crate::dispatch::Catalogue;
 use crate::dispatch::Slot;
@@ -230,10 +230,19 @@ impl Owner {
         let stream = self.next_stream;
         let reports = async move {
             match slot.run_step(requests).await {
-                Ok((reports, used)) => {
-                    let reports = with_catalogue(reports, to_executor, catalogue);
-                    let reports = until_ended(used, reports);
-                    messages_of(store, key, attempt, stream, reports).left_stream()
+                Ok((answers, used)) => {
+                    let reports = Reports {
+                        used,
+                        answers,
+                        to_executor,
+                        catalogue,
+                        store,
+                        key,
+                        attempt,
+                        stream,
+                        publisher: None,
+                    };
+                    reports.messages().left_stream()
                 }
                 Err(status) => {
                     let broken = Message::Broken {
