@@ -53,10 +53,10 @@ impl Deltas {
         }
     }
 
-    /// When the text gathered is to be sent; none without any.
+    /// When the text gathered is to be sent; none without any. The first part of a reply does not wait.
     pub(crate) fn due(&self) -> Option<Instant> {
         let since = self.since?;
-        Some(match self.gathered.len() >= FULL {
+        Some(match self.sent == 0 || self.gathered.len() >= FULL {
             true => since,
             false => since + HOLD,
         })
@@ -108,6 +108,9 @@ mod tests {
     async fn text_waits_a_little_for_more() {
         let mut deltas = deltas();
         assert_eq!(deltas.due(), None);
+        deltas.take(text("first "));
+        assert_eq!(deltas.due(), Some(Instant::now()));
+        deltas.part();
         deltas.take(text("one "));
         let due = deltas.due().unwrap();
         assert_eq!(due, Instant::now() + HOLD);

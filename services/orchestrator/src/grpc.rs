@@ -10,6 +10,8 @@ mod present;
 mod revisions;
 mod start_run;
 mod streams;
+mod turn_events;
+mod turns;
 mod views;
 
 use self::commands::{decide, reason, requests, skip_step};
@@ -19,7 +21,7 @@ use crate::requests::Admission;
 use crate::requests::Requests;
 use crate::requests::{NewSession, create};
 use crate::store::for_session;
-use cairn_engine::command::{CancelRun, PauseRun, RenameSession, ResumeRun};
+use cairn_engine::command::{CancelRun, CancelTurn, PauseRun, RenameSession, ResumeRun};
 use cairn_engine::event::EventKind;
 use cairn_engine::limits::MAX_TITLE;
 use cairn_engine::session::Session;
@@ -83,6 +85,10 @@ requests! {
             run: event.run,
             step: event.step.into(),
         },
+    }
+    CancelTurnRequest(asked) -> CancelTurnResponse {
+        command: CancelTurn { number: asked.number, reason: reason(asked.reason)? },
+        response: EventKind::QueuedTurnDropped(_) => pb::CancelTurnResponse {},
     }
     DecideRequest(asked) -> DecideResponse {
         command: decide(asked)?,
@@ -201,6 +207,29 @@ impl OrchestratorService for Orchestrator {
         request: Request<pb::StartRunRequest>,
     ) -> Answer<pb::StartRunResponse> {
         start_run::start_run(&self.requests, request).await
+    }
+
+    type SubmitTurnStream = turns::Turns;
+
+    async fn submit_turn(
+        &self,
+        request: Request<pb::SubmitTurnRequest>,
+    ) -> Answer<Self::SubmitTurnStream> {
+        turns::submit(&self.requests, request).await
+    }
+
+    async fn cancel_turn(
+        &self,
+        request: Request<pb::CancelTurnRequest>,
+    ) -> Answer<pb::CancelTurnResponse> {
+        commands::answered(&self.requests, request).await
+    }
+
+    async fn send_message(
+        &self,
+        request: Request<pb::SendMessageRequest>,
+    ) -> Answer<pb::SendMessageResponse> {
+        turns::send_message(&self.requests, request).await
     }
 
     async fn get_run(&self, request: Request<pb::GetRunRequest>) -> Answer<pb::GetRunResponse> {

@@ -297,9 +297,11 @@ async fn wait_for_answer(
 /// What a repeat of the request has to have in common with it.
 fn encoded_command(command: &Command) -> Vec<u8> {
     let mut command = command.clone();
-    if let Command::StartRun(start) = &mut command {
-        // A client that asks again may do so in another span.
-        start.trace_parent.clear();
+    // A client that asks again may do so in another span.
+    match &mut command {
+        Command::StartRun(start) => start.trace_parent.clear(),
+        Command::SubmitTurn(turn) => turn.trace_parent.clear(),
+        _ => {}
     }
     cairn_proto::event::Command::from(command).encode_to_vec()
 }

@@ -51,6 +51,9 @@ pub(crate) fn session_message(
         }),
         quarantine_reason: Quarantine::to_public(quarantine),
         decisions: session.decisions.iter().map(decision_message).collect(),
+        active_context: session.active_context.clone(),
+        turn_index: session.context("").map_or(0, |context| context.turns),
+        queued_turns: session.queued_turns.iter().map(|it| it.number).collect(),
     }
 }
 
@@ -91,6 +94,7 @@ pub(crate) fn run_message(run: &Run) -> pb::Run {
         steps: steps.clone().count() as u32,
         steps_done: steps.filter(|(_, step)| step.is_done()).count() as u32,
         cancel_reason: run.end.cancel_reason.clone(),
+        context: run.turn.as_ref().map_or_else(String::new, |turn| turn.context.clone()),
     }
 }
 

@@ -16,7 +16,7 @@ use cairn_rpc::{
 use std::sync::Arc;
 use tonic::{Request, Response};
 
-const MAX_MODEL_NAME: usize = 128;
+pub(super) const MAX_MODEL_NAME: usize = 128;
 
 pub(super) async fn start_run(
     requests: &Arc<Requests>,
@@ -40,7 +40,7 @@ pub(super) async fn start_run(
         return Err(error.allowed("0, or a new session").into());
     }
     let own_trace = || derived_trace(principal.namespace(), &asked.session, &asked.request_id);
-    let trace = named_trace(&run)?.or(callers_trace);
+    let trace = named_trace("run.trace_parent", &run.trace_parent)?.or(callers_trace);
     run.trace_parent = trace.unwrap_or_else(own_trace).to_string();
     let command = run.into();
     let (key, answer) = match key {
@@ -74,10 +74,10 @@ pub(super) fn check_time_to_live(field: &str, ms: u64) -> Result<(), RpcError> {
 }
 
 /// The trace that the request itself names.
-fn named_trace(run: &StartRun) -> Result<Option<TraceParent>, RpcError> {
-    let named = Some(&run.trace_parent).filter(|named| !named.is_empty());
-    let named = named.map(|named| named.parse::<TraceParent>()).transpose();
-    named.map_err(|error| RpcError::invalid("run.trace_parent", error.to_string()))
+pub(super) fn named_trace(field: &str, text: &str) -> Result<Option<TraceParent>, RpcError> {
+    let named = Some(text).filter(|named| !named.is_empty());
+    let named = named.map(str::parse::<TraceParent>).transpose();
+    named.map_err(|error| RpcError::invalid(field, error.to_string()))
 }
 
 fn check_run(run: &StartRun) -> Result<(), RpcError> {

@@ -39,17 +39,19 @@ pub(super) fn attempt_start(
             held.push(call_name.into());
         }
     }
+    let turn = session.turn(name);
     let mut start = AttemptStart {
         session: key.id.to_string(),
         attempt: Some(name.into()),
         model: run.model.clone(),
-        max_tool_turns: run.limits.max_tool_turns,
+        // The owner ends a turn that uses up its tool turns: a final reply may follow the last of them.
+        max_tool_turns: turn.map_or(run.limits.max_tool_turns, |_| u32::MAX),
         ..AttemptStart::default()
     };
     if step.plan.tool.is_some() {
         start.tool_step = open.pop();
     } else {
-        start.conversation = Some(attempt.conversation.clone().into());
+        start.conversation = session.conversation(name).map(Into::into);
         start.tool_turns = attempt.tool_turns;
         start.ops = attempt
             .waiting_ops
@@ -61,7 +63,9 @@ pub(super) fn attempt_start(
         (start.open_calls, start.held_calls) = (open, held);
         start.results = results;
         start.catalogue.clone_from(&catalogue.name);
-        start.no_early_calls = counts_calls(session, name);
+        let returns_calls = turn.is_some() && run.limits.max_tool_turns == 0;
+        start.no_early_calls = returns_calls || counts_calls(session, name);
+        start.options = turn.map(|turn| turn.options.clone().into());
     }
     Some((start, view))
 }

@@ -53,7 +53,24 @@ fn refusal(reason: &str, message: &str) -> RpcError {
         "STEP_ENDED",
         "STEP_NOT_ENDED",
         "LIMIT_EXCEEDED",
+        "LIMIT",
+        "NO_PLAN",
+        "NO_SUCH_TURN",
+        "NO_RUNNING_TURN",
+        "BAD_MESSAGE",
+        "BAD_CONTEXT",
+        "CONTEXT_BUSY",
+        "VERSION_MISMATCH",
     ];
+    for (known, kind) in [
+        ("CONTEXT_NOT_FOUND", ErrorKind::NotFound),
+        ("CONTEXT_EXISTS", ErrorKind::AlreadyExists),
+        ("BAD_INDEX", ErrorKind::OutOfRange),
+    ] {
+        if reason == known {
+            return RpcError::new(kind, message).reason(known);
+        }
+    }
     if reason == "NO_SUCH_RUN" {
         return RpcError::new(ErrorKind::NotFound, message).reason("NO_SUCH_RUN");
     }

@@ -172,6 +172,8 @@ impl Decision<'_> {
         limits.max_tool_turns = turn.tool_turns();
         limits.on_failure = super::OnFailure::Stop;
         limits.review_plan = false;
+        let context = self.known_context(&turn.context)?;
+        let turn_index = context.turns;
         let started = RunStarted {
             run,
             goal: String::new(),
@@ -181,6 +183,7 @@ impl Decision<'_> {
             turn: Some(StartedTurn {
                 context: self.session.context_name(&turn.context).to_owned(),
                 queued,
+                turn_index,
             }),
         };
         match queued {

@@ -22,6 +22,7 @@ pub struct RunStarted {
 pub struct StartedTurn {
     pub context: String,
     pub queued: u64,
+    pub turn_index: u32,
 }
 
 /// A run was paused.

@@ -12,7 +12,7 @@ use cairn_engine::event::StartedTurn;
 
 plain_record! { CancelTurn => proto::CancelTurn { number, reason } }
 plain_record! { SwitchContext => proto::SwitchContext { context } }
-plain_record! { StartedTurn => proto::StartedTurn { context, queued } }
+plain_record! { StartedTurn => proto::StartedTurn { context, queued, turn_index } }
 record! { ContextCreated => proto::ContextCreated { context } }
 record! { ContextSwitched => proto::ContextSwitched { context } }
 record! { ContextDestroyed => proto::ContextDestroyed { context } }

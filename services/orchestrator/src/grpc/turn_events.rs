@@ -1,0 +1,248 @@
+//! A turn as its client sees it: a pure fold of the session's events and of the parts of replies.
+
+use cairn_engine::message::Usage;
+use cairn_proto::event::event::Kind;
+use cairn_proto::event::{
+    CallFinished, Failure, FinishReason, ReplyReceived, RunStarted, TextDelta, ToolCall, ToolResult,
+};
+use cairn_proto::orchestrator as pb;
+use pb::turn_event::Event;
+
+/// What is known of the turn.
+#[derive(Debug, Default)]
+pub(super) struct TurnEvents {
+    /// Events up to this one were sent to the client before.
+    after_seq: u64,
+    /// The number of the turn, if it was queued.
+    queued: Option<u64>,
+    /// Its run, once it has begun.
+    run: u32,
+    turn_index: u32,
+    usage: Usage,
+    /// The reply that is being written: its number, and what was sent of it.
+    writing: (u32, String),
+    /// The client may have parts of the reply that is being written, from a stream that broke.
+    is_resumed: bool,
+    /// The last reply.
+    finish: i32,
+    response: String,
+    calls: Vec<ToolCall>,
+}
+
+impl TurnEvents {
+    /// For a client that has all up to an event; 0 for one that has nothing.
+    pub(super) fn new(after_seq: u64) -> Self {
+        Self {
+            after_seq,
+            is_resumed: after_seq > 0,
+            ..Self::default()
+        }
+    }
+
+    /// What the client is sent, and whether the turn is over.
+    pub(super) fn take(
+        &mut self,
+        message: pb::WatchSessionResponse,
+    ) -> (Option<pb::SubmitTurnResponse>, bool) {
+        let (seq, mut events) = (message.seq, Vec::new());
+        if let Some(delta) = message.delta {
+            self.take_text(delta, &mut events);
+        }
+        if let Some(kind) = message.event.and_then(|event| event.kind) {
+            self.take_event(kind, &mut events);
+        }
+        let is_over = events.iter().any(|event| matches!(event, Event::Complete(_) | Event::Error(_)));
+        if events.is_empty() || (seq > 0 && seq <= self.after_seq) {
+            return (None, is_over);
+        }
+        let events = events.into_iter().map(|event| pb::TurnEvent { event: Some(event) });
+        let told = pb::SubmitTurnResponse {
+            seq,
+            events: events.collect(),
+        };
+        (Some(told), is_over)
+    }
+
+    fn take_text(&mut self, delta: TextDelta, events: &mut Vec<Event>) {
+        let is_of_turn = self.run > 0 && delta.attempt.is_some_and(|at| at.run == self.run);
+        let (tool_turn, written) = (self.writing.0, self.writing.1.len() as u64);
+        let is_next = delta.tool_turn == tool_turn && (delta.offset == written || delta.offset == 0);
+        // What a lost part leaves out follows with the whole reply.
+        if !is_of_turn || !is_next || delta.text.is_empty() {
+            return;
+        }
+        if delta.offset == 0 {
+            self.begin_text(events);
+        }
+        self.send_text(&delta.text, events);
+    }
+
+    /// The text of the reply begins: what the client has of it does not count.
+    fn begin_text(&mut self, events: &mut Vec<Event>) {
+        if self.is_resumed || !self.writing.1.is_empty() {
+            events.push(Event::Reset(pb::TextReset {
+                tool_turn: self.writing.0,
+            }));
+        }
+        self.is_resumed = false;
+        self.writing.1.clear();
+    }
+
+    fn send_text(&mut self, text: &str, events: &mut Vec<Event>) {
+        let (tool_turn, written) = &mut self.writing;
+        events.push(Event::Text(pb::AssistantTextDelta {
+            text: text.to_owned(),
+            tool_turn: *tool_turn,
+            offset: written.len() as u64,
+        }));
+        written.push_str(text);
+    }
+
+    fn take_event(&mut self, kind: Kind, events: &mut Vec<Event>) {
+        match kind {
+            Kind::TurnQueued(queued) if self.queued.is_none() && self.run == 0 => {
+                self.queued = Some(queued.number);
+                let number = queued.number;
+                events.push(Event::Queued(pb::TurnWaits { number }));
+            }
+            Kind::QueuedTurnDropped(dropped) if Some(dropped.number) == self.queued => {
+                events.push(cancelled(0, dropped.reason));
+            }
+            Kind::RunStarted(started) => self.begin(started, events),
+            Kind::ReplyReceived(reply) if reply.attempt.is_some_and(|at| at.run == self.run) => {
+                self.take_reply(reply, events);
+            }
+            Kind::CallFinished(finished) => self.take_result(finished, events),
+            Kind::RunWaiting(waiting) if waiting.run == self.run => {
+                let reason = waiting.reason;
+                events.push(Event::Waiting(pb::TurnPaused { reason }));
+            }
+            Kind::RunPaused(paused) if paused.run == self.run => {
+                events.push(Event::Waiting(pb::TurnPaused::default()));
+            }
+            Kind::RunResumed(resumed) if resumed.run == self.run => {
+                events.push(Event::Resumed(pb::TurnContinues {}));
+            }
+            Kind::RunCompleted(completed) if completed.run == self.run => {
+                events.push(Event::Complete(self.completed()));
+            }
+            Kind::RunFailed(failed) if failed.run == self.run => {
+                events.push(Event::Error(pb::TurnError {
+                    failure: failed.failure,
+                    run: failed.run,
+                }));
+            }
+            Kind::RunCancelled(event) if event.run == self.run => {
+                events.push(cancelled(event.run, event.reason));
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, started: RunStarted, events: &mut Vec<Event>) {
+        let Some(turn) = started.turn else {
+            return;
+        };
+        // The first event of the stream answers the command; a queued turn begins later.
+        let is_own = match self.queued {
+            Some(number) => turn.queued == number,
+            None => true,
+        };
+        if self.run > 0 || !is_own {
+            return;
+        }
+        (self.run, self.turn_index) = (started.run, turn.turn_index);
+        events.push(Event::Started(pb::TurnBegins {
+            run: started.run,
+            context: turn.context,
+        }));
+    }
+
+    /// A reply is durable: the client is sent what it lacks of the text, and the calls.
+    fn take_reply(&mut self, reply: ReplyReceived, events: &mut Vec<Event>) {
+        let written = &self.writing.1;
+        match reply.text.strip_prefix(written.as_str()) {
+            // Another try may have had the same beginning; the client has it either way.
+            Some(rest) if !self.is_resumed && reply.tool_turn == self.writing.0 => {
+                let rest = rest.to_owned();
+                if !rest.is_empty() {
+                    self.send_text(&rest, events);
+                }
+            }
+            _ => {
+                self.begin_text(events);
+                self.writing.0 = reply.tool_turn;
+                if !reply.text.is_empty() {
+                    self.send_text(&reply.text, events);
+                }
+            }
+        }
+        let (tool_turn, finish) = (reply.tool_turn, reply.finish());
+        let continues = self.finish == i32::from(FinishReason::Length) && self.calls.is_empty();
+        match continues {
+            true => self.response.push_str(&reply.text),
+            false => self.response = reply.text,
+        }
+        let usage: Option<Usage> = reply.usage.map(Into::into);
+        self.usage.add(&usage.unwrap_or_default());
+        self.finish = finish.into();
+        let calls = reply.calls.into_iter().filter_map(|requested| requested.call);
+        self.calls = calls.collect();
+        for (call, index) in self.calls.iter().zip(0..) {
+            events.push(Event::ToolCall(pb::TurnToolCall {
+                tool_turn,
+                index,
+                call: Some(call.clone()),
+            }));
+        }
+        self.writing = (tool_turn + 1, String::new());
+        self.is_resumed = false;
+    }
+
+    fn take_result(&mut self, finished: CallFinished, events: &mut Vec<Event>) {
+        let Some(name) = finished.call else {
+            return;
+        };
+        let is_of_turn = name.attempt.is_some_and(|at| self.run > 0 && at.run == self.run);
+        let call = self.calls.get(name.index as usize);
+        if let Some(call) = call.filter(|_| is_of_turn) {
+            events.push(Event::ToolResult(pb::TurnToolResult {
+                tool_turn: name.tool_turn,
+                index: name.index,
+                result: Some(ToolResult {
+                    call_id: call.id.clone(),
+                    text: finished.output,
+                    is_error: finished.is_error,
+                }),
+            }));
+        }
+    }
+
+    fn completed(&mut self) -> pb::TurnComplete {
+        pb::TurnComplete {
+            reason: self.finish,
+            response: std::mem::take(&mut self.response),
+            usage: Some(self.usage.into()),
+            turn_index: self.turn_index,
+            run: self.run,
+            calls: std::mem::take(&mut self.calls),
+        }
+    }
+}
+
+fn cancelled(run: u32, reason: String) -> Event {
+    let message = match reason.as_str() {
+        "" => "the turn was cancelled".to_owned(),
+        reason => format!("the turn was cancelled: {reason}"),
+    };
+    let failure = Failure {
+        kind: cairn_proto::event::FailureKind::Other.into(),
+        reason: "Cancelled".to_owned(),
+        message,
+        recoverable: false,
+    };
+    Event::Error(pb::TurnError {
+        failure: Some(failure),
+        run,
+    })
+}

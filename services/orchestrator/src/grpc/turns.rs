@@ -1,0 +1,170 @@
+//! Turns of conversations: submitted, streamed, steered.
+
+use super::commands::{command_request, invalid, submitted};
+use super::start_run::{MAX_MODEL_NAME, named_trace};
+use super::turn_events::TurnEvents;
+use super::{Answer, key_of, streams};
+use crate::key::derived_trace;
+use crate::requests::{Requests, start_in};
+use cairn_engine::command::{ResponseFormat, SendMessage, SubmitTurn};
+use cairn_engine::event::EventKind;
+use cairn_engine::message::{Message, Part, Role};
+use cairn_proto::convert::required;
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{RpcError, TraceParent, check_request_id, check_text, principal};
+use futures::stream::{self, BoxStream, StreamExt as _};
+use std::sync::Arc;
+use tonic::{Request, Response, Status};
+
+/// Most tools that a turn names.
+const MAX_TOOLS: usize = 1_000;
+const MAX_TOOL_NAME: usize = 64;
+/// Most bytes of a schema that replies have.
+const MAX_SCHEMA: usize = 64 * 1024;
+/// Most bytes of a message to a running turn or step.
+const MAX_STEERING: usize = 64 * 1024;
+/// Most bytes of the message of a turn.
+const MAX_MESSAGE: u64 = 2 * 1024 * 1024;
+
+pub(super) type Turns = BoxStream<'static, Result<pb::SubmitTurnResponse, Status>>;
+
+/// Submits a turn, and streams it from its answer on.
+pub(super) async fn submit(
+    requests: &Arc<Requests>,
+    request: Request<pb::SubmitTurnRequest>,
+) -> Answer<Turns> {
+    let principal = principal(&request)?.clone();
+    let key = key_of(&request, &request.get_ref().session)?;
+    let callers_trace = TraceParent::of(&request);
+    let asked = request.into_inner();
+    check_request_id("request_id", &asked.request_id)?;
+    let turn = asked.turn.ok_or_else(|| RpcError::missing("turn"))?;
+    let mut turn = SubmitTurn::try_from(turn).map_err(|error| invalid("turn", &error))?;
+    check(&turn)?;
+    let trace = named_trace("turn.trace_parent", &turn.trace_parent)?.or(callers_trace);
+    let own = || derived_trace(principal.namespace(), &asked.session, &asked.request_id);
+    turn.trace_parent = trace.unwrap_or_else(own).to_string();
+    let answer = start_in(requests, &principal, &key, &asked.request_id, turn.into()).await?;
+    let before = answer.seq.saturating_sub(1);
+    let watched = streams::watch(requests.clone(), key, before, true).await?;
+    Ok(Response::new(turn_stream(watched, asked.after_seq)))
+}
+
+/// What a turn is to its client, until its end.
+fn turn_stream(watched: streams::Watched, after_seq: u64) -> Turns {
+    let state = Some((watched, TurnEvents::new(after_seq)));
+    let messages = stream::unfold(state, |state| async {
+        let (mut watched, mut events) = state?;
+        loop {
+            let message = match watched.next().await? {
+                Ok(message) => message,
+                Err(status) => return Some((Err(status), None)),
+            };
+            let (told, is_over) = events.take(message);
+            match told {
+                Some(told) => {
+                    let rest = (!is_over).then_some((watched, events));
+                    return Some((Ok(told), rest));
+                }
+                None if is_over => return None,
+                None => {}
+            }
+        }
+    });
+    messages.boxed()
+}
+
+fn check(turn: &SubmitTurn) -> Result<(), RpcError> {
+    check_text("turn.context", &turn.context, MAX_TOOL_NAME)?;
+    check_text("turn.model", &turn.model, MAX_MODEL_NAME)?;
+    if let Some(message) = &turn.message {
+        check_message("turn.message", message, MAX_MESSAGE)?;
+        if message.role != Role::User {
+            let error = RpcError::invalid("turn.message.role", "is not the user's");
+            return Err(error.allowed("ROLE_USER"));
+        }
+    }
+    let tools = turn.options.tools.iter().flatten();
+    for (i, tool) in tools.enumerate() {
+        if i == MAX_TOOLS {
+            let error = RpcError::invalid("turn.options.tools.names", "has too many names");
+            return Err(error.allowed(format!("at most {MAX_TOOLS}")));
+        }
+        check_text(&format!("turn.options.tools.names[{i}]"), tool, MAX_TOOL_NAME)?;
+    }
+    if turn.options.max_tool_turns.is_some_and(|most| most > 1_000) {
+        let error = RpcError::invalid("turn.options.max_tool_turns", "is too large");
+        return Err(error.allowed("0 to 1000"));
+    }
+    if turn.options.max_output_tokens == Some(0) {
+        let error = RpcError::invalid("turn.options.max_output_tokens", "is 0");
+        return Err(error.allowed("1 and more, or not set"));
+    }
+    match &turn.options.format {
+        ResponseFormat::Text | ResponseFormat::JsonObject => Ok(()),
+        ResponseFormat::JsonSchema { name, schema } => check_schema(name, schema),
+    }
+}
+
+fn check_schema(name: &str, schema: &str) -> Result<(), RpcError> {
+    let field = "turn.options.response_format.json_schema";
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if name.is_empty() || name.len() > MAX_TOOL_NAME || !name.chars().all(is_allowed) {
+        let error = RpcError::invalid(format!("{field}.name"), "is not a name");
+        return Err(error.allowed("1 to 64 characters of a-z, A-Z, 0-9, - and _"));
+    }
+    let field = format!("{field}.schema_json");
+    check_text(&field, schema, MAX_SCHEMA)?;
+    match serde_json::from_str::<serde_json::Value>(schema) {
+        Ok(serde_json::Value::Object(_)) => Ok(()),
+        Ok(_) => Err(RpcError::invalid(field, "is no JSON object")),
+        Err(error) => Err(RpcError::invalid(field, format!("is no JSON: {error}"))),
+    }
+}
+
+/// A message from outside: something is said, and its role may say it.
+pub(super) fn check_message(field: &str, message: &Message, most: u64) -> Result<(), RpcError> {
+    let bytes = message.bytes();
+    if bytes > most {
+        let error = RpcError::invalid(field, format!("has {bytes} bytes"));
+        return Err(error.allowed(format!("at most {most}")));
+    }
+    if message.parts.is_empty() {
+        return Err(RpcError::invalid(field, "has no part").allowed("1 part and more"));
+    }
+    let may_have = |part: &Part| match part {
+        Part::Text(_) => true,
+        Part::Media(_) => message.role != Role::System,
+        Part::Call(_) | Part::Opaque(_) => message.role == Role::Assistant,
+        Part::Result(_) => message.role == Role::Tool,
+    };
+    match message.parts.iter().position(|part| !may_have(part)) {
+        None => Ok(()),
+        Some(i) => {
+            let problem = format!("is no part of a message of the role {:?}", message.role);
+            Err(RpcError::invalid(format!("{field}.parts[{i}]"), problem.to_lowercase()))
+        }
+    }
+}
+
+command_request!(SendMessageRequest(asked) {
+    let message = required("message", asked.message).map_err(|error| invalid("message", &error))?;
+    check_message("message", &message, MAX_STEERING as u64)?;
+    SendMessage {
+        step: Some(asked.step).filter(|step| *step > 0).map(Into::into),
+        message,
+    }
+});
+
+pub(super) async fn send_message(
+    requests: &Arc<Requests>,
+    request: Request<pb::SendMessageRequest>,
+) -> Answer<pb::SendMessageResponse> {
+    let (_, answer) = submitted(requests, request).await?;
+    match answer.event {
+        EventKind::ContextChanged(_) => {
+            Ok(Response::new(pb::SendMessageResponse { seq: answer.seq }))
+        }
+        _ => Err(super::commands::contradiction().into()),
+    }
+}
