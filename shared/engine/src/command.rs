@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 /// What each command brings.
 pub(crate) trait Handle {
-    /// It may start a run, or open one again that has ended: a session at its limit refuses it.
+    /// It may start a run, open one again that has ended, or add messages: a session at its limit refuses
+    /// it.
     const BEGINS_WORK: bool = false;
 
     /// The number of its run, if it is about one.

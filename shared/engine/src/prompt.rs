@@ -62,9 +62,10 @@ pub(crate) fn lost_calls(calls: &[EffectfulCall]) -> Option<String> {
     if calls.is_empty() {
         return None;
     }
-    let mut text = "An earlier turn of this conversation failed or was cancelled, and its messages are \
+    let mut text =
+        "An earlier turn of this conversation failed or was cancelled, and its messages are \
                     not kept. These calls had effects, or may have had:"
-        .to_owned();
+            .to_owned();
     for call in calls {
         let outcome = match call.is_done {
             true => "it was carried out",

@@ -31,8 +31,8 @@ pub use plan::PlanState;
 pub use revisions::{Proposal, RevisionRequest, Revisions};
 pub use run::{End, Run, RunStatus};
 pub use spent::Spent;
-pub use turn::{QueuedTurn, Turn};
 pub use step::{EffectfulCall, Moment, Note, Step, StepStatus, in_journal_order};
+pub use turn::{QueuedTurn, Turn};
 
 use crate::command::Command;
 use crate::conversation::LayerKind;

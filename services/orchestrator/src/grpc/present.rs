@@ -94,7 +94,10 @@ pub(crate) fn run_message(run: &Run) -> pb::Run {
         steps: steps.clone().count() as u32,
         steps_done: steps.filter(|(_, step)| step.is_done()).count() as u32,
         cancel_reason: run.end.cancel_reason.clone(),
-        context: run.turn.as_ref().map_or_else(String::new, |turn| turn.context.clone()),
+        context: run
+            .turn
+            .as_ref()
+            .map_or_else(String::new, |turn| turn.context.clone()),
     }
 }
 

@@ -51,11 +51,15 @@ impl TurnEvents {
         if let Some(kind) = message.event.and_then(|event| event.kind) {
             self.take_event(kind, &mut events);
         }
-        let is_over = events.iter().any(|event| matches!(event, Event::Complete(_) | Event::Error(_)));
+        let is_over = events
+            .iter()
+            .any(|event| matches!(event, Event::Complete(_) | Event::Error(_)));
         if events.is_empty() || (seq > 0 && seq <= self.after_seq) {
             return (None, is_over);
         }
-        let events = events.into_iter().map(|event| pb::TurnEvent { event: Some(event) });
+        let events = events
+            .into_iter()
+            .map(|event| pb::TurnEvent { event: Some(event) });
         let told = pb::SubmitTurnResponse {
             seq,
             events: events.collect(),
@@ -66,7 +70,8 @@ impl TurnEvents {
     fn take_text(&mut self, delta: TextDelta, events: &mut Vec<Event>) {
         let is_of_turn = self.run > 0 && delta.attempt.is_some_and(|at| at.run == self.run);
         let (tool_turn, written) = (self.writing.0, self.writing.1.len() as u64);
-        let is_next = delta.tool_turn == tool_turn && (delta.offset == written || delta.offset == 0);
+        let is_next =
+            delta.tool_turn == tool_turn && (delta.offset == written || delta.offset == 0);
         // What a lost part leaves out follows with the whole reply.
         if !is_of_turn || !is_next || delta.text.is_empty() {
             return;
@@ -186,7 +191,10 @@ impl TurnEvents {
         let usage: Option<Usage> = reply.usage.map(Into::into);
         self.usage.add(&usage.unwrap_or_default());
         self.finish = finish.into();
-        let calls = reply.calls.into_iter().filter_map(|requested| requested.call);
+        let calls = reply
+            .calls
+            .into_iter()
+            .filter_map(|requested| requested.call);
         self.calls = calls.collect();
         for (call, index) in self.calls.iter().zip(0..) {
             events.push(Event::ToolCall(pb::TurnToolCall {
@@ -203,7 +211,9 @@ impl TurnEvents {
         let Some(name) = finished.call else {
             return;
         };
-        let is_of_turn = name.attempt.is_some_and(|at| self.run > 0 && at.run == self.run);
+        let is_of_turn = name
+            .attempt
+            .is_some_and(|at| self.run > 0 && at.run == self.run);
         let call = self.calls.get(name.index as usize);
         if let Some(call) = call.filter(|_| is_of_turn) {
             events.push(Event::ToolResult(pb::TurnToolResult {

@@ -90,7 +90,11 @@ fn check(turn: &SubmitTurn) -> Result<(), RpcError> {
             let error = RpcError::invalid("turn.options.tools.names", "has too many names");
             return Err(error.allowed(format!("at most {MAX_TOOLS}")));
         }
-        check_text(&format!("turn.options.tools.names[{i}]"), tool, MAX_TOOL_NAME)?;
+        check_text(
+            &format!("turn.options.tools.names[{i}]"),
+            tool,
+            MAX_TOOL_NAME,
+        )?;
     }
     if turn.options.max_tool_turns.is_some_and(|most| most > 1_000) {
         let error = RpcError::invalid("turn.options.max_tool_turns", "is too large");
@@ -142,7 +146,10 @@ pub(super) fn check_message(field: &str, message: &Message, most: u64) -> Result
         None => Ok(()),
         Some(i) => {
             let problem = format!("is no part of a message of the role {:?}", message.role);
-            Err(RpcError::invalid(format!("{field}.parts[{i}]"), problem.to_lowercase()))
+            Err(RpcError::invalid(
+                format!("{field}.parts[{i}]"),
+                problem.to_lowercase(),
+            ))
         }
     }
 }

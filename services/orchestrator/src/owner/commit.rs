@@ -5,6 +5,7 @@ use super::{End, Outstanding, Owner, stalled};
 use crate::observe::{self, trace_of};
 use crate::store::{Encoded, for_session, header, unreadable, within};
 use bytes::Bytes;
+use cairn_engine::conversation::ConversationRef;
 use cairn_engine::event::{self, Event, EventKind};
 use cairn_proto::memory as pb;
 use cairn_rpc::trace::is_recording;
@@ -195,11 +196,15 @@ impl Owner {
 /// A journal at its limits still takes events that settle, pause, cancel or end.
 fn only_ends(event: &EventKind) -> bool {
     use EventKind as E;
+    if let E::ContextChanged(changed) = event {
+        return matches!(changed.conversation, ConversationRef::Attempt(_));
+    }
     matches!(
         event,
         E::CommandRefused(_)
             | E::AttemptContinued(_)
-            | E::ContextChanged(_)
+            | E::QueuedTurnDropped(_)
+            | E::ContextDestroyed(_)
             | E::RunWaiting(_)
             | E::RunPaused(_)
             | E::RunResumed(_)

@@ -17,6 +17,8 @@ pub struct BridgeContext {
 }
 
 impl Handle for BridgeContext {
+    const BEGINS_WORK: bool = true;
+
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         decision.known_context(&self.from)?;
         let to = decision.session.context_name(&self.to).to_owned();

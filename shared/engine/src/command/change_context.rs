@@ -91,6 +91,8 @@ fn check_op(op: &Op, name: &str, length: &mut usize) -> Result<(), Rejection> {
 }
 
 impl Handle for ChangeContext {
+    const BEGINS_WORK: bool = true;
+
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         let name = decision.session.context_name(&self.context).to_owned();
         let context = decision.free_context(&name)?;

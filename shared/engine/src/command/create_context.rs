@@ -65,6 +65,8 @@ impl CreateContext {
 }
 
 impl Handle for CreateContext {
+    const BEGINS_WORK: bool = true;
+
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         self.check(decision.session)?;
         let context = self.name;

@@ -19,6 +19,8 @@ pub struct SendMessage {
 }
 
 impl Handle for SendMessage {
+    const BEGINS_WORK: bool = true;
+
     fn handle(self, decision: &mut Decision<'_>) -> Result<(), Rejection> {
         let bytes = self.message.bytes();
         if self.message.role != Role::User || bytes > MAX_GOAL as u64 {

@@ -1,6 +1,7 @@
 //! How commands are answered, and what several of them need.
 
 use super::{Decision, Rejection};
+use crate::command::QueuedTurnDropped;
 use crate::event::{AttemptRef, CommandRefused, RunFailed, StepSkipped};
 use crate::failure::Failure;
 use crate::session::{Run, Step, StepNo};
@@ -61,6 +62,12 @@ impl Decision<'_> {
                 self.fail_step(attempt, failure.clone())?;
             }
             self.emit(RunFailed::because(number, failure.clone()))?;
+        }
+        for queued in self.session.queued_turns.clone() {
+            self.emit(QueuedTurnDropped {
+                number: queued.number,
+                reason: failure.message.clone(),
+            })?;
         }
         // An ended run has them, too, and their answers would open it again.
         self.drop_requests(self.session.runs.len() as u32, &failure.message)?;
@@ -159,7 +166,10 @@ fn has_plan(run: &Run) -> Result<(), Rejection> {
     if run.turn.is_none() {
         return Ok(());
     }
-    let message = format!("run {} is a turn of a conversation and has no plan", run.number);
+    let message = format!(
+        "run {} is a turn of a conversation and has no plan",
+        run.number
+    );
     Err(Rejection::refused("NO_PLAN", message))
 }
 

@@ -44,7 +44,10 @@ impl Decision<'_> {
     pub(crate) fn known_context(&self, name: &str) -> Result<&Context, Rejection> {
         self.session.context(name).ok_or_else(|| {
             let known: Vec<_> = self.session.contexts.keys().map(String::as_str).collect();
-            let message = format!("there is no context '{name}'; there are: {}", known.join(", "));
+            let message = format!(
+                "there is no context '{name}'; there are: {}",
+                known.join(", ")
+            );
             Rejection::refused("CONTEXT_NOT_FOUND", message)
         })
     }
@@ -55,7 +58,9 @@ impl Decision<'_> {
         let name = self.session.context_name(name);
         let active = self.session.active_run();
         let is_of_it = |run: &&Run| run.turn.as_ref().is_some_and(|turn| turn.context == name);
-        let busy = active.filter(is_of_it).filter(|run| run.status == RunStatus::Running);
+        let busy = active
+            .filter(is_of_it)
+            .filter(|run| run.status == RunStatus::Running);
         match busy {
             None => Ok(context),
             Some(run) => {
@@ -149,7 +154,9 @@ impl Decision<'_> {
             let before = context.and_then(|context| context.conversation.layer(kind));
             running.layer(kind).or(before).unwrap_or_default()
         };
-        let layers = ALL.map(|kind| (kind, self.layer_now(kind, context))).into_iter();
+        let layers = ALL
+            .map(|kind| (kind, self.layer_now(kind, context)))
+            .into_iter();
         let changed = layers.filter(|(kind, text)| sent(*kind) != *text);
         changed.map(layer).map(Op::Remind).collect()
     }

@@ -123,7 +123,8 @@ impl Decision<'_> {
             AfterReply::Continue => {}
             AfterReply::EndTurn => return self.emit(StepCompleted::of_turn(attempt)),
             AfterReply::UsedUp(what) => {
-                let message = format!("the {what} used all of its {limit} tool turns without completing");
+                let message =
+                    format!("the {what} used all of its {limit} tool turns without completing");
                 let failure = Failure::new(FailureKind::LimitExceeded, "max_tool_turns", message);
                 return self.fail_step(attempt, failure);
             }
@@ -157,7 +158,10 @@ impl Decision<'_> {
         }
         let has_calls = !running.calls.is_empty();
         let is_answer = !has_calls && finish != FinishReason::Length && !running.has_unread();
-        match (is_answer || (has_calls && limit == 0), has_calls && is_used_up) {
+        match (
+            is_answer || (has_calls && limit == 0),
+            has_calls && is_used_up,
+        ) {
             (true, _) => AfterReply::EndTurn,
             (false, true) => AfterReply::UsedUp("turn"),
             (false, false) => AfterReply::Continue,
@@ -269,10 +273,16 @@ impl Decision<'_> {
         let running = self.session.attempt(attempt);
         let running = running.filter(|_| self.session.turn(attempt).is_some());
         let steering = running.map_or(&[][..], |running| &running.steering);
-        let said: Vec<_> = steering.iter().map(|said| format!("{:?}", said.headline)).collect();
+        let said: Vec<_> = steering
+            .iter()
+            .map(|said| format!("{:?}", said.headline))
+            .collect();
         if !said.is_empty() {
             let said = said.join(", ");
-            failure.message = format!("{}; these messages to the turn are lost with it: {said}", failure.message);
+            failure.message = format!(
+                "{}; these messages to the turn are lost with it: {said}",
+                failure.message
+            );
         }
         failure
     }

@@ -3,8 +3,8 @@
 use super::{Apply, Call, CallStatus, Envelope, Note, Session};
 use crate::conversation::{Conversation, LayerKind, Op};
 use crate::event::{
-    AttemptRef, CallRef, Effect, ScratchpadWritten, SubGoalAdded, SubGoalCompleted,
-    SubGoalDropped, SubGoalFocused,
+    AttemptRef, CallRef, Effect, ScratchpadWritten, SubGoalAdded, SubGoalCompleted, SubGoalDropped,
+    SubGoalFocused,
 };
 use crate::message::Message;
 use crate::text::headline;

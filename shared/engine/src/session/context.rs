@@ -118,10 +118,7 @@ impl Context {
 
     /// A run with a plan has reached its goal.
     pub(super) fn take_in_run(&mut self, goal: &str, answer: &str) {
-        let said = [
-            Message::user(goal),
-            Message::assistant(answer, Vec::new()),
-        ];
+        let said = [Message::user(goal), Message::assistant(answer, Vec::new())];
         self.bytes += said.iter().map(Message::bytes).sum::<u64>();
         self.conversation.incremental.extend(said);
         self.version += 1;
@@ -191,7 +188,11 @@ impl Apply for ContextChanged {
                 context.change(ops)?;
                 if context.version != self.version {
                     let what = format_args!("version {} of context {name}", self.version);
-                    return Err(IllegalTransition::not_allowed(what, context.version, "next"));
+                    return Err(IllegalTransition::not_allowed(
+                        what,
+                        context.version,
+                        "next",
+                    ));
                 }
                 Ok(())
             }

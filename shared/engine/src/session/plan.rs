@@ -73,7 +73,10 @@ impl Run {
 
 impl PlanState {
     /// The plan put into force, with the steps that it shares with the one before.
-    pub(super) fn in_force(old: Option<Self>, applied: &PlanApplied) -> Result<Self, IllegalTransition> {
+    pub(super) fn in_force(
+        old: Option<Self>,
+        applied: &PlanApplied,
+    ) -> Result<Self, IllegalTransition> {
         let plan = Plan::new(&applied.plan).map_err(malformed)?;
         let mut steps = old.map(|old| old.steps).unwrap_or_default();
         // Asked before the places go: what was dropped before it began is not kept.

@@ -154,7 +154,11 @@ impl Session {
         let context = turn.context.clone();
         let scratch = self.step_mut(name)?.notes();
         let attempt = self.attempt_mut(name)?;
-        let results: Vec<_> = attempt.calls.iter().filter_map(super::Call::result).collect();
+        let results: Vec<_> = attempt
+            .calls
+            .iter()
+            .filter_map(super::Call::result)
+            .collect();
         let mut said = std::mem::take(&mut attempt.conversation);
         said.incremental.extend(results);
         let context = self.context_mut(&context)?;
@@ -192,7 +196,9 @@ impl Session {
 impl Run {
     fn effects(&self) -> Vec<super::EffectfulCall> {
         let steps = self.plan.iter().flat_map(|plan| &plan.steps);
-        steps.flat_map(|step| step.effects.iter().cloned()).collect()
+        steps
+            .flat_map(|step| step.effects.iter().cloned())
+            .collect()
     }
 
     /// A turn that has ended costs little: what was said is in its context.

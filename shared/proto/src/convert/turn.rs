@@ -47,10 +47,7 @@ impl OnWire<Option<proto::StartedTurn>> for Option<StartedTurn> {
         self.map(Into::into)
     }
 
-    fn from_wire(
-        wire: Option<proto::StartedTurn>,
-        _field: &str,
-    ) -> Result<Self, ConvertError> {
+    fn from_wire(wire: Option<proto::StartedTurn>, _field: &str) -> Result<Self, ConvertError> {
         Ok(wire.map(Into::into))
     }
 }
@@ -159,10 +156,7 @@ impl OnWire<Option<proto::ResponseFormat>> for ResponseFormat {
         })
     }
 
-    fn from_wire(
-        wire: Option<proto::ResponseFormat>,
-        field: &str,
-    ) -> Result<Self, ConvertError> {
+    fn from_wire(wire: Option<proto::ResponseFormat>, field: &str) -> Result<Self, ConvertError> {
         use proto::response_format::Format;
         let Some(wire) = wire else {
             return Ok(Self::Text);

@@ -25,8 +25,16 @@ pub(super) fn context_line(event: &wire::ContextChanged) -> EventLine {
         .chain(said)
         .collect::<Vec<_>>()
         .join("; ");
-    let number = step_of(event.attempt.as_ref());
-    line(Mark::Plain, format!("step {number}: {text}"))
+    let whose = match event.context.as_str() {
+        "" => format!("step {}", step_of(event.attempt.as_ref())),
+        name => format!("context {name}"),
+    };
+    let text = match text.as_str() {
+        "" if event.is_steering => "a person says something to the model",
+        "" => "its messages were changed",
+        text => text,
+    };
+    line(Mark::Plain, format!("{whose}: {text}"))
 }
 
 fn said(op: &Op) -> Option<String> {
@@ -46,6 +54,7 @@ fn said(op: &Op) -> Option<String> {
                 clip(&texts.collect::<String>(), PIECE)
             ))
         }
+        Op::Notice(text) => Some(format!("the model is told: {}", clip(text, PIECE))),
         Op::Compact(compaction) => Some(format!("{} messages became one", compaction.messages)),
         Op::Update(_)
         | Op::Insert(_)
@@ -62,6 +71,7 @@ fn name(kind: LayerKind) -> &'static str {
         LayerKind::Prompt => "its instructions",
         LayerKind::Environment => "the environment",
         LayerKind::Memory => "session memory",
+        LayerKind::Agent => "its own prompt",
     }
 }
 

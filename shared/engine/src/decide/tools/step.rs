@@ -317,7 +317,8 @@ pub(in crate::decide) fn ending(attempt: &Attempt, name: AttemptRef) -> Ending {
         }
     }
     if attempt.has_unread() {
-        let because = "not completed: a person has said something, which follows; complete with that in mind";
+        let because =
+            "not completed: a person has said something, which follows; complete with that in mind";
         return Ending::Refused {
             call,
             because: because.to_owned(),
