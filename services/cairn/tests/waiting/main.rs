@@ -23,6 +23,7 @@ mod kill_asking;
 mod kill_goal;
 mod kill_revise;
 mod kill_serve;
+mod kill_turn;
 mod live_tree;
 mod points;
 mod programs;
