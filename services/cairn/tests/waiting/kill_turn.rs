@@ -125,7 +125,10 @@ async fn a_turn_survives_a_kill_at_every_commit(store: TestStore) {
     };
     let kills: Vec<usize> = kill_around_each(commits, AT_ONCE, kill).await;
     let doubts: usize = kills.iter().sum();
-    println!("{commits} commits, {} kills, {doubts} calls in doubt", kills.len());
+    println!(
+        "{commits} commits, {} kills, {doubts} calls in doubt",
+        kills.len()
+    );
     // A busy machine may make one commit of two.
     assert!(kills.len() + 4 >= 2 * commits, "too few were killed");
     assert!(doubts >= 1, "no call was killed on its way");
