@@ -32,6 +32,7 @@ mod retention;
 mod revisions;
 mod stop;
 mod thinking;
+mod turns;
 mod views;
 mod watch;
 mod who;
