@@ -69,16 +69,17 @@ async fn all_refusals(world: &World) -> Vec<(&'static str, Result<(), Status>)> 
         get_execution_log: GetExecutionLogRequest {},
         get_state: GetStateRequest {},
     );
-    found.extend(refusals_of_contexts(world).await);
+    found.extend(refused_changes_of_contexts(world).await);
+    found.extend(refused_reads_of_contexts(world).await);
     found
 }
 
-/// The same of the service for contexts.
+/// The same of all changes of contexts.
 #[allow(
     clippy::needless_update,
     reason = "some requests name the session and nothing else"
 )]
-async fn refusals_of_contexts(world: &World) -> Vec<(&'static str, Result<(), Status>)> {
+async fn refused_changes_of_contexts(world: &World) -> Vec<(&'static str, Result<(), Status>)> {
     let mut found = Vec::new();
     let context = || "side".to_owned();
     let create = wire::CreateContext {
@@ -130,6 +131,20 @@ async fn refusals_of_contexts(world: &World) -> Vec<(&'static str, Result<(), St
         retain_messages: RetainMessagesRequest { request_id: world.request_id(), role: role },
         clear_messages: ClearMessagesRequest { request_id: world.request_id() },
         import_context: ImportContextRequest { request_id: world.request_id() },
+    );
+    found
+}
+
+/// The same of all that reads contexts.
+#[allow(
+    clippy::needless_update,
+    reason = "some requests name the session and nothing else"
+)]
+async fn refused_reads_of_contexts(world: &World) -> Vec<(&'static str, Result<(), Status>)> {
+    let mut found = Vec::new();
+    let role = wire::Role::User.into();
+    refused!(
+        world.contexts, found,
         list_contexts: ListContextsRequest {},
         get_message: GetMessageRequest {},
         list_messages: ListMessagesRequest {},
