@@ -84,6 +84,7 @@ fn run(store: &TestStore, options: &Options) {
     let end = Arc::new(AtomicU64::new(u64::MAX));
     let watchers = (0..WATCHERS).flat_map(|_| SHARED);
     let watchers = watchers.map(|name| {
+        let _inside = runtime.enter();
         let watcher = Watcher::new(contexts(&address), name, 0);
         runtime.spawn(watcher.watch(end.clone()))
     });
@@ -101,7 +102,7 @@ fn run(store: &TestStore, options: &Options) {
     for (watcher, name) in watchers.iter().zip(SHARED.into_iter().cycle()) {
         verdict.check_watcher(name, &watcher.seen);
     }
-    runtime.block_on(verdict.check_reads(&contexts(&address)));
+    runtime.block_on(async { verdict.check_reads(&contexts(&address)).await });
     let store = if store.is_file() { "SQLite" } else { "Redis" };
     let short_lived: usize = clients.iter().map(|it| it.short_lived).sum();
     let breaks: usize = watchers.iter().map(|it| it.breaks).sum();
@@ -150,6 +151,7 @@ fn drive(
 ) -> Vec<Client> {
     let is_over = Arc::new(AtomicBool::new(false));
     let clients = (0..CLIENTS).map(|number| {
+        let _inside = runtime.enter();
         let mut client = Client::new(address, number, options.seed);
         let (is_over, operations) = (is_over.clone(), options.operations);
         runtime.spawn(async move {
