@@ -306,8 +306,8 @@ impl<'a> Building<'a> {
         links.memory.serves().await;
         links.tools.serves().await;
         let build = || cairn_orchestrator::build(self.parts.orchestrator.clone(), links.clone());
-        let (service, running) = store::answering(build).await?;
-        self.public = match opened(&self.running) {
+        let (services, running) = store::answering(build).await?;
+        let public = match opened(&self.running) {
             Some(opened) => opened.memory.register_public(self.public),
             // What a client does not read must not hold up commits.
             None => {
@@ -315,7 +315,7 @@ impl<'a> Building<'a> {
                 self.public.register(memory, DESCRIPTORS)
             }
         };
-        self.public = self.public.register(service, DESCRIPTORS);
+        self.public = services.register(public);
         Ok(self.with(Running::Orchestrator(running)))
     }
 }

@@ -9,12 +9,13 @@ use crate::replica::{LastCall, Replica};
 use crate::spans;
 use crate::tools::{Call, Tools, millis};
 use crate::turn::{Answer, Turn};
+use cairn_engine::command::TurnOptions;
 use cairn_engine::conversation::Op;
 use cairn_engine::event::AttemptRef;
 use cairn_engine::failure::{Failure, FailureKind};
 use cairn_engine::message::{Message, ToolCall};
 use cairn_model::{
-    ChatReply, ChatRequest, Model, ModelRegistry, Progress, stream_with_retry, traced,
+    ChatOptions, ChatReply, ChatRequest, Model, ModelRegistry, Progress, stream_with_retry, traced,
 };
 use cairn_proto::convert::{repeated, required};
 use cairn_proto::event;
@@ -117,6 +118,8 @@ async fn carry_out(
         model,
         catalogue,
         no_early_calls: start.no_early_calls,
+        is_turn: start.options.is_some(),
+        options: options(start.options.take())?,
         replica,
     };
     // In a place of its own: what a step for the model takes is much, and a tool step needs none
@@ -206,7 +209,21 @@ struct ModelStep<'a> {
     catalogue: Arc<Catalogue>,
     /// Every call waits for its permit.
     no_early_calls: bool,
+    /// It is a turn of a conversation, and no step of a plan.
+    is_turn: bool,
+    options: ChatOptions,
     replica: Replica,
+}
+
+/// How the model of a turn is asked.
+fn options(asked: Option<event::TurnOptions>) -> Result<ChatOptions, RpcError> {
+    let asked = asked.map(|asked| required("start.options", Some(asked)));
+    let asked: TurnOptions = asked.transpose().map_err(|error| invalid(&error))?.unwrap_or_default();
+    Ok(ChatOptions {
+        max_output_tokens: asked.max_output_tokens,
+        temperature: asked.temperature_milli.map(|milli| milli as f32 / 1000.0),
+        format: asked.format,
+    })
 }
 
 impl ModelStep<'_> {
@@ -240,13 +257,34 @@ impl ModelStep<'_> {
             messages,
             stable,
             tools: Arc::clone(&self.catalogue.tools),
-            ..ChatRequest::default()
+            options: self.options.clone(),
         })
+    }
+
+    /// A request that is larger than the model's window is not sent.
+    fn check_window(&self, request: &ChatRequest) -> Result<(), Failure> {
+        let tokens = self.model.estimate_tokens(&request.messages) + self.catalogue.tokens;
+        let window = self.model.describe().window_tokens;
+        if tokens <= window {
+            return Ok(());
+        }
+        let what = match self.is_turn {
+            true => "remove messages of the context, give it a window, or take a model with a larger window",
+            false => "split the step, have it read less at a time, or take a model with a larger window",
+        };
+        let message = format!(
+            "the request has about {tokens} tokens, and the model's window_tokens is {window}: {what}"
+        );
+        let kind = FailureKind::LimitExceeded;
+        Err(Failure::new(kind, "CONTEXT_FULL", message))
     }
 
     /// Asks the model, and again where that may help. The duration is in milliseconds.
     async fn ask(&mut self) -> Result<Result<(ChatReply, u64), Failure>, Stop> {
         let request = self.request()?;
+        if let Err(failure) = self.check_window(&request) {
+            return Ok(Err(failure));
+        }
         let asked = Instant::now();
         let (pieces, come) = mpsc::unbounded_channel();
         let question = stream_with_retry(

@@ -2,6 +2,7 @@
 
 use cairn_engine::event::Effect;
 use cairn_model::OfferedTool;
+use cairn_model::tokens::estimate_tools;
 use cairn_proto::executor::{self, Catalogue as Listed};
 use cairn_rpc::RpcError;
 use std::collections::{HashSet, VecDeque};
@@ -18,6 +19,8 @@ pub(crate) struct Catalogue {
     pub(crate) tools: Arc<[OfferedTool]>,
     /// Names of tools whose calls need not wait until the reply that asks for them is durable.
     pub(crate) early: HashSet<String>,
+    /// What they take of each request, estimated in tokens.
+    pub(crate) tokens: u64,
 }
 
 /// The last catalogues that owners have named.
@@ -47,6 +50,7 @@ impl Catalogues {
             .collect::<Result<_, _>>()?;
         let catalogue = Arc::new(Catalogue {
             name: name.to_owned(),
+            tokens: estimate_tools(&tools),
             tools: tools.into(),
             early,
         });

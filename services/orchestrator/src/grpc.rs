@@ -1,6 +1,7 @@
 //! The public service: convert, call, convert.
 
 mod commands;
+mod contexts;
 mod fork;
 mod import;
 mod listing;

@@ -30,4 +30,4 @@ mod store;
 
 pub use config::{Config, Mode};
 pub use grpc::Orchestrator;
-pub use service::{Links, Running, build, build_reader};
+pub use service::{Links, Public, Running, build, build_reader};

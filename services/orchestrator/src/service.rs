@@ -8,9 +8,11 @@ use crate::key::SessionKey;
 use crate::requests::Requests;
 use crate::sessions::{Sessions, claim, renew};
 use crate::store::{LastAcknowledged, Store};
+use cairn_proto::DESCRIPTORS;
+use cairn_proto::orchestrator::context_service_server::ContextServiceServer;
 use cairn_proto::orchestrator::orchestrator_service_server::OrchestratorServiceServer;
 use cairn_proto::planner::planner_service_client::PlannerServiceClient;
-use cairn_rpc::{Deadlines, Link, MAX_MESSAGE_BYTES, Namespace, RpcError};
+use cairn_rpc::{Deadlines, Link, MAX_MESSAGE_BYTES, Namespace, RpcError, ServerBuilder};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +45,7 @@ impl Links {
     /// The same links, on which no answer is waited for without end.
     fn with_deadlines(self) -> Result<Self, RpcError> {
         let within = |time, link: Link| {
-            let deadlines = Deadlines::new(time, &[cairn_proto::DESCRIPTORS])?;
+            let deadlines = Deadlines::new(time, &[DESCRIPTORS])?;
             Ok::<_, RpcError>(link.with_deadlines(deadlines))
         };
         Ok(Self {
@@ -53,6 +55,33 @@ impl Links {
             executor: self.executor,
             planner: within(PLANNING_TIME, self.planner)?,
         })
+    }
+}
+
+/// The services for clients.
+#[derive(Debug, Clone)]
+pub struct Public {
+    orchestrator: OrchestratorServiceServer<Orchestrator>,
+    contexts: ContextServiceServer<Orchestrator>,
+}
+
+impl Public {
+    fn new(sessions: Arc<Sessions>) -> Self {
+        let service = Orchestrator::new(Arc::new(Requests::new(sessions)));
+        let contexts = ContextServiceServer::new(service.clone());
+        Self {
+            orchestrator: OrchestratorServiceServer::new(service)
+                .max_decoding_message_size(MAX_MESSAGE_BYTES),
+            contexts: contexts.max_decoding_message_size(MAX_MESSAGE_BYTES),
+        }
+    }
+
+    /// Adds the services to a server.
+    #[must_use]
+    pub fn register(self, builder: ServerBuilder) -> ServerBuilder {
+        builder
+            .register(self.orchestrator, DESCRIPTORS)
+            .register(self.contexts, DESCRIPTORS)
     }
 }
 
@@ -66,14 +95,11 @@ pub struct Running {
     stop: CancellationToken,
 }
 
-/// Builds the public service and begins to take sessions.
+/// Builds the public services and begins to take sessions.
 ///
 /// # Errors
 /// The memory or the tools service cannot be reached.
-pub async fn build(
-    config: Config,
-    links: Links,
-) -> Result<(OrchestratorServiceServer<Orchestrator>, Running), RpcError> {
+pub async fn build(config: Config, links: Links) -> Result<(Public, Running), RpcError> {
     let links = links.with_deadlines()?;
     let catalogue = Catalogue::read(&links.tools).await?;
     let sessions = sessions(config, &links, catalogue).await?;
@@ -92,17 +118,15 @@ pub async fn build(
     running
         .background
         .spawn(refresh(dispatch, links.tools, stop()));
-    Ok((service(sessions), running))
+    Ok((Public::new(sessions), running))
 }
 
-/// Builds the public service over a store that is only read: whatever would change a session is
+/// Builds the public services over a store that is only read: whatever would change a session is
 /// refused by the store, and nothing is claimed.
 ///
 /// # Errors
 /// The memory service cannot be reached.
-pub async fn build_reader(
-    memory: &Link,
-) -> Result<OrchestratorServiceServer<Orchestrator>, RpcError> {
+pub async fn build_reader(memory: &Link) -> Result<Public, RpcError> {
     let links = Links {
         memory: memory.clone(),
         journals: memory.clone(),
@@ -112,12 +136,7 @@ pub async fn build_reader(
     };
     let links = links.with_deadlines()?;
     let sessions = sessions(Config::default(), &links, Catalogue::default()).await?;
-    Ok(service(sessions))
-}
-
-fn service(sessions: Arc<Sessions>) -> OrchestratorServiceServer<Orchestrator> {
-    OrchestratorServiceServer::new(Orchestrator::new(Arc::new(Requests::new(sessions))))
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+    Ok(Public::new(sessions))
 }
 
 async fn sessions(

@@ -192,6 +192,13 @@ pub(crate) fn unreadable(
     of_event(error, key, seq).caused_by(cause)
 }
 
+/// The error for an event that only a newer version of this program knows.
+pub(crate) fn newer_version(key: &SessionKey, seq: u64) -> RpcError {
+    let id = &key.id;
+    let message = format!("event {seq} of session \"{id}\" was written by a newer version");
+    of_event(RpcError::precondition(message), key, seq).reason(NEWER_VERSION)
+}
+
 fn of_event(error: RpcError, key: &SessionKey, seq: u64) -> RpcError {
     error.meta("session", &key.id).meta("seq", seq.to_string())
 }

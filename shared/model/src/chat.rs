@@ -4,6 +4,7 @@ use crate::ModelError;
 use crate::prices::Prices;
 use crate::stream::reply_events;
 use async_trait::async_trait;
+use cairn_engine::command::ResponseFormat;
 use cairn_engine::message::{FinishReason, Message, Usage};
 use futures::stream::BoxStream;
 use std::sync::Arc;
@@ -35,12 +36,14 @@ pub struct ChatRequest {
 }
 
 /// Options of one call; what is not set is the provider's default.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChatOptions {
     /// Most tokens that the reply may have.
     pub max_output_tokens: Option<u32>,
     /// Sampling temperature.
     pub temperature: Option<f32>,
+    /// The form of the reply.
+    pub format: ResponseFormat,
 }
 
 /// A model's answer.

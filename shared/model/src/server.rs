@@ -271,6 +271,11 @@ fn client(limits: &HttpConfig) -> Result<HttpClient, Failure> {
         .map_err(|error| Failure::new(FailureKind::Config, "http_client", error.with_causes()))
 }
 
+/// A schema as JSON. It was checked when the turn was submitted; one that is none allows anything.
+pub(crate) fn schema_of(schema: &str) -> serde_json::Value {
+    serde_json::from_str(schema).unwrap_or_else(|_| serde_json::json!({}))
+}
+
 /// The body of a request as JSON.
 pub(crate) fn to_body(request: &impl serde::Serialize) -> Result<Vec<u8>, ModelError> {
     serde_json::to_vec(request).map_err(|error| ModelError::BadRequest {

@@ -1,6 +1,6 @@
 //! Counting without asking: tokens of messages.
 
-use crate::ChatRequest;
+use crate::{ChatRequest, OfferedTool};
 use cairn_engine::message::{Media, Message, Part};
 
 /// What a message costs beside its text: role and separators.
@@ -33,11 +33,16 @@ fn of_part(part: &Part) -> u64 {
 
 /// As [`estimate_tokens`], with the tools that are offered.
 pub fn estimate_request(request: &ChatRequest) -> u64 {
-    let tools = request.tools.iter().map(|tool| {
+    estimate_tokens(&request.messages) + estimate_tools(&request.tools)
+}
+
+/// Tokens that these tools would take in each request that offers them.
+pub fn estimate_tools(tools: &[OfferedTool]) -> u64 {
+    let tools = tools.iter().map(|tool| {
         let parameters = of_text(&tool.parameters.to_string());
         PER_CALL + of_text(&tool.name) + of_text(&tool.description) + parameters
     });
-    estimate_tokens(&request.messages) + tools.sum::<u64>()
+    tools.sum()
 }
 
 fn of_text(text: &str) -> u64 {
@@ -52,7 +57,6 @@ fn of_text(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::OfferedTool;
     use cairn_engine::message::{Opaque, Role, ToolCall};
     use std::sync::Arc;
 

@@ -3,6 +3,8 @@
 //! Fields have the names of the contract, and each is there: numbers as numbers, values of enums in
 //! lower case without the name of their enum (`in_doubt`), messages that are not set as `null`. Of a
 //! `oneof` only the field is there that is set.
+//!
+//! Lines that clients send back are protobuf JSON instead, which holds all of a message.
 
 use crate::DESCRIPTORS;
 use prost::Message;
@@ -28,6 +30,32 @@ pub fn fields(name: &str, message: &impl Message) -> Map<String, Json> {
     };
     let message = descriptor.and_then(read);
     message.map(|message| object(&message)).unwrap_or_default()
+}
+
+/// The message as one line of protobuf JSON: names in lower camel case, bytes as base64, and only the
+/// fields that are set. `None` for a name that is in no contract.
+pub fn line(name: &str, message: &impl Message) -> Option<String> {
+    let descriptor = POOL.as_ref()?.get_message_by_name(name)?;
+    let message = DynamicMessage::decode(descriptor, &message.encode_to_vec()[..]).ok()?;
+    serde_json::to_string(&message).ok()
+}
+
+/// The message that a line of protobuf JSON holds.
+///
+/// # Errors
+/// A text that says what is wrong, and at which column.
+pub fn from_line<M: Message + Default>(name: &str, line: &str) -> Result<M, String> {
+    let descriptor = POOL
+        .as_ref()
+        .and_then(|pool| pool.get_message_by_name(name));
+    let descriptor = descriptor.ok_or_else(|| format!("{name} is in no contract"))?;
+    let mut json = serde_json::Deserializer::from_str(line);
+    let message = DynamicMessage::deserialize(descriptor, &mut json).and_then(|message| {
+        json.end()?;
+        Ok(message)
+    });
+    let message = message.map_err(|error| error.to_string())?;
+    M::decode(&message.encode_to_vec()[..]).map_err(|error| error.to_string())
 }
 
 /// The message as JSON; `null` if there is none.
@@ -86,4 +114,53 @@ fn name_of(descriptor: &EnumDescriptor, number: i32) -> String {
     let prefix = first.name().trim_end_matches("UNSPECIFIED");
     let name = value.name().strip_prefix(prefix).unwrap_or(value.name());
     name.to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{from_line, line};
+    use crate::event as wire;
+
+    const NAME: &str = "cairn.event.v1.Message";
+
+    #[test]
+    fn a_line_holds_all_of_a_message() {
+        let parts = [
+            wire::part::Part::Text("a\nb\0".to_owned()),
+            wire::part::Part::Media(wire::Media {
+                mime: "image/png".to_owned(),
+                data: vec![0, 255, 128],
+            }),
+            wire::part::Part::Call(wire::ToolCall {
+                id: "c".to_owned(),
+                name: "look".to_owned(),
+                arguments_json: "{".to_owned(),
+            }),
+        ];
+        let message = wire::Message {
+            role: wire::Role::Assistant.into(),
+            parts: parts.map(|part| wire::Part { part: Some(part) }).into(),
+        };
+        let text = line(NAME, &message).unwrap();
+        assert!(!text.contains('\n'));
+        assert!(
+            text.contains("\"ROLE_ASSISTANT\"") && text.contains("\"AP+A\""),
+            "{text}"
+        );
+        assert_eq!(from_line::<wire::Message>(NAME, &text), Ok(message));
+    }
+
+    #[test]
+    fn a_line_that_is_no_message_is_refused() {
+        for line in [
+            "",
+            "[]",
+            "{",
+            "{} {}",
+            r#"{"rolle":1}"#,
+            r#"{"role":"ROLE_KING"}"#,
+        ] {
+            assert!(from_line::<wire::Message>(NAME, line).is_err(), "{line}");
+        }
+    }
 }

@@ -5,7 +5,6 @@ use super::git_ignore::Folder;
 use cairn_memory::redis::{Durability, OpenError};
 use cairn_memory::sqlite::{SqliteOptions, SqliteStore};
 use cairn_memory::{BuildError as StoreError, Config, Deps, Memory, Opened};
-use cairn_proto::DESCRIPTORS;
 use cairn_rpc::metrics::{self, gauge};
 use cairn_rpc::{Authenticate, ErrorKind, Exposure, Health, RpcError, Server, ServerBuilder};
 use std::path::Path;
@@ -142,8 +141,8 @@ pub async fn read_only(
     let store = SqliteStore::open_readonly(path, SqliteOptions::default())?;
     let memory = Memory::over(Arc::new(store));
     let internal = memory.register_internal(ServerBuilder::new(Exposure::Internal));
-    let service = cairn_orchestrator::build_reader(&internal.internal_link()).await?;
-    let public = ServerBuilder::new(Exposure::Public(authenticator)).register(service, DESCRIPTORS);
+    let services = cairn_orchestrator::build_reader(&internal.internal_link()).await?;
+    let public = services.register(ServerBuilder::new(Exposure::Public(authenticator)));
     Ok(memory.register_public(public).build().await?)
 }
 

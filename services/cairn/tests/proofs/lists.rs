@@ -199,8 +199,8 @@ impl Lists {
     async fn over(memory: &Link, calls: &Calls) -> Self {
         let counted = counted(memory, calls).await;
         let reader = cairn_orchestrator::build_reader(&counted).await;
-        let builder = ServerBuilder::new(Exposure::Internal);
-        let builder = builder.register(reader.expect("it reads"), cairn_proto::DESCRIPTORS);
+        let reader = reader.expect("it reads");
+        let builder = reader.register(ServerBuilder::new(Exposure::Internal));
         let link = builder.build().await.expect("an orchestrator").link();
         Self {
             client: Client::new(link),

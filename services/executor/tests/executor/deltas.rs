@@ -23,14 +23,16 @@ async fn what_a_model_writes_is_passed_on_in_parts_and_then_reported_whole() {
     let mut owner = bench.start(model_step()).await;
     let asked = bench.asked().await;
     let began = Instant::now();
+    // The first part does not wait, the next ones for a while.
     asked.writes("one ");
-    asked.writes("two ");
     let part = delta(&mut owner).await;
     assert_eq!(part.attempt, Some(attempt()));
-    assert_eq!(
-        (part.tool_turn, part.offset, &*part.text),
-        (0, 0, "one two ")
-    );
+    assert_eq!((part.tool_turn, part.offset, &*part.text), (0, 0, "one "));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    asked.writes("tw");
+    asked.writes("o ");
+    let part = delta(&mut owner).await;
+    assert_eq!((part.offset, &*part.text), (4, "two "));
     assert_eq!(began.elapsed(), Duration::from_millis(50));
     // More than a KiB does not wait.
     let long = "x".repeat(1024);

@@ -73,9 +73,25 @@ impl Catalogue {
             needs_approval: false,
         }));
         offered.sort_by(|a, b| a.name.cmp(&b.name));
-        catalogue.offered = Offered { tools: offered };
-        catalogue.name = hex(&digest(&[&catalogue.offered.encode_to_vec()]));
+        catalogue.offer(offered);
         Ok(catalogue)
+    }
+
+    fn offer(&mut self, tools: Vec<OfferedTool>) {
+        self.offered = Offered { tools };
+        self.name = hex(&digest(&[&self.offered.encode_to_vec()]));
+    }
+
+    /// The part of it that an attempt is offered.
+    pub(crate) fn only(&self, is_offered: impl Fn(&str) -> bool) -> Self {
+        let facts = self.facts.iter().filter(|(name, _)| is_offered(name));
+        let mut only = Self {
+            facts: Arc::new(facts.map(|(name, facts)| (name.clone(), *facts)).collect()),
+            ..Self::default()
+        };
+        let tools = self.offered.tools.iter();
+        only.offer(tools.filter(|tool| is_offered(&tool.name)).cloned().collect());
+        only
     }
 }
 

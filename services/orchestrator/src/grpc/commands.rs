@@ -5,7 +5,6 @@ use crate::key::SessionKey;
 use crate::requests::Requests;
 use crate::requests::{Answer as Answered, submit};
 use cairn_engine::command::{Command, Decide, Settlement, SkipStep};
-use cairn_engine::event::EventKind;
 use cairn_proto::convert::ConvertError;
 use cairn_proto::orchestrator as pb;
 use cairn_rpc::{RpcError, check_request_id, check_required_text, check_text, principal};
@@ -35,7 +34,7 @@ pub(super) trait AnsweredRequest: CommandRequest {
     type Response;
 
     /// `None` if the event answers another kind of command.
-    fn response(answer: EventKind) -> Option<Self::Response>;
+    fn response(answer: Answered) -> Option<Self::Response>;
 }
 
 /// Stores the command of a request, and waits for the event that answers it.
@@ -65,7 +64,7 @@ pub(super) async fn answered<R: AnsweredRequest>(
     request: Request<R>,
 ) -> Answer<R::Response> {
     let (_, answer) = submitted(requests, request).await?;
-    let response = R::response(answer.event).ok_or_else(contradiction)?;
+    let response = R::response(answer).ok_or_else(contradiction)?;
     Ok(Response::new(response))
 }
 
@@ -80,8 +79,8 @@ macro_rules! requests {
         impl $crate::grpc::commands::AnsweredRequest for cairn_proto::orchestrator::$request {
             type Response = cairn_proto::orchestrator::$response;
 
-            fn response(answer: EventKind) -> Option<Self::Response> {
-                match answer {
+            fn response(answer: $crate::requests::Answer) -> Option<Self::Response> {
+                match answer.event {
                     $event => Some($answer),
                     _ => None,
                 }

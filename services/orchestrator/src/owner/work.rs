@@ -200,8 +200,17 @@ impl Owner {
         self.begin_work(work, stream::once(wait), None);
     }
 
-    fn start_in(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
+    /// What an attempt may call: a turn may name its tools.
+    fn catalogue_of(&self, attempt: AttemptRef) -> Arc<Catalogue> {
         let catalogue = self.deps.dispatch.catalogue();
+        match self.session.turn(attempt) {
+            None => catalogue,
+            Some(_) => Arc::new(catalogue.only(|tool| self.session.offers(attempt, tool))),
+        }
+    }
+
+    fn start_in(&mut self, slot: Slot, work: Work, attempt: AttemptRef) {
+        let catalogue = self.catalogue_of(attempt);
         let not_after = self.inbox.not_after();
         let Some((start, view)) =
             attempt_start(&self.session, &self.key, attempt, &catalogue, not_after)

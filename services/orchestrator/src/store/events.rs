@@ -1,6 +1,6 @@
 //! Events as they are stored: in the journal, or apart from it.
 
-use super::{DAMAGED, NEWER_VERSION, Store, for_session, of_event, unreadable};
+use super::{DAMAGED, Store, for_session, newer_version, unreadable};
 use crate::key::SessionKey;
 use bytes::Bytes;
 use cairn_engine::event::Event;
@@ -149,10 +149,6 @@ impl Store {
         stored: &pb::StoredEvent,
     ) -> Result<(Event, usize), RpcError> {
         let event = self.decode_sized(key, stored).await?;
-        event.ok_or_else(|| {
-            let (seq, id) = (stored.seq, &key.id);
-            let message = format!("event {seq} of session \"{id}\" was written by a newer version");
-            of_event(RpcError::precondition(message), key, seq).reason(NEWER_VERSION)
-        })
+        event.ok_or_else(|| newer_version(key, stored.seq))
     }
 }

@@ -45,4 +45,5 @@ mod sub_goals;
 mod superseded;
 mod tampering;
 mod transitions;
+mod turns;
 mod usage;

@@ -4,11 +4,13 @@ use super::wire::{Block, CacheControl, Fields, Message, Part, Request, Role, Sou
 use super::{Anthropic, MAX_OUTPUT_TOKENS};
 use crate::server::conversation::{self, Call, Speaker, Turn, left_out};
 use crate::server::reply::valid_arguments;
-use crate::server::to_body;
+use crate::server::{schema_of, to_body};
 use crate::{ChatRequest, ModelError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cairn_engine::command::ResponseFormat;
 use cairn_engine::message::{Media, Opaque};
+use serde_json::{Value, json};
 
 /// The text of a user message that the protocol requires and the conversation lacks.
 const GO_ON: &str = "Go on.";
@@ -47,12 +49,23 @@ pub(super) fn body(
         messages: messages(turns),
         tools: tools.collect(),
         temperature: request.options.temperature.map(|heat| heat.min(HOTTEST)),
+        output_config: output_config(&request.options.format),
         stream,
     };
     if model.prompt_cache && (!request.tools.is_empty() || request.stable > 0) {
         set_breakpoints(&mut body, request.stable);
     }
     to_body(&body)
+}
+
+/// The protocol knows no other form than that of a schema.
+fn output_config(format: &ResponseFormat) -> Option<Value> {
+    let schema = match format {
+        ResponseFormat::Text => return None,
+        ResponseFormat::JsonObject => json!({"type": "object"}),
+        ResponseFormat::JsonSchema { schema, .. } => schema_of(schema),
+    };
+    Some(json!({"format": {"type": "json_schema", "schema": schema}}))
 }
 
 /// The messages after the instructions, each with another role than the one before, the user's
@@ -129,7 +142,7 @@ fn is_thinking(block: &Block<'_>) -> bool {
     let Part::Opaque(fields) = &block.part else {
         return false;
     };
-    let kind = fields.get("type").and_then(serde_json::Value::as_str);
+    let kind = fields.get("type").and_then(Value::as_str);
     matches!(kind, Some("thinking" | "redacted_thinking"))
 }
 

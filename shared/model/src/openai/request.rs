@@ -4,12 +4,13 @@ use super::wire::{ContentPart, ImageUrl, Message, MessageContent, Role};
 use super::{MaxTokensField, OpenAi, reasoning, wire};
 use crate::server::conversation::{self, Call, Part, Speaker, Turn, left_out};
 use crate::server::reply::valid_arguments;
-use crate::server::to_body;
+use crate::server::{schema_of, to_body};
 use crate::{ChatRequest, ModelError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cairn_engine::command::ResponseFormat;
 use cairn_engine::message::Media;
-use serde_json::Map;
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
 /// The text of a result that has none: some servers refuse a message without text.
@@ -41,11 +42,23 @@ pub(super) fn body(
         max_tokens: limit_of(MaxTokensField::MaxTokens),
         max_completion_tokens: limit_of(MaxTokensField::MaxCompletionTokens),
         temperature: request.options.temperature,
+        response_format: response_format(&request.options.format),
         stream,
         stream_options: usage.then_some(wire::StreamOptions {
             include_usage: true,
         }),
     })
+}
+
+fn response_format(format: &ResponseFormat) -> Option<Value> {
+    match format {
+        ResponseFormat::Text => None,
+        ResponseFormat::JsonObject => Some(json!({"type": "json_object"})),
+        ResponseFormat::JsonSchema { name, schema } => Some(json!({
+            "type": "json_schema",
+            "json_schema": {"name": name, "schema": schema_of(schema)},
+        })),
+    }
 }
 
 /// The message of a turn, and the results of its calls.

@@ -95,6 +95,7 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
         options: ChatOptions {
             max_output_tokens: Some(50),
             temperature: Some(1.5),
+            ..ChatOptions::default()
         },
     };
     let use_of = |id: &str, input: Value| json!({"type": "tool_use", "id": id, "name": "read", "input": input});

@@ -66,6 +66,7 @@ async fn a_conversation_with_tools_is_sent_as_the_protocol_wants_it() {
         options: ChatOptions {
             max_output_tokens: Some(50),
             temperature: Some(0.2),
+            ..ChatOptions::default()
         },
     };
 

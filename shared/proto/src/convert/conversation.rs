@@ -2,7 +2,7 @@
 
 use super::error::{ConvertError, required};
 use super::wire::{OnWire, known, record};
-use crate::event as proto;
+use crate::event::{self as proto, context_changed::Conversation as Whose};
 use cairn_engine::conversation::{Conversation, ConversationRef, Layer, LayerKind, Op};
 use cairn_engine::event::ContextChanged;
 
@@ -38,15 +38,14 @@ impl OnWire<i32> for LayerKind {
 impl From<ContextChanged> for proto::ContextChanged {
     fn from(changed: ContextChanged) -> Self {
         let same_layers = changed.same_layers.into_iter();
-        let (attempt, context) = match changed.conversation {
-            ConversationRef::Attempt(attempt) => (Some(attempt.into()), String::new()),
-            ConversationRef::Context(name) => (None, name),
+        let conversation = match changed.conversation {
+            ConversationRef::Attempt(attempt) => Whose::Attempt(attempt.into()),
+            ConversationRef::Context(name) => Whose::Context(name),
         };
         Self {
-            attempt,
+            conversation: Some(conversation),
             same_layers: same_layers.map(OnWire::to_wire).collect(),
             ops: changed.ops.to_wire(),
-            context,
             version: changed.version,
             popped: changed.popped.map(Into::into),
             is_steering: changed.is_steering,
@@ -60,9 +59,12 @@ impl TryFrom<proto::ContextChanged> for ContextChanged {
     fn try_from(changed: proto::ContextChanged) -> Result<Self, ConvertError> {
         let same_layers = changed.same_layers.into_iter();
         let same_layers = same_layers.map(|kind| OnWire::from_wire(kind, "same_layers"));
-        let conversation = match changed.context.is_empty() {
-            true => ConversationRef::Attempt(required("attempt", changed.attempt)?),
-            false => ConversationRef::Context(changed.context),
+        let conversation = match changed.conversation {
+            Some(Whose::Attempt(attempt)) => {
+                ConversationRef::Attempt(required("attempt", Some(attempt))?)
+            }
+            Some(Whose::Context(name)) => ConversationRef::Context(name),
+            None => return Err(ConvertError::missing("conversation")),
         };
         let popped = changed.popped.map(|it| required("popped", Some(it)));
         Ok(Self {

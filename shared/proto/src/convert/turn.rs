@@ -55,7 +55,7 @@ impl OnWire<Option<proto::StartedTurn>> for Option<StartedTurn> {
 impl OnWire<i32> for WhenBusy {
     fn to_wire(self) -> i32 {
         let wire = match self {
-            Self::Refuse => proto::WhenBusy::Unspecified,
+            Self::Refuse => proto::WhenBusy::Refuse,
             Self::Queue => proto::WhenBusy::Queue,
             Self::Interrupt => proto::WhenBusy::Interrupt,
         };
@@ -111,7 +111,7 @@ impl From<TurnOptions> for proto::TurnOptions {
             response_format: options.format.to_wire(),
             tools: options.tools.map(|names| proto::ToolNames { names }),
             max_tool_turns: options.max_tool_turns,
-            when_full: proto::WhenFull::Unspecified.into(),
+            when_full: proto::WhenFull::Refuse.into(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Every value of every enum of the contract has its counterpart, and numbers from newer versions
 //! do no harm.
 
-use cairn_engine::command::LimitOverrides;
+use cairn_engine::command::{LimitOverrides, SubmitTurn, TurnOptions};
 use cairn_engine::conversation::Layer;
 use cairn_engine::event::{self, Effect, Event, EventKind, RequestedCall};
 use cairn_engine::failure::{Failure, FailureKind};
@@ -18,7 +18,9 @@ const FUTURE: i32 = 4711;
 type Reading = fn(i32) -> Result<i32, ConvertError>;
 
 /// Reads a number from a message and writes it back, by enum.
-const READINGS: [(&str, Reading); 10] = [
+const READINGS: [(&str, Reading); 12] = [
+    ("WhenBusy", when_busy),
+    ("WhenFull", when_full),
     ("Authentication", authentication),
     ("Budget", budget),
     ("Effect", effect),
@@ -30,6 +32,22 @@ const READINGS: [(&str, Reading); 10] = [
     ("FinishReason", finish),
     ("LayerKind", layer_kind),
 ];
+
+fn when_busy(when_busy: i32) -> Result<i32, ConvertError> {
+    let turn = SubmitTurn::try_from(proto::SubmitTurn {
+        when_busy,
+        ..Default::default()
+    })?;
+    Ok(proto::SubmitTurn::from(turn).when_busy)
+}
+
+fn when_full(when_full: i32) -> Result<i32, ConvertError> {
+    let options = TurnOptions::try_from(proto::TurnOptions {
+        when_full,
+        ..Default::default()
+    })?;
+    Ok(proto::TurnOptions::from(options).when_full)
+}
 
 fn finish(finish: i32) -> Result<i32, ConvertError> {
     let reply = Kind::ReplyReceived(proto::ReplyReceived {

@@ -34,6 +34,7 @@ fn value(field: &FieldDescriptor) -> Value {
         // It follows from the kind of the failure.
         Kind::Bool => Value::Bool(field.name() != "recoverable"),
         Kind::Uint32 => Value::U32(1),
+        Kind::Float => Value::F32(1.5),
         Kind::Uint64 => Value::U64(2),
         Kind::Int64 => Value::I64(3),
         Kind::Enum(values) => Value::EnumNumber(values.values().len() as i32 - 1),

@@ -148,6 +148,7 @@ fn runs() -> Kinds {
             limits: limits,
             model: "offline".into(),
             trace_parent: String::new(),
+            turn: None,
         }
         "plan_applied": PlanApplied {
             run: 2,
@@ -268,6 +269,7 @@ fn plans() -> Kinds {
             limits: limits,
             model: String::new(),
             trace_parent: String::new(),
+            turn: None,
         }
         "plan_applied.revision": PlanApplied {
             run: 2,

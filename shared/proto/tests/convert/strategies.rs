@@ -5,6 +5,7 @@ mod envelope;
 pub(crate) use envelope::event;
 
 mod messages;
+mod turns;
 
 pub(crate) use messages::{conversation, message, reply, thought};
 
@@ -203,6 +204,7 @@ fn command() -> BoxedStrategy<Command> {
             }
         )),
         change(),
+        turns::command(),
     ]
     .boxed()
 }
@@ -256,7 +258,7 @@ pub(crate) fn call_finished() -> impl Strategy<Value = CallFinished> {
 macro_rules! kinds {
     ($($name:ident: $kind:ident { $($field:ident: $strategy:expr),+ })*) => {
         pub(crate) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
-            vec![
+            let kinds = vec![
                 $((
                     stringify!($name),
                     ($($strategy,)+)
@@ -267,7 +269,8 @@ macro_rules! kinds {
                 ("reply_received", reply_received().boxed()),
                 ("context_changed", context_changed().prop_map(EventKind::ContextChanged).boxed()),
                 ("call_finished", call_finished().prop_map(EventKind::CallFinished).boxed()),
-            ]
+            ];
+            kinds.into_iter().chain(turns::kinds()).collect()
         }
     };
 }
@@ -280,7 +283,8 @@ kinds! {
     memory_removed: MemoryRemoved { key: text() }
     forked_from: ForkedFrom { session: text(), at_seq: seq(), request_id: text(), title: text() }
     run_started: RunStarted {
-        run: number(), goal: text(), limits: limits(), model: text(), trace_parent: text()
+        run: number(), goal: text(), limits: limits(), model: text(), trace_parent: text(),
+        turn: option::of(turns::started())
     }
     revision_requested: RevisionRequested {
         run: number(), feedback: text(), apply: any::<bool>(), request: seq(), denied: number()

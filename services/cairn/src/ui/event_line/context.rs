@@ -4,6 +4,7 @@ use super::words::PIECE;
 use super::{EventLine, Mark, line, step_of};
 use cairn_proto::event::op::Op;
 use cairn_proto::event::part::Part;
+use cairn_proto::event::context_changed::Conversation as Whose;
 use cairn_proto::event::{self as wire, LayerKind};
 use cairn_rpc::text::clip;
 
@@ -25,9 +26,10 @@ pub(super) fn context_line(event: &wire::ContextChanged) -> EventLine {
         .chain(said)
         .collect::<Vec<_>>()
         .join("; ");
-    let whose = match event.context.as_str() {
-        "" => format!("step {}", step_of(event.attempt.as_ref())),
-        name => format!("context {name}"),
+    let whose = match &event.conversation {
+        Some(Whose::Context(name)) => format!("context {name}"),
+        Some(Whose::Attempt(attempt)) => format!("step {}", step_of(Some(attempt))),
+        None => format!("step {}", step_of(None)),
     };
     let text = match text.as_str() {
         "" if event.is_steering => "a person says something to the model",

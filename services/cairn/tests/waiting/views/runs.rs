@@ -133,6 +133,9 @@ pub(crate) async fn check_runs(scene: &mut Scene) {
         quarantine_reason: 0,
         forked_from: None,
         decisions: started(scene),
+        active_context: "main".to_owned(),
+        turn_index: 0,
+        queued_turns: Vec::new(),
     };
     assert_eq!(runs, [first.clone(), second.clone()]);
     for (number, run) in [(1, &first), (2, &second), (0, &second)] {

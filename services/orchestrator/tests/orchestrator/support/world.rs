@@ -87,9 +87,8 @@ impl World {
             owner: "o-1".to_owned(),
             ..config
         };
-        let (service, running) = build(config, links).await.expect("an orchestrator");
-        let server =
-            ServerBuilder::new(Exposure::Public(None)).register(service, cairn_proto::DESCRIPTORS);
+        let (services, running) = build(config, links).await.expect("an orchestrator");
+        let server = services.register(ServerBuilder::new(Exposure::Public(None)));
         let server = server.build().await.expect("a server");
         Self {
             client: Client::new(server.link()),

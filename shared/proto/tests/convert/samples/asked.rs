@@ -136,6 +136,7 @@ pub(super) fn budgets() -> Kinds {
             limits: limits,
             model: String::new(),
             trace_parent: String::new(),
+            turn: None,
         }
         "budget_exhausted.turns": BudgetExhausted { run: 2, budget: Budget::Turns }
         "budget_exhausted.tokens": BudgetExhausted { run: 2, budget: Budget::Tokens }

@@ -1,13 +1,14 @@
 //! Messages, conversations and replies.
 
 use super::{attempt, effect, text};
-use cairn_engine::conversation::{Conversation, Layer, LayerKind, Op};
+use cairn_engine::conversation::{Conversation, ConversationRef, Layer, LayerKind, Op};
 use cairn_engine::decide::Reply;
 use cairn_engine::event::{ContextChanged, EventKind, ReplyReceived, RequestedCall};
 use cairn_engine::message::{
     FinishReason, Media, Message, Opaque, Part, PlacedOpaque, Role, ToolCall, ToolResult, Usage,
 };
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 
 pub(crate) fn usage() -> impl Strategy<Value = Usage> {
@@ -146,6 +147,7 @@ fn layer_kind() -> impl Strategy<Value = LayerKind> {
         Just(LayerKind::Prompt),
         Just(LayerKind::Environment),
         Just(LayerKind::Memory),
+        Just(LayerKind::Agent),
     ]
 }
 
@@ -153,7 +155,7 @@ fn layer() -> impl Strategy<Value = Layer> {
     (layer_kind(), text()).prop_map(|(kind, text)| Layer { kind, text })
 }
 
-fn op() -> impl Strategy<Value = Op> {
+pub(super) fn op() -> impl Strategy<Value = Op> {
     let placed = || (any::<u32>(), message());
     prop_oneof![
         message().prop_map(Op::Append),
@@ -166,29 +168,39 @@ fn op() -> impl Strategy<Value = Op> {
         placed().prop_map(|(messages, summary)| Op::Compact { messages, summary }),
         layer().prop_map(Op::SetLayer),
         layer().prop_map(Op::Remind),
+        text().prop_map(Op::Notice),
     ]
 }
 
 pub(super) fn context_changed() -> impl Strategy<Value = ContextChanged> {
-    (attempt(), vec(layer_kind(), 0..3), vec(op(), 0..4)).prop_map(|(attempt, same_layers, ops)| {
-        ContextChanged {
-            attempt,
+    let whose = prop_oneof![
+        attempt().prop_map(ConversationRef::Attempt),
+        "[a-z]{1,8}".prop_map(ConversationRef::Context),
+    ];
+    let rest = (any::<u64>(), option::of(message()), any::<bool>());
+    (whose, vec(layer_kind(), 0..3), vec(op(), 0..4), rest).prop_map(
+        |(conversation, same_layers, ops, (version, popped, is_steering))| ContextChanged {
+            conversation,
             same_layers,
             ops,
-        }
-    })
+            version,
+            popped,
+            is_steering,
+        },
+    )
 }
 
 pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
     let layers = || vec(layer(), 0..3);
     let messages = || vec(message(), 0..3);
-    (layers(), layers(), messages(), messages(), messages()).prop_map(
-        |(system, changed, immutable, compressed, incremental)| Conversation {
+    (layers(), layers(), messages(), messages(), messages(), text()).prop_map(
+        |(system, changed, immutable, compressed, incremental, scratch)| Conversation {
             system,
             changed,
             immutable,
             compressed,
             incremental,
+            scratch,
         },
     )
 }

@@ -1,0 +1,226 @@
+//! Messages as JSON lines.
+
+use super::changes::check;
+use cairn_engine::limits::MAX_EXTENSION;
+use cairn_engine::message::{Message, Part, Role};
+use cairn_proto::event as wire;
+use cairn_proto::json;
+use cairn_rpc::RpcError;
+
+/// A line is a message of this kind.
+const MESSAGE: &str = "cairn.event.v1.Message";
+const FIELD: &str = "jsonl";
+
+/// The messages of lines.
+#[derive(Debug, Default)]
+pub(super) struct Imported {
+    pub(super) messages: Vec<Message>,
+    /// Number of parts with reasoning of another model, which were left out.
+    pub(super) dropped_parts: u32,
+}
+
+/// A message as a line, with its line break.
+pub(super) fn line(message: &Message) -> Result<String, RpcError> {
+    let line = json::line(MESSAGE, &wire::Message::from(message.clone()));
+    let line = line.ok_or_else(|| RpcError::internal("a message is no JSON"))?;
+    Ok(line + "\n")
+}
+
+/// Reads the messages of all lines.
+///
+/// The reasoning of an import is of one model. With `preserve_reasoning` that is the model of the first
+/// reply, and each reply has to have some. Without it that is the model of the newest reply with
+/// reasoning, which is the one that may continue; what an older one thought is left out.
+///
+/// # Errors
+/// The first line that is no message, or that lacks its reasoning.
+pub(super) fn read(jsonl: &str, preserve_reasoning: bool) -> Result<Imported, RpcError> {
+    if jsonl.len() as u64 > MAX_EXTENSION {
+        let message = format!(
+            "the lines have {} bytes; at most {MAX_EXTENSION} are allowed at once: import them in parts",
+            jsonl.len()
+        );
+        return Err(RpcError::precondition(message).reason("LIMIT"));
+    }
+    let mut numbered = Vec::new();
+    for (i, line) in jsonl.lines().enumerate() {
+        if !line.trim().is_empty() {
+            numbered.push((i + 1, message(i + 1, line)?));
+        }
+    }
+    match preserve_reasoning {
+        true => {
+            check_reasoning(&numbered)?;
+            Ok(Imported {
+                messages: numbered.into_iter().map(|(_, message)| message).collect(),
+                dropped_parts: 0,
+            })
+        }
+        false => Ok(without_old_reasoning(numbered)),
+    }
+}
+
+fn message(number: usize, line: &str) -> Result<Message, RpcError> {
+    let sent = json::from_line::<wire::Message>(MESSAGE, line);
+    let sent = sent.map_err(|problem| bad_line(number, &problem))?;
+    let message = Message::try_from(sent);
+    let message = message.map_err(|error| bad_line(number, &error.to_string()))?;
+    check("message", &message).map_err(|error| bad_line(number, &error.message()))?;
+    Ok(message)
+}
+
+fn bad_line(number: usize, problem: &str) -> RpcError {
+    let error = RpcError::invalid(FIELD, format!("line {number}: {problem}"));
+    error.reason("BAD_LINE").meta("line", number.to_string())
+}
+
+/// Provider and model of a part with reasoning.
+fn source(part: &Part) -> Option<(&str, &str)> {
+    match part {
+        Part::Opaque(opaque) => Some((&opaque.provider, &opaque.model)),
+        _ => None,
+    }
+}
+
+fn sources(message: &Message) -> impl DoubleEndedIterator<Item = (&str, &str)> {
+    message.parts.iter().filter_map(source)
+}
+
+fn check_reasoning(numbered: &[(usize, Message)]) -> Result<(), RpcError> {
+    let mut first = None;
+    for (number, message) in numbered {
+        if message.role == Role::Assistant && sources(message).next().is_none() {
+            let problem = "the reply has no reasoning; import without preserve_reasoning";
+            return Err(bad_line(*number, problem));
+        }
+        for source in sources(message) {
+            let (provider, model) = *first.get_or_insert(source);
+            if source != (provider, model) {
+                let problem = format!(
+                    "the reasoning is of model {} of {}, and that before it of {model} of {provider}; \
+                     import without preserve_reasoning",
+                    source.1, source.0
+                );
+                return Err(bad_line(*number, &problem));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn without_old_reasoning(numbered: Vec<(usize, Message)>) -> Imported {
+    let mut messages = numbered.iter().rev();
+    let newest = messages.find_map(|(_, message)| sources(message).next_back());
+    let newest = newest.map(|(provider, model)| (provider.to_owned(), model.to_owned()));
+    let is_kept = |part: &Part| {
+        let newest = newest.as_ref();
+        let newest = newest.map(|(provider, model)| (provider.as_str(), model.as_str()));
+        source(part).is_none_or(|source| Some(source) == newest)
+    };
+    let mut imported = Imported::default();
+    for (_, mut message) in numbered {
+        let before = message.parts.len();
+        message.parts.retain(is_kept);
+        let dropped = before - message.parts.len();
+        imported.dropped_parts += u32::try_from(dropped).unwrap_or(u32::MAX);
+        // A reply that was nothing but reasoning.
+        if !message.parts.is_empty() {
+            imported.messages.push(message);
+        }
+    }
+    imported
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_engine::message::Opaque;
+
+    fn reply(text: &str, models: &[&str]) -> String {
+        let mut message = Message::assistant(text, Vec::new());
+        message.parts.extend(models.iter().map(|model| {
+            Part::Opaque(Opaque {
+                provider: "maker".to_owned(),
+                model: (*model).to_owned(),
+                kind: "thinking".to_owned(),
+                json: "{}".to_owned(),
+            })
+        }));
+        line(&message).unwrap()
+    }
+
+    fn user() -> String {
+        line(&Message::user("hello")).unwrap()
+    }
+
+    #[test]
+    fn what_was_exported_is_imported() {
+        let lines = [user(), reply("a", &["m"]), user(), reply("b", &["m"])].concat();
+        for preserve in [false, true] {
+            let imported = read(&lines, preserve).unwrap();
+            let again: Vec<_> = imported
+                .messages
+                .iter()
+                .map(|it| line(it).unwrap())
+                .collect();
+            assert_eq!(again.concat(), lines);
+            assert_eq!(imported.dropped_parts, 0);
+        }
+    }
+
+    #[test]
+    fn the_first_bad_line_is_named_and_blank_lines_count() {
+        let cases = [
+            format!("{}\n  \nno\n", user()),
+            format!("\n\n{}\n", r#"{"role":"ROLE_USER","parts":[{"call":{}}]}"#),
+            format!("\n\n{}", r#"{"role":"ROLE_SYSTEM","parts":[{"text":"x"}]}"#),
+            format!("\n\n{}", r#"{"role":"ROLE_USER"}"#),
+        ];
+        for (case, wanted) in cases.iter().zip(["4", "3", "3", "3"]) {
+            let error = read(case, false).unwrap_err();
+            assert_eq!(error.reason_name(), "BAD_LINE");
+            assert_eq!(error.metadata("line"), Some(wanted), "{error}");
+            assert!(
+                error.message().contains(&format!("line {wanted}: ")),
+                "{error}"
+            );
+        }
+        assert!(read(" \n\n\t\n", true).unwrap().messages.is_empty());
+    }
+
+    #[test]
+    fn reasoning_is_of_one_model_and_of_each_reply_if_it_is_preserved() {
+        let missing = [reply("a", &["m"]), user(), reply("b", &[])].concat();
+        let other = [user(), reply("a", &["m"]), reply("b", &["n"])].concat();
+        let mixed = ["\n".to_owned(), user(), reply("a", &["m", "n"])].concat();
+        for lines in [missing, other, mixed] {
+            let error = read(&lines, true).unwrap_err();
+            assert_eq!(error.metadata("line"), Some("3"), "{error}");
+        }
+    }
+
+    #[test]
+    fn reasoning_of_an_older_model_is_left_out_and_counted() {
+        let lines = [
+            reply("", &["m"]),
+            reply("a", &["m", "n"]),
+            user(),
+            reply("b", &["n"]),
+            reply("c", &[]),
+        ];
+        let imported = read(&lines.concat(), false).unwrap();
+        assert_eq!(imported.dropped_parts, 2);
+        let left: Vec<_> = imported
+            .messages
+            .iter()
+            .map(|it| line(it).unwrap())
+            .collect();
+        let wanted = [
+            reply("a", &["n"]),
+            user(),
+            reply("b", &["n"]),
+            reply("c", &[]),
+        ];
+        assert_eq!(left, wanted);
+    }
+}

@@ -1,0 +1,255 @@
+//! What contexts hold: pages of messages, counts, and lines.
+
+use super::super::{Answer, key_of};
+use super::{ContextRequest, check_name, lines};
+use crate::requests::Requests;
+use cairn_engine::message::{Message, Role};
+use cairn_engine::session::{Context, Session};
+use cairn_proto::event as wire;
+use cairn_proto::orchestrator as pb;
+use cairn_rpc::{ErrorKind, RpcError};
+use futures::stream::{self, BoxStream, StreamExt as _};
+use std::sync::Arc;
+use tonic::{Request, Response, Status};
+
+/// Most messages of a page.
+const MAX_PAGE: u32 = 200;
+/// A page with so many bytes of messages takes no further message.
+const PAGE_BYTES: u64 = 1024 * 1024;
+/// Most bytes of a part of an export.
+const PART_BYTES: usize = 256 * 1024;
+
+pub(super) type Exported = BoxStream<'static, Result<pb::ExportContextResponse, Status>>;
+
+/// A session as a request about one of its contexts finds it.
+pub(super) struct Viewed {
+    session: Arc<Session>,
+    /// The name of a context that is there.
+    name: String,
+}
+
+impl Viewed {
+    pub(super) async fn of<R: ContextRequest>(
+        requests: &Requests,
+        request: &Request<R>,
+    ) -> Result<Self, RpcError> {
+        let key = key_of(request, request.get_ref().session())?;
+        let context = request.get_ref().context();
+        check_name("context", context)?;
+        let session = requests.store().view(&key).await?.session;
+        let name = session.context_name(context).to_owned();
+        match session.context(&name) {
+            Some(_) => Ok(Self { session, name }),
+            None => Err(unknown(&session, &name)),
+        }
+    }
+
+    pub(super) fn context(&self) -> Result<&Context, RpcError> {
+        let context = self.session.context(&self.name);
+        context.ok_or_else(|| unknown(&self.session, &self.name))
+    }
+}
+
+/// The error for a context that is not there.
+pub(super) fn unknown(session: &Session, name: &str) -> RpcError {
+    let known: Vec<_> = session.contexts.keys().map(String::as_str).collect();
+    let message = format!(
+        "there is no context '{name}'; there are: {}",
+        known.join(", ")
+    );
+    RpcError::new(ErrorKind::NotFound, message).reason("CONTEXT_NOT_FOUND")
+}
+
+pub(super) async fn list(
+    requests: &Requests,
+    request: Request<pb::ListContextsRequest>,
+) -> Answer<pb::ListContextsResponse> {
+    let key = key_of(&request, &request.get_ref().session)?;
+    let session = requests.store().view(&key).await?.session;
+    let contexts = session.contexts.iter();
+    let contexts = contexts.map(|(name, context)| pb::ContextSummary {
+        name: name.clone(),
+        version: context.version,
+        is_active: *name == session.active_context,
+        system_prompt: context.prompt.clone(),
+        window: context.window.map(|messages| wire::Window { messages }),
+        messages: count(context.len()),
+        bytes: context.bytes,
+        turns: context.turns,
+    });
+    Ok(Response::new(pb::ListContextsResponse {
+        contexts: contexts.collect(),
+    }))
+}
+
+pub(super) fn message(
+    viewed: &Viewed,
+    asked: &pb::GetMessageRequest,
+) -> Result<pb::GetMessageResponse, RpcError> {
+    let context = viewed.context()?;
+    let message = context.messages().nth(asked.index as usize);
+    Ok(pb::GetMessageResponse {
+        message: message.cloned().map(Into::into),
+        version: context.version,
+    })
+}
+
+pub(super) fn counts(viewed: &Viewed) -> Result<pb::CountMessagesResponse, RpcError> {
+    let context = viewed.context()?;
+    let zones = &context.conversation;
+    Ok(pb::CountMessagesResponse {
+        messages: count(context.len()),
+        immutable: count(zones.immutable.len()),
+        compressed: count(zones.compressed.len()),
+        incremental: count(zones.incremental.len()),
+        is_empty: context.is_empty(),
+        version: context.version,
+    })
+}
+
+pub(super) fn messages(
+    viewed: &Viewed,
+    asked: &pb::ListMessagesRequest,
+) -> Result<pb::ListMessagesResponse, RpcError> {
+    use pb::Zone;
+    let context = viewed.context()?;
+    let zone = Zone::try_from(asked.zone)
+        .map_err(|_| RpcError::invalid("zone", format!("is {}", asked.zone)).allowed("0 to 3"))?;
+    let zones = &context.conversation;
+    let compressed_at = zones.immutable.len();
+    let incremental_at = compressed_at + zones.compressed.len();
+    let end = context.len();
+    let listed = match (asked.in_window, zone) {
+        (true, Zone::Unspecified | Zone::Incremental) => end - context.in_window().len()..end,
+        (true, _) => {
+            let error = RpcError::invalid("zone", "has no window");
+            return Err(error.allowed("ZONE_INCREMENTAL, or none, with in_window"));
+        }
+        (false, Zone::Unspecified) => 0..end,
+        (false, Zone::Immutable) => 0..compressed_at,
+        (false, Zone::Compressed) => compressed_at..incremental_at,
+        (false, Zone::Incremental) => incremental_at..end,
+    };
+    let is_listed = |index: usize, _: &Message| listed.contains(&index);
+    let (messages, next_page_token) = page(context, asked.page_size, &asked.page_token, is_listed)?;
+    Ok(pb::ListMessagesResponse {
+        messages,
+        next_page_token,
+        version: context.version,
+    })
+}
+
+pub(super) fn of_role(
+    viewed: &Viewed,
+    asked: &pb::FindMessagesRequest,
+    role: Role,
+) -> Result<pb::FindMessagesResponse, RpcError> {
+    let context = viewed.context()?;
+    let is_of_it = |_: usize, message: &Message| message.role == role;
+    let (messages, next_page_token) = page(context, asked.page_size, &asked.page_token, is_of_it)?;
+    Ok(pb::FindMessagesResponse {
+        messages,
+        version: context.version,
+        next_page_token,
+    })
+}
+
+/// The messages of a page that a predicate on index and message selects, and the token of the next page.
+///
+/// A token names the index to continue from and the version that was read: pages of different versions
+/// would repeat or miss messages.
+fn page(
+    context: &Context,
+    size: u32,
+    token: &str,
+    is_listed: impl Fn(usize, &Message) -> bool,
+) -> Result<(Vec<pb::IndexedMessage>, String), RpcError> {
+    let size = match size {
+        0 => MAX_PAGE,
+        1..=MAX_PAGE => size,
+        _ => {
+            let error = RpcError::invalid("page_size", format!("is {size}"));
+            return Err(error.allowed(format!("0 to {MAX_PAGE}")));
+        }
+    };
+    let from = match token {
+        "" => 0,
+        token => continued(token, context.version)?,
+    };
+    let (mut messages, mut bytes) = (Vec::new(), 0);
+    let all = context.messages().enumerate().skip(from);
+    for (index, message) in all.filter(|(index, message)| is_listed(*index, message)) {
+        let is_full = messages.len() == size as usize
+            || (!messages.is_empty() && bytes + message.bytes() > PAGE_BYTES);
+        if is_full {
+            return Ok((messages, format!("{index}.{}", context.version)));
+        }
+        bytes += message.bytes();
+        messages.push(pb::IndexedMessage {
+            index: count(index),
+            message: Some(message.clone().into()),
+        });
+    }
+    Ok((messages, String::new()))
+}
+
+fn continued(token: &str, version: u64) -> Result<usize, RpcError> {
+    let read = || {
+        let (index, version) = token.split_once('.')?;
+        Some((index.parse::<usize>().ok()?, version.parse::<u64>().ok()?))
+    };
+    let Some((index, read)) = read() else {
+        let error = RpcError::invalid("page_token", "is no token of a page");
+        return Err(error.allowed("next_page_token of the page before"));
+    };
+    if read != version {
+        let message = format!(
+            "the pages are of version {read} of the context, which has version {version} now; begin with \
+             the first page"
+        );
+        return Err(RpcError::precondition(message).reason("VERSION_MISMATCH"));
+    }
+    Ok(index)
+}
+
+/// An estimate cannot fail here; the contract allows it to.
+pub(super) fn tokens(viewed: &Viewed) -> Result<pb::EstimateTokensResponse, RpcError> {
+    let messages = viewed.context()?.messages();
+    let tokens =
+        messages.map(|message| cairn_model::tokens::estimate_tokens(std::slice::from_ref(message)));
+    Ok(pb::EstimateTokensResponse {
+        tokens: tokens.sum(),
+    })
+}
+
+/// The lines of all messages, as they are now, in parts that fit into a message.
+pub(super) fn export(viewed: Viewed) -> Exported {
+    let lines = stream::unfold((viewed, 0), |(viewed, next)| async move {
+        let line = match viewed.context() {
+            Ok(context) => lines::line(context.messages().nth(next)?),
+            Err(error) => Err(error),
+        };
+        Some((line, (viewed, next + 1)))
+    });
+    let parts = lines.flat_map(|line| match line {
+        Ok(line) => stream::iter(parts(&line)).left_stream(),
+        Err(error) => stream::iter([Err(error.into())]).right_stream(),
+    });
+    parts.boxed()
+}
+
+fn parts(line: &str) -> Vec<Result<pb::ExportContextResponse, Status>> {
+    let (mut parts, mut rest) = (Vec::new(), line);
+    while !rest.is_empty() {
+        let (part, after) = rest.split_at(rest.floor_char_boundary(PART_BYTES));
+        rest = after;
+        parts.push(Ok(pb::ExportContextResponse {
+            jsonl: part.to_owned(),
+        }));
+    }
+    parts
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

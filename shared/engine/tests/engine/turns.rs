@@ -1,0 +1,385 @@
+//! Turns of a conversation: how they begin, continue and end, and what stays of them.
+
+use crate::world::{World, chain, kinds, model_step, report_reply, send, tool_call};
+use cairn_engine::command::{
+    CancelRun, CancelTurn, ChangeContext, Command, DestroyContext, SendMessage, SubmitTurn,
+    TurnOptions, WhenBusy,
+};
+use cairn_engine::conversation::Op;
+use cairn_engine::decide::Input;
+use cairn_engine::event::{Event, EventKind};
+use cairn_engine::failure::{Failure, FailureKind};
+use cairn_engine::message::{Message, Role, ToolCall};
+use cairn_engine::outstanding::Work;
+use cairn_engine::session::{MAIN, RunStatus};
+use serde_json::json;
+
+fn turn(text: &str) -> SubmitTurn {
+    SubmitTurn {
+        message: Some(Message::user(text)),
+        ..SubmitTurn::default()
+    }
+}
+
+fn submit(world: &mut World, text: &str) -> Vec<Event> {
+    world.command(turn(text).into())
+}
+
+fn queued(text: &str) -> Command {
+    let when_busy = WhenBusy::Queue;
+    Command::from(SubmitTurn {
+        when_busy,
+        ..turn(text)
+    })
+}
+
+fn say(world: &mut World, text: &str) -> Vec<Event> {
+    let message = Message::user(text);
+    world.command(SendMessage { step: None, message }.into())
+}
+
+fn look() -> ToolCall {
+    tool_call("look", &json!({}))
+}
+
+/// What the context has, as `role: text`.
+fn said(world: &World) -> Vec<String> {
+    let context = world.session.context(MAIN).unwrap();
+    let line = |message: &Message| {
+        let role = format!("{:?}", message.role).to_lowercase();
+        format!("{role}: {}", message.text())
+    };
+    context.messages().map(line).collect()
+}
+
+/// What the model of the running turn is sent next, without the system prompt.
+fn sent(world: &World) -> Vec<String> {
+    let name = world.attempt(1);
+    let before = world.session.conversation(name).unwrap();
+    let own = world.session.attempt(name).unwrap().messages();
+    let before = before.immutable.iter().chain(&before.compressed);
+    before.chain(&own).map(Message::text).collect()
+}
+
+fn refusal(events: &[Event]) -> &str {
+    match &events.last().unwrap().kind {
+        EventKind::CommandRefused(refused) => &refused.reason,
+        other => panic!("it is not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn a_reply_without_calls_ends_the_turn_and_enters_the_context() {
+    let mut world = World::new();
+    let begun = submit(&mut world, "hello");
+    assert_eq!(
+        kinds(&begun),
+        ["RunStarted", "StepStarted", "ContextChanged"],
+        "the context has its system prompt from its first turn on"
+    );
+    assert_eq!(said(&world), [""; 0], "nothing is said before the turn ends");
+    let ended = world.reply(1, "hi", &[]);
+    assert_eq!(kinds(&ended), ["ReplyReceived", "StepCompleted", "RunCompleted"]);
+    assert_eq!(said(&world), ["user: hello", "assistant: hi"]);
+    let run = world.run();
+    assert_eq!((run.status, run.goal.as_str()), (RunStatus::Completed, "hello"));
+    assert!(run.plan.is_none(), "a turn that has ended costs little");
+    assert_eq!(world.session, world.folded());
+}
+
+#[test]
+fn all_that_was_said_in_a_turn_is_sent_in_the_next() {
+    let mut world = World::new();
+    submit(&mut world, "look");
+    world.reply(1, "I look.", &[look()]);
+    world.result(1, 0, "seen");
+    world.reply(1, "It is there.", &[]);
+    submit(&mut world, "and now?");
+    assert_eq!(sent(&world), ["look", "I look.", "seen", "It is there.", "and now?"]);
+    // A layer is written once.
+    let begun = submit_after(&mut world, "done", "again");
+    assert_eq!(kinds(&begun), ["RunStarted", "StepStarted"]);
+}
+
+fn submit_after(world: &mut World, reply: &str, text: &str) -> Vec<Event> {
+    world.reply(1, reply, &[]);
+    submit(world, text)
+}
+
+#[test]
+fn a_failed_turn_leaves_nothing_but_its_effects() {
+    let mut world = World::new();
+    submit(&mut world, "send it");
+    world.reply(1, "", &[send()]);
+    world.result(1, 0, "sent");
+    let failure = Failure::new(FailureKind::Llm, "Server", "the model is gone");
+    world.fail(1, failure);
+    assert_eq!(world.run().status, RunStatus::Failed);
+    assert_eq!(said(&world), [""; 0]);
+    submit(&mut world, "did you?");
+    let asked = sent(&world).pop().unwrap();
+    assert!(asked.starts_with("did you?<system-reminder>"), "{asked}");
+    assert!(asked.contains("`send`: it was carried out"), "{asked}");
+    world.reply(1, "yes", &[]);
+    submit(&mut world, "good");
+    assert_eq!(sent(&world).pop().unwrap(), "good", "it is told once");
+}
+
+#[test]
+fn a_message_to_a_running_turn_is_read_before_it_ends() {
+    let mut world = World::new();
+    submit(&mut world, "count");
+    let attempt = world.attempt(1);
+    let running = world.session.attempt(attempt).unwrap();
+    let seen = (running.tool_turns, running.newest_op());
+    let said_events = say(&mut world, "in German, please");
+    assert_eq!(kinds(&said_events), ["ContextChanged"]);
+    // The reply was asked for before that.
+    let events = world.decide(report_reply(attempt, seen, "one, two", &[]));
+    assert_eq!(kinds(&events), ["ReplyReceived"], "it stays as a thought");
+    assert_eq!(sent(&world), ["count", "one, two", "in German, please"]);
+    world.reply(1, "eins, zwei", &[]);
+    assert_eq!(world.run().status, RunStatus::Completed);
+    assert_eq!(said(&world).len(), 4);
+}
+
+#[test]
+fn a_message_that_waits_beside_the_final_reply_is_read_too() {
+    let mut world = World::new();
+    submit(&mut world, "count");
+    let message = Message::user("wait");
+    world.foreign(EventKind::CommandReceived(cairn_engine::event::CommandReceived {
+        request_id: "steer".to_owned(),
+        command: SendMessage { step: None, message }.into(),
+    }));
+    let events = world.reply(1, "one, two", &[]);
+    assert_eq!(kinds(&events), ["ContextChanged", "ReplyReceived"]);
+    assert_eq!(world.run().status, RunStatus::Running);
+    assert_eq!(world.session, world.folded());
+}
+
+#[test]
+fn a_step_does_not_complete_before_a_message_was_read() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    let attempt = world.attempt(1);
+    let running = world.session.attempt(attempt).unwrap();
+    let seen = (running.tool_turns, running.newest_op());
+    say(&mut world, "one more thing");
+    let complete = tool_call("step", &json!({"complete": true, "summary": "done"}));
+    let events = world.decide(report_reply(attempt, seen, "", &[complete]));
+    assert_eq!(World::reported(&events)[0].1, true, "{events:?}");
+    assert_eq!(world.run().status, RunStatus::Running);
+    world.complete(1, "done");
+    assert_eq!(world.run().status, RunStatus::Completed);
+}
+
+#[test]
+fn a_failed_turn_names_the_messages_to_it() {
+    let mut world = World::new();
+    submit(&mut world, "count");
+    say(&mut world, "in German");
+    let failure = Failure::new(FailureKind::Llm, "Server", "the model is gone");
+    world.fail(1, failure);
+    let failure = world.run().end.failure.clone().unwrap();
+    assert!(failure.message.contains("\"in German\""), "{}", failure.message);
+    assert_eq!(said(&world), [""; 0]);
+}
+
+#[test]
+fn nothing_can_be_said_to_a_session_that_rests() {
+    let mut world = World::new();
+    assert_eq!(refusal(&say(&mut world, "hello?")), "NO_RUNNING_TURN");
+}
+
+#[test]
+fn a_queued_turn_begins_in_the_transition_that_ends_the_run() {
+    let mut world = World::new();
+    submit(&mut world, "first");
+    assert_eq!(refusal(&submit(&mut world, "refused")), "RUN_ACTIVE");
+    assert_eq!(kinds(&world.command(queued("second"))), ["TurnQueued"]);
+    assert_eq!(kinds(&world.command(queued("third"))), ["TurnQueued"]);
+    let number = world.session.queued_turns[0].number;
+    let reason = "not needed".to_owned();
+    let dropped = world.command(CancelTurn { number, reason }.into());
+    assert_eq!(kinds(&dropped), ["QueuedTurnDropped"]);
+    let reason = String::new();
+    assert_eq!(refusal(&world.command(CancelTurn { number, reason }.into())), "NO_SUCH_TURN");
+    let ended = world.reply(1, "done", &[]);
+    assert_eq!(
+        kinds(&ended),
+        ["ReplyReceived", "StepCompleted", "RunCompleted", "RunStarted", "StepStarted"]
+    );
+    assert_eq!(sent(&world), ["first", "done", "third"]);
+    assert_eq!(world.session, world.folded());
+    assert!(world.outstanding().contains(&Work::RunStep(world.attempt(1))));
+}
+
+#[test]
+fn at_most_sixteen_turns_wait() {
+    let mut world = World::new();
+    submit(&mut world, "first");
+    for _ in 0..16 {
+        world.command(queued("next"));
+    }
+    assert_eq!(refusal(&world.command(queued("one too many"))), "LIMIT");
+}
+
+#[test]
+fn an_interruption_cancels_a_turn_and_never_a_plan() {
+    let interrupt = || {
+        let when_busy = WhenBusy::Interrupt;
+        Command::from(SubmitTurn {
+            when_busy,
+            ..turn("now")
+        })
+    };
+    let mut world = World::new();
+    submit(&mut world, "first");
+    let events = world.command(interrupt());
+    assert_eq!(
+        kinds(&events),
+        ["StepSkipped", "RunCancelled", "RunStarted", "StepStarted"]
+    );
+    assert_eq!(sent(&world), ["now"]);
+    let mut planned = World::with_plan(chain(vec![model_step("one")]));
+    assert_eq!(refusal(&planned.command(interrupt())), "RUN_ACTIVE");
+}
+
+#[test]
+fn without_tool_turns_calls_are_returned_and_not_made() {
+    let mut world = World::new();
+    let options = TurnOptions {
+        max_tool_turns: Some(0),
+        ..TurnOptions::default()
+    };
+    world.command(Command::from(SubmitTurn {
+        options,
+        ..turn("send it")
+    }));
+    let ended = world.reply(1, "", &[send()]);
+    assert_eq!(kinds(&ended), ["ReplyReceived", "StepCompleted", "RunCompleted"]);
+    assert!(world.session.context(MAIN).unwrap().lost_calls.is_empty());
+}
+
+#[test]
+fn a_turn_has_so_many_tool_turns_and_then_an_answer() {
+    let mut world = World::new();
+    let options = TurnOptions {
+        max_tool_turns: Some(1),
+        ..TurnOptions::default()
+    };
+    let limited = SubmitTurn {
+        options,
+        ..turn("look")
+    };
+    world.command(limited.clone().into());
+    world.reply(1, "", &[look()]);
+    world.result(1, 0, "seen");
+    world.reply(1, "there", &[]);
+    assert_eq!(world.run().status, RunStatus::Completed);
+    world.command(limited.into());
+    world.reply(1, "", &[look()]);
+    world.result(1, 0, "seen");
+    world.reply(1, "", &[look()]);
+    let failure = world.run().end.failure.clone().unwrap();
+    assert_eq!(failure.reason, "max_tool_turns");
+}
+
+#[test]
+fn only_named_tools_are_there() {
+    let mut world = World::new();
+    let options = TurnOptions {
+        tools: Some(vec!["look".to_owned()]),
+        ..TurnOptions::default()
+    };
+    world.command(Command::from(SubmitTurn {
+        options,
+        ..turn("send it")
+    }));
+    let events = world.reply(1, "", &[send()]);
+    let (text, is_error) = World::reported(&events).pop().unwrap();
+    assert!(is_error && text.ends_with("there are: look"), "{text}");
+    // And a turn has no step.
+    let events = world.reply(1, "", &[tool_call("step", &json!({"complete": true}))]);
+    assert!(World::reported(&events)[0].1, "{events:?}");
+}
+
+#[test]
+fn a_context_changes_while_its_turn_waits_but_not_while_it_works() {
+    let mut world = World::new();
+    let change = || {
+        Command::from(ChangeContext {
+            ops: vec![Op::Append(Message::user("aside"))],
+            ..ChangeContext::default()
+        })
+    };
+    submit(&mut world, "pay");
+    assert_eq!(refusal(&world.command(change())), "CONTEXT_BUSY");
+    world.reply(1, "", &[tool_call("pay", &json!({}))]);
+    assert!(matches!(world.run().status, RunStatus::Waiting(_)));
+    assert_eq!(kinds(&world.command(change())), ["ContextChanged"]);
+    assert_eq!(sent(&world)[..2], ["aside", "pay"]);
+    let reason = String::new();
+    world.command(CancelRun { run: 0, reason }.into());
+    assert_eq!(said(&world), ["user: aside"]);
+}
+
+#[test]
+fn a_plan_that_completes_is_said_in_the_active_context() {
+    let mut world = World::with_plan(chain(vec![model_step("one")]));
+    world.complete(1, "the result");
+    assert_eq!(said(&world), ["user: the goal", "assistant: the result"]);
+    let roles: Vec<_> = world.session.context("").unwrap().messages().collect();
+    assert_eq!(roles[1].role, Role::Assistant);
+}
+
+#[test]
+fn a_turn_without_a_message_sends_the_context_as_it_stands() {
+    let mut world = World::new();
+    assert_eq!(refusal(&world.command(SubmitTurn::default().into())), "BAD_MESSAGE");
+    world.command(Command::from(ChangeContext {
+        ops: vec![Op::Append(Message::user("hello"))],
+        ..ChangeContext::default()
+    }));
+    world.command(SubmitTurn::default().into());
+    assert_eq!(sent(&world), ["hello"]);
+    world.reply(1, "hi", &[]);
+    assert_eq!(said(&world), ["user: hello", "assistant: hi"]);
+}
+
+#[test]
+fn a_model_concludes_before_its_context_is_destroyed() {
+    let mut world = World::new();
+    let create = cairn_engine::command::CreateContext {
+        name: "side".to_owned(),
+        immutable: vec![Message::user("the facts")],
+        ..Default::default()
+    };
+    world.command(create.into());
+    let begun = world.command(Command::from(DestroyContext {
+        context: "side".to_owned(),
+        ask_model: true,
+        ..DestroyContext::default()
+    }));
+    assert_eq!(kinds(&begun), ["RunStarted", "StepStarted", "ContextChanged"]);
+    let set = tool_call("session_memory_set", &json!({"key": "k", "value": "v"}));
+    world.reply(1, "", &[set]);
+    let ended = world.reply(1, "stored", &[]);
+    assert_eq!(kinds(&ended).last().unwrap(), "ContextDestroyed");
+    assert!(world.session.context("side").is_none());
+    assert_eq!(world.session.memory.get("k").map(String::as_str), Some("v"));
+    assert_eq!(world.session, world.folded());
+}
+
+#[test]
+fn a_turn_continues_after_its_owner_is_lost() {
+    let mut world = World::new();
+    submit(&mut world, "look");
+    world.reply(1, "", &[look()]);
+    world.decide(Input::TakenOver { holder_dead: true });
+    assert!(world.outstanding().contains(&Work::RunStep(world.attempt(1))));
+    world.result(1, 0, "seen");
+    world.reply(1, "there", &[]);
+    assert_eq!(said(&world).len(), 4);
+    assert_eq!(world.session, world.folded());
+}

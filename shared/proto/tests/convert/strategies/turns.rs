@@ -1,0 +1,128 @@
+//! Turns, contexts, and the commands about them.
+
+use super::messages::{message, op};
+use super::{number, seq, step_no, text};
+use cairn_engine::command::{
+    BridgeContext, CancelTurn, ChangeContext, Command, ContextCreated, ContextDestroyed,
+    ContextSwitched, CreateContext, DestroyContext, QueuedTurnDropped, ResponseFormat, SendMessage,
+    SubmitTurn, SwitchContext, TurnOptions, TurnQueued, WhenBusy,
+};
+use cairn_engine::event::{EventKind, StartedTurn};
+use cairn_engine::session::StepNo;
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+pub(super) fn started() -> impl Strategy<Value = StartedTurn> {
+    (text(), seq(), number()).prop_map(|(context, queued, turn_index)| StartedTurn {
+        context,
+        queued,
+        turn_index,
+    })
+}
+
+fn options() -> impl Strategy<Value = TurnOptions> {
+    let format = prop_oneof![
+        Just(ResponseFormat::Text),
+        Just(ResponseFormat::JsonObject),
+        (text(), text()).prop_map(|(name, schema)| ResponseFormat::JsonSchema { name, schema }),
+    ];
+    let tools = option::of(vec(text(), 0..3));
+    let numbers = (option::of(0..=2000_u32), option::of(number()), option::of(number()));
+    (numbers, format, tools).prop_map(
+        |((temperature_milli, max_output_tokens, max_tool_turns), format, tools)| TurnOptions {
+            temperature_milli,
+            max_output_tokens,
+            format,
+            tools,
+            max_tool_turns,
+        },
+    )
+}
+
+fn submitted() -> impl Strategy<Value = SubmitTurn> {
+    let when_busy = prop_oneof![
+        Just(WhenBusy::Refuse),
+        Just(WhenBusy::Queue),
+        Just(WhenBusy::Interrupt),
+    ];
+    let texts = (text(), text(), text());
+    (texts, option::of(message()), options(), when_busy).prop_map(
+        |((context, model, trace_parent), message, options, when_busy)| SubmitTurn {
+            context,
+            message,
+            model,
+            options,
+            when_busy,
+            trace_parent,
+        },
+    )
+}
+
+/// Pairs by key, as the wire orders them.
+fn pairs() -> impl Strategy<Value = Vec<(String, String)>> {
+    btree_map(text(), text(), 0..3).prop_map(|pairs| pairs.into_iter().collect())
+}
+
+pub(super) fn command() -> impl Strategy<Value = Command> {
+    let step = option::of(step_no().prop_filter("0 stands for none", |it| *it != StepNo::new(0)));
+    let created = (text(), text(), vec(message(), 0..3), option::of(number()));
+    let changed = (text(), option::of(seq()), vec(op(), 0..3));
+    prop_oneof![
+        submitted().prop_map(Command::from),
+        (seq(), text()).prop_map(|(number, reason)| CancelTurn { number, reason }.into()),
+        (step, message()).prop_map(|(step, message)| SendMessage { step, message }.into()),
+        created.prop_map(|(name, prompt, immutable, window)| {
+            CreateContext {
+                name,
+                prompt,
+                immutable,
+                window,
+            }
+            .into()
+        }),
+        text().prop_map(|context| SwitchContext { context }.into()),
+        (text(), pairs(), any::<bool>()).prop_map(|(context, conclusions, ask_model)| {
+            DestroyContext {
+                context,
+                conclusions,
+                ask_model,
+            }
+            .into()
+        }),
+        (text(), text(), pairs())
+            .prop_map(|(from, to, values)| BridgeContext { from, to, values }.into()),
+        changed.prop_map(|(context, expected_version, ops)| {
+            ChangeContext {
+                context,
+                expected_version,
+                ops,
+            }
+            .into()
+        }),
+    ]
+}
+
+/// The events that stand beside their commands.
+pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
+    let dropped = (seq(), text()).prop_map(|(number, reason)| QueuedTurnDropped { number, reason });
+    vec![
+        (
+            "context_created",
+            text().prop_map(|context| ContextCreated { context }.into()).boxed(),
+        ),
+        (
+            "context_switched",
+            text().prop_map(|context| ContextSwitched { context }.into()).boxed(),
+        ),
+        (
+            "context_destroyed",
+            text().prop_map(|context| ContextDestroyed { context }.into()).boxed(),
+        ),
+        (
+            "turn_queued",
+            seq().prop_map(|number| TurnQueued { number }.into()).boxed(),
+        ),
+        ("queued_turn_dropped", dropped.prop_map(EventKind::from).boxed()),
+    ]
+}
