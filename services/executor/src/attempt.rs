@@ -218,7 +218,10 @@ struct ModelStep<'a> {
 /// How the model of a turn is asked.
 fn options(asked: Option<event::TurnOptions>) -> Result<ChatOptions, RpcError> {
     let asked = asked.map(|asked| required("start.options", Some(asked)));
-    let asked: TurnOptions = asked.transpose().map_err(|error| invalid(&error))?.unwrap_or_default();
+    let asked: TurnOptions = asked
+        .transpose()
+        .map_err(|error| invalid(&error))?
+        .unwrap_or_default();
     Ok(ChatOptions {
         max_output_tokens: asked.max_output_tokens,
         temperature: asked.temperature_milli.map(|milli| milli as f32 / 1000.0),
@@ -269,8 +272,12 @@ impl ModelStep<'_> {
             return Ok(());
         }
         let what = match self.is_turn {
-            true => "remove messages of the context, give it a window, or take a model with a larger window",
-            false => "split the step, have it read less at a time, or take a model with a larger window",
+            true => {
+                "remove messages of the context, give it a window, or take a model with a larger window"
+            }
+            false => {
+                "split the step, have it read less at a time, or take a model with a larger window"
+            }
         };
         let message = format!(
             "the request has about {tokens} tokens, and the model's window_tokens is {window}: {what}"

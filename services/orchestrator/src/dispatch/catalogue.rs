@@ -90,7 +90,12 @@ impl Catalogue {
             ..Self::default()
         };
         let tools = self.offered.tools.iter();
-        only.offer(tools.filter(|tool| is_offered(&tool.name)).cloned().collect());
+        only.offer(
+            tools
+                .filter(|tool| is_offered(&tool.name))
+                .cloned()
+                .collect(),
+        );
         only
     }
 }

@@ -35,7 +35,13 @@ fn queued(text: &str) -> Command {
 
 fn say(world: &mut World, text: &str) -> Vec<Event> {
     let message = Message::user(text);
-    world.command(SendMessage { step: None, message }.into())
+    world.command(
+        SendMessage {
+            step: None,
+            message,
+        }
+        .into(),
+    )
 }
 
 fn look() -> ToolCall {
@@ -77,12 +83,22 @@ fn a_reply_without_calls_ends_the_turn_and_enters_the_context() {
         ["RunStarted", "StepStarted", "ContextChanged"],
         "the context has its system prompt from its first turn on"
     );
-    assert_eq!(said(&world), [""; 0], "nothing is said before the turn ends");
+    assert_eq!(
+        said(&world),
+        [""; 0],
+        "nothing is said before the turn ends"
+    );
     let ended = world.reply(1, "hi", &[]);
-    assert_eq!(kinds(&ended), ["ReplyReceived", "StepCompleted", "RunCompleted"]);
+    assert_eq!(
+        kinds(&ended),
+        ["ReplyReceived", "StepCompleted", "RunCompleted"]
+    );
     assert_eq!(said(&world), ["user: hello", "assistant: hi"]);
     let run = world.run();
-    assert_eq!((run.status, run.goal.as_str()), (RunStatus::Completed, "hello"));
+    assert_eq!(
+        (run.status, run.goal.as_str()),
+        (RunStatus::Completed, "hello")
+    );
     assert!(run.plan.is_none(), "a turn that has ended costs little");
     assert_eq!(world.session, world.folded());
 }
@@ -95,7 +111,10 @@ fn all_that_was_said_in_a_turn_is_sent_in_the_next() {
     world.result(1, 0, "seen");
     world.reply(1, "It is there.", &[]);
     submit(&mut world, "and now?");
-    assert_eq!(sent(&world), ["look", "I look.", "seen", "It is there.", "and now?"]);
+    assert_eq!(
+        sent(&world),
+        ["look", "I look.", "seen", "It is there.", "and now?"]
+    );
     // A layer is written once.
     let begun = submit_after(&mut world, "done", "again");
     assert_eq!(kinds(&begun), ["RunStarted", "StepStarted"]);
@@ -148,10 +167,16 @@ fn a_message_that_waits_beside_the_final_reply_is_read_too() {
     let mut world = World::new();
     submit(&mut world, "count");
     let message = Message::user("wait");
-    world.foreign(EventKind::CommandReceived(cairn_engine::event::CommandReceived {
-        request_id: "steer".to_owned(),
-        command: SendMessage { step: None, message }.into(),
-    }));
+    world.foreign(EventKind::CommandReceived(
+        cairn_engine::event::CommandReceived {
+            request_id: "steer".to_owned(),
+            command: SendMessage {
+                step: None,
+                message,
+            }
+            .into(),
+        },
+    ));
     let events = world.reply(1, "one, two", &[]);
     assert_eq!(kinds(&events), ["ContextChanged", "ReplyReceived"]);
     assert_eq!(world.run().status, RunStatus::Running);
@@ -181,7 +206,11 @@ fn a_failed_turn_names_the_messages_to_it() {
     let failure = Failure::new(FailureKind::Llm, "Server", "the model is gone");
     world.fail(1, failure);
     let failure = world.run().end.failure.clone().unwrap();
-    assert!(failure.message.contains("\"in German\""), "{}", failure.message);
+    assert!(
+        failure.message.contains("\"in German\""),
+        "{}",
+        failure.message
+    );
     assert_eq!(said(&world), [""; 0]);
 }
 
@@ -203,15 +232,28 @@ fn a_queued_turn_begins_in_the_transition_that_ends_the_run() {
     let dropped = world.command(CancelTurn { number, reason }.into());
     assert_eq!(kinds(&dropped), ["QueuedTurnDropped"]);
     let reason = String::new();
-    assert_eq!(refusal(&world.command(CancelTurn { number, reason }.into())), "NO_SUCH_TURN");
+    assert_eq!(
+        refusal(&world.command(CancelTurn { number, reason }.into())),
+        "NO_SUCH_TURN"
+    );
     let ended = world.reply(1, "done", &[]);
     assert_eq!(
         kinds(&ended),
-        ["ReplyReceived", "StepCompleted", "RunCompleted", "RunStarted", "StepStarted"]
+        [
+            "ReplyReceived",
+            "StepCompleted",
+            "RunCompleted",
+            "RunStarted",
+            "StepStarted"
+        ]
     );
     assert_eq!(sent(&world), ["first", "done", "third"]);
     assert_eq!(world.session, world.folded());
-    assert!(world.outstanding().contains(&Work::RunStep(world.attempt(1))));
+    assert!(
+        world
+            .outstanding()
+            .contains(&Work::RunStep(world.attempt(1)))
+    );
 }
 
 #[test]
@@ -257,7 +299,10 @@ fn without_tool_turns_calls_are_returned_and_not_made() {
         ..turn("send it")
     }));
     let ended = world.reply(1, "", &[send()]);
-    assert_eq!(kinds(&ended), ["ReplyReceived", "StepCompleted", "RunCompleted"]);
+    assert_eq!(
+        kinds(&ended),
+        ["ReplyReceived", "StepCompleted", "RunCompleted"]
+    );
     assert!(world.session.context(MAIN).unwrap().lost_calls.is_empty());
 }
 
@@ -336,7 +381,10 @@ fn a_plan_that_completes_is_said_in_the_active_context() {
 #[test]
 fn a_turn_without_a_message_sends_the_context_as_it_stands() {
     let mut world = World::new();
-    assert_eq!(refusal(&world.command(SubmitTurn::default().into())), "BAD_MESSAGE");
+    assert_eq!(
+        refusal(&world.command(SubmitTurn::default().into())),
+        "BAD_MESSAGE"
+    );
     world.command(Command::from(ChangeContext {
         ops: vec![Op::Append(Message::user("hello"))],
         ..ChangeContext::default()
@@ -361,7 +409,10 @@ fn a_model_concludes_before_its_context_is_destroyed() {
         ask_model: true,
         ..DestroyContext::default()
     }));
-    assert_eq!(kinds(&begun), ["RunStarted", "StepStarted", "ContextChanged"]);
+    assert_eq!(
+        kinds(&begun),
+        ["RunStarted", "StepStarted", "ContextChanged"]
+    );
     let set = tool_call("session_memory_set", &json!({"key": "k", "value": "v"}));
     world.reply(1, "", &[set]);
     let ended = world.reply(1, "stored", &[]);
@@ -377,7 +428,11 @@ fn a_turn_continues_after_its_owner_is_lost() {
     submit(&mut world, "look");
     world.reply(1, "", &[look()]);
     world.decide(Input::TakenOver { holder_dead: true });
-    assert!(world.outstanding().contains(&Work::RunStep(world.attempt(1))));
+    assert!(
+        world
+            .outstanding()
+            .contains(&Work::RunStep(world.attempt(1)))
+    );
     world.result(1, 0, "seen");
     world.reply(1, "there", &[]);
     assert_eq!(said(&world).len(), 4);

@@ -10,6 +10,9 @@ use cairn_proto::orchestrator::{
     SwitchContextRequest,
 };
 
+/// Most pages that fill the history of a line editor.
+const MOST_PAGES: usize = 10;
+
 /// The contexts of a session, by name.
 pub(in crate::commands) async fn list(
     client: &mut Client<'_>,
@@ -104,18 +107,27 @@ pub(in crate::commands) async fn messages_of_user(
     session: &str,
     context: &str,
 ) -> Vec<String> {
-    let request = FindMessagesRequest {
+    let mut request = FindMessagesRequest {
         session: session.to_owned(),
         context: context.to_owned(),
         role: Role::User.into(),
+        ..FindMessagesRequest::default()
     };
-    let found = client.contexts().find_messages(request).await;
-    let found = found.map(|found| found.into_inner().messages);
-    let messages = found.unwrap_or_default().into_iter();
-    messages
-        .filter_map(|found| found.message.as_ref().map(first_text))
-        .filter(|text| !text.trim().is_empty() && !text.starts_with('<'))
-        .collect()
+    let (mut texts, mut service) = (Vec::new(), client.contexts());
+    for _ in 0..MOST_PAGES {
+        let Ok(page) = service.find_messages(request.clone()).await else {
+            break;
+        };
+        let page = page.into_inner();
+        let messages = page.messages.iter();
+        texts.extend(messages.filter_map(|found| found.message.as_ref().map(first_text)));
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            break;
+        }
+    }
+    texts.retain(|text| !text.trim().is_empty() && !text.starts_with('<'));
+    texts
 }
 
 /// The first text of a message; reminders follow it.

@@ -2,9 +2,9 @@
 
 use super::words::PIECE;
 use super::{EventLine, Mark, line, step_of};
+use cairn_proto::event::context_changed::Conversation as Whose;
 use cairn_proto::event::op::Op;
 use cairn_proto::event::part::Part;
-use cairn_proto::event::context_changed::Conversation as Whose;
 use cairn_proto::event::{self as wire, LayerKind};
 use cairn_rpc::text::clip;
 

@@ -193,14 +193,22 @@ pub(super) fn context_changed() -> impl Strategy<Value = ContextChanged> {
 pub(crate) fn conversation() -> impl Strategy<Value = Conversation> {
     let layers = || vec(layer(), 0..3);
     let messages = || vec(message(), 0..3);
-    (layers(), layers(), messages(), messages(), messages(), text()).prop_map(
-        |(system, changed, immutable, compressed, incremental, scratch)| Conversation {
-            system,
-            changed,
-            immutable,
-            compressed,
-            incremental,
-            scratch,
-        },
+    (
+        layers(),
+        layers(),
+        messages(),
+        messages(),
+        messages(),
+        text(),
     )
+        .prop_map(
+            |(system, changed, immutable, compressed, incremental, scratch)| Conversation {
+                system,
+                changed,
+                immutable,
+                compressed,
+                incremental,
+                scratch,
+            },
+        )
 }

@@ -28,7 +28,11 @@ fn options() -> impl Strategy<Value = TurnOptions> {
         (text(), text()).prop_map(|(name, schema)| ResponseFormat::JsonSchema { name, schema }),
     ];
     let tools = option::of(vec(text(), 0..3));
-    let numbers = (option::of(0..=2000_u32), option::of(number()), option::of(number()));
+    let numbers = (
+        option::of(0..=2000_u32),
+        option::of(number()),
+        option::of(number()),
+    );
     (numbers, format, tools).prop_map(
         |((temperature_milli, max_output_tokens, max_tool_turns), format, tools)| TurnOptions {
             temperature_milli,
@@ -109,20 +113,31 @@ pub(super) fn kinds() -> Vec<(&'static str, BoxedStrategy<EventKind>)> {
     vec![
         (
             "context_created",
-            text().prop_map(|context| ContextCreated { context }.into()).boxed(),
+            text()
+                .prop_map(|context| ContextCreated { context }.into())
+                .boxed(),
         ),
         (
             "context_switched",
-            text().prop_map(|context| ContextSwitched { context }.into()).boxed(),
+            text()
+                .prop_map(|context| ContextSwitched { context }.into())
+                .boxed(),
         ),
         (
             "context_destroyed",
-            text().prop_map(|context| ContextDestroyed { context }.into()).boxed(),
+            text()
+                .prop_map(|context| ContextDestroyed { context }.into())
+                .boxed(),
         ),
         (
             "turn_queued",
-            seq().prop_map(|number| TurnQueued { number }.into()).boxed(),
+            seq()
+                .prop_map(|number| TurnQueued { number }.into())
+                .boxed(),
         ),
-        ("queued_turn_dropped", dropped.prop_map(EventKind::from).boxed()),
+        (
+            "queued_turn_dropped",
+            dropped.prop_map(EventKind::from).boxed(),
+        ),
     ]
 }
