@@ -71,10 +71,13 @@ impl Flow {
         out
     }
 
-    /// The line was ended by other output.
-    pub fn broken(&mut self) {
-        self.column = 0;
+    /// Ends the line if it has begun, for other output. A word that is not whole comes after that.
+    pub fn interrupt(&mut self) -> &'static str {
         self.blanks.clear();
+        match std::mem::take(&mut self.column) {
+            0 => "",
+            _ => "\n",
+        }
     }
 
     /// Writes the word, on the next line if this one has no room for it.
@@ -150,6 +153,15 @@ mod tests {
         assert_eq!(flow.push(" last"), "");
         assert_eq!(flow.end(), " last\n");
         assert_eq!(flow.end(), "");
+    }
+
+    #[test]
+    fn other_output_comes_between_words() {
+        let mut flow = Flow::new(80);
+        assert_eq!(flow.push("one tw"), "one");
+        assert_eq!((flow.interrupt(), flow.interrupt()), ("\n", ""));
+        assert_eq!(flow.push("o three"), "two");
+        assert_eq!(flow.end(), " three\n");
     }
 
     #[test]

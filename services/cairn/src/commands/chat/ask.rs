@@ -1,5 +1,6 @@
 //! A question of a turn, and what a person types as its answer. Pure.
 
+use crate::ui::live::wrap;
 use crate::ui::questions::asked_lines;
 use crate::ui::style::Style;
 use cairn_proto::event::WaitReason;
@@ -7,9 +8,14 @@ use cairn_proto::event::settlement::{Answer, Approve, Deny, Done, Fail, Outcome,
 use cairn_proto::orchestrator::Pending;
 
 /// The lines that show the question, without the session, which the person is in.
-pub(super) fn lines(style: Style, pending: &Pending) -> Vec<String> {
+pub(super) fn lines(style: Style, pending: &Pending, columns: usize) -> Vec<String> {
     let lines = asked_lines(style, pending).into_iter();
-    lines.filter(|line| !line.starts_with("  in  ")).collect()
+    let others = lines.filter(|line| !line.starts_with("  in  "));
+    let broken = |line: String| match line.starts_with("  ") {
+        true => wrap(&line, columns),
+        false => vec![line],
+    };
+    others.flat_map(broken).collect()
 }
 
 /// What is asked in front of the answer.
@@ -130,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_question_is_shown_without_its_session() {
-        let lines = lines(Style::new(false), &asks(WaitReason::Approval));
+        let lines = lines(Style::new(false), &asks(WaitReason::Approval), 80);
         assert!(lines[0].starts_with("? approval-1.1.1.0.0"), "{lines:?}");
         assert!(!lines.join("\n").contains("s-1"), "{lines:?}");
         assert!(lines.join("\n").contains("record"), "{lines:?}");

@@ -105,7 +105,7 @@ impl Talk<'_, '_, '_> {
         let typed = match input {
             Input::Typed(typed) => typed,
             Input::Message(text) => {
-                self.terminal.line(text.trim_end())?;
+                self.terminal.line(&self.style.dim(text.trim_end()))?;
                 return Ok(true);
             }
         };
@@ -202,7 +202,8 @@ impl Talk<'_, '_, '_> {
             }
         };
         if let Some(question) = &self.question {
-            self.terminal.lines(&ask::lines(self.style, question))?;
+            let lines = ask::lines(self.style, question, Terminal::columns());
+            self.terminal.lines(&lines)?;
         }
         Ok(())
     }
@@ -252,7 +253,10 @@ impl Talk<'_, '_, '_> {
     async fn advance(&mut self, next: Result<Next, CliError>) -> Result<(), CliError> {
         match next {
             Ok(Next::Response(response)) => self.show(&response).await,
-            Ok(Next::Lost(text)) => self.say(&text),
+            Ok(Next::Lost(text)) => {
+                self.terminal.end_text()?;
+                self.say(&text)
+            }
             Ok(Next::Back) => self.say("connected again"),
             Err(error) => {
                 self.complain(&error)?;
@@ -270,6 +274,7 @@ impl Talk<'_, '_, '_> {
         for shown in running.view.take(response, ms) {
             match shown {
                 Shown::Text(text) => self.terminal.text(&text)?,
+                Shown::End => self.terminal.end_text()?,
                 Shown::Line(line) => self.terminal.line(&line)?,
             }
         }

@@ -14,13 +14,15 @@ use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{self, Write as _, stdin, stdout};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Text is no wider, however wide the terminal is.
 const WIDEST: usize = 120;
 /// How often a key is looked for while nobody types.
 const LOOK: Duration = Duration::from_millis(30);
+/// A line that ends so soon had nothing but the key that began it.
+const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// The terminal.
 pub(super) struct Terminal {
@@ -28,10 +30,10 @@ pub(super) struct Terminal {
     flow: Flow,
     /// A person can type.
     is_editing: bool,
+    /// When a key let the person type.
+    opened: Option<Instant>,
     /// The begun line, while a person types.
     held: String,
-    /// The cursor stands behind text.
-    is_mid_line: bool,
     prompts: mpsc::Sender<Prompt>,
     typed: UnboundedReceiver<Typed>,
     printer: Printer,
@@ -63,8 +65,8 @@ impl Terminal {
             style,
             flow: Flow::new(WIDEST),
             is_editing: false,
+            opened: None,
             held: String::new(),
-            is_mid_line: false,
             prompts: reading.prompts,
             typed: reading.typed,
             printer: reading.printer,
@@ -88,14 +90,22 @@ impl Terminal {
         self.write(&ready)
     }
 
-    /// A whole line.
+    /// The text has ended.
+    ///
+    /// # Errors
+    /// The terminal has gone.
+    pub(super) fn end_text(&mut self) -> Result<(), CliError> {
+        let rest = self.flow.end();
+        self.write(&rest)
+    }
+
+    /// A whole line, between the words of a text that has not ended.
     ///
     /// # Errors
     /// The terminal has gone.
     pub(super) fn line(&mut self, line: &str) -> Result<(), CliError> {
-        let rest = self.flow.end();
-        self.write(&rest)?;
-        self.write(&format!("{line}\n"))
+        let broken = self.flow.interrupt();
+        self.write(&format!("{broken}{line}\n"))
     }
 
     /// Several whole lines.
@@ -134,10 +144,8 @@ impl Terminal {
         if self.is_editing {
             return Ok(());
         }
-        if self.is_mid_line {
-            self.write("\n")?;
-            self.flow.broken();
-        }
+        let broken = self.flow.interrupt();
+        self.write(broken)?;
         let asked = self.prompts.send(prompt);
         asked.map_err(|_| CliError::new("cannot use the terminal: its reader has ended"))?;
         self.is_editing = true;
@@ -156,10 +164,16 @@ impl Terminal {
                 Some(message) = self.messages.recv() => return Ok(Input::Message(message)),
             }
             self.ask_for_message()?;
+            self.opened = Some(Instant::now());
         }
         tokio::select! {
             typed = self.typed.recv() => {
                 self.is_editing = false;
+                let opened = self.opened.take().map(|at| at.elapsed());
+                if typed == Some(Typed::Interrupt) && opened.is_some_and(|since| since < AT_ONCE) {
+                    // The key was Ctrl-C, and the line is empty.
+                    self.write("\u{1b}[1A\r\u{1b}[J")?;
+                }
                 let held = std::mem::take(&mut self.held);
                 self.write(&held)?;
                 let ended = || Typed::Failed("its reader has ended".to_owned());
@@ -177,7 +191,6 @@ impl Terminal {
             let mut out = stdout().lock();
             out.write_all(text.as_bytes())?;
             out.flush()?;
-            self.is_mid_line = !text.ends_with('\n');
             return Ok(());
         }
         self.held.push_str(text);

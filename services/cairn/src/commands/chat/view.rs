@@ -1,6 +1,6 @@
 //! A turn as people see it: what the server sends becomes text and lines. Pure.
 
-use crate::ui::event_line::{failure_text, waits_for};
+use crate::ui::event_line::failure_text;
 use crate::ui::flow::one_line;
 use crate::ui::style::Style;
 use crate::ui::time::span;
@@ -13,12 +13,17 @@ use std::collections::BTreeMap;
 
 /// Narrower terminals break lines themselves.
 const NARROWEST: usize = 40;
+const PAUSED: &str = "? a person paused the turn; it continues after cairn resume";
+/// Most bytes of text that wait for the results of the calls before it.
+const MOST_EARLY: usize = 400;
 
 /// Something to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shown {
     /// Part of a reply, as the model wrote it.
     Text(String),
+    /// The reply has no more text.
+    End,
     /// A whole line, ready for the terminal.
     Line(String),
 }
@@ -46,10 +51,16 @@ pub(super) struct View {
     pub(super) run: u32,
     /// What has become of it.
     pub(super) state: State,
-    /// Text of the present reply was shown.
-    is_writing: bool,
+    /// A person paused it.
+    is_paused: bool,
+    /// The number of the reply whose text was shown last, until the reply ends.
+    writing: Option<u32>,
     /// Names of the calls without a result.
     calls: BTreeMap<(u32, u32), String>,
+    /// The beginning of a reply that came before the results of those calls.
+    early: String,
+    /// The number of that reply.
+    early_of: u32,
 }
 
 impl View {
@@ -60,8 +71,11 @@ impl View {
             columns: columns.max(NARROWEST),
             run: 0,
             state: State::Running,
-            is_writing: false,
+            is_paused: false,
+            writing: None,
             calls: BTreeMap::new(),
+            early: String::new(),
+            early_of: 0,
         }
     }
 
@@ -86,38 +100,85 @@ impl View {
                 shown.push(self.dim("the turn waits until the active run ends"));
             }
             Event::Started(begins) => self.run = begins.run,
-            Event::Text(delta) => {
-                self.is_writing = true;
-                shown.push(Shown::Text(delta.text.clone()));
+            Event::Text(delta) => self.text(delta, shown),
+            Event::Reset(_) => self.reset(shown),
+            Event::ToolCall(called) => {
+                self.end_text(shown);
+                shown.push(self.call(called));
             }
-            Event::Reset(_) => {
-                if std::mem::take(&mut self.is_writing) {
-                    shown.push(self.dim("… the reply begins anew; the text above does not count"));
+            Event::ToolResult(result) => {
+                shown.push(self.result(result));
+                if self.calls.is_empty() {
+                    self.release(shown);
                 }
             }
-            Event::ToolCall(called) => shown.push(self.call(called)),
-            Event::ToolResult(result) => shown.push(self.result(result)),
             Event::Waiting(paused) => {
                 self.state = State::Waiting;
-                shown.push(self.waits(paused.reason()));
+                // Every other wait has a question, which is shown with its answers.
+                self.is_paused = paused.reason() == WaitReason::Unspecified;
+                if self.is_paused {
+                    shown.push(Shown::Line(self.style.asks(PAUSED)));
+                }
             }
             Event::Resumed(_) => {
                 self.state = State::Running;
-                shown.push(self.dim("the turn continues"));
+                if std::mem::take(&mut self.is_paused) {
+                    shown.push(self.dim("the turn continues"));
+                }
             }
             Event::Complete(complete) => {
                 self.state = State::Completed(complete.response.clone());
+                self.end_text(shown);
                 shown.extend(self.complete(complete, ms));
             }
             Event::Error(error) => {
                 self.state = State::Failed;
+                self.end_text(shown);
                 shown.push(self.error(error));
             }
         }
     }
 
+    fn text(&mut self, delta: &pb::AssistantTextDelta, shown: &mut Vec<Shown>) {
+        match self.writing {
+            Some(reply) if reply != delta.tool_turn => self.end_text(shown),
+            // After a broken connection the reply may come again from its beginning.
+            Some(_) if delta.offset == 0 => self.reset(shown),
+            _ => {}
+        }
+        self.early.push_str(&delta.text);
+        self.early_of = delta.tool_turn;
+        // The next reply may begin before the results of the calls are durable: they are shown first, if
+        // they come soon.
+        if self.calls.is_empty() || self.early.len() > MOST_EARLY {
+            self.release(shown);
+        }
+    }
+
+    fn reset(&mut self, shown: &mut Vec<Shown>) {
+        self.early.clear();
+        if self.writing.is_some() {
+            self.end_text(shown);
+            shown.push(self.dim("… the reply begins anew; the text above does not count"));
+        }
+    }
+
+    fn release(&mut self, shown: &mut Vec<Shown>) {
+        if !self.early.is_empty() {
+            self.writing = Some(self.early_of);
+            shown.push(Shown::Text(std::mem::take(&mut self.early)));
+        }
+    }
+
+    /// The reply has no more text.
+    fn end_text(&mut self, shown: &mut Vec<Shown>) {
+        self.release(shown);
+        if self.writing.take().is_some() {
+            shown.push(Shown::End);
+        }
+    }
+
     fn call(&mut self, called: &pb::TurnToolCall) -> Shown {
-        self.is_writing = false;
         let call = called.call.clone().unwrap_or_default();
         let line = one_line(
             &format!("{} {}", call.name, call.arguments_json),
@@ -140,14 +201,6 @@ impl View {
         let room = self.columns.saturating_sub(name.chars().count() + 4);
         let gist = paint(self.style, &gist(&text.text, room));
         Shown::Line(format!("{mark} {name}  {gist}").trim_end().to_owned())
-    }
-
-    fn waits(&self, reason: WaitReason) -> Shown {
-        let why = match reason {
-            WaitReason::Unspecified => "a person paused the turn",
-            reason => waits_for(reason.into()),
-        };
-        Shown::Line(self.style.asks(&format!("? {why}")))
     }
 
     fn complete(&mut self, complete: &pb::TurnComplete, ms: u64) -> Vec<Shown> {

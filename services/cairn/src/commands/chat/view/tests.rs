@@ -25,10 +25,14 @@ fn line(text: &str) -> Shown {
 }
 
 fn text(text: &str) -> Event {
+    part(0, 1, text)
+}
+
+fn part(tool_turn: u32, offset: u64, text: &str) -> Event {
     Event::Text(pb::AssistantTextDelta {
         text: text.to_owned(),
-        tool_turn: 0,
-        offset: 0,
+        tool_turn,
+        offset,
     })
 }
 
@@ -80,6 +84,7 @@ fn a_turn_with_parallel_calls_is_text_and_lines() {
         ),
         [
             Shown::Text("Let me look.".to_owned()),
+            Shown::End,
             line(r#"→ list_files {"path":"docs"}"#),
             line("→ read_file {}"),
         ]
@@ -111,6 +116,7 @@ fn a_turn_with_parallel_calls_is_text_and_lines() {
         lines(&mut view, vec![text("Done."), Event::Complete(complete)]),
         [
             Shown::Text("Done.".to_owned()),
+            Shown::End,
             line("1,200 tokens in, 34 out · $0.0056 · 3.4 s"),
         ]
     );
@@ -128,11 +134,39 @@ fn a_reset_counts_only_after_text_of_the_same_reply() {
         shown,
         [
             Shown::Text("Void".to_owned()),
+            Shown::End,
             anew,
             Shown::Text("Anew".to_owned())
         ]
     );
-    assert_eq!(lines(&mut view, vec![call(0, "x", "{}"), reset()]).len(), 1);
+    let shown = lines(&mut view, vec![call(0, "x", "{}"), reset()]);
+    assert_eq!(shown, [Shown::End, line("→ x {}")]);
+}
+
+#[test]
+fn a_reply_that_comes_again_begins_anew_and_another_reply_begins_a_line() {
+    let mut view = view();
+    let shown = |text: &str| Shown::Text(text.to_owned());
+    let first = vec![part(0, 0, "On"), part(0, 2, "e.")];
+    assert_eq!(lines(&mut view, first), [shown("On"), shown("e.")]);
+    assert_eq!(lines(&mut view, vec![part(0, 0, "One.")])[0], Shown::End);
+    let second = vec![part(1, 0, "Two.")];
+    assert_eq!(lines(&mut view, second), [Shown::End, shown("Two.")]);
+}
+
+#[test]
+fn results_are_shown_before_the_text_that_follows_them() {
+    let mut view = view();
+    lines(&mut view, vec![call(0, "x", "{}"), call(1, "y", "{}")]);
+    assert_eq!(lines(&mut view, vec![text("Bo")]), []);
+    let first = lines(&mut view, vec![result(1, "two", false)]);
+    assert_eq!(first, [line("✓ y  two")]);
+    let shown = lines(&mut view, vec![text("th"), result(0, "one", false)]);
+    let both = Shown::Text("Both".to_owned());
+    assert_eq!(shown, [line("✓ x  one"), both]);
+    lines(&mut view, vec![call(0, "x", "{}")]);
+    let long = "z".repeat(MOST_EARLY + 1);
+    assert_eq!(lines(&mut view, vec![text(&long)]), [Shown::Text(long)]);
 }
 
 #[test]
@@ -141,13 +175,14 @@ fn a_turn_that_waits_continues_after_the_decision() {
     let paused = pb::TurnPaused {
         reason: WaitReason::Approval.into(),
     };
-    assert_eq!(
-        lines(&mut view, vec![Event::Waiting(paused)]),
-        [line("? a call needs a person's approval")]
-    );
+    assert_eq!(lines(&mut view, vec![Event::Waiting(paused)]), []);
     assert_eq!(view.state, State::Waiting);
-    lines(&mut view, vec![Event::Resumed(pb::TurnContinues {})]);
+    let paused = Event::Waiting(pb::TurnPaused::default());
+    assert_eq!(lines(&mut view, vec![paused]), [line(PAUSED)]);
+    let resumed = || vec![Event::Resumed(pb::TurnContinues {})];
+    assert_eq!(lines(&mut view, resumed()), [line("the turn continues")]);
     assert_eq!(view.state, State::Running);
+    assert_eq!(lines(&mut view, resumed()), []);
 }
 
 #[test]
